@@ -1,0 +1,153 @@
+"""Tables and checks of the llvm_ext dialect, apart from its operations."""
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DictionaryAttr,
+    FixedBitwidthType,
+    IntegerAttr,
+    IntegerType,
+    UnitAttr,
+    VectorType,
+    i1,
+    i64,
+)
+from xdsl.dialects.llvm import LLVMPointerType
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+# Class of a source type and of a result type, and how the result's width compares with the source's.
+CASTS: Mapping[str, tuple[str, str, str]] = {
+    "trunc": ("integer", "integer", "<"),
+    "zext": ("integer", "integer", ">"),
+    "sext": ("integer", "integer", ">"),
+    "fptrunc": ("float", "float", "<"),
+    "fpext": ("float", "float", ">"),
+    "fptosi": ("float", "integer", ""),
+    "fptoui": ("float", "integer", ""),
+    "sitofp": ("integer", "float", ""),
+    "uitofp": ("integer", "float", ""),
+    "bitcast": ("", "", "="),
+    "ptrtoint": ("pointer", "integer", ""),
+    "inttoptr": ("integer", "pointer", ""),
+}
+FCMP_PREDICATES = tuple("false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno true".split())
+ATOMIC_KINDS = tuple("xchg add sub and or xor max min umax umin fadd fmax fmin".split())
+ORDERINGS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
+FENCE_ORDERINGS = ORDERINGS[1:]
+
+# A prelude function and its number of operands; `codegen/prelude.py` has the definitions and error bounds.
+MATH_FUNCTIONS: Mapping[str, int] = {
+    "exp": 1,
+    "log": 1,
+    "tanh": 1,
+    "erf": 1,
+    "sigmoid": 1,
+    "sin": 1,
+    "cos": 1,
+    "pow": 2,
+}
+
+
+def lanes_of(type_: Attribute) -> int | None:
+    """Return the number of lanes of a vector type, None for a scalar."""
+    return type_.get_shape()[0] if isinstance(type_, VectorType) else None
+
+
+def element_of(type_: Attribute) -> Attribute:
+    """Return the element type of a vector, or the scalar type itself."""
+    return type_.element_type if isinstance(type_, VectorType) else type_
+
+
+def mask_type(type_: Attribute) -> Attribute:
+    """Return the type of a condition on `type_`: i1, or a vector of i1 with as many lanes."""
+    lanes = lanes_of(type_)
+    return i1 if lanes is None else VectorType(i1, [lanes])
+
+
+def argument_attributes(
+    *,
+    noalias: bool = False,
+    nonnull: bool = False,
+    noundef: bool = False,
+    readonly: bool = False,
+    nocapture: bool = False,
+    align: int | None = None,
+    dereferenceable: int | None = None,
+) -> DictionaryAttr:
+    """Return one entry of an llvm.func's `arg_attrs`, e.g. `{llvm.noalias, llvm.align = 64 : i64}`."""
+    flags = {
+        "llvm.noalias": noalias,
+        "llvm.nonnull": nonnull,
+        "llvm.noundef": noundef,
+        "llvm.readonly": readonly,
+        "llvm.nocapture": nocapture,
+    }
+    entries: dict[str, Attribute] = {name: UnitAttr() for name, is_set in flags.items() if is_set}
+    for name, number in (("llvm.align", align), ("llvm.dereferenceable", dereferenceable)):
+        if number is not None:
+            entries[name] = IntegerAttr(number, i64)
+    return DictionaryAttr(entries)
+
+
+def type_class(type_: Attribute) -> str:
+    """Name the class of a scalar type: integer, float, pointer or other."""
+    if isinstance(type_, IntegerType):
+        return "integer"
+    if isinstance(type_, AnyFloat):
+        return "float"
+    return "pointer" if isinstance(type_, LLVMPointerType) else "other"
+
+
+def expect_in(what: str, word: str, known: tuple[str, ...]) -> None:
+    """Raise when `word` is none of the known ones."""
+    if word not in known:
+        raise VerifyException(f"expected {what} to be one of {', '.join(known)}, but got '{word}'")
+
+
+def expect_type(operand: str, got: Attribute, expected: Attribute) -> None:
+    """Raise when an operand's type is not the expected one."""
+    if got != expected:
+        raise VerifyException(f"expected {operand} to have type {expected}, but got {got}")
+
+
+def expect_vector(operand: str, got: Attribute) -> None:
+    """Raise unless `got` is a one-dimensional vector."""
+    if not isinstance(got, VectorType) or got.get_num_dims() != 1:
+        raise VerifyException(f"expected {operand} to be a one-dimensional vector, but got {got}")
+
+
+def expect_lanes(operand: str, got: Attribute, like: Attribute) -> None:
+    """Raise when `got` has not as many lanes as `like`."""
+    if lanes_of(got) != lanes_of(like):
+        raise VerifyException(f"expected {operand} to have as many lanes as {like}, but got {got}")
+
+
+def expect_alignment(alignment: IntegerAttr | None) -> None:
+    """Raise unless the alignment is absent or a power of two."""
+    if alignment is not None and (n := alignment.value.data) & (n - 1) | (n <= 0):
+        raise VerifyException(f"expected align to be a power of two, but got {n}")
+
+
+def verify_indices(index: Attribute, mask: Attribute, value: Attribute) -> None:
+    """Check a gather's or scatter's index and mask against its value."""
+    expect_lanes("index", index, value)
+    if type_class(element_of(index)) != "integer":
+        raise VerifyException(f"expected index to be a vector of integers, but got {index}")
+    expect_type("mask", mask, mask_type(value))
+
+
+def verify_bitcast(source: Attribute, result: Attribute) -> None:
+    """Check that source and result have the same number of bits."""
+    bits: list[int] = []
+    for type_ in (source, result):
+        element = element_of(type_)
+        if not isinstance(element, FixedBitwidthType):
+            raise VerifyException(f"expected bitcast to have integers or floats, but got {type_}")
+        bits.append(element.bitwidth * (lanes_of(type_) or 1))
+    if bits[0] != bits[1]:
+        raise VerifyException(
+            f"expected the result of bitcast to have {bits[0]} bits like {source}, "
+            f"but got {bits[1]} in {result}"
+        )
