@@ -1,0 +1,33 @@
+"""mlc: a multi-dialect tensor compiler on xDSL.
+
+`import mlc` is cheap: the public names below are imported when they are first used.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+# Public name -> "module:attribute", imported on first use (xdsl, onnx and numpy stay out of start-up).
+_PUBLIC = {
+    "load": "mlc.driver.model:load",
+    "Model": "mlc.driver.model:Model",
+    "compile": "mlc.driver.compile:compile",
+    "build": "mlc.driver.build:build",
+    "Executable": "mlc.runtime.executable:Executable",
+    "TensorSpec": "mlc.runtime.executable:TensorSpec",
+    "load_executable": "mlc.runtime.executable:load_executable",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        module, _, attribute = _PUBLIC[name].partition(":")
+        return getattr(import_module(module), attribute)
+    if name == "te":
+        return import_module("mlc.lowering.graph_to_te.builder")
+    raise AttributeError(f"module 'mlc' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC, "te"])

@@ -1,0 +1,25 @@
+"""How much a program may ask for before it is refused: a file must not be able to exhaust the machine."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Limits:
+    """The limits that parsing, folding and interpreting obey; each is a flag of mlc-opt (`--max-ops=N`)."""
+
+    input_bytes: int = 256 * 2**20
+    """Bytes of one file of IR text."""
+    nesting: int = 128
+    """Operations inside one another."""
+    ops: int = 1_000_000
+    """Operations in one module."""
+    rank: int = 32
+    """Dimensions of one tensor, memref or vector type."""
+    elements: int = 16 * 2**20
+    """Elements of one constant in the text."""
+    folded_bytes: int = 64 * 2**20
+    """Bytes that folding constants may create in one module."""
+
+
+limits = Limits()
+"""The limits in force."""

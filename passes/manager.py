@@ -1,0 +1,74 @@
+"""Run passes over a module: what `mlc.compile`, mlc-opt and the tests all call."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.passes.pipeline_text import parse_pipeline
+from mlc.passes.registry import make_context
+from mlc.passes.verifier import verify as verify_module
+
+__all__ = ["BrokenByPass", "Instrument", "make_context", "parse_pipeline", "run_passes"]
+
+
+class Instrument(Protocol):
+    """
+    What may watch a pipeline. Each method is optional.
+
+    before(pass, module)         before a pass; returning False leaves the pass out
+    after(pass, module)          after a pass that succeeded, before its result is verified
+    failed(pass, module, error)  after a pass that raised
+    """
+
+
+class BrokenByPass(Exception):
+    """A pass turned valid IR into invalid IR: the pass has a bug."""
+
+    def __init__(self, module_pass: ModulePass, error: VerifyException) -> None:
+        self.op = getattr(error, "op", None)
+        about = f"'{self.op.name}' op " if self.op is not None else ""
+        super().__init__(f"pass '{module_pass.name}' left invalid IR: {about}{error}")
+        self.module_pass = module_pass
+
+
+def resolve(specs: Iterable[str | ModulePass]) -> list[ModulePass]:
+    """The passes for a mixture of pass objects and pipeline texts."""
+    passes: list[ModulePass] = []
+    for spec in specs:
+        passes += parse_pipeline(spec) if isinstance(spec, str) else [spec]
+    return passes
+
+
+def run_passes(
+    module: ModuleOp,
+    ctx: Context,
+    specs: Iterable[str | ModulePass],
+    *,
+    verify: bool = False,
+    instruments: Iterable[Any] = (),
+) -> None:
+    """Apply the passes in order; with `verify`, raise BrokenByPass after one that breaks the IR."""
+    hooks = list(instruments)
+    before = [hook.before for hook in hooks if hasattr(hook, "before")]
+    after = [hook.after for hook in reversed(hooks) if hasattr(hook, "after")]
+    failed = [hook.failed for hook in hooks if hasattr(hook, "failed")]
+    for module_pass in resolve(specs):
+        if [False for hook in before if hook(module_pass, module) is False]:
+            continue
+        try:
+            module_pass.apply(ctx, module)
+        except Exception as error:
+            for hook in failed:
+                hook(module_pass, module, error)
+            raise
+        for hook in after:
+            hook(module_pass, module)
+        if verify:
+            try:
+                verify_module(module)
+            except VerifyException as error:
+                raise BrokenByPass(module_pass, error) from error

@@ -1,0 +1,17 @@
+"""
+The pipelines that the compiler uses, by name.
+
+`mlc-opt --show-pipeline=NAME` prints one, and a name stands for its passes in any pipeline text.
+"""
+
+from mlc.passes.errors import UserError, did_you_mean
+
+# Name -> pass specs in pipeline syntax (`loop-split{factor=4}`), or names of other pipelines.
+PIPELINES: dict[str, list[str]] = {}
+
+
+def pipeline(name: str) -> list[str]:
+    """The pass specs of a named pipeline, as they are written in PIPELINES."""
+    if name not in PIPELINES:
+        raise UserError(f"unknown pipeline '{name}'{did_you_mean(name, PIPELINES)}")
+    return PIPELINES[name]

@@ -1,0 +1,145 @@
+"""
+From the name of a pass or dialect to its class: mlc's tables, xDSL's, a user's file, installed plugins.
+
+Nothing is imported before its name is used. Plugins are distributions with entry points in the groups
+`mlc.passes` (pass name -> class) and `mlc.dialects` (dialect name -> Dialect); they are searched last,
+and only for a name that nobody else has.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import get_all_dialects
+from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
+from xdsl.passes import ModulePass
+
+from mlc.dialects import DIALECTS
+from mlc.passes import PASSES
+from mlc.passes.errors import UserError, did_you_mean
+
+# What `--load` brought in.
+USER_PASSES: dict[str, type[ModulePass]] = {}
+USER_DIALECTS: dict[str, Dialect] = {}
+
+
+def import_target(what: str, target: str) -> Any:
+    """The object at "module:attribute"; a clear error that names `what` if it is not there."""
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise UserError(f"{what} is registered as '{target}', which cannot be imported: {error}") from error
+
+
+@cache
+def xdsl_passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    """The passes that come with xDSL, behind functions that import them."""
+    from xdsl.transforms import get_all_passes
+
+    return get_all_passes()
+
+
+@cache
+def plugins(group: str) -> dict[str, Any]:
+    """The entry points of installed distributions in `group`, not yet loaded."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def pass_names() -> list[str]:
+    """Every pass name, mlc's own first."""
+    return list(dict.fromkeys((*PASSES, *USER_PASSES, *plugins("mlc.passes"), *xdsl_passes())))
+
+
+def is_pass(name: str) -> bool:
+    """Whether some registry has a pass of this name."""
+    return name in PASSES or name in USER_PASSES or name in xdsl_passes() or name in plugins("mlc.passes")
+
+
+def pass_class(name: str, also: Iterable[str] = ()) -> type[ModulePass]:
+    """The class of the pass called `name`; `also` are further names that an error may suggest."""
+    if name in USER_PASSES:
+        return USER_PASSES[name]
+    if name in PASSES:
+        found = import_target(f"pass '{name}'", PASSES[name])
+    elif name in xdsl_passes():
+        found = _load(f"pass '{name}'", xdsl_passes()[name])
+    elif name in plugins("mlc.passes"):
+        found = _load(f"pass '{name}'", plugins("mlc.passes")[name].load)
+    else:
+        raise UserError(f"unknown pass '{name}'{did_you_mean(name, [*pass_names(), *also])}")
+    if not (isinstance(found, type) and issubclass(found, ModulePass)):
+        raise UserError(f"pass '{name}': expected a ModulePass class, but got {found!r}")
+    return found
+
+
+def _load(what: str, load: Callable[[], Any]) -> Any:
+    try:
+        return load()
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise UserError(f"{what} cannot be imported: {error}") from error
+
+
+def register_pass(cls: type[ModulePass]) -> None:
+    """Make a user's pass known by its name."""
+    if is_pass(cls.name) and USER_PASSES.get(cls.name) is not cls:
+        raise UserError(f"expected a new pass name, but got '{cls.name}', which is already registered")
+    USER_PASSES[cls.name] = cls
+
+
+def register_dialect(dialect: Dialect) -> None:
+    """Make a user's dialect known to contexts made from now on."""
+    taken = dialect.name in DIALECTS or dialect.name in get_all_dialects()
+    if taken or USER_DIALECTS.get(dialect.name, dialect) is not dialect:
+        raise UserError(f"expected a new dialect name, but got '{dialect.name}', which is already registered")
+    USER_DIALECTS[dialect.name] = dialect
+
+
+@dataclass
+class MlcContext(Context):
+    """A Context that asks the installed plugins for a dialect which nobody else has."""
+
+    def _add_plugin(self, name: str) -> bool:
+        dialect_name, dot, _ = name.partition(".")
+        if not dot or dialect_name in self._registered_dialects:
+            return False
+        if (point := plugins("mlc.dialects").get(dialect_name)) is None:
+            return False
+        self.register_dialect(dialect_name, lambda: _load(f"dialect '{dialect_name}'", point.load))
+        return True
+
+    def _get_known_op(self, name: str) -> type[Operation] | None:
+        found = super()._get_known_op(name)
+        if found is None and self._add_plugin(name):
+            return super()._get_known_op(name)
+        return found
+
+    def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
+        self._add_plugin(name)
+        return super().get_optional_type(name)
+
+    def get_optional_attr(self, name: str) -> type[Attribute] | None:
+        self._add_plugin(name)
+        return super().get_optional_attr(name)
+
+
+def _lazy(name: str, target: str) -> Callable[[], Dialect]:
+    return lambda: import_target(f"dialect '{name}'", target)
+
+
+def make_context(*, allow_unregistered: bool = False) -> Context:
+    """A Context that knows every dialect by name and has loaded none."""
+    ctx = MlcContext(allow_unregistered)
+    for name, factory in get_all_dialects().items():
+        if name not in DIALECTS:
+            ctx.register_dialect(name, factory)
+    for name, target in DIALECTS.items():
+        ctx.register_dialect(name, _lazy(name, target))
+    for dialect in USER_DIALECTS.values():
+        ctx.load_dialect(dialect)
+    return ctx

@@ -1,0 +1,122 @@
+"""
+Is a module well formed? xDSL's own checks, one op at a time so that the culprit is known, and dominance.
+
+Invariants: every value is defined before its uses and in a region that encloses them; a block that needs a
+terminator has one; an op with successors is its block's last and branches within its region; each op's
+`verify_` holds.
+"""
+
+from collections.abc import Iterator
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.irdl.dominance import DominanceInfo
+from xdsl.traits import IsTerminator, NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+
+class InvalidIR(VerifyException):
+    """The first operation that breaks a rule, and the rule."""
+
+    def __init__(self, op: Operation, message: str) -> None:
+        super().__init__(message)
+        self.op = op
+
+
+def verify(op: Operation) -> None:
+    """Raise InvalidIR for the first operation in `op`, itself included, that is not well formed."""
+    verify_dominance(op)
+    for nested in op.walk(region_first=True):
+        if nested.successors:
+            _verify_successors(nested)
+        if nested.regions:
+            _verify_regions(nested)
+        try:
+            nested.verify_()
+        except VerifyException as error:
+            raise InvalidIR(nested, str(error)) from error
+        except Exception as error:
+            # A verifier that takes for granted what does not hold: the operation is wrong all the same.
+            detail = f"{type(error).__name__}: {error}"
+            raise InvalidIR(nested, f"cannot be verified ({detail})") from error
+
+
+def _verify_successors(op: Operation) -> None:
+    block = op.parent
+    if block is None or block.last_op is not op:
+        raise InvalidIR(op, "with successors must be the last operation of a block")
+    if any(successor.parent is not block.parent for successor in op.successors):
+        raise InvalidIR(op, "branches to a block of another region")
+
+
+def _verify_regions(op: Operation) -> None:
+    free = op.has_trait(NoTerminator)
+    for region in op.regions:
+        single = region.first_block is region.last_block
+        for block in region.blocks:
+            last = block.last_op
+            if last is None:
+                if not (single and free):
+                    raise InvalidIR(op, "expects a terminator in each of its blocks, but got an empty block")
+            elif not (single and free) and not last.has_trait(IsTerminator, value_if_unregistered=True):
+                raise InvalidIR(last, "ends a block, but is not a terminator")
+
+
+def verify_dominance(op: Operation) -> None:
+    """Raise InvalidIR at the first use of a value that does not dominate it."""
+    for region in op.regions:
+        _check_region(region, set())
+
+
+def _check_region(region: Region, visible: set[SSAValue]) -> None:
+    first = region.first_block
+    if first is None:
+        return
+    if first.next_block is None:
+        _check_block(first, visible)
+        return
+    dominance = DominanceInfo(region)
+    reachable = _reachable(first)
+    for block in region.blocks:
+        # A block that control cannot reach may use anything, as in MLIR.
+        if block in reachable:
+            above = [b for b in region.blocks if dominance.strictly_dominates(b, block)]
+            _check_block(block, visible.union(*map(_defined_in, above)))
+
+
+def _reachable(entry: Block) -> set[Block]:
+    found, pending = {entry}, [entry]
+    while pending:
+        last = pending.pop().last_op
+        for successor in last.successors if last is not None else ():
+            if successor not in found:
+                found.add(successor)
+                pending.append(successor)
+    return found
+
+
+def _defined_in(block: Block) -> Iterator[SSAValue]:
+    yield from block.args
+    for op in block.ops:
+        yield from op.results
+
+
+def _check_block(block: Block, visible: set[SSAValue]) -> None:
+    """Check the block's ops in order; `visible` grows and is given back as it was."""
+    here: list[SSAValue] = [*block.args]
+    visible.update(here)
+    for op in block.ops:
+        for number, operand in enumerate(op._operands):
+            if operand not in visible:
+                _report(op, number, operand)
+        for region in op.regions:
+            _check_region(region, visible)
+        if op.results:
+            here += op.results
+            visible.update(op.results)
+    visible.difference_update(here)
+
+
+def _report(op: Operation, number: int, operand: SSAValue) -> None:
+    name = f"%{operand.name_hint}" if operand.name_hint else "the value"
+    where = f"{name} is defined later, or in a region not around it"
+    raise InvalidIR(op, f"operand #{number} does not dominate this use: {where}")

@@ -1,0 +1,352 @@
+"""
+mlc-opt: read IR, run passes over it, print it - with the manners of mlir-opt.
+
+    mlc-opt file.mlir --pass-pipeline='builtin.module(graph-fuse-ops,canonicalize)'
+
+Exit codes: 0 done; 1 the input or the command line is wrong (one diagnostic on stderr); 2 a bug in mlc
+(a reproducer is written).
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.targets import get_all_targets
+from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException
+from xdsl.utils.lexer import Input
+from xdsl.xdsl_opt_main import VersionAction, xDSLOptMain
+
+from mlc.passes.errors import UserError, warning_sinks
+from mlc.passes.manager import BrokenByPass, make_context, parse_pipeline, run_passes
+from mlc.passes.pipeline_text import PipelineError
+from mlc.passes.registry import import_target
+from mlc.passes.verifier import verify
+from mlc.tools.opt.arguments import add_arguments, apply_limits, normalize
+from mlc.tools.opt.diagnostics import Diagnostic, Place, Reporter, one_line, place_of_op
+from mlc.tools.opt.emit import emit
+from mlc.tools.opt.instruments import ALL, PrintIR, Timing
+from mlc.tools.opt.printing import Printing
+from mlc.tools.opt.source import InputError, SourceParser, parse, read_source, reject, split_source
+
+Output = str | bytes
+
+
+class Crash(Exception):
+    """A bug: its message has been printed and its reproducer written."""
+
+
+@dataclass
+class Progress:
+    """An instrument that remembers which pass runs."""
+
+    index: int = -1
+    current: ModulePass | None = None
+
+    def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
+        self.index += 1
+        self.current = module_pass
+
+
+class MlcOpt(xDSLOptMain):
+    """One run of mlc-opt."""
+
+    def __init__(self, args: Sequence[str]) -> None:
+        self.passes: list[ModulePass] = []
+        super().__init__("Read IR, run passes over it, print it.", args)
+
+    # What xDSLOptMain asks for; passes are looked up by name when the pipeline is parsed.
+
+    def register_all_dialects(self) -> None:
+        pass
+
+    def register_all_frontends(self) -> None:
+        pass
+
+    def register_all_passes(self) -> None:
+        pass
+
+    def register_all_targets(self) -> None:
+        self.available_targets.update(get_all_targets())
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        add_arguments(arg_parser, VersionAction)
+
+    def setup_pipeline(self) -> None:
+        args = self.args
+        apply_limits(args)
+        if args.load:
+            from mlc.tools.opt.load import load_user_file
+
+            for path in args.load:
+                load_user_file(path)
+        self.ctx = make_context(allow_unregistered=args.allow_unregistered_dialect)
+        if args.passes is not None:
+            try:
+                self.passes = parse_pipeline(args.passes)
+            except PipelineError as error:
+                raise reject(Place("<pass-pipeline>", 1, error.column), str(error)) from error
+        self.printing = Printing(
+            args.print_op_generic,
+            args.print_no_properties,
+            args.print_debuginfo,
+            args.syntax_highlight,
+            args.mlir_elide_elementsattrs_if_larger,
+        )
+        self.timing = Timing() if args.mlir_timing else None
+        self.progress = Progress()
+        self.instruments = self.make_instruments()
+
+    def make_instruments(self) -> list[object]:
+        """The instruments that the command line asks for."""
+        args = self.args
+        changes: bool = args.mlir_print_ir_after_change
+        after = args.mlir_print_ir_after
+        if args.mlir_print_ir_after_all or (changes and not after):
+            after = ALL
+        before = ALL if args.mlir_print_ir_before_all else args.mlir_print_ir_before
+        instruments: list[object] = [self.progress]
+        if before or after or args.mlir_print_ir_after_failure:
+            failure = args.mlir_print_ir_after_failure
+            instruments.append(PrintIR(self.printing.text, before, after, changes, failure))
+        if args.validate_each:
+            instruments.append(import_target("--validate-each", "mlc.interp.validate:ValidateInstrument")())
+        if self.timing is not None:
+            instruments.append(self.timing)
+        return instruments
+
+    def run_tool(self, source: Input[str] | None = None) -> int:
+        """Do what the command line says; return the exit code."""
+        if (text := self.show()) is not None:
+            print(text)
+            return 0
+        source = source or read_source(self.args.input_file)
+        pieces = split_source(source) if self.args.split_input_file else iter([source])
+        good = True
+        results: list[Output] = []
+        for number, piece in enumerate(pieces):
+            result, accepted = self.process(piece)
+            good &= accepted
+            if number and result is not None and isinstance(result, str):
+                result = f"// -----\n{result}"
+            results += [] if result is None else [result]
+            if self.args.output_file is None:
+                self.write(results)
+                results.clear()
+        if good and self.args.output_file is not None:
+            self.write(results)
+        if self.timing is not None:
+            print(self.timing.report(), file=sys.stderr)
+        return 0 if good else 1
+
+    def show(self) -> str | None:
+        """What a --show option asks for."""
+        args = self.args
+        if not (args.show_dialects or args.show_passes is not None or args.show_pipeline is not None):
+            return None
+        from mlc.tools.opt import show
+
+        if args.show_dialects:
+            return show.show_dialects()
+        if args.show_passes is not None:
+            return show.show_passes(args.show_passes)
+        return show.show_pipeline(args.show_pipeline)
+
+    def process(self, source: Input[str]) -> tuple[Output | None, bool]:
+        """Read, transform and print one module; what to write, and whether all was as it should be."""
+        checking = self.args.verify_diagnostics
+        reporter = Reporter(source, keep=checking)
+        self.progress.index, self.progress.current = -1, None
+        result = None
+        with self.warnings_to(reporter, source):
+            try:
+                result = self.compile(source)
+            except InputError as error:
+                reporter.report(error.diagnostic)
+        if not checking:
+            return result, result is not None
+        from mlc.tools.opt.expected import compare
+
+        printer = Reporter(source)
+        wrong = compare(source, reporter.kept)
+        for diagnostic in wrong:
+            printer.report(diagnostic)
+        return result, not wrong
+
+    def compile(self, source: Input[str]) -> Output:
+        """Read, transform and print one module; InputError if the input does not allow it."""
+        args = self.args
+        with self.phase("Parser"):
+            module, parser = parse(self.ctx, source, implicit_module=not args.no_implicit_module)
+        try:
+            if not args.disable_verify:
+                with self.phase("Verifier"):
+                    verify(module)
+            check = args.verify_each and not args.disable_verify
+            with self.phase("Passes"):
+                run_passes(module, self.ctx, self.passes, verify=check, instruments=self.instruments)
+            self.progress.current = None
+            with self.phase("Output"):
+                return self.output(module)
+        except DiagnosticException as error:
+            raise InputError(self.diagnose(error, source, parser)) from error
+        except Exception as error:
+            self.report_crash(error, source, parser)
+            raise Crash from error
+
+    def diagnose(self, error: Exception, source: Input[str], parser: SourceParser) -> Diagnostic:
+        """The diagnostic for an error about an operation, or about the module."""
+        op = getattr(error, "op", None)
+        message = one_line(str(error)) or type(error).__name__
+        if op is not None:
+            message = message if message.startswith("'") else f"'{op.name}' op {message}"
+        elif self.progress.current is not None:
+            message = f"pass '{self.progress.current.name}': {message}"
+        return Diagnostic(place_of_op(op, Place(source.name, 1, 1), parser.positions), message)
+
+    def output(self, module: ModuleOp) -> Output:
+        """The module in the form that is asked for."""
+        if self.args.emit != "mlir":
+            return emit(module, self.args.emit, self.args.emit_target)
+        if self.args.target != "mlir":
+            return self.output_resulting_program(module)
+        return self.printing.text(module, self.ctx) + "\n"
+
+    def write(self, results: list[Output]) -> None:
+        """Write to the output file or the standard output."""
+        path = self.args.output_file
+        if path in (None, "-"):
+            for result in results:
+                if isinstance(result, bytes):
+                    sys.stdout.buffer.write(result)
+                else:
+                    sys.stdout.write(result)
+            sys.stdout.flush()
+            return
+        data = b"".join(r.encode() if isinstance(r, str) else r for r in results)
+        try:
+            Path(path).write_bytes(data)
+        except OSError as error:
+            raise reject(Place(path), f"cannot write the file: {error.strerror}") from error
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Time a part of the run, if timing is asked for."""
+        return nullcontext() if self.timing is None else self.timing.phase(name)
+
+    @contextmanager
+    def warnings_to(self, reporter: Reporter, source: Input[str]) -> Iterator[None]:
+        """Report the warnings of passes with their places."""
+        default = Place(source.name, 1, 1)
+
+        def sink(op: Operation | None, message: str) -> None:
+            text = message if op is None else f"'{op.name}' op {message}"
+            reporter.report(Diagnostic(place_of_op(op, default, {}), text, "warning"))
+
+        warning_sinks.append(sink)
+        try:
+            yield
+        finally:
+            warning_sinks.pop()
+
+    def report_crash(self, error: Exception, source: Input[str], parser: SourceParser) -> None:
+        """Say that this is a bug, and whose; write the reproducer."""
+        from mlc.tools.opt.reproducer import write_reproducer
+
+        guilty = self.progress.current
+        place = place_of_op(getattr(error, "op", None), Place(source.name, 1, 1), parser.positions)
+        owner = "mlc"
+        if guilty is not None and type(guilty).__module__.partition(".")[0] not in ("mlc", "xdsl"):
+            owner = f"pass '{guilty.name}'"
+        what = one_line(str(error)) if isinstance(error, BrokenByPass) else self.name_failure(error, guilty)
+        print(f"{place}: error: a bug in {owner}: {what}", file=sys.stderr)
+        if self.args.run_reproducer:
+            return
+        stem = "stdin" if source.name == "<stdin>" else Path(source.name).stem
+        path = Path(self.args.mlir_pass_pipeline_crash_reproducer or f"{stem}.reproducer.mlir")
+        text, pipeline = self.before_crash(source)
+        try:
+            write_reproducer(path, text, self.configuration(pipeline), error)
+        except OSError as failure:
+            print(f"{path}: note: cannot write the reproducer: {failure.strerror}", file=sys.stderr)
+            return
+        load = "".join(f" --load={file}" for file in self.args.load)
+        print(f"{path}: note: replay it with: mlc-opt --run-reproducer {path}{load}", file=sys.stderr)
+
+    def name_failure(self, error: Exception, guilty: ModulePass | None) -> str:
+        """What raised what."""
+        where = f"pass '{guilty.name}'" if guilty is not None else "printing the result"
+        return f"{where} raised {type(error).__name__}: {one_line(str(error))}"
+
+    def before_crash(self, source: Input[str]) -> tuple[str, str]:
+        """The IR before the pass that crashed, made anew from the source, and the pipeline left to run."""
+        index = self.progress.index if self.progress.current is not None else len(self.passes)
+        guilty = self.passes[index : index + 1]
+        try:
+            ctx = make_context(allow_unregistered=True)
+            module, _ = parse(ctx, source, implicit_module=not self.args.no_implicit_module)
+            run_passes(module, ctx, self.passes[:index])
+            return Printing().text(module, ctx), _pipeline(guilty)
+        except Exception:
+            return source.content, _pipeline(self.passes)
+
+    def configuration(self, pipeline: str) -> list[str]:
+        """The arguments that replay a crash."""
+        args = self.args
+        flags = {
+            "allow-unregistered-dialect": args.allow_unregistered_dialect,
+            "no-implicit-module": args.no_implicit_module,
+            "mlir-print-op-generic": args.print_op_generic,
+        }
+        values = {"emit": (args.emit, "mlir"), "target": (args.target, "mlir")}
+        return [
+            f"--pass-pipeline={pipeline}",
+            f"--verify-each={str(args.verify_each).lower()}",
+            *(f"--{name}={value}" for name, (value, default) in values.items() if value != default),
+            *([f"--emit-target={args.emit_target}"] if args.emit in ("asm", "obj") else []),
+            *(f"--{name}" for name, is_set in flags.items() if is_set),
+        ]
+
+
+def _pipeline(passes: Sequence[ModulePass]) -> str:
+    return f"builtin.module({','.join(str(p.spec()) for p in passes)})"
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run mlc-opt with these arguments; return the exit code."""
+    arguments = normalize(argv)
+    try:
+        driver, source = MlcOpt(arguments), None
+        if driver.args.run_reproducer:
+            from mlc.tools.opt.reproducer import read_configuration
+
+            source = read_source(driver.args.input_file)
+            driver = MlcOpt([*read_configuration(source), *arguments])
+        return driver.run_tool(source)
+    except InputError as error:
+        Reporter().report(error.diagnostic)
+    except (UserError, ArgSpecParseError) as error:
+        print(f"mlc-opt: error: {one_line(str(error))}", file=sys.stderr)
+    except Crash:
+        return 2
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing that Python flushes at exit may complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return 130
+    return 1
+
+
+def main() -> None:
+    """The command `mlc-opt`."""
+    if code := run(sys.argv[1:]):
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""The command line of mlc-opt: mlir-opt's names, and those of xdsl-opt that mean the same."""
+
+import argparse
+import difflib
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from mlc.passes.limits import Limits, limits
+from mlc.tools.opt.emit import FORMATS
+
+# Flags that may stand without a value, and the value they then have.
+_BARE = {
+    "--verify-each": "true",
+    "--show-passes": "",
+    "--mlir-timing": "true",
+}
+
+# Limit -> what its flag says.
+_LIMITS = {
+    "input_bytes": "bytes of one input file",
+    "nesting": "operations inside one another",
+    "ops": "operations in one module",
+    "rank": "dimensions of one type",
+    "elements": "elements of one constant in the text",
+    "folded_bytes": "bytes that folding constants may create",
+}
+
+_SWITCHES: dict[tuple[str, ...], str] = {
+    ("--split-input-file",): "process the pieces between lines `// -----` one by one",
+    ("--verify-diagnostics",): "check the diagnostics against `// expected-error {{...}}`",
+    ("--disable-verify",): "verify nothing, not even the input",
+    ("--allow-unregistered-dialect",): "accept operations of unknown dialects",
+    ("--no-implicit-module",): "expect the input to be one builtin.module",
+    ("--print-op-generic", "--mlir-print-op-generic"): "print the generic form",
+    ("--print-no-properties",): "print properties as attributes",
+    ("--print-debuginfo", "--mlir-print-debuginfo"): "print locations",
+    ("--syntax-highlight",): "print in colour",
+    ("--mlir-print-ir-before-all",): "print the IR before each pass",
+    ("--mlir-print-ir-after-all",): "print the IR after each pass",
+    ("--mlir-print-ir-after-change",): "print the IR after each pass that changed it",
+    ("--mlir-print-ir-after-failure",): "print the IR after a pass that failed",
+    ("--show-dialects",): "list the dialects",
+    ("--run-reproducer",): "replay a crash reproducer",
+    ("--validate-each",): "execute the module before and after each pass, and compare",
+}
+
+
+def boolean(text: str) -> bool:
+    """A flag's value, as mlir-opt writes it."""
+    values = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
+    if text.lower() not in values:
+        raise argparse.ArgumentTypeError(f"expected true or false, but got '{text}'")
+    return values[text.lower()]
+
+
+def natural(text: str) -> int:
+    """A whole number of at least 0."""
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise argparse.ArgumentTypeError(f"expected a whole number, but got '{text}'")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    if not (value := natural(text)):
+        raise argparse.ArgumentTypeError("expected at least 1, but got 0")
+    return value
+
+
+def names(text: str) -> frozenset[str]:
+    """A list of names with commas between them."""
+    return frozenset(filter(None, text.split(",")))
+
+
+def add_arguments(parser: argparse.ArgumentParser, version_action: Any) -> None:
+    """Add every option of mlc-opt."""
+    parser.prog = "mlc-opt"
+    parser.allow_abbrev = False
+    parser.add_argument("input_file", nargs="?", metavar="FILE", help="IR text; - is standard input")
+    add = parser.add_argument
+    add("-o", "--output-file", metavar="FILE", help="write the result here")
+    add("-p", "--pass-pipeline", "--passes", dest="passes", metavar="PIPELINE", help="a,b{option=value},O3")
+    add("-t", "--target", default="mlir", help="an output format of xDSL")
+    add("--emit", choices=FORMATS, default="mlir", help="what to write")
+    add("--emit-target", default="native", metavar="TARGET", help="the machine that --emit=asm|obj is for")
+    add("--load", action="append", default=[], metavar="FILE.py", help="take passes and dialects from a file")
+    add("--verify-each", type=boolean, default=True, metavar="BOOL", help="verify after each pass (default)")
+    add(
+        "--mlir-print-ir-before",
+        type=names,
+        default=frozenset(),
+        metavar="PASS",
+        help="print the IR before it",
+    )
+    add("--mlir-print-ir-after", type=names, default=frozenset(), metavar="PASS", help="print the IR")
+    add("--mlir-timing", type=boolean, default=False, metavar="BOOL", help="print where the time went")
+    add("--mlir-elide-elementsattrs-if-larger", type=natural, metavar="N", help="leave out larger constants")
+    add("--mlir-pass-pipeline-crash-reproducer", metavar="FILE", help="where a crash writes its reproducer")
+    add("--show-passes", metavar="NAME", help="list the passes, or describe one")
+    add("--show-pipeline", metavar="NAME", help="print a pipeline of the compiler")
+    add("-v", "--version", action=version_action, version_format="mlc-opt on xDSL {xdsl_version}")
+    for flags, help_text in _SWITCHES.items():
+        add(*flags, action="store_true", help=help_text)
+    for name, help_text in _LIMITS.items():
+        default = getattr(Limits, name)
+        flag = f"--max-{name.replace('_', '-')}"
+        add(flag, type=positive, default=default, metavar="N", help=f"{help_text} (default {default})")
+    parser.error = lambda message: _refuse(parser, message)
+
+
+def _refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    """One line on stderr, with the nearest option, and exit code 1 (2 would mean a bug)."""
+    prefix = "unrecognized arguments: "
+    if message.startswith(prefix):
+        word = message.removeprefix(prefix).split()[0]
+        known = [option for action in parser._actions for option in action.option_strings]
+        near = difflib.get_close_matches(word.partition("=")[0], known, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        message = (
+            f"unknown option '{word}'{hint}" if word.startswith("-") else f"unexpected argument '{word}'"
+        )
+    print(f"mlc-opt: error: {message}", file=sys.stderr)
+    sys.exit(1)
+
+
+def normalize(argv: Sequence[str]) -> list[str]:
+    """Accept mlir-opt's `-long-option` and flags without their value."""
+    result: list[str] = []
+    for word in argv:
+        if len(word.partition("=")[0]) > 2 and word[0] == "-" and word[1].isalpha() and "-" in word[2:]:
+            word = f"-{word}"
+        result.append(f"{word}={_BARE[word]}" if word in _BARE else word)
+    return result
+
+
+def apply_limits(args: argparse.Namespace) -> None:
+    """Put the limits of the command line in force."""
+    for name in _LIMITS:
+        setattr(limits, name, getattr(args, f"max_{name}"))

@@ -1,0 +1,93 @@
+"""Errors and warnings with their places, printed as mlir-opt prints them."""
+
+import sys
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Input
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something is: a file, and as far as known the line and column, counted from 1."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One message for the user."""
+
+    place: Place
+    message: str
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.severity}: {self.message}"
+
+
+@dataclass
+class Reporter:
+    """Collects diagnostics, or prints each with the source line it is about."""
+
+    source: Input[str] | None = None
+    keep: bool = False
+    kept: list[Diagnostic] = field(default_factory=list)
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        """Keep the diagnostic for --verify-diagnostics, or print it on stderr."""
+        if self.keep:
+            self.kept.append(diagnostic)
+        else:
+            print(f"{diagnostic}{self._excerpt(diagnostic.place)}", file=sys.stderr)
+
+    def _excerpt(self, place: Place) -> str:
+        if self.source is None or place.file != self.source.name or not place.line:
+            return ""
+        lines = self.source.content.split("\n", place.line)
+        text = lines[place.line - 1] if place.line <= len(lines) else ""
+        if not text.strip() or len(text) > 200 or not text.replace("\t", " ").isprintable():
+            return ""
+        indent = "".join(c if c == "\t" else " " for c in text[: place.column - 1])
+        return f"\n{text}\n{indent}^"
+
+
+def one_line(text: str) -> str:
+    """The text with its line breaks and control characters made printable."""
+    text = " ".join(text.split())
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def place_of_parse_error(error: ParseError) -> Place:
+    """Where a parse error happened."""
+    location = error.span.get_location()
+    return Place(location.file, location.line, location.col)
+
+
+def place_of_op(op: Operation | None, default: Place, positions: dict[Operation, Place]) -> Place:
+    """Where an operation came from: its own place, else that of the nearest operation around it."""
+    while op is not None:
+        if (found := positions.get(op) or place_of_location(op.location)) is not None:
+            return found
+        op = op.parent_op()
+    return default
+
+
+def place_of_location(location: Attribute) -> Place | None:
+    """The place that a location attribute names: file, line and column, or a name in the source model."""
+    if isinstance(location, FileLineColLoc):
+        return Place(location.filename.data, location.line.data, location.column.data)
+    if isinstance(location, NameLoc):
+        return place_of_location(location.location) or Place(f'"{one_line(location.desc.data)}"')
+    if isinstance(location, CallSiteLoc):
+        return place_of_location(location.callee) or place_of_location(location.caller)
+    if isinstance(location, FusedLoc):
+        return next(filter(None, map(place_of_location, location.locations)), None)  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
+    return None

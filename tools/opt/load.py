@@ -1,0 +1,60 @@
+"""--load FILE: the passes and dialects in a user's Python file."""
+
+import sys
+import traceback
+from importlib.util import module_from_spec, spec_from_file_location
+from inspect import isabstract
+from pathlib import Path
+from types import ModuleType
+
+from xdsl.ir import Dialect
+from xdsl.passes import ModulePass
+
+from mlc.passes.errors import UserError
+from mlc.passes.registry import register_dialect, register_pass
+from mlc.tools.opt.diagnostics import Place, one_line
+from mlc.tools.opt.source import reject
+
+
+def load_user_file(path: str) -> None:
+    """Run a Python file and register every ModulePass subclass and every Dialect that it defines."""
+    if not Path(path).is_file():
+        raise reject(Place(path), "cannot load the file: no such file")
+    module = _execute(path)
+    try:
+        for value in list(vars(module).values()):
+            if isinstance(value, Dialect):
+                register_dialect(value)
+            elif _is_pass_of(module, value):
+                register_pass(value)
+    except UserError as error:
+        raise reject(Place(path), str(error)) from error
+
+
+def _is_pass_of(module: ModuleType, value: object) -> bool:
+    return (
+        isinstance(value, type)
+        and issubclass(value, ModulePass)
+        and value.__module__ == module.__name__
+        and hasattr(value, "name")
+        and not isabstract(value)
+    )
+
+
+def _execute(path: str) -> ModuleType:
+    name = f"mlc_loaded_{Path(path).stem}"
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise reject(Place(path), "cannot load the file: expected a Python file, NAME.py")
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        place = Place(error.filename or path, error.lineno or 1, error.offset or 1)
+        raise reject(place, error.msg) from error
+    except Exception as error:
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+        place = Place(path, lines[-1] or 1, 1) if lines else Place(path)
+        raise reject(place, f"{type(error).__name__}: {one_line(str(error))}") from error
+    return module

@@ -1,0 +1,65 @@
+"""Printing a module as text, with large constants elided on request."""
+
+from dataclasses import dataclass, field
+from io import StringIO
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.ir import Attribute
+from xdsl.printer import Printer
+
+
+@dataclass(eq=False, repr=False)
+class ElidingPrinter(Printer):
+    """Prints a constant of more than `elide_above` elements as `dense_resource<__elided__>`."""
+
+    elide_above: int = field(default=0)
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if isinstance(attribute, DenseIntOrFPElementsAttr) and self._is_large(attribute):
+            self.print_string("dense_resource<__elided__> : ")
+            self.print_attribute(attribute.type)
+        elif isinstance(attribute, DenseArrayBase) and len(attribute) > self.elide_above:
+            self.print_string("array<")
+            self.print_attribute(attribute.elt_type)
+            self.print_string(": ...>")
+        else:
+            super().print_attribute(attribute)
+
+    def _is_large(self, attribute: DenseIntOrFPElementsAttr) -> bool:
+        return len(attribute) > self.elide_above and not attribute.is_splat()
+
+
+@dataclass(frozen=True)
+class Printing:
+    """How mlc-opt prints: the flags of the command line."""
+
+    generic: bool = False
+    no_properties: bool = False
+    debuginfo: bool = False
+    highlight: bool = False
+    elide_above: int | None = None
+
+    def text(self, module: ModuleOp, ctx: Context | None = None) -> str:
+        """The module as text, without a line break at its end."""
+        stream = StringIO()
+        printer = self._printer(stream)
+        printer.print_op(module)
+        if ctx is not None:
+            printer.print_metadata(ctx.loaded_dialects)
+        return stream.getvalue()
+
+    def _printer(self, stream: StringIO) -> Printer:
+        options = {
+            "stream": stream,
+            "print_generic_format": self.generic,
+            "print_properties_as_attributes": self.no_properties,
+            "print_debuginfo": self.debuginfo,
+        }
+        if self.elide_above is not None:
+            return ElidingPrinter(**options, elide_above=self.elide_above)
+        if self.highlight:
+            from xdsl.syntax_printer import SyntaxPrinter
+
+            return SyntaxPrinter(**options)
+        return Printer(**options)

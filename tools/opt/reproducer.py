@@ -1,0 +1,60 @@
+"""Crash reproducers: the module before the pass that crashed, and the command that crashes on it."""
+
+import shlex
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from xdsl.utils.lexer import Input
+
+import mlc
+from mlc.tools.opt.diagnostics import Place, one_line
+from mlc.tools.opt.source import reject
+
+_CONFIGURATION = "// configuration: "
+
+
+def write_reproducer(path: Path, text: str, configuration: Sequence[str], error: BaseException) -> None:
+    """Write a file that `mlc-opt --run-reproducer` replays."""
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    header = [
+        f"// A crash of mlc-opt; replay it with: mlc-opt --run-reproducer {shlex.quote(path.name)}",
+        f"{_CONFIGURATION}{shlex.join(configuration)}",
+        f"// error: {type(error).__name__}: {one_line(str(error))}",
+        f"// versions: mlc {mlc.__version__}, xdsl {version('xdsl')}, Python {sys.version.split()[0]}",
+        *(f"//   {line}" for line in trace.splitlines()),
+    ]
+    path.write_text("\n".join([*header, text.strip("\n"), ""]), encoding="utf-8")
+
+
+def read_configuration(source: Input[str]) -> list[str]:
+    """The arguments in a reproducer's header; never --load, which would let a file run code."""
+    for line in source.content.split("\n", 64)[:64]:
+        if line.startswith(_CONFIGURATION):
+            try:
+                arguments = shlex.split(line.removeprefix(_CONFIGURATION))
+            except ValueError as error:
+                raise reject(
+                    Place(source.name, 1, 1), f"the configuration line is malformed: {error}"
+                ) from error
+            allowed = tuple(f"--{name}" for name in REPLAYED)
+            if bad := [a for a in arguments if a.partition("=")[0] not in allowed]:
+                raise reject(Place(source.name, 1, 1), f"a reproducer cannot set '{bad[0]}'")
+            return arguments
+    message = f"expected a reproducer with a line '{_CONFIGURATION}...' in its header"
+    raise reject(Place(source.name, 1, 1), message)
+
+
+# The options that a reproducer's header may hold.
+REPLAYED = (
+    "pass-pipeline",
+    "verify-each",
+    "allow-unregistered-dialect",
+    "no-implicit-module",
+    "emit",
+    "emit-target",
+    "target",
+    "mlir-print-op-generic",
+)

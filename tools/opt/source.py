@@ -1,0 +1,189 @@
+"""Reading IR text: limits, the place of every operation, and errors for whatever is not a program."""
+
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, ShapedType, StringAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+from xdsl.utils.lexer import Input, Span
+
+from mlc.passes.limits import limits
+from mlc.tools.opt.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
+
+_SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
+_RESULTS = re.compile(r"%[^=\n]*=\s*")
+# Frames of Python that one nested operation may take in the parser, the printer or a pass.
+_FRAMES = 24
+
+
+class InputError(Exception):
+    """The input is not a program; carries the one diagnostic that says why."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(str(diagnostic))
+        self.diagnostic = diagnostic
+
+
+def reject(place: Place, message: str) -> InputError:
+    """The exception that refuses the input at `place`."""
+    return InputError(Diagnostic(place, one_line(message)))
+
+
+def read_source(path: str | None) -> Input[str]:
+    """The text of a file, or of the standard input for None and "-"."""
+    name = "<stdin>" if path in (None, "-") else str(path)
+    try:
+        if name == "<stdin>":
+            data = sys.stdin.buffer.read(limits.input_bytes + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(limits.input_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise reject(Place(one_line(name)), f"cannot read the file: {reason}") from error
+    if len(data) > limits.input_bytes:
+        message = (
+            f"expected at most {limits.input_bytes} bytes of text; raise the limit with --max-input-bytes"
+        )
+        raise reject(Place(name, 1, 1), message)
+    try:
+        return Input(data.decode("utf-8"), name)
+    except UnicodeDecodeError as error:
+        line_start = data.rfind(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, line_start) + 1
+        column = len(data[line_start : error.start].decode("utf-8")) + 1
+        message = f"expected UTF-8 text, but got byte 0x{data[error.start]:02x}"
+        raise reject(Place(name, line, column), message) from error
+
+
+def split_source(source: Input[str]) -> Iterator[Input[str]]:
+    """The pieces between lines `// -----`; each keeps the line numbers of the whole."""
+    start = 0
+    for match in [*_SPLIT.finditer(source.content), None]:
+        end = len(source.content) if match is None else match.start()
+        yield Input("\n" * source.content.count("\n", 0, start) + source.content[start:end], source.name)
+        start = 0 if match is None else match.end()
+
+
+class SourceParser(Parser):
+    """xDSL's parser, which also gives each operation its location and keeps to the limits."""
+
+    def __init__(self, ctx: Context, source: Input[str]) -> None:
+        self.positions: dict[Operation, Place] = {}
+        self._undeclared: dict[str, Span[Any]] = {}
+        self._lines = [0, *(m.end() for m in re.finditer("\n", source.content))]
+        self._file = StringAttr(source.name)
+        self._depth = 0
+        self._count = 0
+        super().__init__(ctx, source.content, source.name)
+
+    def place(self, pos: int) -> Place:
+        """The place of a position in the text."""
+        line = bisect_right(self._lines, pos)
+        return Place(self._file.data, line, pos - self._lines[line - 1] + 1)
+
+    def parse_operation(self) -> Operation:
+        pos = self.pos
+        self._depth += 1
+        self._count += 1
+        if self._depth > limits.nesting:
+            self.raise_error(
+                f"expected at most {limits.nesting} nested operations; raise the limit with --max-nesting"
+            )
+        if self._count > limits.ops:
+            self.raise_error(f"expected at most {limits.ops} operations; raise the limit with --max-ops")
+        op = super().parse_operation()
+        self._depth -= 1
+        if match := _RESULTS.match(self.lexer.input.content, pos):
+            pos = match.end()
+        place = self.place(pos)
+        if op.location == UNKNOWN_LOC:
+            op.location = FileLineColLoc(self._file, IntAttr(place.line), IntAttr(place.column))
+        else:
+            self.positions[op] = place
+        for result in op.results:
+            if isinstance(type_ := result.type, ShapedType) and type_.get_num_dims() > limits.rank:
+                rank = type_.get_num_dims()
+                self.raise_error(
+                    f"expected at most {limits.rank} dimensions, but got {rank}; "
+                    "raise the limit with --max-rank",
+                    pos,
+                )
+        return op
+
+    def resolve_operand(self, operand: UnresolvedOperand, type: Any) -> SSAValue[Any]:
+        if operand.operand_name not in self.ssa_values:
+            self._undeclared.setdefault(operand.operand_name, operand.span)
+        return super().resolve_operand(operand, type)
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
+        if type is not None:
+            self._check_elements(type)
+        return super().parse_dense_int_or_fp_elements_attr(type)
+
+    def _parse_dense_literal_type(self) -> Any:
+        type_ = super()._parse_dense_literal_type()
+        self._check_elements(type_)
+        return type_
+
+    def _check_elements(self, type_: Any) -> None:
+        elements = 1
+        for size in type_.get_shape():
+            elements *= size
+        if elements > limits.elements:
+            self.raise_error(
+                f"expected a constant of at most {limits.elements} elements, but got {elements}; "
+                "raise the limit with --max-elements"
+            )
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        if not self.lexer.input.content.strip():
+            return ModuleOp([])
+        try:
+            return super().parse_module(allow_implicit_module)
+        except ParseError:
+            missing = next(iter(self.forward_ssa_references), None)
+            # xDSL reports this at the end of the file.
+            if missing is None or self._current_token.text or missing not in self._undeclared:
+                raise
+            self.raise_error(f"use of undeclared value %{missing}", self._undeclared[missing])
+
+
+def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> tuple[ModuleOp, SourceParser]:
+    """The module in a text, and its parser, which knows the places; InputError if it is not one."""
+    allow_nesting(limits.nesting)
+    parser: SourceParser | None = None
+    try:
+        parser = SourceParser.__new__(SourceParser)
+        parser.__init__(ctx, source)
+        return parser.parse_module(implicit_module), parser
+    except ParseError as error:
+        raise InputError(Diagnostic(place_of_parse_error(error), one_line(error.msg))) from None
+    except RecursionError:
+        message = "expected less deeply nested text"
+        raise reject(_here(parser, source), message) from None
+    except DiagnosticException as error:
+        raise reject(_here(parser, source), str(error)) from error
+    except Exception as error:
+        # xDSL's parsers check some things by assertion or not at all: it is still the text that is wrong.
+        detail = f": {error}" if str(error) else ""
+        raise reject(_here(parser, source), f"cannot parse this ({type(error).__name__}{detail})") from error
+
+
+def _here(parser: SourceParser | None, source: Input[str]) -> Place:
+    """Where the parser stands."""
+    if parser is None or not hasattr(parser, "_parser_state"):
+        return Place(source.name, 1, 1)
+    return parser.place(parser.pos)
+
+
+def allow_nesting(nesting: int) -> None:
+    """Let Python recurse as deep as `nesting` operations need."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + _FRAMES * nesting))
