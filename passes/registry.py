@@ -31,7 +31,7 @@ def import_target(what: str, target: str) -> Any:
     module, _, attribute = target.partition(":")
     try:
         return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, SyntaxError) as error:
+    except Exception as error:
         raise UserError(f"{what} is registered as '{target}', which cannot be imported: {error}") from error
 
 
@@ -81,7 +81,7 @@ def pass_class(name: str, also: Iterable[str] = ()) -> type[ModulePass]:
 def _load(what: str, load: Callable[[], Any]) -> Any:
     try:
         return load()
-    except (ImportError, AttributeError, SyntaxError) as error:
+    except Exception as error:
         raise UserError(f"{what} cannot be imported: {error}") from error
 
 

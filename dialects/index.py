@@ -1,0 +1,420 @@
+"""
+Index arithmetic: quasi-affine expressions with integer coefficients, and the attribute that holds a list of them.
+
+An `Index` is `const + sum(coefficient * term)`; a term is a dimension (an int: `0, 1, ...` name the index operands of
+the op, `-1, -2, ...` name the tile axes d0, d1, ...) or a `Div` (floordiv or mod of an `Index` by a positive int).
+Expressions are canonical: equal values built in different orders compare and hash equal.
+
+    grammar   map    ::= `[` (expr (`,` expr)*)? `]`
+              expr   ::= term ((`+` | `-`) term)*
+              term   ::= factor ((`*` | `floordiv` | `mod`) int)*
+              factor ::= int | %operand | dN | `-` factor | `(` expr `)`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, Union
+
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Data, SSAValue
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser, Parser, UnresolvedOperand
+from xdsl.printer import Printer
+
+Term = Union[int, "Div"]
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Div:
+    """`expr floordiv by` (or `expr mod by`), a term of an `Index` that could not be simplified."""
+
+    expr: Index
+    by: int
+    is_mod: bool
+
+
+def _key(term: Term) -> tuple[int, int, str]:
+    return (0, term, "") if isinstance(term, int) else (1, 0, repr(term))
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A canonical quasi-affine expression; build it with `dim`, `const` and arithmetic."""
+
+    const: int
+    terms: tuple[tuple[Term, int], ...]
+
+    @staticmethod
+    def of(const: int, coefficients: Mapping[Term, int]) -> Index:
+        """The expression with these coefficients; zero ones are dropped."""
+        items = [(t, c) for t, c in coefficients.items() if c]
+        if len(items) > 1:
+            for t, c in items:
+                if isinstance(t, Div) and t.is_mod and coefficients.get(Div(t.expr, t.by, False)) == c * t.by:
+                    # (e floordiv n) * n + e mod n == e
+                    rest = {u: k for u, k in items if u != t and u != Div(t.expr, t.by, False)}
+                    return Index.of(const, rest) + t.expr * c
+            items.sort(key=lambda item: _key(item[0]))
+        return Index(const, tuple(items))
+
+    def __add__(self, other: Index | int) -> Index:
+        if isinstance(other, int):
+            return Index(self.const + other, self.terms)
+        if not other.terms:
+            return Index(self.const + other.const, self.terms)
+        if not self.terms:
+            return Index(self.const + other.const, other.terms)
+        merged = dict(self.terms)
+        for term, c in other.terms:
+            merged[term] = merged.get(term, 0) + c
+        return Index.of(self.const + other.const, merged)
+
+    def __sub__(self, other: Index | int) -> Index:
+        return self + (-other if isinstance(other, int) else other * -1)
+
+    def __mul__(self, k: int) -> Index:
+        if k == 0:
+            return ZERO
+        return Index(self.const * k, tuple((t, c * k) for t, c in self.terms))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Index:
+        return self * -1
+
+    def _split(self, by: int) -> tuple[Index, Index]:
+        """(q, r) with self == q * by + r, where q takes every coefficient that `by` divides."""
+        q = {t: c // by for t, c in self.terms if c % by == 0}
+        r = {t: c for t, c in self.terms if c % by}
+        return Index.of(self.const // by, q), Index.of(self.const % by, r)
+
+    def floordiv(self, by: int, ranges: Ranges | None = None) -> Index:
+        """`self floordiv by`, by > 0; `ranges` lets it prove that a part vanishes."""
+        if by == 1:
+            return self
+        q, r = self._split(by)
+        if not r.terms:
+            return q + r.const // by
+        if ranges is not None:
+            lo, hi = r.bounds(ranges)
+            if lo // by == hi // by:
+                return q + lo // by
+        return q + Index(0, ((Div(r, by, False), 1),))
+
+    def mod(self, by: int, ranges: Ranges | None = None) -> Index:
+        """`self mod by`, by > 0, the result in [0, by)."""
+        if by == 1:
+            return ZERO
+        _, r = self._split(by)
+        if not r.terms:
+            return Index(r.const % by, ())
+        if ranges is not None:
+            lo, hi = r.bounds(ranges)
+            if lo // by == hi // by:
+                return r - (lo // by) * by
+        return Index(0, ((Div(r, by, True), 1),))
+
+    @property
+    def is_const(self) -> bool:
+        return not self.terms
+
+    def coefficient(self, dim: int) -> int:
+        """The coefficient of a dimension outside of floordiv and mod."""
+        for t, c in self.terms:
+            if t == dim and isinstance(t, int):
+                return c
+        return 0
+
+    def dims(self) -> set[int]:
+        """Every dimension that occurs, inside floordiv and mod too."""
+        found: set[int] = set()
+        for t, _ in self.terms:
+            if isinstance(t, int):
+                found.add(t)
+            else:
+                found |= t.expr.dims()
+        return found
+
+    def uses(self, dim: int) -> bool:
+        """Whether a dimension occurs anywhere."""
+        return any(t == dim if isinstance(t, int) else t.expr.uses(dim) for t, _ in self.terms)
+
+    @property
+    def is_affine(self) -> bool:
+        """No floordiv and no mod."""
+        return all(isinstance(t, int) for t, _ in self.terms)
+
+    def substitute(self, to: Mapping[int, Index] | Callable[[int], Index], ranges: Ranges | None = None) -> Index:
+        """Each dimension replaced by an expression (dimensions that a mapping lacks stay)."""
+        if not self.terms:
+            return self
+        get = to if callable(to) else (lambda d: to.get(d) or dim(d) if d not in to else to[d])
+        const, merged = self.const, {}
+        for t, c in self.terms:
+            if isinstance(t, int):
+                part = get(t)
+            else:
+                inner = t.expr.substitute(get, ranges)
+                part = inner.mod(t.by, ranges) if t.is_mod else inner.floordiv(t.by, ranges)
+            const += part.const * c
+            for u, k in part.terms:
+                merged[u] = merged.get(u, 0) + k * c
+        return Index.of(const, merged)
+
+    def evaluate(self, values: Mapping[int, Any] | Sequence[Any]) -> Any:
+        """The value at given dimensions (Python ints or broadcastable numpy arrays)."""
+        total: Any = self.const
+        for t, c in self.terms:
+            if isinstance(t, int):
+                total = total + values[t] * c
+            else:
+                inner = t.expr.evaluate(values)
+                total = total + (inner % t.by if t.is_mod else inner // t.by) * c
+        return total
+
+    def bounds(self, ranges: Ranges) -> Range:
+        """Smallest and largest value when each dimension d lies in ranges[d] (inclusive)."""
+        lo = hi = self.const
+        for t, c in self.terms:
+            if isinstance(t, int):
+                a, b = ranges[t]
+            else:
+                a, b = t.expr.bounds(ranges)
+                if not t.is_mod:
+                    a, b = a // t.by, b // t.by
+                elif a // t.by == b // t.by:
+                    a, b = a % t.by, b % t.by
+                else:
+                    a, b = 0, t.by - 1
+            lo, hi = (lo + a * c, hi + b * c) if c >= 0 else (lo + b * c, hi + a * c)
+        return lo, hi
+
+    def text(self, name: Callable[[int], str]) -> str:
+        """The expression as written in the IR; `name` gives the text of a dimension."""
+        if not self.terms:
+            return str(self.const)
+        parts: list[str] = []
+        for t, c in self.terms:
+            if isinstance(t, int):
+                body = name(t)
+            else:
+                inner = t.expr.text(name)
+                if len(t.expr.terms) + (t.expr.const != 0) > 1 or t.expr.terms[0][1] != 1:
+                    inner = f"({inner})"
+                body = f"{inner} {'mod' if t.is_mod else 'floordiv'} {t.by}"
+                if c not in (1, -1) or t.is_mod:
+                    body = f"({body})"
+            parts.append(("- " if c < 0 else "+ ") + (body if abs(c) == 1 else f"{body} * {abs(c)}"))
+        if self.const:
+            parts.append(f"{'-' if self.const < 0 else '+'} {abs(self.const)}")
+        first = parts[0]
+        parts[0] = first[2:] if first[0] == "+" else "-" + first[2:]
+        return " ".join(parts)
+
+    def __str__(self) -> str:
+        return self.text(dim_name)
+
+
+Ranges = Mapping[int, Range] | Sequence[Range]
+ZERO = Index(0, ())
+
+
+def dim(number: int) -> Index:
+    """The expression that is one dimension."""
+    return Index(0, ((number, 1),))
+
+
+def tile(axis: int) -> Index:
+    """The expression that is tile axis d<axis>."""
+    return Index(0, ((-1 - axis, 1),))
+
+
+def const(value: int) -> Index:
+    """The expression that is one integer."""
+    return Index(value, ())
+
+
+def dim_name(number: int) -> str:
+    """`%0`-like names for operands, `d0`-like ones for tile axes, where no printer is at hand."""
+    return f"%{number}" if number >= 0 else f"d{-1 - number}"
+
+
+@irdl_attr_definition
+class IndexMapAttr(Data[tuple[Index, ...]]):
+    """A list of index expressions over the op's index operands and tile axes: `#te.map<"%0 * 2 + d0, %1">`."""
+
+    name = "te.map"
+
+    @staticmethod
+    def get(exprs: Iterable[Index]) -> IndexMapAttr:
+        """The attribute of these expressions."""
+        return IndexMapAttr(tuple(exprs))
+
+    @property
+    def arity(self) -> int:
+        """How many index operands the expressions number."""
+        return 1 + max((max(e.dims(), default=-1) for e in self.data), default=-1)
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Index, ...]:
+        with parser.in_angle_brackets():
+            text = parser.parse_str_literal("index expressions")
+        return parse_text(text, parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(", ".join(map(str, self.data)))
+
+
+# --- printing and parsing of maps in custom syntax ---------------------------------------------------------------
+
+
+def print_exprs(printer: Printer, exprs: Iterable[Index], operands: Sequence[SSAValue]) -> None:
+    """`%i * 2 + d0, %j` with the operands' printed names."""
+
+    def name(number: int) -> str:
+        if number < 0:
+            return f"d{-1 - number}"
+        stream, printer.stream = printer.stream, StringIO()
+        try:
+            return "%" + printer.print_ssa_value(operands[number])
+        finally:
+            printer.stream = stream
+
+    for i, e in enumerate(exprs):
+        printer.print_string(", " if i else "")
+        printer.print_string(e.text(name))
+
+
+class IndexParser:
+    """Parses index expressions and collects their SSA operands, each once, in order of appearance."""
+
+    def __init__(self, parser: Parser) -> None:
+        self.parser = parser
+        self.unresolved: list[UnresolvedOperand] = []
+        self._numbers: dict[str, int] = {}
+
+    def operands(self) -> list[SSAValue]:
+        """The collected operands, resolved as `index` values."""
+        return [self.parser.resolve_operand(u, IndexType()) for u in self.unresolved]
+
+    def list(self, delimiter: Parser.Delimiter = Parser.Delimiter.SQUARE) -> tuple[Index, ...]:
+        """A delimited list of expressions."""
+        return tuple(self.parser.parse_comma_separated_list(delimiter, self.expr))
+
+    def expr(self) -> Index:
+        """One expression."""
+        total = self._term()
+        while True:
+            if self.parser.parse_optional_punctuation("+"):
+                total = total + self._term()
+            elif self.parser.parse_optional_punctuation("-"):
+                total = total - self._term()
+            elif (n := self._negative_literal()) is not None:
+                total = total + n
+            else:
+                return total
+
+    def _negative_literal(self) -> int | None:
+        # `%i -1` lexes as `%i` and the literal -1 where no space stands between sign and digits
+        return self.parser.parse_optional_integer(allow_boolean=False)
+
+    def _term(self) -> Index:
+        value = self._factor()
+        while True:
+            if self.parser.parse_optional_characters("*"):
+                value = self._times(value)
+            elif self.parser.parse_optional_keyword("floordiv"):
+                value = value.floordiv(self._positive())
+            elif self.parser.parse_optional_keyword("mod"):
+                value = value.mod(self._positive())
+            else:
+                return value
+
+    def _times(self, value: Index) -> Index:
+        other = self._factor()
+        if other.is_const:
+            return value * other.const
+        if value.is_const:
+            return other * value.const
+        self.parser.raise_error("expected an integer factor, but got a product of two indices")
+
+    def _positive(self) -> int:
+        number = self.parser.parse_integer(allow_boolean=False)
+        if number <= 0:
+            self.parser.raise_error(f"expected a positive divisor, but got {number}")
+        return number
+
+    def _factor(self) -> Index:
+        p = self.parser
+        if p.parse_optional_punctuation("("):
+            inner = self.expr()
+            p.parse_punctuation(")")
+            return inner
+        if p.parse_optional_punctuation("-"):
+            return -self._factor()
+        if (n := p.parse_optional_integer(allow_boolean=False)) is not None:
+            return const(n)
+        if (u := p.parse_optional_unresolved_operand()) is not None:
+            key = f"{u.span.text}#{u.index}"
+            if key not in self._numbers:
+                self._numbers[key] = len(self.unresolved)
+                self.unresolved.append(u)
+            return dim(self._numbers[key])
+        word = p.parse_identifier("an index expression")
+        if word[:1] == "d" and word[1:].isdigit():
+            return tile(int(word[1:]))
+        p.raise_error(f"expected an index expression, but got '{word}'")
+
+
+def parse_text(text: str, parser: AttrParser | None = None) -> tuple[Index, ...]:
+    """Expressions from the text that `IndexMapAttr` prints: operands are `%0`, `%1`, ..."""
+    import ast
+    import re
+
+    source = re.sub(r"%(\d+)", r"p\1", text).replace("floordiv", "//")
+    source = re.sub(r"\bmod\b", "%", source)
+
+    def walk(node: ast.AST) -> Index:
+        match node:
+            case ast.Constant(value=int(v)):
+                return const(v)
+            case ast.Name(id=name) if re.fullmatch(r"[pd]\d+", name):
+                return dim(int(name[1:])) if name[0] == "p" else tile(int(name[1:]))
+            case ast.UnaryOp(op=ast.USub(), operand=a):
+                return -walk(a)
+            case ast.BinOp(left=a, op=ast.Add(), right=b):
+                return walk(a) + walk(b)
+            case ast.BinOp(left=a, op=ast.Sub(), right=b):
+                return walk(a) - walk(b)
+            case ast.BinOp(left=a, op=ast.Mult(), right=ast.Constant(value=int(k))):
+                return walk(a) * k
+            case ast.BinOp(left=a, op=ast.FloorDiv(), right=ast.Constant(value=int(k))) if k > 0:
+                return walk(a).floordiv(k)
+            case ast.BinOp(left=a, op=ast.Mod(), right=ast.Constant(value=int(k))) if k > 0:
+                return walk(a).mod(k)
+            case _:
+                raise SyntaxError(text)
+
+    try:
+        tree = ast.parse(f"[{source}]", mode="eval").body
+        assert isinstance(tree, ast.List)
+        return tuple(walk(e) for e in tree.elts)
+    except (SyntaxError, RecursionError, ValueError):
+        if parser is None:
+            raise ValueError(f"expected index expressions, but got '{text}'") from None
+        parser.raise_error(f"expected index expressions, but got '{text}'")
+
+
+def compact(exprs: Sequence[Index], operands: Sequence[SSAValue]) -> tuple[tuple[Index, ...], list[SSAValue]]:
+    """The same expressions over only the operands that occur, each operand once."""
+    used: dict[SSAValue, int] = {}
+    renumber: dict[int, Index] = {}
+    for d in sorted({d for e in exprs for d in e.dims() if d >= 0}):
+        number = used.setdefault(operands[d], len(used))
+        renumber[d] = dim(number)
+    return tuple(e.substitute(renumber) for e in exprs), list(used)

@@ -1,0 +1,488 @@
+"""
+te: what one kernel computes, as index expressions.
+
+    kernel   ::= `te.func` @name `(` args `)` `->` types `{` stage* `te.return` ... `}`
+    stage    ::= `te.compute` "name" axes (`reduce` axes combiner)? region `:` type,*
+    axes     ::= `(` (%axis `:` extent),* `)`
+    element  ::= `te.read` %tensor `[` index,* `]` (`mask` `(` index,* `)` `else` %value)? `:` type
+               | `te.index` expr   |   arith.* and math.* on scalars   |   `te.yield` %value,*
+
+An index is a quasi-affine expression of the stage's axes and of index values computed from data (a gather). A mask
+lists expressions that must all be >= 0; where one is not, the read gives the `else` value and touches no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
+from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
+from mlc.dialects.index import Index, IndexMapAttr, IndexParser, const, print_exprs
+
+
+@irdl_op_definition
+class FuncOp(IRDLOperation):
+    """
+    One kernel: tensors in, stages, tensors out.
+
+    `te.func @f(%x: tensor<4xf32>) -> tensor<4xf32> { ... te.return %y : tensor<4xf32> }`
+    """
+
+    name = "te.func"
+
+    sym_name = prop_def(StringAttr)
+    function_type = prop_def(FunctionType)
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    @staticmethod
+    def make(name: str, inputs: Sequence[Attribute], outputs: Sequence[Attribute], body: Region) -> FuncOp:
+        """A kernel with the given operand and result types."""
+        return FuncOp(
+            properties={
+                "sym_name": StringAttr(name),
+                "function_type": FunctionType.from_lists(inputs, outputs),
+            },
+            regions=[body],
+        )
+
+    @property
+    def args(self) -> Sequence[SSAValue]:
+        """The kernel's operands."""
+        return self.body.block.args
+
+    @property
+    def return_op(self) -> ReturnOp:
+        """The terminator, whose operands are the kernel's results."""
+        op = self.body.block.last_op
+        assert isinstance(op, ReturnOp)
+        return op
+
+    @property
+    def stages(self) -> list[ComputeOp]:
+        """The compute stages in order."""
+        return [op for op in self.body.block.ops if isinstance(op, ComputeOp)]
+
+    def verify_(self) -> None:
+        last = self.body.block.last_op
+        if not isinstance(last, ReturnOp):
+            raise VerifyException("expected the body of te.func to end in te.return")
+        if [v.type for v in last.values] != list(self.function_type.outputs.data):
+            raise VerifyException(
+                f"expected te.return of types {_types(self.function_type.outputs.data)}, "
+                f"but got {_types(v.type for v in last.values)}"
+            )
+        if [a.type for a in self.args] != list(self.function_type.inputs.data):
+            raise VerifyException("expected the body's arguments to have the operand types of the function")
+
+    def print(self, printer: Printer) -> None:
+        print_func_op_like(
+            printer,
+            self.sym_name,
+            self.function_type,
+            self.body,
+            self.attributes,
+            reserved_attr_names=("sym_name", "function_type"),
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FuncOp:
+        name, inputs, outputs, region, extra, _, _ = parse_func_op_like(
+            parser, reserved_attr_names=("sym_name", "function_type")
+        )
+        op = FuncOp.make(name, list(inputs), list(outputs), region)
+        if extra is not None:
+            op.attributes |= extra.data
+        return op
+
+
+def _types(types: object) -> str:
+    return "(" + ", ".join(str(t) for t in types) + ")"  # type: ignore[attr-defined]
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """The kernel's results: `te.return %y : tensor<4xf32>`."""
+
+    name = "te.return"
+    values = var_operand_def(TensorType)
+    traits = traits_def(IsTerminator())
+    assembly_format = "($values^ `:` type($values))? attr-dict"
+
+
+@irdl_op_definition
+class ComputeOp(IRDLOperation):
+    """
+    One stage: a tensor given element by element, or a reduction.
+
+    `%y = te.compute "sum" (%i : 4) reduce (%k : 8) sum { ... te.yield %v : f32 } : tensor<4xf32>`
+    Spatial axes index the result; reduction axes are combined by `sum`, `prod`, `max`, `min`, or, for two yielded
+    values (value, index), by `argmax`, `argmin`.
+    """
+
+    name = "te.compute"
+
+    stage = prop_def(StringAttr)
+    extents = prop_def(IndexMapAttr)
+    spatial = prop_def(IntegerAttr)
+    combiner = opt_prop_def(StringAttr)
+    symbols = var_operand_def(IndexType)
+    results_ = var_result_def(TensorType)
+    body = region_def("single_block")
+
+    traits = traits_def(Pure())
+
+    @staticmethod
+    def make(
+        stage: str,
+        spatial: Sequence[int | Index],
+        reduce: Sequence[int | Index],
+        combiner: str | None,
+        result_types: Sequence[Attribute],
+        body: Region,
+        symbols: Sequence[SSAValue] = (),
+    ) -> ComputeOp:
+        """A stage; the body's block has one index argument per spatial, then per reduction axis."""
+        exprs = [const(e) if isinstance(e, int) else e for e in (*spatial, *reduce)]
+        properties: dict[str, Attribute] = {
+            "stage": StringAttr(stage),
+            "extents": IndexMapAttr.get(exprs),
+            "spatial": IntegerAttr(len(spatial), i64),
+        }
+        if combiner is not None:
+            properties["combiner"] = StringAttr(combiner)
+        return ComputeOp(operands=[symbols], properties=properties, result_types=[list(result_types)], regions=[body])
+
+    @property
+    def stage_name(self) -> str:
+        """The stage's name, by which schedules find it."""
+        return self.stage.data
+
+    @property
+    def num_spatial(self) -> int:
+        """How many axes index the result; the others are reduced."""
+        return self.spatial.value.data
+
+    @property
+    def axes(self) -> Sequence[SSAValue]:
+        """All axes: spatial, then reduction."""
+        return self.body.block.args
+
+    @property
+    def static_extents(self) -> tuple[int, ...]:
+        """The extents of all axes, where they are static."""
+        return tuple(e.const for e in self.extents.data)
+
+    @property
+    def yield_op(self) -> YieldOp:
+        """The terminator of the scalar body."""
+        op = self.body.block.last_op
+        assert isinstance(op, YieldOp)
+        return op
+
+    def verify_(self) -> None:
+        block = self.body.block
+        if len(block.args) != len(self.extents.data):
+            raise VerifyException(
+                f"expected one body argument per axis, but got {len(block.args)} for {len(self.extents.data)} axes"
+            )
+        if not isinstance(block.last_op, YieldOp):
+            raise VerifyException("expected the body of te.compute to end in te.yield")
+        reduces = len(self.extents.data) > self.num_spatial
+        if reduces != (self.combiner is not None):
+            raise VerifyException(
+                "expected a combiner exactly where there are reduction axes: sum, prod, max, min, argmax, argmin"
+            )
+        self._verify_combiner()
+        self._verify_results(block.last_op)
+
+    def _verify_combiner(self) -> None:
+        if self.combiner is None:
+            return
+        name = self.combiner.data
+        if name not in COMBINERS and name not in PAIR_COMBINERS:
+            known = ", ".join([*COMBINERS, *PAIR_COMBINERS])
+            raise VerifyException(f"expected a combiner of {known}, but got '{name}'")
+        if (name in PAIR_COMBINERS) != (len(self.results_) == 2):
+            raise VerifyException(f"expected two results for argmax and argmin and one for the others, of '{name}'")
+
+    def _verify_results(self, last: YieldOp) -> None:
+        if len(last.values) != len(self.results_):
+            raise VerifyException(f"expected te.yield of {len(self.results_)} values, but got {len(last.values)}")
+        for value, result in zip(last.values, self.results_, strict=True):
+            t = result.type
+            assert isinstance(t, TensorType)
+            if value.type != t.element_type:
+                raise VerifyException(f"expected te.yield of type {t.element_type}, but got {value.type}")
+            shape = tuple(t.get_shape())
+            extents = self.extents.data[: self.num_spatial]
+            same = len(shape) == len(extents) and all(
+                s == -1 or not e.is_const or s == e.const for s, e in zip(shape, extents, strict=True)
+            )
+            if not same:
+                raise VerifyException(
+                    f"expected a result of shape {'x'.join(map(str, extents))} as the spatial axes say, but got {t}"
+                )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.stage.data)
+        n = self.num_spatial
+        printer.print_string(" ")
+        self._print_axes(printer, range(n))
+        if self.combiner is not None:
+            printer.print_string(" reduce ")
+            self._print_axes(printer, range(n, len(self.extents.data)))
+            printer.print_string(f" {self.combiner.data}")
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+        printer.print_string(" : ")
+        printer.print_list(self.results_, lambda r: printer.print_attribute(r.type))
+        if self.attributes:
+            printer.print_op_attributes(self.attributes)
+
+    def _print_axes(self, printer: Printer, which: range) -> None:
+        with printer.in_parens():
+            for i in which:
+                printer.print_string(", " if i != which.start else "")
+                printer.print_ssa_value(self.axes[i])
+                printer.print_string(" : ")
+                print_exprs(printer, [self.extents.data[i]], self.symbols)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ComputeOp:
+        stage = parser.parse_str_literal("the stage's name")
+        index = IndexParser(parser)
+
+        def axis() -> tuple[Parser.Argument, Index]:
+            arg = parser.parse_argument(expect_type=False).resolve(IndexType())
+            parser.parse_punctuation(":")
+            return arg, index.expr()
+
+        spatial = parser.parse_comma_separated_list(parser.Delimiter.PAREN, axis)
+        reduce: list[tuple[Parser.Argument, Index]] = []
+        combiner = None
+        if parser.parse_optional_keyword("reduce"):
+            reduce = parser.parse_comma_separated_list(parser.Delimiter.PAREN, axis)
+            combiner = parser.parse_identifier("a combiner")
+        body = parser.parse_region([a for a, _ in (*spatial, *reduce)])
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        op = ComputeOp.make(
+            stage, [e for _, e in spatial], [e for _, e in reduce], combiner, types, body, index.operands()
+        )
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The value(s) of one element: `te.yield %v : f32`."""
+
+    name = "te.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator())
+    assembly_format = "($values^ `:` type($values))? attr-dict"
+
+
+@irdl_op_definition
+class ReadOp(IRDLOperation):
+    """
+    One element of a tensor: `%v = te.read %x[%i, %k * 2 + 1] mask (%i - 1) else %zero : f32`.
+
+    Operands: the tensor, the index operands of `map` (and of `mask`), and last the else value where there is a mask.
+    """
+
+    name = "te.read"
+
+    tensor = operand_def(TensorType)
+    rest = var_operand_def()
+    map = prop_def(IndexMapAttr)
+    mask = opt_prop_def(IndexMapAttr)
+    result = result_def()
+
+    traits = traits_def(Pure())
+    N_FIXED: ClassVar = 1
+
+    @staticmethod
+    def make(
+        tensor: SSAValue,
+        exprs: Sequence[Index],
+        operands: Sequence[SSAValue],
+        mask: Sequence[Index] = (),
+        otherwise: SSAValue | None = None,
+    ) -> ReadOp:
+        """A read at index expressions over `operands`."""
+        t = tensor.type
+        assert isinstance(t, TensorType)
+        properties: dict[str, Attribute] = {"map": IndexMapAttr.get(exprs)}
+        rest = list(operands)
+        if mask:
+            assert otherwise is not None
+            properties["mask"] = IndexMapAttr.get(mask)
+            rest.append(otherwise)
+        return ReadOp.create(operands=[tensor, *rest], properties=properties, result_types=[t.element_type])
+
+    @property
+    def indices(self) -> Sequence[SSAValue]:
+        """The operands that `map` and `mask` number."""
+        return self.operands[1:-1] if self.mask is not None else self.operands[1:]
+
+    @property
+    def otherwise(self) -> SSAValue | None:
+        """The value where the mask does not hold."""
+        return self.operands[-1] if self.mask is not None else None
+
+    def verify_(self) -> None:
+        t = self.tensor.type
+        assert isinstance(t, TensorType)
+        verify_access(self.map.data, self.mask and self.mask.data, self.indices, t.get_num_dims())
+        if self.result.type != t.element_type:
+            raise VerifyException(f"expected a result of type {t.element_type}, but got {self.result.type}")
+        if self.otherwise is not None and self.otherwise.type != t.element_type:
+            raise VerifyException(f"expected an else value of type {t.element_type}, but got {self.otherwise.type}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.tensor)
+        with printer.in_square_brackets():
+            print_exprs(printer, self.map.data, self.indices)
+        print_mask(printer, self.mask, self.indices, self.otherwise)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+        if self.attributes:
+            printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReadOp:
+        tensor = parser.parse_operand()
+        index = IndexParser(parser)
+        exprs = index.list()
+        mask, otherwise = parse_mask(parser, index)
+        parser.parse_punctuation(":")
+        element = parser.parse_type()
+        properties: dict[str, Attribute] = {"map": IndexMapAttr.get(exprs)}
+        operands = [tensor, *index.operands()]
+        if mask is not None and otherwise is not None:
+            properties["mask"] = IndexMapAttr.get(mask)
+            operands.append(parser.resolve_operand(otherwise, element))
+        op = ReadOp.create(operands=operands, properties=properties, result_types=[element])
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+
+@irdl_op_definition
+class IndexOp(IRDLOperation):
+    """An index expression as a value: `%v = te.index %i * 2 + 1`."""
+
+    name = "te.index"
+    args = var_operand_def(IndexType)
+    map = prop_def(IndexMapAttr)
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+
+    @staticmethod
+    def make(expr: Index, operands: Sequence[SSAValue]) -> IndexOp:
+        return IndexOp.create(
+            operands=operands, properties={"map": IndexMapAttr.get([expr])}, result_types=[IndexType()]
+        )
+
+    def verify_(self) -> None:
+        if len(self.map.data) != 1:
+            raise VerifyException(f"expected one index expression, but got {len(self.map.data)}")
+        verify_access(self.map.data, None, self.args, 1)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_exprs(printer, self.map.data, self.args)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IndexOp:
+        index = IndexParser(parser)
+        return IndexOp.make(index.expr(), index.operands())
+
+
+# --- shared by the accesses of te and loop -----------------------------------------------------------------------
+
+
+def verify_access(
+    exprs: Sequence[Index],
+    mask: Sequence[Index] | None,
+    operands: Sequence[SSAValue],
+    rank: int,
+    tile_rank: int = 0,
+) -> None:
+    """One expression per dimension of the tensor; every operand an index; tile axes only where there is a tile."""
+    if len(exprs) != rank:
+        raise VerifyException(f"expected {rank} indices, one per dimension, but got {len(exprs)}")
+    used = set[int]().union(*(e.dims() for e in (*exprs, *(mask or ()))))
+    for number in used:
+        if number >= len(operands):
+            raise VerifyException(f"expected index operand {number}, but only {len(operands)} are given")
+        if number < -tile_rank:
+            raise VerifyException(f"expected a tile with axis d{-1 - number}, but it has {tile_rank} axes")
+    for operand in operands:
+        if not isinstance(operand.type, IndexType):
+            raise VerifyException(f"expected index operands of type index, but got {operand.type}")
+
+
+def print_mask(
+    printer: Printer, mask: IndexMapAttr | None, operands: Sequence[SSAValue], otherwise: SSAValue | None
+) -> None:
+    """` mask (%i - 1, 7 - %i) else %zero`."""
+    if mask is None:
+        return
+    printer.print_string(" mask (")
+    print_exprs(printer, mask.data, operands)
+    printer.print_string(")")
+    if otherwise is not None:
+        printer.print_string(" else ")
+        printer.print_operand(otherwise)
+
+
+def parse_mask(parser: Parser, index: IndexParser, with_else: bool = True):
+    """(mask expressions, unresolved else operand), or (None, None)."""
+    if not parser.parse_optional_keyword("mask"):
+        return None, None
+    mask = index.list(parser.Delimiter.PAREN)
+    if not with_else:
+        return mask, None
+    parser.parse_keyword("else")
+    return mask, parser.parse_unresolved_operand()
+
+
+def build_body(axes: int) -> tuple[Region, Block]:
+    """A region whose block has one index argument per axis."""
+    block = Block(arg_types=[IndexType()] * axes)
+    return Region(block), block
+
+
+Te = Dialect("te", [FuncOp, ReturnOp, ComputeOp, YieldOp, ReadOp, IndexOp], [IndexMapAttr])

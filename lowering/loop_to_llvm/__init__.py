@@ -1,0 +1,1 @@
+"""mlc.lowering.loop_to_llvm."""

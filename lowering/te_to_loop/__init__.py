@@ -1,0 +1,1 @@
+"""mlc.lowering.te_to_loop."""
