@@ -33,7 +33,7 @@ from mlc.tools.opt.diagnostics import Diagnostic, Place, Reporter, one_line, pla
 from mlc.tools.opt.emit import emit
 from mlc.tools.opt.instruments import ALL, PrintIR, Timing
 from mlc.tools.opt.printing import Printing
-from mlc.tools.opt.source import InputError, SourceParser, parse, read_source, reject, split_source
+from mlc.tools.opt.source import InputError, SourceParser, parse, read_source, reject, split_source, start_of
 
 Output = str | bytes
 
@@ -131,14 +131,12 @@ class MlcOpt(xDSLOptMain):
         good = True
         results: list[Output] = []
         for number, piece in enumerate(pieces):
+            results += ["// -----\n"] if number and self.args.emit != "obj" else []
+            self.stream(results)
             result, accepted = self.process(piece)
             good &= accepted
-            if number and result is not None and isinstance(result, str):
-                result = f"// -----\n{result}"
             results += [] if result is None else [result]
-            if self.args.output_file is None:
-                self.write(results)
-                results.clear()
+            self.stream(results)
         if good and self.args.output_file is not None:
             self.write(results)
         if self.timing is not None:
@@ -208,7 +206,7 @@ class MlcOpt(xDSLOptMain):
             message = message if message.startswith("'") else f"'{op.name}' op {message}"
         elif self.progress.current is not None:
             message = f"pass '{self.progress.current.name}': {message}"
-        return Diagnostic(place_of_op(op, Place(source.name, 1, 1), parser.positions), message)
+        return Diagnostic(place_of_op(op, start_of(source), parser.positions), message)
 
     def output(self, module: ModuleOp) -> Output:
         """The module in the form that is asked for."""
@@ -217,6 +215,12 @@ class MlcOpt(xDSLOptMain):
         if self.args.target != "mlir":
             return self.output_resulting_program(module)
         return self.printing.text(module, self.ctx) + "\n"
+
+    def stream(self, results: list[Output]) -> None:
+        """Write what there is to the standard output; a file waits until all is known to be good."""
+        if self.args.output_file is None:
+            self.write(results)
+            results.clear()
 
     def write(self, results: list[Output]) -> None:
         """Write to the output file or the standard output."""
@@ -242,7 +246,7 @@ class MlcOpt(xDSLOptMain):
     @contextmanager
     def warnings_to(self, reporter: Reporter, source: Input[str]) -> Iterator[None]:
         """Report the warnings of passes with their places."""
-        default = Place(source.name, 1, 1)
+        default = start_of(source)
 
         def sink(op: Operation | None, message: str) -> None:
             text = message if op is None else f"'{op.name}' op {message}"
@@ -259,7 +263,7 @@ class MlcOpt(xDSLOptMain):
         from mlc.tools.opt.reproducer import write_reproducer
 
         guilty = self.progress.current
-        place = place_of_op(getattr(error, "op", None), Place(source.name, 1, 1), parser.positions)
+        place = place_of_op(getattr(error, "op", None), start_of(source), parser.positions)
         owner = "mlc"
         if guilty is not None and type(guilty).__module__.partition(".")[0] not in ("mlc", "xdsl"):
             owner = f"pass '{guilty.name}'"

@@ -117,9 +117,7 @@ def _refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
         known = [option for action in parser._actions for option in action.option_strings]
         near = difflib.get_close_matches(word.partition("=")[0], known, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
-        message = (
-            f"unknown option '{word}'{hint}" if word.startswith("-") else f"unexpected argument '{word}'"
-        )
+        message = f"unknown option '{word}'{hint}" if word.startswith("-") else f"unexpected argument '{word}'"
     print(f"mlc-opt: error: {message}", file=sys.stderr)
     sys.exit(1)
 

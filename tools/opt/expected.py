@@ -19,7 +19,7 @@ from mlc.tools.opt.diagnostics import Diagnostic, Place
 _EXPECTED = re.compile(
     r"expected-(?P<severity>error|warning|note|remark)(?P<regex>-re)?"
     r"[ \t]*(?:@(?P<where>[+-][0-9]+|above|below|unknown))?[ \t]*(?P<count>[0-9]+)?[ \t]*"
-    r"\{\{(?P<text>.*?)\}\}(?=[^}]|$)"
+    r"\{\{(?P<text>(?:(?!\{\{|\}\}(?!\})).|\{\{.*?\}\})*)\}\}"
 )
 _ANNOUNCED = re.compile(r"expected-(?:error|warning|note|remark)")
 

@@ -36,9 +36,7 @@ def read_configuration(source: Input[str]) -> list[str]:
             try:
                 arguments = shlex.split(line.removeprefix(_CONFIGURATION))
             except ValueError as error:
-                raise reject(
-                    Place(source.name, 1, 1), f"the configuration line is malformed: {error}"
-                ) from error
+                raise reject(Place(source.name, 1, 1), f"the configuration line is malformed: {error}") from error
             allowed = tuple(f"--{name}" for name in REPLAYED)
             if bad := [a for a in arguments if a.partition("=")[0] not in allowed]:
                 raise reject(Place(source.name, 1, 1), f"a reproducer cannot set '{bad[0]}'")

@@ -11,9 +11,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, ShapedType, StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
-from xdsl.utils.exceptions import DiagnosticException, ParseError
+from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError
 from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import MLIRLexer
 
+from mlc.passes.errors import did_you_mean
 from mlc.passes.limits import limits
 from mlc.tools.opt.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
 
@@ -49,9 +51,7 @@ def read_source(path: str | None) -> Input[str]:
         reason = getattr(error, "strerror", None) or str(error)
         raise reject(Place(one_line(name)), f"cannot read the file: {reason}") from error
     if len(data) > limits.input_bytes:
-        message = (
-            f"expected at most {limits.input_bytes} bytes of text; raise the limit with --max-input-bytes"
-        )
+        message = f"expected at most {limits.input_bytes} bytes of text; raise the limit with --max-input-bytes"
         raise reject(Place(name, 1, 1), message)
     try:
         return Input(data.decode("utf-8"), name)
@@ -94,9 +94,7 @@ class SourceParser(Parser):
         self._depth += 1
         self._count += 1
         if self._depth > limits.nesting:
-            self.raise_error(
-                f"expected at most {limits.nesting} nested operations; raise the limit with --max-nesting"
-            )
+            self.raise_error(f"expected at most {limits.nesting} nested operations; raise the limit with --max-nesting")
         if self._count > limits.ops:
             self.raise_error(f"expected at most {limits.ops} operations; raise the limit with --max-ops")
         op = super().parse_operation()
@@ -112,11 +110,32 @@ class SourceParser(Parser):
             if isinstance(type_ := result.type, ShapedType) and type_.get_num_dims() > limits.rank:
                 rank = type_.get_num_dims()
                 self.raise_error(
-                    f"expected at most {limits.rank} dimensions, but got {rank}; "
-                    "raise the limit with --max-rank",
+                    f"expected at most {limits.rank} dimensions, but got {rank}; raise the limit with --max-rank",
                     pos,
                 )
         return op
+
+    def previous(self) -> Span[str]:
+        """The token before the current one."""
+        text = self.lexer.input.content
+        start = self.pos
+        while start > 0:
+            start = text.rfind("\n", 0, start - 1) + 1
+            lexer = MLIRLexer(self.lexer.input)
+            lexer.pos = start
+            found = None
+            while (token := lexer.lex()).span.start < self.pos:
+                found = token.span
+            if found is not None:
+                return found
+        return self._current_token.span
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        if found is None:
+            known = [op.name for op in self.ctx.loaded_ops]
+            self.raise_error(f"operation '{name}' is not registered{did_you_mean(name, known)}", self.previous())
+        return found
 
     def resolve_operand(self, operand: UnresolvedOperand, type: Any) -> SSAValue[Any]:
         if operand.operand_name not in self.ssa_values:
@@ -140,7 +159,8 @@ class SourceParser(Parser):
         if elements > limits.elements:
             self.raise_error(
                 f"expected a constant of at most {limits.elements} elements, but got {elements}; "
-                "raise the limit with --max-elements"
+                "raise the limit with --max-elements",
+                self.previous(),
             )
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
@@ -164,6 +184,10 @@ def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> 
         parser = SourceParser.__new__(SourceParser)
         parser.__init__(ctx, source)
         return parser.parse_module(implicit_module), parser
+    except MultipleSpansParseError as error:
+        # Better where a missing block is named than where its absence is noticed.
+        where = ParseError(error.refs[0][0], "") if "missing block" in error.msg and error.refs else error
+        raise InputError(Diagnostic(place_of_parse_error(where), one_line(error.msg))) from None
     except ParseError as error:
         raise InputError(Diagnostic(place_of_parse_error(error), one_line(error.msg))) from None
     except RecursionError:
@@ -177,11 +201,23 @@ def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> 
         raise reject(_here(parser, source), f"cannot parse this ({type(error).__name__}{detail})") from error
 
 
+def start_of(source: Input[str]) -> Place:
+    """The place for what is about the whole text: its first character that is not blank."""
+    text = source.content
+    start = len(text) - len(text.lstrip())
+    start = 0 if start == len(text) else start
+    line_start = text.rfind("\n", 0, start) + 1
+    return Place(source.name, text.count("\n", 0, start) + 1, start - line_start + 1)
+
+
 def _here(parser: SourceParser | None, source: Input[str]) -> Place:
     """Where the parser stands."""
     if parser is None or not hasattr(parser, "_parser_state"):
-        return Place(source.name, 1, 1)
-    return parser.place(parser.pos)
+        return start_of(source)
+    try:
+        return parser.place(parser.previous().start)
+    except ParseError:
+        return parser.place(parser.pos)
 
 
 def allow_nesting(nesting: int) -> None:

@@ -1,0 +1,4 @@
+// expected-error @+1 {{never said}}
+func.func @f() {
+  func.return
+}

@@ -1,0 +1,98 @@
+// RUN: mlc-opt %s --split-input-file --verify-diagnostics
+
+func.func @f( { // expected-error {{Expected}}
+}
+
+// -----
+
+func.func @unknown_op() {
+  "nobody.knows"() : () -> () // expected-error {{operation 'nobody.knows' is not registered}}
+}
+
+// -----
+
+// expected-error@+1 {{'nobody.type' is not registered}}
+func.func @unknown_type(%a: !nobody.type) {
+  func.return
+}
+
+// -----
+
+func.func @redefined(%a: i32) {
+  %a = arith.constant 1 : i32 // expected-error {{SSA value %a is already defined}}
+  func.return
+}
+
+// -----
+
+// expected-error@below {{Redefinition of symbol "twice"}}
+module {
+func.func @twice() {
+  func.return
+}
+func.func @twice() {
+  func.return
+}
+}
+
+// -----
+
+func.func @two_types(%a: i32) -> i64 {
+  %0 = arith.addi %a, %a : i64 // expected-error {{operand is used with type i64, but has been previously}}
+  func.return %0 : i64
+}
+
+// -----
+
+func.func @no_terminator(%a: i32) {
+  %0 = arith.addi %a, %a : i32 // expected-error {{ends a block, but is not a terminator}}
+}
+
+// -----
+
+// expected-error@+1 {{expects a terminator}}
+"func.func"() ({
+^entry:
+}) {sym_name = "empty_block", function_type = () -> ()} : () -> ()
+
+// -----
+
+func.func @terminator_in_the_middle() {
+  cf.br ^next // expected-error {{with successors must be the last operation of a block}}
+  func.return
+^next:
+  func.return
+}
+
+// -----
+
+func.func @dangling_block() {
+  cf.br ^nowhere // expected-error {{missing block declarations}}
+}
+
+// -----
+
+// A name close to one that exists.
+func.func @near(%a: i32) {
+  %0 = arith.adddi %a, %a : i32 // expected-error {{operation 'arith.adddi' is not registered; did you mean 'arith.addi'?}}
+}
+
+// -----
+
+func.func @huge_constant() {
+  // expected-error@+1 {{expected a constant of at most 16777216 elements, but got 999999999999}}
+  %0 = arith.constant dense<0> : tensor<999999999999xi32>
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{expected at most 32 dimensions, but got 33}}
+%0 = "test.op"() : () -> tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>
+
+// -----
+
+func.func @string() {
+  // expected-error@+1 {{End of file reached before closing string literal}}
+  "unclosed
+}
