@@ -1,0 +1,107 @@
+"""
+loop: the order of the work - loop nests over buffers, blocks, and register tiles as n-D vector values.
+
+    kernel ::= `loop.func` @name `(` memref args `)` `attributes` {outputs = n} region      the last n are written
+    nest   ::= `loop.for` %i `=` lo `to` hi kind? (`iter_args` `(` %a `=` %v,* `)` `->` types)? region
+             | `loop.block` "name" axes (`reduce` axes)? (`where` `(` expr,* `)`)? (`init` region)? region
+    axes   ::= `(` (%v `:` extent `=` expr),* `)`
+             | %b `=` `loop.alloc` "scope" `:` memref
+    access ::= `loop.load` %A `[` expr,* `]` mask? tile? `:` type
+             | `loop.store` %v `,` %A `[` expr,* `]` mask? tile? `:` type
+             | `loop.gather` %A `[` expr,* `]` `by` %index `at` dim tile `:` type
+    mask   ::= `mask` `(` expr,* `)` (`else` %fill)?    every expression must be >= 0, lane by lane
+    tile   ::= `tile` `(` (dN `:` size),* `)`
+    value  ::= `loop.fma` | `loop.broadcast` | `loop.reduce` | `loop.compare` | `loop.select` | `loop.cast`
+             | `loop.index`
+             | upstream arith.* and math.* on scalars and on equal vector types
+
+Loops run from `lo` to `hi` in steps of one. A tile access names the tile axes d0, d1, ... in its index expressions; an
+axis that does not occur has size 1 in the value ("broadcast"). Operands of a kernel do not alias.
+"""
+
+from xdsl.ir import Dialect
+
+from mlc.dialects.loop.access import (
+    SCOPES,
+    AllocOp,
+    GatherOp,
+    IndexOp,
+    LoadOp,
+    StoreOp,
+    i64_array,
+    tile_shape,
+)
+from mlc.dialects.loop.structure import (
+    FOR_KINDS,
+    KINDS,
+    BlockOp,
+    ForOp,
+    FuncOp,
+    YieldOp,
+)
+from mlc.dialects.loop.values import (
+    CASTS,
+    COMPARES,
+    BroadcastOp,
+    CastOp,
+    CompareOp,
+    FmaOp,
+    ReduceOp,
+    SelectOp,
+    broadcasts_to,
+    element_of,
+    shape_of,
+    with_element,
+)
+
+__all__ = [
+    "CASTS",
+    "COMPARES",
+    "FOR_KINDS",
+    "KINDS",
+    "SCOPES",
+    "AllocOp",
+    "BlockOp",
+    "BroadcastOp",
+    "CastOp",
+    "CompareOp",
+    "FmaOp",
+    "ForOp",
+    "FuncOp",
+    "GatherOp",
+    "IndexOp",
+    "LoadOp",
+    "Loop",
+    "ReduceOp",
+    "SelectOp",
+    "StoreOp",
+    "YieldOp",
+    "broadcasts_to",
+    "element_of",
+    "i64_array",
+    "shape_of",
+    "tile_shape",
+    "with_element",
+]
+
+Loop = Dialect(
+    "loop",
+    [
+        FuncOp,
+        YieldOp,
+        ForOp,
+        BlockOp,
+        AllocOp,
+        LoadOp,
+        StoreOp,
+        IndexOp,
+        GatherOp,
+        FmaOp,
+        BroadcastOp,
+        ReduceOp,
+        CompareOp,
+        SelectOp,
+        CastOp,
+    ],
+    [],
+)

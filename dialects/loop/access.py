@@ -1,0 +1,447 @@
+"""Buffers and what reads and writes them: alloc, load, store, gather, and index expressions as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    VectorType,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    Pure,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.index import Index, IndexMapAttr, IndexParser, compact, print_exprs
+from mlc.dialects.te import parse_mask, print_mask, verify_access
+
+SCOPES = ("local", "shared", "global")
+
+
+def i64_array(values: Sequence[int]) -> DenseArrayBase:
+    """A dense array attribute of sizes or axes."""
+    return DenseArrayBase.from_list(i64, list(values))
+
+
+@irdl_op_definition
+class AllocOp(IRDLOperation):
+    """
+    A buffer: `%b = loop.alloc "local" : memref<4x16xf32>`.
+
+    Scope "local" is private to a thread (registers once promoted, else scratch); "shared" is the workspace of the
+    kernel, seen by all threads.
+    """
+
+    name = "loop.alloc"
+    scope = prop_def(StringAttr)
+    result = result_def(MemRefType)
+
+    @staticmethod
+    def make(type: MemRefType, scope: str = "shared", name: str | None = None) -> AllocOp:
+        """A buffer of this type and scope."""
+        op = AllocOp.create(properties={"scope": StringAttr(scope)}, result_types=[type])
+        op.result.name_hint = name
+        return op
+
+    def verify_(self) -> None:
+        if self.scope.data not in SCOPES:
+            raise VerifyException(f"expected a scope of {', '.join(SCOPES)}, but got '{self.scope.data}'")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.scope.data)
+        if self.attributes:
+            printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AllocOp:
+        scope = parser.parse_str_literal("the scope")
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        op = AllocOp.create(properties={"scope": StringAttr(scope)}, result_types=[parser.parse_type()])
+        op.attributes |= attributes
+        return op
+
+
+def tile_shape(exprs: Sequence[Index], tile: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a tile access: an axis that no expression uses has size 1."""
+    return tuple(n if any(e.uses(-1 - k) for e in exprs) else 1 for k, n in enumerate(tile))
+
+
+class _Access(IRDLOperation):
+    """What loads, stores and gathers share: buffer, map, mask, tile."""
+
+    @property
+    def tile_sizes(self) -> tuple[int, ...]:
+        """The sizes of the tile axes; () for a scalar access."""
+        tile = self.properties.get("tile")
+        return tuple(tile.get_values()) if isinstance(tile, DenseArrayBase) else ()
+
+    @property
+    def mask_exprs(self) -> tuple[Index, ...]:
+        """The mask's expressions."""
+        mask = self.properties.get("mask")
+        return mask.data if isinstance(mask, IndexMapAttr) else ()
+
+    def _verify_value(self, buffer: SSAValue, value: Attribute, exprs: Sequence[Index]) -> None:
+        t = buffer.type
+        assert isinstance(t, MemRefType)
+        if not self.tile_sizes:
+            expected: Attribute = t.element_type
+        else:
+            expected = VectorType(t.element_type, tile_shape(exprs, self.tile_sizes))
+        if value != expected:
+            raise VerifyException(f"expected a value of type {expected} for this access, but got {value}")
+
+    def _print_tile(self, printer: Printer) -> None:
+        if self.tile_sizes:
+            sizes = ", ".join(f"d{k} : {n}" for k, n in enumerate(self.tile_sizes))
+            printer.print_string(f" tile ({sizes})")
+
+    @staticmethod
+    def _parse_tile(parser: Parser) -> DenseArrayBase | None:
+        if not parser.parse_optional_keyword("tile"):
+            return None
+
+        def axis() -> tuple[str, int]:
+            name = parser.parse_identifier("a tile axis")
+            parser.parse_punctuation(":")
+            return name, parser.parse_integer(allow_boolean=False)
+
+        axes = parser.parse_comma_separated_list(parser.Delimiter.PAREN, axis)
+        for k, (name, _) in enumerate(axes):
+            if name != f"d{k}":
+                parser.raise_error(f"expected tile axis d{k}, but got '{name}'")
+        return i64_array([n for _, n in axes])
+
+
+@irdl_op_definition
+class LoadOp(_Access):
+    """
+    Read an element or a tile: `%l = loop.load %A[%i + d0, %k] tile (d0 : 12, d1 : 32) : vector<12x1xf32>`.
+
+    Operands: the buffer, the index operands of map and mask, and last the else value where there is a mask.
+    The else value has the type of the result.
+    """
+
+    name = "loop.load"
+
+    buffer = operand_def(MemRefType)
+    rest = var_operand_def()
+    map = prop_def(IndexMapAttr)
+    mask = opt_prop_def(IndexMapAttr)
+    tile = opt_prop_def(DenseArrayBase)
+    result = result_def()
+
+    @staticmethod
+    def make(
+        buffer: SSAValue,
+        exprs: Sequence[Index],
+        operands: Sequence[SSAValue],
+        tile: Sequence[int] = (),
+        mask: Sequence[Index] = (),
+        otherwise: SSAValue | None = None,
+    ) -> LoadOp:
+        """A load at expressions over `operands`; with `tile`, of a vector."""
+        t = buffer.type
+        assert isinstance(t, MemRefType)
+        all_exprs, dims = compact([*exprs, *mask], operands)
+        n = len(exprs)
+        properties: dict[str, Attribute] = {"map": IndexMapAttr(all_exprs[:n])}
+        if mask:
+            assert otherwise is not None
+            properties["mask"] = IndexMapAttr(all_exprs[n:])
+            dims.append(otherwise)
+        result: Attribute = t.element_type
+        if tile:
+            properties["tile"] = i64_array(tile)
+            result = VectorType(t.element_type, tile_shape([*exprs, *mask], tile))
+        return LoadOp.create(operands=[buffer, *dims], properties=properties, result_types=[result])
+
+    @property
+    def indices(self) -> Sequence[SSAValue]:
+        """The operands that map and mask number."""
+        return self.operands[1:-1] if self.mask is not None else self.operands[1:]
+
+    @property
+    def otherwise(self) -> SSAValue | None:
+        """The value where the mask does not hold."""
+        return self.operands[-1] if self.mask is not None else None
+
+    def verify_(self) -> None:
+        t = self.buffer.type
+        assert isinstance(t, MemRefType)
+        verify_access(self.map.data, self.mask_exprs, self.indices, t.get_num_dims(), len(self.tile_sizes))
+        self._verify_value(self.buffer, self.result.type, [*self.map.data, *self.mask_exprs])
+        if self.otherwise is not None and self.otherwise.type != self.result.type:
+            raise VerifyException(f"expected an else value of type {self.result.type}, but got {self.otherwise.type}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.buffer)
+        with printer.in_square_brackets():
+            print_exprs(printer, self.map.data, self.indices)
+        print_mask(printer, self.mask, self.indices, self.otherwise)
+        self._print_tile(printer)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+        if self.attributes:
+            printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoadOp:
+        buffer = parser.parse_operand()
+        index = IndexParser(parser)
+        exprs = index.list()
+        mask, otherwise = parse_mask(parser, index)
+        tile = cls._parse_tile(parser)
+        parser.parse_punctuation(":")
+        result = parser.parse_type()
+        operands = [buffer, *index.operands()]
+        properties: dict[str, Attribute] = {"map": IndexMapAttr.get(exprs)}
+        if mask is not None and otherwise is not None:
+            properties["mask"] = IndexMapAttr.get(mask)
+            operands.append(parser.resolve_operand(otherwise, result))
+        if tile is not None:
+            properties["tile"] = tile
+        op = LoadOp.create(operands=operands, properties=properties, result_types=[result])
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+
+@irdl_op_definition
+class StoreOp(_Access):
+    """
+    Write an element or a tile: `loop.store %v, %C[%i + d0, %j + d1] tile (d0 : 12, d1 : 32)`.
+
+    Operands: the value, the buffer, the index operands of map and mask. Lanes off the mask are not written.
+    """
+
+    name = "loop.store"
+
+    value = operand_def()
+    buffer = operand_def(MemRefType)
+    rest = var_operand_def(IndexType)
+    map = prop_def(IndexMapAttr)
+    mask = opt_prop_def(IndexMapAttr)
+    tile = opt_prop_def(DenseArrayBase)
+
+    @staticmethod
+    def make(
+        value: SSAValue,
+        buffer: SSAValue,
+        exprs: Sequence[Index],
+        operands: Sequence[SSAValue],
+        tile: Sequence[int] = (),
+        mask: Sequence[Index] = (),
+    ) -> StoreOp:
+        """A store at expressions over `operands`; with `tile`, of a vector."""
+        all_exprs, dims = compact([*exprs, *mask], operands)
+        properties: dict[str, Attribute] = {"map": IndexMapAttr(all_exprs[: len(exprs)])}
+        if mask:
+            properties["mask"] = IndexMapAttr(all_exprs[len(exprs) :])
+        if tile:
+            properties["tile"] = i64_array(tile)
+        return StoreOp.create(operands=[value, buffer, *dims], properties=properties)
+
+    @property
+    def indices(self) -> Sequence[SSAValue]:
+        """The operands that map and mask number."""
+        return self.operands[2:]
+
+    def verify_(self) -> None:
+        t = self.buffer.type
+        assert isinstance(t, MemRefType)
+        verify_access(self.map.data, self.mask_exprs, self.indices, t.get_num_dims(), len(self.tile_sizes))
+        self._verify_value(self.buffer, self.value.type, self.map.data)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.value)
+        printer.print_string(", ")
+        printer.print_operand(self.buffer)
+        with printer.in_square_brackets():
+            print_exprs(printer, self.map.data, self.indices)
+        print_mask(printer, self.mask, self.indices, None)
+        self._print_tile(printer)
+        printer.print_string(" : ")
+        printer.print_attribute(self.value.type)
+        if self.attributes:
+            printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> StoreOp:
+        value = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        buffer = parser.parse_operand()
+        index = IndexParser(parser)
+        exprs = index.list()
+        mask, _ = parse_mask(parser, index, with_else=False)
+        tile = cls._parse_tile(parser)
+        parser.parse_punctuation(":")
+        v = parser.resolve_operand(value, parser.parse_type())
+        properties: dict[str, Attribute] = {"map": IndexMapAttr.get(exprs)}
+        if mask is not None:
+            properties["mask"] = IndexMapAttr.get(mask)
+        if tile is not None:
+            properties["tile"] = tile
+        op = StoreOp.create(operands=[v, buffer, *index.operands()], properties=properties)
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+
+@irdl_op_definition
+class IndexOp(_Access):
+    """An index expression as a value: `%v = loop.index %i * 2 + d0 tile (d0 : 16) : vector<16xindex>`."""
+
+    name = "loop.index"
+
+    args = var_operand_def(IndexType)
+    map = prop_def(IndexMapAttr)
+    tile = opt_prop_def(DenseArrayBase)
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @staticmethod
+    def make(expr: Index, operands: Sequence[SSAValue], tile: Sequence[int] = ()) -> IndexOp:
+        """The value of an expression over `operands`."""
+        exprs, dims = compact([expr], operands)
+        properties: dict[str, Attribute] = {"map": IndexMapAttr(exprs)}
+        result: Attribute = IndexType()
+        if tile:
+            properties["tile"] = i64_array(tile)
+            result = VectorType(IndexType(), tile_shape([expr], tile))
+        return IndexOp.create(operands=dims, properties=properties, result_types=[result])
+
+    def verify_(self) -> None:
+        verify_access(self.map.data, None, self.args, 1, len(self.tile_sizes))
+        expected: Attribute = IndexType()
+        if self.tile is not None:
+            expected = VectorType(IndexType(), tile_shape(self.map.data, self.tile_sizes))
+        if self.result.type != expected:
+            raise VerifyException(f"expected a result of type {expected}, but got {self.result.type}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_exprs(printer, self.map.data, self.args)
+        self._print_tile(printer)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IndexOp:
+        index = IndexParser(parser)
+        expr = index.expr()
+        tile = cls._parse_tile(parser)
+        parser.parse_punctuation(":")
+        result = parser.parse_type()
+        properties: dict[str, Attribute] = {"map": IndexMapAttr.get([expr])}
+        if tile is not None:
+            properties["tile"] = tile
+        return IndexOp.create(operands=index.operands(), properties=properties, result_types=[result])
+
+
+@irdl_op_definition
+class GatherOp(_Access):
+    """
+    A table look-up: `%v = loop.gather %A[0, %j + d1] by %ix at 0 tile (d0 : 4, d1 : 16) : vector<4x16xf32>`.
+
+    Each lane reads at the expressions, to which its lane of %ix (a vector of index) is added along dimension `at`.
+    """
+
+    name = "loop.gather"
+
+    buffer = operand_def(MemRefType)
+    by = operand_def()
+    rest = var_operand_def(IndexType)
+    map = prop_def(IndexMapAttr)
+    at = prop_def(IntegerAttr)
+    tile = prop_def(DenseArrayBase)
+    result = result_def()
+
+    @staticmethod
+    def make(
+        buffer: SSAValue,
+        by: SSAValue,
+        at: int,
+        exprs: Sequence[Index],
+        operands: Sequence[SSAValue],
+        tile: Sequence[int],
+    ) -> GatherOp:
+        """A gather whose result has the axes that the expressions or `by` use."""
+        t, v = buffer.type, by.type
+        assert isinstance(t, MemRefType)
+        assert isinstance(v, VectorType)
+        shape = [max(a, b) for a, b in zip(tile_shape(exprs, tile), v.get_shape(), strict=True)]
+        all_exprs, dims = compact(exprs, operands)
+        return GatherOp.create(
+            operands=[buffer, by, *dims],
+            properties={"map": IndexMapAttr(all_exprs), "at": IntegerAttr(at, i64), "tile": i64_array(tile)},
+            result_types=[VectorType(t.element_type, shape)],
+        )
+
+    @property
+    def indices(self) -> Sequence[SSAValue]:
+        """The operands that the map numbers."""
+        return self.operands[2:]
+
+    def verify_(self) -> None:
+        t, v = self.buffer.type, self.by.type
+        assert isinstance(t, MemRefType)
+        verify_access(self.map.data, None, self.indices, t.get_num_dims(), len(self.tile_sizes))
+        if not isinstance(v, VectorType) or v.element_type != IndexType():
+            raise VerifyException(f"expected a vector of index to gather by, but got {v}")
+        if not 0 <= self.at.value.data < t.get_num_dims():
+            raise VerifyException(f"expected a dimension below {t.get_num_dims()}, but got {self.at.value.data}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.buffer)
+        with printer.in_square_brackets():
+            print_exprs(printer, self.map.data, self.indices)
+        printer.print_string(" by ")
+        printer.print_operand(self.by)
+        printer.print_string(f" at {self.at.value.data}")
+        self._print_tile(printer)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GatherOp:
+        buffer = parser.parse_operand()
+        index = IndexParser(parser)
+        exprs = index.list()
+        parser.parse_keyword("by")
+        by = parser.parse_operand()
+        parser.parse_keyword("at")
+        at = parser.parse_integer(allow_boolean=False)
+        tile = cls._parse_tile(parser)
+        if tile is None:
+            parser.raise_error("expected the tile of the gather")
+        parser.parse_punctuation(":")
+        return GatherOp.create(
+            operands=[buffer, by, *index.operands()],
+            properties={"map": IndexMapAttr.get(exprs), "at": IntegerAttr(at, i64), "tile": tile},
+            result_types=[parser.parse_type()],
+        )

@@ -1,0 +1,449 @@
+"""What holds the work: kernels, loops, blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    i64,
+)
+from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    IsolatedFromAbove,
+    IsTerminator,
+    RecursiveMemoryEffect,
+    SymbolOpInterface,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.index import Index, IndexMapAttr, IndexParser, compact, const, print_exprs
+from mlc.dialects.te import verify_access
+
+FOR_KINDS = ("serial", "parallel", "vectorized", "unrolled")
+
+
+@irdl_op_definition
+class FuncOp(IRDLOperation):
+    """
+    One kernel over buffers; the last `outputs` arguments are written.
+
+    `loop.func @relu(%x: memref<8xf32>, %y: memref<8xf32>) attributes {outputs = 1 : i64} { ... }`
+    """
+
+    name = "loop.func"
+
+    sym_name = prop_def(StringAttr)
+    function_type = prop_def(FunctionType)
+    outputs = prop_def(IntegerAttr)
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    @staticmethod
+    def make(name: str, args: Sequence[Attribute], outputs: int, body: Region) -> FuncOp:
+        """A kernel over these buffers."""
+        op = FuncOp(
+            properties={
+                "sym_name": StringAttr(name),
+                "function_type": FunctionType.from_lists(args, []),
+                "outputs": IntegerAttr(outputs, i64),
+            },
+            regions=[body],
+        )
+        _terminate(op)
+        return op
+
+    @property
+    def args(self) -> Sequence[SSAValue]:
+        """The buffers (and, behind them, the symbols of the sizes)."""
+        return self.body.block.args
+
+    def verify_(self) -> None:
+        if [a.type for a in self.args] != list(self.function_type.inputs.data):
+            raise VerifyException("expected the body's arguments to have the types of the function")
+        n, buffers = self.outputs.value.data, sum(isinstance(a.type, MemRefType) for a in self.args)
+        if not 0 <= n <= buffers:
+            raise VerifyException(f"expected at most {buffers} outputs, one per buffer, but got {n}")
+
+    def print(self, printer: Printer) -> None:
+        print_func_op_like(
+            printer,
+            self.sym_name,
+            self.function_type,
+            self.body,
+            {"outputs": self.outputs, **self.attributes},
+            reserved_attr_names=("sym_name", "function_type"),
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FuncOp:
+        name, inputs, _, region, extra, _, _ = parse_func_op_like(
+            parser, reserved_attr_names=("sym_name", "function_type")
+        )
+        attributes = dict(extra.data) if extra is not None else {}
+        outputs = attributes.pop("outputs", None)
+        if not isinstance(outputs, IntegerAttr):
+            parser.raise_error("expected attributes {outputs = n}, the number of buffers that are written")
+        op = FuncOp.make(name, list(inputs), outputs.value.data, region)
+        op.attributes |= attributes
+        return op
+
+
+def _terminate(op: Operation) -> None:
+    """Add the terminator that the custom syntax leaves out."""
+    for region in op.regions:
+        if len(region.blocks) == 1:
+            block = region.block
+            if block.last_op is None or not isinstance(block.last_op, YieldOp):
+                block.add_op(YieldOp.create())
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The values that a loop carries to its next iteration: `loop.yield %a : vector<4x16xf32>`."""
+
+    name = "loop.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator())
+    assembly_format = "($values^ `:` type($values))? attr-dict"
+
+
+@irdl_op_definition
+class ForOp(IRDLOperation):
+    """
+    A loop: `%r = loop.for %k = 0 to 784 iter_args(%a = %zero) -> vector<4x16xf32> { ... loop.yield %n : ... }`.
+
+    Its kind is serial, parallel (iterations are independent and run on threads), vectorized or unrolled.
+    Operands: the index operands of the bounds, then the initial values.
+    """
+
+    name = "loop.for"
+
+    args = var_operand_def()
+    bounds = prop_def(IndexMapAttr)
+    kind = prop_def(StringAttr)
+    results_ = var_result_def()
+    body = region_def("single_block")
+
+    traits = traits_def(RecursiveMemoryEffect())
+
+    @staticmethod
+    def make(
+        upper: Index | int,
+        body: Region | None = None,
+        *,
+        lower: Index | int = 0,
+        operands: Sequence[SSAValue] = (),
+        kind: str = "serial",
+        iter_args: Sequence[SSAValue] = (),
+        name: str | None = None,
+    ) -> ForOp:
+        """A loop from lower to upper (expressions over `operands`); without a body, an empty block is made."""
+        exprs = [const(e) if isinstance(e, int) else e for e in (lower, upper)]
+        exprs, dims = compact(exprs, operands)
+        types = [v.type for v in iter_args]
+        if body is None:
+            body = Region(Block(arg_types=[IndexType(), *types]))
+            if name:
+                body.block.args[0].name_hint = name
+        return ForOp.create(
+            operands=[*dims, *iter_args],
+            properties={"bounds": IndexMapAttr.get(exprs), "kind": KINDS[kind]},
+            result_types=types,
+            regions=[body],
+        )
+
+    @property
+    def lower(self) -> Index:
+        """The first value of the index."""
+        return self.bounds.data[0]
+
+    @property
+    def upper(self) -> Index:
+        """One past the last value of the index."""
+        return self.bounds.data[1]
+
+    @property
+    def extent(self) -> int | None:
+        """The number of iterations, where it is static."""
+        extent = self.upper - self.lower
+        return max(extent.const, 0) if extent.is_const else None
+
+    @property
+    def iv(self) -> SSAValue:
+        """The index."""
+        return self.body.block.args[0]
+
+    @property
+    def indices(self) -> Sequence[SSAValue]:
+        """The operands that the bounds number."""
+        return self.operands[: self.bounds.arity]
+
+    @property
+    def iter_args(self) -> Sequence[SSAValue]:
+        """The initial values of what the loop carries."""
+        return self.operands[self.bounds.arity :]
+
+    @property
+    def carried(self) -> Sequence[SSAValue]:
+        """What the loop carries, inside its body."""
+        return self.body.block.args[1:]
+
+    @property
+    def yield_op(self) -> YieldOp:
+        """The terminator."""
+        op = self.body.block.last_op
+        assert isinstance(op, YieldOp)
+        return op
+
+    def verify_(self) -> None:
+        if self.kind.data not in FOR_KINDS and not self.kind.data.startswith("bind:"):
+            raise VerifyException(f"expected a kind of {', '.join(FOR_KINDS)}, but got '{self.kind.data}'")
+        block = self.body.block
+        if not isinstance(block.last_op, YieldOp):
+            raise VerifyException("expected the body of loop.for to end in loop.yield")
+        types = [r.type for r in self.results]
+        for what, values in (
+            ("initial values", self.iter_args),
+            ("body arguments", block.args[1:]),
+            ("yielded values", block.last_op.values),
+        ):
+            if [v.type for v in values] != types:
+                got = ", ".join(str(v.type) for v in values)
+                raise VerifyException(f"expected {what} of types ({', '.join(map(str, types))}), but got ({got})")
+        if types and self.kind.data == "parallel":
+            raise VerifyException("expected a parallel loop to carry no values; its iterations are independent")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.iv)
+        printer.print_string(" = ")
+        print_exprs(printer, [self.lower], self.indices)
+        printer.print_string(" to ")
+        print_exprs(printer, [self.upper], self.indices)
+        if self.kind.data != "serial":
+            kind = self.kind.data
+            printer.print_string(f' bind "{kind[5:]}"' if kind.startswith("bind:") else f" {kind}")
+        if self.results:
+            printer.print_string(" iter_args(")
+            for i, (a, v) in enumerate(zip(self.carried, self.iter_args, strict=True)):
+                printer.print_string(", " if i else "")
+                printer.print_ssa_value(a)
+                printer.print_string(" = ")
+                printer.print_operand(v)
+            printer.print_string(") -> ")
+            printer.print_list(self.results, lambda r: printer.print_attribute(r.type))
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=bool(self.results))
+        if self.attributes:
+            printer.print_op_attributes(self.attributes, print_keyword=True)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ForOp:
+        iv = parser.parse_argument(expect_type=False).resolve(IndexType())
+        parser.parse_punctuation("=")
+        index = IndexParser(parser)
+        lower = index.expr()
+        parser.parse_keyword("to")
+        upper = index.expr()
+        kind = parser.parse_optional_keyword_in(FOR_KINDS) or "serial"
+        if parser.parse_optional_keyword("bind"):
+            kind = "bind:" + parser.parse_str_literal("the device axis")
+        carried: list[tuple[Parser.UnresolvedArgument, SSAValue]] = []
+        types: list[Attribute] = []
+        if parser.parse_optional_keyword("iter_args"):
+
+            def pair() -> tuple[Parser.UnresolvedArgument, SSAValue]:
+                arg = parser.parse_argument(expect_type=False)
+                parser.parse_punctuation("=")
+                return arg, parser.parse_operand()
+
+            carried = parser.parse_comma_separated_list(parser.Delimiter.PAREN, pair)
+            parser.parse_punctuation("->")
+            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+            if len(types) != len(carried):
+                parser.raise_error(f"expected {len(carried)} types, one per carried value, but got {len(types)}")
+        body = parser.parse_region([iv, *(a.resolve(t) for (a, _), t in zip(carried, types, strict=True))])
+        op = ForOp.create(
+            operands=[*index.operands(), *(v for _, v in carried)],
+            properties={"bounds": IndexMapAttr.get([lower, upper]), "kind": StringAttr(kind)},
+            result_types=types,
+            regions=[body],
+        )
+        _terminate(op)
+        if (extra := parser.parse_optional_attr_dict_with_keyword()) is not None:
+            op.attributes |= extra.data
+        return op
+
+
+KINDS = {kind: StringAttr(kind) for kind in FOR_KINDS}
+
+
+@irdl_op_definition
+class BlockOp(IRDLOperation):
+    """
+    A computation on scalars at one point of its iteration space: what schedules move about.
+
+    `loop.block "dense" (%vi : 16 = %i * 4 + %ii) reduce (%vk : 784 = %k) where (783 - %k) init { ... } { ... }`
+    The axes are declared spatial (each point of them is written once) or reducing, with their extents and the
+    expression of the loops that gives their value. `init` runs where all reduction axes are 0, before the body.
+    The block runs only where all `where` expressions are >= 0.
+    """
+
+    name = "loop.block"
+
+    args = var_operand_def(IndexType)
+    block_name = prop_def(StringAttr)
+    extents = prop_def(IndexMapAttr)
+    spatial = prop_def(IntegerAttr)
+    bindings = prop_def(IndexMapAttr)
+    where = opt_prop_def(IndexMapAttr)
+    init = region_def()
+    body = region_def("single_block")
+
+    traits = traits_def(RecursiveMemoryEffect())
+
+    @staticmethod
+    def make(
+        name: str,
+        extents: Sequence[int],
+        spatial: int,
+        bindings: Sequence[Index],
+        operands: Sequence[SSAValue],
+        body: Region,
+        init: Region | None = None,
+        where: Sequence[Index] = (),
+    ) -> BlockOp:
+        """A block; `bindings` and `where` are expressions over `operands` (the loops around)."""
+        exprs, dims = compact([*bindings, *where], operands)
+        properties: dict[str, Attribute] = {
+            "block_name": StringAttr(name),
+            "extents": IndexMapAttr.get(const(e) for e in extents),
+            "spatial": IntegerAttr(spatial, i64),
+            "bindings": IndexMapAttr.get(exprs[: len(bindings)]),
+        }
+        if where:
+            properties["where"] = IndexMapAttr.get(exprs[len(bindings) :])
+        op = BlockOp.create(
+            operands=dims, properties=properties, regions=[init if init is not None else Region(), body]
+        )
+        _terminate(op)
+        return op
+
+    @property
+    def name_(self) -> str:
+        """The block's name, by which schedules find it."""
+        return self.block_name.data
+
+    @property
+    def num_spatial(self) -> int:
+        """How many axes are spatial; the others reduce."""
+        return self.spatial.value.data
+
+    @property
+    def static_extents(self) -> tuple[int, ...]:
+        """The extents of all axes."""
+        return tuple(e.const for e in self.extents.data)
+
+    @property
+    def where_exprs(self) -> tuple[Index, ...]:
+        """The block's predicate."""
+        return self.where.data if self.where is not None else ()
+
+    @property
+    def has_init(self) -> bool:
+        """Whether the reduction still starts inside the block."""
+        return bool(self.init.blocks)
+
+    def verify_(self) -> None:
+        n = len(self.extents.data)
+        if len(self.bindings.data) != n:
+            raise VerifyException(f"expected {n} bindings, one per axis, but got {len(self.bindings.data)}")
+        verify_access(self.bindings.data, self.where_exprs, self.args, n)
+        regions = [self.body] + ([self.init] if self.has_init else [])
+        for region in regions:
+            if [a.type for a in region.block.args] != [IndexType()] * n:
+                raise VerifyException(f"expected one index argument per axis ({n}) in the block's regions")
+        if self.has_init and n == self.num_spatial:
+            raise VerifyException("expected an init region only in a block with reduction axes")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.block_name.data)
+        printer.print_string(" ")
+        n = self.num_spatial
+        args = self.body.block.args
+        self._print_axes(printer, args, range(n))
+        if len(args) > n:
+            printer.print_string(" reduce ")
+            self._print_axes(printer, args, range(n, len(args)))
+        if self.where is not None:
+            printer.print_string(" where (")
+            print_exprs(printer, self.where.data, self.args)
+            printer.print_string(")")
+        if self.has_init:
+            printer.print_string(" init ")
+            printer.print_region(self.init, print_block_terminators=False)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=False)
+        if self.attributes:
+            printer.print_op_attributes(self.attributes, print_keyword=True)
+
+    def _print_axes(self, printer: Printer, args: Sequence[SSAValue], which: range) -> None:
+        with printer.in_parens():
+            for i in which:
+                printer.print_string(", " if i != which.start else "")
+                printer.print_ssa_value(args[i])
+                printer.print_string(f" : {self.extents.data[i]} = ")
+                print_exprs(printer, [self.bindings.data[i]], self.args)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BlockOp:
+        name = parser.parse_str_literal("the block's name")
+        index = IndexParser(parser)
+
+        def axis() -> tuple[Parser.Argument, int, Index]:
+            arg = parser.parse_argument(expect_type=False).resolve(IndexType())
+            parser.parse_punctuation(":")
+            extent = parser.parse_integer(allow_boolean=False)
+            parser.parse_punctuation("=")
+            return arg, extent, index.expr()
+
+        axes = parser.parse_comma_separated_list(parser.Delimiter.PAREN, axis)
+        spatial = len(axes)
+        if parser.parse_optional_keyword("reduce"):
+            axes += parser.parse_comma_separated_list(parser.Delimiter.PAREN, axis)
+        where = index.list(parser.Delimiter.PAREN) if parser.parse_optional_keyword("where") else ()
+        init = parser.parse_region() if parser.parse_optional_keyword("init") else Region()
+        body = parser.parse_region([a for a, _, _ in axes])
+        op = BlockOp.make(
+            name,
+            [e for _, e, _ in axes],
+            spatial,
+            [b for _, _, b in axes],
+            index.operands(),
+            body,
+            init,
+            where,
+        )
+        if (extra := parser.parse_optional_attr_dict_with_keyword()) is not None:
+            op.attributes |= extra.data
+        return op

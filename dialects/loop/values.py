@@ -1,0 +1,332 @@
+"""What is computed on scalars and register tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    StringAttr,
+    VectorType,
+    i1,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    Pure,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.combiner import COMBINERS
+from mlc.dialects.loop.access import i64_array
+
+COMPARES = (
+    "oeq",
+    "one",
+    "olt",
+    "ole",
+    "ogt",
+    "oge",
+    "une",
+    "eq",
+    "ne",
+    "slt",
+    "sle",
+    "sgt",
+    "sge",
+    "ult",
+    "ule",
+    "ugt",
+    "uge",
+)
+CASTS = (
+    "sitofp",
+    "uitofp",
+    "fptosi",
+    "fptoui",
+    "extf",
+    "truncf",
+    "extsi",
+    "extui",
+    "trunci",
+    "index_cast",
+    "bitcast",
+)
+
+
+def shape_of(t: Attribute) -> tuple[int, ...]:
+    """The shape of a vector type, () of a scalar."""
+    return tuple(t.get_shape()) if isinstance(t, VectorType) else ()
+
+
+def element_of(t: Attribute) -> Attribute:
+    """The element type of a vector type, or the scalar type itself."""
+    return t.element_type if isinstance(t, VectorType) else t
+
+
+def with_element(t: Attribute, element: Attribute) -> Attribute:
+    """The same shape with another element type."""
+    return VectorType(element, list(t.get_shape())) if isinstance(t, VectorType) else element
+
+
+def broadcasts_to(source: Attribute, result: Attribute) -> bool:
+    """Whether a scalar or a vector with axes of size 1 stretches to the result's shape."""
+    s, r = shape_of(source), shape_of(result)
+    if element_of(source) != element_of(result):
+        return False
+    return not s or (len(s) == len(r) and all(a in (1, b) for a, b in zip(s, r, strict=True)))
+
+
+@irdl_op_definition
+class FmaOp(IRDLOperation):
+    """Fused multiply-add, a * b + c; axes of size 1 in a and b are broadcast: `%n = loop.fma %a, %b, %c : f32`."""
+
+    name = "loop.fma"
+    a = operand_def()
+    b = operand_def()
+    c = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @staticmethod
+    def make(a: SSAValue, b: SSAValue, c: SSAValue) -> FmaOp:
+        """a * b + c, of c's type."""
+        return FmaOp.create(operands=[a, b, c], result_types=[c.type])
+
+    def verify_(self) -> None:
+        if self.c.type != self.result.type:
+            raise VerifyException(f"expected an addend of type {self.result.type}, but got {self.c.type}")
+        for operand in (self.a, self.b):
+            if not broadcasts_to(operand.type, self.result.type):
+                raise VerifyException(
+                    f"expected a factor that broadcasts to {self.result.type}, but got {operand.type}"
+                )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_string(" : ")
+        printer.print_list(self.operands, lambda v: printer.print_attribute(v.type))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FmaOp:
+        names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        values = parser.resolve_operands(names, types, parser.pos)
+        return FmaOp.create(operands=values, result_types=types[2:3])
+
+
+@irdl_op_definition
+class BroadcastOp(IRDLOperation):
+    """A scalar, or a vector's axes of size 1, stretched: `loop.broadcast %v : f32 to vector<4x16xf32>`."""
+
+    name = "loop.broadcast"
+    value = operand_def()
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+    assembly_format = "$value attr-dict `:` type($value) `to` type($result)"
+
+    @staticmethod
+    def make(value: SSAValue, type: Attribute) -> BroadcastOp:
+        """The value stretched to a vector type."""
+        return BroadcastOp.create(operands=[value], result_types=[type])
+
+    def verify_(self) -> None:
+        if not broadcasts_to(self.value.type, self.result.type):
+            raise VerifyException(f"expected a value that broadcasts to {self.result.type}, but got {self.value.type}")
+
+
+@irdl_op_definition
+class ReduceOp(IRDLOperation):
+    """Combine a tile's axes, which keep size 1: `loop.reduce sum %v axes [1] : vector<4x16xf32> to vector<4x1xf32>`."""
+
+    name = "loop.reduce"
+    value = operand_def(VectorType)
+    combiner = prop_def(StringAttr)
+    axes = prop_def(DenseArrayBase)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+
+    @staticmethod
+    def make(combiner: str, value: SSAValue, axes: Sequence[int]) -> ReduceOp:
+        """The value with these axes combined."""
+        t = value.type
+        assert isinstance(t, VectorType)
+        shape = [1 if k in axes else n for k, n in enumerate(t.get_shape())]
+        return ReduceOp.create(
+            operands=[value],
+            properties={"combiner": StringAttr(combiner), "axes": i64_array(axes)},
+            result_types=[VectorType(t.element_type, shape)],
+        )
+
+    def verify_(self) -> None:
+        if self.combiner.data not in COMBINERS:
+            raise VerifyException(f"expected a combiner of {', '.join(COMBINERS)}, but got '{self.combiner.data}'")
+        axes = self.axes.get_values()
+        shape = [1 if k in axes else n for k, n in enumerate(shape_of(self.value.type))]
+        expected = VectorType(element_of(self.value.type), shape)
+        if self.result.type != expected:
+            raise VerifyException(f"expected a result of type {expected}, but got {self.result.type}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.combiner.data} ")
+        printer.print_operand(self.value)
+        printer.print_string(f" axes {list(self.axes.get_values())} : ")
+        printer.print_attribute(self.value.type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReduceOp:
+        combiner = parser.parse_identifier("a combiner")
+        name = parser.parse_unresolved_operand()
+        parser.parse_keyword("axes")
+        axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        parser.parse_punctuation(":")
+        value = parser.resolve_operand(name, parser.parse_type())
+        parser.parse_keyword("to")
+        return ReduceOp.create(
+            operands=[value],
+            properties={"combiner": StringAttr(combiner), "axes": i64_array(axes)},
+            result_types=[parser.parse_type()],
+        )
+
+
+@irdl_op_definition
+class CompareOp(IRDLOperation):
+    """Compare lane by lane: `%m = loop.compare olt %a, %b : vector<16xf32>`, a vector of i1."""
+
+    name = "loop.compare"
+    predicate = prop_def(StringAttr)
+    a = operand_def()
+    b = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @staticmethod
+    def make(predicate: str, a: SSAValue, b: SSAValue) -> CompareOp:
+        """The comparison of two values of one type."""
+        return CompareOp.create(
+            operands=[a, b],
+            properties={"predicate": StringAttr(predicate)},
+            result_types=[with_element(a.type, i1)],
+        )
+
+    def verify_(self) -> None:
+        if self.predicate.data not in COMPARES:
+            raise VerifyException(f"expected a predicate of {', '.join(COMPARES)}, but got '{self.predicate.data}'")
+        if self.a.type != self.b.type:
+            raise VerifyException(f"expected operands of one type, but got {self.a.type} and {self.b.type}")
+        if self.result.type != with_element(self.a.type, i1):
+            raise VerifyException(f"expected a result of type {with_element(self.a.type, i1)}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.predicate.data} ")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_string(" : ")
+        printer.print_attribute(self.a.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CompareOp:
+        predicate = parser.parse_identifier("a predicate")
+        names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        parser.parse_punctuation(":")
+        t = parser.parse_type()
+        a, b = (parser.resolve_operand(n, t) for n in names)
+        return CompareOp.make(predicate, a, b)
+
+
+@irdl_op_definition
+class SelectOp(IRDLOperation):
+    """Choose lane by lane: `%v = loop.select %m, %a, %b : vector<16xi1>, vector<16xf32>`."""
+
+    name = "loop.select"
+    condition = operand_def()
+    a = operand_def()
+    b = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @staticmethod
+    def make(condition: SSAValue, a: SSAValue, b: SSAValue) -> SelectOp:
+        """a where the condition holds, else b."""
+        return SelectOp.create(operands=[condition, a, b], result_types=[a.type])
+
+    def verify_(self) -> None:
+        if not self.a.type == self.b.type == self.result.type:
+            raise VerifyException(f"expected operands of one type, but got {self.a.type} and {self.b.type}")
+        if self.condition.type not in (i1, with_element(self.a.type, i1)):
+            raise VerifyException(
+                f"expected a condition of type {with_element(self.a.type, i1)}, but got {self.condition.type}"
+            )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_string(" : ")
+        printer.print_list([self.condition, self.a], lambda v: printer.print_attribute(v.type))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SelectOp:
+        names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        if len(names) != 3 or len(types) != 2:
+            parser.raise_error("expected three operands and the types of the condition and of the values")
+        c, a, b = (parser.resolve_operand(n, t) for n, t in zip(names, (types[0], types[1], types[1]), strict=True))
+        return SelectOp.make(c, a, b)
+
+
+@irdl_op_definition
+class CastOp(IRDLOperation):
+    """Convert lane by lane: `%f = loop.cast sitofp %v : vector<16xi32> to vector<16xf32>`."""
+
+    name = "loop.cast"
+    kind = prop_def(StringAttr)
+    value = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @staticmethod
+    def make(kind: str, value: SSAValue, element: Attribute) -> CastOp:
+        """The value with another element type."""
+        return CastOp.create(
+            operands=[value],
+            properties={"kind": StringAttr(kind)},
+            result_types=[with_element(value.type, element)],
+        )
+
+    def verify_(self) -> None:
+        if self.kind.data not in CASTS:
+            raise VerifyException(f"expected a cast of {', '.join(CASTS)}, but got '{self.kind.data}'")
+        if shape_of(self.value.type) != shape_of(self.result.type):
+            raise VerifyException(f"expected one shape, but got {self.value.type} and {self.result.type}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.kind.data} ")
+        printer.print_operand(self.value)
+        printer.print_string(" : ")
+        printer.print_attribute(self.value.type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CastOp:
+        kind = parser.parse_identifier("a cast")
+        name = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        value = parser.resolve_operand(name, parser.parse_type())
+        parser.parse_keyword("to")
+        return CastOp.create(
+            operands=[value], properties={"kind": StringAttr(kind)}, result_types=[parser.parse_type()]
+        )
