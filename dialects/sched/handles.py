@@ -1,0 +1,209 @@
+"""The schedule itself, its handles, and the ops that find blocks and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, FlatSymbolRefAttrConstr, IntegerAttr, StringAttr, SymbolRefAttr, i64
+from xdsl.ir import ParametrizedAttribute, Region, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    EqAttrConstraint,
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+
+@irdl_attr_definition
+class BlockType(ParametrizedAttribute, TypeAttribute):
+    """A handle on a `loop.block`."""
+
+    name = "sched.block"
+
+
+@irdl_attr_definition
+class LoopType(ParametrizedAttribute, TypeAttribute):
+    """A handle on a `loop.for`."""
+
+    name = "sched.loop"
+
+
+@irdl_attr_definition
+class IntType(ParametrizedAttribute, TypeAttribute):
+    """An integer that tuning may choose."""
+
+    name = "sched.int"
+
+
+BLOCK, LOOP, INT = BlockType(), LoopType(), IntType()
+I64 = IntegerAttr.constr(type=EqAttrConstraint(i64))
+
+
+@irdl_op_definition
+class ScheduleOp(IRDLOperation):
+    """
+    How one kernel is to be computed: directives in order.
+
+    `sched.schedule @dense { %c = sched.block "dense" : !sched.block ... }`
+    """
+
+    name = "sched.schedule"
+
+    kernel = prop_def(FlatSymbolRefAttrConstr)
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), NoTerminator())
+    assembly_format = "$kernel attr-dict-with-keyword $body"
+
+    @staticmethod
+    def make(kernel: str, body: Region) -> ScheduleOp:
+        """A schedule of the kernel of this name."""
+        return ScheduleOp.create(properties={"kernel": SymbolRefAttr(kernel)}, regions=[body])
+
+    @property
+    def kernel_name(self) -> str:
+        """The name of the `loop.func` that it schedules."""
+        return self.kernel.root_reference.data
+
+    def verify_(self) -> None:
+        for op in self.body.block.ops:
+            if not op.name.startswith("sched."):
+                raise VerifyException(f"expected only sched ops in a schedule, but got {op.name}")
+
+
+@irdl_op_definition
+class BlockOp(IRDLOperation):
+    """
+    The block of this name: `%c = sched.block "dense" : !sched.block`.
+
+    TVM: get_block. Halide: the Func itself.
+    """
+
+    name = "sched.block"
+
+    block_name = prop_def(StringAttr)
+    result = result_def(BLOCK)
+    assembly_format = "$block_name attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class LoopsOp(IRDLOperation):
+    """
+    The loops around a block, outer to inner: `%i, %j, %k = sched.loops %c : 3`.
+
+    With `under %l`, those between the loop %l and the block: `%a, %b = sched.loops %c under %l : 2`. The number after
+    the colon says how many there are.
+
+    TVM: get_loops.
+    """
+
+    name = "sched.loops"
+
+    block = operand_def(BLOCK)
+    under = opt_operand_def(LOOP)
+    loops = var_result_def(LOOP)
+
+    @staticmethod
+    def make(block: SSAValue, count: int, under: SSAValue | None = None) -> LoopsOp:
+        """Handles on `count` loops."""
+        return LoopsOp(operands=[block, under], result_types=[[LOOP] * count])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.block)
+        if self.under is not None:
+            printer.print_string(" under ")
+            printer.print_operand(self.under)
+        printer.print_string(f" : {len(self.loops)}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoopsOp:
+        block = parser.resolve_operand(parser.parse_unresolved_operand(), BLOCK)
+        under = None
+        if parser.parse_optional_keyword("under"):
+            under = parser.resolve_operand(parser.parse_unresolved_operand(), LOOP)
+        parser.parse_punctuation(":")
+        return cls.make(block, parser.parse_integer(allow_boolean=False, allow_negative=False), under)
+
+
+@irdl_op_definition
+class ChildOp(IRDLOperation):
+    """
+    What stands at a place in a loop's body: `%k = sched.child %j at 1 : !sched.loop`.
+
+    Children are loops and blocks in program order, counted from 0; the result's type says which of them is expected.
+
+    TVM: get_child_blocks.
+    """
+
+    name = "sched.child"
+
+    loop = operand_def(LOOP)
+    position = prop_def(I64)
+    result = result_def(BlockType | LoopType)
+    assembly_format = "$loop `at` $position attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class KnobOp(IRDLOperation):
+    """
+    A choice that tuning makes: `%t = sched.knob "tile_j" [16, 32, 64] default 32`.
+
+    The default holds until a tuning record, which is the values of the knobs by name, says otherwise.
+
+    TVM: ConfigSpace.define_knob, sample_categorical.
+    """
+
+    name = "sched.knob"
+
+    knob = prop_def(StringAttr)
+    candidates = prop_def(DenseArrayBase)
+    default = prop_def(I64)
+    result = result_def(INT)
+
+    @staticmethod
+    def make(knob: str, candidates: Sequence[int], default: int) -> KnobOp:
+        """A knob with its candidates."""
+        return KnobOp.create(
+            properties={
+                "knob": StringAttr(knob),
+                "candidates": DenseArrayBase.from_list(i64, list(candidates)),
+                "default": IntegerAttr(default, i64),
+            },
+            result_types=[INT],
+        )
+
+    @property
+    def value(self) -> int:
+        """What stands for the knob when the schedule is applied."""
+        return self.default.value.data
+
+    def verify_(self) -> None:
+        if self.value not in self.candidates.get_values():
+            known = ", ".join(map(str, self.candidates.get_values()))
+            raise VerifyException(
+                f"expected the default of knob '{self.knob.data}' among [{known}], but got {self.value}"
+            )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.knob.data)
+        printer.print_string(f" {list(self.candidates.get_values())} default {self.value}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> KnobOp:
+        name = parser.parse_str_literal("the knob's name")
+        candidates = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        parser.parse_keyword("default")
+        return cls.make(name, candidates, parser.parse_integer(allow_boolean=False))
