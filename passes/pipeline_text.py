@@ -172,6 +172,21 @@ def _value(reader: _Reader) -> str | int | float | bool:
     return float(word) if _FLOAT.fullmatch(word) else word
 
 
+def pass_text(module_pass: ModulePass) -> str:
+    """The pass with the options that are not the defaults, as `parse_pipeline` reads it back."""
+    spec = module_pass.spec()
+    options = [
+        f"{name}={','.join(map(_value_text, values))}" if values else name for name, values in spec.parameters.items()
+    ]
+    return f"{spec.name}{{{' '.join(options)}}}" if options else spec.name
+
+
+def _value_text(value: str | int | float | bool) -> str:
+    if isinstance(value, str):
+        return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 @lru_cache
 def option_types(cls: type[ModulePass]) -> dict[str, Any]:
     """Option name -> its type, for the options that a pipeline may set."""

@@ -24,6 +24,7 @@ from mlc.passes.errors import UserError, did_you_mean
 # What `--load` brought in.
 USER_PASSES: dict[str, type[ModulePass]] = {}
 USER_DIALECTS: dict[str, Dialect] = {}
+_owners: dict[str, str] = {}
 
 
 def import_target(what: str, target: str) -> Any:
@@ -86,18 +87,21 @@ def _load(what: str, load: Callable[[], Any]) -> Any:
 
 
 def register_pass(cls: type[ModulePass]) -> None:
-    """Make a user's pass known by its name."""
-    if is_pass(cls.name) and USER_PASSES.get(cls.name) is not cls:
+    """Make a user's pass known by its name; a file that is loaded again replaces its passes."""
+    mine = USER_PASSES.get(cls.name)
+    if is_pass(cls.name) and (mine is None or mine.__module__ != cls.__module__):
         raise UserError(f"expected a new pass name, but got '{cls.name}', which is already registered")
     USER_PASSES[cls.name] = cls
 
 
-def register_dialect(dialect: Dialect) -> None:
-    """Make a user's dialect known to contexts made from now on."""
-    taken = dialect.name in DIALECTS or dialect.name in get_all_dialects()
-    if taken or USER_DIALECTS.get(dialect.name, dialect) is not dialect:
-        raise UserError(f"expected a new dialect name, but got '{dialect.name}', which is already registered")
-    USER_DIALECTS[dialect.name] = dialect
+def register_dialect(dialect: Dialect, owner: str = "") -> None:
+    """Make a user's dialect known to contexts made from now on; its owner, a module, may replace it."""
+    name = dialect.name
+    taken = name in DIALECTS or name in get_all_dialects()
+    if taken or (name in USER_DIALECTS and _owners.get(name) != owner):
+        raise UserError(f"expected a new dialect name, but got '{name}', which is already registered")
+    USER_DIALECTS[name] = dialect
+    _owners[name] = owner
 
 
 @dataclass

@@ -25,7 +25,7 @@ from xdsl.xdsl_opt_main import VersionAction, xDSLOptMain
 
 from mlc.passes.errors import UserError, warning_sinks
 from mlc.passes.manager import BrokenByPass, make_context, parse_pipeline, run_passes
-from mlc.passes.pipeline_text import PipelineError
+from mlc.passes.pipeline_text import PipelineError, pass_text
 from mlc.passes.registry import import_target
 from mlc.passes.verifier import verify
 from mlc.tools.opt.arguments import add_arguments, apply_limits, normalize
@@ -318,12 +318,13 @@ class MlcOpt(xDSLOptMain):
 
 
 def _pipeline(passes: Sequence[ModulePass]) -> str:
-    return f"builtin.module({','.join(str(p.spec()) for p in passes)})"
+    return f"builtin.module({','.join(map(pass_text, passes))})"
 
 
 def run(argv: Sequence[str]) -> int:
     """Run mlc-opt with these arguments; return the exit code."""
     arguments = normalize(argv)
+    recursion = sys.getrecursionlimit()
     try:
         driver, source = MlcOpt(arguments), None
         if driver.args.run_reproducer:
@@ -343,6 +344,8 @@ def run(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return 130
+    finally:
+        sys.setrecursionlimit(recursion)
     return 1
 
 

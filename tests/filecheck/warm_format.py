@@ -170,9 +170,9 @@ def run_child(args: list[str], stdin: int, stdout: int, stderr: int) -> int:
     for number, fd in enumerate((stdin, stdout, stderr)):
         os.dup2(fd, number)
     sys.argv = list(args)
-    sys.stdin, sys.stdout, sys.stderr = (
-        open(fd, mode, encoding="utf-8", closefd=False) for fd, mode in ((0, "r"), (1, "w"), (2, "w"))
-    )
+    sys.stdin = open(0, encoding="utf-8", closefd=False)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)
     try:
         TOOLS[args[0]]()
         return 0

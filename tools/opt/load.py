@@ -24,7 +24,7 @@ def load_user_file(path: str) -> None:
     try:
         for value in list(vars(module).values()):
             if isinstance(value, Dialect):
-                register_dialect(value)
+                register_dialect(value, module.__name__)
             elif _is_pass_of(module, value):
                 register_pass(value)
     except UserError as error:
@@ -51,10 +51,12 @@ def _execute(path: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
-        place = Place(error.filename or path, error.lineno or 1, error.offset or 1)
+        place = Place(
+            path if error.filename in (None, spec.origin) else str(error.filename), error.lineno or 1, error.offset or 1
+        )
         raise reject(place, error.msg) from error
     except Exception as error:
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == spec.origin]
         place = Place(path, lines[-1] or 1, 1) if lines else Place(path)
         raise reject(place, f"{type(error).__name__}: {one_line(str(error))}") from error
     return module

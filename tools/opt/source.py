@@ -3,6 +3,7 @@
 import re
 import sys
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, ShapedType, StringAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer
@@ -72,6 +73,12 @@ def split_source(source: Input[str]) -> Iterator[Input[str]]:
         start = 0 if match is None else match.end()
 
 
+class SourceLexer(MLIRLexer):
+    """xDSL's lexer; its own expression takes exponential time on a string that is never closed."""
+
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+
 class SourceParser(Parser):
     """xDSL's parser, which also gives each operation its location and keeps to the limits."""
 
@@ -82,7 +89,12 @@ class SourceParser(Parser):
         self._file = StringAttr(source.name)
         self._depth = 0
         self._count = 0
-        super().__init__(ctx, source.content, source.name)
+        # Not Parser.__init__, which makes a lexer of its own.
+        AttrParser.__init__(self, ParserState(SourceLexer(source)), ctx)
+        self.ssa_values = {}
+        self.blocks = {}
+        self.forward_block_references = defaultdict(list)
+        self.forward_ssa_references = {}
 
     def place(self, pos: int) -> Place:
         """The place of a position in the text."""
@@ -121,7 +133,7 @@ class SourceParser(Parser):
         start = self.pos
         while start > 0:
             start = text.rfind("\n", 0, start - 1) + 1
-            lexer = MLIRLexer(self.lexer.input)
+            lexer = SourceLexer(self.lexer.input)
             lexer.pos = start
             found = None
             while (token := lexer.lex()).span.start < self.pos:
@@ -189,6 +201,8 @@ def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> 
         where = ParseError(error.refs[0][0], "") if "missing block" in error.msg and error.refs else error
         raise InputError(Diagnostic(place_of_parse_error(where), one_line(error.msg))) from None
     except ParseError as error:
+        if parser is not None and _is_behind(error.msg) and error.span == parser._current_token.span:
+            error.span = parser.previous()
         raise InputError(Diagnostic(place_of_parse_error(error), one_line(error.msg))) from None
     except RecursionError:
         message = "expected less deeply nested text"
@@ -199,6 +213,11 @@ def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> 
         # xDSL's parsers check some things by assertion or not at all: it is still the text that is wrong.
         detail = f": {error}" if str(error) else ""
         raise reject(_here(parser, source), f"cannot parse this ({type(error).__name__}{detail})") from error
+
+
+def _is_behind(message: str) -> bool:
+    """Whether xDSL reports this at the token after the one that it is about."""
+    return message.endswith("is not registered") or message.startswith("undefined symbol alias")
 
 
 def start_of(source: Input[str]) -> Place:
