@@ -5,12 +5,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlc.passes.limits import Limits, limits
+from mlc.passes.pipeline_text import PipelineError, parse_pipeline, pass_text
 from mlc.passes.registry import USER_DIALECTS, USER_PASSES
 from mlc.tools import mlc_opt
 
@@ -153,6 +155,7 @@ def test_wrong_pipelines(opt, pipeline, pattern):
         (["--verify-each=maybe"], r"mlc-opt: error: argument --verify-each: expected true or false, but got 'maybe'"),
         (["--max-ops=many"], r"mlc-opt: error: argument --max-ops: expected a whole number, but got 'many'"),
         (["--max-ops=0"], r"mlc-opt: error: argument --max-ops: expected at least 1, but got 0"),
+        (["--max-nesting=1001"], r"mlc-opt: error: argument --max-nesting: expected at most 1000, but got 1001"),
         (["--emit=elf"], r"mlc-opt: error: argument --emit: invalid choice: 'elf'"),
         (["--target=elf"], r"mlc-opt: error: argument -t/--target: invalid choice: 'elf'"),
         (["--target={"], r"mlc-opt: error: Error parsing pass pipeline specification"),
@@ -190,10 +193,33 @@ def test_limits(opt, flag, source):
     assert_refused(opt(source, flag), rf"in\.mlir:1:\d+: error: expected .*at most .* {name}")
 
 
-def test_nesting_up_to_the_limit_goes_through_everything(opt):
-    source = "module {" * 127 + "}" * 127
-    code, _out, err = opt(source, "-p", "canonicalize,cse,dce", "--mlir-print-ir-after-change")
+@pytest.mark.parametrize("depth", [128, 1000])
+def test_nesting_up_to_the_limit_goes_through_everything(opt, depth):
+    source = "module {" * depth + "}" * depth
+    code, out, err = opt(source, f"--max-nesting={depth}", "-p", "canonicalize,cse,dce", "--mlir-print-ir-after-change")
     assert (code, err) == (0, "")
+    assert out.count("builtin.module") == depth
+
+
+def test_the_ir_after_a_failure_is_printed_on_request(opt):
+    load = f"--load={INPUTS / 'my_pass.py'}"
+    code, _, err = opt(CRASHING, load, "-p", "my-forbid{dialect=arith}", "--mlir-print-ir-after-failure")
+    assert code == 1
+    assert "// -----// IR Dump After ForbidPass Failed (my-forbid) //----- //\nbuiltin.module {" in err
+
+
+def test_emit_calls_the_code_generator(opt, monkeypatch):
+    native = SimpleNamespace(
+        assemble=lambda text, target: f"asm of {text} for {target}\n",
+        emit_object=lambda text, target: b"\x7fELF" + text.encode() + target.encode(),
+    )
+    monkeypatch.setitem(sys.modules, "mlc.codegen.llvm_ir", SimpleNamespace(print_module=lambda op: op.name))
+    monkeypatch.setitem(sys.modules, "mlc.codegen.native", native)
+    monkeypatch.setattr("mlc.codegen.native", native, raising=False)
+    assert opt(VALID, "--emit=llvm-ir") == (0, "builtin.module", "")
+    assert opt(VALID, "--emit=asm", "--emit-target=x") == (0, "asm of builtin.module for x\n", "")
+    assert opt(VALID, "--emit=obj", "-o", "f.o") == (0, "", "")
+    assert Path("f.o").read_bytes() == b"\x7fELFbuiltin.modulenative"
 
 
 @pytest.mark.parametrize(
@@ -341,3 +367,15 @@ def test_mutated_text_is_read_or_refused(opt, data, args):
         assert code == 1, err
         assert len(diagnostics(err)) == 1, err
         assert re.match(r"in\.mlir:\d+:\d+: error: ", err)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.text(alphabet='cse,(){}=" \\1.builtnmodu-é\n', max_size=40))
+def test_any_pipeline_text_is_read_or_refused(text):
+    column = 1
+    try:
+        passes = parse_pipeline(text)
+        assert parse_pipeline(f"builtin.module({','.join(map(pass_text, passes))})") == passes
+    except PipelineError as error:
+        column = error.column
+    assert 1 <= column <= len(text) + 1

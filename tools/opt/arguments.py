@@ -16,6 +16,9 @@ _BARE = {
     "--mlir-timing": "true",
 }
 
+# The largest --max-nesting: parser, verifier, passes and printer recurse.
+DEEPEST = 1000
+
 # Limit -> what its flag says.
 _LIMITS = {
     "input_bytes": "bytes of one input file",
@@ -68,6 +71,13 @@ def positive(text: str) -> int:
     return value
 
 
+def depth(text: str) -> int:
+    """A nesting that Python's own stack can follow."""
+    if (value := positive(text)) > DEEPEST:
+        raise argparse.ArgumentTypeError(f"expected at most {DEEPEST}, but got {value}")
+    return value
+
+
 def names(text: str) -> frozenset[str]:
     """A list of names with commas between them."""
     return frozenset(filter(None, text.split(",")))
@@ -105,7 +115,8 @@ def add_arguments(parser: argparse.ArgumentParser, version_action: Any) -> None:
     for name, help_text in _LIMITS.items():
         default = getattr(Limits, name)
         flag = f"--max-{name.replace('_', '-')}"
-        add(flag, type=positive, default=default, metavar="N", help=f"{help_text} (default {default})")
+        kind = depth if name == "nesting" else positive
+        add(flag, type=kind, default=default, metavar="N", help=f"{help_text} (default {default})")
     parser.error = lambda message: _refuse(parser, message)
 
 
