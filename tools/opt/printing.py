@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from io import StringIO
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, ModuleOp
@@ -50,7 +51,7 @@ class Printing:
         return stream.getvalue()
 
     def _printer(self, stream: StringIO) -> Printer:
-        options = {
+        options: dict[str, Any] = {
             "stream": stream,
             "print_generic_format": self.generic,
             "print_properties_as_attributes": self.no_properties,
