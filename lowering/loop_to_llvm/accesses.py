@@ -1,0 +1,250 @@
+"""Loads, stores and gathers of tiles as native loads and stores: contiguous, splat, strided, masked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IndexType, MemRefType, i1, i8, i64
+from xdsl.ir import Attribute, SSAValue
+
+from mlc.dialects.index import Index, const, dim
+from mlc.lowering.loop_to_llvm.address import Addresses
+from mlc.lowering.loop_to_llvm.builder import Builder, byte_size, element_of, memory_type
+from mlc.lowering.loop_to_llvm.tiles import Chunk, native_type
+
+
+@dataclass
+class Access:
+    """One access of a tile: the element offset and the mask over machine variables and tile axes."""
+
+    base: SSAValue
+    offset: Index
+    mask: tuple[Index, ...]
+    element: Attribute
+    rank: int  # of the tile; 0 for a scalar access
+
+    def place(self, addresses: Addresses, outer: Sequence[int], chunk: Chunk) -> tuple[Index, tuple[Index, ...]]:
+        """Offset and mask of one native value: the outer tile axes fixed, the lane axis counting from 0."""
+        if not self.rank:
+            return self.offset, self.mask
+        lane = -self.rank
+        to = {-1 - k: const(i) for k, i in enumerate(outer)}
+        lanes = {}
+        if chunk.width:
+            to[lane] = dim(lane) + chunk.start
+            lanes = {lane: (0, chunk.valid - 1)}
+        else:
+            to[lane] = const(chunk.start)
+        spans = addresses.spans(lanes)
+        return self.offset.substitute(to, spans), tuple(m.substitute(to, spans) for m in self.mask)
+
+
+class Accesses:
+    """Emits the accesses of one function."""
+
+    def __init__(self, b: Builder, addresses: Addresses) -> None:
+        self.b = b
+        self.addresses = addresses
+
+    # --- masks ---
+
+    def condition(self, exprs: Sequence[Index], lane: int, chunk: Chunk) -> SSAValue | bool:
+        """Whether all expressions are >= 0: a static bool, an i1 (no lanes involved), or a vector of i1."""
+        b, parts = self.b, []
+        spans = self.addresses.spans({lane: (0, max(chunk.valid - 1, 0))})
+        for e in exprs:
+            lo, hi = e.bounds(spans)
+            if lo >= 0:
+                continue
+            if hi < 0:
+                return False
+            parts.append(self._one_condition(e, lane, chunk))
+        vectors = [p for p in parts if p.type != i1]
+        scalar: SSAValue | None = None
+        for p in parts:
+            if p.type == i1:
+                scalar = p if scalar is None else b.and_(scalar, p)
+        if not vectors:
+            return True if scalar is None else scalar
+        total = vectors[0]
+        for v in vectors[1:]:
+            total = b.and_(total, v)
+        return total if scalar is None else b.and_(total, b.splat(scalar, chunk.width))
+
+    def _one_condition(self, e: Index, lane: int, chunk: Chunk) -> SSAValue:
+        b = self.b
+        if not e.uses(lane):
+            return b.icmp("sge", self.addresses.value(e), b.int(0))
+        values = self.lane_values(e, lane, chunk)
+        return b.icmp("sge", values, b.number(0, values.type))
+
+    def lane_values(self, e: Index, lane: int, chunk: Chunk) -> SSAValue:
+        """A vector of i64 with the expression's value in each lane."""
+        b = self.b
+        step = e.coefficient(lane)
+        rest = e - dim(lane) * step
+        if rest.uses(lane):  # inside a floordiv or mod: lane by lane
+            v = b.poison(native_type(i64, chunk))
+            for k in range(chunk.valid):
+                one = e.substitute({lane: const(k)}, self.addresses.spans())
+                v = b.insert(v, self.addresses.value(one), k)
+            return v
+        start = rest.const
+        iota = b.lanes([start + step * k for k in range(chunk.width)], i64)
+        rest = rest - start
+        return iota if not rest.terms else b.add(b.splat(self.addresses.value(rest), chunk.width), iota)
+
+    def _with_valid(self, mask: SSAValue | bool, chunk: Chunk) -> SSAValue | bool:
+        """The mask, without the lanes off a ragged chunk."""
+        if not chunk.ragged or mask is False:
+            return mask
+        valid = self.b.lanes([int(k < chunk.valid) for k in range(chunk.width)], i1)
+        if mask is True:
+            return valid
+        if mask.type == i1:
+            mask = self.b.splat(mask, chunk.width)
+        return self.b.and_(mask, valid)
+
+    # --- loads ---
+
+    def load(self, a: Access, outer: Sequence[int], chunk: Chunk, otherwise: SSAValue | None) -> SSAValue:
+        """One native value of a load."""
+        offset, exprs = a.place(self.addresses, outer, chunk)
+        lane = -a.rank if a.rank else -1
+        mask = self.condition(exprs, lane, chunk)
+        if mask is False:
+            assert otherwise is not None
+            return otherwise
+        if not chunk.width:
+            return self._load_scalar(a, offset, mask, otherwise)
+        if not offset.uses(lane) and not (isinstance(mask, SSAValue) and mask.type != i1):
+            return self.b.splat(self._load_scalar(a, offset, mask, self._lane0(otherwise)), chunk.width)
+        step = offset.coefficient(lane)
+        rest = offset - dim(lane) * step
+        mask = self._with_valid(mask, chunk)
+        if rest.uses(lane) or step not in (0, 1):
+            return self._load_lanes(a, offset, lane, chunk, mask, otherwise)
+        if step == 0:
+            v = self.b.splat(self._load_scalar(a, rest, True, None), chunk.width)
+            return v if mask is True else self.b.select(mask, v, self._or_zero(otherwise, v.type))
+        return self._load_vector(a, rest, chunk, mask, otherwise)
+
+    def _lane0(self, v: SSAValue | None) -> SSAValue | None:
+        return None if v is None or element_of(v.type) == v.type else self.b.extract(v, 0)
+
+    def _or_zero(self, v: SSAValue | None, t: Attribute) -> SSAValue:
+        return v if v is not None else self.b.number(0.0 if _is_float(t) else 0, t)
+
+    def _load_scalar(self, a: Access, offset: Index, mask: SSAValue | bool, otherwise: SSAValue | None) -> SSAValue:
+        b = self.b
+        p = self.addresses.pointer(a.base, offset, a.element)
+        if isinstance(mask, SSAValue):  # off the mask, read the buffer's first element and drop it
+            p = b.select(mask, p, a.base)
+        v = self._from_memory(b.load(p, memory_type(a.element), byte_size(a.element)), a.element)
+        return b.select(mask, v, self._or_zero(otherwise, v.type)) if isinstance(mask, SSAValue) else v
+
+    def _load_vector(
+        self, a: Access, offset: Index, chunk: Chunk, mask: SSAValue | bool, otherwise: SSAValue | None
+    ) -> SSAValue:
+        b = self.b
+        t = native_type(memory_type(a.element), chunk)
+        p = self.addresses.pointer(a.base, offset, a.element)
+        if mask is True:
+            return self._from_memory(b.load(p, t, byte_size(a.element)), a.element)
+        assert isinstance(mask, SSAValue)
+        if mask.type == i1:
+            mask = b.splat(mask, chunk.width)
+        fill = self._to_memory(otherwise, a.element) if otherwise is not None else self._or_zero(None, t)
+        return self._from_memory(b.masked_load(p, mask, fill, byte_size(a.element)), a.element)
+
+    def _load_lanes(
+        self,
+        a: Access,
+        offset: Index,
+        lane: int,
+        chunk: Chunk,
+        mask: SSAValue | bool,
+        otherwise: SSAValue | None,
+    ) -> SSAValue:
+        """Strided or irregular lanes, one by one."""
+        b = self.b
+        v = b.poison(native_type(a.element, chunk))
+        for k in range(chunk.valid):
+            at = offset.substitute({lane: const(k)}, self.addresses.spans())
+            m: SSAValue | bool = True
+            if isinstance(mask, SSAValue):
+                m = mask if mask.type == i1 else b.extract(mask, k)
+            v = b.insert(v, self._load_scalar(a, at, m, None), k)
+        if isinstance(mask, SSAValue) and otherwise is not None:
+            v = b.select(mask, v, otherwise)
+        return v
+
+    # --- stores ---
+
+    def store(self, a: Access, outer: Sequence[int], chunk: Chunk, value: SSAValue) -> None:
+        """One native value of a store."""
+        offset, exprs = a.place(self.addresses, outer, chunk)
+        lane = -a.rank if a.rank else -1
+        mask = self.condition(exprs, lane, chunk)
+        if mask is False:
+            return
+        if not chunk.width:
+            self._store_scalar(a, offset, mask, value)
+            return
+        step = offset.coefficient(lane)
+        rest = offset - dim(lane) * step
+        mask = self._with_valid(mask, chunk)
+        if rest.uses(lane) or step != 1:
+            for k in range(chunk.valid):
+                at = offset.substitute({lane: const(k)}, self.addresses.spans())
+                m: SSAValue | bool = True
+                if isinstance(mask, SSAValue) and exprs:
+                    m = mask if mask.type == i1 else self.b.extract(mask, k)
+                self._store_scalar(a, at, m, self.b.extract(value, k))
+            return
+        b, size = self.b, byte_size(a.element)
+        p = self.addresses.pointer(a.base, rest, a.element)
+        value = self._to_memory(value, a.element)
+        if mask is True:
+            b.store(value, p, size)
+        else:
+            b.masked_store(value, p, b.splat(mask, chunk.width) if mask.type == i1 else mask, size)
+
+    def _store_scalar(self, a: Access, offset: Index, mask: SSAValue | bool, value: SSAValue) -> None:
+        b = self.b
+        p = self.addresses.pointer(a.base, offset, a.element)
+        value = self._to_memory(value, a.element)
+        if mask is True:
+            b.store(value, p, byte_size(a.element))
+            return
+        assert isinstance(mask, SSAValue)
+        then, after = b.new_block(), b.new_block()
+        b.cond_br(mask, then, [], after, [])
+        b.block = then
+        b.store(value, p, byte_size(a.element))
+        b.br(after)
+        b.block = after
+
+    # --- i1 lives in memory as a byte ---
+
+    def _from_memory(self, v: SSAValue, element: Attribute) -> SSAValue:
+        return self.b.icmp("ne", v, self.b.number(0, v.type)) if element == i1 else v
+
+    def _to_memory(self, v: SSAValue, element: Attribute) -> SSAValue:
+        if element != i1:
+            return v
+        lanes = v.type.get_shape()[0] if element_of(v.type) != v.type else 0  # type: ignore[attr-defined]
+        return self.b.cast("zext", v, native_type(i8, Chunk(0, lanes, lanes)))
+
+
+def _is_float(t: Attribute) -> bool:
+    element = element_of(t)
+    return element != IndexType() and not hasattr(element, "signedness")
+
+
+def memref_of(v: SSAValue) -> MemRefType:
+    """The type of a buffer."""
+    t = v.type
+    assert isinstance(t, MemRefType)
+    return t

@@ -1,0 +1,196 @@
+"""Index arithmetic of one function: loop variables as machine values, pointers built one loop level at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import MemRefType, i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from mlc.dialects.index import Div, Index, const, dim
+from mlc.lowering.loop_to_llvm.builder import Builder, memory_type
+
+
+@dataclass(eq=False)
+class Level:
+    """A place where address arithmetic may be put: the head of a loop, or the function's entry."""
+
+    depth: int
+    block: Block
+    last: Operation | None = None
+    memo: dict[object, SSAValue] = field(default_factory=dict)
+
+
+def strides_of(t: MemRefType) -> tuple[int, ...]:
+    """Row-major strides, in elements."""
+    strides, n = [], 1
+    for size in reversed(t.get_shape()):
+        strides.append(n)
+        n *= size
+    return tuple(reversed(strides))
+
+
+class Addresses:
+    """Maps index values of the loop level to expressions over machine variables (numbered from 0), and to pointers."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+        self.levels: list[Level] = [Level(0, b.entry)]
+        self.variables: list[tuple[SSAValue, Level]] = []
+        self.index: dict[SSAValue, Index] = {}
+        self.ranges: list[tuple[int, int]] = []
+
+    def bind_constant(self, value: SSAValue, number: int) -> None:
+        """A loop variable that has one value here."""
+        self.index[value] = const(number)
+
+    def bind(self, value: SSAValue, machine: SSAValue, span: tuple[int, int] | None = None) -> None:
+        """A loop-level index as a machine value of the current level; `span` bounds it (inclusive)."""
+        self.index[value] = dim(len(self.variables))
+        self.variables.append((machine, self.levels[-1]))
+        self.ranges.append(span or (-(1 << 60), 1 << 60))
+
+    def bind_data(self, value: SSAValue, machine: SSAValue) -> None:
+        """An index computed from data, known from here on."""
+        level = self.levels[-1]
+        self.levels[-1] = Level(level.depth, self.b.block, self.b.block.last_op)
+        self.bind(value, machine)
+
+    def enter(self, block: Block) -> None:
+        """Begin a loop whose head is `block`."""
+        self.levels.append(Level(len(self.levels), block))
+
+    def leave(self) -> None:
+        """End the innermost loop."""
+        self.levels.pop()
+
+    def resolve(self, expr: Index, operands: Sequence[SSAValue]) -> Index:
+        """An expression over an op's operands as one over machine variables; tile axes stay."""
+        if not expr.terms:
+            return expr
+        return expr.substitute(lambda d: self.index[operands[d]] if d >= 0 else dim(d), self.spans())
+
+    def spans(self, lanes: dict[int, tuple[int, int]] | None = None) -> Spans:
+        """The ranges of machine variables, and of the tile axes that are given."""
+        return Spans(self.ranges, lanes or {})
+
+    def linear(self, exprs: Sequence[Index], operands: Sequence[SSAValue], t: MemRefType) -> Index:
+        """The element offset of an access."""
+        total = const(0)
+        for e, stride in zip(exprs, strides_of(t), strict=True):
+            total = total + self.resolve(e, operands) * stride
+        return total
+
+    def _level_of(self, expr_dims: set[int]) -> Level:
+        depth = max((self.variables[d][1].depth for d in expr_dims if d >= 0), default=0)
+        return self.levels[min(depth, len(self.levels) - 1)]
+
+    def _at(self, level: Level):
+        return _Insertion(self.b, level, at_end=level is self.levels[-1])
+
+    def value(self, expr: Index) -> SSAValue:
+        """The value of an expression without tile axes, computed at the outermost level that knows its variables."""
+        if not expr.terms:
+            return self.b.int(expr.const)
+        level = self._level_of(expr.dims())
+        if (known := level.memo.get(expr)) is not None:
+            return known
+        total: SSAValue | None = None
+        for t, c in expr.terms:
+            v = self.variables[t][0] if isinstance(t, int) else self._quotient(t)
+            with self._at(level):
+                if c != 1:
+                    v = self.b.mul(v, self.b.int(c))
+                total = v if total is None else self.b.add(total, v)
+        assert total is not None
+        if expr.const:
+            with self._at(level):
+                total = self.b.add(total, self.b.int(expr.const))
+        level.memo[expr] = total
+        return total
+
+    def _quotient(self, term: Div) -> SSAValue:
+        level = self._level_of(term.expr.dims())
+        if (known := level.memo.get(term)) is not None:
+            return known
+        inner = self.value(term.expr)
+        negative = term.expr.bounds(self.spans())[0] < 0
+        with self._at(level):
+            v = self._divide(inner, term, negative)
+        level.memo[term] = v
+        return v
+
+    def _divide(self, inner: SSAValue, term: Div, negative: bool) -> SSAValue:
+        b, by = self.b, self.b.int(term.by)
+        if not negative:
+            return b.op(llvm.URemOp if term.is_mod else llvm.UDivOp, [inner, by], i64)
+        q = b.op(llvm.SDivOp, [inner, by], i64)
+        r = b.op(llvm.SRemOp, [inner, by], i64)
+        below = b.icmp("slt", r, b.int(0))
+        if term.is_mod:
+            return b.select(below, b.add(r, by), r)
+        return b.select(below, b.add(q, b.int(-1)), q)
+
+    def pointer(self, base: SSAValue, offset: Index, element: Attribute) -> SSAValue:
+        """`base + offset`; each variable is added at its own loop's level, so that inner loops only step."""
+        at = memory_type(element)
+        by_depth: dict[int, list[tuple[object, int]]] = {}
+        for t, c in offset.terms:
+            dims = {t} if isinstance(t, int) else t.expr.dims()
+            by_depth.setdefault(self._level_of(dims).depth, []).append((t, c))
+        p = base
+        for depth in sorted(by_depth):
+            level = self.levels[depth]
+            part = Index(0, tuple(by_depth[depth]))  # pyright: ignore[reportArgumentType]
+            key = (p, part)
+            if (known := level.memo.get(key)) is None:
+                v = self.value(part)
+                with self._at(level):
+                    known = self.b.gep(p, v, at)
+                level.memo[key] = known
+            p = known
+        return self.b.gep(p, offset.const, at)
+
+
+class Spans(dict[int, tuple[int, int]]):
+    """Ranges by machine variable; a tile axis that is not given may be anything."""
+
+    def __init__(self, ranges: Sequence[tuple[int, int]], lanes: dict[int, tuple[int, int]]) -> None:
+        super().__init__(lanes)
+        self._ranges = ranges
+
+    def __missing__(self, number: int) -> tuple[int, int]:
+        return self._ranges[number] if number >= 0 else (-(1 << 60), 1 << 60)
+
+
+class _Insertion:
+    """Puts new ops behind a level's address arithmetic, at the head of its block, and then returns to the end."""
+
+    def __init__(self, b: Builder, level: Level, at_end: bool) -> None:
+        self.b, self.level, self.at_end = b, level, at_end
+
+    def __enter__(self) -> None:
+        self.saved = self.b.block
+        if not self.at_end or self.b.block is not self.level.block:
+            self.scratch = Block()
+            self.b.block = self.scratch
+        else:
+            self.scratch = None
+
+    def __exit__(self, *_: object) -> None:
+        block = self.level.block
+        if self.scratch is not None:
+            for op in list(self.scratch.ops):
+                op.detach()
+                if self.level.last is not None:
+                    block.insert_op_after(op, self.level.last)
+                elif block.first_op is not None:
+                    block.insert_op_before(op, block.first_op)
+                else:
+                    block.add_op(op)
+                self.level.last = op
+            self.b.block = self.saved
+        elif block.last_op is not None:
+            self.level.last = block.last_op

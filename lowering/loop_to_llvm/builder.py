@@ -1,0 +1,239 @@
+"""Emits llvm and llvm_ext ops by `Op.create`, with constants once per function in its entry block."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    UnitAttr,
+    VectorType,
+    i1,
+    i8,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from mlc.dialects import llvm_ext
+
+PTR = llvm.LLVMPointerType()
+NO_FLAGS = IntegerAttr(0, i32)
+NO_FASTMATH = llvm.FastMathAttr(None)
+UNIT = UnitAttr()
+_FROM_SSA = DenseArrayBase.from_list(i32, [llvm.GEP_USE_SSA_VAL])
+_PREDICATES = {p: IntegerAttr(n, i64) for n, p in enumerate("eq ne slt sle sgt sge ult ule ugt uge".split())}
+_ALIGNMENTS = {n: IntegerAttr(n, i64) for n in (1, 2, 4, 8, 16, 32, 64)}
+_ORDER_0 = IntegerAttr(0, i64)
+
+
+def lanes_of(t: Attribute) -> int:
+    """The lanes of a vector type, 0 of a scalar."""
+    return t.get_shape()[0] if isinstance(t, VectorType) else 0
+
+
+def element_of(t: Attribute) -> Attribute:
+    """The element type of a vector, or the scalar type itself."""
+    return t.element_type if isinstance(t, VectorType) else t
+
+
+def byte_size(element: Attribute) -> int:
+    """Bytes of an element in memory; i1 and the 8-bit types take one."""
+    if isinstance(element, IntegerType):
+        return max(1, (element.width.data + 7) // 8)
+    width = getattr(element, "bitwidth", None)
+    return width // 8 if isinstance(width, int) else 8
+
+
+def memory_type(element: Attribute) -> Attribute:
+    """The type by which an element is loaded and stored: i1 lives in memory as i8, index as i64."""
+    if element == i1:
+        return i8
+    return i64 if element.name == "index" else element
+
+
+class Builder:
+    """A cursor into one llvm function; ops are appended to `block`."""
+
+    def __init__(self, entry: Block) -> None:
+        self.entry = entry
+        self.block = entry
+        self.region = entry.parent
+        self._constants: dict[tuple[object, Attribute], SSAValue] = {}
+        self._last_constant: Operation | None = None
+        self._splats: dict[tuple[SSAValue, int], tuple[Block, SSAValue]] = {}
+
+    def op(
+        self,
+        cls: type[Operation],
+        operands: Sequence[SSAValue],
+        result: Attribute,
+        properties: dict[str, Attribute] | None = None,
+    ) -> SSAValue:
+        """Append an op with one result."""
+        op = cls.create(operands=operands, result_types=[result], properties=properties or {})
+        self.block.add_op(op)
+        return op.results[0]
+
+    # --- constants ---
+
+    def _constant(self, key: tuple[object, Attribute], value: Attribute) -> SSAValue:
+        if (known := self._constants.get(key)) is not None:
+            return known
+        op = llvm.ConstantOp.create(properties={"value": value}, result_types=[key[1]])
+        if self._last_constant is not None:
+            self.entry.insert_op_after(op, self._last_constant)
+        elif self.entry.first_op is not None:
+            self.entry.insert_op_before(op, self.entry.first_op)
+        else:
+            self.entry.add_op(op)
+        self._last_constant = op
+        self._constants[key] = op.results[0]
+        return op.results[0]
+
+    def int(self, value: int, t: Attribute = i64) -> SSAValue:
+        """An integer constant."""
+        return self._constant((value, t), IntegerAttr(value, t))  # pyright: ignore[reportArgumentType]
+
+    def number(self, value: float | int, t: Attribute) -> SSAValue:
+        """A constant of a scalar or vector type, every lane the same."""
+        element = element_of(t)
+        if isinstance(t, VectorType):
+            attr = DenseIntOrFPElementsAttr.from_list(t, [value])
+        elif isinstance(element, IntegerType):
+            attr = IntegerAttr(int(value), element)
+        else:
+            attr = FloatAttr(float(value), element)  # pyright: ignore[reportArgumentType]
+        key = struct.pack("<d", value) if isinstance(value, float) else value
+        return self._constant((key, t), attr)
+
+    def lanes(self, values: Sequence[int], element: Attribute) -> SSAValue:
+        """A vector constant of integers (or of booleans, for i1)."""
+        t = VectorType(element, [len(values)])
+        return self._constant((tuple(values), t), DenseIntOrFPElementsAttr.from_list(t, list(values)))
+
+    # --- integers and pointers ---
+
+    def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Integer sum."""
+        return self.op(llvm.AddOp, [a, b], a.type, {"overflowFlags": NO_FLAGS})
+
+    def mul(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Integer product."""
+        return self.op(llvm.MulOp, [a, b], a.type, {"overflowFlags": NO_FLAGS})
+
+    def icmp(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Integer comparison, lane by lane."""
+        return self.op(llvm.ICmpOp, [a, b], llvm_ext.mask_type(a.type), {"predicate": _PREDICATES[predicate]})
+
+    def and_(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Bitwise and."""
+        return self.op(llvm.AndOp, [a, b], a.type)
+
+    def gep(self, ptr: SSAValue, index: SSAValue | int, element: Attribute) -> SSAValue:
+        """`ptr + index` elements, in bounds."""
+        if isinstance(index, int):
+            if index == 0:
+                return ptr
+            if -(1 << 31) < index < 1 << 31 and index != llvm.GEP_USE_SSA_VAL:
+                raw, ssa = DenseArrayBase.from_list(i32, [index]), []
+            else:
+                raw, ssa = _FROM_SSA, [self.int(index)]
+        else:
+            raw, ssa = _FROM_SSA, [index]
+        properties = {"rawConstantIndices": raw, "elem_type": element, "noWrapFlags": NO_FLAGS, "inbounds": UNIT}
+        return self.op(llvm.GEPOp, [ptr, *ssa], PTR, properties)
+
+    # --- memory ---
+
+    def load(self, ptr: SSAValue, t: Attribute, align: int) -> SSAValue:
+        """Load a scalar or native vector."""
+        return self.op(llvm.LoadOp, [ptr], t, {"alignment": _ALIGNMENTS[align], "ordering": _ORDER_0})
+
+    def store(self, value: SSAValue, ptr: SSAValue, align: int) -> None:
+        """Store a scalar or native vector."""
+        properties: dict[str, Attribute] = {"alignment": _ALIGNMENTS[align], "ordering": _ORDER_0}
+        self.block.add_op(llvm.StoreOp.create(operands=[value, ptr], properties=properties))
+
+    def masked_load(self, ptr: SSAValue, mask: SSAValue, otherwise: SSAValue, align: int) -> SSAValue:
+        """Load the lanes of the mask."""
+        return self.op(llvm_ext.MaskedLoadOp, [ptr, mask, otherwise], otherwise.type, {"alignment": _ALIGNMENTS[align]})
+
+    def masked_store(self, value: SSAValue, ptr: SSAValue, mask: SSAValue, align: int) -> None:
+        """Store the lanes of the mask."""
+        self.block.add_op(
+            llvm_ext.MaskedStoreOp.create(operands=[value, ptr, mask], properties={"alignment": _ALIGNMENTS[align]})
+        )
+
+    # --- values ---
+
+    def splat(self, scalar: SSAValue, lanes: int) -> SSAValue:
+        """A scalar in every lane (once per block and scalar)."""
+        known = self._splats.get((scalar, lanes))
+        if known is not None and known[0] is self.block:
+            return known[1]
+        v = self.op(llvm_ext.SplatOp, [scalar], VectorType(scalar.type, [lanes]))
+        self._splats[scalar, lanes] = (self.block, v)
+        return v
+
+    def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a where the condition holds, else b."""
+        return self.op(llvm_ext.SelectOp, [condition, a, b], a.type)
+
+    def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
+        """a * b + c with one rounding."""
+        return self.op(llvm.FMAOp, [a, b, c], c.type, {"fastmathFlags": NO_FASTMATH})
+
+    def cast(self, kind: str, value: SSAValue, t: Attribute) -> SSAValue:
+        """Convert to another scalar or vector type."""
+        return self.op(llvm_ext.CastOp, [value], t, {"kind": StringAttr(kind)})
+
+    def intrinsic(
+        self, name: str, args: Sequence[SSAValue], t: Attribute, fastmath: llvm.FastMathAttr = NO_FASTMATH
+    ) -> SSAValue:
+        """Call an LLVM intrinsic."""
+        return self.op(llvm_ext.IntrinsicOp, args, t, {"intrin": StringAttr(name), "fastmathFlags": fastmath})
+
+    def shuffle(self, a: SSAValue, b: SSAValue, mask: Sequence[int]) -> SSAValue:
+        """Lanes of a and b by number."""
+        t = VectorType(element_of(a.type), [len(mask)])
+        return self.op(llvm.ShuffleVectorOp, [a, b], t, {"mask": DenseArrayBase.from_list(i32, list(mask))})
+
+    def extract(self, vector: SSAValue, lane: int) -> SSAValue:
+        """One lane."""
+        return self.op(llvm_ext.ExtractElementOp, [vector, self.int(lane)], element_of(vector.type))
+
+    def insert(self, vector: SSAValue, scalar: SSAValue, lane: int) -> SSAValue:
+        """The vector with one lane replaced."""
+        return self.op(llvm.InsertElementOp, [vector, scalar, self.int(lane)], vector.type)
+
+    def poison(self, t: Attribute) -> SSAValue:
+        """A value to build a vector on."""
+        return self.op(llvm_ext.PoisonOp, [], t)
+
+    # --- control flow ---
+
+    def new_block(self, types: Sequence[Attribute] = ()) -> Block:
+        """A block at the end of the function."""
+        block = Block(arg_types=types)
+        region = self.entry.parent
+        assert isinstance(region, Region)
+        region.add_block(block)
+        return block
+
+    def br(self, target: Block, args: Sequence[SSAValue] = ()) -> None:
+        """Jump."""
+        self.block.add_op(llvm.BrOp(target, *args))
+
+    def cond_br(
+        self, condition: SSAValue, then: Block, then_args: Sequence[SSAValue], other: Block, args: Sequence[SSAValue]
+    ) -> None:
+        """Branch."""
+        self.block.add_op(llvm.CondBrOp(condition, then, list(then_args), other, list(args)))

@@ -1,0 +1,181 @@
+"""arith and math on native values: one entry an op, scalars and vectors alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith, llvm, math
+from xdsl.dialects.builtin import AnyFloat, Float32Type, IndexType, IntegerType, StringAttr, VectorType, i1, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mlc.dialects import llvm_ext
+from mlc.lowering.loop_to_llvm.builder import NO_FASTMATH, NO_FLAGS, Builder, element_of
+
+Emit = Callable[[Builder, Sequence[SSAValue], Attribute], SSAValue]
+
+
+def _float(cls: type[Operation]) -> Emit:
+    return lambda b, v, t: b.op(cls, v, t, {"fastmathFlags": NO_FASTMATH})
+
+
+def _int(cls: type[Operation], flags: bool = False) -> Emit:
+    return lambda b, v, t: b.op(cls, v, t, {"overflowFlags": NO_FLAGS} if flags else {})
+
+
+def _intrinsic(name: str) -> Emit:
+    return lambda b, v, t: b.intrinsic(name, v, t)
+
+
+def _math(name: str) -> Emit:
+    """The prelude's polynomial for f32, the C library's function by way of LLVM for the others."""
+
+    def emit(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
+
+        if name in llvm_ext.MATH_FUNCTIONS:
+            return b.op(llvm_ext.MathOp, v, t, {"function": StringAttr(name)})
+        if isinstance(element_of(t), Float32Type) or name != "erf":
+            return b.intrinsic(f"llvm.{name}", v, t)
+        return b.op(llvm_ext.MathOp, v, t, {"function": StringAttr(name)})
+
+    return emit
+
+
+def _extreme(name: str, predicate: str) -> Emit:
+    """maximum and minimum that pass NaN on; against a constant, one compare-and-choose does it."""
+
+    def emit(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
+        x, c = v
+        if _is_constant(x):
+            x, c = c, x
+        if _is_constant(c):  # `c > x ? c : x` gives x where x is NaN: one vmaxps
+            condition = b.op(llvm_ext.FCmpOp, [c, x], llvm_ext.mask_type(t), {"predicate": _STRINGS[predicate]})
+            return b.select(condition, c, x)
+        return b.intrinsic(f"llvm.{name}", v, t)
+
+    return emit
+
+
+def _is_constant(v: SSAValue) -> bool:
+    return isinstance(v.owner, llvm.ConstantOp) or (
+        isinstance(v.owner, llvm_ext.SplatOp) and isinstance(v.owner.operands[0].owner, llvm.ConstantOp)
+    )
+
+
+def _negate(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
+    return b.op(llvm.FNegOp, v, t, {"fastmathFlags": NO_FASTMATH})
+
+
+def _rsqrt(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
+    root = b.intrinsic("llvm.sqrt", v, t)
+    return b.op(llvm.FDivOp, [b.number(1.0, t), root], t, {"fastmathFlags": NO_FASTMATH})
+
+
+def _floor_division(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
+    q, r = b.op(llvm.SDivOp, v, t), b.op(llvm.SRemOp, v, t)
+    zero = b.number(0, t)
+    inexact = b.icmp("ne", r, zero)
+    signs = b.icmp("slt", b.op(llvm.XOrOp, [r, v[1]], t), zero)
+    return b.select(b.and_(inexact, signs), b.add(q, b.number(-1, t)), q)
+
+
+_STRINGS = {p: StringAttr(p) for p in ("oeq", "one", "olt", "ole", "ogt", "oge", "une", "ueq", "ult", "ugt")}
+
+EMIT: dict[type[Operation], Emit] = {
+    arith.AddfOp: _float(llvm.FAddOp),
+    arith.SubfOp: _float(llvm.FSubOp),
+    arith.MulfOp: _float(llvm.FMulOp),
+    arith.DivfOp: _float(llvm.FDivOp),
+    arith.NegfOp: _negate,
+    arith.MaximumfOp: _extreme("maximum", "ogt"),
+    arith.MinimumfOp: _extreme("minimum", "olt"),
+    arith.MaxnumfOp: _intrinsic("llvm.maxnum"),
+    arith.MinnumfOp: _intrinsic("llvm.minnum"),
+    arith.AddiOp: _int(llvm.AddOp, True),
+    arith.SubiOp: _int(llvm.SubOp, True),
+    arith.MuliOp: _int(llvm.MulOp, True),
+    arith.DivSIOp: _int(llvm.SDivOp),
+    arith.DivUIOp: _int(llvm.UDivOp),
+    arith.RemSIOp: _int(llvm.SRemOp),
+    arith.RemUIOp: _int(llvm.URemOp),
+    arith.FloorDivSIOp: _floor_division,
+    arith.MaxSIOp: _intrinsic("llvm.smax"),
+    arith.MinSIOp: _intrinsic("llvm.smin"),
+    arith.MaxUIOp: _intrinsic("llvm.umax"),
+    arith.MinUIOp: _intrinsic("llvm.umin"),
+    arith.AndIOp: _int(llvm.AndOp),
+    arith.OrIOp: _int(llvm.OrOp),
+    arith.XOrIOp: _int(llvm.XOrOp),
+    arith.ShLIOp: _int(llvm.ShlOp, True),
+    arith.ShRSIOp: _int(llvm.AShrOp),
+    arith.ShRUIOp: _int(llvm.LShrOp),
+    math.SqrtOp: _intrinsic("llvm.sqrt"),
+    math.RsqrtOp: _rsqrt,
+    math.AbsFOp: _intrinsic("llvm.fabs"),
+    math.FloorOp: _intrinsic("llvm.floor"),
+    math.CeilOp: _intrinsic("llvm.ceil"),
+    math.RoundEvenOp: _intrinsic("llvm.roundeven"),
+    math.RoundOp: _intrinsic("llvm.round"),
+    math.TruncOp: _intrinsic("llvm.trunc"),
+    math.CopySignOp: _intrinsic("llvm.copysign"),
+    math.ExpOp: _math("exp"),
+    math.Exp2Op: _math("exp2"),
+    math.LogOp: _math("log"),
+    math.Log2Op: _math("log2"),
+    math.Log10Op: _math("log10"),
+    math.TanhOp: _math("tanh"),
+    math.ErfOp: _math("erf"),
+    math.PowFOp: _math("pow"),
+    math.SinOp: _math("sin"),
+    math.CosOp: _math("cos"),
+    math.FmaOp: lambda b, v, _: b.fma(*v),
+}
+
+# loop.cast kinds -> llvm_ext.cast kinds
+CASTS = {
+    "sitofp": "sitofp",
+    "uitofp": "uitofp",
+    "fptosi": "fptosi",
+    "fptoui": "fptoui",
+    "extf": "fpext",
+    "truncf": "fptrunc",
+    "extsi": "sext",
+    "extui": "zext",
+    "trunci": "trunc",
+    "bitcast": "bitcast",
+}
+
+
+def emit_cast(b: Builder, kind: str, v: SSAValue, element: Attribute) -> SSAValue:
+    """Convert a native value to another element type."""
+    source = v.type
+    lanes = source.get_shape()[0] if isinstance(source, VectorType) else 0
+    to = machine_type(element)
+    t = VectorType(to, [lanes]) if lanes else to
+    if kind == "index_cast":
+        a, z = element_of(source), to
+        assert isinstance(a, IntegerType)
+        assert isinstance(z, IntegerType)
+        if a.width.data == z.width.data:
+            return v
+        kind = "trunc" if a.width.data > z.width.data else ("zext" if a == i1 else "sext")
+        return b.cast(kind, v, t)
+    return b.cast(CASTS[kind], v, t)
+
+
+def emit_compare(b: Builder, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
+    """Compare two native values."""
+    if isinstance(element_of(x.type), AnyFloat):
+        return b.op(llvm_ext.FCmpOp, [x, y], llvm_ext.mask_type(x.type), {"predicate": _STRINGS[predicate]})
+    return b.icmp(predicate, x, y)
+
+
+def machine_type(element: Attribute) -> Attribute:
+    """The type of an element in a register: index is i64, and integers have no sign of their own."""
+    if isinstance(element, IndexType):
+        return i64
+    if isinstance(element, IntegerType):
+        return IntegerType(element.width.data)
+    return element
+
+
+__all__ = ["CASTS", "EMIT", "emit_cast", "emit_compare", "machine_type"]
