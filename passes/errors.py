@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException
 
 
-class UserError(DiagnosticException):
+class UserError(DiagnosticException, ValueError):
     """The input is wrong: one sentence for its author, and the operation that it is about."""
 
     def __init__(self, message: str, op: Operation | None = None) -> None:
