@@ -9,5 +9,10 @@ PASSES: dict[str, str] = {
     # graph
     # te
     # loop
+    "loop-partition": "mlc.passes.loop.partition:PartitionPass",
+    "loop-form-tiles": "mlc.passes.loop.form_tiles:FormTilesPass",
+    "loop-compact-buffers": "mlc.passes.loop.compact_buffers:CompactBuffersPass",
+    "loop-promote-tiles": "mlc.passes.loop.promote_tiles:PromoteTilesPass",
     # conversions
+    "convert-loop-to-llvm": "mlc.lowering.loop_to_llvm.convert:ConvertLoopToLLVMPass",
 }

@@ -1,0 +1,184 @@
+"""loop-compact-buffers: each buffer moves to the loop that uses it, and shrinks to what one iteration touches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, SSAValue, Use
+from xdsl.passes import ModulePass
+
+from mlc.dialects import loop
+from mlc.dialects.index import Index, IndexMapAttr, compact
+from mlc.passes.loop.nest import Numbering
+
+Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
+
+
+def common_block(uses: Sequence[Operation], top: Block) -> Block:
+    """The innermost block that holds all the ops."""
+
+    def chain(op: Operation) -> list[Block]:
+        found: list[Block] = []
+        block = op.parent
+        while block is not None:
+            found.append(block)
+            if block is top:
+                break
+            parent = block.parent_op()
+            block = parent.parent if parent is not None else None
+        return found[::-1]
+
+    chains = [chain(op) for op in uses]
+    best = top
+    for level in zip(*chains, strict=False):
+        if any(b is not level[0] for b in level):
+            break
+        best = level[0]
+    return best
+
+
+def under_parallel(block: Block) -> bool:
+    """Whether a block runs inside of a parallel loop."""
+    parent = block.parent_op()
+    while parent is not None:
+        if isinstance(parent, loop.ForOp) and parent.kind.data == "parallel":
+            return True
+        parent = parent.parent_op()
+    return False
+
+
+def _first_in(block: Block, ops: Sequence[Operation]) -> Operation:
+    """The first op of `block` that is, or holds, one of the ops."""
+    tops = set()
+    for op in ops:
+        while op.parent is not block:
+            parent = op.parent_op()
+            assert parent is not None
+            op = parent
+        tops.add(op)
+    return next(o for o in block.ops if o in tops)
+
+
+def _outer_part(e: Index, numbering: Numbering, inside: set[SSAValue]) -> Index:
+    """The terms of an expression that do not vary inside of the block where the buffer lives."""
+    keep = {
+        t: c
+        for t, c in e.terms
+        if not any(d < 0 or numbering.values[d] in inside for d in ({t} if isinstance(t, int) else t.expr.dims()))
+    }
+    return Index.of(0, keep)
+
+
+def compact_buffer(alloc: loop.AllocOp, func: loop.FuncOp) -> None:
+    """Move one buffer inwards and shrink it."""
+    uses: list[Use] = list(alloc.result.uses)
+    ops = [u.operation for u in uses]
+    if not ops or not all(isinstance(op, Accessing) for op in ops):
+        return
+    home = common_block(ops, func.body.block)
+    alloc.detach()
+    home.insert_op_before(alloc, _first_in(home, ops))
+    parallel = any(under_parallel(op.parent) for op in ops if op.parent is not None)
+    alloc.properties["scope"] = StringAttr("local" if under_parallel(home) or not parallel else "shared")
+    inside = _indices_inside(home)
+    numbering = Numbering()
+    found = [(op, numbering.exprs(op.map.data, op.indices)) for op in ops]  # type: ignore[attr-defined]
+    t = alloc.result.type
+    shape, origin = list(t.get_shape()), list[Index]()
+    for k in range(len(shape)):
+        origin.append(_shrink_axis(k, shape, found, numbering, inside))
+    if shape == list(t.get_shape()):
+        return
+    _retype(alloc, MemRefType(t.element_type, shape))
+    for op, exprs in found:
+        _move_access(op, [e - o for e, o in zip(exprs, origin, strict=True)], numbering)
+
+
+def _indices_inside(home: Block) -> set[SSAValue]:
+    inside: set[SSAValue] = set()
+    for op in home.ops:
+        for o in op.walk():
+            inside.update(o.results)
+            if isinstance(o, loop.ForOp):
+                inside.add(o.iv)
+    return inside
+
+
+def _shrink_axis(
+    k: int,
+    shape: list[int],
+    found: list[tuple[Operation, tuple[Index, ...]]],
+    numbering: Numbering,
+    inside: set[SSAValue],
+) -> Index:
+    """The origin of the touched part along one axis; the axis' size shrinks to its extent."""
+    whole = Index(0, ())
+    lows, highs = [], []
+    outer: Index | None = None
+    for op, exprs in found:
+        if isinstance(op, loop.GatherOp) and op.at.value.data == k:
+            return whole
+        part = _outer_part(exprs[k], numbering, inside)
+        if outer is None:
+            outer = part
+        elif outer != part:
+            return whole
+        tile = op.tile_sizes  # type: ignore[attr-defined]
+        lo, hi = (exprs[k] - part).bounds(numbering.ranges(tile))
+        lows.append(max(lo, -(1 << 50)))
+        highs.append(hi)
+    lo, hi = min(lows), max(highs)
+    assert outer is not None
+    if hi - lo + 1 >= shape[k]:
+        return whole
+    shape[k] = hi - lo + 1
+    return outer + lo
+
+
+def _retype(alloc: loop.AllocOp, t: MemRefType) -> None:
+    new = loop.AllocOp.make(t, alloc.scope.data, alloc.result.name_hint)
+    new.attributes.update(alloc.attributes)
+    block = alloc.parent
+    assert block is not None
+    block.insert_op_before(new, alloc)
+    alloc.result.replace_all_uses_with(new.result)
+    alloc.detach()
+    alloc.erase()
+
+
+def _move_access(op: Operation, exprs: list[Index], numbering: Numbering) -> None:
+    """Give an access new index expressions over numbered values; its mask keeps its meaning."""
+    mask = numbering.exprs(op.mask_exprs, op.indices)  # type: ignore[attr-defined]
+    all_exprs, dims = compact([*exprs, *mask], numbering.values)
+    op.properties["map"] = IndexMapAttr(all_exprs[: len(exprs)])
+    if mask:
+        op.properties["mask"] = IndexMapAttr(all_exprs[len(exprs) :])
+    head = 2 if isinstance(op, loop.StoreOp | loop.GatherOp) else 1
+    tail = [op.operands[-1]] if isinstance(op, loop.LoadOp) and op.mask is not None else []
+    op.operands = [*op.operands[:head], *dims, *tail]
+
+
+def compact_buffers(func: loop.FuncOp) -> None:
+    """All buffers of a kernel."""
+    for alloc in [op for op in func.walk() if isinstance(op, loop.AllocOp)]:
+        compact_buffer(alloc, func)
+
+
+@dataclass(frozen=True)
+class CompactBuffersPass(ModulePass):
+    """
+    A buffer that only one iteration of a loop uses moves into that loop, at the size of what it touches.
+
+    `%b = loop.alloc "shared" : memref<56x64xf32>` above `loop.for %i = 0 to 4 parallel` whose body touches rows
+    `%i * 14 .. %i * 14 + 13` -> `%b = loop.alloc "local" : memref<14x64xf32>` inside of it, indexed from 0.
+    """
+
+    name = "loop-compact-buffers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in op.body.block.ops:
+            if isinstance(func, loop.FuncOp):
+                compact_buffers(func)

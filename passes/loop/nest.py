@@ -1,0 +1,82 @@
+"""What the loop passes share: the loops around an op, their ranges, index expressions over SSA values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.index import Index, Range, dim
+from mlc.dialects.loop import ForOp
+
+
+def loops_around(op: Operation, within: Operation | None = None) -> list[ForOp]:
+    """The loops around an op, outermost first, up to (not including) `within`."""
+    found: list[ForOp] = []
+    parent = op.parent_op()
+    while parent is not None and parent is not within:
+        if isinstance(parent, ForOp):
+            found.append(parent)
+        parent = parent.parent_op()
+    return found[::-1]
+
+
+def body_ops(block: Block) -> list[Operation]:
+    """The ops of a block but its terminator."""
+    return [op for op in block.ops if op.name != "loop.yield"]
+
+
+class Numbering:
+    """Numbers SSA index values across a function, so that expressions of different ops compare."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[SSAValue, int] = {}
+        self.values: list[SSAValue] = []
+
+    def number(self, value: SSAValue) -> int:
+        """The number of a value."""
+        n = self.numbers.get(value)
+        if n is None:
+            n = self.numbers[value] = len(self.values)
+            self.values.append(value)
+        return n
+
+    def expr(self, e: Index, operands: Sequence[SSAValue]) -> Index:
+        """An expression over an op's operands as one over numbered values; tile axes stay."""
+        return e.substitute(lambda d: dim(self.number(operands[d])) if d >= 0 else dim(d)) if e.terms else e
+
+    def exprs(self, es: Iterable[Index], operands: Sequence[SSAValue]) -> tuple[Index, ...]:
+        """Several expressions."""
+        return tuple(self.expr(e, operands) for e in es)
+
+    def ranges(self, tile: Sequence[int] = ()) -> Ranges:
+        """Inclusive ranges of the numbered values, from the loops that define them, and of tile axes."""
+        return Ranges(self.values, tile)
+
+
+UNKNOWN: Range = (-(1 << 60), 1 << 60)
+
+
+class Ranges(dict[int, Range]):
+    """Ranges looked up when asked for."""
+
+    def __init__(self, values: Sequence[SSAValue], tile: Sequence[int] = ()) -> None:
+        super().__init__({-1 - k: (0, n - 1) for k, n in enumerate(tile)})
+        self._values = values
+
+    def __missing__(self, number: int) -> Range:
+        r = self[number] = range_of(self._values[number]) if number >= 0 else UNKNOWN
+        return r
+
+
+def range_of(value: SSAValue) -> Range:
+    """The values that a loop's index takes; unknown for anything else."""
+    owner = value.owner
+    loop = owner.parent_op() if isinstance(owner, Block) else None
+    if not isinstance(loop, ForOp) or value is not loop.iv:
+        return UNKNOWN
+    lower, upper = loop.lower, loop.upper
+    if lower.is_const and upper.is_const:
+        return lower.const, upper.const - 1
+    ranges = {k: range_of(v) for k, v in enumerate(loop.indices)}
+    return lower.bounds(ranges)[0], upper.bounds(ranges)[1] - 1

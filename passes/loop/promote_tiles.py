@@ -1,0 +1,312 @@
+"""loop-promote-tiles: accumulators leave memory - they become values that loops carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects import loop
+from mlc.dialects.combiner import COMBINERS
+from mlc.passes.loop.form_tiles import COMBINES
+from mlc.passes.loop.nest import Numbering
+
+Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
+
+
+class Promotion:
+    """The rewrites of one kernel."""
+
+    def __init__(self, func: loop.FuncOp) -> None:
+        self.func = func
+        self.numbering = Numbering()
+
+    def run(self) -> None:
+        """Innermost loops first: carry, then forward; at the end drop what nobody reads."""
+        self.block(self.func.body.block)
+        self.drop_unread_buffers()
+
+    def block(self, block: Block) -> None:
+        """Promote in the loops of a block, then forward stores to loads in the block itself."""
+        for op in list(block.ops):
+            if isinstance(op, loop.ForOp):
+                self.block(op.body.block)
+                self.carry(op)
+        self.forward(block)
+
+    def key(self, op: loop.LoadOp | loop.StoreOp) -> tuple[object, ...]:
+        """Equal for two accesses of the same elements."""
+        exprs = self.numbering.exprs((*op.map.data, *op.mask_exprs), op.indices)
+        return op.buffer, exprs, len(op.map.data), op.tile_sizes
+
+    # --- stores to loads ---
+
+    def forward(self, block: Block) -> None:
+        """A load of what was just stored is the stored value; a store that is overwritten unread goes."""
+        known: dict[tuple[object, ...], SSAValue] = {}
+        last: dict[tuple[object, ...], loop.StoreOp] = {}
+        for op in list(block.ops):
+            if isinstance(op, loop.StoreOp):
+                key = self.key(op)
+                if (before := last.get(key)) is not None:
+                    before.detach()
+                    before.erase()
+                self._forget(known, last, op.buffer)
+                if op.mask is None:
+                    known[key], last[key] = op.value, op
+            elif isinstance(op, loop.LoadOp):
+                value = known.get(self.key(op))
+                if value is not None and value.type == op.result.type:
+                    op.result.replace_all_uses_with(value)
+                    op.detach()
+                    op.erase()
+                else:
+                    self._read(last, op.buffer)
+            elif isinstance(op, loop.GatherOp):
+                self._read(last, op.buffer)
+            elif op.regions:
+                for inner in op.walk():
+                    if isinstance(inner, loop.StoreOp):
+                        self._forget(known, last, inner.buffer)
+                    elif isinstance(inner, loop.LoadOp | loop.GatherOp):
+                        self._read(last, inner.buffer)
+
+    @staticmethod
+    def _forget(
+        known: dict[tuple[object, ...], SSAValue], last: dict[tuple[object, ...], loop.StoreOp], buffer: SSAValue
+    ) -> None:
+        for table in (known, last):
+            for key in [k for k in table if k[0] is buffer]:
+                del table[key]
+
+    @staticmethod
+    def _read(last: dict[tuple[object, ...], loop.StoreOp], buffer: SSAValue) -> None:
+        for key in [k for k in last if k[0] is buffer]:
+            del last[key]
+
+    # --- out of the loop ---
+
+    def carry(self, op: loop.ForOp) -> None:
+        """An invariant load/store pair of a loop becomes a value that the loop carries."""
+        if op.kind.data == "parallel":
+            return
+        pairs = self._pairs(op)
+        if not pairs:
+            return
+        block = op.parent
+        assert block is not None
+        initial: list[SSAValue] = []
+        for load, _ in pairs:
+            load.detach()
+            block.insert_op_before(load, op)
+            initial.append(load.result)
+        new = _with_carried(op, initial, [store.value for _, store in pairs])
+        first = len(op.results)
+        for k, (load, store) in enumerate(pairs):
+            arg = new.body.block.args[1 + first + k]
+            load.result.replace_uses_with_if(
+                arg, lambda use, f=new: use.operation is not f and _is_inside(use.operation, f)
+            )
+            store.detach()
+            block.insert_op_after(store, new)
+            store.operands = [new.results[first + k], *store.operands[1:]]
+            arg.name_hint = load.result.name_hint
+        op_results = list(op.results)
+        for old, result in zip(op_results, new.results, strict=False):
+            old.replace_all_uses_with(result)
+        op.detach()
+        op.erase(safe_erase=False)
+        for k in range(len(pairs)):
+            _sink_reduction(new, first + k)
+
+    def _pairs(self, op: loop.ForOp) -> list[tuple[loop.LoadOp, loop.StoreOp]]:
+        """Loads and stores of one buffer at one invariant place, the buffer's only accesses in the loop."""
+        accesses: dict[SSAValue, list[Operation]] = {}
+        for inner in op.body.walk():
+            if isinstance(inner, Accessing):
+                accesses.setdefault(inner.buffer, []).append(inner)
+        pairs: list[tuple[loop.LoadOp, loop.StoreOp]] = []
+        for ops in accesses.values():
+            if len(ops) != 2:
+                continue
+            load, store = ops
+            if not isinstance(load, loop.LoadOp) or not isinstance(store, loop.StoreOp):
+                continue
+            block = op.body.block
+            if load.parent is not block or store.parent is not block or store.value is load.result:
+                continue
+            outside = all(not _is_defined_inside(v, op) for v in (*load.operands, *store.indices))
+            if outside and self.key(load) == self.key(store) and store.value.type == load.result.type:
+                pairs.append((load, store))
+        return pairs
+
+    def drop_unread_buffers(self) -> None:
+        """A buffer that is only written is not needed."""
+        for alloc in [op for op in self.func.walk() if isinstance(op, loop.AllocOp)]:
+            uses = list(alloc.result.uses)
+            if all(isinstance(u.operation, loop.StoreOp) and u.operation.buffer is alloc.result for u in uses):
+                for u in uses:
+                    u.operation.detach()
+                    u.operation.erase()
+                alloc.detach()
+                alloc.erase()
+
+
+def _is_inside(op: Operation, ancestor: Operation) -> bool:
+    parent: Operation | None = op
+    while parent is not None:
+        if parent is ancestor:
+            return True
+        parent = parent.parent_op()
+    return False
+
+
+def _is_defined_inside(v: SSAValue, op: loop.ForOp) -> bool:
+    owner = v.owner
+    if isinstance(owner, Block):
+        parent = owner.parent_op()
+        return parent is not None and _is_inside(parent, op)
+    return _is_inside(owner, op)
+
+
+def _with_carried(op: loop.ForOp, initial: Sequence[SSAValue], out: Sequence[SSAValue]) -> loop.ForOp:
+    """The loop with more carried values, put in front of `op`, whose body it takes."""
+    region = op.body
+    block = region.block
+    for v in initial:
+        block.insert_arg(v.type, len(block.args))
+    yields = op.yield_op
+    yields.operands = [*yields.operands, *out]
+    new = loop.ForOp.create(
+        operands=[*op.operands, *initial],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        result_types=[*(r.type for r in op.results), *(v.type for v in initial)],
+        regions=[op.detach_region(0)],
+    )
+    parent = op.parent
+    assert parent is not None
+    parent.insert_op_before(new, op)
+    return new
+
+
+def _sink_reduction(op: loop.ForOp, k: int) -> None:
+    """
+    acc (+) reduce(x) carried by a loop -> x accumulates lane by lane, and is reduced once behind the loop.
+
+    `%n = add %acc, (loop.reduce sum %x)` carried as vector<1x1> -> `%n = add %wide, %x` carried as x's type.
+    """
+    acc, y = op.carried[k], op.yield_op.values[k]
+    combine = y.owner
+    if not isinstance(combine, Operation) or (name := COMBINES.get(type(combine))) is None:
+        return
+    others = [v for v in combine.operands if v is not acc]
+    if len(others) != 1 or len(list(acc.uses)) != 1 or len(list(y.uses)) != 1:
+        return
+    reduce = others[0].owner
+    if not isinstance(reduce, loop.ReduceOp) or reduce.combiner.data != name or len(list(reduce.result.uses)) != 1:
+        return
+    if reduce.result.type != acc.type or reduce.parent is not op.body.block:
+        return
+    _widen_accumulator(op, k, reduce, combine, name)
+
+
+def _widen_accumulator(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: Operation, name: str) -> None:
+    block = op.parent
+    assert block is not None
+    x = reduce.value
+    element = loop.element_of(x.type)
+    identity = COMBINERS[name].identity(element)
+    if isinstance(element, AnyFloat):
+        constant = arith.ConstantOp(FloatAttr(identity, element))
+    else:
+        assert isinstance(element, IntegerType)
+        constant = arith.ConstantOp(IntegerAttr(int(identity), element))
+    wide = loop.BroadcastOp.make(constant.result, x.type)
+    block.insert_op_before(constant, op)
+    block.insert_op_before(wide, op)
+    initial = op.iter_args[k]
+    acc, result = op.carried[k], op.results[k]
+    new_acc = op.body.block.insert_arg(x.type, len(op.body.block.args))
+    fused = _accumulate(x, new_acc, combine)
+    op.body.block.insert_op_before(fused, combine)
+    arity = op.bounds.arity
+    values = list(op.yield_op.values)
+    values[k] = fused.results[0]
+    op.yield_op.operands = values
+    for dead in (combine, reduce):
+        dead.detach()
+        dead.erase()
+    _drop_dead(x)
+    acc.replace_all_uses_with(new_acc)
+    args = list(op.operands)
+    args[arity + k] = wide.result
+    op.operands = args
+    block_args = op.body.block
+    # the new argument takes the old one's place
+    moved = block_args.args[1 + k]
+    new_at_k = block_args.insert_arg(x.type, 1 + k)
+    new_acc.replace_all_uses_with(new_at_k)
+    block_args.erase_arg(new_acc)
+    block_args.erase_arg(moved)
+    replacement = loop.ForOp.create(
+        operands=list(op.operands),
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        result_types=[x.type if i == k else r.type for i, r in enumerate(op.results)],
+        regions=[op.detach_region(0)],
+    )
+    block.insert_op_before(replacement, op)
+    total = loop.ReduceOp.make(name, replacement.results[k], list(reduce.axes.get_values()))
+    final = type(combine).create(
+        operands=[initial, total.result], properties=dict(combine.properties), result_types=[result.type]
+    )
+    block.insert_op_before(total, op)
+    block.insert_op_before(final, op)
+    for i, old in enumerate(op.results):
+        old.replace_all_uses_with(final.results[0] if i == k else replacement.results[i])
+    op.detach()
+    op.erase(safe_erase=False)
+
+
+def _accumulate(x: SSAValue, acc: SSAValue, combine: Operation) -> Operation:
+    """acc (+) x, as one fma where x is a product used only here."""
+    product = x.owner
+    if isinstance(combine, arith.AddfOp) and isinstance(product, arith.MulfOp) and len(list(x.uses)) == 1:
+        return loop.FmaOp.make(product.lhs, product.rhs, acc)
+    return type(combine).create(operands=[acc, x], properties=dict(combine.properties), result_types=[x.type])
+
+
+def _drop_dead(v: SSAValue) -> None:
+    owner = v.owner
+    if isinstance(owner, Operation) and not any(True for _ in v.uses) and isinstance(owner, arith.MulfOp):
+        owner.detach()
+        owner.erase()
+
+
+def promote_tiles(func: loop.FuncOp) -> None:
+    """All loops of a kernel."""
+    Promotion(func).run()
+
+
+@dataclass(frozen=True)
+class PromoteTilesPass(ModulePass):
+    """
+    An accumulator that a loop loads and stores at one place becomes a value that the loop carries.
+
+    `loop.for %k { %c = loop.load %C[d0]; %n = fma ..., %c; loop.store %n, %C[d0] }`
+    -> `%r = loop.for %k iter_args(%c = %first) { %n = fma ..., %c; loop.yield %n }  loop.store %r, %C[d0]`;
+    stores are forwarded to loads, and buffers that nobody reads any more are dropped.
+    """
+
+    name = "loop-promote-tiles"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in op.body.block.ops:
+            if isinstance(func, loop.FuncOp):
+                promote_tiles(func)
