@@ -1,0 +1,135 @@
+"""
+The graph dialect: tensor ops with value semantics; what a model computes.
+
+    func.func @main(%x: tensor<1x784xf32>) -> tensor<1x256xf32> {
+      %w = graph.param "fc.weight" : tensor<256x784xf32>
+      %b = graph.param "fc.bias" : tensor<256xf32>
+      %0 = graph.dense %x, %w : (tensor<1x784xf32>, tensor<256x784xf32>) -> tensor<1x256xf32>
+      %1 = graph.bias_add %0, %b : tensor<1x256xf32>
+      %2 = graph.relu %1 : tensor<1x256xf32>
+      return %2 : tensor<1x256xf32>
+    }
+
+The grammar of an op stands in `base`, that of symbolic sizes in `dims`, layout names in `layout`.
+"""
+
+from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializationInterface
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.ir import Attribute, Dialect, Operation
+
+from mlc.dialects.graph import conv, elementwise, matmul, movement, reduce, structure
+from mlc.dialects.graph.base import GraphOp, Sample, infer, location_name, name_location
+from mlc.dialects.graph.conv import AvgPool2dOp, Conv2dOp, MaxPool2dOp, PoolOp
+from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
+from mlc.dialects.graph.elementwise import (
+    AbsOp,
+    AddOp,
+    BiasAddOp,
+    BinaryOp,
+    CastOp,
+    CeilOp,
+    ClipOp,
+    CosOp,
+    DivideOp,
+    EluOp,
+    EqualOp,
+    ErfOp,
+    ExpOp,
+    FloorOp,
+    GeluOp,
+    GreaterEqualOp,
+    GreaterOp,
+    HardSigmoidOp,
+    HardSwishOp,
+    IdentityOp,
+    LeakyReluOp,
+    LessEqualOp,
+    LessOp,
+    LogicalAndOp,
+    LogicalNotOp,
+    LogicalOrOp,
+    LogicalXorOp,
+    LogOp,
+    MaximumOp,
+    MinimumOp,
+    ModOp,
+    MultiplyOp,
+    NegOp,
+    PowerOp,
+    PreluOp,
+    ReciprocalOp,
+    ReluOp,
+    RoundOp,
+    RsqrtOp,
+    SigmoidOp,
+    SignOp,
+    SiluOp,
+    SinOp,
+    SoftplusOp,
+    SqrtOp,
+    SubtractOp,
+    TanhOp,
+    UnaryOp,
+    WhereOp,
+)
+from mlc.dialects.graph.matmul import BatchMatmulOp, DenseOp
+from mlc.dialects.graph.movement import (
+    BroadcastToOp,
+    ConcatenateOp,
+    FlipOp,
+    LayoutTransformOp,
+    PadOp,
+    ReshapeOp,
+    SliceOp,
+    SplitOp,
+    TakeOp,
+    TileOp,
+    TransposeOp,
+)
+from mlc.dialects.graph.reduce import (
+    ArgmaxOp,
+    ArgminOp,
+    BatchNormOp,
+    InstanceNormOp,
+    LayerNormOp,
+    LogSoftmaxOp,
+    MaxOp,
+    MeanOp,
+    MinOp,
+    ProdOp,
+    ReduceOp,
+    SoftmaxOp,
+    SumOp,
+)
+from mlc.dialects.graph.structure import CallOp, ConstantOp, FullOp, FusedOp, IotaOp, ParamOp, YieldOp
+from mlc.dialects.graph.types import shape_of, static_shape, tensor
+
+OPS: dict[str, type[GraphOp]] = {
+    op.name: op for module in (elementwise, reduce, conv, matmul, movement, structure) for op in module.OPS
+}
+"""Every op with a numpy meaning and type inference: name -> class."""
+
+
+class _Constants(ConstantMaterializationInterface):
+    """Folded attributes become graph.constant."""
+
+    def materialize_constant(self, value: Attribute, type: Attribute) -> Operation | None:
+        return ConstantOp.make(value) if isinstance(value, DenseIntOrFPElementsAttr) else None
+
+
+Graph = Dialect("graph", [*OPS.values(), *structure.STRUCTURE], [DimsAttr, SymbolAttr], [_Constants()])
+
+__all__ = [  # noqa: RUF022
+    "OPS", "Dim", "DimExpr", "DimsAttr", "Graph", "GraphOp", "Sample", "SymbolAttr", "infer", "location_name",
+    "name_location", "shape_of", "static_shape", "tensor",
+    "AbsOp", "AddOp", "ArgmaxOp", "ArgminOp", "AvgPool2dOp", "BatchMatmulOp", "BatchNormOp", "BiasAddOp", "BinaryOp",
+    "BroadcastToOp", "CallOp", "CastOp", "CeilOp", "ClipOp", "ConcatenateOp", "ConstantOp", "Conv2dOp", "CosOp",
+    "DenseOp", "DivideOp", "EluOp", "EqualOp", "ErfOp", "ExpOp", "FlipOp", "FloorOp", "FullOp", "FusedOp", "GeluOp",
+    "GreaterEqualOp", "GreaterOp", "HardSigmoidOp", "HardSwishOp", "IdentityOp", "InstanceNormOp", "IotaOp",
+    "LayerNormOp", "LayoutTransformOp", "LeakyReluOp", "LessEqualOp", "LessOp", "LogOp", "LogSoftmaxOp",
+    "LogicalAndOp", "LogicalNotOp", "LogicalOrOp", "LogicalXorOp", "MaxOp", "MaxPool2dOp", "MaximumOp", "MeanOp",
+    "MinOp", "MinimumOp", "ModOp", "MultiplyOp", "NegOp", "PadOp", "ParamOp", "PoolOp", "PowerOp", "PreluOp",
+    "ProdOp", "ReciprocalOp", "ReduceOp", "ReluOp", "ReshapeOp", "RoundOp", "RsqrtOp", "SigmoidOp", "SignOp",
+    "SiluOp", "SinOp", "SliceOp", "SoftmaxOp", "SoftplusOp", "SplitOp", "SqrtOp", "SubtractOp", "SumOp", "TakeOp",
+    "TanhOp", "TileOp", "TransposeOp", "UnaryOp", "WhereOp", "YieldOp",
+]  # fmt: skip

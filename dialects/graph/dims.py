@@ -1,0 +1,356 @@
+"""
+Symbolic sizes: integer expressions over a function's symbols, in one canonical form.
+
+    dims-attr ::= `#graph.dims` `<` `[` expr (`,` expr)* `]` `>`     one expression for each `?` of the type
+    expr      ::= term ((`+` | `-`) term)*
+    term      ::= factor ((`*` | `floordiv` | `ceildiv` | `mod`) factor)*
+    factor    ::= integer | symbol | `(` expr `)` | `-` factor
+    symbol-attr ::= `#graph.symbol` `<` low `to` high (`step` divisor)? `>`
+
+A size is an `int` or a `DimExpr`; the two mix under `+ - * // %`, and a result that is constant is an `int`,
+so type inference is written once, in plain arithmetic. Two equal expressions are equal objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING, TypeAlias
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Data, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.utils.exceptions import VerifyException
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
+
+Atom: TypeAlias = "str | FloorDiv"
+Dim: TypeAlias = "int | DimExpr"
+
+
+@dataclass(frozen=True)
+class FloorDiv:
+    """The atom `value floordiv divisor`; it could not be simplified further."""
+
+    value: DimExpr
+    divisor: int
+
+    def __str__(self) -> str:
+        return f"{_in_parens(self.value)} floordiv {self.divisor}"
+
+
+class DimExpr:
+    """
+    A sum of integer multiples of products of atoms (symbols and floor divisions), plus a constant.
+
+    `terms` maps a product (a sorted tuple of atoms; `()` is the constant) to its coefficient, never zero.
+    """
+
+    __slots__ = ("_hash", "terms")
+    terms: tuple[tuple[tuple[Atom, ...], int], ...]
+
+    def __init__(self, terms: Mapping[tuple[Atom, ...], int]):
+        kept = [(product, c) for product, c in terms.items() if c]
+        self.terms = tuple(sorted(kept, key=_order))
+        self._hash = hash(self.terms)
+
+    @staticmethod
+    def symbol(name: str) -> DimExpr:
+        """The expression that is one symbol."""
+        return DimExpr({(name,): 1})
+
+    @staticmethod
+    def of(value: int | DimExpr) -> DimExpr:
+        """An integer as an expression."""
+        return value if isinstance(value, DimExpr) else DimExpr({(): value})
+
+    def symbols(self) -> Iterator[str]:
+        """The names of the symbols used, perhaps several times."""
+        for product, _ in self.terms:
+            for atom in product:
+                if isinstance(atom, str):
+                    yield atom
+                else:
+                    yield from atom.value.symbols()
+
+    def evaluate(self, values: Mapping[str, int | DimExpr]) -> int | DimExpr:
+        """The expression with symbols replaced; symbols that `values` does not name stay."""
+        total: int | DimExpr = 0
+        for product, coefficient in self.terms:
+            part: int | DimExpr = coefficient
+            for atom in product:
+                part = part * _evaluate_atom(atom, values)
+            total = total + part
+        return total
+
+    def __add__(self, other: int | DimExpr) -> int | DimExpr:
+        terms = dict(self.terms)
+        for product, c in DimExpr.of(other).terms:
+            terms[product] = terms.get(product, 0) + c
+        return _reduced(terms)
+
+    def __mul__(self, other: int | DimExpr) -> int | DimExpr:
+        terms: dict[tuple[Atom, ...], int] = {}
+        for a, c in self.terms:
+            for b, d in DimExpr.of(other).terms:
+                product = tuple(sorted(a + b, key=str))
+                terms[product] = terms.get(product, 0) + c * d
+        return _reduced(terms)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> int | DimExpr:
+        return self * -1
+
+    def __sub__(self, other: int | DimExpr) -> int | DimExpr:
+        return self + -other
+
+    def __rsub__(self, other: int | DimExpr) -> int | DimExpr:
+        return -self + other
+
+    def __floordiv__(self, divisor: int | DimExpr) -> int | DimExpr:
+        if isinstance(divisor, DimExpr):
+            return _exact_quotient(self, divisor)
+        return floordiv(self, divisor, {})
+
+    def __rfloordiv__(self, value: int) -> int | DimExpr:
+        if value == 0:
+            return 0
+        raise VerifyException(f"expected a constant divisor, but got {value} floordiv {self}")
+
+    def __mod__(self, divisor: int) -> int | DimExpr:
+        # x mod d == x - d * (x floordiv d)
+        return self - divisor * (self // divisor)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DimExpr) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        text = ""
+        for product, c in self.terms:
+            factor = " * ".join(f"({a})" if isinstance(a, FloorDiv) and len(product) > 1 else str(a) for a in product)
+            if isinstance(product[0] if product else "", FloorDiv) and abs(c) != 1 and len(product) == 1:
+                factor = f"({factor})"
+            size = str(abs(c)) if not product else factor if abs(c) == 1 else f"{factor} * {abs(c)}"
+            text += (" - " if c < 0 else " + ") + size if text else f"-{size}" if c < 0 else size
+        return text or "0"
+
+    __repr__ = __str__
+
+
+def floordiv(value: DimExpr, divisor: int, multiples: Mapping[str, int]) -> int | DimExpr:
+    """
+    `value floordiv divisor` in canonical form; `multiples` says which number divides which symbol.
+
+    Laws: (c * a + b) floordiv c == a + b floordiv c;  (g * a + r) floordiv (g * c) == (a + r floordiv g) floordiv c;
+    (x floordiv a + r) floordiv b == (x + r * a) floordiv (a * b).
+    """
+    if divisor <= 0:
+        raise VerifyException(f"expected a positive divisor, but got {value} floordiv {divisor}")
+    whole: dict[tuple[Atom, ...], int] = {}
+    rest: dict[tuple[Atom, ...], int] = {}
+    unit = 0
+    for product, c in value.terms:
+        quotient, remainder = divmod(c, divisor)
+        if product and remainder and _multiple(product, multiples) * remainder % divisor == 0:
+            # remainder * product is a multiple of the divisor: it leaves the division as an atom of its own
+            atom = FloorDiv(
+                DimExpr({product: remainder // gcd(remainder, divisor)}), divisor // gcd(remainder, divisor)
+            )
+            whole[(atom,)] = whole.get((atom,), 0) + 1
+        else:
+            rest[product] = remainder
+            unit = gcd(unit, remainder) if product and remainder else unit
+        whole[product] = whole.get(product, 0) + quotient
+    result = _reduced(whole)
+    if not any(c for product, c in rest.items() if product):
+        return result  # a constant below the divisor
+    if (unit := gcd(unit, divisor)) > 1:
+        rest = {product: c // unit for product, c in rest.items()}
+        divisor //= unit
+    left = DimExpr(rest)
+    if divisor == 1:
+        return result + left
+    return result + DimExpr({(_nested(left, divisor),): 1})
+
+
+def _nested(left: DimExpr, divisor: int) -> FloorDiv:
+    inner = [(p, c) for p, c in left.terms if p]
+    if len(inner) == 1 and inner[0][1] == 1 and len(inner[0][0]) == 1 and isinstance(inner[0][0][0], FloorDiv):
+        atom = inner[0][0][0]
+        moved = atom.value + (dict(left.terms).get((), 0) * atom.divisor)
+        return FloorDiv(DimExpr.of(moved), atom.divisor * divisor)
+    return FloorDiv(left, divisor)
+
+
+def _multiple(product: tuple[Atom, ...], multiples: Mapping[str, int]) -> int:
+    """A number that divides the product whatever its symbols are."""
+    result = 1
+    for atom in product:
+        if isinstance(atom, str):
+            result *= multiples.get(atom, 1)
+    return result
+
+
+def simplify(dim: int | DimExpr, multiples: Mapping[str, int]) -> int | DimExpr:
+    """Canonical form, given what divides the symbols: `(H + 1) floordiv 2 -> H floordiv 2` for even H."""
+    if isinstance(dim, int):
+        return dim
+    total: int | DimExpr = 0
+    for product, coefficient in dim.terms:
+        part: int | DimExpr = coefficient
+        for atom in product:
+            if isinstance(atom, str):
+                part = part * DimExpr.symbol(atom)
+            else:
+                inner = simplify(atom.value, multiples)
+                inner = inner // atom.divisor if isinstance(inner, int) else floordiv(inner, atom.divisor, multiples)
+                part = part * inner
+        total = total + part
+    return total
+
+
+def _exact_quotient(value: DimExpr, divisor: DimExpr) -> int | DimExpr:
+    """`value / divisor` for a divisor of one product that divides every term (what reshape needs)."""
+    if value == divisor:
+        return 1
+    if len(divisor.terms) == 1:
+        product, c = divisor.terms[0]
+        quotient: dict[tuple[Atom, ...], int] = {}
+        for atoms, k in value.terms:
+            left = list(atoms)
+            for atom in product:
+                if atom not in left:
+                    break
+                left.remove(atom)
+            else:
+                if k % c == 0:
+                    quotient[tuple(left)] = k // c
+                    continue
+            break
+        else:
+            return _reduced(quotient)
+    raise VerifyException(f"expected {value} to be a multiple of {divisor}")
+
+
+def _evaluate_atom(atom: Atom, values: Mapping[str, int | DimExpr]) -> int | DimExpr:
+    if isinstance(atom, str):
+        return values[atom] if atom in values else DimExpr.symbol(atom)
+    return atom.value.evaluate(values) // atom.divisor
+
+
+def _reduced(terms: Mapping[tuple[Atom, ...], int]) -> int | DimExpr:
+    if not any(c for product, c in terms.items() if product):
+        return terms.get((), 0)
+    return DimExpr(terms)
+
+
+def _order(term: tuple[tuple[Atom, ...], int]) -> tuple[bool, str]:
+    return (not term[0], " * ".join(map(str, term[0])))  # the constant last
+
+
+def _in_parens(value: DimExpr) -> str:
+    simple = len(value.terms) == 1 and len(value.terms[0][0]) == 1 and value.terms[0][1] == 1
+    return str(value) if simple and isinstance(value.terms[0][0][0], str) else f"({value})"
+
+
+@irdl_attr_definition
+class DimsAttr(Data[tuple[DimExpr, ...]]):
+    """The sizes that a tensor type leaves as `?`, in order: `tensor<1x?xf32, #graph.dims<[H floordiv 2]>>`."""
+
+    name = "graph.dims"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[DimExpr, ...]:
+        with parser.in_angle_brackets():
+            sizes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: parse_dim(parser))
+        return tuple(DimExpr.of(size) for size in sizes)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string("[" + ", ".join(map(str, self.data)) + "]")
+
+
+@irdl_attr_definition
+class SymbolAttr(ParametrizedAttribute):
+    """The values that a symbol may take: `#graph.symbol<32 to 2048 step 32>` (multiples of 32, both ends included)."""
+
+    name = "graph.symbol"
+    low: IntAttr
+    high: IntAttr
+    step: IntAttr
+
+    def __init__(self, low: int, high: int, step: int = 1):
+        super().__init__(IntAttr(low), IntAttr(high), IntAttr(step))
+
+    def verify(self) -> None:
+        if not 0 <= self.low.data <= self.high.data or self.step.data < 1:
+            raise VerifyException(
+                f"expected 0 <= low <= high and step >= 1, but got {self.low.data} to {self.high.data} "
+                f"step {self.step.data}"
+            )
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[IntAttr]:
+        with parser.in_angle_brackets():
+            low = parser.parse_integer()
+            parser.parse_keyword("to")
+            high = parser.parse_integer()
+            step = parser.parse_integer() if parser.parse_optional_keyword("step") else 1
+        return [IntAttr(low), IntAttr(high), IntAttr(step)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        step = "" if self.step.data == 1 else f" step {self.step.data}"
+        printer.print_string(f"<{self.low.data} to {self.high.data}{step}>")
+
+
+def parse_dim(parser: AttrParser) -> int | DimExpr:
+    """Parse one size expression."""
+    total = _parse_term(parser)
+    while True:
+        if parser.parse_optional_punctuation("+"):
+            total = total + _parse_term(parser)
+        elif parser.parse_optional_punctuation("-"):
+            total = total - _parse_term(parser)
+        else:
+            return total
+
+
+def _parse_term(parser: AttrParser) -> int | DimExpr:
+    value = _parse_factor(parser)
+    while True:
+        if parser.parse_optional_punctuation("*"):
+            value = value * _parse_factor(parser)
+        elif (keyword := parser.parse_optional_keyword_in(("floordiv", "ceildiv", "mod"))) is not None:
+            position = parser.pos
+            divisor = parser.parse_integer(allow_negative=False)
+            if divisor == 0:
+                parser.raise_error("expected a positive divisor, but got 0", position)
+            value = _divide(keyword, value, divisor)
+        else:
+            return value
+
+
+def _divide(keyword: str, value: int | DimExpr, divisor: int) -> int | DimExpr:
+    if keyword == "ceildiv":
+        return (value + (divisor - 1)) // divisor
+    return value // divisor if keyword == "floordiv" else value % divisor
+
+
+def _parse_factor(parser: AttrParser) -> int | DimExpr:
+    if parser.parse_optional_punctuation("-"):
+        return -_parse_factor(parser)
+    if parser.parse_optional_punctuation("("):
+        value = parse_dim(parser)
+        parser.parse_punctuation(")")
+        return value
+    if (number := parser.parse_optional_integer(allow_boolean=False, allow_negative=False)) is not None:
+        return number
+    return DimExpr.symbol(parser.parse_identifier(" or integer in a size expression"))

@@ -1,0 +1,415 @@
+"""Elementwise and broadcasting ops: families made from tables, and the few with a form of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, Float, GraphOp, Int, OpAttr, Sample
+from mlc.dialects.graph.base import Bool as BoolAttr
+from mlc.dialects.graph.types import (
+    Tensor,
+    axis_of,
+    broadcast,
+    element_type,
+    is_float,
+    shape_of,
+    shape_text,
+    tensor,
+)
+
+
+class UnaryOp(GraphOp):
+    """An op that maps each element by itself."""
+
+    kind = ELEMENTWISE
+    layout_rule = "elementwise"
+    meaning: ClassVar[Callable[..., Any]]
+    elements: ClassVar[str] = "float"
+    domain: ClassVar[tuple[float, float]] = (-4.0, 4.0)
+
+    def infer_types(self) -> list[Tensor]:
+        (x,) = self.input_types
+        _check_elements(self.elements, x, "operand")
+        return [x]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        return (type(self).meaning(np, arrays[0], self),)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        low, high = cls.domain
+        element = i1 if cls.elements == "bool" else element_type("float32")
+        return [Sample((tensor(shape, element),), low=low, high=high) for shape in ((7,), (2, 3, 5))]
+
+
+def _check_elements(wanted: str, type: Tensor, what: str) -> None:
+    if wanted == "float" and not is_float(type):
+        raise VerifyException(f"expected {what} to have floating-point elements, but got {type}")
+    if wanted == "bool" and type.element_type != i1:
+        raise VerifyException(f"expected {what} to have i1 elements, but got {type}; insert a graph.cast")
+    if wanted == "number" and type.element_type == i1:
+        raise VerifyException(f"expected {what} to have numbers for elements, but got {type}; insert a graph.cast")
+
+
+def _unary(
+    name: str,
+    formula: str,
+    meaning: Callable[..., Any],
+    *,
+    c: float = 0.0,
+    elements: str = "float",
+    domain: tuple[float, float] = (-4.0, 4.0),
+    **attrs: OpAttr[Any],
+) -> type[UnaryOp]:
+    fields = {
+        "__doc__": f"`{formula}`, each element: `%1 = graph.{name} %0 : tensor<2x3xf32>`.",
+        "__module__": __name__,
+        "name": f"graph.{name}",
+        "meaning": staticmethod(meaning),
+        "tolerance": c,
+        "elements": elements,
+        "domain": domain,
+        **attrs,
+    }
+    return type(_class_name(name), (UnaryOp,), fields)
+
+
+def _class_name(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_")) + "Op"
+
+
+def _erf(np: Any, x: Any) -> Any:
+    from mlc.dialects.graph.numerics import erf
+
+    return erf(x)
+
+
+def _sigmoid(np: Any, x: Any) -> Any:
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-x))
+
+
+# What each op computes, its formula, its error constant (0: exact).
+ReluOp = _unary("relu", "max(x, 0)", lambda np, x, op: np.maximum(x, x.dtype.type(0)), elements="number")
+ExpOp = _unary("exp", "e ** x", lambda np, x, op: np.exp(x), c=4)
+LogOp = _unary("log", "log x", lambda np, x, op: np.log(x), c=4, domain=(0.1, 8.0))
+TanhOp = _unary("tanh", "tanh x", lambda np, x, op: np.tanh(x), c=4)
+SigmoidOp = _unary("sigmoid", "1 / (1 + e ** -x)", lambda np, x, op: _sigmoid(np, x), c=4)
+ErfOp = _unary("erf", "erf x", lambda np, x, op: _erf(np, x), c=4)
+SqrtOp = _unary("sqrt", "sqrt x", lambda np, x, op: np.sqrt(x), c=1, domain=(0.0, 8.0))
+RsqrtOp = _unary("rsqrt", "1 / sqrt x", lambda np, x, op: 1 / np.sqrt(x), c=4, domain=(0.1, 8.0))
+ReciprocalOp = _unary("reciprocal", "1 / x", lambda np, x, op: 1 / x, c=2, domain=(0.1, 8.0))
+NegOp = _unary("neg", "-x", lambda np, x, op: -x, elements="number")
+AbsOp = _unary("abs", "|x|", lambda np, x, op: np.abs(x), elements="number")
+FloorOp = _unary("floor", "the largest integer <= x", lambda np, x, op: np.floor(x))
+CeilOp = _unary("ceil", "the smallest integer >= x", lambda np, x, op: np.ceil(x))
+RoundOp = _unary("round", "the nearest integer, halves to even", lambda np, x, op: np.rint(x))
+HardSigmoidOp = _unary(
+    "hard_sigmoid",
+    "min(max(alpha * x + beta, 0), 1)",
+    lambda np, x, op: np.clip(op.alpha * x + op.beta, 0, 1),
+    c=2,
+    alpha=Float(0.2),
+    beta=Float(0.5),
+)
+HardSwishOp = _unary(
+    "hard_swish", "x * min(max(x / 6 + 0.5, 0), 1)", lambda np, x, op: x * np.clip(x / 6 + 0.5, 0, 1), c=4
+)
+LeakyReluOp = _unary(
+    "leaky_relu",
+    "x if x >= 0 else alpha * x",
+    lambda np, x, op: np.where(x >= 0, x, op.alpha * x),
+    c=1,
+    alpha=Float(0.01),
+)
+EluOp = _unary(
+    "elu",
+    "x if x > 0 else alpha * (e ** x - 1)",
+    lambda np, x, op: np.where(x > 0, x, op.alpha * np.expm1(np.minimum(x, 0))),
+    c=4,
+    alpha=Float(1.0),
+)
+SoftplusOp = _unary("softplus", "log(1 + e ** x)", lambda np, x, op: np.logaddexp(x, x.dtype.type(0)), c=8)
+GeluOp = _unary(
+    "gelu", "x / 2 * (1 + erf(x / sqrt 2))", lambda np, x, op: 0.5 * x * (1 + _erf(np, x * math.sqrt(0.5))), c=8
+)
+SiluOp = _unary("silu", "x / (1 + e ** -x)", lambda np, x, op: x * _sigmoid(np, x), c=8)
+LogicalNotOp = _unary("logical_not", "not x", lambda np, x, op: ~x, elements="bool")
+SinOp = _unary("sin", "sin x", lambda np, x, op: np.sin(x), c=4)
+CosOp = _unary("cos", "cos x", lambda np, x, op: np.cos(x), c=4)
+SignOp = _unary("sign", "-1, 0 or 1", lambda np, x, op: np.sign(x), elements="number")
+ClipOp = _unary(
+    "clip",
+    "max if x > max else min if x < min else x",
+    lambda np, x, op: np.clip(x, *_bounds(np, x, op)),
+    elements="number",
+    min=Float(-math.inf),
+    max=Float(math.inf),
+)
+
+
+def _bounds(np: Any, x: Any, op: Any) -> tuple[Any, Any]:
+    if np.issubdtype(x.dtype, np.floating):
+        return op.min, op.max
+    info = np.iinfo(x.dtype)
+    return max(op.min, info.min), min(op.max, info.max)
+
+
+class _Identity(UnaryOp):
+    def fold(self) -> Sequence[SSAValue] | None:
+        # identity(x) == x
+        return (self.operands[0],)
+
+
+IdentityOp = type(
+    "IdentityOp",
+    (_Identity,),
+    {
+        "__doc__": "`x`: `%1 = graph.identity %0 : tensor<2x3xf32>`.",
+        "__module__": __name__,
+        "name": "graph.identity",
+        "meaning": staticmethod(lambda np, x, op: x),
+        "elements": "any",
+    },
+)
+
+
+class CastOp(GraphOp):
+    """
+    The elements converted to the result's type; floats to integers truncate.
+
+    `graph.cast %0 : (tensor<4xi32>) -> tensor<4xf32>`
+    """
+
+    name = "graph.cast"
+    kind = ELEMENTWISE
+    layout_rule = "elementwise"
+    result_given = True
+
+    def infer_types(self) -> list[Tensor]:
+        (x,) = self.input_types
+        return [tensor(shape_of(x), _given(self).element_type)]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        return (arrays[0],)
+
+    def fold(self) -> Sequence[SSAValue] | None:
+        # cast(x : t) : t == x
+        return (self.operands[0],) if self.type == self.operands[0].type else None
+
+    @classmethod
+    def make(cls, x: Any, dtype: Any = None, *, result: Tensor | None = None, location: Any = None) -> Any:
+        """`x` with elements of `dtype` (a numpy dtype, its name, or an element type)."""
+        value = SSAValue.get(x)
+        result = result or tensor(shape_of(value.type), element_type(dtype))
+        return super().make(value, result=result, location=location)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample((tensor((5,), "int32"),), result=tensor((5,), "float32")),
+            Sample((tensor((2, 3), "float32"),), result=tensor((2, 3), "int64")),
+        ]
+
+
+def _given(op: GraphOp) -> Tensor:
+    """The result type of an op that is given one."""
+    if len(op.results) != 1:
+        raise VerifyException(f"expected a result type: {op.name} cannot infer it from its operands")
+    return op.type
+
+
+class BinaryOp(GraphOp):
+    """An op on two operands that broadcast together as in numpy."""
+
+    kind = BROADCAST
+    layout_rule = "broadcast"
+    arity = (2, 2)
+    meaning: ClassVar[Callable[..., Any]]
+    elements: ClassVar[str] = "number"
+    compares: ClassVar[bool] = False
+    domain: ClassVar[tuple[float, float]] = (-4.0, 4.0)
+
+    def infer_types(self) -> list[Tensor]:
+        a, b = self.input_types
+        if a.element_type != b.element_type:
+            raise VerifyException(
+                f"expected operands with the same element type, but got {a} and {b}; insert a graph.cast"
+            )
+        _check_elements(self.elements, a, "operands")
+        return [tensor(broadcast([shape_of(a), shape_of(b)]), i1 if self.compares else a.element_type)]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        return (type(self).meaning(np, arrays[0], arrays[1], self),)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        element = i1 if cls.elements == "bool" else element_type("float32")
+        low, high = cls.domain
+        pairs = (((4,), (4,)), ((2, 3, 4), (3, 1)), ((2, 1), (2, 5)))
+        return [Sample((tensor(a, element), tensor(b, element)), low=low, high=high) for a, b in pairs]
+
+
+def _binary(
+    name: str,
+    formula: str,
+    meaning: Callable[..., Any],
+    *,
+    c: float = 0.0,
+    elements: str = "number",
+    compares: bool = False,
+    domain: tuple[float, float] = (-4.0, 4.0),
+    **attrs: OpAttr[Any],
+) -> type[BinaryOp]:
+    types = "(tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi1>" if compares else "tensor<2x3xf32>"
+    fields = {
+        "__doc__": f"`{formula}` with numpy broadcasting: `%2 = graph.{name} %0, %1 : {types}`.",
+        "__module__": __name__,
+        "name": f"graph.{name}",
+        "meaning": staticmethod(meaning),
+        "tolerance": c,
+        "elements": elements,
+        "compares": compares,
+        "domain": domain,
+        **attrs,
+    }
+    return type(_class_name(name), (BinaryOp,), fields)
+
+
+def _divide(x: Any, y: Any) -> Any:
+    from mlc.dialects.graph.numerics import divide
+
+    return divide(x, y)
+
+
+AddOp = _binary("add", "x + y", lambda np, x, y, op: x + y)
+SubtractOp = _binary("subtract", "x - y", lambda np, x, y, op: x - y)
+MultiplyOp = _binary("multiply", "x * y", lambda np, x, y, op: x * y)
+DivideOp = _binary("divide", "x / y; integers truncate", lambda np, x, y, op: _divide(x, y), c=1, domain=(0.5, 4.0))
+PowerOp = _binary("power", "x ** y", lambda np, x, y, op: np.power(x, y), c=16, domain=(0.2, 3.0))
+MaximumOp = _binary("maximum", "max(x, y)", lambda np, x, y, op: np.maximum(x, y))
+MinimumOp = _binary("minimum", "min(x, y)", lambda np, x, y, op: np.minimum(x, y))
+ModOp = _binary(
+    "mod",
+    "x mod y with the sign of y, of x where truncated",
+    lambda np, x, y, op: np.fmod(x, y) if op.truncated else np.mod(x, y),
+    c=1,
+    domain=(0.5, 4.0),
+    truncated=BoolAttr(False),
+)
+EqualOp = _binary("equal", "x == y", lambda np, x, y, op: x == y, elements="any", compares=True)
+LessOp = _binary("less", "x < y", lambda np, x, y, op: x < y, compares=True)
+GreaterOp = _binary("greater", "x > y", lambda np, x, y, op: x > y, compares=True)
+LessEqualOp = _binary("less_equal", "x <= y", lambda np, x, y, op: x <= y, compares=True)
+GreaterEqualOp = _binary("greater_equal", "x >= y", lambda np, x, y, op: x >= y, compares=True)
+LogicalAndOp = _binary("logical_and", "x and y", lambda np, x, y, op: x & y, elements="bool")
+LogicalOrOp = _binary("logical_or", "x or y", lambda np, x, y, op: x | y, elements="bool")
+LogicalXorOp = _binary("logical_xor", "x != y", lambda np, x, y, op: x ^ y, elements="bool")
+
+
+class WhereOp(GraphOp):
+    """
+    `x if condition else y`, broadcast.
+
+    `graph.where %c, %x, %y : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>`
+    """
+
+    name = "graph.where"
+    kind = BROADCAST
+    layout_rule = "broadcast"
+    arity = (3, 3)
+
+    def infer_types(self) -> list[Tensor]:
+        condition, x, y = self.input_types
+        _check_elements("bool", condition, "the condition")
+        if x.element_type != y.element_type:
+            raise VerifyException(
+                f"expected values with the same element type, but got {x} and {y}; insert a graph.cast"
+            )
+        return [tensor(broadcast(self.shapes), x.element_type)]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        return (np.where(*arrays),)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample((tensor((3, 1), i1), tensor((2, 3, 4)), tensor(())))]
+
+
+class BiasAddOp(GraphOp):
+    """A vector added along one axis: `graph.bias_add %x, %b {axis = 1} : tensor<1x256xf32>`."""
+
+    name = "graph.bias_add"
+    kind = BROADCAST
+    layout_rule = "axis"
+    arity = (2, 2)
+    axis = Int(1)
+
+    def infer_types(self) -> list[Tensor]:
+        x, bias = self.input_types
+        shape = shape_of(x)
+        size = shape[axis_of(self.axis, len(shape))]
+        if shape_of(bias) != (size,) or bias.element_type != x.element_type:
+            raise VerifyException(
+                f"expected a bias of type {tensor((size,), x.element_type)} for axis {self.axis} of "
+                f"{shape_text(shape)}, but got {bias}"
+            )
+        return [x]
+
+    def operand_types_from(self, result: Tensor, count: int) -> Sequence[Any] | None:
+        shape = shape_of(result)
+        return (result, tensor((shape[axis_of(self.axis, len(shape))],), result.element_type))
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        x, bias = arrays
+        shape = [1] * x.ndim
+        shape[self.axis] = -1
+        return (x + bias.reshape(shape),)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample((tensor((2, 3, 4)), tensor((3,))), {"axis": 1}),
+            Sample((tensor((2, 5)), tensor((5,))), {"axis": -1}),
+        ]
+
+
+class PreluOp(GraphOp):
+    """
+    `x if x >= 0 else slope * x`, the slope broadcast to x.
+
+    `graph.prelu %x, %s : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>`
+    """
+
+    name = "graph.prelu"
+    kind = BROADCAST
+    layout_rule = "broadcast"
+    arity = (2, 2)
+    tolerance = 1.0
+
+    def infer_types(self) -> list[Tensor]:
+        x, slope = self.input_types
+        if broadcast(self.shapes) != shape_of(x):
+            raise VerifyException(f"expected a slope that broadcasts to {x}, but got {slope}")
+        return [x]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        x, slope = arrays
+        return (np.where(x >= 0, x, slope * x),)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample((tensor((2, 3, 4)), tensor((3, 1))))]
+
+
+OPS: list[type[GraphOp]] = [
+    value
+    for value in list(globals().values())
+    if isinstance(value, type) and issubclass(value, GraphOp) and "name" in vars(value)
+]

@@ -1,0 +1,198 @@
+"""Tensor types of the graph level: element types, sizes (static or symbolic), broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    Signedness,
+    TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Tensor: TypeAlias = "TensorType[Any]"
+Shape: TypeAlias = "tuple[Dim, ...]"
+
+_UNSIGNED = {f"uint{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)}
+ELEMENT_TYPES: dict[str, Attribute] = {
+    "float32": f32,
+    "float64": f64,
+    "float16": f16,
+    "bfloat16": bf16,
+    "bool": i1,
+    "int8": i8,
+    "int16": i16,
+    "int32": i32,
+    "int64": i64,
+    **_UNSIGNED,
+}
+"""numpy's name of a dtype -> the element type."""
+
+_DTYPE_NAMES = {element: name for name, element in ELEMENT_TYPES.items()}
+FLOATS = (Float32Type, Float64Type, Float16Type, BFloat16Type)
+
+
+def element_type(dtype: Any) -> Attribute:
+    """The element type of a numpy dtype, its name, or an element type."""
+    if isinstance(dtype, Attribute):
+        return dtype
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    if name not in ELEMENT_TYPES:
+        raise VerifyException(f"expected one of the dtypes {', '.join(ELEMENT_TYPES)}, but got {name}")
+    return ELEMENT_TYPES[name]
+
+
+def dtype_name(element: Attribute) -> str:
+    """numpy's name of an element type: `f32 -> float32`."""
+    name = _DTYPE_NAMES.get(element)
+    if name is None:
+        raise VerifyException(f"expected a tensor of floats, integers or booleans, but got elements of {element}")
+    return name
+
+
+def numpy_dtype(element: Attribute) -> np.dtype[Any]:
+    """The numpy dtype of an element type."""
+    import numpy as np
+
+    name = dtype_name(element)
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def is_float(type: Tensor) -> bool:
+    """Whether the elements are floating-point numbers."""
+    return isinstance(type.element_type, FLOATS)
+
+
+@lru_cache(maxsize=4096)
+def _static(shape: tuple[int, ...], element: Attribute) -> Tensor:
+    return TensorType(element, shape)
+
+
+def tensor(shape: Sequence[Dim], element: Attribute | str = f32) -> Tensor:
+    """The tensor type of these sizes; symbolic ones become `?` and a `#graph.dims` encoding."""
+    element = element_type(element)
+    shape = tuple(shape)
+    if not any(isinstance(size, DimExpr) for size in shape):
+        return _static(shape, element)  # pyright: ignore[reportArgumentType]
+    symbolic = tuple(size for size in shape if isinstance(size, DimExpr))
+    sizes = [DYNAMIC_INDEX if isinstance(size, DimExpr) else size for size in shape]
+    return TensorType(element, sizes, DimsAttr(symbolic))
+
+
+def shape_of(type: Attribute) -> Shape:
+    """The sizes of a tensor type: integers and size expressions."""
+    if not isinstance(type, TensorType):
+        raise VerifyException(f"expected a tensor, but got {type}")
+    sizes = tuple(size.data for size in type.shape.data)
+    if DYNAMIC_INDEX not in sizes:
+        return sizes
+    encoding = type.encoding
+    count = sizes.count(DYNAMIC_INDEX)
+    if not isinstance(encoding, DimsAttr) or len(encoding.data) != count:
+        raise VerifyException(
+            f"expected a #graph.dims encoding that names each of the {count} sizes left as '?', but got {type}"
+        )
+    names = iter(encoding.data)
+    return tuple(_as_dim(next(names)) if size == DYNAMIC_INDEX else size for size in sizes)
+
+
+def _as_dim(expr: DimExpr) -> Dim:
+    return expr.evaluate({}) if not expr.terms or not expr.terms[0][0] else expr
+
+
+def static_shape(type: Attribute) -> tuple[int, ...]:
+    """The sizes of a tensor type that has only static ones."""
+    shape = shape_of(type)
+    if any(isinstance(size, DimExpr) for size in shape):
+        raise VerifyException(f"expected a tensor of static sizes, but got {type}")
+    return shape  # pyright: ignore[reportReturnType]
+
+
+def product(sizes: Sequence[Dim]) -> Dim:
+    """The product of sizes."""
+    result: Dim = 1
+    for size in sizes:
+        result = result * size
+    return result
+
+
+def broadcast(shapes: Sequence[Shape]) -> Shape:
+    """numpy's broadcasting; symbolic sizes must be 1, or provably equal."""
+    rank = max(map(len, shapes))
+    result: list[Dim] = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if result[axis] == 1:
+                result[axis] = size
+            elif size != 1 and size != result[axis]:
+                wanted = " and ".join(shape_text(s) for s in shapes)
+                raise VerifyException(
+                    f"expected shapes that broadcast together, but got {wanted}: "
+                    f"axis {axis} is {result[axis]} in one and {size} in another"
+                )
+    return tuple(result)
+
+
+def shape_text(shape: Sequence[Dim]) -> str:
+    """A shape as people read it: `1x3xHxW`; a scalar is `()`."""
+    return "x".join(f"({s})" if " " in str(s) else str(s) for s in shape) if shape else "()"
+
+
+def axis_of(axis: int, rank: int, what: str = "axis") -> int:
+    """A possibly negative axis as one in `[0, rank)`."""
+    if not -rank <= axis < rank:
+        raise VerifyException(f"expected {what} in [{-rank}, {rank}) for a tensor of rank {rank}, but got {axis}")
+    return axis % rank
+
+
+def with_symbols(type: Tensor, values: Mapping[str, Dim]) -> Tensor:
+    """The type with symbols replaced by sizes."""
+    sizes = [s.evaluate(values) if isinstance(s, DimExpr) else s for s in shape_of(type)]
+    return tensor(sizes, type.element_type)
+
+
+__all__ = [
+    "ELEMENT_TYPES",
+    "Dim",
+    "Shape",
+    "Tensor",
+    "axis_of",
+    "broadcast",
+    "dtype_name",
+    "element_type",
+    "is_float",
+    "numpy_dtype",
+    "product",
+    "shape_of",
+    "shape_text",
+    "static_shape",
+    "tensor",
+    "with_symbols",
+]
