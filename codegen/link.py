@@ -1,0 +1,50 @@
+"""Objects to shared libraries and archives on disk."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from mlc.driver.errors import UserError
+
+
+def link_shared(objects: Iterable[bytes], path: str | Path, libraries: Iterable[str] = ("m", "pthread")) -> Path:
+    """Link objects into a shared library with the system's C compiler (`$CC`, or cc)."""
+    path = Path(path)
+    compiler = os.environ.get("CC", "cc").split()
+    if shutil.which(compiler[0]) is None:
+        raise UserError(f"expected a C compiler to link {path.name}, but got no '{compiler[0]}'; set CC")
+    with tempfile.TemporaryDirectory() as directory:
+        files = _write(objects, Path(directory))
+        flags = ["-shared", "-fPIC", "-Wl,-z,noexecstack", f"-Wl,-soname,{path.name}"]
+        command = [*compiler, *flags, "-o", str(path), *files, *(f"-l{name}" for name in libraries)]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(f"expected {path.name} to link, but got: {done.stderr.strip()}")
+    return path
+
+
+def archive(objects: Iterable[bytes], path: str | Path) -> Path:
+    """Put objects into a static library with ar; the same objects give the same bytes."""
+    path = Path(path)
+    program = os.environ.get("AR", "ar")
+    if shutil.which(program) is None:
+        raise UserError(f"expected an archiver to write {path.name}, but got no '{program}'; set AR")
+    path.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        files = _write(objects, Path(directory))
+        done = subprocess.run([program, "rcsD", str(path), *files], capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(f"expected {path.name} to be archived, but got: {done.stderr.strip()}")
+    return path
+
+
+def _write(objects: Iterable[bytes], directory: Path) -> list[str]:
+    files: list[str] = []
+    for index, data in enumerate(objects):
+        file = directory / f"{index:04}.o"
+        file.write_bytes(data)
+        files.append(str(file))
+    return files
