@@ -1,0 +1,116 @@
+"""
+The reference interpreter of the loop dialect: op by op, on numpy buffers.
+
+In: a verified `loop.func`. It is translated to one Python function, an operation a line, which then runs: about a
+microsecond an operation. Parallel loops run serially (or, with `shuffle`, in a random order, which makes races show);
+buffers start as NaN, or as a strange integer, so that what reads them too early shows; an access out of bounds is an
+error that names the operation and the index.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute
+
+from mlc.dialects import loop
+from mlc.interp import values as V
+from mlc.interp.loop_program import HELPERS, Emitter, InterpreterError, dtype_for, is_dynamic
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Program:
+    """A kernel, ready to run."""
+
+    func: loop.FuncOp
+    source: str
+    call: Callable[..., None]
+    wide: bool
+
+    def __call__(self, arrays: Sequence[Any]) -> list[Array]:
+        """Run on inputs, outputs and symbols in the order of the arguments; outputs may be left out."""
+        args = bind(self.func, arrays, self.wide)
+        with np.errstate(all="ignore"):
+            self.call(*args)
+        return outputs_of(self.func, args)
+
+
+def run(func: loop.FuncOp, arrays: Sequence[Any], *, shuffle: int | None = None, wide: bool = False) -> list[Array]:
+    """
+    Run a kernel on its arguments (inputs, outputs, symbols) and return the outputs.
+
+    Outputs that are given are written in place; where they are left out they are made. `shuffle` is a seed: parallel
+    iterations then run in random order. With `wide`, every float is an f64: the value that others are measured by.
+    """
+    return prepare(func, shuffle=shuffle, wide=wide)(arrays)
+
+
+def prepare(func: loop.FuncOp, *, shuffle: int | None = None, wide: bool = False) -> Program:
+    """Translate a kernel once, to run it several times."""
+    emitter = Emitter(wide)
+    emitter.function(func)
+    source = "\n".join(emitter.lines) + "\n"
+    scope: dict[str, Any] = {**HELPERS, **emitter.constants, "_span": _span(shuffle)}
+    exec(compile(source, f"<loop.func @{func.sym_name.data}>", "exec"), scope)
+    return Program(func, source, scope["_kernel"], wide)
+
+
+def arguments(func: loop.FuncOp) -> tuple[list[MemRefType[Any]], list[MemRefType[Any]], int]:
+    """The types of inputs and outputs, and the number of symbols behind them."""
+    buffers = [a.type for a in func.args if isinstance(a.type, MemRefType)]
+    n = len(buffers) - func.outputs.value.data
+    return buffers[:n], buffers[n:], len(func.args) - len(buffers)
+
+
+def bind(func: loop.FuncOp, arrays: Sequence[Any], wide: bool = False) -> list[Any]:
+    """The arguments checked against their types, outputs made where they are left out."""
+    ins, outs, symbols = arguments(func)
+    given = list(arrays)
+    if len(given) == len(ins) + symbols and outs and not any(map(is_dynamic, outs)):
+        made = [np.full(t.get_shape(), V.poison(d := dtype_for(t, wide)), d) for t in outs]
+        given[len(ins) : len(ins)] = made
+    if len(given) != len(func.args):
+        raise InterpreterError(
+            f"expected {len(func.args)} arguments of @{func.sym_name.data} "
+            f"({len(ins)} inputs, {len(outs)} outputs, {symbols} symbols), but got {len(given)}",
+            func,
+        )
+    return [_argument(func, k, a.type, x, wide) for k, (a, x) in enumerate(zip(func.args, given, strict=True))]
+
+
+def _argument(func: loop.FuncOp, k: int, t: Attribute, value: Any, wide: bool) -> Any:
+    if not isinstance(t, MemRefType):
+        return int(value)
+    array = np.asarray(value)
+    shape = t.get_shape()
+    if len(shape) != array.ndim or any(n >= 0 and n != m for n, m in zip(shape, array.shape, strict=True)):
+        got = "x".join(map(str, array.shape))
+        raise InterpreterError(f"expected argument {k} of @{func.sym_name.data} of type {t}, but got shape {got}", func)
+    expected = V.dtype_of(t.element_type)
+    if array.dtype == dtype_for(t, wide):
+        return array
+    if array.dtype != expected:
+        message = f"expected argument {k} of @{func.sym_name.data} of dtype {expected}, but got {array.dtype}"
+        raise InterpreterError(message, func)
+    return array.astype(dtype_for(t, wide))
+
+
+def outputs_of(func: loop.FuncOp, args: Sequence[Any]) -> list[Array]:
+    """The outputs among the arguments."""
+    ins, outs, _ = arguments(func)
+    return list(args[len(ins) : len(ins) + len(outs)])
+
+
+def _span(shuffle: int | None) -> Callable[[int, int], Any]:
+    """The iterations of a parallel loop, in order or not."""
+    if shuffle is None:
+        return range
+    generator = random.Random(shuffle)
+    return lambda lo, hi: generator.sample(range(lo, hi), max(hi - lo, 0))

@@ -1,0 +1,502 @@
+"""
+The translation of a `loop.func` to one Python function over numpy buffers, an operation a line.
+
+`if not 0 <= i < 4: _oob(...)` guards an access only where the ranges of the loops do not prove it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IndexType, IntegerAttr, MemRefType, VectorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from mlc.dialects import loop
+from mlc.dialects.index import Div, Index, Range
+from mlc.interp import values as V
+
+Array = np.ndarray[Any, Any]
+# CPython refuses more than 20 loops inside each other in one function.
+LOOPS_PER_FUNCTION = 16
+
+
+class InterpreterError(Exception):
+    """What the kernel does wrong while it runs; `op` is the operation that does it, where one is known."""
+
+    def __init__(self, message: str, op: Operation | None = None) -> None:
+        super().__init__(message)
+        self.op = op
+
+
+def dtype_for(t: Attribute, wide: bool) -> np.dtype[Any]:
+    """The dtype of a value or of a buffer's elements; every float is f64 in a wide run."""
+    dtype = V.dtype_of(t.element_type if isinstance(t, MemRefType | VectorType) else t)
+    return np.dtype(np.float64) if wide and dtype.kind in "fV" else dtype
+
+
+# --- index expressions as text -----------------------------------------------------------------------------------
+
+
+def render(expr: Index, name: Callable[[int], str], division: Callable[[str, int, bool], str]) -> str:
+    """An index expression as source text; `division` writes `text floordiv n` or, where it is told, `text mod n`."""
+    parts: list[str] = []
+    for term, c in expr.terms:
+        if isinstance(term, Div):
+            text = division(render(term.expr, name, division), term.by, term.is_mod)
+        else:
+            text = name(term)
+        parts.append(text if c == 1 else f"{text} * {c}" if c > 0 else f"{text} * ({c})")
+    if expr.const or not parts:
+        parts.append(str(expr.const))
+    return " + ".join(parts).replace("+ -", "- ")
+
+
+def _division(text: str, by: int, is_mod: bool) -> str:
+    return f"(({text}) {'%' if is_mod else '//'} {by})"
+
+
+# --- the helpers of a generated program --------------------------------------------------------------------------
+
+
+def _out_of_bounds(op: Operation, index: Sequence[Any], shape: Sequence[int]) -> None:
+    buffer = op.operands[1 if isinstance(op, loop.StoreOp) else 0]
+    does = "writes" if isinstance(op, loop.StoreOp) else "reads"
+    at = ", ".join(str(int(i)) for i in index)
+    raise InterpreterError(
+        f"'{op.name}' {does} %{buffer.name_hint or 'buffer'}[{at}], out of bounds of {buffer.type}"
+        + (f" (shape {'x'.join(map(str, shape))})" if is_dynamic(buffer.type) else ""),
+        op,
+    )
+
+
+def _shape(t: Attribute) -> tuple[int, ...]:
+    assert isinstance(t, MemRefType)
+    return tuple(t.get_shape())
+
+
+def is_dynamic(t: Attribute) -> bool:
+    """Whether a size of a buffer is known at run time only."""
+    return any(n < 0 for n in _shape(t))
+
+
+def _lanes(op: Operation, index: Sequence[Any], shape: Sequence[int], size: Sequence[int], mask: Any) -> list[Array]:
+    """The lanes' indices as arrays of the tile's shape, checked; lanes off the mask read element 0."""
+    arrays = [np.broadcast_to(np.asarray(i), shape) for i in index]
+    if mask is not None:
+        arrays = [np.where(mask, i, 0) for i in arrays]
+    for i, n in zip(arrays, size, strict=True):
+        bad = (i < 0) | (i >= n)
+        if bad.any() and (mask is None or mask.any()):
+            lane = tuple(np.argwhere(bad)[0])
+            _out_of_bounds(op, [j[lane] for j in arrays], size)
+    return arrays
+
+
+def _load(op: Operation, buffer: Array, index: Any, shape: Any, mask: Any = None, fill: Any = None) -> Array:
+    if mask is None:
+        return buffer[tuple(_lanes(op, index, shape, buffer.shape, None))]
+    mask = np.broadcast_to(mask, shape)
+    if not mask.any():
+        return np.broadcast_to(fill, shape)
+    return np.where(mask, buffer[tuple(_lanes(op, index, shape, buffer.shape, mask))], fill)
+
+
+def _store(op: Operation, value: Array, buffer: Array, index: Any, shape: Any, mask: Any = None) -> None:
+    if mask is None:
+        buffer[tuple(_lanes(op, index, shape, buffer.shape, None))] = value
+        return
+    spread = tuple(k for k, (m, n) in enumerate(zip(np.shape(mask), shape, strict=True)) if n == 1 != m)
+    mask = np.broadcast_to(np.any(mask, axis=spread, keepdims=True) if spread else mask, shape)
+    lanes = _lanes(op, index, shape, buffer.shape, mask)
+    buffer[tuple(i[mask] for i in lanes)] = np.broadcast_to(value, shape)[mask]
+
+
+def _extent(op: loop.BlockOp, axis: int, value: int) -> None:
+    raise InterpreterError(
+        f'block "{op.name_}" runs with axis %{op.body.block.args[axis].name_hint or axis} = {value}, '
+        f"outside of its extent {op.extents.data[axis]}",
+        op,
+    )
+
+
+def _poison(buffer: Array) -> None:
+    buffer[...] = V.poison(buffer.dtype)
+
+
+HELPERS: dict[str, Any] = {
+    "np": np,
+    "_fma": V.fma,
+    "_fma32": V.fma32_scalar,
+    "_reduce": V.reduce,
+    "_load": _load,
+    "_store": _store,
+    "_oob": _out_of_bounds,
+    "_extent": _extent,
+    "_poison": _poison,
+}
+
+
+# --- the translation ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Emitter:
+    """Writes the Python program of one kernel."""
+
+    wide: bool
+    lines: list[str] = field(default_factory=list)
+    constants: dict[str, Any] = field(default_factory=dict)
+    names: dict[SSAValue, str] = field(default_factory=dict)
+    ranges: dict[SSAValue, Range] = field(default_factory=dict)
+    depth: int = 0
+    loops: int = 0
+    in_parallel: bool = False
+
+    def function(self, func: loop.FuncOp) -> None:
+        """The whole kernel."""
+        self.line(f"def _kernel({', '.join(self.name(a) for a in func.args)}):")
+        self.block(func.body.block)
+
+    def line(self, text: str) -> None:
+        self.lines.append(" " * self.depth + text)
+
+    def name(self, value: SSAValue) -> str:
+        """The variable of a value."""
+        if value not in self.names:
+            hint = value.name_hint if value.name_hint and value.name_hint.isidentifier() else "v"
+            self.names[value] = f"{hint}_{len(self.names)}"
+        return self.names[value]
+
+    def constant(self, value: Any, hint: str = "k") -> str:
+        """A name for a Python object in the program's scope."""
+        name = f"_{hint}{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def block(self, block: Block) -> None:
+        """Every operation of a block, one level deeper."""
+        self.depth += 1
+        before = len(self.lines)
+        for op in block.ops:
+            handler = _STRUCTURE.get(type(op))
+            if handler is not None:
+                handler(self, op)
+            else:
+                self.line(f"{self.name(op.results[0])} = {self.value(op)}" if op.results else self.value(op))
+        if len(self.lines) == before:
+            self.line("pass")
+        self.depth -= 1
+
+    def value(self, op: Operation) -> str:
+        """The expression of an operation that computes one value."""
+        if (handler := _VALUES.get(type(op))) is not None:
+            return handler(self, op)
+        element = loop.element_of(op.results[0].type) if op.results else None
+        args = [self.name(v) for v in op.operands]
+        if op.name in V.INFIX:
+            infix = V.INFIX_BIT if element is not None and V.dtype_of(element) == np.bool_ else V.INFIX
+            return f"{args[0]} {infix[op.name]} {args[1]}"
+        f = V.BINARY.get(op.name) or V.UNARY.get(op.name)
+        if f is not None:
+            return f"{self.constant(f, 'f')}({', '.join(args)})"
+        if op.name.removeprefix("arith.") in V.CAST:
+            return self.cast(op, op.name.removeprefix("arith."))
+        raise InterpreterError(f"cannot execute '{op.name}': it has no meaning in a loop.func", op)
+
+    def cast(self, op: Operation, kind: str) -> str:
+        t, x = op.results[0].type, self.name(op.operands[0])
+        if isinstance(t, IndexType):
+            return f"int({x})"
+        return f"{self.constant(V.CAST[kind], 'f')}({x}, {self.constant(dtype_for(t, self.wide), 't')})"
+
+    # --- indices
+
+    def text(self, expr: Index, operands: Sequence[SSAValue]) -> str:
+        """An index expression over operands and tile axes."""
+        return render(expr, lambda n: self.name(operands[n]) if n >= 0 else f"_d{-1 - n}", _division)
+
+    def axes(self, sizes: Sequence[int]) -> list[str]:
+        """The tile axes of an access as arrays `_d0`, `_d1`, ..., to be substituted for their names."""
+        rank = len(sizes)
+        return [
+            self.constant(np.arange(n).reshape([-1 if j == k else 1 for j in range(rank)]), "axis")
+            for k, n in enumerate(sizes)
+        ]
+
+    def tiled(self, exprs: Sequence[Index], operands: Sequence[SSAValue], axes: Sequence[str]) -> list[str]:
+        """Index expressions of a tile access."""
+        return [render(e, lambda n: self.name(operands[n]) if n >= 0 else axes[-1 - n], _division) for e in exprs]
+
+    def bounds(self, expr: Index, operands: Sequence[SSAValue]) -> Range | None:
+        """The range of an expression, where those of all its operands are known."""
+        known = {}
+        for d in expr.dims():
+            r = self.ranges.get(operands[d])
+            if r is None:
+                return None
+            known[d] = r
+        return expr.bounds(known)
+
+    def outside(self, exprs: Sequence[Index], operands: Sequence[SSAValue], buffer: SSAValue) -> list[str]:
+        """The conditions, each `not lo <= e < hi`, that a scalar access is out of bounds, where it may be."""
+        found: list[str] = []
+        for k, (expr, n) in enumerate(zip(exprs, _shape(buffer.type), strict=True)):
+            r = self.bounds(expr, operands)
+            if r is None or n < 0 or r[0] < 0 or r[1] >= n:
+                size = n if n >= 0 else f"{self.name(buffer)}.shape[{k}]"
+                found.append(f"not 0 <= {self.text(expr, operands)} < {size}")
+        return found
+
+    def condition(self, exprs: Sequence[Index], operands: Sequence[SSAValue]) -> str:
+        return " and ".join(f"{self.text(e, operands)} >= 0" for e in exprs) or "True"
+
+    def tile_mask(self, exprs: Sequence[Index], operands: Sequence[SSAValue], axes: Sequence[str]) -> str:
+        return " & ".join(f"np.asarray({e} >= 0)" for e in self.tiled(exprs, operands, axes))
+
+
+def _for(e: Emitter, op: loop.ForOp) -> None:
+    parallel = op.kind.data == "parallel"
+    outermost = parallel and not e.in_parallel
+    carried = ", ".join(map(e.name, op.carried))
+    if e.loops and e.loops % LOOPS_PER_FUNCTION == 0:
+        e.line(f"def _part{len(e.lines)}():")
+        call = f"_part{len(e.lines) - 1}()"
+        e.loops += 1
+        e.depth += 1
+        _for(e, op)
+        e.line(f"return {', '.join(map(e.name, op.results)) or None}")
+        e.depth -= 1
+        e.loops -= 1
+        e.line(f"{', '.join(map(e.name, op.results))} = {call}" if op.results else call)
+        return
+    if carried:
+        e.line(f"{carried} = {', '.join(map(e.name, op.iter_args))}")
+    lo, hi = e.bounds(op.lower, op.indices), e.bounds(op.upper, op.indices)
+    if lo is not None and hi is not None:
+        e.ranges[op.iv] = (lo[0], max(hi[1] - 1, lo[0]))
+    span = "_span" if parallel else "range"
+    e.line(f"for {e.name(op.iv)} in {span}({e.text(op.lower, op.indices)}, {e.text(op.upper, op.indices)}):")
+    e.loops += 1
+    if outermost:
+        e.in_parallel = True
+        for buffer in _private(op):
+            e.line(f" _poison({e.name(buffer)})")
+    e.block(op.body.block)
+    if outermost:
+        e.in_parallel = False
+    e.loops -= 1
+    if carried:
+        e.line(f" {carried} = {', '.join(map(e.name, op.yield_op.values))}")
+        e.line(f"{', '.join(map(e.name, op.results))} = {carried}")
+
+
+def _private(op: loop.ForOp) -> list[SSAValue]:
+    """The thread's own buffers that a parallel loop uses: what they held before it is lost."""
+    found: dict[SSAValue, None] = {}
+    for inner in op.walk():
+        for v in inner.operands:
+            owner = v.owner
+            if isinstance(owner, loop.AllocOp) and owner.scope.data == "local" and not op.is_ancestor(owner):
+                found[v] = None
+    return list(found)
+
+
+def _block(e: Emitter, op: loop.BlockOp) -> None:
+    depth = e.depth
+    if op.where_exprs:
+        e.line(f"if {e.condition(op.where_exprs, op.args)}:")
+        e.depth += 1
+    args = op.body.block.args
+    for k, (arg, extent, binding) in enumerate(zip(args, op.static_extents, op.bindings.data, strict=True)):
+        e.line(f"{e.name(arg)} = {e.text(binding, op.args)}")
+        r = e.bounds(binding, op.args)
+        if r is None or r[0] < 0 or r[1] >= extent:
+            check = f"if not 0 <= {e.name(arg)} < {extent}:"
+            e.line(f"{check} _extent({e.constant(op, 'op')}, {k}, {e.name(arg)})")
+        e.ranges[arg] = (0, max(extent - 1, 0))
+    if op.has_init:
+        first = [f"{e.name(a)} == 0" for a in args[op.num_spatial :]]
+        for a, b in zip(op.init.block.args, args, strict=True):
+            e.names[a] = e.name(b)
+            e.ranges[a] = e.ranges[b]
+        e.line(f"if {' and '.join(first)}:")
+        e.block(op.init.block)
+    e.depth -= 1
+    e.block(op.body.block)
+    e.depth = depth
+
+
+def _alloc(e: Emitter, op: loop.AllocOp) -> None:
+    t = op.result.type
+    if is_dynamic(t):
+        raise InterpreterError(f"expected a buffer of static shape, but got {t}", op)
+    dtype = dtype_for(t, e.wide)
+    fill, kind = e.constant(V.poison(dtype), "fill"), e.constant(dtype, "t")
+    e.line(f"{e.name(op.result)} = np.full({_shape(t)}, {fill}, {kind})")
+
+
+def _load_op(e: Emitter, op: loop.LoadOp) -> None:
+    result, buffer = e.name(op.result), e.name(op.buffer)
+    if not op.tile_sizes:
+        at = ", ".join(e.text(x, op.indices) for x in op.map.data)
+        read = f"{result} = {buffer}[{at}]" if at else f"{result} = {buffer}[()]"
+        check = _check(e, op, op.map.data, op.indices, op.buffer, at)
+        if op.otherwise is None:
+            for line in (*check, read):
+                e.line(line)
+            return
+        e.line(f"if {e.condition(op.mask_exprs, op.indices)}:")
+        for line in (*check, read):
+            e.line(" " + line)
+        e.line(f"else: {result} = {e.name(op.otherwise)}")
+        return
+    axes = e.axes(op.tile_sizes)
+    t = op.result.type
+    index = ", ".join(e.tiled(op.map.data, op.indices, axes))
+    mask = ""
+    if op.otherwise is not None:
+        mask = f", {e.tile_mask(op.mask_exprs, op.indices, axes)}, {e.name(op.otherwise)}"
+    e.line(f"{result} = _load({e.constant(op, 'op')}, {buffer}, ({index},), {loop.shape_of(t)}{mask})")
+
+
+def _check(
+    e: Emitter, op: Operation, exprs: Sequence[Index], operands: Sequence[SSAValue], buffer: SSAValue, at: str
+) -> list[str]:
+    conditions = e.outside(exprs, operands, buffer)
+    if not conditions:
+        return []
+    return [f"if {' or '.join(conditions)}: _oob({e.constant(op, 'op')}, ({at},), {e.name(buffer)}.shape)"]
+
+
+def _store_op(e: Emitter, op: loop.StoreOp) -> None:
+    value, buffer = e.name(op.value), e.name(op.buffer)
+    if not op.tile_sizes:
+        at = ", ".join(e.text(x, op.indices) for x in op.map.data)
+        pad = ""
+        if op.mask_exprs:
+            e.line(f"if {e.condition(op.mask_exprs, op.indices)}:")
+            pad = " "
+        for line in (
+            *_check(e, op, op.map.data, op.indices, op.buffer, at),
+            f"{buffer}[{at or '()'}] = {value}",
+        ):
+            e.line(pad + line)
+        return
+    axes = e.axes(op.tile_sizes)
+    index = ", ".join(e.tiled(op.map.data, op.indices, axes))
+    mask = f", {e.tile_mask(op.mask_exprs, op.indices, axes)}" if op.mask_exprs else ""
+    shape = loop.shape_of(op.value.type)
+    e.line(f"_store({e.constant(op, 'op')}, {value}, {buffer}, ({index},), {shape}{mask})")
+
+
+def _gather_op(e: Emitter, op: loop.GatherOp) -> None:
+    axes = e.axes(op.tile_sizes)
+    index = e.tiled(op.map.data, op.indices, axes)
+    at = op.at.value.data
+    index[at] = f"{index[at]} + {e.name(op.by)}"
+    shape = loop.shape_of(op.result.type)
+    e.line(f"{e.name(op.result)} = _load({e.constant(op, 'op')}, {e.name(op.buffer)}, ({', '.join(index)},), {shape})")
+
+
+def _yield(e: Emitter, op: Operation) -> None:
+    pass
+
+
+def _if(e: Emitter, op: scf.IfOp) -> None:
+    """`scf.if`, which the bodies of extern kernels use."""
+    for word, region in (("if " + e.name(op.cond) + ":", op.true_region), ("else:", op.false_region)):
+        if not region.blocks:
+            continue
+        e.line(word)
+        e.block(region.block)
+        last = region.block.last_op
+        if op.results and last is not None:
+            e.line(f" {', '.join(map(e.name, op.results))} = {', '.join(map(e.name, last.operands))}")
+
+
+def _index(e: Emitter, op: loop.IndexOp) -> str:
+    if not op.tile_sizes:
+        return e.text(op.map.data[0], op.args)
+    text = e.tiled(op.map.data, op.args, e.axes(op.tile_sizes))[0]
+    return f"np.broadcast_to({text}, {loop.shape_of(op.result.type)})"
+
+
+def _constant(e: Emitter, op: arith.ConstantOp) -> str:
+    value, t = op.value, op.result.type
+    if isinstance(t, IndexType):
+        assert isinstance(value, IntegerAttr)
+        return str(value.value.data)
+    dtype = dtype_for(t, e.wide)
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        data = np.array(list(value.get_values()))
+        array = np.full(loop.shape_of(t), data[0]) if value.is_splat() else data.reshape(loop.shape_of(t))
+        return e.constant(array.astype(V.dtype_of(loop.element_of(t))).astype(dtype))
+    assert isinstance(value, IntegerAttr | FloatAttr)
+    exact = np.array(value.value.data).astype(V.dtype_of(t))
+    return e.constant(exact.astype(dtype)[()])
+
+
+def _fma(e: Emitter, op: loop.FmaOp) -> str:
+    t = op.result.type
+    scalar = not isinstance(t, VectorType) and dtype_for(t, e.wide) == np.float32
+    return f"{'_fma32' if scalar else '_fma'}({', '.join(map(e.name, op.operands))})"
+
+
+def _broadcast(e: Emitter, op: loop.BroadcastOp) -> str:
+    return f"np.broadcast_to({e.name(op.value)}, {loop.shape_of(op.result.type)})"
+
+
+def _reduce(e: Emitter, op: loop.ReduceOp) -> str:
+    return f"_reduce({op.combiner.data!r}, {e.name(op.value)}, {tuple(op.axes.get_values())})"
+
+
+def _compare(e: Emitter, op: loop.CompareOp) -> str:
+    return f"{e.constant(V.COMPARE[op.predicate.data], 'f')}({e.name(op.a)}, {e.name(op.b)})"
+
+
+def _select(e: Emitter, op: Operation) -> str:
+    c, a, b = (e.name(v) for v in op.operands)
+    if isinstance(op.operands[0].type, VectorType):
+        return f"np.where({c}, {a}, {b})"
+    return f"{a} if {c} else {b}"
+
+
+def _cmp(table: Sequence[str]) -> Callable[[Emitter, Any], str]:
+    def emit(e: Emitter, op: arith.CmpfOp | arith.CmpiOp) -> str:
+        predicate = V.COMPARE.get(table[op.predicate.value.data])
+        if predicate is None:
+            raise InterpreterError(f"cannot execute '{op.name}' {table[op.predicate.value.data]}", op)
+        return f"{e.constant(predicate, 'f')}({e.name(op.lhs)}, {e.name(op.rhs)})"
+
+    return emit
+
+
+_STRUCTURE: dict[type[Operation], Callable[[Emitter, Any], None]] = {
+    loop.ForOp: _for,
+    loop.BlockOp: _block,
+    loop.AllocOp: _alloc,
+    loop.LoadOp: _load_op,
+    loop.StoreOp: _store_op,
+    loop.GatherOp: _gather_op,
+    loop.YieldOp: _yield,
+    scf.IfOp: _if,
+    scf.YieldOp: _yield,
+}
+
+_VALUES: dict[type[Operation], Callable[[Emitter, Any], str]] = {
+    loop.IndexOp: _index,
+    arith.ConstantOp: _constant,
+    loop.FmaOp: _fma,
+    loop.BroadcastOp: _broadcast,
+    loop.ReduceOp: _reduce,
+    loop.CompareOp: _compare,
+    loop.SelectOp: _select,
+    arith.SelectOp: _select,
+    loop.CastOp: lambda e, op: e.cast(op, op.kind.data),
+    arith.CmpfOp: _cmp(arith.CMPF_COMPARISON_OPERATIONS),
+    arith.CmpiOp: _cmp(arith.CMPI_COMPARISON_OPERATIONS),
+}
