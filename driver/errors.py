@@ -1,0 +1,14 @@
+"""Errors that are the user's to mend; anything else is a bug in mlc."""
+
+
+class UserError(ValueError):
+    """The input is wrong: one message, no traceback, exit code 1."""
+
+
+class UnsupportedOps(UserError):
+    """A model uses ops that mlc does not have; all of them, as (node path, op type, why)."""
+
+    def __init__(self, source: str, ops: list[tuple[str, str, str]]):
+        self.ops = ops
+        lines = [f"  {path}: {kind}{f' ({why})' if why else ''}" for path, kind, why in ops]
+        super().__init__(f"{source}: {len(ops)} nodes have no counterpart in mlc\n" + "\n".join(lines))

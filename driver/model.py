@@ -1,0 +1,156 @@
+"""A model: a graph-level module and its weights; `mlc.load` makes one from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import SymbolTable
+from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
+
+from mlc.driver.errors import UserError
+from mlc.driver.weights import WeightStore
+
+NAME = "graph.name"
+"""The attribute on arguments and results of @main that holds the model's own name for them."""
+
+
+@dataclass
+class Model:
+    """What is compiled: `module` has a function @main, whose `graph.param`s `weights` holds."""
+
+    module: ModuleOp
+    weights: WeightStore
+
+    @property
+    def main(self) -> FuncOp:
+        """The entry function."""
+        main = SymbolTable.lookup_symbol(self.module, "main")
+        if not isinstance(main, FuncOp):
+            raise UserError("expected a function @main in the module, but found none")
+        return main
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The inputs' names, in order."""
+        return _names(self.main.arg_attrs, len(self.main.function_type.inputs), "input")
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs' names, in order."""
+        return _names(self.main.res_attrs, len(self.main.function_type.outputs), "output")
+
+    def save(self, path: str | Path) -> None:
+        """Write `path` (.mlir) and, beside it, the weights as .safetensors."""
+        path = Path(path)
+        stream = StringIO()
+        Printer(stream, print_debuginfo=True).print_op(self.module)
+        try:
+            path.write_text(stream.getvalue() + "\n")
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}") from error
+        if len(self.weights):
+            self.weights.save(path.with_suffix(".safetensors"))
+
+
+def _names(attrs: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str) -> tuple[str, ...]:
+    records = [a.data for a in attrs.data] if attrs is not None else [{}] * count
+    names = [record.get(NAME) for record in records]
+    return tuple(n.data if isinstance(n, StringAttr) else f"{prefix}{i}" for i, n in enumerate(names))
+
+
+def name_attrs(names: Sequence[str]) -> ArrayAttr[DictionaryAttr]:
+    """The argument or result attributes that hold these names."""
+    return ArrayAttr([DictionaryAttr({NAME: StringAttr(name)}) for name in names])
+
+
+def load(source: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
+    """
+    A model from an .onnx file, an onnx.ModelProto, or an .mlir file with its .safetensors beside it.
+
+    `shapes` gives input shapes that the file leaves open: `{"x": (1, 3, 48, 320)}`.
+    """
+    if isinstance(source, Model):
+        return source
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if path.suffix == ".mlir":
+            return load_mlir(path)
+        if path.suffix != ".onnx":
+            raise UserError(f"{path}: expected a file that ends in .onnx or .mlir")
+        source = path
+    from mlc.frontends.onnx import import_model
+
+    return import_model(source, shapes)
+
+
+def load_mlir(path: Path) -> Model:
+    """The model of an .mlir file, and of the .safetensors file beside it where there is one."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not a text file: {error.reason}") from error
+    module = parse_module(text, str(path))
+    beside = path.with_suffix(".safetensors")
+    model = Model(module, WeightStore.load(beside) if beside.exists() else WeightStore())
+    _check_params(model, path)
+    return model
+
+
+def parse_module(text: str, name: str = "<text>") -> ModuleOp:
+    """Parse and verify a module; what is wrong is a UserError with its place."""
+    try:
+        module = Parser(model_context(), text, name).parse_module()
+        module.verify()
+    except ParseError as error:
+        raise UserError(str(error).strip()) from error
+    except (DiagnosticException, VerifyException) as error:
+        raise UserError(f"{name}: {error}") from error
+    except RecursionError as error:
+        raise UserError(f"{name}: nested too deeply") from error
+    return module
+
+
+def model_context() -> Context:
+    """A context with mlc's dialects and the upstream ones that a model may use; loaded when used."""
+    from mlc.dialects import DIALECTS
+
+    upstream = {"builtin": "Builtin", "func": "Func", "arith": "Arith", "math": "Math", "scf": "Scf"}
+    places = {**DIALECTS, **{name: f"xdsl.dialects.{name}:{symbol}" for name, symbol in upstream.items()}}
+    context = Context()
+    for name, place in places.items():
+        context.register_dialect(name, lambda place=place: _imported(place))
+    context.load_registered_dialect("builtin")
+    return context
+
+
+def _imported(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _check_params(model: Model, path: Path) -> None:
+    from mlc.dialects.graph import ParamOp, static_shape
+    from mlc.dialects.graph.types import dtype_name
+
+    for op in model.module.walk():
+        if isinstance(op, ParamOp):
+            if op.entry not in model.weights:
+                raise UserError(f"{path}: expected a weight '{op.entry}' in {path.with_suffix('.safetensors')}")
+            entry = model.weights.entry(op.entry)
+            if entry.shape != static_shape(op.type) or entry.dtype.name != dtype_name(op.type.element_type):
+                raise UserError(
+                    f"{path}: expected weight '{op.entry}' of type {op.type}, but the file has "
+                    f"{entry.dtype.name} {entry.shape}"
+                )

@@ -1,0 +1,111 @@
+"""The reference interpreter of the graph level: each op's own numpy meaning, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import CallOp as FuncCallOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import SymbolTable
+
+from mlc.dialects.graph import CallOp, FusedOp, GraphOp, ParamOp, YieldOp, static_shape
+from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
+
+
+class Weights(Protocol):
+    """Where `graph.param` finds its arrays."""
+
+    def array(self, name: str) -> Any:
+        """The array of this name."""
+        ...
+
+
+class Interpreter:
+    """
+    Runs functions of the graph level on numpy arrays.
+
+    With `dtype_override`, floating-point values are computed in that dtype: a float64 run is what tolerances
+    are measured against.
+    """
+
+    def __init__(self, weights: Weights | None = None, dtype_override: Any = None):
+        self.weights = weights
+        self.dtype_override = dtype_override
+
+    def run(self, func: FuncOp, inputs: Sequence[Any]) -> list[Any]:
+        """The results of a function on arrays; the arrays must have the types of its arguments."""
+        block = func.body.block
+        name = func.sym_name.data
+        if len(inputs) != len(block.args):
+            raise ValueError(f"expected {len(block.args)} inputs of @{name}, but got {len(inputs)}")
+        arrays = [self._checked(arg, a, i, name) for i, (arg, a) in enumerate(zip(block.args, inputs, strict=True))]
+        return self._run_block(block, arrays)
+
+    def _checked(self, arg: SSAValue, array: Any, index: int, name: str) -> Any:
+        array = np.asarray(array)
+        shape, dtype = static_shape(arg.type), result_dtype(arg.type)
+        if array.shape != shape or array.dtype not in (dtype, result_dtype(arg.type, self.dtype_override)):
+            raise ValueError(
+                f"expected input {index} of @{name} with shape {shape} and dtype {dtype}, "
+                f"but got {array.shape} and {array.dtype}"
+            )
+        return array.astype(result_dtype(arg.type, self.dtype_override), copy=False)
+
+    def _run_block(self, block: Block, arrays: Sequence[Any]) -> list[Any]:
+        values: dict[SSAValue, Any] = dict(zip(block.args, arrays, strict=True))
+        left = {value: len(list(value.uses)) for value in values}
+        for op in block.ops:
+            operands = [values[operand] for operand in op.operands]
+            if isinstance(op, ReturnOp | YieldOp):
+                return operands
+            for result, value in zip(op.results, self._run_op(op, operands), strict=True):
+                values[result] = value
+                left[result] = sum(1 for _ in result.uses)
+            for operand in op.operands:
+                left[operand] -= 1
+                if left[operand] <= 0:
+                    values.pop(operand, None)  # the last use: large arrays are freed early
+        return []
+
+    def _run_op(self, op: Operation, operands: list[Any]) -> Sequence[Any]:
+        if isinstance(op, ParamOp):
+            return [self._param(op)]
+        if isinstance(op, GraphOp):
+            return evaluate(op, operands, self.dtype_override)
+        if isinstance(op, FusedOp):
+            return self._run_block(op.body.block, operands)
+        if isinstance(op, CallOp | FuncCallOp):
+            callee = SymbolTable.lookup_symbol(op, op.callee)
+            if not isinstance(callee, FuncOp) or not callee.body.blocks:
+                raise ValueError(f"expected a function with a body behind {op.name}, but {op.callee} has none")
+            return self.run(callee, operands)
+        raise ValueError(f"the graph interpreter has no meaning for {op.name}")
+
+    def _param(self, op: ParamOp) -> Any:
+        if self.weights is None:
+            raise ValueError(f"graph.param {op.entry!r} needs a weight store, but none was given")
+        array = self.weights.array(op.entry)
+        if array.shape != static_shape(op.type) or array.dtype != result_dtype(op.type):
+            raise ValueError(
+                f"expected weight {op.entry!r} of type {op.type}, but the store has {array.shape} {array.dtype}"
+            )
+        return array.astype(result_dtype(op.type, self.dtype_override), copy=False)
+
+
+def run_function(
+    func: FuncOp, inputs: Sequence[Any], weights: Weights | None = None, dtype_override: Any = None
+) -> list[Any]:
+    """The results of a graph-level function on arrays."""
+    return Interpreter(weights, dtype_override).run(func, inputs)
+
+
+def main_function(module: ModuleOp, name: str = "main") -> FuncOp:
+    """The function of this name."""
+    func = SymbolTable.lookup_symbol(module, name)
+    if not isinstance(func, FuncOp):
+        raise ValueError(f"expected a function @{name} in the module, but found none")
+    return func
