@@ -10,7 +10,7 @@ from mlc.codegen import prelude
 from mlc.codegen.llvm_types import constant_text, suffix, type_text
 from mlc.codegen.targets import Target
 from mlc.dialects import llvm_ext
-from mlc.driver.errors import UserError
+from mlc.passes.errors import UserError
 
 Handler = Callable[["Emitter", Any], str]
 HANDLERS: dict[type[Operation], Handler] = {}

@@ -10,7 +10,7 @@ from mlc.codegen import prelude
 from mlc.codegen.emitter import HANDLERS, Emitter, Handler, symbol
 from mlc.codegen.llvm_types import suffix
 from mlc.dialects import llvm_ext
-from mlc.driver.errors import UserError
+from mlc.passes.errors import UserError
 
 ORDERINGS = {2: "monotonic", 4: "acquire", 5: "release", 6: "acq_rel", 7: "seq_cst"}
 ICMP = tuple(str(flag) for flag in llvm.ALL_ICMP_FLAGS)
@@ -382,8 +382,8 @@ def _call(e: Emitter, op: llvm.CallOp) -> str:
     else:
         callee = e.names[args.pop(0)]
     result = e.type(op.results[0].type) if op.results else "void"
-    if (variadic := op.var_callee_type) is not None:
-        result = f"{result} ({', '.join([*map(e.type, variadic.inputs), '...'])})"
+    if (type_ := op.var_callee_type) is not None and type_.is_variadic:
+        result = f"{result} ({', '.join([*map(e.type, type_.inputs), '...'])})"
     return f"call {fast_math(op)}{result} {callee}({', '.join(map(e.typed, args))})"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from xdsl.dialects import builtin, llvm
 from xdsl.ir import Attribute
 
-from mlc.driver.errors import UserError
+from mlc.passes.errors import UserError
 
 _FLOATS: dict[type[Attribute], tuple[str, str]] = {
     builtin.Float16Type: ("half", "f16"),

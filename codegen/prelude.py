@@ -23,7 +23,7 @@ from xdsl.ir import Attribute
 
 from mlc.codegen.llvm_types import float_text
 from mlc.codegen.targets import Target
-from mlc.driver.errors import UserError
+from mlc.passes.errors import UserError
 
 Key = tuple[str, str, int]
 _ELEMENTS = {

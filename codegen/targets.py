@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-from mlc.driver.errors import UserError
+from mlc.codegen.errors import fail
 
 # name: (triple, LLVM's CPU, vector bits, vector registers, masked memory, fma, L1, L2 and L3 in KiB)
 _LINUX = "x86_64-unknown-linux-gnu"
@@ -86,7 +86,7 @@ def dtype_bits(dtype: object) -> int:
     if text == "index":
         return 64
     if (match := re.search(r"(\d+)$", text)) is None:
-        raise UserError(f"expected a type like f32, bf16, i8 or index, but got '{text}'")
+        fail(f"expected a type like f32, bf16, i8 or index, but got '{text}'")
     return max(8, int(match.group(1)))
 
 
@@ -95,7 +95,7 @@ def _parse(text: str) -> Target:
     name, *features = [part.strip() for part in text.split(",")]
     for feature in features:
         if not re.fullmatch(r"[+-][\w.-]+", feature):
-            raise UserError(f"expected a target feature like +avx2 or -avx512f, but got '{feature}'")
+            fail(f"expected a target feature like +avx2 or -avx512f, but got '{feature}'")
     target = native_target() if name == "native" else _known(name)
     if not features:
         return target
@@ -106,7 +106,7 @@ def _known(name: str) -> Target:
     if name not in _KNOWN:
         near = get_close_matches(name, Target.names(), 1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
-        raise UserError(f"expected target to be one of {', '.join(Target.names())}, but got '{name}'{hint}")
+        fail(f"expected target to be one of {', '.join(Target.names())}, but got '{name}'{hint}")
     triple, cpu, bits, registers, masked, fma, l1, l2, l3 = _KNOWN[name]
     return Target(name, triple, cpu, "", bits, registers, masked, fma, l1 << 10, l2 << 10, l3 << 10)
 
