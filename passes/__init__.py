@@ -7,6 +7,11 @@ in `lowering/<a>_to_<b>/` under the name `convert-<a>-to-<b>`.
 
 PASSES: dict[str, str] = {
     # graph
+    "graph-infer-types": "mlc.passes.graph.infer_types:InferTypesPass",
+    "graph-canonicalize": "mlc.passes.graph.canonicalize:CanonicalizePass",
+    "graph-eliminate-common-subexpr": "mlc.passes.graph.eliminate_common_subexpr:EliminateCommonSubexprPass",
+    "graph-eliminate-dead-code": "mlc.passes.graph.eliminate_dead_code:EliminateDeadCodePass",
+    "graph-fold-constant": "mlc.passes.graph.fold_constant:FoldConstantPass",
     # te
     # loop
     "loop-partition": "mlc.passes.loop.partition:PartitionPass",
@@ -14,5 +19,8 @@ PASSES: dict[str, str] = {
     "loop-compact-buffers": "mlc.passes.loop.compact_buffers:CompactBuffersPass",
     "loop-promote-tiles": "mlc.passes.loop.promote_tiles:PromoteTilesPass",
     # conversions
+    "convert-graph-to-main": "mlc.lowering.graph_to_main.convert:ConvertGraphToMainPass",
+    "convert-main-to-llvm": "mlc.lowering.main_to_llvm.convert:ConvertMainToLLVMPass",
+    "convert-te-to-loop": "mlc.lowering.te_to_loop.convert:ConvertTeToLoop",
     "convert-loop-to-llvm": "mlc.lowering.loop_to_llvm.convert:ConvertLoopToLLVMPass",
 }

@@ -1,0 +1,43 @@
+"""Making arith and math ops fast: `Op.create` with the properties that their verifiers expect."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+
+@cache
+def default_properties(op: type[Any]) -> dict[str, Attribute]:
+    """The properties of an op class that have a default: `fastmath`, `overflowFlags`."""
+    properties = op.get_irdl_definition().properties
+    return {name: d.default_value for name, d in properties.items() if getattr(d, "default_value", None) is not None}
+
+
+def make(op: type[Operation], *operands: SSAValue, type: Attribute | None = None) -> Operation:
+    """An op on these operands; its result has their type unless another is given."""
+    return op.create(
+        operands=operands,
+        properties=default_properties(op).copy(),
+        result_types=[operands[0].type if type is None else type],
+    )
+
+
+def constant(value: float | int, type: Attribute) -> Operation:
+    """`arith.constant` of a float, integer or index type."""
+    attr: Attribute
+    if isinstance(type, AnyFloat):
+        attr = FloatAttr(float(value), type)
+    elif isinstance(type, IndexType):
+        attr = IntegerAttr(int(value), type)
+    elif isinstance(type, IntegerType):
+        bits = type.width.data
+        number = int(value) & ((1 << bits) - 1)
+        attr = IntegerAttr(number - (1 << bits) if bits > 1 and number >> (bits - 1) else number, type)
+    else:
+        raise VerifyException(f"expected a float, an integer or an index, but got {type}")
+    return arith.ConstantOp.create(properties={"value": attr}, result_types=[type])

@@ -1,0 +1,118 @@
+"""The scalar body of a stage as ops on loop buffers: reads become loads, and one form of each op is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects import loop, te
+from mlc.passes.errors import fail
+
+Values = dict[SSAValue, SSAValue]
+
+# arith's predicates in the order of their numbers.
+FLOAT_PREDICATES = (
+    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
+)
+INT_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+
+def convert_body(stage: te.ComputeOp, block: Block, buffers: Values) -> list[SSAValue]:
+    """Append the body of `stage` to `block`, whose arguments are its axes; the values that it yields."""
+    values: Values = dict(zip(stage.axes, block.args, strict=True))
+    for symbol in stage.symbols:
+        values[symbol] = buffers[symbol]
+    for op in stage.body.block.ops:
+        if isinstance(op, te.YieldOp):
+            return [values[v] for v in op.values]
+        new = BODY.get(type(op), _unknown)(op, values, buffers)
+        block.add_op(new)
+        values[op.results[0]] = new.results[0]
+        if (hint := op.results[0].name_hint) is not None:
+            new.results[0].name_hint = hint
+    fail(stage, "expected the body to end in te.yield")
+
+
+def _unknown(op: Operation, values: Values, buffers: Values) -> Operation:
+    fail(op, f"expected te.read, te.index, and ops of arith and math in a stage, but got '{op.name}'")
+
+
+def _same(op: Operation, values: Values, buffers: Values) -> Operation:
+    return type(op).create(
+        operands=[values[v] for v in op.operands],
+        properties=op.properties.copy(),
+        attributes=op.attributes.copy(),
+        result_types=[r.type for r in op.results],
+    )
+
+
+def _read(op: te.ReadOp, values: Values, buffers: Values) -> Operation:
+    rest = [values[v] for v in op.operands[1:]]
+    return loop.LoadOp.create(
+        operands=[buffers[op.operands[0]], *rest],
+        properties=op.properties.copy(),
+        result_types=[op.results[0].type],
+    )
+
+
+def _index(op: te.IndexOp, values: Values, buffers: Values) -> Operation:
+    return loop.IndexOp.create(
+        operands=[values[v] for v in op.operands],
+        properties=op.properties.copy(),
+        result_types=[op.results[0].type],
+    )
+
+
+def _compare(names: tuple[str, ...]) -> Callable[..., Operation]:
+    def convert(op: arith.CmpfOp | arith.CmpiOp, values: Values, buffers: Values) -> Operation:
+        name = names[op.predicate.value.data]
+        if name not in loop.COMPARES:
+            fail(op, f"expected a predicate of {', '.join(loop.COMPARES)}, but got '{name}'")
+        return loop.CompareOp.make(name, values[op.lhs], values[op.rhs])
+
+    return convert
+
+
+def _select(op: arith.SelectOp, values: Values, buffers: Values) -> Operation:
+    return loop.SelectOp.make(*(values[v] for v in op.operands))
+
+
+def _cast(op: Operation, values: Values, buffers: Values) -> Operation:
+    return loop.CastOp.create(
+        operands=[values[op.operands[0]]],
+        properties={"kind": CASTS[type(op)]},
+        result_types=[op.results[0].type],
+    )
+
+
+# `arith.sitofp` is `loop.cast sitofp`, and so on.
+CASTS: dict[type[Operation], StringAttr] = {
+    op: StringAttr(op.name.removeprefix("arith."))
+    for op in (
+        arith.SIToFPOp,
+        arith.UIToFPOp,
+        arith.FPToSIOp,
+        arith.FPToUIOp,
+        arith.ExtFOp,
+        arith.TruncFOp,
+        arith.ExtSIOp,
+        arith.ExtUIOp,
+        arith.TruncIOp,
+        arith.IndexCastOp,
+        arith.BitcastOp,
+    )
+}
+_KEPT = [op for dialect in (arith.Arith, math.Math) for op in dialect.operations]
+BODY: dict[type[Operation], Callable[..., Operation]] = {
+    **dict.fromkeys(_KEPT, _same),
+    **dict.fromkeys(CASTS, _cast),
+    te.ReadOp: _read,
+    te.IndexOp: _index,
+    arith.CmpfOp: _compare(FLOAT_PREDICATES),
+    arith.CmpiOp: _compare(INT_PREDICATES),
+    arith.SelectOp: _select,
+}

@@ -1,0 +1,194 @@
+"""
+te -> loop: each kernel becomes plain loop nests over buffers, one block per stage.
+
+In: `te.func`s of static stages. Out: a `loop.func` of the same name and attributes; its arguments are the inputs,
+the outputs, then the sizes. A stage that is returned stores into its output; any other gets a shared buffer.
+In the blocks only one form of an operation is left: comparisons, selects and casts are those of loop, and a sum of
+products is `loop.fma`. Before this, stages must have static sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects import loop, te
+from mlc.dialects.index import IndexMapAttr, dim
+from mlc.lowering.te_to_loop.body import convert_body
+from mlc.lowering.te_to_loop.reduce import accumulate, initial
+from mlc.passes.errors import fail
+
+INDEX = IndexType()
+
+
+@dataclass(frozen=True)
+class ConvertTeToLoop(ModulePass):
+    """
+    Loop nests for stages.
+
+    `%y = te.compute "exp" (%i : 4) { %a = te.read %x[%i] : f32  %b = math.exp %a : f32  te.yield %b : f32 }`
+    ->
+    `loop.for %i = 0 to 4 { loop.block "exp" (%vi : 4 = %i) { ... loop.store %b, %y[%vi] : f32 } }`
+    """
+
+    name = "convert-te-to-loop"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in list(op.body.block.ops):
+            if isinstance(func, te.FuncOp):
+                op.body.block.insert_op_before(convert_func(func), func)
+                func.detach()
+                func.erase()
+
+
+def buffer_type(t: Attribute) -> Attribute:
+    """The memref of a tensor; an index stays."""
+    if not isinstance(t, TensorType):
+        return t
+    return MemRefType(t.element_type, t.shape)
+
+
+@dataclass
+class _Kernel:
+    """A kernel under construction: the block being filled and what stands for each tensor."""
+
+    body: Block
+    buffers: dict[SSAValue, SSAValue] = field(default_factory=dict)
+
+
+def convert_func(func: te.FuncOp) -> loop.FuncOp:
+    """The loop.func that computes what `func` does."""
+    inputs = [a for a in func.args if isinstance(a.type, TensorType)]
+    sizes = [a for a in func.args if not isinstance(a.type, TensorType)]
+    results = list(func.return_op.values)
+    types = [buffer_type(v.type) for v in (*inputs, *results, *sizes)]
+    body = Block(arg_types=types)
+    kernel = _Kernel(body)
+    for old, new in zip((*inputs, *results, *sizes), body.args, strict=True):
+        new.name_hint = old.name_hint
+        kernel.buffers.setdefault(old, new)
+    stages = func.stages
+    _allocate(kernel, stages)
+    for stage in stages:
+        _convert_stage(kernel, stage)
+    for value, out in zip(results, body.args[len(inputs) :], strict=False):
+        if kernel.buffers[value] is not out:
+            _convert_stage(kernel, _copy(value), {value: kernel.buffers[value]}, [out])
+    new = loop.FuncOp.make(func.sym_name.data, types, len(results), Region(body))
+    new.attributes |= func.attributes
+    new.location = func.location
+    return new
+
+
+def _allocate(kernel: _Kernel, stages: Sequence[te.ComputeOp]) -> None:
+    for stage in stages:
+        for result in stage.results:
+            if result not in kernel.buffers:
+                t = buffer_type(result.type)
+                assert isinstance(t, MemRefType)
+                alloc = loop.AllocOp.make(t, "shared", result.name_hint or stage.stage_name)
+                alloc.location = stage.location
+                kernel.body.add_op(alloc)
+                kernel.buffers[result] = alloc.result
+
+
+def _copy(value: SSAValue) -> te.ComputeOp:
+    """A stage that is `value`, for a value returned twice and an input returned as it is."""
+    t = value.type
+    assert isinstance(t, TensorType)
+    shape = t.get_shape()
+    region, block = te.build_body(len(shape))
+    read = te.ReadOp.make(value, [dim(k) for k in range(len(shape))], block.args)
+    block.add_ops([read, te.YieldOp.create(operands=[read.result])])
+    return te.ComputeOp.make("copy", shape, [], None, [t], region)
+
+
+def _convert_stage(
+    kernel: _Kernel,
+    stage: te.ComputeOp,
+    reads: dict[SSAValue, SSAValue] | None = None,
+    outs: list[SSAValue] | None = None,
+) -> None:
+    reads = kernel.buffers if reads is None else reads
+    outs = [kernel.buffers[r] for r in stage.results] if outs is None else outs
+    names = [a.name_hint or f"i{k}" for k, a in enumerate(stage.axes)]
+    if any(not e.is_const for e in stage.extents.data):
+        sizes = ", ".join(map(str, stage.extents.data))
+        fail(stage, f"expected static sizes of stage '{stage.stage_name}', but got {sizes}")
+    place, ivs = _loops(kernel.body, stage, names)
+    block = _block(stage, names, ivs, reads, outs)
+    block.location = stage.location
+    place.add_op(block)
+    for op in block.walk():
+        op.location = stage.location
+    _close(place, kernel.body)
+
+
+def _loops(place: Block, stage: te.ComputeOp, names: Sequence[str]) -> tuple[Block, list[SSAValue]]:
+    ivs: list[SSAValue] = []
+    for extent, name in zip(stage.static_extents, names, strict=True):
+        nest = loop.ForOp.make(extent, name=name)
+        nest.location = stage.location
+        place.add_op(nest)
+        place = nest.body.block
+        ivs.append(place.args[0])
+    return place, ivs
+
+
+def _close(place: Block, until: Block) -> None:
+    """Terminate the loops from the innermost out."""
+    while place is not until:
+        place.add_op(loop.YieldOp.create())
+        place = place.parent_op().parent  # pyright: ignore[reportOptionalMemberAccess, reportAssignmentType]
+
+
+def _block(
+    stage: te.ComputeOp,
+    names: Sequence[str],
+    ivs: Sequence[SSAValue],
+    reads: dict[SSAValue, SSAValue],
+    outs: Sequence[SSAValue],
+) -> loop.BlockOp:
+    n = stage.num_spatial
+
+    def region(fill: Callable[[Block], None]) -> Region:
+        block = Block(arg_types=[INDEX] * len(ivs))
+        for arg, name in zip(block.args, names, strict=True):
+            arg.name_hint = f"v{name}"
+        fill(block)
+        block.add_op(loop.YieldOp.create())
+        return Region(block)
+
+    def at(block: Block) -> Sequence[SSAValue]:
+        return block.args[:n]
+
+    def body(block: Block) -> None:
+        values = convert_body(stage, block, reads)
+        if stage.combiner is not None:
+            values = accumulate(stage.combiner.data, block, values, outs, at(block))
+        _store(block, values, outs, at(block))
+
+    def init(block: Block) -> None:
+        assert stage.combiner is not None
+        _store(block, initial(stage.combiner.data, block, stage), outs, at(block))
+
+    return loop.BlockOp.make(
+        stage.stage_name,
+        stage.static_extents,
+        n,
+        [dim(k) for k in range(len(ivs))],
+        ivs,
+        region(body),
+        None if stage.combiner is None else region(init),
+    )
+
+
+def _store(block: Block, values: Sequence[SSAValue], outs: Sequence[SSAValue], at: Sequence[SSAValue]) -> None:
+    where = {"map": IndexMapAttr.get(dim(k) for k in range(len(at)))}
+    for value, out in zip(values, outs, strict=True):
+        block.add_op(loop.StoreOp.create(operands=[value, out, *at], properties=dict(where)))

@@ -1,0 +1,69 @@
+"""What a reduction does at each point: load the accumulator, combine; and what it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, MemRefType, TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects import loop, scalar, te
+from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
+from mlc.dialects.index import IndexMapAttr, dim
+
+
+def initial(combiner: str, block: Block, stage: te.ComputeOp) -> list[SSAValue]:
+    """The combiner's identities; of a pair, the index that loses to every other."""
+    types = [r.type.element_type for r in stage.results if isinstance(r.type, TensorType)]
+    if combiner not in PAIR_COMBINERS:
+        return [_add(block, scalar.constant(COMBINERS[combiner].identity(types[0]), types[0]))]
+    worst = COMBINERS[PAIR_COMBINERS[combiner]].identity(types[0])
+    last = COMBINERS["min"].identity(types[1])
+    return [_add(block, scalar.constant(v, t)) for v, t in zip((worst, last), types, strict=True)]
+
+
+def accumulate(
+    combiner: str, block: Block, values: Sequence[SSAValue], outs: Sequence[SSAValue], at: Sequence[SSAValue]
+) -> list[SSAValue]:
+    """Append loads of the accumulators and the combination with `values`; the new values."""
+    where = IndexMapAttr.get(dim(k) for k in range(len(at)))
+    accs: list[SSAValue] = []
+    for out in outs:
+        assert isinstance(out.type, MemRefType)
+        element = out.type.element_type
+        accs.append(
+            _add(block, loop.LoadOp.create(operands=[out, *at], properties={"map": where}, result_types=[element]))
+        )
+        accs[-1].name_hint = "acc"
+    if combiner in PAIR_COMBINERS:
+        return _better(PAIR_COMBINERS[combiner], block, values, accs)
+    return [_combine(combiner, block, values[0], accs[0])]
+
+
+def _combine(combiner: str, block: Block, value: SSAValue, acc: SSAValue) -> SSAValue:
+    if combiner == "sum" and isinstance(value.owner, arith.MulfOp):
+        product = value.owner
+        fma = loop.FmaOp.make(product.lhs, product.rhs, acc)
+        if not value.uses.get_length():
+            product.detach()
+            product.erase()
+        return _add(block, fma)
+    return _add(block, scalar.make(COMBINERS[combiner].op(value.type), acc, value))
+
+
+def _better(kind: str, block: Block, values: Sequence[SSAValue], accs: Sequence[SSAValue]) -> list[SSAValue]:
+    """The pair whose value is better, and of equal ones the one with the lower index: any order gives the same."""
+    is_float = isinstance(values[0].type, AnyFloat)
+    better = {"max": ("ogt", "sgt"), "min": ("olt", "slt")}[kind][not is_float]
+    wins = _add(block, loop.CompareOp.make(better, values[0], accs[0]))
+    equal = _add(block, loop.CompareOp.make("oeq" if is_float else "eq", values[0], accs[0]))
+    first = _add(block, loop.CompareOp.make("slt", values[1], accs[1]))
+    tie = _add(block, scalar.make(arith.AndIOp, equal, first))
+    take = _add(block, scalar.make(arith.OrIOp, wins, tie))
+    return [_add(block, loop.SelectOp.make(take, v, a)) for v, a in zip(values, accs, strict=True)]
+
+
+def _add(block: Block, op: Operation) -> SSAValue:
+    block.add_op(op)
+    return op.results[0]

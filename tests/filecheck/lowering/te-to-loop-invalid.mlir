@@ -1,0 +1,34 @@
+// RUN: mlc-opt %s --pass-pipeline=convert-te-to-loop --split-input-file --verify-diagnostics
+
+te.func @other(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = te.compute "y" (%i : 8) {
+    %0 = te.read %x[%i] : f32
+    // expected-error @below {{expected te.read, te.index, and ops of arith and math in a stage, but got}}
+    %1 = builtin.unrealized_conversion_cast %0 : f32 to f32
+    te.yield %1 : f32
+  } : tensor<8xf32>
+  te.return %y : tensor<8xf32>
+}
+
+// -----
+
+te.func @unordered(%x: tensor<8xf32>) -> tensor<8xi1> {
+  %y = te.compute "y" (%i : 8) {
+    %0 = te.read %x[%i] : f32
+    // expected-error @below {{expected a predicate of oeq, one, olt}}
+    %1 = arith.cmpf ueq, %0, %0 : f32
+    te.yield %1 : i1
+  } : tensor<8xi1>
+  te.return %y : tensor<8xi1>
+}
+
+// -----
+
+te.func @symbolic(%x: tensor<?xf32>, %n: index) -> tensor<?xf32> {
+  // expected-error @below {{expected static sizes of stage 'y', but got %0}}
+  %y = te.compute "y" (%i : %n) {
+    %0 = te.read %x[%i] : f32
+    te.yield %0 : f32
+  } : tensor<?xf32>
+  te.return %y : tensor<?xf32>
+}
