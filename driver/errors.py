@@ -1,8 +1,8 @@
-"""Errors that are the user's to mend; anything else is a bug in mlc."""
+"""The errors of loading a model: all of them are the user's (`mlc.passes.errors.UserError`)."""
 
+from mlc.passes.errors import UserError
 
-class UserError(ValueError):
-    """The input is wrong: one message, no traceback, exit code 1."""
+__all__ = ["UnsupportedOps", "UserError"]
 
 
 class UnsupportedOps(UserError):

@@ -18,7 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from mlc.driver.errors import UserError
+from mlc.codegen.errors import fail
+from mlc.driver.stores import attach, store_of
+
+__all__ = ["Entry", "WeightStore", "attach", "store_of"]
 
 ALIGNMENT = 64
 _BLOB_MAGIC = b"MLCBLOB1"
@@ -72,7 +75,7 @@ class WeightStore:
     def entry(self, name: str) -> Entry:
         """The entry of this name."""
         if name not in self._entries:
-            raise UserError(f"expected a weight '{name}' in the store, but it has none of that name")
+            fail(f"expected a weight '{name}' in the store, but it has none of that name")
         return self._entries[name]
 
     def array(self, name: str) -> Any:
@@ -183,9 +186,7 @@ class WeightStore:
         path = Path(path)
         with _opened(path) as file:
             if file.read(8) != _BLOB_MAGIC:
-                raise UserError(
-                    f"{path}: expected a blob of weights, but it does not start with {_BLOB_MAGIC.decode()}"
-                )
+                fail(f"{path}: expected a blob of weights, but it does not start with {_BLOB_MAGIC.decode()}")
         header, start = _read_header(path, 8)
         data = np.memmap(path, np.uint8, "r", start) if path.stat().st_size > start else np.zeros(0, np.uint8)
         store = WeightStore()
@@ -198,7 +199,7 @@ def _opened(path: Path) -> Any:
     try:
         return path.open("rb")
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
+        fail(f"{path}: {error.strerror}")
 
 
 def _read_header(path: Path, at: int) -> tuple[dict[str, Any], int]:
@@ -208,36 +209,36 @@ def _read_header(path: Path, at: int) -> tuple[dict[str, Any], int]:
         file.seek(at)
         length = int.from_bytes(file.read(8), "little")
         if length > min(size - at - 8, _MAX_HEADER):
-            raise UserError(f"{path}: expected a header of at most {size - at - 8} bytes, but got a length of {length}")
+            fail(f"{path}: expected a header of at most {size - at - 8} bytes, but got a length of {length}")
         try:
             header = json.loads(file.read(length))
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}: the header is not JSON: {error}") from error
+            fail(f"{path}: the header is not JSON: {error}")
     if not isinstance(header, dict) or not all(isinstance(record, dict) for record in header.values()):
-        raise UserError(f"{path}: expected a header that maps names to records")
+        fail(f"{path}: expected a header that maps names to records")
     return header, at + 8 + length
 
 
 def _shape(path: Path, name: str, record: Mapping[str, Any]) -> tuple[Any, tuple[int, ...]]:
     dtype, shape = record.get("dtype"), record.get("shape")
     if dtype not in _DTYPES:
-        raise UserError(f"{path}: expected a dtype among {', '.join(_DTYPES)} for '{name}', but got {dtype}")
+        fail(f"{path}: expected a dtype among {', '.join(_DTYPES)} for '{name}', but got {dtype}")
     if not isinstance(shape, list) or not all(isinstance(s, int) and s >= 0 for s in shape) or len(shape) > 32:
-        raise UserError(f"{path}: expected a shape of at most 32 sizes >= 0 for '{name}', but got {shape}")
+        fail(f"{path}: expected a shape of at most 32 sizes >= 0 for '{name}', but got {shape}")
     return _numpy_dtype(_DTYPES[dtype]), tuple(shape)
 
 
 def _offsets(path: Path, name: str, record: Mapping[str, Any]) -> tuple[int, int]:
     offsets = record.get("data_offsets")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(isinstance(o, int) for o in offsets):
-        raise UserError(f"{path}: expected two data_offsets for '{name}', but got {offsets}")
+        fail(f"{path}: expected two data_offsets for '{name}', but got {offsets}")
     return offsets[0], offsets[1]
 
 
 def _slice(path: Path, name: str, record: Mapping[str, Any], data: Any, begin: int, end: int) -> Any:
     dtype, shape = _shape(path, name, record)
     if not 0 <= begin <= end <= data.size or end - begin != math.prod(shape) * dtype.itemsize:
-        raise UserError(
+        fail(
             f"{path}: expected {math.prod(shape) * dtype.itemsize} bytes for '{name}' inside the file, "
             f"but got {begin}..{end} of {data.size}"
         )
@@ -262,4 +263,4 @@ def _write(path: Path, parts: Iterable[Any]) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise UserError(f"{path}: {error.strerror}") from error
+        fail(f"{path}: {error.strerror}")

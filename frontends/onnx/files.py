@@ -1,0 +1,133 @@
+"""
+Reading ONNX files and their tensors. A model file is data: sizes are checked before anything is read by them,
+and external data is only ever a regular, unlinked file in the model's own directory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+
+from mlc.dialects.graph.types import ELEMENT_TYPES
+from mlc.driver.errors import UserError
+
+MAX_RANK = 32
+MAX_NODES = 1_000_000
+
+
+def read_model(source: Any) -> tuple[onnx.ModelProto, str, Path | None]:
+    """The model of a file or a ModelProto, a name for messages, and the directory of its external data."""
+    if isinstance(source, onnx.ModelProto):
+        return source, source.graph.name or "<model>", None
+    path = Path(source)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except DecodeError as error:
+        raise UserError(f"{path}: not an ONNX model: {error}") from error
+    return model, str(path), path.parent
+
+
+def check_model(model: onnx.ModelProto, source: str) -> dict[str, int]:
+    """The opset version of each domain; what cannot be a model is an error."""
+    if not model.opset_import or not model.HasField("graph"):
+        raise UserError(f"{source}: not an ONNX model: it has no {'graph' if model.opset_import else 'opset_import'}")
+    if len(model.graph.node) > MAX_NODES:
+        raise UserError(f"{source}: expected at most {MAX_NODES} nodes, but got {len(model.graph.node)}")
+    if not model.graph.output:
+        raise UserError(f"{source}: expected a graph with outputs, but it has none")
+    return {opset.domain if opset.domain != "ai.onnx" else "": opset.version for opset in model.opset_import}
+
+
+def dtype_of(elem_type: int, place: str) -> Any:
+    """The numpy dtype of a TensorProto element type."""
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
+    except (KeyError, ValueError, TypeError):
+        dtype = None
+    if dtype is None or dtype.name not in ELEMENT_TYPES or elem_type == onnx.TensorProto.STRING:
+        known = (
+            onnx.TensorProto.DataType.Name(elem_type) if elem_type in onnx.TensorProto.DataType.values() else elem_type
+        )
+        raise UserError(f"{place}: expected elements of {', '.join(ELEMENT_TYPES)}, but got {known}")
+    return dtype
+
+
+def tensor_array(tensor: onnx.TensorProto, place: str, directory: Path | None) -> Any:
+    """The array of a tensor; raw bytes are not copied."""
+    dtype = dtype_of(tensor.data_type, place)
+    shape = tuple(tensor.dims)
+    if len(shape) > MAX_RANK or any(size < 0 for size in shape):
+        raise UserError(f"{place}: expected at most {MAX_RANK} dims, each >= 0, but got {list(shape)}")
+    count = math.prod(shape)
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return _external(tensor, place, directory, dtype, count * dtype.itemsize).view(dtype).reshape(shape)
+    if tensor.HasField("raw_data"):
+        raw = tensor.raw_data
+        if len(raw) != count * dtype.itemsize:
+            raise UserError(f"{place}: expected {count * dtype.itemsize} bytes for {list(shape)}, but got {len(raw)}")
+        return np.frombuffer(raw, dtype).reshape(shape)
+    return _typed_data(tensor, place, dtype, count).reshape(shape)
+
+
+def _typed_data(tensor: onnx.TensorProto, place: str, dtype: Any, count: int) -> Any:
+    """The values of the field (float_data, int32_data, ..) that holds a dtype's elements."""
+    fields = {
+        "float32": "float_data", "float64": "double_data", "int64": "int64_data",
+        "uint64": "uint64_data", "uint32": "uint64_data",
+    }  # fmt: skip
+    values = getattr(tensor, fields.get(dtype.name, "int32_data"))
+    if len(values) != count:
+        raise UserError(f"{place}: expected {count} values for {list(tensor.dims)}, but got {len(values)}")
+    if dtype.name in ("float16", "bfloat16"):
+        return np.array(values, np.uint16).view(dtype)
+    return np.array(values).astype(dtype)
+
+
+def _external(tensor: onnx.TensorProto, place: str, directory: Path | None, dtype: Any, size: int) -> Any:
+    """The bytes of a tensor that is stored in a file of its own: a view of the mapped file."""
+    record = {entry.key: entry.value for entry in tensor.external_data}
+    location = record.get("location", "")
+    if directory is None:
+        raise UserError(f"{place}: its data is in the file '{location}': load the model from its path")
+    path = _safe_path(directory, location, place)
+    try:
+        offset, length = int(record.get("offset", 0)), int(record.get("length", size))
+    except ValueError as error:
+        raise UserError(f"{place}: expected integers for offset and length of external data: {error}") from error
+    available = path.stat().st_size
+    if length != size or offset < 0 or offset + length > available:
+        raise UserError(f"{place}: expected {size} bytes in '{location}', but got {length} at {offset} of {available}")
+    if size == 0:
+        return np.zeros(0, np.uint8)
+    del dtype
+    return np.asarray(np.memmap(path, np.uint8, "r", offset, (size,)))
+
+
+def _safe_path(directory: Path, location: str, place: str) -> Path:
+    """The path of external data, if it is a regular file without links, below the model's directory."""
+    parts = PurePosixPath(location).parts
+    if not parts or location.startswith(("/", "\\")) or "\\" in location or ".." in parts or "\0" in location:
+        raise UserError(f"{place}: expected external data below the model's directory, but got '{location}'")
+    path = directory
+    for part in parts:
+        path = path / part
+        try:
+            status = os.lstat(path)
+        except OSError as error:
+            raise UserError(f"{place}: external data '{location}': {error.strerror}") from error
+        if stat.S_ISLNK(status.st_mode):
+            raise UserError(f"{place}: expected external data in a file without links, but '{location}' is one")
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        raise UserError(f"{place}: expected external data in a regular file without links, but got '{location}'")
+    return path

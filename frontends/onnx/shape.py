@@ -1,0 +1,227 @@
+"""ONNX ops that make, move and measure tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects import graph as g
+from mlc.dialects.graph.movement import END
+from mlc.dialects.graph.types import axis_of, broadcast
+from mlc.frontends.onnx.importer import Converter, Node, Value, dtype_like
+from mlc.frontends.onnx.tools import reshape, transpose
+
+MAX_FILL = 1 << 31
+
+
+def _constant(node: Node) -> Value:
+    for name, dtype in (("value_float", np.float32), ("value_int", np.int64)):
+        if (value := node.attr(name)) is not None:
+            return node.array(np.array(value, dtype))
+    for name, dtype in (("value_floats", np.float32), ("value_ints", np.int64)):
+        if (value := node.attr(name)) is not None:
+            return node.array(np.array(value, dtype))
+    value = node.attr("value")
+    if value is None:
+        raise node.fail("expected a value that is a dense tensor of numbers")
+    return node.array(value)
+
+
+def _constant_of_shape(node: Node) -> Value:
+    value = node.attr("value")
+    value = np.zeros(1, np.float32) if value is None else value
+    shape = tuple(node.ints(0))
+    if min(shape, default=0) < 0 or math.prod(shape) > MAX_FILL or value.size != 1:
+        raise node.fail(f"expected one value and a shape of at most {MAX_FILL} elements, but got {list(shape)}")
+    return node.array(np.broadcast_to(value.reshape(()), shape))
+
+
+def _shape(node: Node) -> Value:
+    shape = node.input(0).shape
+    return node.array(np.array(shape[node.attr("start", 0) : node.attr("end", len(shape))], np.int64))
+
+
+def _size(node: Node) -> Value:
+    return node.array(np.array(math.prod(node.input(0).shape), np.int64))
+
+
+def _range(node: Node) -> Value:
+    start, limit, delta = (node.constant(i).reshape(()) for i in range(3))
+    if delta == 0 or abs((limit - start) / delta) > MAX_FILL:
+        raise node.fail(f"expected a range of at most {MAX_FILL} elements, but got {start}..{limit} by {delta}")
+    return node.array(np.arange(start, limit, delta, dtype=start.dtype))
+
+
+def _reshape(node: Node) -> Value:
+    x = node.input(0)
+    shape = list(node.ints(1, "shape"))
+    if not node.attr("allowzero", 0):
+        shape = [x.shape[i] if size == 0 else size for i, size in enumerate(shape)]
+    if shape.count(-1) > 1 or min(shape, default=0) < -1:
+        raise node.fail(f"expected a shape with at most one -1, but got {shape}")
+    if -1 in shape:
+        rest = -math.prod(shape)
+        if rest == 0 or math.prod(x.shape) % rest:
+            raise node.fail(
+                f"expected a shape for the {math.prod(x.shape)} elements of {list(x.shape)}, but got {shape}"
+            )
+        shape[shape.index(-1)] = math.prod(x.shape) // rest
+    return reshape(node, x, shape)
+
+
+def _flatten(node: Node) -> Value:
+    x = node.input(0)
+    axis = node.attr("axis", 1)
+    axis = axis + len(x.shape) if axis < 0 else axis
+    return reshape(node, x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+
+
+def _squeeze(node: Node) -> Value:
+    x = node.input(0)
+    axes = node.ints(1, "axes")
+    if axes is None:
+        axes = [i for i, size in enumerate(x.shape) if size == 1]
+    axes = {axis_of(axis, len(x.shape)) for axis in axes}
+    if any(x.shape[axis] != 1 for axis in axes):
+        raise node.fail(f"expected axes of size 1, but got {sorted(axes)} of {list(x.shape)}")
+    return reshape(node, x, [size for i, size in enumerate(x.shape) if i not in axes])
+
+
+def _unsqueeze(node: Node) -> Value:
+    x = node.input(0)
+    axes = node.ints(1, "axes")
+    rank = len(x.shape) + len(axes)
+    new = {axis_of(axis, rank) for axis in axes}
+    if len(new) != len(axes):
+        raise node.fail(f"expected axes that differ, but got {axes}")
+    sizes = iter(x.shape)
+    return reshape(node, x, [1 if i in new else next(sizes) for i in range(rank)])
+
+
+def _transpose(node: Node) -> Value:
+    x = node.input(0)
+    rank = len(x.shape)
+    axes = node.attr("perm", list(reversed(range(rank))))
+    return transpose(node, x, axes)
+
+
+def _concat(node: Node) -> Value:
+    parts = [node.input(i) for i in range(len(node.inputs))]
+    return parts[0] if len(parts) == 1 else node.emit(g.ConcatenateOp, *parts, axis=node.attr("axis"))
+
+
+def _slice(node: Node) -> Value:
+    x = node.input(0)
+    rank = len(x.shape)
+    starts, ends = node.ints(1, "starts"), node.ints(2, "ends")
+    axes = node.ints(3, "axes", list(range(len(starts))))
+    steps = node.ints(4, None, [1] * len(starts))
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise node.fail(
+            f"expected starts, ends, axes and steps of one length, but got {starts}, {ends}, {axes}, {steps}"
+        )
+    bounds = [(0, END, 1)] * rank
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        axis = axis_of(axis, rank)
+        bounds[axis] = _bounds(start, end, step, x.shape[axis])
+    begin, end, strides = zip(*bounds, strict=True)
+    if all(stride == 1 and b == 0 and e >= s for b, e, stride, s in zip(begin, end, strides, x.shape, strict=True)):
+        return x
+    return node.emit(g.SliceOp, x, begin=begin, end=end, strides=strides)
+
+
+def _bounds(start: int, end: int, step: int, size: int) -> tuple[int, int, int]:
+    """ONNX's clamped bounds as Python's: an end before the first element is -size - 1."""
+    first, last, _ = slice(start, end, step).indices(size)
+    return first, last if last >= 0 else -size - 1, step
+
+
+def _split(node: Node) -> list[Value]:
+    x = node.input(0)
+    axis = axis_of(node.attr("axis", 0), len(x.shape))
+    sections = node.ints(1, "split")
+    if sections is None:
+        count = node.attr("num_outputs", len(node.proto.output))
+        each = -(-x.shape[axis] // count)
+        sections = [min(each, x.shape[axis] - each * i) for i in range(count)]
+    return node.emit_all(g.SplitOp, x, axis=axis, sections=tuple(sections))
+
+
+def _gather(node: Node) -> Value:
+    return node.emit(g.TakeOp, node.input(0), node.input(1), axis=node.attr("axis", 0))
+
+
+def _expand(node: Node) -> Value:
+    x = node.input(0)
+    shape = broadcast([x.shape, tuple(node.ints(1))])
+    return x if shape == tuple(x.shape) else node.emit(g.BroadcastToOp, x, shape=shape)
+
+
+def _tile(node: Node) -> Value:
+    return node.emit(g.TileOp, node.input(0), reps=tuple(node.ints(1)))
+
+
+def _pad(node: Node) -> Value:
+    x = node.input(0)
+    rank = len(x.shape)
+    pads = node.ints(1, "pads")
+    value = float(node.constant(2).reshape(())) if node.has(2) else float(node.attr("value", 0.0))
+    axes = [axis_of(axis, rank) for axis in node.ints(3, None, range(rank))]
+    before, after = [0] * rank, [0] * rank
+    for index, axis in enumerate(axes):
+        before[axis], after[axis] = pads[index], pads[len(axes) + index]
+    width = [size for pair in zip(before, after, strict=True) for size in pair]
+    if min(width, default=0) < 0:
+        raise node.fail(f"expected pads >= 0, but got {pads}; use Slice to crop")
+    return node.emit(g.PadOp, x, pad_width=tuple(width), mode=node.attr("mode", "constant"), value=value)
+
+
+def _space(to_depth: bool) -> Converter:
+    """SpaceToDepth and DepthToSpace: a reshape, a transpose, a reshape."""
+
+    def convert(node: Node) -> Value:
+        x, size = node.input(0), node.attr("blocksize")
+        n, c, h, w = x.shape
+        if to_depth:
+            y = reshape(node, x, (n, c, h // size, size, w // size, size))
+            return reshape(node, transpose(node, y, (0, 3, 5, 1, 2, 4)), (n, c * size * size, h // size, w // size))
+        inner = c // (size * size)
+        if node.attr("mode", "DCR") == "DCR":
+            y = transpose(node, reshape(node, x, (n, size, size, inner, h, w)), (0, 3, 4, 1, 5, 2))
+        else:
+            y = transpose(node, reshape(node, x, (n, inner, size, size, h, w)), (0, 1, 4, 2, 5, 3))
+        return reshape(node, y, (n, inner, h * size, w * size))
+
+    return convert
+
+
+def _eye_like(node: Node) -> Value:
+    x = node.input(0)
+    dtype: Any = dtype_like(x)
+    return node.array(np.eye(*x.shape, k=node.attr("k", 0), dtype=dtype))
+
+
+CONVERTERS: dict[str, Converter] = {
+    "Constant": _constant,
+    "ConstantOfShape": _constant_of_shape,
+    "Shape": _shape,
+    "Size": _size,
+    "Range": _range,
+    "EyeLike": _eye_like,
+    "Reshape": _reshape,
+    "Flatten": _flatten,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Transpose": _transpose,
+    "Concat": _concat,
+    "Slice": _slice,
+    "Split": _split,
+    "Gather": _gather,
+    "Expand": _expand,
+    "Tile": _tile,
+    "Pad": _pad,
+    "SpaceToDepth": _space(True),
+    "DepthToSpace": _space(False),
+}
