@@ -1,0 +1,223 @@
+"""graph-canonicalize: one form for what can be written in several; chains of movements and casts collapse."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+
+from mlc.dialects.graph import (
+    OPS,
+    AvgPool2dOp,
+    BinaryOp,
+    BroadcastToOp,
+    ClipOp,
+    Conv2dOp,
+    GraphOp,
+    LayoutTransformOp,
+    MaximumOp,
+    MaxPool2dOp,
+    PadOp,
+    ReluOp,
+    ReshapeOp,
+    TransposeOp,
+    shape_of,
+)
+from mlc.dialects.graph.canonicalize import PATTERNS
+from mlc.dialects.graph.layout import layout
+from mlc.dialects.graph.types import broadcast, is_float
+from mlc.passes.graph.constants import is_static, splat
+from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
+from mlc.passes.graph.rewriting import Replacement, Rewriter, Rules, apply_rules, merged, producer, rules_table
+
+LOCAL, on = rules_table()
+
+
+@on(MaximumOp)
+def relu_from_maximum(op: Any, rw: Rewriter) -> Replacement:
+    """`graph.maximum %x, 0 -> graph.relu %x`."""
+    for x, y in (op.operands, op.operands[::-1]):
+        if splat(y) == 0.0 and x.type == op.type:
+            return rw.make(ReluOp, x)
+    return None
+
+
+@on(ClipOp)
+def relu_from_clip(op: Any, rw: Rewriter) -> Replacement:
+    """`graph.clip %x {min = 0, max = inf} -> graph.relu %x`."""
+    if op.min == 0.0 and op.max == math.inf:
+        return rw.make(ReluOp, op.operands[0])
+    return op.operands[0] if op.min == -math.inf and op.max == math.inf else None
+
+
+@on(ReluOp)
+def relu_of_clip(op: Any, rw: Rewriter) -> Replacement:
+    """`graph.relu (graph.clip %x {min = a}) -> graph.clip %x` where a >= 0."""
+    clip = producer(op.operands[0], ClipOp)
+    return op.operands[0] if clip is not None and clip.min >= 0 else None
+
+
+@on(TransposeOp)
+def transpose_of_units(op: Any, rw: Rewriter) -> Replacement:
+    """`graph.transpose %x -> graph.reshape %x` where only axes of size 1 move."""
+    shape = shape_of(op.operands[0].type)
+    kept = [axis for axis in op.axes if shape[axis] != 1]
+    return rw.insert(ReshapeOp.make(op.operands[0], result=op.type)) if kept == sorted(kept) else None
+
+
+@on(TransposeOp)
+def transpose_of_squeeze(op: Any, rw: Rewriter) -> Replacement:
+    """`transpose(reshape(x)) -> reshape(transpose(x))` where the reshape only drops axes of size 1."""
+    reshape = producer(op.operands[0], ReshapeOp)
+    if reshape is None or not reshape.result.has_one_use():
+        return None
+    before, after = shape_of(reshape.operands[0].type), shape_of(reshape.type)
+    kept = [axis for axis, size in enumerate(before) if size != 1]
+    if len(after) >= len(before) or [before[axis] for axis in kept] != [size for size in after if size != 1]:
+        return None
+    # Which axis of x each axis of the reshaped tensor is; its axes of size 1 are nowhere.
+    names = iter(kept)
+    origin = [next(names) if size != 1 else None for size in after]
+    moved = [origin[axis] for axis in op.axes if origin[axis] is not None]
+    dropped = [axis for axis in range(len(before)) if before[axis] == 1]
+    value = rw.make(TransposeOp, reshape.operands[0], axes=(*dropped, *moved))
+    return rw.insert(ReshapeOp.make(value, result=op.type))
+
+
+@on(LayoutTransformOp)
+def layout_of_units(op: Any, rw: Rewriter) -> Replacement:
+    """`graph.layout_transform %x -> graph.reshape %x` where only axes of size 1 move."""
+    source, target = layout(op.src), layout(op.dst)
+    x, result = shape_of(op.operands[0].type), shape_of(op.type)
+    if not is_static(x) or not is_static(result) or math.prod(x) != math.prod(result):  # pyright: ignore
+        return None
+    orders: list[list[tuple[str, bool]]] = []
+    for order, shape in ((source, x), (target, result)):
+        orders.append([(a, bool(inner)) for (a, inner), size in zip(order.parts, shape, strict=True) if size != 1])
+    letters = [[a for a, _ in order] for order in orders]
+    if letters[0] != letters[1] and not _same_without_runs(letters[0], letters[1]):
+        return None
+    return rw.insert(ReshapeOp.make(op.operands[0], result=op.type))
+
+
+def _same_without_runs(a: list[str], b: list[str]) -> bool:
+    """Whether two orders of axis parts are equal once neighbouring parts of one axis are one."""
+    runs = [[x for i, x in enumerate(order) if i == 0 or order[i - 1] != x] for order in (a, b)]
+    return runs[0] == runs[1] and len(set(runs[0])) == len(runs[0])
+
+
+@on(BroadcastToOp)
+def reshape_from_broadcast(op: Any, rw: Rewriter) -> Replacement:
+    """`graph.broadcast_to %x -> graph.reshape %x` where only axes of size 1 are added."""
+    x, result = shape_of(op.operands[0].type), shape_of(op.type)
+    rank = len(result) - len(x)
+    same = result[rank:] == x and all(size == 1 for size in result[:rank])
+    return rw.insert(ReshapeOp.make(op.operands[0], result=op.type)) if same else None
+
+
+def broadcast_operand(op: Any, rw: Rewriter) -> Replacement:
+    """`add(x, broadcast_to(y)) -> add(x, y)` where the result has the same shape."""
+    for index, value in enumerate(op.operands):
+        inner = producer(value, BroadcastToOp)
+        if inner is None:
+            continue
+        operands = [inner.operands[0] if i == index else v for i, v in enumerate(op.operands)]
+        if broadcast([shape_of(v.type) for v in operands]) == shape_of(op.type):
+            return rw.make(type(op), *operands, **{name: getattr(op, name) for name in op.declared})
+    return None
+
+
+@on(Conv2dOp, AvgPool2dOp, MaxPool2dOp)
+def pad_into_window(op: Any, rw: Rewriter) -> Replacement:
+    """`conv2d(pad(x, 0)) -> conv2d(x)` with the padding as an attribute; pools where padding cannot win."""
+    pad = producer(op.operands[0], PadOp)
+    name = op.data_layout if isinstance(op, Conv2dOp) else op.layout
+    if pad is None or pad.mode != "constant" or name != "NCHW" or any(pad.pad_width[:4]):
+        return None
+    if not _may_pad(op, pad):
+        return None
+    widths = pad.pad_width[4], pad.pad_width[6], pad.pad_width[5], pad.pad_width[7]
+    padding = tuple(a + b for a, b in zip(op.padding, widths, strict=True))
+    if not isinstance(op, Conv2dOp):
+        reach = [(size - 1) * step + 1 for size, step in zip(op.pool_size, op.dilation, strict=True)]
+        if any(padding[i] >= reach[i % 2] for i in range(4)):
+            return None
+    attrs = {name: getattr(op, name) for name in op.declared} | {"padding": padding}
+    return rw.make(type(op), pad.operands[0], *op.operands[1:], **attrs)
+
+
+def _may_pad(op: Any, pad: Any) -> bool:
+    if isinstance(op, Conv2dOp):
+        return pad.value == 0.0
+    if isinstance(op, MaxPool2dOp):
+        lowest = -math.inf if is_float(op.type) else None
+        from_relu = isinstance(pad.operands[0].owner, ReluOp) and pad.value == 0.0 and not any(op.padding)
+        return (pad.value == lowest or from_relu) and not op.ceil_mode
+    return pad.value == 0.0 and not op.ceil_mode and op.count_include_pad
+
+
+def from_dialect(op: Any, rw: Rewriter) -> Replacement:
+    """The op's own `fold`: what leaves an operand as it is."""
+    return op.fold()
+
+
+def _pattern_rule(cls: type[Operation]) -> Any:
+    patterns = PATTERNS[cls]
+
+    def rule(op: GraphOp, rw: Rewriter) -> Replacement:
+        """The dialect's own pattern for this op."""
+        recorder = _Recorder(op, rw)
+        for pattern in patterns:
+            pattern.match_and_rewrite(op, recorder)
+            if recorder.values is not None:
+                return recorder.values
+        return None
+
+    return rule
+
+
+class _Recorder(PatternRewriter):
+    """A PatternRewriter that hands the replacement to the worklist instead of making it itself."""
+
+    def __init__(self, op: Operation, rw: Rewriter):
+        super().__init__(op)
+        self.rw = rw
+        self.values: list[SSAValue] | None = None
+
+    def replace(self, op: Operation, new_ops: Any, new_results: Any = None, **_: Any) -> None:  # pyright: ignore
+        """Note what replaces the op."""
+        made = [new_ops] if isinstance(new_ops, Operation) else list(new_ops)
+        for new in made:
+            self.rw.insert(new)
+        self.values = list(new_results) if new_results else list(made[-1].results)
+
+
+RULES: Rules = merged(
+    {cls: [from_dialect] for cls in OPS.values() if cls.fold is not GraphOp.fold},
+    {cls: [_pattern_rule(cls)] for cls in PATTERNS},
+    {cls: [broadcast_operand] for cls in OPS.values() if issubclass(cls, BinaryOp)},
+    LOCAL,
+)
+
+
+@dataclass(frozen=True)
+class CanonicalizePass(ModulePass):
+    """
+    Collapse chains of reshapes, transposes, layouts and casts, drop what does nothing, and remove dead code.
+
+    `%1 = graph.reshape %0; %2 = graph.reshape %1  ->  %2 = graph.reshape %0`
+    """
+
+    name = "graph-canonicalize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module in place."""
+        eliminate_dead_code(op)
+        apply_rules(op, RULES)
+        eliminate_dead_code(op)

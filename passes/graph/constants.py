@@ -1,0 +1,41 @@
+"""What is known of a value at compile time: whether it is constant, and its one element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.graph import ConstantOp, DimExpr, FullOp, GraphOp, IotaOp, ParamOp, shape_of
+from mlc.dialects.graph.canonicalize import splat
+
+SOURCES = (ParamOp, ConstantOp, FullOp, IotaOp)
+
+__all__ = ["SOURCES", "is_constant", "is_static", "scalar", "splat", "unit_axes"]
+
+
+def is_constant(value: SSAValue, depth: int = 32) -> bool:
+    """Whether a value comes from weights and constants alone, so that folding can compute it."""
+    owner = value.owner
+    if isinstance(owner, SOURCES):
+        return True
+    if not isinstance(owner, GraphOp) or depth == 0:
+        return False
+    return all(is_constant(operand, depth - 1) for operand in owner.operands)
+
+
+def scalar(value: SSAValue) -> float | None:
+    """The number, if the value is a constant with one element."""
+    if any(size != 1 for size in shape_of(value.type)):
+        return None
+    return splat(value)
+
+
+def is_static(shape: Sequence[object]) -> bool:
+    """Whether no size is symbolic."""
+    return not any(isinstance(size, DimExpr) for size in shape)
+
+
+def unit_axes(shape: Sequence[object]) -> tuple[int, ...]:
+    """The axes of size 1."""
+    return tuple(axis for axis, size in enumerate(shape) if size == 1)
