@@ -9,7 +9,7 @@ against float64, over all of float32's range (tests/unit/test_prelude.py measure
     log        1 ulp           Cephes logf.c on [sqrt 1/2, sqrt 2); denormals scaled first
     tanh       1.5 ulp         Cephes tanhf.c below 0.625, 1 - 2 / (exp(2x) + 1) above
     sigmoid    2.5 ulp         e = exp(-|x|); 1 / (1 + e) or e / (1 + e)
-    erf        1 ulp           N. Juffa's two polynomials (stackoverflow.com/questions/35148198), split at 0.9277
+    erf        1.2 ulp         N. Juffa's two polynomials (stackoverflow.com/questions/35148198), split at 0.9277
     sin, cos   1e-7 absolute   Cephes sinf.c, with a reduction by pi/2 in float64, for |x| <= 1e8
     pow        0.51 ulp        2^(y log2 |x|) in float64; the special cases of IEEE 754
 
