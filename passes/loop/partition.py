@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index, IndexMapAttr, compact, const
+from mlc.dialects.index import Index, IndexMapAttr, Range, Term, compact, const, dim
 from mlc.passes.loop.nest import Numbering, loops_around
+
+LARGE = 1 << 40
 
 
 class Partition:
@@ -21,113 +25,177 @@ class Partition:
 
     def run(self) -> None:
         """Split, and simplify predicates, until nothing changes."""
-        work = [op for op in self.func.walk() if isinstance(op, loop.BlockOp) and op.where is not None]
+        work = self.blocks(self.func)
         while work:
             block = work.pop()
-            if block.parent is None or block.where is None:
+            if block.where is None or not self.func.is_ancestor(block):
                 continue
             drop_proved(block)
             for e in block.where_exprs:
-                split = self.split(block, e)
-                if split is not None:
-                    work = [op for op in self.func.walk() if isinstance(op, loop.BlockOp) and op.where is not None]
+                if (changed := self.split(block, e)) is not None:
+                    work += [b for op in changed for b in self.blocks(op)]
                     break
 
-    def split(self, block: loop.BlockOp, e: Index) -> loop.ForOp | None:
-        """Cut the outermost loop on which the predicate depends; else tighten the only loop that is left."""
+    @staticmethod
+    def blocks(op: Operation) -> list[loop.BlockOp]:
+        """The blocks with predicates."""
+        return [b for b in op.walk() if isinstance(b, loop.BlockOp) and b.where is not None]
+
+    def split(self, block: loop.BlockOp, e: Index) -> list[Operation] | None:
+        """One step on a predicate, at the outermost loop that takes one; None where there is nothing to do."""
         numbering = Numbering()
         expr = numbering.expr(e, block.args)
-        involved = [f for f in loops_around(block) if f.iv in numbering.numbers]
-        static = [f for f in involved if f.extent is not None and f.lower.is_const]
-        if len(static) != len(involved) or not involved:
+        around = loops_around(block)
+        for f in [f for f in around if f.iv in numbering.numbers]:
+            if f.extent is None or not f.lower.is_const or f.results:
+                continue
+            turn = Turn.of(expr, numbering.numbers[f.iv], numbering)
+            if turn is None:
+                continue
+            lower, upper = f.lower.const, f.upper.const
+            if not turn.dead_from > lower:
+                return erase_nest(block)
+            if turn.dead_from < upper:
+                return cut(f, turn.dead_from)
+            if lower < turn.bad_from < upper and f.kind.data == "serial":
+                return cut(f, turn.bad_from)
+            if lower < turn.bad_from < upper and f.kind.data == "parallel":
+                return version(f, numbering.numbers[f.iv], turn, numbering)
+        for term, _ in expr.terms:
+            if not isinstance(term, int) and (turn := Turn.of(expr, term, numbering)) is not None:
+                dims = term.expr.dims()
+                inner = [f for f in around if numbering.numbers.get(f.iv) in dims][-1:]
+                if inner and inner[0].kind.data != "vectorized" and not inner[0].results and turn.is_inside:
+                    return version(inner[0], term, turn, numbering)
+        return None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Where a predicate turns along one term with a negative coefficient: it may fail from, it fails from."""
+
+    bad_from: int
+    dead_from: int
+    span: Range
+
+    @staticmethod
+    def of(e: Index, term: Term, numbering: Numbering) -> Turn | None:
+        """How `e >= 0` turns along a term on which the rest of the expression does not depend."""
+        step = next((c for t, c in e.terms if t == term), 0)
+        rest = e - Index(0, ((term, step),))
+        dims = {term} if isinstance(term, int) else term.expr.dims()
+        if step >= 0 or dims & rest.dims():
             return None
-        for f in involved:
-            at = cut(f, expr, numbering)
-            if at is not None:
-                return split_loop(f, at)
-        return tighten(involved[-1], expr, numbering) if all((f.extent or 0) == 1 for f in involved[:-1]) else None
+        ranges = numbering.ranges()
+        lo, hi = rest.bounds(ranges)
+        return Turn(lo // -step + 1, hi // -step + 1, Index(0, ((term, 1),)).bounds(ranges))
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it holds for some values of the term and fails for others."""
+        return -LARGE < self.span[0] < self.bad_from <= self.span[1] < LARGE
 
 
-def cut(f: loop.ForOp, e: Index, numbering: Numbering) -> int | None:
-    """Where to cut a loop so that `e >= 0` holds before, whatever the other loops do; None if nowhere inside."""
-    number = numbering.numbers[f.iv]
-    step = e.coefficient(number)
-    if step >= 0:
-        return None
-    rest = e - Index(0, ((number, step),))
-    if rest.uses(number):
-        return None
-    low = rest.bounds(numbering.ranges())[0]
-    first_bad = low // -step + 1
-    lower, upper = f.lower.const, f.upper.const
-    return first_bad if lower < first_bad < upper else None
-
-
-def split_loop(f: loop.ForOp, at: int) -> loop.ForOp:
-    """`for lo to hi` -> `for lo to at` and, behind it, `for at to hi`; returns the second."""
+def cut(f: loop.ForOp, at: int) -> list[Operation]:
+    """`for lo to hi` -> `for lo to at` and, behind it, `for at to hi`, less what never runs there."""
     tail = f.clone()
     parent = f.parent
     assert parent is not None
     parent.insert_op_after(tail, f)
     f.properties["bounds"] = IndexMapAttr((f.lower, const(at)))
     tail.properties["bounds"] = IndexMapAttr((const(at), tail.upper))
-    return tail
+    for block in Partition.blocks(tail):
+        numbering = Numbering()
+        exprs = numbering.exprs(block.where_exprs, block.args)
+        if any(e.bounds(numbering.ranges())[1] < 0 for e in exprs):
+            erase_nest(block)
+    return [f] if tail.parent is None else [f, tail]
 
 
-def tighten(f: loop.ForOp, e: Index, numbering: Numbering) -> loop.ForOp | None:
-    """With every other loop fixed, the predicate is a bound of this one: where all blocks inside share it."""
-    number = numbering.numbers[f.iv]
-    step = e.coefficient(number)
-    rest = e - Index(0, ((number, step),))
-    if step >= 0 or rest.uses(number):
-        return None
-    lo, hi = rest.bounds(numbering.ranges())
-    if lo != hi:
-        return None
-    for op in f.walk():
-        if isinstance(op, loop.BlockOp):
-            mine = Numbering()
-            if not any(_same(mine.expr(w, op.args), mine, e, numbering) for w in op.where_exprs):
-                return None
-    last = lo // -step + 1
-    if not f.lower.const < last < f.upper.const:
-        return None
-    f.properties["bounds"] = IndexMapAttr((f.lower, const(last)))
-    return f
+def erase_nest(op: Operation) -> list[Operation]:
+    """Erase a block that never runs, and the loops that are empty without it."""
+    while isinstance(parent := op.parent_op(), loop.ForOp) and not parent.results and len(parent.body.block.ops) == 2:
+        op = parent
+    op.detach()
+    op.erase()
+    return []
 
 
-def _same(a: Index, mine: Numbering, b: Index, other: Numbering) -> bool:
-    """Whether two predicates over differently numbered values are equal."""
-    names = {n: v for v, n in other.numbers.items()}
-    if set(mine.numbers) - set(other.numbers):
-        return False
-    to = {n: Index(0, ((other.numbers[v], 1),)) for v, n in mine.numbers.items()}
-    return bool(names) and a.substitute(to) == b
+def version(f: loop.ForOp, term: Term, turn: Turn, numbering: Numbering) -> list[Operation]:
+    """
+    Choose inside of a loop: iterations of a parallel loop stay together, and quotients cannot be cut at all.
+
+    `for %p parallel { S }` -> `for %p parallel { for 0 to 1 - ragged { S } for 0 to ragged { S } }`, where `ragged`,
+    an index expression of %p that is 0 or 1, says that the predicate may fail.
+    """
+    size = turn.span[1] - turn.span[0] + 1
+    ragged = Index(size - turn.bad_from, ((term, 1),)).floordiv(size)
+    body = f.body.block
+    ops = [op for op in body.ops if not isinstance(op, loop.YieldOp)]
+    first = loop.ForOp.make(const(1) - ragged, operands=numbering.values, name="main")
+    second = loop.ForOp.make(ragged, operands=numbering.values, name="ragged")
+    for op in ops:
+        op.detach()
+        first.body.block.add_op(op)
+    copies: dict[SSAValue, SSAValue] = {}
+    for op in ops:
+        second.body.block.add_op(op.clone(copies))
+    for choice in (first, second):
+        choice.body.block.add_op(loop.YieldOp.create())
+        body.insert_op_before(choice, f.yield_op)
+    for block in Partition.blocks(first):
+        _know(block, term, (turn.span[0], turn.bad_from - 1), numbering)
+    for block in Partition.blocks(second):
+        _know(block, term, (turn.bad_from, turn.span[1]), numbering)
+    return [first, second]
+
+
+def _know(block: loop.BlockOp, term: Term, span: Range, numbering: Numbering) -> None:
+    """In one version of a body the term lies in `span`: that proves predicates, or makes the term a constant."""
+    exprs = numbering.exprs(block.where_exprs, block.args)
+    bindings = numbering.exprs(block.bindings.data, block.args)
+    ranges = numbering.ranges()
+    unknown = len(numbering.values)
+    ranges[unknown] = span
+    known = const(span[0]) if span[0] == span[1] else dim(unknown)
+    inside = [(w, _replace(w, {term: known})) for w in exprs]
+    keep = [k if known.is_const else w for w, k in inside if k.bounds(ranges)[0] < 0]
+    _set(block, bindings, keep, numbering)
+
+
+def _replace(w: Index, to: Mapping[Term, Index]) -> Index:
+    total = const(w.const)
+    for t, c in w.terms:
+        total = total + (to[t] if t in to else Index(0, ((t, 1),))) * c
+    return total
+
+
+def _set(block: loop.BlockOp, bindings: Iterable[Index], where: Iterable[Index], numbering: Numbering) -> None:
+    """Give a block new bindings and predicates over numbered values."""
+    bindings, where = list(bindings), list(where)
+    n = len(bindings)
+    exprs, dims = compact([*bindings, *where], numbering.values)
+    block.properties["bindings"] = IndexMapAttr(exprs[:n])
+    if where:
+        block.properties["where"] = IndexMapAttr(exprs[n:])
+    else:
+        block.properties.pop("where", None)
+    block.operands = dims
 
 
 def drop_proved(block: loop.BlockOp) -> None:
     """Forget predicates that the loops' bounds prove."""
     numbering = Numbering()
     exprs = numbering.exprs(block.where_exprs, block.args)
-    keep = [w for w, e in zip(block.where_exprs, exprs, strict=True) if e.bounds(numbering.ranges())[0] < 0]
-    if len(keep) == len(exprs):
-        return
-    n = len(block.bindings.data)
-    all_exprs, dims = compact([*block.bindings.data, *keep], block.args)
-    block.properties["bindings"] = IndexMapAttr(all_exprs[:n])
-    if keep:
-        block.properties["where"] = IndexMapAttr(all_exprs[n:])
-    else:
-        del block.properties["where"]
-    block.operands = dims
+    ranges = numbering.ranges()
+    keep = [e for e in exprs if e.bounds(ranges)[0] < 0]
+    if len(keep) < len(exprs):
+        _set(block, numbering.exprs(block.bindings.data, block.args), keep, numbering)
 
 
 def partition(func: loop.FuncOp) -> None:
     """All predicates of a kernel."""
     Partition(func).run()
-    for op in list(func.walk()):
-        if isinstance(op, loop.BlockOp) and op.where is not None:
-            drop_proved(op)
 
 
 @dataclass(frozen=True)
@@ -137,6 +205,7 @@ class PartitionPass(ModulePass):
 
     `loop.for %o = 0 to 5 { loop.for %i = 0 to 12 { block where (56 - %o * 12 - %i) } }`
     -> `loop.for %o = 0 to 4 { ... block }` and `loop.for %o = 4 to 5 { loop.for %i = 0 to 9 { block } }`.
+    A parallel loop stays whole; its body chooses by `loop.for %ragged = 0 to <0 or 1>`.
     """
 
     name = "loop-partition"
