@@ -12,8 +12,10 @@ PASSES: dict[str, str] = {
     "graph-eliminate-common-subexpr": "mlc.passes.graph.eliminate_common_subexpr:EliminateCommonSubexprPass",
     "graph-eliminate-dead-code": "mlc.passes.graph.eliminate_dead_code:EliminateDeadCodePass",
     "graph-fold-constant": "mlc.passes.graph.fold_constant:FoldConstantPass",
+    "graph-simplify-inference": "mlc.passes.graph.simplify_inference:SimplifyInferencePass",
     # te
     # loop
+    "loop-apply-schedule": "mlc.passes.loop.apply_schedule:ApplySchedulePass",
     "loop-partition": "mlc.passes.loop.partition:PartitionPass",
     "loop-form-tiles": "mlc.passes.loop.form_tiles:FormTilesPass",
     "loop-compact-buffers": "mlc.passes.loop.compact_buffers:CompactBuffersPass",

@@ -4,6 +4,7 @@ graph-fold-constant: ops on weights and constants are computed now, by their own
 Results of at most 64 elements become `graph.constant`; larger ones become entries `fold.<n>` of the weight store,
 or stay ops where the module has no store. A fill stays a fill (`graph.full`), whatever its size. What folding may
 allocate is bounded (`limits.folded_bytes`): a re-layout of existing weights counts only what exceeds 4x their size.
+Weights that are fills count as existing up to 4 times that bound: a file of 100 bytes can declare any number of them.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class Folder:
         self.store: Any = store_of(module)
         self.known: dict[SSAValue, Known] = {}
         self.room = limits.folded_bytes
+        self.fills = 4 * limits.folded_bytes
         self.count = 0
 
     def run(self) -> None:
@@ -122,7 +124,11 @@ class Folder:
             return [Known(array, array.flat[0] if one and array.size > 1 else None, array.nbytes)]
         if isinstance(op, ParamOp) and self.store is not None and op.entry in self.store:
             entry = self.store.entry(op.entry)
-            return [Known(fill=entry.data)] if entry.is_fill else [Known(entry.array(), source=entry.nbytes)]
+            if not entry.is_fill:
+                return [Known(entry.array(), source=entry.nbytes)]
+            source = entry.nbytes if entry.nbytes <= self.fills else 0
+            self.fills -= source
+            return [Known(fill=entry.data, source=source)]
         if isinstance(op, IotaOp) and math.prod(shape_of(op.type)) <= ConstantOp.MAX_ELEMENTS:  # pyright: ignore
             return [Known(op.evaluate(np)[0].astype(dtype))]
         return None

@@ -1,0 +1,176 @@
+"""
+Scales and shifts: batch norm becomes a scale and a shift, and both move into the weights and bias before them.
+
+The new weights are written as graph ops on the old ones; graph-fold-constant computes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.graph import (
+    AddOp,
+    BatchMatmulOp,
+    BatchNormOp,
+    BiasAddOp,
+    BroadcastToOp,
+    ConstantOp,
+    Conv2dOp,
+    DenseOp,
+    DivideOp,
+    MultiplyOp,
+    NegOp,
+    ReshapeOp,
+    SqrtOp,
+    SubtractOp,
+    TransposeOp,
+    shape_of,
+)
+from mlc.dialects.graph.types import axis_of, is_float, product
+from mlc.passes.graph.constants import is_constant
+from mlc.passes.graph.rewriting import Replacement, Rewriter, rules_table
+
+AFFINE, on = rules_table()
+
+
+@on(BatchNormOp)
+def batch_norm(op: Any, rw: Rewriter) -> Replacement:
+    """`batch_norm(x, g, b, m, v) -> bias_add(x * s, b - m * s)` with `s = g / sqrt(v + epsilon)`."""
+    x, gamma, beta, mean, var = op.operands
+    rank = len(shape_of(x.type))
+    axis = axis_of(op.axis, rank)
+    epsilon = rw.insert(ConstantOp.make(op.epsilon, dtype=op.type.element_type))
+    deviation = rw.make(SqrtOp, rw.make(AddOp, var, epsilon))
+    scale = rw.make(DivideOp, gamma, deviation)
+    shift = rw.make(SubtractOp, beta, rw.make(MultiplyOp, mean, scale))
+    scaled = rw.make(MultiplyOp, x, along(rw, scale, axis, rank))
+    return rw.make(BiasAddOp, scaled, shift, axis=axis)
+
+
+@on(MultiplyOp, DivideOp)
+def scale_into_weights(op: Any, rw: Rewriter) -> Replacement:
+    """`conv2d(x, w) * c -> conv2d(x, w * c)` for a constant c per output channel; dense alike, through a bias."""
+    for value, other in _sides(op):
+        linear, bias = _linear(value)
+        if linear is None:
+            continue
+        vector = channel_vector(rw, other, *_channels(linear))
+        if vector is None:
+            continue
+        weight = linear.operands[1]
+        rank = len(shape_of(weight.type))
+        scaled = rw.make(type(op), weight, along(rw, vector, 0, rank))
+        result = _with_operands(rw, linear, linear.operands[0], scaled)
+        return result if bias is None else _biased(rw, result, rw.make(type(op), bias.operands[1], vector), bias)
+    return None
+
+
+@on(AddOp, SubtractOp)
+def shift_into_bias(op: Any, rw: Rewriter) -> Replacement:
+    """`conv2d(x, w) + c -> bias_add(conv2d(x, w), c)` for a constant c per output channel; dense alike."""
+    for value, other in _sides(op):
+        linear, bias = _linear(value)
+        if linear is None:
+            continue
+        rank, axis, size = _channels(linear)
+        vector = channel_vector(rw, other, rank, axis, size)
+        if vector is None:
+            continue
+        if bias is not None:
+            return _biased(rw, bias.operands[0], rw.make(type(op), bias.operands[1], vector), bias)
+        vector = rw.make(NegOp, vector) if isinstance(op, SubtractOp) else vector
+        return rw.make(BiasAddOp, value, vector, axis=axis)
+    return None
+
+
+@on(BiasAddOp)
+def bias_of_bias(op: Any, rw: Rewriter) -> Replacement:
+    """`bias_add(bias_add(x, a), b) -> bias_add(x, a + b)` for constants on the same axis."""
+    inner = op.operands[0].owner
+    if not isinstance(inner, BiasAddOp) or not op.operands[0].has_one_use() or not _constants(op, inner):
+        return None
+    rank = len(shape_of(op.type))
+    if axis_of(op.axis, rank) != axis_of(inner.axis, rank):
+        return None
+    total = rw.make(AddOp, inner.operands[1], op.operands[1])
+    return rw.make(BiasAddOp, inner.operands[0], total, axis=op.axis)
+
+
+@on(BatchMatmulOp)
+def dense_from_matmul(op: Any, rw: Rewriter) -> Replacement:
+    """`batch_matmul(x, w) -> dense(x, transpose(w))` for one constant matrix w."""
+    x, w = op.operands
+    shape = shape_of(w.type)
+    batch = shape[:-2]
+    if op.transpose_a or any(size != 1 for size in batch) or len(shape) > len(shape_of(x.type)) or not is_constant(w):
+        return None
+    matrix = rw.make(ReshapeOp, w, shape=shape[-2:]) if batch else w
+    return rw.make(DenseOp, x, matrix if op.transpose_b else rw.make(TransposeOp, matrix, axes=(1, 0)))
+
+
+def along(rw: Rewriter, vector: SSAValue, axis: int, rank: int) -> SSAValue:
+    """The vector in the shape that broadcasts along `axis` of a tensor of this rank."""
+    size = shape_of(vector.type)[0]
+    shape = (size, *(1,) * (rank - axis - 1))
+    return vector if len(shape) == 1 else rw.make(ReshapeOp, vector, shape=shape)
+
+
+def channel_vector(rw: Rewriter, value: SSAValue, rank: int, axis: int, size: Any) -> SSAValue | None:
+    """A constant that varies along one axis only, as a vector of that axis's size; None for anything else."""
+    shape = shape_of(value.type)
+    if not is_float(value.type) or len(shape) > rank or not is_constant(value):  # pyright: ignore
+        return None
+    if product(shape) == 1:
+        flat = rw.make(ReshapeOp, value, shape=(1,)) if shape != (1,) else value
+        return rw.make(BroadcastToOp, flat, shape=(size,)) if size != 1 else flat
+    place = axis - (rank - len(shape))
+    if place < 0 or shape[place] != size or product(shape) != size:
+        return None
+    return value if len(shape) == 1 else rw.make(ReshapeOp, value, shape=(size,))
+
+
+def _sides(op: Any) -> Sequence[tuple[SSAValue, SSAValue]]:
+    """(what may hold a product, the other operand); on both sides where the op commutes."""
+    a, b = op.operands
+    sides = ((a, b), (b, a)) if isinstance(op, AddOp | MultiplyOp) else ((a, b),)
+    # The constant must not make the result larger than the product.
+    return [side for side in sides if side[0].type == op.type]
+
+
+def _linear(value: SSAValue) -> tuple[Any, Any]:
+    """The convolution or dense behind a value, and the bias_add between them; used here alone, weights constant."""
+    owner: Any = value.owner
+    bias = None
+    if isinstance(owner, BiasAddOp) and value.has_one_use() and is_constant(owner.operands[1]):
+        linear: Any = owner.operands[0].owner
+        if isinstance(linear, Conv2dOp | DenseOp) and _channels(linear)[1] == axis_of(owner.axis, _channels(linear)[0]):
+            bias, value, owner = owner, owner.operands[0], linear
+    plain = (isinstance(owner, Conv2dOp) and owner.data_layout == "NCHW" and owner.kernel_layout == "OIHW") or (
+        isinstance(owner, DenseOp) and owner.kernel_layout == "OI"
+    )
+    if not plain or not value.has_one_use() or not is_constant(owner.operands[1]):
+        return None, None
+    return owner, bias
+
+
+def _channels(linear: Any) -> tuple[int, int, Any]:
+    """Rank of the result, the axis of its output channels, and their number."""
+    shape = shape_of(linear.type)
+    axis = 1 if isinstance(linear, Conv2dOp) else len(shape) - 1
+    return len(shape), axis, shape[axis]
+
+
+def _with_operands(rw: Rewriter, op: Any, *operands: SSAValue) -> SSAValue:
+    attrs = {name: getattr(op, name) for name in op.declared}
+    return rw.make(type(op), *operands, location=op.location, **attrs)
+
+
+def _biased(rw: Rewriter, value: SSAValue, vector: SSAValue, bias: Any) -> SSAValue:
+    return rw.make(BiasAddOp, value, vector, axis=bias.axis, location=bias.location)
+
+
+def _constants(*ops: Any) -> bool:
+    return all(is_constant(op.operands[1]) for op in ops)
