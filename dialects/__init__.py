@@ -5,5 +5,6 @@ DIALECTS: dict[str, str] = {
     "te": "mlc.dialects.te:Te",
     "sched": "mlc.dialects.sched:Sched",
     "loop": "mlc.dialects.loop:Loop",
+    "runtime": "mlc.dialects.runtime:Runtime",
     "llvm_ext": "mlc.dialects.llvm_ext:LLVMExt",
 }

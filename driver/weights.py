@@ -19,9 +19,6 @@ from typing import Any
 import numpy as np
 
 from mlc.codegen.errors import fail
-from mlc.driver.stores import attach, store_of
-
-__all__ = ["Entry", "WeightStore", "attach", "store_of"]
 
 ALIGNMENT = 64
 _BLOB_MAGIC = b"MLCBLOB1"

@@ -1,0 +1,161 @@
+"""
+An independent check of a memory plan, read from the IR of @main alone.
+
+It plays the calls in order and remembers, for every byte range of each argument, which buffer wrote it last.
+A plan is right if each call reads only bytes that were written through the very buffer it reads them by, and
+writes nothing that it reads at the same time. Inputs and weights must never be written.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import IntegerAttr, MemRefType
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from mlc.dialects import runtime
+from mlc.passes.errors import UserError
+
+
+class PlanError(UserError):
+    """Two buffers that are alive together share memory, or a buffer is read before it is written."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Bytes [start, end) of the argument `root`, seen as the buffer `buffer`."""
+
+    root: BlockArgument
+    start: int
+    end: int
+    buffer: SSAValue
+
+    def overlaps(self, other: "Place") -> bool:
+        """Whether the two share a byte."""
+        return self.root is other.root and self.start < other.end and other.start < self.end
+
+
+@dataclass
+class _Memory:
+    """Which buffer wrote which bytes last: disjoint (start, end, buffer) per argument."""
+
+    written: dict[BlockArgument, list[tuple[int, int, SSAValue]]] = field(default_factory=dict)
+
+    def write(self, place: Place) -> None:
+        """The bytes of `place` now belong to its buffer."""
+        kept: list[tuple[int, int, SSAValue]] = []
+        for start, end, buffer in self.written.get(place.root, []):
+            if start < place.start:
+                kept.append((start, min(end, place.start), buffer))
+            if end > place.end:
+                kept.append((max(start, place.end), end, buffer))
+        self.written[place.root] = [*kept, (place.start, place.end, place.buffer)]
+
+    def intruder(self, place: Place) -> SSAValue | None:
+        """Another buffer that wrote into `place` after its own, or None."""
+        for start, end, buffer in self.written.get(place.root, []):
+            if start < place.end and place.start < end and buffer is not place.buffer:
+                return buffer
+        return None
+
+    def complete(self, place: Place) -> bool:
+        """Whether all bytes of `place` have been written through its own buffer."""
+        own = sum(
+            max(0, min(end, place.end) - max(start, place.start))
+            for start, end, buffer in self.written.get(place.root, [])
+            if buffer is place.buffer
+        )
+        return own == place.end - place.start
+
+
+def locate(value: SSAValue) -> Place:
+    """The bytes of a buffer of @main; an alias counts as the buffer it was made from."""
+    while isinstance(value, OpResult) and isinstance(value.op, memref.ReinterpretCastOp):
+        value = value.op.source
+    if isinstance(value, BlockArgument):
+        return Place(value, 0, _bytes(value), value)
+    op = value.owner
+    if not isinstance(op, memref.ViewOp) or not isinstance(op.source, BlockArgument):
+        raise PlanError(f"expected a buffer of @main to be a view of an argument, but got {_name(value)}")
+    shift = op.byte_shift.owner
+    if not isinstance(shift, arith.ConstantOp) or not isinstance(shift.value, IntegerAttr):
+        raise PlanError("expected the offset of a view to be a constant")
+    start = shift.value.value.data
+    place = Place(op.source, start, start + _bytes(value), value)
+    if start % 64 or place.end > _bytes(op.source):
+        raise PlanError(
+            f"expected a view at a multiple of 64 within {_bytes(op.source)} bytes, but got [{start}, {place.end})"
+        )
+    return place
+
+
+def _bytes(value: SSAValue) -> int:
+    type_ = value.type
+    if not isinstance(type_, MemRefType):
+        raise PlanError(f"expected a buffer, but got {type_}")
+    size = max(1, getattr(type_.element_type, "bitwidth", 64) // 8)
+    for extent in type_.get_shape():
+        size *= extent
+    return size
+
+
+def check_plan(main: func.FuncOp) -> int:
+    """Check @main on buffers; return the number of calls. Raises PlanError at the first thing wrong."""
+    inputs, outputs = _count(main, "mlc.inputs"), _count(main, "mlc.outputs")
+    args = main.body.block.args
+    readable = {*args[:inputs], args[-2]}
+    must_write = set(args[inputs : inputs + outputs])
+    memory, calls = _Memory(), 0
+    for op in main.body.block.ops:
+        if isinstance(op, runtime.CallOp):
+            reads, writes = op.ins, op.outs
+            calls += 1
+        elif isinstance(op, memref.CopyOp):
+            reads, writes = [op.source], [op.destination]
+        else:
+            continue
+        _play(op, [locate(v) for v in reads], [locate(v) for v in writes], memory, readable)
+    for argument in must_write:
+        if not memory.complete(locate(argument)):
+            raise PlanError(f"output {argument.index - inputs} of @main is not written in full", main)
+    return calls
+
+
+def _play(
+    op: Operation, reads: list[Place], writes: list[Place], memory: _Memory, readable: set[BlockArgument]
+) -> None:
+    """One call: its reads must find their own bytes; then its writes take place."""
+    for place in reads:
+        if place.root in readable:
+            continue
+        if (other := memory.intruder(place)) is not None:
+            raise PlanError(f"{_text(place)} is overwritten by {_name(other)} before it is read", op)
+        if not memory.complete(place):
+            raise PlanError(f"{_text(place)} is read before it is written", op)
+    for place in writes:
+        if place.root in readable:
+            raise PlanError(f"{_text(place)}, an input or a weight, is written", op)
+        for other in _others(place, reads, writes):
+            if place.overlaps(other):
+                raise PlanError(f"{_text(place)} is written while {_text(other)} is in use by the same call", op)
+    for place in writes:
+        memory.write(place)
+
+
+def _others(place: Place, reads: Iterable[Place], writes: Iterable[Place]) -> list[Place]:
+    return [*reads, *(other for other in writes if other is not place)]
+
+
+def _count(op: Operation, name: str) -> int:
+    attribute = op.attributes.get(name)
+    if not isinstance(attribute, IntegerAttr):
+        raise PlanError(f"expected an integer attribute '{name}'; run convert-graph-to-main first", op)
+    return attribute.value.data
+
+
+def _name(value: SSAValue) -> str:
+    return f"%{value.name_hint}" if value.name_hint else str(value.type)
+
+
+def _text(place: Place) -> str:
+    return f"bytes [{place.start}, {place.end}) of argument {place.root.index}"

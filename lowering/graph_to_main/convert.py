@@ -1,0 +1,316 @@
+"""
+convert-graph-to-main: @main, a list of kernel calls on tensors, becomes one on buffers.
+
+Goes in: @main after graph-outline-kernels: `graph.param`, `graph.constant`, `graph.call`, `graph.reshape`, return.
+Comes out: @main(inputs..., outputs..., %weights, %workspace), in which every tensor is
+
+    an input or an output           the argument (its producer writes an output in place)
+    a parameter or a constant       memref.view %weights[offset] {param = "name"} or {value = dense<...>}
+    an intermediate                 memref.view %workspace[offset], as driver/memory_plan.py places it
+    a reshape                       memref.reinterpret_cast of its operand's buffer
+
+and every call is in destination-passing style: `runtime.call @k ins(...) outs(...)`.
+What must hold before: static sizes. The kernels stay as they are; they are lowered one by one.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    TensorType,
+    i8,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects import runtime
+from mlc.dialects.graph import ParamOp
+from mlc.driver.memory_plan import Lifetime, MemoryPlan, align, plan
+from mlc.passes.errors import fail
+
+INDEX = IndexType()
+
+
+def byte_size(element: Attribute) -> int:
+    """Bytes of one element in memory; a boolean takes one."""
+    width = getattr(element, "bitwidth", None)
+    return 8 if width is None else max(1, width // 8)
+
+
+def bytes_of(type_: "TensorType[Any] | MemRefType[Any]") -> int:
+    """Bytes of a tensor or buffer of static sizes."""
+    count = byte_size(type_.element_type)
+    for size in type_.get_shape():
+        count *= size
+    return count
+
+
+def to_memref(op: Operation, type_: Attribute) -> "MemRefType[Any]":
+    """The buffer type of a tensor type."""
+    if not isinstance(type_, TensorType):
+        fail(op, f"expected values of @main to be tensors, but got {type_}")
+    if any(size < 0 for size in type_.get_shape()):
+        fail(op, f"expected static sizes in @main, but got {type_}; fix them with shapes=")
+    return MemRefType(type_.element_type, type_.get_shape())
+
+
+@dataclass(eq=False)
+class Storage:
+    """One piece of memory: where it is, and when it is in use."""
+
+    bytes: int
+    type: "MemRefType[Any]"
+    key: Hashable = None
+    """Of a constant: equal keys share memory."""
+    facts: dict[str, Attribute] = field(default_factory=dict)
+    """Of a constant: which parameter it is, or its value."""
+    first: int = -1
+    last: int = -1
+    value: SSAValue | None = None
+    """The SSA value of its buffer, once there is one."""
+
+
+@dataclass(frozen=True)
+class ConvertGraphToMainPass(ModulePass):
+    """
+    Give every tensor of @main a buffer in one planned workspace, and call the kernels on buffers.
+
+    `%1 = graph.call @k(%x)` -> `%1 = memref.view %workspace[%c0][]`, `runtime.call @k ins(%x) outs(%1)`
+    """
+
+    name = "convert-graph-to-main"
+
+    function: str = "main"
+    """The function to convert."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        main = find_function(op, self.function)
+        content = _content_keys(op)
+        _Converter(main, content).convert()
+
+
+def find_function(module: ModuleOp, name: str) -> func.FuncOp:
+    """The func.func of that name."""
+    for candidate in module.body.block.ops:
+        if isinstance(candidate, func.FuncOp) and candidate.sym_name.data == name:
+            return candidate
+    fail(module, f"expected a function @{name}, but there is none")
+
+
+def _content_keys(module: ModuleOp) -> Callable[[str], Hashable]:
+    """What identifies a parameter's content: the store's hash, or its name where no store is attached."""
+    from mlc.passes.graph.weights import store_of
+
+    store = store_of(module)
+    return (lambda name: name) if store is None else (lambda name: store.hash(name) if name in store else name)
+
+
+class _Converter:
+    """One run over one function."""
+
+    def __init__(self, main: func.FuncOp, content: Callable[[str], Hashable]) -> None:
+        self.main = main
+        self.content = content
+        self.storages: dict[SSAValue, Storage] = {}
+        self.constants: dict[Hashable, Storage] = {}
+        self.buffers: list[Storage] = []
+        self.steps = 0
+
+    def convert(self) -> None:
+        """Find the storages, plan them, and write the new body."""
+        main = self.main
+        old = main.body.block
+        inputs = [Storage(0, to_memref(main, arg.type)) for arg in old.args]
+        self.storages.update(zip(old.args, inputs, strict=True))
+        ops = list(old.ops)
+        for op in ops:
+            self.visit(op)
+        returned = list(ops[-1].operands)
+        outputs = self.choose_outputs(ops[-1], returned)
+        inner = [s for s in self.buffers if s not in outputs]
+        planned = plan([Lifetime(s.bytes, s.first, s.last) for s in inner])
+        weights = self.place_constants()
+        types = [s.type for s in inputs] + [to_memref(main, v.type) for v in returned]
+        types += [MemRefType(i8, [weights]), MemRefType(i8, [planned.bytes])]
+        block = Block(arg_types=types)
+        for argument, storage in zip(block.args, [*inputs, *outputs], strict=False):
+            if storage is not None:
+                storage.value = argument
+        offsets = dict(zip(inner, planned.offsets, strict=True))
+        _Writer(self, block, offsets, len(inputs)).write(ops, returned, outputs)
+        self.replace(block, types, len(inputs), len(outputs), planned)
+
+    def visit(self, op: Operation) -> None:
+        """Note the storage of the op's results and the use of its operands."""
+        name = op.name
+        if name != "graph.reshape":
+            for operand in op.operands:
+                self.storages[operand].last = self.steps
+        if name in ("graph.param", "graph.constant"):
+            self.storages[op.results[0]] = self.constant(op)
+        elif name == "graph.reshape":
+            self.storages[op.results[0]] = self.storages[op.operands[0]]
+        elif name == "graph.call":
+            for result in op.results:
+                type_ = to_memref(op, result.type)
+                storage = Storage(bytes_of(type_), type_, first=self.steps, last=self.steps)
+                self.storages[result] = storage
+                self.buffers.append(storage)
+            self.steps += 1
+        elif not isinstance(op, func.ReturnOp):
+            fail(op, "expected only kernel calls, parameters and reshapes in @main; run graph-outline-kernels first")
+
+    def constant(self, op: Operation) -> Storage:
+        """The storage of a parameter or constant; equal contents of one type share it."""
+        type_ = to_memref(op, op.results[0].type)
+        if isinstance(op, ParamOp):
+            key, facts = self.content(op.entry), {"param": op.properties["entry"]}
+        else:
+            value = op.properties["value"]
+            assert isinstance(value, DenseIntOrFPElementsAttr)
+            key, facts = (value.data, type_.element_type), {"value": value}
+        key = (key, bytes_of(type_))
+        return self.constants.setdefault(key, Storage(bytes_of(type_), type_, key, facts))
+
+    def choose_outputs(self, ret: Operation, returned: Sequence[SSAValue]) -> "list[Storage | None]":
+        """The intermediate that each output argument is; None where the output needs a copy."""
+        outputs: list[Storage | None] = []
+        for value in returned:
+            storage = self.storages[value]
+            mine = storage in self.buffers and storage not in outputs
+            outputs.append(storage if mine else None)
+        return outputs
+
+    def place_constants(self) -> int:
+        """Give each constant its offset in the blob of weights; return the blob's size."""
+        total = 0
+        for storage in self.constants.values():
+            storage.first = total
+            total += align(storage.bytes)
+        return total
+
+    def replace(self, block: Block, types: Sequence[Attribute], inputs: int, outputs: int, planned: MemoryPlan) -> None:
+        """Put the new body in place of the old one."""
+        main = self.main
+        for op in reversed(list(main.body.block.ops)):
+            op.detach()
+            op.erase(safe_erase=False)
+        main.body.detach_block(main.body.block)
+        main.body.add_block(block)
+        names = _name_attributes(main, inputs, outputs)
+        main.properties.pop("res_attrs", None)
+        if names is not None:
+            main.properties["arg_attrs"] = names
+        main.function_type = FunctionType.from_lists(types, [])
+        figures = {"bytes": planned.bytes, "sum": planned.sum_bytes, "bound": planned.bound_bytes}
+        main.attributes["mlc.inputs"] = IntegerAttr(inputs, i64)
+        main.attributes["mlc.outputs"] = IntegerAttr(outputs, i64)
+        main.attributes["mlc.plan"] = DictionaryAttr({k: IntegerAttr(v, i64) for k, v in figures.items()})
+
+
+def _name_attributes(main: func.FuncOp, inputs: int, outputs: int) -> "ArrayAttr[DictionaryAttr] | None":
+    """The attributes of the arguments and results, for the arguments that they become."""
+    if main.arg_attrs is None and main.res_attrs is None:
+        return None
+    empty = DictionaryAttr({})
+    arguments = main.arg_attrs.data if main.arg_attrs is not None else (empty,) * inputs
+    results = main.res_attrs.data if main.res_attrs is not None else (empty,) * outputs
+    return ArrayAttr([*arguments, *results, empty, empty])
+
+
+class _Writer:
+    """Writes the body on buffers."""
+
+    def __init__(self, converter: _Converter, block: Block, offsets: dict[Storage, int], inputs: int) -> None:
+        self.storages = converter.storages
+        self.block = block
+        self.offsets = offsets
+        self.inputs = inputs
+        self.weights, self.workspace = block.args[-2], block.args[-1]
+        self.values: dict[SSAValue, SSAValue] = {}
+
+    def write(self, ops: Sequence[Operation], returned: Sequence[SSAValue], outputs: "list[Storage | None]") -> None:
+        """All of it."""
+        for op in ops:
+            if op.name == "graph.call":
+                self.call(op)
+        for index, (value, storage) in enumerate(zip(returned, outputs, strict=True)):
+            if storage is None:
+                target = self.block.args[self.inputs + index]
+                self.block.add_op(memref.CopyOp(self.cast(self.value(value), target.type), target))
+        self.block.add_op(func.ReturnOp())
+
+    def call(self, op: Operation) -> None:
+        """One kernel call in destination-passing style."""
+        ins, outs = [self.value(v) for v in op.operands], [self.value(v) for v in op.results]
+        call = runtime.CallOp(op.properties["callee"].string_value(), ins, outs)  # pyright: ignore
+        call.attributes.update(op.attributes)
+        call.location = op.location
+        self.block.add_op(call)
+
+    def value(self, tensor: SSAValue) -> SSAValue:
+        """The buffer of a tensor, with the tensor's shape."""
+        if (known := self.values.get(tensor)) is None:
+            storage = self.storages[tensor]
+            if storage.value is None:
+                storage.value = self.view(storage)
+            known = self.values[tensor] = self.cast(storage.value, to_memref(self.main_op(tensor), tensor.type))
+        return known
+
+    @staticmethod
+    def main_op(tensor: SSAValue) -> Operation:
+        """An op to blame for a tensor's type."""
+        owner = tensor.owner
+        return owner if isinstance(owner, Operation) else owner.parent_op()  # pyright: ignore[reportReturnType]
+
+    def view(self, storage: Storage) -> SSAValue:
+        """The view of the workspace or of the weights that a storage is."""
+        is_weight = storage not in self.offsets
+        offset = storage.first if is_weight else self.offsets[storage]
+        constant = arith.ConstantOp(IntegerAttr(offset, INDEX))
+        base = self.weights if is_weight else self.workspace
+        view = memref.ViewOp(base, constant, [], storage.type)
+        view.attributes.update(storage.facts)
+        self.block.add_ops([constant, view])
+        return view.result
+
+    def cast(self, value: SSAValue, type_: Attribute) -> SSAValue:
+        """The same memory with another shape."""
+        if value.type == type_:
+            return value
+        assert isinstance(type_, MemRefType)
+        shape = type_.get_shape()
+        strides = [1] * len(shape)
+        for axis in range(len(shape) - 2, -1, -1):
+            strides[axis] = strides[axis + 1] * shape[axis + 1]
+        cast = memref.ReinterpretCastOp(value, [], [], [], [0], shape, strides, type_)
+        self.block.add_op(cast)
+        return cast.result
+
+
+def plan_of(main: func.FuncOp) -> MemoryPlan:
+    """The plan's figures that the conversion left on @main."""
+    figures = main.attributes["mlc.plan"]
+    assert isinstance(figures, DictionaryAttr)
+    values = {k: v.value.data for k, v in figures.data.items() if isinstance(v, IntegerAttr)}
+    return MemoryPlan((), values["bytes"], values["sum"], values["bound"])
+
+
+def is_main_on_buffers(main: func.FuncOp) -> bool:
+    """Whether the function has been converted."""
+    return "mlc.plan" in main.attributes
+
+
+__all__ = ["ConvertGraphToMainPass", "bytes_of", "find_function", "is_main_on_buffers", "plan_of"]

@@ -1,0 +1,1 @@
+"""From @main on buffers to one native function that calls the kernels."""

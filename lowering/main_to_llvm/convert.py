@@ -1,0 +1,161 @@
+"""
+convert-main-to-llvm: @main on buffers becomes one native function; running the model is one call.
+
+Goes in: what convert-graph-to-main leaves. Comes out, in place of @main and of the declarations of kernels:
+
+    llvm.func @mlc_main(ptr io, ptr weights, ptr workspace, ptr rt) -> i32
+
+io points to the pointers of the inputs, then of the outputs. Each call stores the pointers of its operands, and
+behind them the memory that kernels use while they run (at the end of the workspace), into one array on the stack;
+calls `i32 @k(ptr args, ptr rt)`; and returns the status at once if it is not 0.
+What must hold before: every view has a constant offset. Everything else in the module is left alone.
+"""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, llvm, memref
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr, i8, i32, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects import runtime
+from mlc.dialects.llvm_ext import argument_attributes
+from mlc.lowering.graph_to_main.convert import bytes_of, find_function
+from mlc.lowering.loop_to_llvm.builder import PTR, Builder
+from mlc.passes.errors import fail
+
+MAIN = "mlc_main"
+
+
+@dataclass(frozen=True)
+class ConvertMainToLLVMPass(ModulePass):
+    """
+    Compile the list of calls that @main is.
+
+    `runtime.call @k ins(%x) outs(%y)` -> `llvm.store` of both pointers, `llvm.call @k(%args, %rt)`, a check
+    """
+
+    name = "convert-main-to-llvm"
+
+    function: str = "main"
+    """The function to convert."""
+    symbol: str = MAIN
+    """The name of the native function."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        main = find_function(op, self.function)
+        if "mlc.plan" not in main.attributes:
+            fail(main, "expected @main on buffers; run convert-graph-to-main first")
+        block = op.body.block
+        function = _Lowering(main, self.symbol).lower()
+        for other in block.ops:
+            if isinstance(other, func.FuncOp) and other.is_declaration and symbol_of(other) in callees(main):
+                other.detach()
+        present = {symbol_of(other): other for other in block.ops}
+        declarations = {name: llvm.LLVMFunctionType([PTR, PTR], i32) for name in callees(main)}
+        if any(isinstance(other, memref.CopyOp) for other in main.body.block.ops):
+            declarations["memcpy"] = llvm.LLVMFunctionType([PTR, PTR, i64], PTR)
+        for name, type_ in declarations.items():
+            if name in present and not isinstance(present[name], llvm.FuncOp):
+                fail(present[name], f"expected kernel @{name} to be an llvm.func; lower the kernels first")
+            if name not in present:
+                block.insert_op_before(llvm.FuncOp(name, type_), main)
+        block.insert_op_before(function, main)
+        main.detach()
+        main.erase(safe_erase=False)
+
+
+def callees(main: func.FuncOp) -> list[str]:
+    """The kernels that @main calls, in the order of their first call."""
+    ops = main.body.block.ops
+    return list(dict.fromkeys(op.callee.string_value() for op in ops if isinstance(op, runtime.CallOp)))
+
+
+def symbol_of(op: Operation) -> str | None:
+    """The symbol that an operation of the module defines."""
+    name = op.properties.get("sym_name")
+    return name.data if isinstance(name, StringAttr) else None
+
+
+class _Lowering:
+    """One run over @main."""
+
+    def __init__(self, main: func.FuncOp, symbol: str) -> None:
+        self.main = main
+        self.entry = Block(arg_types=[PTR] * 4)
+        attributes = [argument_attributes(nonnull=True) for _ in range(4)]
+        self.function = llvm.FuncOp(
+            symbol,
+            llvm.LLVMFunctionType([PTR] * 4, i32),
+            llvm.LinkageAttr("external"),
+            body=Region(self.entry),
+            other_props={"arg_attrs": ArrayAttr(attributes)},
+        )
+        self.builder = Builder(self.entry)
+        self.io, self.weights, self.workspace, self.rt = self.entry.args
+        self.pointers: dict[SSAValue, SSAValue] = {}
+
+    def lower(self) -> llvm.FuncOp:
+        """The native function."""
+        main, b = self.main, self.builder
+        body = main.body.block
+        most = max((len(op.operands) for op in body.ops if isinstance(op, runtime.CallOp)), default=0) + 1
+        array = llvm.AllocaOp(b.int(most), PTR, alignment=8)
+        b.block.add_op(array)
+        self.failed = b.new_block([i32])
+        self.scratch = b.gep(self.workspace, _integer(main.attributes["mlc.plan"].data["bytes"]), i8)  # pyright: ignore
+        for index, argument in enumerate(body.args[:-2]):
+            self.pointers[argument] = b.load(b.gep(self.io, index, PTR), PTR, 8)
+        self.pointers[body.args[-2]], self.pointers[body.args[-1]] = self.weights, self.workspace
+        for op in body.ops:
+            self.visit(op, array.res)
+        b.block = self.failed
+        b.block.add_op(llvm.ReturnOp(self.failed.args[0]))
+        return self.function
+
+    def visit(self, op: Operation, array: SSAValue) -> None:
+        """One operation of @main."""
+        b = self.builder
+        if isinstance(op, memref.ViewOp):
+            offset = op.byte_shift.owner
+            if not isinstance(offset, arith.ConstantOp):
+                fail(op, "expected the offset of a view to be a constant")
+            self.pointers[op.result] = b.gep(self.pointers[op.source], _integer(offset.value), i8)
+        elif isinstance(op, memref.ReinterpretCastOp):
+            self.pointers[op.result] = self.pointers[op.source]
+        elif isinstance(op, runtime.CallOp):
+            self.call(op, array)
+        elif isinstance(op, memref.CopyOp):
+            self.copy(op)
+        elif isinstance(op, func.ReturnOp):
+            b.block.add_op(llvm.ReturnOp(b.int(0, i32)))
+        elif not isinstance(op, arith.ConstantOp):
+            fail(op, "expected only views, calls and copies in @main on buffers")
+
+    def call(self, op: runtime.CallOp, array: SSAValue) -> None:
+        """Store the operands' pointers, call, go on if the status is 0."""
+        b = self.builder
+        for index, value in enumerate([*(self.pointers[v] for v in op.operands), self.scratch]):
+            b.store(value, b.gep(array, index, PTR), 8)
+        call = llvm.CallOp(SymbolRefAttr(op.callee.string_value()), array, self.rt, return_type=i32)
+        b.block.add_op(call)
+        status = call.results[0]
+        good = b.new_block()
+        b.cond_br(b.icmp("eq", status, b.int(0, i32)), good, [], self.failed, [status])
+        b.block = good
+
+    def copy(self, op: memref.CopyOp) -> None:
+        """Copy bytes."""
+        b = self.builder
+        count = b.int(bytes_of(op.source.type), i64)  # pyright: ignore[reportArgumentType]
+        arguments = [self.pointers[op.destination], self.pointers[op.source], count]
+        b.block.add_op(llvm.CallOp(SymbolRefAttr("memcpy"), *arguments, return_type=PTR))
+
+
+def _integer(attribute: Attribute) -> int:
+    assert isinstance(attribute, IntegerAttr)
+    return attribute.value.data
+
+
+__all__ = ["MAIN", "ConvertMainToLLVMPass", "callees"]

@@ -1,0 +1,242 @@
+"""The planner, convert-graph-to-main, and the checker that reads the plan back from the IR."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import FunctionType, IntegerAttr, ModuleOp
+from xdsl.ir import Block, Region
+from xdsl.parser import Parser
+
+from mlc.dialects import graph, runtime
+from mlc.driver.memory_plan import Lifetime, align, lower_bound, plan
+from mlc.driver.plan_check import PlanError, check_plan
+from mlc.driver.weights import WeightStore
+from mlc.lowering.graph_to_main.convert import find_function, plan_of
+from mlc.passes.errors import UserError
+from mlc.passes.graph.weights import attach_store
+from mlc.passes.manager import make_context, run_passes
+
+lifetimes = st.builds(
+    lambda size, first, length: Lifetime(size, first, first + length),
+    st.integers(0, 10_000),
+    st.integers(0, 30),
+    st.integers(0, 12),
+)
+
+
+@given(st.lists(lifetimes, max_size=40))
+@settings(max_examples=150, deadline=None)
+def test_buffers_alive_together_do_not_overlap(buffers: list[Lifetime]):
+    result = plan(buffers)
+    for i, (a, at) in enumerate(zip(buffers, result.offsets, strict=True)):
+        assert at % 64 == 0
+        assert at + a.bytes <= result.bytes
+        for b, other in list(zip(buffers, result.offsets, strict=True))[:i]:
+            assert not a.meets(b) or at + a.bytes <= other or other + b.bytes <= at
+    assert result.bound_bytes <= result.bytes <= result.sum_bytes
+
+
+def test_a_chain_needs_two_buffers():
+    chain = [Lifetime(1000, i, i + 1) for i in range(10)]
+    result = plan(chain)
+    assert result.bytes == result.bound_bytes == 2 * align(1000)
+    assert result.sum_bytes == 10 * 1024
+
+
+def test_the_tightest_gap_is_taken():
+    # At step 1 two gaps are free below the buffer at the top: 128 and 64 bytes.
+    held = [Lifetime(256, 0, 2), Lifetime(192, 0, 0), Lifetime(128, 0, 2), Lifetime(64, 1, 1)]
+    result = plan(held)
+    assert result.bytes == lower_bound(held) == 256 + 192 + 128
+
+
+# --- random programs: shapes, fan-out, reshapes, outputs ---
+
+T = graph.tensor
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[ModuleOp, int]:
+    sizes = st.sampled_from([4, 64, 100, 1000])
+    block = Block(arg_types=[T((draw(sizes),)) for _ in range(draw(st.integers(1, 3)))])
+    values = list(block.args)
+    names = st.sampled_from(["w0", "w1", "w2"])
+    calls = draw(st.integers(1, 14))
+    for index in range(calls):
+        operands = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
+        if draw(st.integers(0, 3)) == 0:
+            param = graph.ParamOp.create(
+                properties={"entry": graph.ParamOp.entry.encode(draw(names))}, result_types=[T((64,))]
+            )
+            block.add_op(param)
+            operands.append(param.results[0])
+        results = [T((draw(sizes),)) for _ in range(draw(st.integers(1, 2)))]
+        call = graph.CallOp(f"k{index}", operands, results)
+        block.add_op(call)
+        values += call.results
+        if draw(st.integers(0, 3)) == 0:
+            (size,) = graph.static_shape(call.results[0].type)
+            reshape = graph.ReshapeOp.make(call.results[0], result=T((2, size // 2)))
+            block.add_op(reshape)
+            values.append(reshape.result)
+    returned = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
+    block.add_op(func.ReturnOp(*returned))
+    type_ = FunctionType.from_lists([a.type for a in block.args], [v.type for v in returned])
+    return ModuleOp([func.FuncOp("main", type_, Region(block))]), calls
+
+
+def convert(module: ModuleOp) -> func.FuncOp:
+    run_passes(module, make_context(), ["convert-graph-to-main"], verify=True)
+    return find_function(module, "main")
+
+
+@given(programs())
+@settings(max_examples=60, deadline=None)
+def test_plans_of_random_programs_are_right(program: tuple[ModuleOp, int]):
+    module, calls = program
+    main = convert(module)
+    assert check_plan(main) == calls
+    figures = plan_of(main)
+    assert figures.bound_bytes <= figures.bytes <= figures.sum_bytes
+
+
+@given(programs(), st.randoms())
+@settings(max_examples=60, deadline=None)
+def test_the_checker_finds_moved_buffers(program: tuple[ModuleOp, int], random: object):
+    """Where the checker accepts a workspace squeezed into one place, no two buffers were alive together."""
+    module, _ = program
+    main = convert(module)
+    views = [op for op in main.body.block.ops if isinstance(op, memref.ViewOp) and op.source is main.args[-1]]
+    for view in views:
+        constant = view.byte_shift.owner
+        assert isinstance(constant, arith.ConstantOp)
+        constant.properties["value"] = IntegerAttr(0, constant.result.type)  # pyright: ignore
+    together = _alive_together(main)
+    try:
+        check_plan(main)
+        accepted = True
+    except PlanError:
+        accepted = False
+    assert accepted == (not together)
+
+
+def _alive_together(main: func.FuncOp) -> bool:
+    """Whether two workspace buffers are in use at one call, or one is written while the other waits to be read."""
+    spans: dict[object, list[int]] = {}
+    workspace = main.args[-1]
+    for step, op in enumerate(main.body.block.ops):
+        if isinstance(op, runtime.CallOp | memref.CopyOp):
+            for value in op.operands:
+                while isinstance(value.owner, memref.ReinterpretCastOp):
+                    value = value.owner.source
+                if isinstance(value.owner, memref.ViewOp) and value.owner.source is workspace:
+                    spans.setdefault(value, []).append(step)
+    lives = [(min(s), max(s)) for s in spans.values()]
+    return any(a[0] <= b[1] and b[0] <= a[1] for i, a in enumerate(lives) for b in lives[:i])
+
+
+# --- what the conversion writes ---
+
+TEXT = """
+func.func @main(%x: tensor<1x784xf32>) -> (tensor<1x256xf32>, tensor<16x16xf32>, tensor<1x784xf32>) {
+  %w = graph.param "a" : tensor<256x784xf32>
+  %v = graph.param "b" : tensor<256x784xf32>
+  %0 = graph.call @k0(%x, %w) : (tensor<1x784xf32>, tensor<256x784xf32>) -> tensor<1x256xf32>
+  %1 = graph.call @k0(%x, %v) : (tensor<1x784xf32>, tensor<256x784xf32>) -> tensor<1x256xf32>
+  %2 = graph.call @k1(%0, %1) : (tensor<1x256xf32>, tensor<1x256xf32>) -> tensor<1x256xf32>
+  %3 = graph.reshape %2 : (tensor<1x256xf32>) -> tensor<16x16xf32>
+  return %1, %3, %x : tensor<1x256xf32>, tensor<16x16xf32>, tensor<1x784xf32>
+}
+"""
+
+
+def parse(text: str) -> ModuleOp:
+    return Parser(make_context(), text).parse_module()
+
+
+def test_outputs_are_written_in_place_and_inputs_are_copied():
+    main = convert(parse(TEXT))
+    calls = [op for op in main.body.block.ops if isinstance(op, runtime.CallOp)]
+    assert calls[1].outs[0] is main.args[1]
+    assert calls[2].outs[0].owner.source is main.args[2]  # a reshape of the second output
+    (copy,) = [op for op in main.body.block.ops if isinstance(op, memref.CopyOp)]
+    assert (copy.source, copy.destination) == (main.args[0], main.args[3])
+    assert plan_of(main).sum_bytes == 1024  # only %0 is an intermediate
+
+
+@pytest.mark.parametrize(("content", "size"), [("same", 1), ("other", 2), ("none", 2)])
+def test_equal_weights_share_memory(content: str, size: int):
+    module = parse(TEXT)
+    if content != "none":
+        store = WeightStore()
+        store.add("a", np.ones((256, 784), np.float32) + np.arange(784, dtype=np.float32))
+        store.add("b", store.array("a") + (content == "other"))
+        attach_store(module, store)
+    main = convert(module)
+    assert main.args[-2].type.get_shape() == (size * 256 * 784 * 4,)
+
+
+def test_dynamic_sizes_are_refused():
+    text = "func.func @main(%x: tensor<?xf32, #graph.dims<[n]>>) -> tensor<?xf32, #graph.dims<[n]>> { return %x : "
+    with pytest.raises(UserError, match="expected static sizes in @main"):
+        convert(parse(text + "tensor<?xf32, #graph.dims<[n]>> }"))
+
+
+def test_operations_that_are_not_kernels_are_refused():
+    text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { %0 = graph.relu %x : tensor<4xf32>\n return %0 : "
+    with pytest.raises(UserError, match="run graph-outline-kernels first"):
+        convert(parse(text + "tensor<4xf32> }"))
+
+
+def test_a_module_without_main_is_refused():
+    with pytest.raises(UserError, match="expected a function @main"):
+        convert(ModuleOp([]))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("runtime.call @k ins(%a : memref<16xf32>) outs(%y : memref<16xf32>)", "is read before it is written"),
+        (
+            "runtime.call @k ins(%x : memref<16xf32>) outs(%a : memref<16xf32>)\n"
+            "runtime.call @k ins(%x : memref<16xf32>) outs(%b : memref<16xf32>)\n"
+            "runtime.call @k ins(%a : memref<16xf32>) outs(%y : memref<16xf32>)",
+            "is overwritten by %b before it is read",
+        ),
+        (
+            "runtime.call @k ins(%x : memref<16xf32>) outs(%a : memref<16xf32>)\n"
+            "runtime.call @k ins(%a : memref<16xf32>) outs(%b : memref<16xf32>)",
+            "is written while",
+        ),
+        ("runtime.call @k ins(%y : memref<16xf32>) outs(%x : memref<16xf32>)", "is read before it is written"),
+        ("runtime.call @k ins(%x : memref<16xf32>) outs(%x : memref<16xf32>)", "an input or a weight, is written"),
+        ("runtime.call @k ins(%x : memref<16xf32>) outs(%a : memref<16xf32>)", "output 0 of @main is not written"),
+    ],
+)
+def test_the_checker_says_what_is_wrong(body: str, message: str):
+    text = f"""
+    func.func @main(%x: memref<16xf32>, %y: memref<16xf32>, %w: memref<0xi8>, %s: memref<128xi8>)
+        attributes {{mlc.inputs = 1 : i64, mlc.outputs = 1 : i64}} {{
+      %c0 = arith.constant 0 : index
+      %a = memref.view %s[%c0][] : memref<128xi8> to memref<16xf32>
+      %b = memref.view %s[%c0][] : memref<128xi8> to memref<16xf32>
+      {body}
+      return
+    }}"""
+    with pytest.raises(PlanError, match=message):
+        check_plan(find_function(parse(text), "main"))
+
+
+def test_the_checker_wants_aligned_views_inside_the_workspace():
+    text = """
+    func.func @main(%y: memref<16xf32>, %w: memref<0xi8>, %s: memref<64xi8>)
+        attributes {mlc.inputs = 0 : i64, mlc.outputs = 1 : i64} {
+      %c = arith.constant 64 : index
+      %a = memref.view %s[%c][] : memref<64xi8> to memref<16xf32>
+      runtime.call @k ins() outs(%a : memref<16xf32>)
+      return
+    }"""
+    with pytest.raises(PlanError, match="within 64 bytes"):
+        check_plan(find_function(parse(text), "main"))
