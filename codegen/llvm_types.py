@@ -55,23 +55,24 @@ def suffix(type_: Attribute) -> str:
 def float_text(value: float, type_: Attribute) -> str:
     """Print a float constant exactly, in the hexadecimal form of its type."""
     if isinstance(type_, builtin.Float16Type):
-        return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
+        return f"0xH{struct.unpack('<H', struct.pack('<e', _rounded(value, '<e')))[0]:04X}"
     if isinstance(type_, builtin.BFloat16Type):
         return f"0xR{_bfloat_bits(value):04X}"
     if isinstance(type_, builtin.Float32Type):
-        value = _round_f32(value)
+        value = _rounded(value, "<f")
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
-def _round_f32(value: float) -> float:
+def _rounded(value: float, format_: str) -> float:
+    """Round to a narrower format (`<f`, `<e`); what is too large becomes infinite."""
     try:
-        return struct.unpack("<f", struct.pack("<f", value))[0]
+        return struct.unpack(format_, struct.pack(format_, value))[0]
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
 
 
 def _bfloat_bits(value: float) -> int:
-    bits = struct.unpack("<I", struct.pack("<f", _round_f32(value)))[0]
+    bits = struct.unpack("<I", struct.pack("<f", _rounded(value, "<f")))[0]
     if value != value:
         return bits >> 16 | 0x40
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16

@@ -195,3 +195,15 @@ def test_two_libraries_in_a_c_program_share_one_pool(tmp_path: Path) -> None:
     source.write_text(C_PROGRAM.format(declarations=abi.C_DECLARATIONS))
     subprocess.run(["cc", "-O1", "-o", tmp_path / "main", source, "-ldl"], check=True)
     assert subprocess.run([tmp_path / "main", *libraries], timeout=20).returncode == 0
+
+
+def test_the_machine_can_be_measured() -> None:
+    from mlc.runtime import machine
+
+    assert machine.measure_peak_gflops(1, repeats=1) > 0.5
+    assert machine.measure_bandwidth(1, megabytes=8, repeats=1) > 0.1
+    assert machine.measure_dispatch_ns(1, times=100, repeats=1) > 0
+    if len(os.sched_getaffinity(0)) > 1:
+        assert machine.measure_handover_ns(rounds=200, repeats=1) > 1
+    assert machine.is_near(25)
+    assert not machine.is_near(180)
