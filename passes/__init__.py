@@ -14,6 +14,7 @@ PASSES: dict[str, str] = {
     "graph-fold-constant": "mlc.passes.graph.fold_constant:FoldConstantPass",
     "graph-simplify-inference": "mlc.passes.graph.simplify_inference:SimplifyInferencePass",
     # te
+    "te-add-schedule": "mlc.schedules.strategy:AddSchedulePass",
     # loop
     "loop-apply-schedule": "mlc.passes.loop.apply_schedule:ApplySchedulePass",
     "loop-partition": "mlc.passes.loop.partition:PartitionPass",

@@ -1,0 +1,370 @@
+"""Directives that move a block into a loop of its consumers or of its producers: compute_at, reverse_compute_at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects import loop, sched
+from mlc.dialects.index import ZERO, Div, Index, IndexMapAttr, dim
+from mlc.passes.loop.directives.kernel import (
+    Kernel,
+    body_of,
+    buffer_name,
+    comes_before,
+    insert_after,
+    insert_before,
+    insert_last,
+    is_below,
+    loops_around,
+    make_nest,
+    name_of,
+)
+from mlc.passes.loop.directives.legality import repeatable, shape_of
+from mlc.passes.loop.regions import (
+    Access,
+    Span,
+    accesses,
+    axis_values,
+    read_spans,
+    span_of,
+    touching,
+    whole,
+    written_spans,
+)
+
+Box = dict[int, Span]
+
+
+# --- axes from the dimensions of a buffer ------------------------------------------------------------------------
+
+
+def in_axes(kernel: Kernel, access: Access) -> list[Index]:
+    """The indices of an access over the block's axes: axis k is dimension k; other values are numbered above them."""
+    space, block = kernel.space, access.block
+    n = len(block.extents.data)
+    axes = {a: dim(k) for args in axis_values(block) for k, a in enumerate(args)}
+    first = 2 if access.is_store else 1
+    over = [axes.get(v) or dim(n + space.number(v)) for v in access.op.operands[first:]]
+    attr = access.op.properties["map"]
+    assert isinstance(attr, IndexMapAttr)
+    return [e.substitute(lambda d: over[d]) for e in attr.data]
+
+
+def solve_axes(exprs: Sequence[Index], spans: Sequence[Span], extents: Sequence[int]) -> Box:
+    """
+    The spans of axes for which the index expressions stay within the spans of the dimensions.
+
+    Solved are `axis + constant`, and the pair `axis floordiv n`, `axis mod n`; axes that are left out run whole.
+    """
+    box: Box = {}
+    for e, s in zip(exprs, spans, strict=True):
+        axis = single(e)
+        if axis is not None and axis < len(extents):
+            box[axis] = s.shift(-e.const)
+    for axis, extent in enumerate(extents):
+        if axis in box:
+            continue
+        for e, s in zip(exprs, spans, strict=True):
+            by = _divided(e, axis)
+            if by is None:
+                continue
+            low = next((t for f, t in zip(exprs, spans, strict=True) if f == dim(axis).mod(by)), whole(by))
+            if s.extent == 1:
+                box[axis] = Span(s.base * by + low.base, low.extent, s.exact and low.exact)
+            else:
+                box[axis] = Span(s.base * by, s.extent * by, s.exact and low.extent >= by)
+        if axis in box and box[axis].extent >= extent:
+            del box[axis]
+    return box
+
+
+def single(e: Index) -> int | None:
+    """The axis of an expression `axis + constant`."""
+    if len(e.terms) == 1 and e.terms[0][1] == 1 and isinstance(e.terms[0][0], int):
+        return e.terms[0][0]
+    return None
+
+
+def _divided(e: Index, axis: int) -> int | None:
+    if len(e.terms) != 1 or e.const:
+        return None
+    term, c = e.terms[0]
+    if isinstance(term, Div) and not term.is_mod and c == 1 and term.expr == dim(axis):
+        return term.by
+    return None
+
+
+def place(kernel: Kernel, block: loop.BlockOp, box: Mapping[int, Span]) -> list[loop.ForOp]:
+    """Rebind a block that stands in no loop of its own to a new nest over a box; the caller inserts the nest."""
+    extents = block.static_extents
+    spans = [box.get(k) or whole(n) for k, n in enumerate(extents)]
+    spans = [whole(n) if s.extent >= n else s for s, n in zip(spans, extents, strict=True)]
+    names = axis_names(kernel, block)
+    nest = make_nest([s.extent for s in spans], names)
+    ivs = [kernel.space.dim(f.iv) if s.extent > 1 else ZERO for s, f in zip(spans, nest, strict=True)]
+    bindings = [s.base + iv for s, iv in zip(spans, ivs, strict=True)]
+    where = [p for b, n in zip(bindings, extents, strict=True) for p in (b, -b + (n - 1))]
+    parent = block.parent_op()
+    if block.parent is not None:
+        block.detach()
+        kernel.drop_empty(parent)
+    insert_last(nest[-1], block)
+    kernel.rebind(block, bindings, where)
+    return nest
+
+
+def axis_names(kernel: Kernel, block: loop.BlockOp) -> list[str | None]:
+    """What the loops of a block's axes are called: as the loops that they are bound to, else as the axes."""
+    names: list[str | None] = []
+    for b, arg in zip(kernel.bindings(block), block.body.block.args, strict=True):
+        n = single(b)
+        hint = kernel.space.values[n].name_hint if n is not None else None
+        names.append(hint or arg.name_hint)
+    return names
+
+
+def buffers_written(block: loop.BlockOp) -> list[SSAValue]:
+    """The buffers that a block stores to."""
+    return list(dict.fromkeys(op.buffer for op in block.walk() if isinstance(op, loop.StoreOp)))
+
+
+def buffers_read(block: loop.BlockOp) -> list[SSAValue]:
+    """The buffers that a block loads from and does not write."""
+    written = buffers_written(block)
+    loads = [op.buffer for op in block.walk() if isinstance(op, loop.LoadOp | loop.GatherOp)]
+    return [b for b in dict.fromkeys(loads) if b not in written]
+
+
+# --- legality ----------------------------------------------------------------------------------------------------
+
+
+def movable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
+    """A block that moves computes each of its points by itself, and its loops are not marked yet."""
+    if block in kernel.guarded:
+        return f"expected a block that runs on its whole domain, but {name_of(block)} has a predicate of its own"
+    if not block.extents.data:
+        return f"expected a block with axes, but {name_of(block)} has none"
+    if len(block.extents.data) > block.num_spatial and not block.has_init:
+        return (
+            f"expected a reduction that starts inside {name_of(block)}, but its init region is gone; "
+            "move it before sched.decompose_reduction"
+        )
+    if not repeatable(block):
+        return f"expected a block that can be computed again, but {name_of(block)} goes on from what it wrote"
+    for around in loops_around(block):
+        if around.kind.data != "serial" and around not in [*loops_around(f), f]:
+            return f"expected serial loops around {name_of(block)}, but {name_of(around)} is {around.kind.data}"
+    if f.kind.data in ("vectorized", "unrolled"):
+        return f"expected a serial or parallel loop to compute at, but {name_of(f)} is {f.kind.data}"
+    return None
+
+
+def consumers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
+    """All that reads the block's buffers stands below the loop, behind the block; the buffers are not outputs."""
+    for buffer in buffers_written(block):
+        called = f"%{buffer_name(buffer)}"
+        if not isinstance(buffer.owner, loop.AllocOp):
+            return f"expected a block that only others need, but {name_of(block)} writes the output {called}"
+        for other in touching(buffer, stores=True):
+            if other is not block:
+                return f"expected one block to write {called}, but {name_of(other)} does as well"
+        readers = [b for b in touching(buffer, stores=False) if b is not block]
+        if not readers:
+            return f"expected a consumer of {name_of(block)} below {name_of(f)}, but nothing reads {called}"
+        for reader in readers:
+            if not is_below(reader, f):
+                return f"{name_of(reader)} reads {name_of(block)} outside of {name_of(f)}"
+    if is_below(block, f):
+        return None
+    if not comes_before(block, f):
+        return f"expected {name_of(block)} in front of {name_of(f)}, but it stands behind"
+    return None
+
+
+def inputs_unchanged(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
+    """Nothing between the block and the loop, or in the loop, writes what the block reads."""
+    for buffer in buffers_read(block):
+        for writer in touching(buffer, stores=True):
+            if comes_before(block, writer):
+                return f"{name_of(writer)} writes %{buffer_name(buffer)}, which {name_of(block)} reads, behind it"
+    return None
+
+
+# --- compute_at --------------------------------------------------------------------------------------------------
+
+
+def needed_box(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> Box:
+    """The spans of a producer's axes that the consumers below a loop read in one iteration of it."""
+    fixed = kernel.space.numbers_of([*loops_around(f), f])
+    extents = block.static_extents[: block.num_spatial]
+    box: Box | None = None
+    for store in (a for a in accesses(kernel.space, block) if a.is_store):
+        shape = shape_of(store.buffer)
+        stored = in_axes(kernel, store)
+        for reader in touching(store.buffer, stores=False):
+            if reader is block:
+                continue
+            for read in accesses(kernel.space, reader):
+                if read.buffer is store.buffer and not read.is_store:
+                    solved = solve_axes(stored, read_spans(kernel.space, read, fixed, shape), extents)
+                    box = solved if box is None else _union(box, solved)
+    return box or {}
+
+
+def _union(a: Box, b: Box) -> Box:
+    joined = {k: a[k].join(b[k]) for k in a if k in b}
+    return {k: s for k, s in joined.items() if s is not None}
+
+
+def compute_at(kernel: Kernel, op: sched.ComputeAtOp) -> None:
+    """Move a producer to where its consumers need it."""
+    block, f = kernel.block(op.block), kernel.loop(op.loop)
+    kernel.check(movable(kernel, block, f))
+    kernel.check(consumers_below(kernel, block, f))
+    kernel.check(inputs_unchanged(kernel, block, f))
+    readers = [r for b in buffers_written(block) for r in touching(b, stores=False) if r is not block]
+    at = first_above(f, readers)
+    if is_below(block, f) and comes_before(at, block):
+        kernel.fail(f"expected {name_of(block)} in front of its consumers in {name_of(f)}")
+    nest = place(kernel, block, needed_box(kernel, block, f))
+    insert_before(nest[0], at)
+    kernel.check_later(f)
+
+
+def first_above(f: loop.ForOp, ops: Sequence[Operation]) -> Operation:
+    """The first op directly in a loop's body that holds one of these."""
+    above = {body_of(f).find_ancestor_op_in_block(op) for op in ops}
+    return next(op for op in body_of(f).ops if op in above)
+
+
+def last_above(f: loop.ForOp, ops: Sequence[Operation]) -> Operation:
+    """The last op directly in a loop's body that holds one of these."""
+    above = {body_of(f).find_ancestor_op_in_block(op) for op in ops}
+    return [op for op in body_of(f).ops if op in above][-1]
+
+
+# --- reverse_compute_at ------------------------------------------------------------------------------------------
+
+
+def producers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> list[loop.BlockOp]:
+    """The blocks below a loop that write what a block reads."""
+    return [w for b in buffers_read(block) for w in touching(b, stores=True) if is_below(w, f) and w is not block]
+
+
+def outside_reductions(kernel: Kernel, producers: Sequence[loop.BlockOp], f: loop.ForOp) -> str | None:
+    """The producers' reductions are finished in each iteration of the loop."""
+    for p in producers:
+        for around in [*loops_around(f), f]:
+            n = kernel.space.number(around.iv)
+            if any(b.uses(n) for b in kernel.bindings(p)[p.num_spatial :]):
+                return f"{name_of(p)} still reduces over {name_of(around)} at {name_of(f)}"
+    return None
+
+
+def allowed_box(kernel: Kernel, block: loop.BlockOp, producers: Sequence[loop.BlockOp], f: loop.ForOp) -> Box:
+    """The spans of a consumer's axes for which one iteration of a loop has written all that is read; refuses others."""
+    space = kernel.space
+    fixed = space.numbers_of([*loops_around(f), f])
+    box: Box = {}
+    reads = [a for a in accesses(space, block) if not a.is_store]
+    for p in producers:
+        for store in (a for a in accesses(space, p) if a.is_store):
+            spans = written_spans(space, store, fixed, shape_of(store.buffer))
+            for read in (r for r in reads if r.buffer is store.buffer):
+                solved = solve_axes(in_axes(kernel, read), spans, block.static_extents)
+                for axis, span in solved.items():
+                    if axis >= block.num_spatial:
+                        kernel.fail(
+                            f"{name_of(block)} reduces over elements of %{buffer_name(store.buffer)} from different "
+                            f"iterations of {name_of(f)}; compute at an outer loop"
+                        )
+                    if not span.exact:
+                        kernel.fail(
+                            f"cannot tell which elements of %{buffer_name(store.buffer)} {name_of(p)} has written "
+                            f"in one iteration of {name_of(f)}; compute at an outer loop"
+                        )
+                    if axis in box and box[axis] != span and not _tighter(box, axis, span):
+                        kernel.fail(
+                            f"{name_of(block)} reads elements of %{buffer_name(store.buffer)} from different "
+                            f"iterations of {name_of(f)}; compute at an outer loop"
+                        )
+                    box[axis] = span
+    return box
+
+
+def _tighter(box: Box, axis: int, span: Span) -> bool:
+    return box[axis].base == span.base and box[axis].extent == span.extent
+
+
+def all_written(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp, box: Box) -> str | None:
+    """Each element that the moved consumer reads is written before it in the iterations that both share."""
+    space = kernel.space
+    for read in (a for a in accesses(space, block) if not a.is_store):
+        for w in touching(read.buffer, stores=True):
+            if w is block or (not is_below(w, f) and not _shares(w, f) and comes_before(w, f)):
+                continue
+            if not is_below(w, f) and not comes_before(w, f):
+                what = f"%{buffer_name(read.buffer)}, which {name_of(block)} reads"
+                return f"{name_of(w)} writes {what}, behind {name_of(f)}"
+            shared = [g for g in [*loops_around(f), f] if is_below(w, g)]
+            if not _covered(kernel, read, w, space.numbers_of(shared), box):
+                return (
+                    f"{name_of(block)} reads elements of %{buffer_name(read.buffer)} that {name_of(w)} "
+                    f"has not written yet in an iteration of {name_of(f)}; compute at an outer loop"
+                )
+    return None
+
+
+def _shares(op: Operation, f: loop.ForOp) -> bool:
+    return any(is_below(op, g) for g in loops_around(f))
+
+
+def _covered(kernel: Kernel, read: Access, writer: loop.BlockOp, fixed: set[int], box: Box) -> bool:
+    space, shape = kernel.space, shape_of(read.buffer)
+    extents = read.block.static_extents
+    n = len(extents)
+    spans = [box.get(k) or whole(e) for k, e in enumerate(extents)]
+    # Axis k becomes base + (a fresh value in [0, extent)); the fresh values are numbered far above the space.
+    fresh = len(space.values) + 1000
+    ranges = {**space.ranges, **{fresh + k: (0, s.extent - 1) for k, s in enumerate(spans)}}
+    to = {k: s.base + dim(fresh + k) for k, s in enumerate(spans)}
+    needs: list[Span] = []
+    for e, size in zip(in_axes(kernel, read), shape, strict=True):
+        moved = e.substitute(lambda d: to[d] if d < n else dim(d - n))
+        s = span_of(moved, fixed, ranges)
+        needs.append(whole(size) if s.extent >= size else s)
+    for store in (a for a in accesses(space, writer) if a.is_store and a.buffer is read.buffer):
+        wrote = written_spans(space, store, fixed, shape)
+        if all(w.exact and r.within(w, size) for w, r, size in zip(wrote, needs, shape, strict=True)):
+            return True
+    return False
+
+
+def reverse_compute_at(kernel: Kernel, op: sched.ReverseComputeAtOp) -> None:
+    """Move a consumer to where its producer has written what it reads."""
+    block, f = kernel.block(op.block), kernel.loop(op.loop)
+    kernel.check(movable(kernel, block, f))
+    producers = producers_below(kernel, block, f)
+    if not producers:
+        kernel.fail(f"expected a producer of {name_of(block)} below {name_of(f)}")
+    if not all(comes_before(p, block) for p in producers):
+        kernel.fail(f"expected {name_of(block)} behind its producers")
+    kernel.check(outside_reductions(kernel, producers, f))
+    box = allowed_box(kernel, block, producers, f)
+    kernel.check(all_written(kernel, block, f, box))
+    kernel.check(results_unread(block, f))
+    at = last_above(f, producers)
+    nest = place(kernel, block, box)
+    insert_after(nest[0], at)
+    kernel.check_later(f)
+
+
+def results_unread(block: loop.BlockOp, f: loop.ForOp) -> str | None:
+    """No block in the loop reads or writes what the consumer writes."""
+    for buffer in buffers_written(block):
+        for other in (*touching(buffer, stores=True), *touching(buffer, stores=False)):
+            if other is not block and not comes_before(block, other):
+                return f"{name_of(other)} uses %{buffer_name(buffer)}, which {name_of(block)} writes, in front of it"
+    return None

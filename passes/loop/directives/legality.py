@@ -1,0 +1,241 @@
+"""
+May a directive do what it says? Each check gives the reason why not, or None.
+
+The checks rest on what blocks promise: a spatial point is written once with a value that depends on its axes only, so
+running it again does no harm; a reduction with its init region inside starts anew by itself; combiners commute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import SSAValue
+
+from mlc.dialects import loop
+from mlc.dialects.index import Index
+from mlc.passes.loop.directives.kernel import (
+    Kernel,
+    blocks_below,
+    buffer_name,
+    children,
+    comes_before,
+    is_below,
+    loops_around,
+    name_of,
+)
+from mlc.passes.loop.regions import (
+    Access,
+    accesses,
+    read_spans,
+    recoverable,
+    separating,
+    touching,
+    written_spans,
+)
+
+
+def shape_of(buffer: SSAValue) -> tuple[int, ...]:
+    """The shape of a buffer."""
+    assert isinstance(buffer.type, MemRefType)
+    return tuple(buffer.type.get_shape())
+
+
+def transformable(f: loop.ForOp, *, serial: bool = True) -> str | None:
+    """A loop can be rewritten if it starts at 0, has a static extent, carries no values, and is not marked yet."""
+    if f.results:
+        return f"expected a loop that carries no values, but got {name_of(f)}"
+    if f.extent is None or f.lower.terms or f.lower.const:
+        return f"expected a loop from 0 to a static extent, but got {name_of(f)}"
+    if serial and f.kind.data != "serial":
+        return f"expected a serial loop, but {name_of(f)} is {f.kind.data}; mark loops after all splits and fusions"
+    return None
+
+
+def perfectly_nested(chain: Sequence[loop.ForOp]) -> str | None:
+    """Each loop holds nothing but the next one."""
+    for outer, inner in pairwise(chain):
+        for child in children(outer):
+            if child is not inner:
+                return (
+                    f"expected {name_of(inner)} to be all that {name_of(outer)} holds, "
+                    f"but {name_of(child)} stands there too"
+                )
+    return None
+
+
+def nested_chain(loops: Sequence[loop.ForOp]) -> tuple[list[loop.ForOp], str | None]:
+    """The loops from the outermost to the innermost of these, which must lie on one path."""
+    inner = max(loops, key=lambda f: len(loops_around(f)))
+    around = [*loops_around(inner), inner]
+    for f in loops:
+        if f not in around:
+            return [], f"expected loops inside each other, but {name_of(f)} and {name_of(inner)} are not"
+    return around[min(around.index(f) for f in loops) :], None
+
+
+def reduces(kernel: Kernel, f: loop.ForOp, block: loop.BlockOp) -> bool:
+    """Whether a loop runs along a reduction axis of a block."""
+    n = kernel.space.number(f.iv)
+    return any(b.uses(n) for b in kernel.bindings(block)[block.num_spatial :])
+
+
+def spreads(kernel: Kernel, f: loop.ForOp, block: loop.BlockOp) -> bool:
+    """Whether a loop runs along a spatial axis of a block."""
+    n = kernel.space.number(f.iv)
+    return any(b.uses(n) for b in kernel.bindings(block)[: block.num_spatial])
+
+
+def repeatable(block: loop.BlockOp) -> bool:
+    """Whether running a point of a block again changes nothing: it does not go on from what it wrote before."""
+    if block.has_init:
+        return True
+    written = {op.buffer for op in block.walk() if isinstance(op, loop.StoreOp)}
+    return not any(op.buffer in written for op in block.walk() if isinstance(op, loop.LoadOp | loop.GatherOp))
+
+
+def self_dependence(kernel: Kernel, block: loop.BlockOp) -> str | None:
+    """A block may read what it writes only at the point that it writes."""
+    found = accesses(kernel.space, block)
+    for s in found:
+        for a in found:
+            if s.is_store and a.buffer is s.buffer and a.exprs != s.exprs:
+                return f"{name_of(block)} depends on other points of itself through %{buffer_name(s.buffer)}"
+    return None
+
+
+def _inner_values(kernel: Kernel, below: Sequence[Access], outside: set[int]) -> set[int]:
+    return {d for a in below for e in a.exprs for d in e.dims()} - outside
+
+
+def reorderable(kernel: Kernel, chain: Sequence[loop.ForOp]) -> str | None:
+    """Whether the loops of a perfect nest may be permuted: no dependence between different iterations of them."""
+    blocks = blocks_below(chain[-1])
+    for block in blocks:
+        if (reason := self_dependence(kernel, block)) is not None:
+            return reason
+    if len(blocks) == 1:
+        return None
+    apart = kernel.space.numbers_of(chain)
+    return _independent(kernel, blocks, apart, [*loops_around(chain[-1]), chain[-1]])
+
+
+def _independent(
+    kernel: Kernel, blocks: Sequence[loop.BlockOp], apart: set[int], around: Sequence[loop.ForOp]
+) -> str | None:
+    """No block reads in one iteration of the values `apart` what another block writes in a different one."""
+    fixed = kernel.space.numbers_of(around)
+    found = [a for b in blocks for a in accesses(kernel.space, b)]
+    inner = _inner_values(kernel, found, fixed)
+    for s in (a for a in found if a.is_store):
+        for r in found:
+            if r.buffer is not s.buffer or r.is_store or r.block is s.block:
+                continue
+            if _meets_only_itself(kernel, s, r, apart, inner) or _produced_here(kernel, s, r, fixed):
+                continue
+            return (
+                f"{name_of(r.block)} reads of %{buffer_name(s.buffer)} what {name_of(s.block)} writes "
+                "in other iterations"
+            )
+    return None
+
+
+def _meets_only_itself(kernel: Kernel, s: Access, r: Access, apart: set[int], inner: set[int]) -> bool:
+    """Whether two accesses touch one element only in the same iteration of the values apart."""
+    known = separating(kernel.space, s, r, apart, inner)
+    values = [Index(0, ((n, 1),)) for n in apart if kernel.space.ranges[n][0] != kernel.space.ranges[n][1]]
+    return all(recoverable(v, known, kernel.space.ranges) for v in values)
+
+
+def _produced_here(kernel: Kernel, s: Access, r: Access, fixed: set[int]) -> bool:
+    """Whether all that r reads in an iteration is written anew by s in the same one."""
+    if not (repeatable(s.block) and comes_before(s.block, r.block)):
+        return False
+    shape = shape_of(s.buffer)
+    wrote = written_spans(kernel.space, s, fixed, shape)
+    read = read_spans(kernel.space, r, fixed, shape)
+    return all(w.exact and x.within(w, n) for w, x, n in zip(wrote, read, shape, strict=True))
+
+
+def parallelizable(kernel: Kernel, f: loop.ForOp) -> str | None:
+    """Iterations of a loop are independent: it reduces nothing, and no two of them meet in an element."""
+    if (reason := transformable(f)) is not None:
+        return reason
+    for outer in loops_around(f):
+        if outer.kind.data == "parallel":
+            return f"{name_of(f)} is already inside {name_of(outer)}, which is parallel; use sched.fuse to join them"
+    return independent_iterations(kernel, f)
+
+
+def independent_iterations(kernel: Kernel, f: loop.ForOp) -> str | None:
+    """No iteration of a loop needs or spoils what another one does."""
+    blocks = blocks_below(f)
+    for block in blocks:
+        if reduces(kernel, f, block):
+            return f"{name_of(f)} reduces {name_of(block)}; use sched.rfactor to reduce in parallel"
+        if (reason := self_dependence(kernel, block)) is not None:
+            return reason
+    apart = {kernel.space.number(f.iv)}
+    around = [*loops_around(f), f]
+    return _no_races(kernel, f, blocks, apart, around) or _independent(kernel, blocks, apart, around)
+
+
+def _no_races(
+    kernel: Kernel, f: loop.ForOp, blocks: Sequence[loop.BlockOp], apart: set[int], around: Sequence[loop.ForOp]
+) -> str | None:
+    fixed = kernel.space.numbers_of(around)
+    for block in blocks:
+        found = accesses(kernel.space, block)
+        inner = _inner_values(kernel, found, fixed)
+        for s in found:
+            if is_private(s.buffer):
+                if (reason := stays_below(s.buffer, f)) is not None:
+                    return reason
+            elif s.is_store and not repeatable_alone(block) and not _meets_only_itself(kernel, s, s, apart, inner):
+                return (
+                    f"different iterations of {name_of(f)} accumulate {name_of(block)} in the same elements "
+                    f"of %{buffer_name(s.buffer)}"
+                )
+    return None
+
+
+def repeatable_alone(block: loop.BlockOp) -> bool:
+    """Whether several threads may run the same point at once: they only store, and all the same value."""
+    return not block.has_init and repeatable(block)
+
+
+def is_private(buffer: SSAValue) -> bool:
+    """Whether each thread has its own copy of a buffer."""
+    return isinstance(buffer.owner, loop.AllocOp) and buffer.owner.scope.data == "local"
+
+
+def stays_below(buffer: SSAValue, f: loop.ForOp) -> str | None:
+    """A buffer that is private to a thread is not touched outside of its parallel loop."""
+    for block in (*touching(buffer, stores=True), *touching(buffer, stores=False)):
+        if not is_below(block, f):
+            return (
+                f"%{buffer_name(buffer)} is local to a thread of {name_of(f)}, but {name_of(block)} outside "
+                'of that loop uses it; use scope "shared"'
+            )
+    return None
+
+
+def vectorizable(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
+    """The loops are a perfect nest of static extents, outer to inner, round one block."""
+    for f in loops:
+        if (reason := transformable(f)) is not None:
+            return reason
+    chain, reason = nested_chain(loops)
+    if reason is not None:
+        return reason
+    if chain != list(loops):
+        got = ", ".join(map(name_of, loops))
+        return f"expected loops directly inside each other, outer to inner, but got {got}; use sched.reorder"
+    if (reason := perfectly_nested(chain)) is not None:
+        return reason
+    inside = children(chain[-1])
+    if len(inside) != 1 or not isinstance(inside[0], loop.BlockOp):
+        what = ", ".join(map(name_of, inside))
+        return f"expected one block directly inside {name_of(chain[-1])}, but got {what}"
+    return self_dependence(kernel, inside[0])

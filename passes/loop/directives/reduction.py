@@ -1,0 +1,302 @@
+"""Directives on reductions: decompose_reduction, rfactor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, StringAttr, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from mlc.dialects import loop, sched
+from mlc.dialects.index import ZERO, Index, IndexMapAttr, const
+from mlc.passes.loop.directives import legality
+from mlc.passes.loop.directives.compute_at import buffers_written, place
+from mlc.passes.loop.directives.kernel import (
+    Kernel,
+    buffer_name,
+    children,
+    insert_after,
+    insert_alloc,
+    insert_before,
+    insert_last,
+    loops_around,
+    make_loop,
+    name_of,
+)
+from mlc.passes.loop.regions import needed, span_of, substitute, users
+
+COMBINERS = (arith.AddfOp, arith.AddiOp, arith.MulfOp, arith.MuliOp, arith.MaximumfOp, arith.MinimumfOp)
+COMBINERS += (arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp, arith.MaxnumfOp, arith.MinnumfOp)
+
+
+# --- decompose_reduction -----------------------------------------------------------------------------------------
+
+
+def decomposable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
+    """The block starts its reduction itself, and no loop outside of f reduces it."""
+    if not block.has_init:
+        return f"expected a reduction that starts inside {name_of(block)}, but it has no init region"
+    around = loops_around(block)
+    if f not in around:
+        return f"expected a loop around {name_of(block)}, but got {name_of(f)}"
+    for outer in around[: around.index(f)]:
+        if legality.reduces(kernel, outer, block):
+            return f"{name_of(outer)} reduces {name_of(block)} outside of {name_of(f)}; decompose at {name_of(outer)}"
+    for g in around[around.index(f) :]:
+        if legality.reduces(kernel, g, block) and legality.spreads(kernel, g, block):
+            return f"{name_of(g)} runs along spatial and reduction axes of {name_of(block)} at once"
+    chain = around[around.index(f) :]
+    for g in chain:
+        for child in children(g):
+            if child is not block and child not in chain and writes_same(block, child):
+                return f"{name_of(child)} in {name_of(g)} uses what {name_of(block)} writes"
+    return None
+
+
+def writes_same(block: loop.BlockOp, other: Operation) -> bool:
+    """Whether an op touches a buffer that a block writes."""
+    written = buffers_written(block)
+    return any(
+        isinstance(op, loop.LoadOp | loop.StoreOp | loop.GatherOp) and op.buffer in written for op in other.walk()
+    )
+
+
+def spatial_region(kernel: Kernel, region: Region, spatial: int) -> Region:
+    """A copy of a region of a block with its spatial arguments only; reduction arguments become 0."""
+    copy = region.clone()
+    block = copy.block
+    extra = list(block.args[spatial:])
+    substitute(kernel.space, users(extra), dict.fromkeys(extra, ZERO))
+    for arg in reversed(extra):
+        block.erase_arg(arg)
+    return copy
+
+
+def decompose_reduction(kernel: Kernel, op: sched.DecomposeReductionOp) -> None:
+    """Put the start of a reduction into a nest of its own in front of a loop."""
+    block, f = kernel.block(op.block), kernel.loop(op.loop)
+    kernel.check(decomposable(kernel, block, f))
+    around = loops_around(block)
+    inside = around[around.index(f) :]
+    copied = [g for g in inside if not legality.reduces(kernel, g, block)]
+    copied = [g for g in copied if legality.spreads(kernel, g, block)]
+    to: dict[int, Index] = {kernel.space.number(g.iv): ZERO for g in inside}
+    nest = [make_loop(g.extent or 0, _init_name(g), g.kind.data) for g in copied]
+    for outer, inner in pairwise(nest):
+        insert_last(outer, inner)
+    for g, new in zip(copied, nest, strict=True):
+        to[kernel.space.number(g.iv)] = kernel.space.dim(new.iv)
+    n = block.num_spatial
+    init = loop.BlockOp.make(
+        "init",
+        block.static_extents[:n],
+        n,
+        [b.substitute(to, kernel.space.ranges) for b in kernel.bindings(block)[:n]],
+        kernel.space.values,
+        spatial_region(kernel, block.init, n),
+        where=needed(kernel.space, [p.substitute(to, kernel.space.ranges) for p in kernel.where(block)]),
+    )
+    kernel.name_block(init, f"{block.name_}_init")
+    if nest:
+        insert_last(nest[-1], init)
+    insert_before(nest[0] if nest else init, f)
+    block.init.erase_block(block.init.block)
+    kernel.retire(block)
+    kernel.give(op.init, init)
+    kernel.give(op.update, block)
+
+
+def _init_name(g: loop.ForOp) -> str | None:
+    return f"{g.iv.name_hint}_init" if g.iv.name_hint else None
+
+
+# --- rfactor -----------------------------------------------------------------------------------------------------
+
+
+def factorable(kernel: Kernel, f: loop.ForOp, axis: int) -> str | None:
+    """The loop reduces one block by a known combiner, and runs along nothing else."""
+    if (reason := legality.transformable(f)) is not None:
+        return reason
+    blocks = [b for b in kernel.blocks.values() if f in loops_around(b)]
+    if len(blocks) != 1:
+        return f"expected one block in {name_of(f)}, but got {', '.join(map(name_of, blocks)) or 'none'}"
+    (block,) = blocks
+    if not block.has_init:
+        return f"expected a reduction that starts inside {name_of(block)}, but it has no init region"
+    if not legality.reduces(kernel, f, block) or legality.spreads(kernel, f, block):
+        return f"expected a loop that reduces {name_of(block)} only, but got {name_of(f)}"
+    written = buffers_written(block)
+    if len(written) != 1 or combiner_of(block) is None:
+        return f"expected {name_of(block)} to combine one value with what it has, by an op that commutes"
+    rank = len(legality.shape_of(written[0]))
+    if not 0 <= axis <= rank:
+        return f"expected an axis from 0 to {rank}, but got {axis}"
+    for g in loops_around(block):
+        reduces, spreads = legality.reduces(kernel, g, block), legality.spreads(kernel, g, block)
+        if reduces and spreads:
+            return f"{name_of(g)} runs along spatial and reduction axes of {name_of(block)} at once"
+        if reduces and (reason := legality.transformable(g)) is not None:
+            return reason
+    return None
+
+
+def combiner_of(block: loop.BlockOp) -> type[Operation] | None:
+    """The op by which a reduction combines its accumulator with a new value; loop.fma adds."""
+    stores = [op for op in block.body.block.ops if isinstance(op, loop.StoreOp)]
+    if len(stores) != 1:
+        return None
+    op = stores[0].value.owner
+    if isinstance(op, loop.FmaOp):
+        found, operands = arith.AddfOp, [op.c]
+    elif isinstance(op, COMBINERS):
+        found, operands = type(op), list(op.operands)
+    else:
+        return None
+    for v in operands:
+        if isinstance(v.owner, loop.LoadOp) and v.owner.buffer is stores[0].buffer and v.owner.map == stores[0].map:
+            return found
+    return None
+
+
+def rfactor(kernel: Kernel, op: sched.RfactorOp) -> None:
+    """Compute the iterations of a reduction loop apart, and combine them in a second step."""
+    f, axis = kernel.loop(op.loop), op.axis.value.data
+    kernel.check(factorable(kernel, f, axis))
+    (block,) = (b for b in kernel.blocks.values() if f in loops_around(b))
+    space, combiner = kernel.space, combiner_of(block)
+    assert combiner is not None
+    reducing = [g for g in loops_around(block) if legality.reduces(kernel, g, block)]
+    buffer = buffers_written(block)[0]
+    partial = _partial_buffer(kernel, buffer, f.extent or 1, axis)
+    own = alone_around(block)
+    others = [g for g in reducing if g is not f]
+    zero = {space.number(g.iv): ZERO for g in others}
+    where_w = [p.substitute(zero, space.ranges) for p in kernel.where(block) if p.uses(space.number(f.iv))]
+    box = {
+        k: span_of(b, space.numbers_of(g for g in loops_around(block) if g not in own), space.ranges)
+        for k, b in enumerate(kernel.bindings(block)[: block.num_spatial])
+    }
+    second = _second_step(kernel, block, buffer, partial, axis, f, combiner)
+    name = block.name_
+    _first_step(kernel, block, partial, axis, f, others)
+    kernel.name_block(block, f"{name}_rf")
+    second.properties["block_name"] = StringAttr(name)
+    kernel.blocks[name] = second
+    insert_after(second, own[0])
+    nest = place(kernel, second, box)
+    insert_after(nest[0], own[0])
+    if where_w:
+        to = {space.number(f.iv): space.dim(nest[-1].iv)}
+        kernel.add_where(second, [p.substitute(to, space.ranges) for p in where_w])
+    for handle, payload in kernel.handles.items():
+        if payload is block:
+            kernel.handles[handle] = second
+    kernel.give(op.result, block)
+
+
+def alone_around(block: loop.BlockOp) -> list[loop.ForOp]:
+    """The loops around a block that hold nothing else, outer to inner."""
+    found: list[loop.ForOp] = []
+    op: Operation = block
+    while isinstance(parent := op.parent_op(), loop.ForOp) and len(children(parent)) == 1:
+        found.append(parent)
+        op = parent
+    return found[::-1]
+
+
+def _partial_buffer(kernel: Kernel, buffer: SSAValue, extent: int, axis: int) -> SSAValue:
+    t = buffer.type
+    assert isinstance(t, MemRefType)
+    shape = list(t.get_shape())
+    shape.insert(axis, extent)
+    alloc = loop.AllocOp.make(MemRefType(t.element_type, shape), "shared", f"{buffer_name(buffer)}_rf")
+    insert_alloc(kernel, alloc)
+    return alloc.result
+
+
+def _first_step(
+    kernel: Kernel, block: loop.BlockOp, partial: SSAValue, axis: int, f: loop.ForOp, others: Sequence[loop.ForOp]
+) -> None:
+    """The block over one more spatial axis, f, which reduces over one axis per other reduction loop."""
+    space, n, bindings, where = kernel.space, block.num_spatial, kernel.bindings(block), kernel.where(block)
+    sources = [f, *others]
+    for region in (block.body, block.init):
+        args = list(region.block.args)
+        fresh = [region.block.insert_arg(IndexType(), n + k) for k in range(len(sources) + (not others))]
+        for arg, g in zip(fresh, sources, strict=False):
+            arg.name_hint = g.iv.name_hint
+        by_loop = {space.number(g.iv): a for g, a in zip(sources, fresh, strict=False)}
+        to = {
+            a: b.substitute({d: space.dim(v) for d, v in by_loop.items()}, space.ranges)
+            for a, b in zip(args[n:], bindings[n:], strict=True)
+        }
+        substitute(space, users(to), to)
+        for a in args[n:]:
+            region.block.erase_arg(a)
+        _redirect(region.block, partial, axis, fresh[0])
+    reduce_loops = others or ()
+    block.properties["spatial"] = IntegerAttr(n + 1, i64)
+    extents = [*block.static_extents[:n], f.extent or 1, *(g.extent or 1 for g in reduce_loops)]
+    extents += [] if others else [1]
+    block.properties["extents"] = IndexMapAttr.get(const(e) for e in extents)
+    new = [*bindings[:n], space.dim(f.iv), *(space.dim(g.iv) for g in reduce_loops), *([] if others else [ZERO])]
+    kernel.rebind(block, new, where)
+
+
+def _redirect(body: Block, partial: SSAValue, axis: int, index: SSAValue) -> None:
+    """Let the accesses to the result go to the buffer of partial results."""
+    stores = [op for op in body.walk() if isinstance(op, loop.StoreOp)]
+    target = stores[0].buffer
+    for op in list(body.walk()):
+        if not isinstance(op, loop.LoadOp | loop.StoreOp) or op.buffer is not target:
+            continue
+        exprs, operands = list(op.map.data), [*op.indices, index]
+        exprs.insert(axis, Index(0, ((len(operands) - 1, 1),)))
+        assert op.parent is not None
+        if isinstance(op, loop.StoreOp):
+            new: Operation = loop.StoreOp.make(op.value, partial, exprs, operands)
+        else:
+            new = loop.LoadOp.make(partial, exprs, operands)
+            op.result.replace_all_uses_with(new.results[0])
+        op.parent.insert_op_before(new, op)
+        op.detach()
+        op.erase()
+
+
+def _second_step(
+    kernel: Kernel,
+    block: loop.BlockOp,
+    buffer: SSAValue,
+    partial: SSAValue,
+    axis: int,
+    f: loop.ForOp,
+    combiner: type[Operation],
+) -> loop.BlockOp:
+    """The block that combines the partial results."""
+    n = block.num_spatial
+    store = next(op for op in block.body.block.ops if isinstance(op, loop.StoreOp))
+    old = list(block.body.block.args)
+    body = Block(arg_types=[IndexType()] * (n + 1))
+    for k in range(n):
+        body.args[k].name_hint = old[k].name_hint
+    body.args[n].name_hint = f.iv.name_hint
+    where = [old.index(v) for v in store.indices]
+    exprs = [e.substitute({k: Index(0, ((a, 1),)) for k, a in enumerate(where)}) for e in store.map.data]
+    acc = loop.LoadOp.make(buffer, exprs, body.args)
+    part_exprs = list(exprs)
+    part_exprs.insert(axis, Index(0, ((n, 1),)))
+    part = loop.LoadOp.make(partial, part_exprs, body.args)
+    value = combiner.create(
+        operands=[acc.result, part.result], result_types=[acc.result.type], properties=_properties(store.value.owner)
+    )
+    body.add_ops([acc, part, value, loop.StoreOp.make(value.results[0], buffer, exprs, body.args)])
+    init = spatial_region(kernel, block.init, n)
+    init.block.insert_arg(IndexType(), n)
+    extents = [*block.static_extents[:n], f.extent or 1]
+    return loop.BlockOp.make("second", extents, n, [ZERO] * (n + 1), [], Region(body), init)
+
+
+def _properties(op: object) -> dict[str, object]:
+    return dict(op.properties) if isinstance(op, COMBINERS) else {}

@@ -1,0 +1,221 @@
+"""Directives on buffers: cache_read, cache_write, set_scope, storage_align, transform_layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from mlc.dialects import loop, sched
+from mlc.dialects.index import ZERO, Index, Range, dim
+from mlc.passes.loop.directives.compute_at import buffers_read, buffers_written, place
+from mlc.passes.loop.directives.kernel import (
+    Kernel,
+    buffer_name,
+    comes_before,
+    insert_after,
+    insert_alloc,
+    insert_before,
+    is_below,
+    loops_around,
+    name_of,
+)
+from mlc.passes.loop.directives.legality import shape_of, stays_below
+from mlc.passes.loop.regions import exprs_of, recoverable, set_exprs, touching
+
+Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
+
+
+# --- copies ------------------------------------------------------------------------------------------------------
+
+
+def copy_block(name: str, source: SSAValue, target: SSAValue) -> loop.BlockOp:
+    """A block that copies a buffer element by element; its axes are not bound yet."""
+    shape = shape_of(source)
+    body = Block(arg_types=[IndexType()] * len(shape))
+    for k, arg in enumerate(body.args):
+        arg.name_hint = f"a{k}"
+    exprs = [dim(k) for k in range(len(shape))]
+    load = loop.LoadOp.make(source, exprs, body.args)
+    body.add_ops([load, loop.StoreOp.make(load.result, target, exprs, body.args)])
+    return loop.BlockOp.make(name, shape, len(shape), [ZERO] * len(shape), [], Region(body))
+
+
+def new_buffer(kernel: Kernel, like: SSAValue, scope: str) -> SSAValue:
+    """A buffer of the same shape in another scope."""
+    if scope not in loop.SCOPES:
+        kernel.fail(f"expected a scope of {', '.join(loop.SCOPES)}, but got '{scope}'")
+    if not shape_of(like):
+        kernel.fail(f"expected a buffer with dimensions to copy, but %{buffer_name(like)} has none")
+    t = like.type
+    assert isinstance(t, MemRefType)
+    alloc = loop.AllocOp.make(MemRefType(t.element_type, t.shape), scope, f"{buffer_name(like)}_{scope}")
+    insert_alloc(kernel, alloc)
+    return alloc.result
+
+
+def redirect(blocks: Sequence[loop.BlockOp], source: SSAValue, target: SSAValue) -> None:
+    """Let blocks use another buffer of the same shape."""
+    for block in blocks:
+        for op in block.walk():
+            if isinstance(op, Accessing) and op.buffer is source:
+                op.operands[1 if isinstance(op, loop.StoreOp) else 0] = target
+
+
+def path(op: Operation) -> list[Operation]:
+    """The loops around an op, outer to inner, and the op."""
+    return [*loops_around(op), op]
+
+
+def cache_read(kernel: Kernel, op: sched.CacheReadOp) -> None:
+    """Let a block read a copy of a buffer."""
+    block, n = kernel.block(op.block), op.buffer.value.data
+    buffers = buffers_read(block)
+    if not 0 <= n < len(buffers):
+        names = ", ".join(f"%{buffer_name(b)}" for b in buffers)
+        kernel.fail(f"expected the number of a buffer that {name_of(block)} reads ({names}), but got {n}")
+    source = buffers[n]
+    writers = touching(source, stores=True)
+    at = next((x for x in path(block) if all(comes_before(w, x) for w in writers)), None)
+    if at is None:
+        kernel.fail(f"expected %{buffer_name(source)} to be written in front of {name_of(block)}")
+    target = new_buffer(kernel, source, op.scope.data)
+    redirect([block], source, target)
+    copy = copy_block("copy", source, target)
+    kernel.name_block(copy, f"{buffer_name(source)}_{op.scope.data}")
+    nest = place(kernel, copy, {})
+    insert_before(nest[0], at)
+    for moved in (nest[0], block):
+        kernel.check_later(moved)
+    kernel.give(op.result, copy)
+
+
+def cache_write(kernel: Kernel, op: sched.CacheWriteOp) -> None:
+    """Let a block write a buffer that is copied to its result."""
+    block = kernel.block(op.block)
+    buffers = buffers_written(block)
+    if len(buffers) != 1:
+        kernel.fail(f"expected a block that writes one buffer, but {name_of(block)} writes {len(buffers)}")
+    target = buffers[0]
+    writers = touching(target, stores=True)
+    readers = [r for r in touching(target, stores=False) if r not in writers]
+    last = next(w for w in writers if all(w is v or comes_before(v, w) for v in writers))
+    at = next(x for x in path(last) if not any(is_below(r, x) for r in readers))
+    for r in readers:
+        if not comes_before(at, r):
+            kernel.fail(f"{name_of(r)} reads %{buffer_name(target)} before {name_of(last)} has written it")
+    source = new_buffer(kernel, target, op.scope.data)
+    redirect(writers, target, source)
+    copy = copy_block("copy", source, target)
+    kernel.name_block(copy, f"{buffer_name(target)}_{op.scope.data}")
+    nest = place(kernel, copy, {})
+    insert_after(nest[0], at)
+    for moved in (nest[0], *writers):
+        kernel.check_later(moved)
+    kernel.give(op.result, copy)
+
+
+# --- where and how a buffer lies ---------------------------------------------------------------------------------
+
+
+def own_buffers(kernel: Kernel, block: loop.BlockOp) -> list[loop.AllocOp]:
+    """The buffers that a block writes, which must not be outputs of the kernel."""
+    found: list[loop.AllocOp] = []
+    for buffer in buffers_written(block):
+        if not isinstance(buffer.owner, loop.AllocOp):
+            kernel.fail(
+                f"expected a buffer of the kernel's own, but {name_of(block)} writes the output "
+                f"%{buffer_name(buffer)}; use sched.cache_write"
+            )
+        found.append(buffer.owner)
+    return found
+
+
+def set_scope(kernel: Kernel, op: sched.SetScopeOp) -> None:
+    """Choose where a buffer lives."""
+    block, scope = kernel.block(op.block), op.scope.data
+    if scope not in loop.SCOPES:
+        kernel.fail(f"expected a scope of {', '.join(loop.SCOPES)}, but got '{scope}'")
+    for alloc in own_buffers(kernel, block):
+        users = [*touching(alloc.result, stores=True), *touching(alloc.result, stores=False)]
+        for f in dict.fromkeys(f for u in users for f in loops_around(u) if f.kind.data == "parallel"):
+            if scope == "local":
+                kernel.check(stays_below(alloc.result, f))
+            kernel.check_later(f)
+        alloc.properties["scope"] = StringAttr(scope)
+
+
+def retype(alloc: loop.AllocOp, shape: Sequence[int]) -> loop.AllocOp:
+    """The same buffer with another shape."""
+    t = alloc.result.type
+    new = loop.AllocOp.make(MemRefType(t.element_type, list(shape)), alloc.scope.data, alloc.result.name_hint)
+    new.attributes |= alloc.attributes
+    insert_before(new, alloc)
+    alloc.result.replace_all_uses_with(new.result)
+    alloc.detach()
+    alloc.erase()
+    return new
+
+
+def storage_align(kernel: Kernel, op: sched.StorageAlignOp) -> None:
+    """Pad a buffer so that the stride of an axis is `offset` modulo `factor`."""
+    block = kernel.block(op.block)
+    axis, factor, offset = op.axis.value.data, op.factor.value.data, op.offset.value.data
+    for alloc in own_buffers(kernel, block):
+        shape = list(shape_of(alloc.result))
+        if not 0 <= axis < len(shape) - 1:
+            kernel.fail(f"expected an axis below {len(shape) - 1}, the last one being dense, but got {axis}")
+        if factor <= 0:
+            kernel.fail(f"expected a positive factor, but got {factor}")
+        inner = 1
+        for n in shape[axis + 2 :]:
+            inner *= n
+        sizes = range(shape[axis + 1], shape[axis + 1] + factor)
+        size = next((n for n in sizes if (n * inner - offset) % factor == 0), 0)
+        if not size:
+            kernel.fail(
+                f"no padding makes the stride of axis {axis} of %{buffer_name(alloc.result)} {offset} modulo {factor}: "
+                f"it is a multiple of {inner}"
+            )
+        shape[axis + 1] = size
+        retype(alloc, shape).attributes["storage_align"] = loop.i64_array([axis, factor, offset])
+
+
+def new_shape(exprs: Sequence[Index], ranges: Mapping[int, Range]) -> tuple[list[int], str | None]:
+    """The shape that a layout map gives, and why it is no layout."""
+    bounds = [e.bounds(ranges) for e in exprs]
+    for e, (low, _) in zip(exprs, bounds, strict=True):
+        if low < 0:
+            return [], f"expected indices from 0, but {e} begins at {low}"
+    known = set(exprs)
+    for e in exprs:
+        for _, c in e.terms:
+            if c > 1:
+                known |= {e.floordiv(c, ranges), e.mod(c, ranges)}
+    for d in ranges:
+        if ranges[d][1] > 0 and not recoverable(dim(d), known, ranges):
+            return [], f"expected a map that keeps elements apart, but d{-1 - d} cannot be recovered from it"
+    return [high + 1 for _, high in bounds], None
+
+
+def transform_layout(kernel: Kernel, op: sched.TransformLayoutOp) -> None:
+    """Change how a buffer is laid out, and all accesses with it."""
+    block, exprs = kernel.block(op.block), op.map.data
+    for alloc in own_buffers(kernel, block):
+        shape = shape_of(alloc.result)
+        ranges: dict[int, Range] = {-1 - k: (0, n - 1) for k, n in enumerate(shape)}
+        for d in {d for e in exprs for d in e.dims()}:
+            if d not in ranges:
+                kernel.fail(f"expected dimensions below d{len(shape)}, but got d{-1 - d}")
+        laid_out, reason = new_shape(exprs, ranges)
+        kernel.check(reason)
+        for use in list(alloc.result.uses):
+            access = use.operation
+            if not isinstance(access, loop.LoadOp | loop.StoreOp):
+                kernel.fail(f"expected loads and stores of %{buffer_name(alloc.result)} only, but got {access.name}")
+            found = exprs_of(kernel.space, access)
+            old = {-1 - k: e for k, e in enumerate(found["map"])}
+            found["map"] = [e.substitute(old, kernel.space.ranges) for e in exprs]
+            set_exprs(kernel.space, access, found)
+        retype(alloc, laid_out)

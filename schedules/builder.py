@@ -1,0 +1,180 @@
+"""Write a schedule in Python: each method adds one directive and returns the handles that it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from mlc.dialects import sched
+from mlc.dialects.index import Index
+from mlc.dialects.sched import BLOCK, LOOP
+
+Factor = int | SSAValue | None
+
+
+def _int(value: int) -> IntegerAttr:
+    return IntegerAttr(value, i64)
+
+
+class ScheduleBuilder:
+    """
+    A schedule under construction.
+
+    `s = ScheduleBuilder("dense"); c = s.block("dense"); i, j, k = s.loops(c, 3); jo, ji = s.split(j, [None, 16])`
+    `s.reorder(i, jo, k, ji); s.vectorize(ji); op = s.finish()`
+    Handles take the names in `names`; the loops that they stand for are called the same.
+    """
+
+    def __init__(self, kernel: str) -> None:
+        self.kernel = kernel
+        self.body = Block()
+
+    def finish(self) -> sched.ScheduleOp:
+        """The schedule, to be put beside its kernel."""
+        return sched.ScheduleOp.make(self.kernel, Region(self.body))
+
+    def add(self, op: Operation, names: Sequence[str] = ()) -> list[SSAValue]:
+        """Any sched op; its results, named."""
+        for result, name in zip(op.results, names, strict=False):
+            result.name_hint = name
+        self.body.add_op(op)
+        return list(op.results)
+
+    def _do(
+        self,
+        op: type[Operation],
+        operands: Sequence[SSAValue],
+        properties: Mapping[str, Attribute] | None = None,
+        results: Sequence[Attribute] = (),
+        names: Sequence[str] = (),
+    ) -> list[SSAValue]:
+        new = op.create(operands=operands, properties=dict(properties or {}), result_types=results)
+        return self.add(new, names)
+
+    # --- finding and choosing -----------------------------------------------------------------------------------
+
+    def block(self, name: str) -> SSAValue:
+        """The block of this name."""
+        return self._do(sched.BlockOp, [], {"block_name": StringAttr(name)}, [BLOCK], [_identifier(name)])[0]
+
+    def loops(
+        self, block: SSAValue, count: int, under: SSAValue | None = None, names: Sequence[str] = ()
+    ) -> list[SSAValue]:
+        """The `count` loops around a block, outer to inner; with `under`, those inside that loop."""
+        return self.add(sched.LoopsOp.make(block, count, under), names)
+
+    def child(self, loop: SSAValue, position: int, *, block: bool = False) -> SSAValue:
+        """The loop, or block, at a position in a loop's body."""
+        return self._do(sched.ChildOp, [loop], {"position": _int(position)}, [BLOCK if block else LOOP])[0]
+
+    def knob(self, name: str, candidates: Sequence[int], default: int) -> SSAValue:
+        """A choice for tuning, to be used as a factor."""
+        return self.add(sched.KnobOp.make(name, candidates, default), [_identifier(name)])[0]
+
+    # --- loops --------------------------------------------------------------------------------------------------
+
+    def split(self, loop: SSAValue, factors: Sequence[Factor], names: Sequence[str] = ()) -> list[SSAValue]:
+        """Cut a loop; None is what is left, a knob is a factor."""
+        return self.add(sched.SplitOp.make(loop, factors), names)
+
+    def tile(
+        self, loops: Sequence[SSAValue], factors: Sequence[int | SSAValue], names: Sequence[str] = ()
+    ) -> list[SSAValue]:
+        """Cut loops by inner extents; the outer parts, then the inner ones."""
+        return self.add(sched.TileOp.make(loops, factors), names)
+
+    def fuse(self, *loops: SSAValue, name: str | None = None) -> SSAValue:
+        """One loop of several."""
+        return self._do(sched.FuseOp, loops, {}, [LOOP], [name] if name else [])[0]
+
+    def reorder(self, *loops: SSAValue) -> None:
+        """Permute loops of a nest, outer to inner."""
+        self._do(sched.ReorderOp, loops)
+
+    def peel(self, loop: SSAValue, by: int, names: Sequence[str] = ()) -> list[SSAValue]:
+        """(main, rest): the last `by` iterations apart."""
+        return self._do(sched.PeelOp, [loop], {"by": _int(by)}, [LOOP, LOOP], names)
+
+    def parallel(self, loop: SSAValue) -> None:
+        """Run iterations on threads."""
+        self._do(sched.ParallelOp, [loop])
+
+    def vectorize(self, *loops: SSAValue) -> None:
+        """Make a register tile of a nest; the last loop is the lanes."""
+        self._do(sched.VectorizeOp, loops)
+
+    def unroll(self, loop: SSAValue) -> None:
+        """Repeat a loop's body in place."""
+        self._do(sched.UnrollOp, [loop])
+
+    def bind(self, loop: SSAValue, axis: str) -> None:
+        """Spread a loop over a device axis."""
+        self._do(sched.BindOp, [loop], {"axis": StringAttr(axis)})
+
+    def pragma(self, loop: SSAValue, key: str, value: Attribute | int | str) -> None:
+        """Leave an attribute on a loop."""
+        attr = _int(value) if isinstance(value, int) else StringAttr(value) if isinstance(value, str) else value
+        self._do(sched.PragmaOp, [loop], {"key": StringAttr(key), "value": attr})
+
+    def tensorize(self, loop: SSAValue, intrin: str) -> None:
+        """Replace a loop by an intrinsic."""
+        self._do(sched.TensorizeOp, [loop], {"intrin": StringAttr(intrin)})
+
+    # --- blocks -------------------------------------------------------------------------------------------------
+
+    def compute_at(self, block: SSAValue, loop: SSAValue) -> None:
+        """Move a producer into a loop of its consumers."""
+        self._do(sched.ComputeAtOp, [block, loop])
+
+    def reverse_compute_at(self, block: SSAValue, loop: SSAValue) -> None:
+        """Move a consumer into a loop of its producer."""
+        self._do(sched.ReverseComputeAtOp, [block, loop])
+
+    def compute_inline(self, block: SSAValue) -> None:
+        """Compute a producer where it is read."""
+        self._do(sched.ComputeInlineOp, [block])
+
+    def rfactor(self, loop: SSAValue, axis: int = 0) -> SSAValue:
+        """Reduce in two steps; the block of the first."""
+        return self._do(sched.RfactorOp, [loop], {"axis": _int(axis)}, [BLOCK])[0]
+
+    def decompose_reduction(self, block: SSAValue, loop: SSAValue) -> list[SSAValue]:
+        """(init, update): the start of a reduction in front of a loop."""
+        return self._do(sched.DecomposeReductionOp, [block, loop], {}, [BLOCK, BLOCK], ["init", "update"])
+
+    # --- buffers ------------------------------------------------------------------------------------------------
+
+    def cache_read(self, block: SSAValue, buffer: int, scope: str = "local") -> SSAValue:
+        """Read a buffer (by number) through a copy; the copying block."""
+        properties = {"buffer": _int(buffer), "scope": StringAttr(scope)}
+        return self._do(sched.CacheReadOp, [block], properties, [BLOCK])[0]
+
+    def cache_write(self, block: SSAValue, scope: str = "local") -> SSAValue:
+        """Write a buffer through a copy; the copying block."""
+        return self._do(sched.CacheWriteOp, [block], {"scope": StringAttr(scope)}, [BLOCK])[0]
+
+    def set_scope(self, block: SSAValue, scope: str) -> None:
+        """Where the buffer that a block writes lives."""
+        self._do(sched.SetScopeOp, [block], {"scope": StringAttr(scope)})
+
+    def storage_align(self, block: SSAValue, axis: int, factor: int, offset: int = 0) -> None:
+        """Pad the buffer that a block writes."""
+        properties = {"axis": _int(axis), "factor": _int(factor), "offset": _int(offset)}
+        self._do(sched.StorageAlignOp, [block], properties)
+
+    def transform_layout(self, block: SSAValue, exprs: Sequence[Index]) -> None:
+        """Lay the buffer that a block writes out anew; dimension k is `mlc.dialects.index.tile(k)`."""
+        self.add(sched.TransformLayoutOp.make(block, exprs))
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name) if name[:1].isalpha() else "b"
+
+
+def set_knobs(schedule: sched.ScheduleOp, values: Mapping[str, int]) -> None:
+    """Apply a tuning record: the values of knobs by name; knobs that it lacks keep their default."""
+    for op in schedule.body.block.ops:
+        if isinstance(op, sched.KnobOp) and op.knob.data in values:
+            op.properties["default"] = _int(values[op.knob.data])
