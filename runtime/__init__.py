@@ -1,0 +1,1 @@
+"""mlc.runtime."""
