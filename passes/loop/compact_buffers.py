@@ -11,8 +11,8 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index, IndexMapAttr, compact
-from mlc.passes.loop.nest import Numbering
+from mlc.dialects.index import Index, IndexMapAttr, compact, const
+from mlc.passes.loop.nest import Numbering, loops_around
 
 Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
 
@@ -50,6 +50,28 @@ def under_parallel(block: Block) -> bool:
     return False
 
 
+def _keeps_values(home: Block, ops: Sequence[Operation]) -> bool:
+    """
+    Whether what one iteration of a block wrote may be read in the next, so that the buffer must live outside.
+
+    It may not where the first access writes, and does so in each iteration: without a predicate, or with one that
+    holds for the first lane and the first iteration of the loops further in.
+    """
+    first = _first_in(home, ops)
+    access = next(op for op in first.walk() if op in ops)
+    if not isinstance(access, loop.StoreOp):
+        return True
+    numbering = Numbering()
+    mask = numbering.exprs(access.mask_exprs, access.indices)
+    starts = {-1 - k: const(0) for k in range(len(access.tile_sizes))}
+    starts |= {
+        n: f.lower
+        for f in loops_around(access, home.parent_op())
+        if (n := numbering.numbers.get(f.iv)) is not None and f.lower.is_const
+    }
+    return any(e.substitute(starts).bounds(numbering.ranges())[0] < 0 for e in mask)
+
+
 def _first_in(block: Block, ops: Sequence[Operation]) -> Operation:
     """The first op of `block` that is, or holds, one of the ops."""
     tops = set()
@@ -79,6 +101,11 @@ def compact_buffer(alloc: loop.AllocOp, func: loop.FuncOp) -> None:
     if not ops or not all(isinstance(op, Accessing) for op in ops):
         return
     home = common_block(ops, func.body.block)
+    while home is not func.body.block and _keeps_values(home, ops):
+        outer = home.parent_op()
+        assert outer is not None
+        assert outer.parent is not None
+        home = outer.parent
     alloc.detach()
     home.insert_op_before(alloc, _first_in(home, ops))
     parallel = any(under_parallel(op.parent) for op in ops if op.parent is not None)

@@ -8,18 +8,26 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, ModuleOp, VectorType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    VectorType,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
-from mlc.dialects.index import Index, dim, tile
-from mlc.passes.loop.nest import body_ops
+from mlc.dialects.index import Index, const, dim, tile
+from mlc.passes.loop.nest import Ranges, body_ops
 
 COMBINES = {op: c.name for c in COMBINERS.values() for op in (c.float_op, c.int_op)}
-SUMS = (arith.AddfOp, arith.AddiOp)
 
 
 def vectorized_nest(block: loop.BlockOp) -> list[loop.ForOp]:
@@ -55,6 +63,8 @@ class BlockToTiles:
         self.where = tuple(e.substitute(lambda d: self.axis_of[d]) for e in block.where_exprs)
         self.bindings = bindings
         self.reduce_axes = self._reduce_axes()
+        self.wide_axes = [k for k in sorted(self.reduce_axes) if self.sizes[k] > 1]
+        self.accumulators: set[SSAValue] = set()
 
     def number(self, value: SSAValue) -> int:
         """The number of an index operand in the translated expressions."""
@@ -79,7 +89,13 @@ class BlockToTiles:
     def _translate(self, body: Block, conditions: list[Index]) -> None:
         self.axes = dict(zip(body.args, self.bindings, strict=True))
         self.mask = (*self.where, *conditions)
-        for op in body_ops(body):
+        ops = body_ops(body)
+        self.stored = {
+            (op.buffer, *self.exprs(op.map.data, op.indices))
+            for op in (ops if self.wide_axes else ())
+            if isinstance(op, loop.StoreOp)
+        }
+        for op in ops:
             handler = HANDLERS.get(type(op), BlockToTiles.elementwise)
             handler(self, op)
 
@@ -100,7 +116,15 @@ class BlockToTiles:
 
     def get(self, v: SSAValue) -> SSAValue:
         """The translation of a value (itself, where it comes from outside of the block)."""
-        return self.values.get(v, v)
+        known = self.values.get(v)
+        if known is None and v in self.axes:
+            known = self.values[v] = self._index_value(self.axes[v])
+        return v if known is None else known
+
+    def _index_value(self, e: Index) -> SSAValue:
+        """An index expression as a tile, or as a scalar where it uses no tile axis."""
+        tiled = any(d < 0 for d in e.dims())
+        return self.value(loop.IndexOp.make(e, self.operands, self.sizes if tiled else ()))
 
     def exprs(self, exprs: Sequence[Index], operands: Sequence[SSAValue]) -> list[Index]:
         """Index expressions over the block's axes as ones over the loops outside and the tile axes."""
@@ -108,7 +132,9 @@ class BlockToTiles:
         def one(d: int) -> Index:
             v = operands[d]
             known = self.axes.get(v)
-            return known if known is not None else dim(self.number(self.get(v)))
+            if known is not None:
+                return known
+            return dim(self.number(self.values.get(v, v)))
 
         return [e.substitute(one) for e in exprs]
 
@@ -123,77 +149,98 @@ class BlockToTiles:
         shapes = [s for v in values if (s := loop.shape_of(v.type))]
         return tuple(max(ns) for ns in zip(*shapes, strict=True)) if shapes else ()
 
+    def predicate(self, exprs: Sequence[Index]) -> list[Index]:
+        """
+        The block's predicate for an access at `exprs`: it holds where it holds for any lane of the other axes.
+
+        Those are the reduction axes, whose terms `_masked_term` masks, and axes along which a value is broadcast.
+        """
+        return [self._any_lane(e, exprs) for e in self.mask]
+
+    def _any_lane(self, e: Index, exprs: Sequence[Index]) -> Index:
+        axes = [d for d in e.dims() if d < 0 and not any(x.uses(d) for x in exprs)]
+        if not axes:
+            return e
+        if any(not _is_monotone(e, d) for d in axes):
+            raise PassFailedException(
+                f"expected the predicate of block '{self.block.name_}' to use each vectorized reduction loop once, and "
+                f"not in a mod; do not vectorize that loop"
+            )
+        return _extreme(e, {d: self.sizes[-1 - d] - 1 for d in axes}, True)
+
+    def holds(self, mask: Sequence[Index], shape: Sequence[int]) -> SSAValue:
+        """Whether all expressions are >= 0, lane by lane."""
+        total: SSAValue | None = None
+        for e in mask:
+            index = self._index_value(e)
+            zero = self.stretch(self.scalar_constant(0, IndexType()), loop.shape_of(index.type))
+            one = self.stretch(self.value(loop.CompareOp.make("sge", index, zero)), shape)
+            total = one if total is None else self.value(_and(total, one))
+        assert total is not None
+        return total
+
     # --- ops ---
 
     def elementwise(self, op: Operation) -> None:
         """arith, math, compare, select, cast: on values of one shape."""
+        if op.regions or len(op.results) != 1:
+            raise PassFailedException(
+                f"expected block '{self.block.name_}' to hold loads, stores and arithmetic, but got '{op.name}'"
+            )
         operands = [self.get(v) for v in op.operands]
-        shape = self.common_shape(operands)
-        if op.results and self._combine_reduced(op, operands, shape):
+        if (name := COMBINES.get(type(op))) is not None and self._combine_reduced(op, name, operands):
             return
+        shape = self.common_shape(operands)
         operands = [self.stretch(v, shape) for v in operands]
         types = [VectorType(r.type, list(shape)) if shape else r.type for r in op.results]
         if isinstance(op, arith.IndexCastOp) and shape:
             new: Operation = loop.CastOp.make("index_cast", operands[0], op.result.type)
         else:
             new = type(op).create(operands=operands, properties=dict(op.properties), result_types=types)
-        self.value(new)
-        self.values[op.results[0]] = new.results[0]
+        self.values[op.results[0]] = self.value(new)
 
-    def _combine_reduced(self, op: Operation, operands: list[SSAValue], shape: tuple[int, ...]) -> bool:
-        """acc (+) x where x has reduction axes that acc lacks: reduce x over them first."""
-        name = COMBINES.get(type(op))
-        if name is None or not shape or not self.reduce_axes:
-            return False
-        a, x = (loop.shape_of(v.type) for v in operands)
-        if not a or not x:
-            return False
-        axes = [k for k in sorted(self.reduce_axes) if shape[k] > 1]
-        if not axes or all(a[k] > 1 for k in axes) == all(x[k] > 1 for k in axes):
-            return False
-        acc, term = (operands[0], operands[1]) if all(a[k] == 1 for k in axes) else (operands[1], operands[0])
-        self.values[op.results[0]] = self._reduced(name, acc, term, axes)
-        return True
+    def _combine_reduced(self, op: Operation, name: str, operands: Sequence[SSAValue]) -> bool:
+        """acc (+) x where the block reduces along vectorized axes: reduce x over them first."""
+        for acc, term in (operands, operands[::-1]):
+            if acc in self.accumulators and term not in self.accumulators:
+                self.values[op.results[0]] = self._reduced(name, acc, term)
+                return True
+        return False
 
-    def _reduced(self, name: str, acc: SSAValue, term: SSAValue, axes: Sequence[int]) -> SSAValue:
-        term = self._masked_term(name, term)
-        partial = self.value(loop.ReduceOp.make(name, term, axes))
+    def _reduced(self, name: str, acc: SSAValue, term: SSAValue) -> SSAValue:
+        given = loop.shape_of(term.type) or (1,) * len(self.sizes)
+        shape = [self.sizes[k] if k in self.wide_axes else m for k, m in enumerate(given)]
+        term = self.stretch(term, shape)
+        partial = self.value(loop.ReduceOp.make(name, self._masked_term(name, term), self.wide_axes))
         shape = self.common_shape([acc, partial])
         a, p = self.stretch(acc, shape), self.stretch(partial, shape)
         cls = COMBINERS[name].op(loop.element_of(a.type))
-        return self.value(cls.create(operands=[a, p], properties=_flags(cls), result_types=[a.type]))
+        total = self.value(cls.create(operands=[a, p], properties=_flags(cls), result_types=[a.type]))
+        self.accumulators.add(total)
+        return total
 
     def _masked_term(self, name: str, term: SSAValue) -> SSAValue:
         """Lanes off the block's predicate must not count: they become the identity."""
-        mask = [e for e in self.mask if any(e.uses(-1 - k) for k in self.reduce_axes)]
+        mask = [e for e in self.mask if any(e.uses(-1 - k) for k in self.wide_axes)]
         if not mask:
             return term
-        t = term.type
-        assert isinstance(t, VectorType)
-        identity = COMBINERS[name].identity(t.element_type)
-        fill = self.value(loop.BroadcastOp.make(self.scalar_constant(identity, t.element_type), t))
-        for e in mask:
-            index = self.value(loop.IndexOp.make(e, self.operands, self.sizes))
-            zero = self.value(arith.ConstantOp(IntegerAttr(0, IndexType())))
-            zeros = self.value(loop.BroadcastOp.make(zero, index.type))
-            holds = self.value(loop.CompareOp.make("sge", index, zeros))
-            term = self.value(loop.SelectOp.make(self.stretch(holds, t.get_shape()), term, fill))
-        return term
+        used = loop.tile_shape(mask, self.sizes)
+        shape = [max(ns) for ns in zip(used, loop.shape_of(term.type), strict=True)]
+        element = loop.element_of(term.type)
+        fill = self.stretch(self.scalar_constant(COMBINERS[name].identity(element), element), shape)
+        return self.value(loop.SelectOp.make(self.holds(mask, shape), self.stretch(term, shape), fill))
 
     def fma(self, op: loop.FmaOp) -> None:
         """a * b + c; where a * b has reduction axes that c lacks, multiply and reduce first."""
         a, b, c = (self.get(v) for v in op.operands)
-        shape = self.common_shape([a, b, c])
-        cs = loop.shape_of(c.type)
-        axes = [k for k in sorted(self.reduce_axes) if shape and shape[k] > 1 and (not cs or cs[k] == 1)]
-        if axes:
+        if c in self.accumulators:
             product = self.common_shape([a, b])
             mul = arith.MulfOp if isinstance(loop.element_of(c.type), AnyFloat) else arith.MuliOp
             x, y = self.stretch(a, product), self.stretch(b, product)
             term = self.value(mul.create(operands=[x, y], properties=_flags(mul), result_types=[x.type]))
-            self.values[op.result] = self._reduced("sum", c, term, axes)
+            self.values[op.result] = self._reduced("sum", c, term)
             return
-        c = self.stretch(c, shape)
+        c = self.stretch(c, self.common_shape([a, b, c]))
         self.values[op.result] = self.value(loop.FmaOp.make(a, b, c))
 
     def constant(self, op: arith.ConstantOp) -> None:
@@ -204,81 +251,133 @@ class BlockToTiles:
         """A scalar constant."""
         if isinstance(element, AnyFloat):
             return self.value(arith.ConstantOp(FloatAttr(number, element)))
-        assert isinstance(element, IntegerType)
+        assert isinstance(element, IntegerType | IndexType)
         return self.value(arith.ConstantOp(IntegerAttr(int(number), element)))
 
     def load(self, op: loop.LoadOp) -> None:
         """A load of an element becomes one of a tile, or a gather where an index is a tile itself."""
         exprs = self.exprs(op.map.data, op.indices)
-        mask = [*self.exprs(op.mask_exprs, op.indices), *self.mask]
+        own = self.exprs(op.mask_exprs, op.indices)
         by = [(k, d) for k, e in enumerate(exprs) for d in e.dims() if d >= 0 and loop.shape_of(self.operands[d].type)]
         if by:
-            self._gather(op, exprs, by)
+            self._gather(op, exprs, own, by)
             return
+        mask = [*own, *self.predicate([*exprs, *own])]
+        small = loop.tile_shape([*exprs, *mask], self.sizes)
         otherwise = None
         if mask:
-            element = op.result.type
-            given = self.get(op.otherwise) if op.otherwise is not None else self.scalar_constant(0, element)
-            shape = loop.tile_shape([*exprs, *mask], self.sizes)
-            if given_shape := loop.shape_of(given.type):
-                shape = tuple(max(a, b) for a, b in zip(shape, given_shape, strict=True))
-            otherwise = self.stretch(given, shape) if self.sizes else given
-            if self.sizes and shape != loop.tile_shape([*exprs, *mask], self.sizes):
-                self._load_then_select(op, exprs, mask, otherwise, shape)
+            given = self.get(op.otherwise) if own and op.otherwise is not None else None
+            if given is not None and (wide := self._wider(small, given)) is not None:
+                self._load_then_select(op, exprs, mask, given, wide)
                 return
+            if given is None:
+                given = self.scalar_constant(0, op.result.type)
+            otherwise = self.stretch(given, small)
         new = loop.LoadOp.make(op.buffer, exprs, self.operands, self.sizes, mask, otherwise)
         self.values[op.result] = self.value(new)
+        if (op.buffer, *exprs) in self.stored:
+            self.accumulators.add(new.result)
+
+    @staticmethod
+    def _wider(shape: Sequence[int], v: SSAValue) -> tuple[int, ...] | None:
+        """The shape stretched to that of a value which has more axes; None where it has not."""
+        wide = tuple(max(ns) for ns in zip(shape, loop.shape_of(v.type) or shape, strict=True))
+        return wide if wide != tuple(shape) else None
 
     def _load_then_select(
         self, op: loop.LoadOp, exprs: list[Index], mask: list[Index], otherwise: SSAValue, shape: Sequence[int]
     ) -> None:
         """The else value has axes that the access lacks: load with zeros, then choose."""
-        small = loop.tile_shape([*exprs, *mask], self.sizes)
-        zero = self.stretch(self.scalar_constant(0, op.result.type), small)
+        zero = self.stretch(self.scalar_constant(0, op.result.type), loop.tile_shape([*exprs, *mask], self.sizes))
         v = self.value(loop.LoadOp.make(op.buffer, exprs, self.operands, self.sizes, mask, zero))
-        holds: SSAValue | None = None
-        for e in mask:
-            index = self.value(loop.IndexOp.make(e, self.operands, self.sizes))
-            c = self.value(arith.ConstantOp(IntegerAttr(0, IndexType())))
-            one = self.value(loop.CompareOp.make("sge", index, self.stretch(c, loop.shape_of(index.type))))
-            one = self.stretch(one, shape)
-            holds = one if holds is None else self.value(_and(holds, one))
-        assert holds is not None
-        self.values[op.result] = self.value(loop.SelectOp.make(holds, self.stretch(v, shape), otherwise))
+        chosen = loop.SelectOp.make(self.holds(mask, shape), self.stretch(v, shape), self.stretch(otherwise, shape))
+        self.values[op.result] = self.value(chosen)
 
-    def _gather(self, op: loop.LoadOp, exprs: list[Index], by: list[tuple[int, int]]) -> None:
-        if len(by) != 1 or exprs[by[0][0]].coefficient(by[0][1]) != 1 or op.mask is not None:
-            raise PassFailedException(
-                f"expected block '{self.block.name_}' to gather by one plain index value, without a mask"
-            )
+    def _gather(self, op: loop.LoadOp, exprs: list[Index], own: list[Index], by: list[tuple[int, int]]) -> None:
+        """A look-up by a tile of indices; off the mask it reads at index 0, and the else value is chosen."""
         at, number = by[0]
-        exprs[at] = exprs[at] - dim(number)
-        new = loop.GatherOp.make(op.buffer, self.operands[number], at, exprs, self.operands, self.sizes)
-        self.values[op.result] = self.value(new)
+        factor = exprs[at].coefficient(number)
+        if len(by) != 1 or not factor:
+            raise PassFailedException(
+                f"expected block '{self.block.name_}' to gather by one index value, times a constant; "
+                f"do not vectorize its loops"
+            )
+        exprs[at] = exprs[at] - dim(number) * factor
+        index = self.operands[number]
+        if factor != 1:
+            factors = self.stretch(self.scalar_constant(factor, IndexType()), loop.shape_of(index.type))
+            index = self.value(arith.MuliOp(index, factors))
+        mask = [*own, *self.predicate([*exprs, *own])]
+        if not mask:
+            new = loop.GatherOp.make(op.buffer, index, at, exprs, self.operands, self.sizes)
+            self.values[op.result] = self.value(new)
+            return
+        self._check_unmasked(op, exprs, at)
+        shape = tuple(max(ns) for ns in zip(loop.tile_shape(mask, self.sizes), loop.shape_of(index.type), strict=True))
+        holds, zeros = self.holds(mask, shape), self.stretch(self.scalar_constant(0, IndexType()), shape)
+        index = self.value(loop.SelectOp.make(holds, self.stretch(index, shape), zeros))
+        v = self.value(loop.GatherOp.make(op.buffer, index, at, exprs, self.operands, self.sizes))
+        if op.otherwise is not None:
+            shape = self.common_shape([v, other := self.get(op.otherwise)])
+            v = loop.SelectOp.make(self.stretch(holds, shape), self.stretch(v, shape), self.stretch(other, shape))
+            v = self.value(v)
+        self.values[op.result] = v
+
+    def _check_unmasked(self, op: loop.LoadOp, exprs: Sequence[Index], at: int) -> None:
+        """A gather has no mask: off the predicate, its other indices must still be inside of the buffer."""
+        t = op.buffer.type
+        assert isinstance(t, MemRefType)
+        ranges = Ranges(self.operands, self.sizes)
+        for k, (e, n) in enumerate(zip(exprs, t.get_shape(), strict=True)):
+            lo, hi = e.bounds(ranges)
+            if k != at and not 0 <= lo <= hi < n:
+                raise PassFailedException(
+                    f"expected block '{self.block.name_}' to gather inside of its buffer where its predicate fails, "
+                    f"but index {k} of {t} reaches from {lo} to {hi}; do not vectorize its loops"
+                )
 
     def store(self, op: loop.StoreOp) -> None:
         """A store of an element becomes one of a tile."""
         exprs = self.exprs(op.map.data, op.indices)
-        mask = [*self.exprs(op.mask_exprs, op.indices), *self.mask]
         shape = loop.tile_shape(exprs, self.sizes) if self.sizes else ()
-        mask = [e for e in mask if not self.sizes or _within(e, shape)]
-        self.emit(
-            loop.StoreOp.make(
-                self.stretch(self.get(op.value), shape), op.buffer, exprs, self.operands, self.sizes, mask
+        own = [self._any_lane(e, exprs) for e in self.exprs(op.mask_exprs, op.indices)]
+        value = self.get(op.value)
+        if any(n < m for n, m in zip(shape, loop.shape_of(value.type), strict=False)):
+            raise PassFailedException(
+                f"expected block '{self.block.name_}' to combine its accumulator by sum, prod, max or min, once, where "
+                f"a reduction loop is vectorized, but it stores a value of type {value.type} in a tile of shape "
+                f"{'x'.join(map(str, shape))}; vectorize its spatial loops only"
             )
-        )
+        mask = [*own, *self.predicate(exprs)]
+        self.emit(loop.StoreOp.make(self.stretch(value, shape), op.buffer, exprs, self.operands, self.sizes, mask))
 
     def index(self, op: loop.IndexOp) -> None:
         """An index expression as a value."""
         (expr,) = self.exprs(op.map.data, op.args)
-        uses_tile = any(d < 0 for d in expr.dims())
-        new = loop.IndexOp.make(expr, self.operands, self.sizes if uses_tile else ())
-        self.values[op.result] = self.value(new)
+        self.values[op.result] = self._index_value(expr)
 
 
-def _within(e: Index, shape: Sequence[int]) -> bool:
-    """A predicate on reduction axes only masks terms, not the store of their sum."""
-    return all(d >= 0 or shape[-1 - d] > 1 for d in e.dims())
+def _is_monotone(e: Index, d: int) -> bool:
+    """Whether an expression uses a dimension at most once, and not inside of a mod."""
+    uses = [t for t, _ in e.terms if (t == d if isinstance(t, int) else t.expr.uses(d))]
+    return not uses or (
+        len(uses) == 1 and (isinstance(t := uses[0], int) or (not t.is_mod and _is_monotone(t.expr, d)))
+    )
+
+
+def _extreme(e: Index, last: dict[int, int], largest: bool) -> Index:
+    """The largest (or smallest) value of an expression over tile axes d, each in [0, last[d]]."""
+    total = const(e.const)
+    for t, c in e.terms:
+        upper = largest == (c > 0)
+        if isinstance(t, int):
+            part = const(last[t] if upper else 0) if t in last else dim(t)
+        elif not any(t.expr.uses(d) for d in last):
+            part = Index(0, ((t, 1),))
+        else:
+            part = _extreme(t.expr, last, upper).floordiv(t.by)
+        total = total + part * c
+    return total
 
 
 def _and(a: SSAValue, b: SSAValue) -> Operation:

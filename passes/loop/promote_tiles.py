@@ -93,7 +93,7 @@ class Promotion:
 
     def carry(self, op: loop.ForOp) -> None:
         """An invariant load/store pair of a loop becomes a value that the loop carries."""
-        if op.kind.data == "parallel":
+        if op.kind.data == "parallel" or self._runs_once(op):
             return
         pairs = self._pairs(op)
         if not pairs:
@@ -102,6 +102,8 @@ class Promotion:
         assert block is not None
         initial: list[SSAValue] = []
         for load, _ in pairs:
+            if load.otherwise is not None:
+                _hoist(load.otherwise, op)
             load.detach()
             block.insert_op_before(load, op)
             initial.append(load.result)
@@ -124,6 +126,13 @@ class Promotion:
         for k in range(len(pairs)):
             _sink_reduction(new, first + k)
 
+    def _runs_once(self, op: loop.ForOp) -> bool:
+        """Whether a loop runs once or never: then nothing is gained, and a store behind it might be one too many."""
+        if op.extent is not None:
+            return op.extent < 1
+        lower, upper = self.numbering.exprs((op.lower, op.upper), op.indices)
+        return (upper - lower).bounds(self.numbering.ranges())[1] <= 1
+
     def _pairs(self, op: loop.ForOp) -> list[tuple[loop.LoadOp, loop.StoreOp]]:
         """Loads and stores of one buffer at one invariant place, the buffer's only accesses in the loop."""
         accesses: dict[SSAValue, list[Operation]] = {}
@@ -140,7 +149,9 @@ class Promotion:
             block = op.body.block
             if load.parent is not block or store.parent is not block or store.value is load.result:
                 continue
-            outside = all(not _is_defined_inside(v, op) for v in (*load.operands, *store.indices))
+            outside = all(not _is_defined_inside(v, op) for v in (*load.indices, *store.indices, load.buffer))
+            if load.otherwise is not None:
+                outside = outside and _can_hoist(load.otherwise, op) and _is_lane_wise(load, store)
             if outside and self.key(load) == self.key(store) and store.value.type == load.result.type:
                 pairs.append((load, store))
         return pairs
@@ -155,6 +166,42 @@ class Promotion:
                     u.operation.erase()
                 alloc.detach()
                 alloc.erase()
+
+
+def _can_hoist(v: SSAValue, op: loop.ForOp) -> bool:
+    """Whether a value is known in front of a loop, or is made of constants."""
+    owner = v.owner
+    if not _is_defined_inside(v, op):
+        return True
+    return isinstance(owner, arith.ConstantOp | loop.BroadcastOp) and all(_can_hoist(x, op) for x in owner.operands)
+
+
+def _hoist(v: SSAValue, op: loop.ForOp) -> None:
+    """Move what makes a value in front of a loop."""
+    owner = v.owner
+    if not _is_defined_inside(v, op) or not isinstance(owner, Operation):
+        return
+    for x in owner.operands:
+        _hoist(x, op)
+    owner.detach()
+    assert op.parent is not None
+    op.parent.insert_op_before(owner, op)
+
+
+def _is_lane_wise(load: loop.LoadOp, store: loop.StoreOp) -> bool:
+    """Whether lanes off the mask, which a carried value does not reset, only reach lanes that are not stored."""
+    shape = loop.shape_of(load.result.type)
+    pending, seen = [load.result], set[Operation]()
+    while pending:
+        for use in pending.pop().uses:
+            user = use.operation
+            if user is store or user in seen:
+                continue
+            if not user.results or user.regions or any(loop.shape_of(r.type) != shape for r in user.results):
+                return False
+            seen.add(user)
+            pending += user.results
+    return True
 
 
 def _is_inside(op: Operation, ancestor: Operation) -> bool:
