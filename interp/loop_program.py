@@ -216,11 +216,11 @@ class Emitter:
     # --- indices
 
     def text(self, expr: Index, operands: Sequence[SSAValue]) -> str:
-        """An index expression over operands and tile axes."""
-        return render(expr, lambda n: self.name(operands[n]) if n >= 0 else f"_d{-1 - n}", _division)
+        """An index expression over operands."""
+        return render(expr, lambda n: self.name(operands[n]), _division)
 
     def axes(self, sizes: Sequence[int]) -> list[str]:
-        """The tile axes of an access as arrays `_d0`, `_d1`, ..., to be substituted for their names."""
+        """The tile axes of an access as arrays."""
         rank = len(sizes)
         return [
             self.constant(np.arange(n).reshape([-1 if j == k else 1 for j in range(rank)]), "axis")
@@ -263,15 +263,7 @@ def _for(e: Emitter, op: loop.ForOp) -> None:
     outermost = parallel and not e.in_parallel
     carried = ", ".join(map(e.name, op.carried))
     if e.loops and e.loops % LOOPS_PER_FUNCTION == 0:
-        e.line(f"def _part{len(e.lines)}():")
-        call = f"_part{len(e.lines) - 1}()"
-        e.loops += 1
-        e.depth += 1
-        _for(e, op)
-        e.line(f"return {', '.join(map(e.name, op.results)) or None}")
-        e.depth -= 1
-        e.loops -= 1
-        e.line(f"{', '.join(map(e.name, op.results))} = {call}" if op.results else call)
+        _for_in_function(e, op)
         return
     if carried:
         e.line(f"{carried} = {', '.join(map(e.name, op.iter_args))}")
@@ -283,7 +275,7 @@ def _for(e: Emitter, op: loop.ForOp) -> None:
     e.loops += 1
     if outermost:
         e.in_parallel = True
-        for buffer in _private(op):
+        for buffer in private_buffers(op):
             e.line(f" _poison({e.name(buffer)})")
     e.block(op.body.block)
     if outermost:
@@ -294,7 +286,17 @@ def _for(e: Emitter, op: loop.ForOp) -> None:
         e.line(f"{', '.join(map(e.name, op.results))} = {carried}")
 
 
-def _private(op: loop.ForOp) -> list[SSAValue]:
+def _for_in_function(e: Emitter, op: loop.ForOp) -> None:
+    part, results = f"_part{len(e.lines)}()", ", ".join(map(e.name, op.results))
+    e.line(f"def {part}:")
+    e.loops, e.depth = e.loops + 1, e.depth + 1
+    _for(e, op)
+    e.line(f"return {results or None}")
+    e.loops, e.depth = e.loops - 1, e.depth - 1
+    e.line(f"{results} = {part}" if results else part)
+
+
+def private_buffers(op: loop.ForOp) -> list[SSAValue]:
     """The thread's own buffers that a parallel loop uses: what they held before it is lost."""
     found: dict[SSAValue, None] = {}
     for inner in op.walk():
@@ -402,10 +404,6 @@ def _gather_op(e: Emitter, op: loop.GatherOp) -> None:
     e.line(f"{e.name(op.result)} = _load({e.constant(op, 'op')}, {e.name(op.buffer)}, ({', '.join(index)},), {shape})")
 
 
-def _yield(e: Emitter, op: Operation) -> None:
-    pass
-
-
 def _if(e: Emitter, op: scf.IfOp) -> None:
     """`scf.if`, which the bodies of extern kernels use."""
     for word, region in (("if " + e.name(op.cond) + ":", op.true_region), ("else:", op.false_region)):
@@ -482,9 +480,9 @@ _STRUCTURE: dict[type[Operation], Callable[[Emitter, Any], None]] = {
     loop.LoadOp: _load_op,
     loop.StoreOp: _store_op,
     loop.GatherOp: _gather_op,
-    loop.YieldOp: _yield,
+    loop.YieldOp: lambda e, op: None,
     scf.IfOp: _if,
-    scf.YieldOp: _yield,
+    scf.YieldOp: lambda e, op: None,
 }
 
 _VALUES: dict[type[Operation], Callable[[Emitter, Any], str]] = {

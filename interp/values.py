@@ -127,7 +127,7 @@ BINARY: dict[str, Function] = {
     "arith.divsi": _keep(div_trunc),
     "arith.remsi": _keep(lambda a, b: a - div_trunc(a, b) * b),
     "arith.floordivsi": lambda a, b: a // b,
-    "arith.ceildivsi": lambda a, b: -(-a // b),
+    "arith.ceildivsi": _keep(lambda a, b: a // b + (a % b != 0)),
     "arith.divui": _unsigned(lambda a, b: a // b),
     "arith.ceildivui": _unsigned(lambda a, b: a // b + (a % b != 0).astype(a.dtype)),
     "arith.remui": _unsigned(lambda a, b: a % b),
