@@ -57,6 +57,7 @@ class OpAttr(ABC, Generic[T]):
     """A declared attribute: a Python value in the class's interface, an MLIR attribute in the property dictionary."""
 
     name: str
+    what: ClassVar[str] = "an attribute"
 
     def __init__(self, default: T | None = None):
         self.default = default
@@ -105,6 +106,8 @@ class OpAttr(ABC, Generic[T]):
 class Int(OpAttr[int]):
     """An integer: `axis = 1`."""
 
+    what = "an integer"
+
     def encode(self, value: int) -> Attribute:
         return IntegerAttr(int(value), i64)
 
@@ -120,6 +123,8 @@ class Int(OpAttr[int]):
 
 class Bool(OpAttr[bool]):
     """`keepdims = true`."""
+
+    what = "true or false"
 
     def encode(self, value: bool) -> Attribute:
         return IntegerAttr(int(value), i1)
@@ -139,6 +144,8 @@ class Bool(OpAttr[bool]):
 
 class Float(OpAttr[float]):
     """`epsilon = 1.0e-05`, also `inf`, `-inf` and `nan`."""
+
+    what = "a float"
 
     def encode(self, value: float) -> Attribute:
         return FloatAttr(float(value), f64)
@@ -164,6 +171,8 @@ class Float(OpAttr[float]):
 class Str(OpAttr[str]):
     """`layout = "NCHW"`."""
 
+    what = "a string"
+
     def encode(self, value: str) -> Attribute:
         return StringAttr(value)
 
@@ -183,6 +192,8 @@ class Str(OpAttr[str]):
 
 class Ints(OpAttr[tuple[int, ...]]):
     """`strides = [2, 2]`."""
+
+    what = "integers, array<i64: ..>"
 
     def encode(self, value: Sequence[int]) -> Attribute:
         return DenseArrayBase.from_list(i64, [int(v) for v in value])
@@ -368,7 +379,7 @@ class GraphOp(Operation):
                 if d.default is None:
                     raise VerifyException(f"expected an attribute '{name}'")
             elif not d.accepts(attribute):
-                raise VerifyException(f"expected '{name}' to be like {d.__doc__}, but got {attribute}")
+                raise VerifyException(f"expected '{name}' to be {d.what}, but got {attribute}")
         for name in self.properties:
             if name not in self.declared:
                 raise VerifyException(f"unknown property '{name}'; the op has: {', '.join(self.declared) or 'none'}")
@@ -377,6 +388,8 @@ class GraphOp(Operation):
         """Operand count and classes, attributes, and the declared result types against the inferred ones."""
         self._check_operands()
         self._check_attributes()
+        for type in self.input_types:
+            shape_of(type)
         inferred = self.infer_types()
         declared = [result.type for result in self.results]
         if len(inferred) != len(declared):

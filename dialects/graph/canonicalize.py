@@ -23,7 +23,7 @@ from mlc.dialects.graph.elementwise import (
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.movement import LayoutTransformOp, ReshapeOp, TransposeOp
 from mlc.dialects.graph.structure import ConstantOp, FullOp
-from mlc.dialects.graph.types import is_float
+from mlc.dialects.graph.types import is_float, shape_of
 
 
 def splat(value: SSAValue) -> float | None:
@@ -131,9 +131,10 @@ class LayoutOfLayout(RewritePattern):
         inner = op.operands[0].owner
         if not isinstance(op, LayoutTransformOp) or not isinstance(inner, LayoutTransformOp) or inner.dst != op.src:
             return
-        # The first must not have cut off what the second pads again with zeros.
+        # The first must not cut off padding, which may hold anything, that the second makes anew with zeros.
         source, last = inner.operands[0], layout(op.dst)
-        if inner.logical_sizes() != op.logical_sizes():
+        logical = inner.logical_sizes()
+        if logical != op.logical_sizes() or logical != layout(inner.src).sizes(shape_of(source.type)):
             return
         if inner.src == op.dst and source.type == op.type:
             _replace(op, rewriter, source)

@@ -94,7 +94,7 @@ class ConstantOp(SourceOp):
 
     name = "graph.constant"
     value = Attr()
-    traits = traits_def(ConstantLike())
+    traits = traits_def(Pure(), ConstantLike())
     MAX_ELEMENTS: ClassVar[int] = 64
 
     def infer_types(self) -> list[Tensor]:

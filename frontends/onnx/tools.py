@@ -16,7 +16,7 @@ def reshape(node: Node, x: Value, shape: Sequence[Any]) -> Value:
 
 def transpose(node: Node, x: Value, axes: Sequence[int]) -> Value:
     """`x` with its axes in another order."""
-    return x if list(axes) == sorted(axes) else node.emit(g.TransposeOp, x, axes=tuple(axes))
+    return x if list(axes) == list(range(len(x.shape))) else node.emit(g.TransposeOp, x, axes=tuple(axes))
 
 
 def matmul_weight(node: Node, w: Value) -> Value:

@@ -1,0 +1,82 @@
+"""Size expressions: one canonical form, and the arithmetic of integers."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import f32
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.graph.dims import DimExpr, simplify
+from mlc.dialects.graph.types import broadcast, shape_of, tensor
+
+H, W = DimExpr.symbol("H"), DimExpr.symbol("W")
+
+
+def test_equal_expressions_are_equal_objects():
+    assert (H + 1) * 2 - 2 == H * 2
+    assert (4 * H + 6) // 4 == H + 1 + (2 * 0)
+    assert (2 * H + 2) // 4 == (H + 1) // 2
+    assert ((H + 1) // 2 + 1) // 2 == (H + 3) // 4
+    assert H * W == W * H
+    assert H - H == 0
+    assert (H + 5) % 1 == 0
+    assert hash(H + W) == hash(W + H)
+
+
+def test_a_divisor_of_a_symbol_simplifies():
+    assert str(simplify((H + 1) // 2, {"H": 32})) == "H floordiv 2"
+    assert simplify((H + 1) // 2, {}) == (H + 1) // 2
+    assert simplify(((H + 1) // 2 - 1) // 2 + 1, {"H": 4}) == simplify(H // 4, {"H": 4})
+
+
+def test_reshape_quotients():
+    assert (H * W * 6) // (H * 2) == W * 3
+    with pytest.raises(VerifyException, match="expected H \\+ 1 to be a multiple of W"):
+        (H + 1) // W
+
+
+def test_division_by_zero_is_an_error():
+    with pytest.raises(VerifyException, match="expected a positive divisor, but got H floordiv 0"):
+        H // 0
+
+
+expressions = st.recursive(
+    st.one_of(st.integers(-9, 9).map(lambda n: ("int", n)), st.sampled_from(["H", "W"]).map(lambda s: ("sym", s))),
+    lambda e: st.one_of(
+        st.tuples(st.sampled_from(["+", "-", "*"]), e, e),
+        st.tuples(st.sampled_from(["//", "%"]), e, st.integers(1, 8)),
+    ),
+    max_leaves=8,
+)
+
+
+def build(tree, symbols):
+    kind, *rest = tree
+    if kind == "int":
+        return rest[0]
+    if kind == "sym":
+        return symbols[rest[0]]
+    a = build(rest[0], symbols)
+    b = rest[1] if isinstance(rest[1], int) else build(rest[1], symbols)
+    return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "//": lambda: a // b, "%": lambda: a % b}[
+        kind
+    ]()
+
+
+@settings(max_examples=150, deadline=None)
+@given(expressions, st.integers(0, 60), st.integers(0, 60))
+def test_expressions_compute_like_integers(tree, h, w):
+    expr = build(tree, {"H": H, "W": W})
+    wanted = build(tree, {"H": 4 * h, "W": w})
+    values = {"H": 4 * h, "W": w}
+    assert DimExpr.of(expr).evaluate(values) == wanted
+    assert DimExpr.of(simplify(expr, {"H": 4})).evaluate(values) == wanted
+
+
+def test_types_hold_symbolic_sizes():
+    type = tensor((1, H, (W + 1) // 2), f32)
+    assert str(type) == "tensor<1x?x?xf32, #graph.dims<[H, (W + 1) floordiv 2]>>"
+    assert shape_of(type) == (1, H, (W + 1) // 2)
+    assert broadcast([(H, 1), (1, W), (1,)]) == (H, W)
+    with pytest.raises(VerifyException, match="axis 0 is H in one and W in another"):
+        broadcast([(H,), (W,)])
