@@ -59,7 +59,9 @@ def range_of(value: SSAValue) -> Range:
             if extent is not None:
                 return parent.lower.const, parent.lower.const + max(extent, 1) - 1
         if isinstance(parent, loop.BlockOp):
-            return 0, max(parent.extents.data[owner.args.index(value)].const, 1) - 1
+            axis = owner.args.index(value)
+            if axis < len(parent.extents.data):
+                return 0, max(parent.extents.data[axis].const, 1) - 1
     return UNKNOWN
 
 
@@ -219,7 +221,7 @@ class Span:
 
     def within(self, other: Span, size: int) -> bool:
         """Whether the span lies in another one, or the other is the whole dimension of this size."""
-        if other.base == ZERO and other.extent >= size:
+        if other.extent >= size:  # in bounds, so it starts at 0
             return True
         gap = self.base - other.base
         return gap.is_const and gap.const >= 0 and gap.const + self.extent <= other.extent

@@ -183,12 +183,15 @@ def consumers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str |
     return None
 
 
-def inputs_unchanged(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
-    """Nothing between the block and the loop, or in the loop, writes what the block reads."""
+def inputs_unchanged(block: loop.BlockOp, at: Operation) -> str | None:
+    """What the block reads is written in front of it, and in front of the place where it moves."""
     for buffer in buffers_read(block):
         for writer in touching(buffer, stores=True):
-            if comes_before(block, writer):
-                return f"{name_of(writer)} writes %{buffer_name(buffer)}, which {name_of(block)} reads, behind it"
+            if not (comes_before(writer, block) and comes_before(writer, at)):
+                return (
+                    f"{name_of(writer)} writes %{buffer_name(buffer)}, which {name_of(block)} reads, "
+                    "behind the place where it is to be computed"
+                )
     return None
 
 
@@ -223,9 +226,9 @@ def compute_at(kernel: Kernel, op: sched.ComputeAtOp) -> None:
     block, f = kernel.block(op.block), kernel.loop(op.loop)
     kernel.check(movable(kernel, block, f))
     kernel.check(consumers_below(kernel, block, f))
-    kernel.check(inputs_unchanged(kernel, block, f))
     readers = [r for b in buffers_written(block) for r in touching(b, stores=False) if r is not block]
     at = first_above(f, readers)
+    kernel.check(inputs_unchanged(block, at))
     if is_below(block, f) and comes_before(at, block):
         kernel.fail(f"expected {name_of(block)} in front of its consumers in {name_of(f)}")
     nest = place(kernel, block, needed_box(kernel, block, f))

@@ -7,7 +7,7 @@ from xdsl.ir import Operation, SSAValue
 from mlc.dialects import loop, sched
 from mlc.dialects.index import ZERO, Index
 from mlc.passes.loop.directives.compute_at import buffers_written, in_axes, inputs_unchanged, single
-from mlc.passes.loop.directives.kernel import Kernel, buffer_name, comes_before, loops_around, name_of
+from mlc.passes.loop.directives.kernel import Kernel, buffer_name, comes_before, name_of
 from mlc.passes.loop.regions import accesses, exprs_of, substitute, touching
 
 
@@ -55,8 +55,8 @@ def compute_inline(kernel: Kernel, op: sched.ComputeInlineOp) -> None:
     kernel.check(inlinable(kernel, block))
     (buffer,) = buffers_written(block)
     readers = touching(buffer, stores=False)
-    for f in {f for r in readers for f in loops_around(r)}:
-        kernel.check(inputs_unchanged(kernel, block, f))
+    for reader in readers:
+        kernel.check(inputs_unchanged(block, reader))
     for use in list(buffer.uses):
         if isinstance(use.operation, loop.LoadOp):
             _take_value(kernel, block, use.operation)

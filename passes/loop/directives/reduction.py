@@ -227,6 +227,7 @@ def _first_step(
         fresh = [region.block.insert_arg(IndexType(), n + k) for k in range(len(sources) + (not others))]
         for arg, g in zip(fresh, sources, strict=False):
             arg.name_hint = g.iv.name_hint
+            space.ranges[space.number(arg)] = (0, (g.extent or 1) - 1)
         by_loop = {space.number(g.iv): a for g, a in zip(sources, fresh, strict=False)}
         to = {
             a: b.substitute({d: space.dim(v) for d, v in by_loop.items()}, space.ranges)

@@ -145,6 +145,17 @@ def one_kind(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
     return None
 
 
+def peelable(kernel: Kernel, f: loop.ForOp, main: int) -> str | None:
+    """A reduction along the loop begins in the main part, so that the rest goes on with it."""
+    n = kernel.space.number(f.iv)
+    for block in blocks_below(f):
+        if block.has_init and legality.reduces(kernel, f, block):
+            ranges = {**kernel.space.ranges, n: (main, main)}
+            if not any(b.bounds(ranges)[0] > 0 for b in kernel.bindings(block)[block.num_spatial :]):
+                return f"cannot tell that {name_of(block)} begins before the last iterations of {name_of(f)}"
+    return None
+
+
 def peel(kernel: Kernel, op: sched.PeelOp) -> None:
     """Give the last iterations of a loop a loop of their own."""
     f = kernel.loop(op.loop)
@@ -152,6 +163,7 @@ def peel(kernel: Kernel, op: sched.PeelOp) -> None:
     by, extent = op.by.value.data, f.extent or 0
     if not 0 < by < extent:
         kernel.fail(f"expected between 1 and {extent - 1} iterations of {name_of(f)} to peel, but got {by}")
+    kernel.check(peelable(kernel, f, extent - by))
     base = f.iv.name_hint or "l"
     main = make_loop(extent - by, op.main.name_hint or base)
     rest = f.clone()
@@ -162,6 +174,8 @@ def peel(kernel: Kernel, op: sched.PeelOp) -> None:
     insert_before(main, f)
     insert_after(rest_nest, main)
     for block in blocks_below(rest_nest):
+        if block.has_init and legality.reduces(kernel, rest, block):
+            block.init.erase_block(block.init.block)
         kernel.name_block(block, f"{block.name_}_rest")
     substitute(kernel.space, users([f.iv]), {f.iv: kernel.space.dim(main.iv)})
     substitute(kernel.space, users([rest.iv]), {rest.iv: kernel.space.dim(rest_nest.iv) + (extent - by)})
