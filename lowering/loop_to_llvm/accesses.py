@@ -23,6 +23,7 @@ class Access:
     mask: tuple[Index, ...]
     element: Attribute
     rank: int  # of the tile; 0 for a scalar access
+    shift: SSAValue | None = None  # elements to add to the offset, where a look-up gives them
 
     def place(self, addresses: Addresses, outer: Sequence[int], chunk: Chunk) -> tuple[Index, tuple[Index, ...]]:
         """Offset and mask of one native value: the outer tile axes fixed, the lane axis counting from 0."""
@@ -106,6 +107,11 @@ class Accesses:
             mask = self.b.splat(mask, chunk.width)
         return self.b.and_(mask, valid)
 
+    def pointer(self, a: Access, offset: Index) -> SSAValue:
+        """The address of an element."""
+        p = self.addresses.pointer(a.base, offset, a.element)
+        return p if a.shift is None else self.b.gep(p, a.shift, memory_type(a.element))
+
     # --- loads ---
 
     def load(self, a: Access, outer: Sequence[int], chunk: Chunk, otherwise: SSAValue | None) -> SSAValue:
@@ -117,39 +123,46 @@ class Accesses:
             assert otherwise is not None
             return otherwise
         if not chunk.width:
-            return self._load_scalar(a, offset, mask, otherwise)
-        if not offset.uses(lane) and not (isinstance(mask, SSAValue) and mask.type != i1):
-            return self.b.splat(self._load_scalar(a, offset, mask, self._lane0(otherwise)), chunk.width)
+            return self._chosen(mask, self._load_scalar(a, offset, mask), otherwise)
         step = offset.coefficient(lane)
         rest = offset - dim(lane) * step
-        mask = self._with_valid(mask, chunk)
         if rest.uses(lane) or step not in (0, 1):
-            return self._load_lanes(a, offset, lane, chunk, mask, otherwise)
+            return self._load_lanes(a, offset, lane, chunk, self._with_valid(mask, chunk), otherwise)
         if step == 0:
-            v = self.b.splat(self._load_scalar(a, rest, True, None), chunk.width)
-            return v if mask is True else self.b.select(mask, v, self._or_zero(otherwise, v.type))
-        return self._load_vector(a, rest, chunk, mask, otherwise)
+            v = self._load_scalar(a, rest, self._any_lane(mask, chunk))
+            return self._chosen(mask, self.b.splat(v, chunk.width), otherwise)
+        return self._load_vector(a, rest, chunk, self._with_valid(mask, chunk), otherwise)
 
-    def _lane0(self, v: SSAValue | None) -> SSAValue | None:
-        return None if v is None or element_of(v.type) == v.type else self.b.extract(v, 0)
+    def _chosen(self, mask: SSAValue | bool, v: SSAValue, otherwise: SSAValue | None) -> SSAValue:
+        """The value where the mask holds, else the other."""
+        if not isinstance(mask, SSAValue):
+            return v
+        return self.b.select(mask, v, self._or_zero(otherwise, v.type))
+
+    def _any_lane(self, mask: SSAValue | bool, chunk: Chunk) -> SSAValue | bool:
+        """Whether the mask holds in a lane that is valid."""
+        if not isinstance(mask, SSAValue) or mask.type == i1:
+            return mask
+        valid = self._with_valid(mask, chunk)
+        assert isinstance(valid, SSAValue)
+        return self.b.intrinsic("llvm.vector.reduce.or", [valid], i1)
 
     def _or_zero(self, v: SSAValue | None, t: Attribute) -> SSAValue:
         return v if v is not None else self.b.number(0.0 if _is_float(t) else 0, t)
 
-    def _load_scalar(self, a: Access, offset: Index, mask: SSAValue | bool, otherwise: SSAValue | None) -> SSAValue:
-        b = self.b
-        p = self.addresses.pointer(a.base, offset, a.element)
-        if isinstance(mask, SSAValue):  # off the mask, read the buffer's first element and drop it
-            p = b.select(mask, p, a.base)
-        v = self._from_memory(b.load(p, memory_type(a.element), byte_size(a.element)), a.element)
-        return b.select(mask, v, self._or_zero(otherwise, v.type)) if isinstance(mask, SSAValue) else v
+    def _load_scalar(self, a: Access, offset: Index, mask: SSAValue | bool) -> SSAValue:
+        """An element; off the mask, the buffer's first."""
+        p = self.pointer(a, offset)
+        if isinstance(mask, SSAValue):
+            p = self.b.select(mask, p, a.base)
+        return self._from_memory(self.b.load(p, memory_type(a.element), byte_size(a.element)), a.element)
 
     def _load_vector(
         self, a: Access, offset: Index, chunk: Chunk, mask: SSAValue | bool, otherwise: SSAValue | None
     ) -> SSAValue:
         b = self.b
         t = native_type(memory_type(a.element), chunk)
-        p = self.addresses.pointer(a.base, offset, a.element)
+        p = self.pointer(a, offset)
         if mask is True:
             return self._from_memory(b.load(p, t, byte_size(a.element)), a.element)
         assert isinstance(mask, SSAValue)
@@ -173,12 +186,10 @@ class Accesses:
         for k in range(chunk.valid):
             at = offset.substitute({lane: const(k)}, self.addresses.spans())
             m: SSAValue | bool = True
-            if isinstance(mask, SSAValue):
+            if isinstance(mask, SSAValue) and a.mask:
                 m = mask if mask.type == i1 else b.extract(mask, k)
-            v = b.insert(v, self._load_scalar(a, at, m, None), k)
-        if isinstance(mask, SSAValue) and otherwise is not None:
-            v = b.select(mask, v, otherwise)
-        return v
+            v = b.insert(v, self._load_scalar(a, at, m), k)
+        return self._chosen(mask, v, otherwise) if a.mask else v
 
     # --- stores ---
 
@@ -204,7 +215,7 @@ class Accesses:
                 self._store_scalar(a, at, m, self.b.extract(value, k))
             return
         b, size = self.b, byte_size(a.element)
-        p = self.addresses.pointer(a.base, rest, a.element)
+        p = self.pointer(a, rest)
         value = self._to_memory(value, a.element)
         if mask is True:
             b.store(value, p, size)
@@ -213,7 +224,7 @@ class Accesses:
 
     def _store_scalar(self, a: Access, offset: Index, mask: SSAValue | bool, value: SSAValue) -> None:
         b = self.b
-        p = self.addresses.pointer(a.base, offset, a.element)
+        p = self.pointer(a, offset)
         value = self._to_memory(value, a.element)
         if mask is True:
             b.store(value, p, byte_size(a.element))

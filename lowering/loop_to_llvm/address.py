@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects.index import Div, Index, const, dim
 from mlc.lowering.loop_to_llvm.builder import Builder, memory_type
+from mlc.passes.errors import UserError
 
 
 @dataclass(eq=False)
@@ -25,6 +26,8 @@ class Level:
 
 def strides_of(t: MemRefType) -> tuple[int, ...]:
     """Row-major strides, in elements."""
+    if -1 in t.get_shape()[1:]:
+        raise UserError(f"convert-loop-to-llvm: expected buffers of static inner sizes, but got {t}")
     strides, n = [], 1
     for size in reversed(t.get_shape()):
         strides.append(n)

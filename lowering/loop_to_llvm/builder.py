@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FloatAttr,
@@ -23,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import llvm_ext
+from mlc.dialects.llvm_ext import argument_attributes
 
 PTR = llvm.LLVMPointerType()
 NO_FLAGS = IntegerAttr(0, i32)
@@ -118,6 +120,12 @@ class Builder:
         """A vector constant of integers (or of booleans, for i1)."""
         t = VectorType(element, [len(values)])
         return self._constant((tuple(values), t), DenseIntOrFPElementsAttr.from_list(t, list(values)))
+
+    def dense(self, values: Sequence[float] | Sequence[int], element: Attribute) -> SSAValue:
+        """A vector constant of any numbers."""
+        t = VectorType(element, [len(values)])
+        key = tuple(struct.pack("<d", v) if isinstance(v, float) else v for v in values)
+        return self._constant((key, t), DenseIntOrFPElementsAttr.from_list(t, list(values)))
 
     # --- integers and pointers ---
 
@@ -237,3 +245,19 @@ class Builder:
     ) -> None:
         """Branch."""
         self.block.add_op(llvm.CondBrOp(condition, then, list(then_args), other, list(args)))
+
+
+def machine_function(name: str, args: Sequence[Attribute], external: bool, align: int) -> tuple[llvm.FuncOp, Block]:
+    """A function that returns i32, and its entry block; its pointers do not alias."""
+    block = Block(arg_types=args)
+    attrs = ArrayAttr(
+        [argument_attributes(noalias=True, nonnull=True) if a == PTR else argument_attributes() for a in args]
+    )
+    op = llvm.FuncOp(
+        name,
+        llvm.LLVMFunctionType(list(args), i32),
+        llvm.LinkageAttr("external" if external else "internal"),
+        body=Region(block),
+        other_props={"arg_attrs": attrs},
+    )
+    return op, block

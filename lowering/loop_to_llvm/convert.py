@@ -16,38 +16,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import arith, llvm
+from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
-    AnyFloat,
-    ArrayAttr,
-    DenseIntOrFPElementsAttr,
-    FloatAttr,
     IndexType,
     IntegerAttr,
     MemRefType,
     ModuleOp,
-    StringAttr,
-    SymbolRefAttr,
     VectorType,
-    i1,
     i8,
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
-from mlc.dialects.combiner import COMBINERS
-from mlc.dialects.index import Index, const
-from mlc.dialects.llvm_ext import argument_attributes
+from mlc.dialects.index import Index
 from mlc.lowering.loop_to_llvm.accesses import Access, Accesses
-from mlc.lowering.loop_to_llvm.address import Addresses, strides_of
-from mlc.lowering.loop_to_llvm.builder import PTR, Builder, byte_size, memory_type
-from mlc.lowering.loop_to_llvm.scalars import EMIT, emit_cast, emit_compare, machine_type
-from mlc.lowering.loop_to_llvm.tiles import Chunk, Tile, broadcast_values, chunks, native_type, positions
+from mlc.lowering.loop_to_llvm.address import Addresses
+from mlc.lowering.loop_to_llvm.builder import PTR, Builder, byte_size, machine_function
+from mlc.lowering.loop_to_llvm.parallel import lower_parallel
+from mlc.lowering.loop_to_llvm.pressure import check_loop
+from mlc.lowering.loop_to_llvm.scalars import machine_type
+from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
+from mlc.lowering.loop_to_llvm.values import VALUES
+from mlc.passes.errors import UserError
 
-RT_THREADS, RT_PARALLEL_FOR, RT_SCRATCH, RT_STRIDE = 4, 8, 24, 32
+RT_SCRATCH, RT_STRIDE = 24, 32
 Value = SSAValue | Tile
 
 
@@ -57,24 +52,10 @@ class Kernel:
 
     name: str
     lanes: int
+    registers: int
     functions: list[llvm.FuncOp] = field(default_factory=list)
     scratch_bytes: int = 0
     workspace_bytes: int = 0
-
-
-def _function(name: str, args: Sequence[Attribute], external: bool, align: int) -> tuple[llvm.FuncOp, Block]:
-    block = Block(arg_types=args)
-    attrs = ArrayAttr(
-        [argument_attributes(noalias=True, nonnull=True) if a == PTR else argument_attributes() for a in args]
-    )
-    op = llvm.FuncOp(
-        name,
-        llvm.LLVMFunctionType(list(args), i32),
-        llvm.LinkageAttr("external" if external else "internal"),
-        body=Region(block),
-        other_props={"arg_attrs": attrs},
-    )
-    return op, block
 
 
 class FunctionLowering:
@@ -89,6 +70,7 @@ class FunctionLowering:
         self.thread = thread
         self.values: dict[SSAValue, Value] = {}
         self.buffers: dict[SSAValue, SSAValue] = {}
+        self.local: dict[SSAValue, int] = {}
         self.workspace: SSAValue | None = None
         self._scratch: SSAValue | None = None
         self._pending: list[Tile] = []
@@ -141,7 +123,7 @@ class FunctionLowering:
             if handler is not None:
                 handler(self, op)
             elif not isinstance(op, loop.YieldOp):
-                raise ValueError(f"convert-loop-to-llvm: expected ops of loop, arith or math, but got '{op.name}'")
+                raise UserError(f"convert-loop-to-llvm: expected ops of loop, arith or math, but got '{op.name}'")
 
     def force(self) -> None:
         """Emit loads that were put off, before memory changes or control flow moves on."""
@@ -174,6 +156,7 @@ class FunctionLowering:
             self.define(result, natives)
 
     def _loop(self, op: loop.ForOp, extent: int | None) -> None:
+        check_loop(self.kernel.name, op, self.kernel.lanes, self.kernel.registers)
         b, a = self.b, self.addresses
         lower, upper = (a.resolve(e, op.indices) for e in (op.lower, op.upper))
         first, last = a.value(lower), a.value(upper)
@@ -232,7 +215,7 @@ class FunctionLowering:
         t = op.result.type
         if not isinstance(t, VectorType):
             otherwise = self.scalar(op.otherwise) if op.otherwise is not None else None
-            self.define(op.result, [self.accesses.load(access, (), Chunk(0, 0, 1), otherwise)])
+            self.define(op.result, [self.accesses.load(access, (), SCALAR, otherwise)])
             return
         fills = self.natives(op.otherwise) if op.otherwise is not None else None
         thunks: list[Callable[[], SSAValue]] = []
@@ -247,7 +230,7 @@ class FunctionLowering:
         self.force()
         access = self.access(op.buffer, op.map.data, op)
         if not isinstance(op.value.type, VectorType):
-            self.accesses.store(access, (), Chunk(0, 0, 1), self.scalar(op.value))
+            self.accesses.store(access, (), SCALAR, self.scalar(op.value))
             return
         for (outer, chunk), v in zip(self.positions(op.value.type), self.natives(op.value), strict=True):
             self.accesses.store(access, outer, chunk, v)
@@ -264,6 +247,7 @@ class FunctionLowering:
         if op.scope.data == "local":
             offset, k.scratch_bytes = k.scratch_bytes, k.scratch_bytes + size
             base = self.scratch()
+            self.local[op.result] = offset
         else:
             offset, k.workspace_bytes = k.workspace_bytes, k.workspace_bytes + size
             assert self.workspace is not None
@@ -292,335 +276,19 @@ class FunctionLowering:
         return self._scratch
 
 
-def lower_parallel(f: FunctionLowering, op: loop.ForOp) -> None:
-    """`loop.for parallel` -> a function of (rt, ctx, task, thread), and a call of rt's parallel_for with it."""
-    b, kernel = f.b, f.kernel
-    name = f"{kernel.name}.parallel{len(kernel.functions)}"
-    func, entry = _function(name, [PTR, PTR, i32, i32], False, 8)
-    kernel.functions.append(func)
-    rt, ctx, task, thread = entry.args
-    g = FunctionLowering(kernel, entry, rt, thread)
-    slots = _capture(f, g, op, ctx)
-    iv = g.b.cast("sext", task, i64)
-    lower = f.addresses.resolve(op.lower, op.indices)
-    upper = f.addresses.resolve(op.upper, op.indices)
-    start = f.addresses.value(lower)
-    slots.append(start)
-    iv = g.b.add(iv, g.b.load(g.b.gep(ctx, len(slots) - 1, i64), i64, 8)) if not _is_zero(lower) else iv
-    spans = f.addresses.spans()
-    g.addresses.bind(op.iv, iv, (lower.bounds(spans)[0], upper.bounds(spans)[1] - 1))
-    g.finish_prologue()
-    g.lower_block(op.body.block)
-    g.force()
-    g.b.block.add_op(llvm.ReturnOp(g.b.int(0, i32)))
-    context = _on_stack(b, len(slots))
-    for k, v in enumerate(slots):
-        b.store(v, b.gep(context, k, i64), 8)
-    tasks = b.cast("trunc", f.addresses.value(upper - lower), i32)
-    threads = b.load(b.gep(f.rt, RT_THREADS, i8), i32, 4)
-    callee = b.load(b.gep(f.rt, RT_PARALLEL_FOR, i8), PTR, 8)
-    address = b.op(llvm.AddressOfOp, [], PTR, {"global_name": SymbolRefAttr(name)})
-    call_indirect(b, callee, [f.rt, address, context, tasks, threads])
-
-
-def _is_zero(e: Index) -> bool:
-    return not e.terms and e.const == 0
-
-
-def _on_stack(b: Builder, slots: int) -> SSAValue:
-    """Room for n pointers or integers, taken once, in the entry block."""
-    size = b.int(max(slots, 1))
-    op = llvm.AllocaOp(size, i64, alignment=8)
-    assert b._last_constant is not None
-    b.entry.insert_op_after(op, b._last_constant)
-    return op.results[0]
-
-
-def call_indirect(b: Builder, callee: SSAValue, args: Sequence[SSAValue]) -> SSAValue:
-    """Call a function pointer that returns i32; leave the function with its status where it is not 0."""
-    t = llvm.LLVMFunctionType([a.type for a in args], i32)
-    op = llvm.CallOp(None, callee, *args, return_type=i32)  # pyright: ignore[reportArgumentType]
-    op.properties["var_callee_type"] = t
-    b.block.add_op(op)
-    status = op.results[0]
-    failed, after = b.new_block(), b.new_block()
-    b.cond_br(b.icmp("ne", status, b.int(0, i32)), failed, [], after, [])
-    failed.add_op(llvm.ReturnOp(status))
-    b.block = after
-    return status
-
-
-def _capture(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, ctx: SSAValue) -> list[SSAValue]:
-    """What the body uses from outside: pointers and indices travel in the context, constants are made again."""
-    slots: list[SSAValue] = []
-    b = g.b
-
-    def slot(v: SSAValue) -> SSAValue:
-        slots.append(v)
-        return b.load(b.gep(ctx, len(slots) - 1, i64), v.type, 8)
-
-    if f.workspace is not None:
-        g.workspace = slot(f.workspace)
-    inside = {v for o in op.walk() for v in o.results} | {a for r in _blocks(op) for a in r.args}
-    seen: set[SSAValue] = set()
-    for o in op.walk():
-        for v in o.operands:
-            if v in inside or v in seen:
-                continue
-            seen.add(v)
-            if isinstance(v.type, MemRefType):
-                g.buffers[v] = slot(f.buffers[v])
-            elif isinstance(v.type, IndexType):
-                expr = f.addresses.index[v]
-                if expr.is_const:
-                    g.addresses.index[v] = expr
-                else:
-                    g.addresses.bind(v, slot(f.addresses.value(expr)), expr.bounds(f.addresses.spans()))
-            else:
-                _capture_value(f, g, v, slot)
-    return slots
-
-
-def _capture_value(f: FunctionLowering, g: FunctionLowering, v: SSAValue, slot: Callable[[SSAValue], SSAValue]) -> None:
-    owner = v.owner
-    if isinstance(owner, arith.ConstantOp | loop.BroadcastOp):
-        for operand in owner.operands:
-            if operand not in g.values:
-                _capture_value(f, g, operand, slot)
-        HANDLERS[type(owner)](g, owner)
-    elif isinstance(v.type, VectorType):
-        raise ValueError(f"expected a parallel loop to use no tile from outside, but it uses one of type {v.type}")
-    else:
-        g.values[v] = slot(f.scalar(v))
-
-
-def _blocks(op: Operation) -> list[Block]:
-    return [block for o in op.walk() for region in o.regions for block in region.blocks]
-
-
-# --- ops on values -----------------------------------------------------------------------------------------------
-
-
-def _constant(f: FunctionLowering, op: arith.ConstantOp) -> None:
-    value, t = op.value, op.result.type
-    if isinstance(t, IndexType):
-        assert isinstance(value, IntegerAttr)
-        f.addresses.bind_constant(op.result, value.value.data)
-        return
-    if isinstance(t, VectorType):
-        assert isinstance(value, DenseIntOrFPElementsAttr)
-        number = value.get_values()[0]
-        natives = [f.b.number(number, native_type(machine_type(t.element_type), chunk)) for _, chunk in f.positions(t)]
-        f.define(op.result, natives)
-        return
-    assert isinstance(value, IntegerAttr | FloatAttr)
-    f.define(op.result, [f.b.number(value.value.data, machine_type(t))])
-
-
-def _elementwise(f: FunctionLowering, op: Operation) -> None:
-    emit = EMIT[type(op)]
-    result = op.results[0]
-    if isinstance(result.type, IndexType):
-        f.addresses.bind_data(result, emit(f.b, [f.scalar(v) for v in op.operands], i64))
-        return
-    operands = [f.natives(v) for v in op.operands]
-    element = machine_type(loop.element_of(result.type))
-    if isinstance(result.type, VectorType):
-        types = [native_type(element, chunk) for _, chunk in f.positions(result.type)]
-    else:
-        types = [element]
-    f.define(result, [emit(f.b, v, t) for *v, t in zip(*operands, types, strict=True)])
-
-
-def _fma(f: FunctionLowering, op: loop.FmaOp) -> None:
-    t = op.result.type
-    if not isinstance(t, VectorType):
-        f.define(op.result, [_fma_native(f.b, f.scalar(op.a), f.scalar(op.b), f.scalar(op.c))])
-        return
-    parts = [f.values[v] for v in (op.a, op.b)]
-    addend, out = f.tile(op.c), []
-    per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
-    for k, (outer, chunk) in enumerate(f.positions(t)):
-        x, y = (
-            p.take(f.b, outer, k % per_row, chunk)
-            if isinstance(p, Tile)
-            else (f.b.splat(p, chunk.width) if chunk.width else p)
-            for p in parts
-        )
-        out.append(_fma_native(f.b, x, y, addend.at(k)))
-    f.define(op.result, out)
-
-
-def _fma_native(b: Builder, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
-    if isinstance(loop.element_of(z.type), AnyFloat):
-        return b.fma(x, y, z)
-    return b.add(b.mul(x, y), z)
-
-
-def _broadcast(f: FunctionLowering, op: loop.BroadcastOp) -> None:
-    t = op.result.type
-    assert isinstance(t, VectorType)
-    if not isinstance(op.value.type, VectorType):
-        s = f.scalar(op.value)
-        if isinstance(s.owner, llvm.ConstantOp) and isinstance(s.owner.value, IntegerAttr | FloatAttr):
-            number = s.owner.value.value.data
-            natives = [f.b.number(number, native_type(s.type, chunk)) for _, chunk in f.positions(t)]
-        else:
-            natives = [f.b.splat(s, chunk.width) if chunk.width else s for _, chunk in f.positions(t)]
-        f.define(op.result, natives)
-        return
-    f.define(op.result, broadcast_values(f.b, f.tile(op.value), tuple(t.get_shape())))
-
-
-def _compare(f: FunctionLowering, op: loop.CompareOp) -> None:
-    pairs = zip(f.natives(op.a), f.natives(op.b), strict=True)
-    f.define(op.result, [emit_compare(f.b, op.predicate.data, x, y) for x, y in pairs])
-
-
-def _select(f: FunctionLowering, op: loop.SelectOp) -> None:
-    a, b = f.natives(op.a), f.natives(op.b)
-    condition = f.natives(op.condition)
-    if len(condition) != len(a):
-        condition = condition * len(a)
-    f.define(op.result, [f.b.select(c, x, y) for c, x, y in zip(condition, a, b, strict=True)])
-
-
-def _cast(f: FunctionLowering, op: loop.CastOp | Operation) -> None:
-    value, result = op.operands[0], op.results[0]
-    kind = op.kind.data if isinstance(op, loop.CastOp) else "index_cast"
-    natives = [emit_cast(f.b, kind, v, loop.element_of(result.type)) for v in f.natives(value)]
-    f.define(result, natives)
-
-
-def _index(f: FunctionLowering, op: loop.IndexOp) -> None:
-    expr = f.addresses.resolve(op.map.data[0], op.args)
-    t = op.result.type
-    if not isinstance(t, VectorType):
-        f.addresses.index[op.result] = expr
-        return
-    access = Access(f.rt, expr, (), i64, len(op.tile_sizes))
-    natives = []
-    for outer, chunk in f.positions(t):
-        offset, _ = access.place(f.addresses, outer, chunk)
-        lane = -access.rank
-        if chunk.width:
-            natives.append(f.accesses.lane_values(offset, lane, chunk))
-        else:
-            natives.append(f.addresses.value(offset))
-    f.define(op.result, natives)
-
-
-def _gather(f: FunctionLowering, op: loop.GatherOp) -> None:
-    t, buffer = op.result.type, op.buffer.type
-    assert isinstance(t, VectorType)
-    assert isinstance(buffer, MemRefType)
-    stride = f.b.int(strides_of(buffer)[op.at.value.data])
-    access = f.access(op.buffer, op.map.data, op)
-    by = broadcast_values(f.b, f.tile(op.by), tuple(t.get_shape()))
-    element, natives = access.element, []
-    for (outer, chunk), index in zip(f.positions(t), by, strict=True):
-        offset, _ = access.place(f.addresses, outer, chunk)
-        natives.append(_gather_native(f, access, offset, chunk, index, stride, element))
-    f.define(op.result, natives)
-
-
-def _gather_native(
-    f: FunctionLowering,
-    access: Access,
-    offset: Index,
-    chunk: Any,
-    index: SSAValue,
-    stride: SSAValue,
-    element: Attribute,
-) -> SSAValue:
-    b = f.b
-
-    def one(i: SSAValue, at: Index) -> SSAValue:
-        p = b.gep(f.addresses.pointer(access.base, at, element), b.mul(i, stride), memory_type(element))
-        v = b.load(p, memory_type(element), byte_size(element))
-        return b.icmp("ne", v, b.number(0, v.type)) if element == i1 else v
-
-    if not chunk.width:
-        return one(index, offset)
-    v = b.poison(native_type(element, chunk))
-    for k in range(chunk.valid):
-        at = offset.substitute({-access.rank: const(k)}, f.addresses.spans())
-        v = b.insert(v, one(b.extract(index, k), at), k)
-    return v
-
-
-def _reduce(f: FunctionLowering, op: loop.ReduceOp) -> None:
-    t, tile = op.value.type, f.tile(op.value)
-    assert isinstance(t, VectorType)
-    combiner = COMBINERS[op.combiner.data]
-    emit = EMIT[combiner.op(t.element_type)]
-    axes, shape = set(op.axes.get_values()), tuple(t.get_shape())
-    groups: dict[tuple[tuple[int, ...], int], SSAValue] = {}
-    for k, (outer, chunk) in enumerate(f.positions(t)):
-        key = tuple(0 if i in axes else c for i, c in enumerate(outer))
-        last = 0 if len(shape) - 1 in axes else chunk.start
-        v = tile.at(k)
-        if len(shape) - 1 in axes and chunk.width:
-            v = _fill_ragged(f, v, chunk, combiner.identity(t.element_type))
-            if chunk.width < min(shape[-1], f.kernel.lanes):
-                v = _widen(f, v, f.kernel.lanes, combiner.identity(t.element_type))
-        slot = (key, last)
-        groups[slot] = v if slot not in groups else emit(f.b, [groups[slot], v], v.type)
-    natives = list(groups.values())
-    if len(shape) - 1 in axes and shape[-1] > 1:
-        natives = [_across_lanes(f, v, emit) for v in natives]
-    f.define(op.result, natives)
-
-
-def _fill_ragged(f: FunctionLowering, v: SSAValue, chunk: Any, identity: float | int) -> SSAValue:
-    if not chunk.ragged:
-        return v
-    valid = f.b.lanes([int(k < chunk.valid) for k in range(chunk.width)], i1)
-    return f.b.select(valid, v, f.b.number(identity, v.type))
-
-
-def _widen(f: FunctionLowering, v: SSAValue, lanes: int, identity: float | int) -> SSAValue:
-    t = v.type
-    assert isinstance(t, VectorType)
-    n = t.get_shape()[0]
-    return f.b.shuffle(v, f.b.number(identity, t), [k if k < n else n for k in range(lanes)])
-
-
-def _across_lanes(f: FunctionLowering, v: SSAValue, emit: Any) -> SSAValue:
-    """Combine the lanes by halves: log2(n) shuffles."""
-    t = v.type
-    assert isinstance(t, VectorType)
-    n = t.get_shape()[0]
-    while n > 1:
-        n //= 2
-        low, high = f.b.shuffle(v, v, list(range(n))), f.b.shuffle(v, v, list(range(n, 2 * n)))
-        v = emit(f.b, [low, high], low.type)
-    return f.b.extract(v, 0)
-
-
 HANDLERS: dict[type[Operation], Callable[[FunctionLowering, Any], None]] = {
     loop.ForOp: FunctionLowering.lower_for,
     loop.LoadOp: FunctionLowering.lower_load,
     loop.StoreOp: FunctionLowering.lower_store,
     loop.AllocOp: FunctionLowering.lower_alloc,
-    loop.FmaOp: _fma,
-    loop.BroadcastOp: _broadcast,
-    loop.CompareOp: _compare,
-    loop.SelectOp: _select,
-    loop.CastOp: _cast,
-    loop.IndexOp: _index,
-    loop.GatherOp: _gather,
-    loop.ReduceOp: _reduce,
-    arith.ConstantOp: _constant,
-    arith.IndexCastOp: _cast,
-    **dict.fromkeys(EMIT, _elementwise),
+    **VALUES,
 }
 
 
-def lower_kernel(func: loop.FuncOp, lanes: int) -> list[llvm.FuncOp]:
-    """The machine functions of one kernel, its entry last."""
-    kernel = Kernel(func.sym_name.data, lanes)
-    op, entry = _function(kernel.name, [PTR, PTR], True, 8)
+def lower_kernel(func: loop.FuncOp, lanes: int, registers: int | None = None) -> list[llvm.FuncOp]:
+    """The machine functions of one kernel, its entry last, for vectors of so many 32-bit lanes."""
+    kernel = Kernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16))
+    op, entry = machine_function(kernel.name, [PTR, PTR], True, 8)
     args, rt = entry.args
     f = FunctionLowering(kernel, entry, rt, None)
     for k, arg in enumerate(func.args):
@@ -642,19 +310,24 @@ def lower_kernel(func: loop.FuncOp, lanes: int) -> list[llvm.FuncOp]:
 
 @dataclass(frozen=True)
 class ConvertLoopToLLVMPass(ModulePass):
-    """`loop.func` -> `llvm.func`; `vector-bits` is the width of the machine's vectors (512: AVX-512, 256: AVX2)."""
+    """
+    `loop.func` -> `llvm.func`; `vector-bits` is the width of the machine's vectors (512: AVX-512, 256: AVX2).
+
+    `registers` is the number of its vector registers, above which a tile gets a warning; 0 means 32 with AVX-512, else 16.
+    """
 
     name = "convert-loop-to-llvm"
 
     vector_bits: int = 512
+    registers: int = 0
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in [o for o in op.body.block.ops if isinstance(o, loop.FuncOp)]:
-            new = lower_kernel(func, self.vector_bits // 32)
+            new = lower_kernel(func, self.vector_bits // 32, self.registers or None)
             for machine in new:
                 op.body.block.insert_op_before(machine, func)
             func.detach()
             func.erase()
 
 
-__all__ = ["ConvertLoopToLLVMPass", "StringAttr", "lower_kernel"]
+__all__ = ["ConvertLoopToLLVMPass", "lower_kernel"]

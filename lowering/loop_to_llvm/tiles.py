@@ -27,6 +27,9 @@ class Chunk:
         return self.valid < self.width
 
 
+SCALAR = Chunk(0, 0, 1)
+
+
 @lru_cache(maxsize=1024)
 def chunks(size: int, lanes: int) -> tuple[Chunk, ...]:
     """The native vectors of an axis of this size: full ones, and one narrower or masked for the rest."""

@@ -1,0 +1,130 @@
+"""Parallel loops: a machine function of their own, called through the runtime's `parallel_for`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith, llvm
+from xdsl.dialects.builtin import IndexType, MemRefType, SymbolRefAttr, VectorType, i8, i32, i64
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects import loop
+from mlc.dialects.index import Index
+from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
+from mlc.lowering.loop_to_llvm.values import VALUES
+from mlc.passes.errors import UserError
+
+if TYPE_CHECKING:
+    from mlc.lowering.loop_to_llvm.convert import FunctionLowering
+
+RT_THREADS, RT_PARALLEL_FOR = 4, 8
+
+
+def lower_parallel(f: FunctionLowering, op: loop.ForOp) -> None:
+    """`loop.for parallel` -> a function of (rt, ctx, task, thread), and a call of rt's parallel_for with it."""
+    b, kernel = f.b, f.kernel
+    name = f"{kernel.name}.parallel{len(kernel.functions)}"
+    func, entry = machine_function(name, [PTR, PTR, i32, i32], False, 8)
+    kernel.functions.append(func)
+    rt, ctx, task, thread = entry.args
+    g = type(f)(kernel, entry, rt, thread)
+    slots = _capture(f, g, op, ctx)
+    iv = g.b.cast("sext", task, i64)
+    lower = f.addresses.resolve(op.lower, op.indices)
+    upper = f.addresses.resolve(op.upper, op.indices)
+    start = f.addresses.value(lower)
+    slots.append(start)
+    iv = g.b.add(iv, g.b.load(g.b.gep(ctx, len(slots) - 1, i64), i64, 8)) if not _is_zero(lower) else iv
+    spans = f.addresses.spans()
+    g.addresses.bind(op.iv, iv, (lower.bounds(spans)[0], upper.bounds(spans)[1] - 1))
+    g.finish_prologue()
+    g.lower_block(op.body.block)
+    g.force()
+    g.b.block.add_op(llvm.ReturnOp(g.b.int(0, i32)))
+    context = _on_stack(b, len(slots))
+    for k, v in enumerate(slots):
+        b.store(v, b.gep(context, k, i64), 8)
+    tasks = b.cast("trunc", f.addresses.value(upper - lower), i32)
+    threads = b.load(b.gep(f.rt, RT_THREADS, i8), i32, 4)
+    callee = b.load(b.gep(f.rt, RT_PARALLEL_FOR, i8), PTR, 8)
+    address = b.op(llvm.AddressOfOp, [], PTR, {"global_name": SymbolRefAttr(name)})
+    call_indirect(b, callee, [f.rt, address, context, tasks, threads])
+
+
+def _is_zero(e: Index) -> bool:
+    return not e.terms and e.const == 0
+
+
+def _on_stack(b: Builder, slots: int) -> SSAValue:
+    """Room for n pointers or integers, taken once, in the entry block."""
+    size = b.int(max(slots, 1))
+    op = llvm.AllocaOp(size, i64, alignment=8)
+    assert b._last_constant is not None
+    b.entry.insert_op_after(op, b._last_constant)
+    return op.results[0]
+
+
+def call_indirect(b: Builder, callee: SSAValue, args: Sequence[SSAValue]) -> SSAValue:
+    """Call a function pointer that returns i32; leave the function with its status where it is not 0."""
+    t = llvm.LLVMFunctionType([a.type for a in args], i32)
+    op = llvm.CallOp(None, callee, *args, return_type=i32)  # pyright: ignore[reportArgumentType]
+    op.properties["var_callee_type"] = t
+    b.block.add_op(op)
+    status = op.results[0]
+    failed, after = b.new_block(), b.new_block()
+    b.cond_br(b.icmp("ne", status, b.int(0, i32)), failed, [], after, [])
+    failed.add_op(llvm.ReturnOp(status))
+    b.block = after
+    return status
+
+
+def _capture(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, ctx: SSAValue) -> list[SSAValue]:
+    """What the body uses from outside: pointers and indices travel in the context, constants are made again."""
+    slots: list[SSAValue] = []
+    b = g.b
+
+    def slot(v: SSAValue) -> SSAValue:
+        slots.append(v)
+        return b.load(b.gep(ctx, len(slots) - 1, i64), v.type, 8)
+
+    if f.workspace is not None:
+        g.workspace = slot(f.workspace)
+    inside = {v for o in op.walk() for v in o.results} | {a for r in _blocks(op) for a in r.args}
+    seen: set[SSAValue] = set()
+    for o in op.walk():
+        for v in o.operands:
+            if v in inside or v in seen:
+                continue
+            seen.add(v)
+            if v in f.local:  # a thread has its own
+                g.local[v] = f.local[v]
+                g.buffers[v] = b.gep(g.scratch(), f.local[v], i8)
+            elif isinstance(v.type, MemRefType):
+                g.buffers[v] = slot(f.buffers[v])
+            elif isinstance(v.type, IndexType):
+                expr = f.addresses.index[v]
+                if expr.is_const:
+                    g.addresses.index[v] = expr
+                else:
+                    g.addresses.bind(v, slot(f.addresses.value(expr)), expr.bounds(f.addresses.spans()))
+            else:
+                _capture_value(f, g, v, slot)
+    return slots
+
+
+def _capture_value(f: FunctionLowering, g: FunctionLowering, v: SSAValue, slot: Callable[[SSAValue], SSAValue]) -> None:
+    owner = v.owner
+    if isinstance(owner, arith.ConstantOp | loop.BroadcastOp):
+        for operand in owner.operands:
+            if operand not in g.values:
+                _capture_value(f, g, operand, slot)
+        VALUES[type(owner)](g, owner)
+    elif isinstance(v.type, VectorType):
+        raise UserError(f"expected a parallel loop to use no tile from outside, but it uses one of type {v.type}")
+    else:
+        g.values[v] = slot(f.scalar(v))
+
+
+def _blocks(op: Operation) -> list[Block]:
+    return [block for o in op.walk() for region in o.regions for block in region.blocks]

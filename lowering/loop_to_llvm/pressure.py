@@ -1,0 +1,65 @@
+"""Warnings about kernels that cannot be fast: more native vectors than registers, accumulators left in memory."""
+
+from __future__ import annotations
+
+import warnings
+from math import prod
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import SSAValue
+
+from mlc.dialects import loop
+from mlc.lowering.loop_to_llvm.tiles import positions
+
+
+class KernelWarning(UserWarning):
+    """A kernel that computes the right values slowly."""
+
+
+def check_loop(kernel: str, op: loop.ForOp, lanes: int, registers: int) -> None:
+    """Warn where what a loop carries does not fit the registers, or where it accumulates in memory."""
+    carried = sum(_vectors(v, lanes) for v in op.carried)
+    operands = [_operands(o, lanes) for o in op.body.block.ops if isinstance(o, loop.LoadOp)] if carried else []
+    if carried and (needed := carried + sum(operands)) > registers:
+        warnings.warn(
+            f"kernel '{kernel}': the loop over %{op.iv.name_hint or 'i'} keeps {needed} native vectors, more than the "
+            f"{registers} registers of the target; choose a smaller tile",
+            KernelWarning,
+            stacklevel=2,
+        )
+    for buffer in _accumulators(op):
+        warnings.warn(
+            f"kernel '{kernel}': the loop over %{op.iv.name_hint or 'i'} accumulates a tile of "
+            f"%{buffer.name_hint or 'buffer'} in memory; start the accumulator in front of that loop",
+            KernelWarning,
+            stacklevel=2,
+        )
+
+
+def _vectors(v: SSAValue, lanes: int) -> int:
+    """The native vectors of a tile; scalars and columns of scalars take none."""
+    t = v.type
+    return len(positions(tuple(t.get_shape()), lanes)) if isinstance(t, VectorType) and t.get_shape()[-1] > 1 else 0
+
+
+def _operands(op: loop.LoadOp, lanes: int) -> int:
+    """The native vectors of a loaded operand that live together: a row, or one of what is loaded row by row."""
+    shape = op.tile_sizes
+    if not shape:
+        return 0
+    t = op.result.type
+    assert isinstance(t, VectorType)
+    if prod(t.get_shape()) == prod(shape):
+        return 1
+    return max(_vectors(op.result, lanes), 1)
+
+
+def _accumulators(op: loop.ForOp) -> list[SSAValue]:
+    """The buffers of which a loop loads and stores a tile at one place that does not move with it."""
+    loads = {
+        (o.buffer, o.map, tuple(o.indices))
+        for o in op.body.block.ops
+        if isinstance(o, loop.LoadOp) and o.tile_sizes and op.iv not in o.indices
+    }
+    stores = [o for o in op.body.block.ops if isinstance(o, loop.StoreOp)] if loads else []
+    return [o.buffer for o in stores if (o.buffer, o.map, tuple(o.indices)) in loads]

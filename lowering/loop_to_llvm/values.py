@@ -1,0 +1,243 @@
+"""Ops on values: each takes its operands' native values and defines those of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects import arith, llvm
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+    i1,
+    i64,
+)
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects import loop
+from mlc.dialects.combiner import COMBINERS
+from mlc.lowering.loop_to_llvm.accesses import Access
+from mlc.lowering.loop_to_llvm.address import strides_of
+from mlc.lowering.loop_to_llvm.builder import Builder
+from mlc.lowering.loop_to_llvm.scalars import EMIT, emit_cast, emit_compare, machine_type
+from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, Tile, broadcast_values, chunks, native_type
+
+if TYPE_CHECKING:
+    from mlc.lowering.loop_to_llvm.convert import FunctionLowering
+
+
+def _constant(f: FunctionLowering, op: arith.ConstantOp) -> None:
+    value, t = op.value, op.result.type
+    if isinstance(t, IndexType):
+        assert isinstance(value, IntegerAttr)
+        f.addresses.bind_constant(op.result, value.value.data)
+        return
+    if isinstance(t, VectorType):
+        assert isinstance(value, DenseIntOrFPElementsAttr)
+        f.define(op.result, _dense(f, value, t))
+        return
+    assert isinstance(value, IntegerAttr | FloatAttr)
+    f.define(op.result, [f.b.number(value.value.data, machine_type(t))])
+
+
+def _dense(f: FunctionLowering, value: DenseIntOrFPElementsAttr, t: VectorType) -> list[SSAValue]:
+    element = machine_type(t.element_type)
+    numbers = list(value.get_values())
+    if value.is_splat():
+        return [f.b.number(numbers[0], native_type(element, chunk)) for _, chunk in f.positions(t)]
+    natives: list[SSAValue] = []
+    for k, (_, chunk) in enumerate(f.positions(t)):
+        row = k // len(chunks(t.get_shape()[-1], f.kernel.lanes)) * t.get_shape()[-1]
+        part = numbers[row + chunk.start : row + chunk.start + chunk.valid]
+        if not chunk.width:
+            natives.append(f.b.number(part[0], element))
+        else:
+            natives.append(f.b.dense([*part, *[part[-1]] * (chunk.width - len(part))], element))
+    return natives
+
+
+def _elementwise(f: FunctionLowering, op: Operation) -> None:
+    emit = EMIT[type(op)]
+    result = op.results[0]
+    if isinstance(result.type, IndexType):
+        f.addresses.bind_data(result, emit(f.b, [f.scalar(v) for v in op.operands], i64))
+        return
+    operands = [f.natives(v) for v in op.operands]
+    element = machine_type(loop.element_of(result.type))
+    if isinstance(result.type, VectorType):
+        types = [native_type(element, chunk) for _, chunk in f.positions(result.type)]
+    else:
+        types = [element]
+    f.define(result, [emit(f.b, v, t) for *v, t in zip(*operands, types, strict=True)])
+
+
+def _fma(f: FunctionLowering, op: loop.FmaOp) -> None:
+    t = op.result.type
+    if not isinstance(t, VectorType):
+        f.define(op.result, [_fma_native(f.b, f.scalar(op.a), f.scalar(op.b), f.scalar(op.c))])
+        return
+    parts = [f.values[v] for v in (op.a, op.b)]
+    addend, out = f.tile(op.c), []
+    per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
+    for k, (outer, chunk) in enumerate(f.positions(t)):
+        x, y = (
+            p.take(f.b, outer, k % per_row, chunk)
+            if isinstance(p, Tile)
+            else (f.b.splat(p, chunk.width) if chunk.width else p)
+            for p in parts
+        )
+        out.append(_fma_native(f.b, x, y, addend.at(k)))
+    f.define(op.result, out)
+
+
+def _fma_native(b: Builder, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
+    if isinstance(loop.element_of(z.type), AnyFloat):
+        return b.fma(x, y, z)
+    return b.add(b.mul(x, y), z)
+
+
+def _broadcast(f: FunctionLowering, op: loop.BroadcastOp) -> None:
+    t = op.result.type
+    assert isinstance(t, VectorType)
+    if not isinstance(op.value.type, VectorType):
+        s = f.scalar(op.value)
+        if isinstance(s.owner, llvm.ConstantOp) and isinstance(s.owner.value, IntegerAttr | FloatAttr):
+            number = s.owner.value.value.data
+            natives = [f.b.number(number, native_type(s.type, chunk)) for _, chunk in f.positions(t)]
+        else:
+            natives = [f.b.splat(s, chunk.width) if chunk.width else s for _, chunk in f.positions(t)]
+        f.define(op.result, natives)
+        return
+    f.define(op.result, broadcast_values(f.b, f.tile(op.value), tuple(t.get_shape())))
+
+
+def _compare(f: FunctionLowering, op: loop.CompareOp) -> None:
+    pairs = zip(f.natives(op.a), f.natives(op.b), strict=True)
+    f.define(op.result, [emit_compare(f.b, op.predicate.data, x, y) for x, y in pairs])
+
+
+def _select(f: FunctionLowering, op: loop.SelectOp) -> None:
+    a, b = f.natives(op.a), f.natives(op.b)
+    condition = f.natives(op.condition)
+    if len(condition) != len(a):
+        condition = condition * len(a)
+    f.define(op.result, [f.b.select(c, x, y) for c, x, y in zip(condition, a, b, strict=True)])
+
+
+def _cast(f: FunctionLowering, op: loop.CastOp | Operation) -> None:
+    value, result = op.operands[0], op.results[0]
+    kind = op.kind.data if isinstance(op, loop.CastOp) else "index_cast"
+    natives = [emit_cast(f.b, kind, v, loop.element_of(result.type)) for v in f.natives(value)]
+    f.define(result, natives)
+
+
+def _index(f: FunctionLowering, op: loop.IndexOp) -> None:
+    expr = f.addresses.resolve(op.map.data[0], op.args)
+    t = op.result.type
+    if not isinstance(t, VectorType):
+        f.addresses.index[op.result] = expr
+        return
+    access = Access(f.rt, expr, (), i64, len(op.tile_sizes))
+    natives = []
+    for outer, chunk in f.positions(t):
+        offset, _ = access.place(f.addresses, outer, chunk)
+        lane = -access.rank
+        if chunk.width:
+            natives.append(f.accesses.lane_values(offset, lane, chunk))
+        else:
+            natives.append(f.addresses.value(offset))
+    f.define(op.result, natives)
+
+
+def _gather(f: FunctionLowering, op: loop.GatherOp) -> None:
+    t, buffer = op.result.type, op.buffer.type
+    assert isinstance(t, VectorType)
+    assert isinstance(buffer, MemRefType)
+    access = f.access(op.buffer, op.map.data, op)
+    by = f.tile(op.by)
+    per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
+    at_row = f.b.int(strides_of(buffer)[op.at.value.data])
+    natives: list[SSAValue] = []
+    for k, (outer, chunk) in enumerate(f.positions(t)):
+        if by.shape[-1] == 1:  # one index for the whole row: a plain access, moved
+            row = by.take(f.b, outer, 0, SCALAR)
+            moved = replace(access, shift=f.b.mul(row, at_row))
+            natives.append(f.accesses.load(moved, outer, chunk, None))
+            continue
+        index = by.take(f.b, outer, k % per_row, chunk)
+        v = f.b.poison(native_type(access.element, chunk))
+        for lane in range(chunk.valid):
+            moved = replace(access, shift=f.b.mul(f.b.extract(index, lane), at_row))
+            v = f.b.insert(v, f.accesses.load(moved, outer, Chunk(chunk.start + lane, 0, 1), None), lane)
+        natives.append(v)
+    f.define(op.result, natives)
+
+
+def _reduce(f: FunctionLowering, op: loop.ReduceOp) -> None:
+    t, tile = op.value.type, f.tile(op.value)
+    assert isinstance(t, VectorType)
+    combiner = COMBINERS[op.combiner.data]
+    emit = EMIT[combiner.op(t.element_type)]
+    axes, shape = set(op.axes.get_values()), tuple(t.get_shape())
+    groups: dict[tuple[tuple[int, ...], int], SSAValue] = {}
+    for k, (outer, chunk) in enumerate(f.positions(t)):
+        key = tuple(0 if i in axes else c for i, c in enumerate(outer))
+        last = 0 if len(shape) - 1 in axes else chunk.start
+        v = tile.at(k)
+        if len(shape) - 1 in axes and chunk.width:
+            v = _fill_ragged(f, v, chunk, combiner.identity(t.element_type))
+            if chunk.width < min(shape[-1], f.kernel.lanes):
+                v = _widen(f, v, f.kernel.lanes, combiner.identity(t.element_type))
+        slot = (key, last)
+        groups[slot] = v if slot not in groups else emit(f.b, [groups[slot], v], v.type)
+    natives = list(groups.values())
+    if len(shape) - 1 in axes and shape[-1] > 1:
+        natives = [_across_lanes(f, v, emit) for v in natives]
+    f.define(op.result, natives)
+
+
+def _fill_ragged(f: FunctionLowering, v: SSAValue, chunk: Any, identity: float | int) -> SSAValue:
+    if not chunk.ragged:
+        return v
+    valid = f.b.lanes([int(k < chunk.valid) for k in range(chunk.width)], i1)
+    return f.b.select(valid, v, f.b.number(identity, v.type))
+
+
+def _widen(f: FunctionLowering, v: SSAValue, lanes: int, identity: float | int) -> SSAValue:
+    t = v.type
+    assert isinstance(t, VectorType)
+    n = t.get_shape()[0]
+    return f.b.shuffle(v, f.b.number(identity, t), [k if k < n else n for k in range(lanes)])
+
+
+def _across_lanes(f: FunctionLowering, v: SSAValue, emit: Any) -> SSAValue:
+    """Combine the lanes by halves: log2(n) shuffles."""
+    t = v.type
+    assert isinstance(t, VectorType)
+    n = t.get_shape()[0]
+    while n > 1:
+        n //= 2
+        low, high = f.b.shuffle(v, v, list(range(n))), f.b.shuffle(v, v, list(range(n, 2 * n)))
+        v = emit(f.b, [low, high], low.type)
+    return f.b.extract(v, 0)
+
+
+VALUES: dict[type[Operation], Callable[[FunctionLowering, Any], None]] = {
+    loop.FmaOp: _fma,
+    loop.BroadcastOp: _broadcast,
+    loop.CompareOp: _compare,
+    loop.SelectOp: _select,
+    loop.CastOp: _cast,
+    loop.IndexOp: _index,
+    loop.GatherOp: _gather,
+    loop.ReduceOp: _reduce,
+    arith.ConstantOp: _constant,
+    arith.IndexCastOp: _cast,
+    **dict.fromkeys(EMIT, _elementwise),
+}
