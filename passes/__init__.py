@@ -13,11 +13,16 @@ PASSES: dict[str, str] = {
     "graph-eliminate-dead-code": "mlc.passes.graph.eliminate_dead_code:EliminateDeadCodePass",
     "graph-fold-constant": "mlc.passes.graph.fold_constant:FoldConstantPass",
     "graph-simplify-inference": "mlc.passes.graph.simplify_inference:SimplifyInferencePass",
+    "graph-fuse-ops": "mlc.passes.graph.fuse_ops:FuseOpsPass",
+    "graph-defuse-ops": "mlc.passes.graph.defuse_ops:DefuseOpsPass",
+    "graph-outline-kernels": "mlc.passes.graph.outline_kernels:OutlineKernelsPass",
+    "graph-alter-op-layout": "mlc.passes.graph.alter_op_layout:AlterOpLayoutPass",
     # te
     "te-add-schedule": "mlc.schedules.strategy:AddSchedulePass",
     # loop
     "loop-apply-schedule": "mlc.passes.loop.apply_schedule:ApplySchedulePass",
     "loop-partition": "mlc.passes.loop.partition:PartitionPass",
+    "loop-inline-unit-loops": "mlc.passes.loop.inline_unit_loops:InlineUnitLoopsPass",
     "loop-form-tiles": "mlc.passes.loop.form_tiles:FormTilesPass",
     "loop-compact-buffers": "mlc.passes.loop.compact_buffers:CompactBuffersPass",
     "loop-promote-tiles": "mlc.passes.loop.promote_tiles:PromoteTilesPass",

@@ -7,7 +7,24 @@ The pipelines that the compiler uses, by name.
 from mlc.passes.errors import UserError, did_you_mean
 
 # Name -> pass specs in pipeline syntax (`loop-split{factor=4}`), or names of other pipelines.
-PIPELINES: dict[str, list[str]] = {}
+PIPELINES: dict[str, list[str]] = {
+    # a scheduled te.func to tiles, and on to machine code
+    "loop-tiles": [
+        "loop-partition",
+        "loop-inline-unit-loops",
+        "loop-form-tiles",
+        "loop-compact-buffers",
+        "loop-promote-tiles",
+    ],
+    "kernel-O3": [
+        "te-inline",
+        "te-add-schedule",
+        "convert-te-to-loop",
+        "loop-apply-schedule",
+        "loop-tiles",
+        "convert-loop-to-llvm",
+    ],
+}
 
 
 def pipeline(name: str) -> list[str]:

@@ -40,6 +40,51 @@ def common_block(uses: Sequence[Operation], top: Block) -> Block:
     return best
 
 
+def home_of(ops: Sequence[Operation], top: Block) -> Block:
+    """The innermost block that holds all accesses and in which each run writes the buffer before it reads it."""
+    block = common_block(ops, top)
+    while block is not top and not writes_first(block, ops):
+        parent = block.parent_op()
+        assert parent is not None
+        assert parent.parent is not None
+        block = parent.parent
+    return block
+
+
+def writes_first(block: Block, ops: Sequence[Operation]) -> bool:
+    """Whether the stores that come before the first load of a block cover all that is loaded in it."""
+    inside = _indices_inside(block)
+    numbering = Numbering()
+    order = {op: k for k, op in enumerate(block.walk())}
+    accesses = sorted(ops, key=lambda op: order[op])
+    written: list[tuple[tuple[Index, ...], list[tuple[Index, int, int]]]] = []
+    for op in accesses:
+        mask = frozenset(numbering.exprs(op.mask_exprs, op.indices))  # type: ignore[attr-defined]
+        box = _box(op, numbering, inside)
+        if isinstance(op, loop.StoreOp):
+            written.append((tuple(mask), box))
+        elif not any(
+            (not m or set(m) <= mask) and _covers(w, box) and not isinstance(op, loop.GatherOp) for m, w in written
+        ):
+            return False
+    return True
+
+
+def _box(op: Operation, numbering: Numbering, inside: set[SSAValue]) -> list[tuple[Index, int, int]]:
+    """Per dimension: the part that is fixed in the block, and the bounds of the rest."""
+    exprs = numbering.exprs(op.map.data, op.indices)  # type: ignore[attr-defined]
+    ranges = numbering.ranges(op.tile_sizes)  # type: ignore[attr-defined]
+    box: list[tuple[Index, int, int]] = []
+    for e in exprs:
+        outer = _outer_part(e, numbering, inside)
+        box.append((outer, *(e - outer).bounds(ranges)))
+    return box
+
+
+def _covers(w: list[tuple[Index, int, int]], r: list[tuple[Index, int, int]]) -> bool:
+    return all(a[0] == b[0] and a[1] <= b[1] and b[2] <= a[2] for a, b in zip(w, r, strict=True))
+
+
 def under_parallel(block: Block) -> bool:
     """Whether a block runs inside of a parallel loop."""
     parent = block.parent_op()

@@ -1,0 +1,92 @@
+"""loop-inline-unit-loops: a loop that runs once is its body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects import loop
+from mlc.dialects.index import Index, IndexMapAttr, const, dim
+from mlc.passes.loop.nest import body_ops
+
+# Where an op keeps expressions over its index operands, and how many operands stand in front of those.
+MAPS: dict[type[Operation], tuple[tuple[str, ...], int]] = {
+    loop.ForOp: (("bounds",), 0),
+    loop.BlockOp: (("bindings", "where"), 0),
+    loop.LoadOp: (("map", "mask"), 1),
+    loop.StoreOp: (("map", "mask"), 2),
+    loop.GatherOp: (("map",), 2),
+    loop.IndexOp: (("map",), 0),
+}
+
+
+def substitute_constant(op: Operation, value: SSAValue, number: int) -> None:
+    """Fold an index operand that is a known integer into the op's expressions, and drop the operand."""
+    names, head = MAPS[type(op)]
+    at = next(k for k, v in enumerate(op.operands) if v is value and k >= head) - head
+
+    def one(d: int) -> Index:
+        if d < 0 or d < at:
+            return dim(d)
+        return const(number) if d == at else dim(d - 1)
+
+    for name in names:
+        attr = op.properties.get(name)
+        if isinstance(attr, IndexMapAttr):
+            op.properties[name] = IndexMapAttr(tuple(e.substitute(one) for e in attr.data))
+    op.operands = [v for k, v in enumerate(op.operands) if k != at + head]
+
+
+def inline_unit_loop(f: loop.ForOp) -> None:
+    """Put the body of a loop that runs once in its place."""
+    number = f.lower.const
+    for use in list(f.iv.uses):
+        op = use.operation
+        if type(op) in MAPS:
+            if any(v is f.iv for v in op.operands):
+                substitute_constant(op, f.iv, number)
+        else:
+            constant = ConstantOp(IntegerAttr(number, IndexType()))
+            block = op.parent
+            assert block is not None
+            block.insert_op_before(constant, op)
+            op.operands = [constant.result if v is f.iv else v for v in op.operands]
+    parent = f.parent
+    assert parent is not None
+    for arg, initial in zip(f.carried, f.iter_args, strict=True):
+        arg.replace_all_uses_with(initial)
+    for op in body_ops(f.body.block):
+        op.detach()
+        parent.insert_op_before(op, f)
+    for result, value in zip(f.results, f.yield_op.values, strict=True):
+        result.replace_all_uses_with(value)
+    f.detach()
+    f.erase(safe_erase=False)
+
+
+def inline_unit_loops(func: loop.FuncOp) -> None:
+    """Every loop of a kernel that runs once, tiles' loops apart."""
+    for op in list(func.walk()):
+        if isinstance(op, loop.ForOp) and op.extent == 1 and op.lower.is_const and op.kind.data != "vectorized":
+            inline_unit_loop(op)
+
+
+@dataclass(frozen=True)
+class InlineUnitLoopsPass(ModulePass):
+    """
+    A loop that runs once becomes its body, so that equal accesses read equal.
+
+    `loop.for %n = 0 to 1 { loop.load %x[%n, %i] }` -> `loop.load %x[0, %i]`
+    """
+
+    name = "loop-inline-unit-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in op.body.block.ops:
+            if isinstance(func, loop.FuncOp):
+                inline_unit_loops(func)

@@ -1,0 +1,176 @@
+"""What strategies ask about a kernel: its stages, their axes and what each read does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects import te
+from mlc.dialects.index import Index, dim
+
+
+@dataclass(frozen=True)
+class Read:
+    """One read of a stage: the tensor, and its index expressions over the stage's axes (numbered from 0)."""
+
+    tensor: SSAValue
+    exprs: tuple[Index, ...]
+    mask: tuple[Index, ...]
+    op: te.ReadOp
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the tensor."""
+        t = self.tensor.type
+        assert isinstance(t, TensorType)
+        return tuple(t.get_shape())
+
+    def uses(self, axis: int) -> bool:
+        """Whether an axis of the stage occurs in the index expressions."""
+        return any(e.uses(axis) for e in self.exprs)
+
+    def step(self, axis: int, ranges: Sequence[tuple[int, int]]) -> int | None:
+        """The distance in elements between neighbours along an axis; None where it is not constant."""
+        total, stride = 0, 1
+        for e, size in zip(reversed(self.exprs), reversed(self.shape), strict=True):
+            rest = e - dim(axis) * e.coefficient(axis)
+            if rest.uses(axis):
+                return self._blocked_step(axis, ranges)
+            total += e.coefficient(axis) * stride
+            stride *= size
+        return total
+
+    def _blocked_step(self, axis: int, ranges: Sequence[tuple[int, int]]) -> int | None:
+        """A packed operand `w[j floordiv 32, k, j mod 32]`: contiguous inside of a block."""
+        last = self.exprs[-1]
+        terms = [t for t, _ in last.terms if not isinstance(t, int) and t.is_mod and t.expr == dim(axis)]
+        return 1 if len(terms) == 1 and len(last.terms) == 1 and terms[0].by % 8 == 0 else None
+
+
+class Stage:
+    """One te.compute: extents, reads, and what kind of work it is."""
+
+    def __init__(self, op: te.ComputeOp) -> None:
+        self.op = op
+        self.name = op.stage_name
+        self.extents = op.static_extents
+        self.num_spatial = op.num_spatial
+        self.results = list(op.results_)
+
+    @property
+    def spatial(self) -> range:
+        """The axes that index the result."""
+        return range(self.num_spatial)
+
+    @property
+    def reduce(self) -> range:
+        """The reduction axes."""
+        return range(self.num_spatial, len(self.extents))
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Inclusive ranges of the axes."""
+        return [(0, max(e - 1, 0)) for e in self.extents]
+
+    @property
+    def points(self) -> int:
+        """The size of the iteration space."""
+        return prod(self.extents)
+
+    @cached_property
+    def reads(self) -> list[Read]:
+        """All reads in the body."""
+        numbers = {v: k for k, v in enumerate(self.op.axes)}
+        found: list[Read] = []
+        for op in self.op.body.block.ops:
+            if isinstance(op, te.ReadOp):
+                operands = list(op.indices)
+
+                def one(d: int, operands: list[SSAValue] = operands) -> Index:
+                    v = operands[d]
+                    return dim(numbers.setdefault(v, len(numbers)))
+
+                exprs = tuple(e.substitute(one) for e in op.map.data)
+                mask = tuple(e.substitute(one) for e in (op.mask.data if op.mask is not None else ()))
+                found.append(Read(op.tensor, exprs, mask, op))
+        return found
+
+    @cached_property
+    def factors(self) -> tuple[Read, Read] | None:
+        """The two operands of a contraction: a sum over the product of two reads."""
+        if self.op.combiner is None or self.op.combiner.data != "sum":
+            return None
+        product = self.op.yield_op.values[0].owner
+        if not isinstance(product, arith.MulfOp | arith.MuliOp):
+            return None
+        by_value = {r.op.result: r for r in self.reads}
+        a, b = (by_value.get(_through_casts(v)) for v in product.operands)
+        return (a, b) if a is not None and b is not None else None
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether the stage has reduction axes."""
+        return bool(self.reduce)
+
+
+def _through_casts(v: SSAValue) -> SSAValue:
+    owner = v.owner
+    while isinstance(owner, Operation) and owner.name in ("arith.extf", "arith.extsi", "arith.extui"):
+        v = owner.operands[0]
+        owner = v.owner
+    return v
+
+
+class KernelInfo:
+    """A te.func as strategies see it."""
+
+    def __init__(self, func: te.FuncOp) -> None:
+        self.func = func
+        self.name = func.sym_name.data
+        self.stages = [Stage(op) for op in func.stages]
+        self.by_result = {r: s for s in self.stages for r in s.results}
+        self.outputs = list(func.return_op.values)
+
+    def producers(self, stage: Stage) -> list[Stage]:
+        """The stages that a stage reads."""
+        found: list[Stage] = []
+        for r in stage.reads:
+            s = self.by_result.get(r.tensor)
+            if s is not None and s not in found:
+                found.append(s)
+        return found
+
+    def consumers(self, stage: Stage) -> list[Stage]:
+        """The stages that read a stage."""
+        return [s for s in self.stages if any(r.tensor in stage.results for r in s.reads)]
+
+    def after(self, stage: Stage) -> list[Stage]:
+        """The stages behind this one in program order."""
+        return self.stages[self.stages.index(stage) + 1 :]
+
+    def before(self, stage: Stage) -> list[Stage]:
+        """The stages in front of this one."""
+        return self.stages[: self.stages.index(stage)]
+
+
+def reads_pointwise(consumer: Stage, producer: Stage) -> bool:
+    """Whether every read of the producer is at the consumer's own point, axis by axis."""
+    if consumer.is_reduction or tuple(consumer.extents) != tuple(producer.extents[: producer.num_spatial]):
+        return False
+    identity = tuple(dim(k) for k in consumer.spatial)
+    own = [r for r in consumer.reads if r.tensor in producer.results]
+    return bool(own) and all(_fits(r.exprs, identity, consumer) and not r.mask for r in own)
+
+
+def _fits(exprs: tuple[Index, ...], identity: tuple[Index, ...], consumer: Stage) -> bool:
+    """Equal, but for axes of extent 1, which may stand as 0."""
+    return len(exprs) == len(identity) and all(
+        e == d or (consumer.extents[k] == 1 and e.is_const)
+        for k, (e, d) in enumerate(zip(exprs, identity, strict=True))
+    )

@@ -1,0 +1,294 @@
+"""
+Contractions - dense, batch matmul, convolutions of every kind - as one register-tiled, blocked, parallel nest.
+
+A stage `out[spatial] = sum(reduce) S[...] * V[...]` has lanes (its last axis, contiguous in V), rows (an axis that
+only S has: each step broadcasts one scalar a row) and columns (an axis that only V has, further vectors). The nest is
+
+    parallel(other, row block, column part) | pad | columns, rows of the block, row tiles | reduction | tile
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
+from mlc.codegen.targets import Target
+from mlc.dialects import sched
+from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
+from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.tiling import Grid, choose_grid, even_split, register_tile
+
+Handle = SSAValue
+
+
+@dataclass
+class Roles:
+    """Which axis of a contraction does what; axes are numbered as in the stage."""
+
+    scalar: Read
+    vector: Read
+    lanes: int
+    rows: int | None
+    columns: int | None
+    dot: bool = False  # both operands are contiguous along the last reduction axis, and neither along the lanes
+
+
+def roles_of(stage: Stage) -> Roles | None:
+    """The roles of a contraction's axes; None where no operand is contiguous along a usable axis."""
+    factors = stage.factors
+    if factors is None or not stage.num_spatial:
+        return None
+    lanes = _lanes_axis(stage)
+    last = stage.reduce[-1]
+    steps = [r.step(lanes, stage.ranges) for r in factors]
+    if 1 not in steps:
+        if [r.step(last, stage.ranges) for r in factors] == [1, 1] and stage.extents[last] >= 16:
+            return _with_axes(stage, Roles(factors[0], factors[1], lanes, None, None, dot=True))
+        return None
+    vector, scalar = (factors[1], factors[0]) if steps[1] == 1 else (factors[0], factors[1])
+    return _with_axes(stage, Roles(scalar, vector, lanes, None, None))
+
+
+def _lanes_axis(stage: Stage) -> int:
+    """The last spatial axis that is longer than one."""
+    for k in reversed(stage.spatial):
+        if stage.extents[k] > 1:
+            return k
+    return stage.num_spatial - 1
+
+
+def _with_axes(stage: Stage, roles: Roles) -> Roles:
+    others = [k for k in stage.spatial if k != roles.lanes and stage.extents[k] > 1]
+    only_scalar = [k for k in others if roles.scalar.uses(k) and not roles.vector.uses(k)]
+    only_vector = [k for k in others if roles.vector.uses(k) and not roles.scalar.uses(k)]
+    roles.rows = only_scalar[-1] if only_scalar else None
+    roles.columns = only_vector[-1] if only_vector else None
+    if roles.rows is None and roles.vector.uses(roles.lanes) and roles.scalar.uses(roles.lanes):
+        shared = [k for k in others if k != roles.columns]
+        roles.rows = shared[-1] if shared else None
+    return roles
+
+
+class ContractionSchedule:
+    """Writes the schedule of one kernel round its contraction."""
+
+    def __init__(self, kernel: KernelInfo, stage: Stage, roles: Roles, target: Target, threads: int) -> None:
+        self.kernel, self.stage, self.roles = kernel, stage, roles
+        self.target, self.threads = target, threads
+        self.s = ScheduleBuilder(kernel.name)
+        self.width = max(1, target.vector_bits // 32)
+        self.pads = [p for p in kernel.producers(stage) if not p.is_reduction]
+        self.epilogue = [c for c in kernel.after(stage) if reads_pointwise(c, stage)]
+
+    # --- sizes ---
+
+    def tile(self) -> tuple[int, int, int]:
+        """(rows, columns, lanes) of the register tile; columns count steps of the column axis."""
+        e, r = self.stage.extents, self.roles
+        rows = e[r.rows] if r.rows is not None else 1
+        lanes = e[r.lanes]
+        if r.dot:
+            return even_split(rows, 4), 1, even_split(lanes, 4)
+        registers = self.target.vector_registers
+        both = r.scalar.uses(r.lanes)
+        if lanes <= self.width or r.columns is not None:
+            per_lane = ceil(lanes / self.width)
+            columns = e[r.columns] if r.columns is not None else 1
+            t = register_tile(rows, columns * per_lane, registers, not both)
+            return t.rows, max(1, t.vectors // per_lane), lanes
+        vectors = ceil(lanes / self.width)
+        t = register_tile(rows, vectors, registers, not both)
+        wide = t.vectors * self.width
+        if wide >= lanes:
+            wide = lanes
+        return t.rows, 1, wide
+
+    def grid(self, outer_row: int | None, column_tiles: int) -> Grid:
+        """How rows and columns are dealt out."""
+        st, r = self.stage, self.roles
+        e = st.extents
+        rows = e[outer_row] if outer_row is not None else 1
+        halo, row_bytes = 0, 0.0
+        read = r.scalar
+        if outer_row is not None:
+            steps = [x.coefficient(outer_row) for x in read.exprs if x.uses(outer_row)]
+            step = max(steps[0] if steps else 1, 1)
+            reach = [x for x in read.exprs if x.uses(outer_row)]
+            ranges = [(0, 0) if k == outer_row else rg for k, rg in enumerate(st.ranges)]
+            spread = reach[0].bounds(_or_zero(ranges))[1] + 1 if reach else 1
+            halo = max(0, spread - step) // step
+            sizes = [n for n, x in zip(read.shape, read.exprs, strict=True) if not x.uses(outer_row)]
+            row_bytes = 4.0 * prod(sizes) * step
+        batches = prod(e[k] for k in st.spatial if k not in (r.rows, r.columns, r.lanes, outer_row) and e[k] > 1)
+        macs = st.points
+        return choose_grid(
+            batches=batches,
+            rows=rows,
+            columns=column_tiles,
+            row_bytes=row_bytes,
+            halo_rows=halo,
+            weight_bytes=4.0 * prod(r.vector.shape),
+            cycles=macs / self.width / 2,
+            threads=self.threads,
+            target=self.target,
+            pads=bool(self.pads),
+        )
+
+    # --- the nest ---
+
+    def build(self) -> sched.ScheduleOp:
+        """The schedule."""
+        s, st, r = self.s, self.stage, self.roles
+        rows, columns, lanes = self.tile()
+        block = s.block(st.name)
+        loops = list(s.loops(block, len(st.extents)))
+        reduce = [loops[k] for k in st.reduce]
+        k_inner = None
+        if r.dot:
+            k_outer, k_inner = self._split(reduce[-1], st.extents[-1], self.width)
+            reduce = [*reduce[:-1], *([k_outer] if k_outer is not None else [])]
+        outer_row = self._outer_row()
+        l_outer, l_inner = self._split(loops[r.lanes], st.extents[r.lanes], lanes)
+        c_outer, c_inner = (
+            self._split(loops[r.columns], st.extents[r.columns], columns) if r.columns is not None else (None, None)
+        )
+        r_outer, r_inner = self._split(loops[r.rows], st.extents[r.rows], rows) if r.rows is not None else (None, None)
+        spatial = [x for x in (r_inner, c_inner, l_inner) if x is not None]
+        inner = [*spatial, k_inner] if k_inner is not None else spatial
+        column_tiles = self._count(r.columns, columns) * self._count(r.lanes, lanes)
+        grid = self.grid(outer_row, column_tiles)
+        others = [
+            loops[k]
+            for k in st.spatial
+            if k not in (r.rows, r.columns, r.lanes) and (outer_row is None or k != outer_row)
+        ]
+        column_loops = [x for x in (c_outer, l_outer) if x is not None]
+        row_out, row_in = None, None
+        if outer_row is not None:
+            row_out, row_in = s.split(loops[outer_row], [None, grid.row_block])
+        elif r_outer is not None:
+            row_out, r_outer = r_outer, None
+        part, rest = self._parts(column_loops, grid.column_parts)
+        grid_loops = [x for x in (*others, row_out, part) if x is not None]
+        middle = [x for x in (*rest, row_in, r_outer) if x is not None]
+        s.reorder(*grid_loops, *middle, *reduce, *inner)
+        return self._finish(block, grid_loops, middle, reduce, inner, len(spatial))
+
+    def _finish(
+        self,
+        block: Handle,
+        grid_loops: list[Handle],
+        middle: list[Handle],
+        reduce: list[Handle],
+        inner: list[Handle],
+        n: int,
+    ) -> sched.ScheduleOp:
+        s, st = self.s, self.stage
+        top = s.fuse(*grid_loops) if len(grid_loops) > 1 else (grid_loops[0] if grid_loops else None)
+        attach = middle[-1] if middle else top
+        for stage in self.epilogue if attach is not None else ():
+            self._attach(stage, attach)
+        init, _ = s.decompose_reduction(block, reduce[0] if reduce else inner[0])
+        s.vectorize(*inner)
+        s.vectorize(*(s.loops(init, n, under=attach) if attach is not None else s.loops(init, n)))
+        pad_at = top if top is not None else attach
+        for pad in reversed(self.pads):
+            if pad_at is not None and self.kernel.consumers(pad) == [st]:
+                self._pad(pad, pad_at)
+        if top is not None:
+            s.parallel(top)
+        return s.finish()
+
+    def _outer_row(self) -> int | None:
+        """The spatial axis outside of the rows that moves through the scalar operand: output rows."""
+        r, st = self.roles, self.stage
+        taken = (r.rows, r.columns, r.lanes)
+        found = [
+            k for k in st.spatial if k not in taken and st.extents[k] > 1 and r.scalar.uses(k) and not r.vector.uses(k)
+        ]
+        return found[-1] if found else None
+
+    def _split(self, loop: Handle, extent: int, size: int) -> tuple[Handle | None, Handle]:
+        """(outer, inner); no outer loop where the tile covers the axis."""
+        if size >= extent:
+            return None, loop
+        outer, inner = self.s.split(loop, [None, size])
+        return outer, inner
+
+    def _count(self, axis: int | None, size: int) -> int:
+        return ceil(self.stage.extents[axis] / size) if axis is not None else 1
+
+    def _parts(self, column_loops: list[Handle], parts: int) -> tuple[Handle | None, list[Handle]]:
+        """Split the outermost column loop into parts of which each is one task."""
+        if not column_loops or parts == 1:
+            return None, column_loops
+        first, extents = column_loops[0], self._column_extents()
+        if parts >= extents[0]:
+            return first, column_loops[1:]
+        if extents[0] % parts:
+            return None, column_loops
+        part, rest = self.s.split(first, [parts, None])
+        return part, [rest, *column_loops[1:]]
+
+    def _column_extents(self) -> list[int]:
+        rows, columns, lanes = self.tile()
+        del rows
+        r, counts = self.roles, []
+        if r.columns is not None and columns < self.stage.extents[r.columns]:
+            counts.append(self._count(r.columns, columns))
+        if lanes < self.stage.extents[r.lanes]:
+            counts.append(self._count(r.lanes, lanes))
+        return counts
+
+    # --- parts of the nest ---
+
+    def _attach(self, stage: Stage, at: Handle) -> None:
+        """Compute an epilogue on the tile while it is in registers."""
+        s = self.s
+        block = s.block(stage.name)
+        s.reverse_compute_at(block, at)
+        loops = list(s.loops(block, stage.num_spatial, under=at))
+        order = [k for k in (self.roles.rows, self.roles.columns, self.roles.lanes) if k is not None]
+        tile = [loops[k] for k in order]
+        s.reorder(*[loops[k] for k in stage.spatial if k not in order], *tile)
+        s.vectorize(*tile)
+
+    def _pad(self, pad: Stage, at: Handle) -> None:
+        """The padded rows of a block, in the thread's scratch."""
+        s = self.s
+        block = s.block(pad.name)
+        s.compute_at(block, at)
+        s.set_scope(block, "local")
+        loops = list(s.loops(block, pad.num_spatial, under=at))
+        last = loops[-1]
+        if pad.extents[-1] > 8 * self.width:
+            _, last = s.split(last, [None, 4 * self.width])
+        s.vectorize(last)
+
+
+def _or_zero(ranges: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    class Default(dict[int, tuple[int, int]]):
+        def __missing__(self, key: int) -> tuple[int, int]:
+            return (0, 0)
+
+    return Default(enumerate(ranges))
+
+
+def contraction(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
+    """Kernels with one contraction, perhaps a pad before it, and pointwise stages behind it."""
+    anchors = [st for st in kernel.stages if st.factors is not None]
+    if len(anchors) != 1 or any(st.is_reduction and st is not anchors[0] for st in kernel.stages):
+        return None
+    stage = anchors[0]
+    if any(e < 1 for e in stage.extents) or any(not isinstance(r.type, TensorType) for r in stage.results):
+        return None
+    roles = roles_of(stage)
+    if roles is None:
+        return None
+    schedule = ContractionSchedule(kernel, stage, roles, target, threads)
+    if len(schedule.epilogue) != len(kernel.after(stage)):
+        return None
+    return schedule.build()

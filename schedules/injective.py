@@ -1,0 +1,73 @@
+"""Kernels without reductions: elementwise chains, broadcasts, data movement."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from mlc.codegen.targets import Target
+from mlc.dialects import sched
+from mlc.dialects.index import dim
+from mlc.schedules.analysis import KernelInfo, Stage
+from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.tiling import balance
+
+GRAIN = 1 << 14  # elements below which a kernel is not worth a second thread
+
+
+def injective(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
+    """Every stage by itself: flat where all accesses are contiguous, else vectors along the last axis."""
+    if any(st.is_reduction for st in kernel.stages):
+        return None
+    s = ScheduleBuilder(kernel.name)
+    for st in kernel.stages:
+        schedule_pointwise(s, st, target, threads)
+    return s.finish()
+
+
+def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: int) -> None:
+    """The schedule of one pointwise stage."""
+    if not st.extents:
+        return
+    width = max(1, target.vector_bits // 32)
+    block = s.block(st.name)
+    loops = list(s.loops(block, len(st.extents)))
+    if is_flat(st) and len(loops) > 1:
+        loops, extents = [s.fuse(*loops)], [prod(st.extents)]
+    else:
+        extents = list(st.extents)
+    outer, inner = split_lanes(s, loops, extents, width)
+    spread(s, outer, extents, threads, st.points)
+    s.vectorize(inner)
+
+
+def is_flat(st: Stage) -> bool:
+    """Every read is at the stage's own point of a tensor of its shape."""
+    identity = tuple(dim(k) for k in st.spatial)
+    return all(r.exprs == identity and r.shape == tuple(st.extents) and not r.mask for r in st.reads)
+
+
+def split_lanes(
+    s: ScheduleBuilder, loops: list[SSAValue], extents: list[int], width: int
+) -> tuple[list[SSAValue], SSAValue]:
+    """The last axis in pieces of up to four vectors; the other loops, and the lanes."""
+    if extents[-1] > 4 * width:
+        outer, inner = s.split(loops[-1], [None, 4 * width])
+        extents[-1] = -(-extents[-1] // (4 * width))
+        return [*loops[:-1], outer], inner
+    extents.pop()
+    return loops[:-1], loops[-1]
+
+
+def spread(s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], threads: int, points: int) -> None:
+    """Fuse leading loops until every thread has an even share, and run them in parallel."""
+    if threads < 2 or not outer or points < GRAIN:
+        return
+    take, tasks = 0, 1
+    while take < len(outer) and (balance(tasks, threads) < 0.9 or tasks < threads):
+        tasks *= extents[take]
+        take += 1
+    if tasks < 2:
+        return
+    s.parallel(s.fuse(*outer[:take]) if take > 1 else outer[0])

@@ -1,0 +1,82 @@
+"""Reductions whose lanes are spatial: pooling in blocked layouts, sums over leading axes."""
+
+from __future__ import annotations
+
+from mlc.codegen.targets import Target
+from mlc.dialects import sched
+from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
+from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.injective import schedule_pointwise, spread
+from mlc.schedules.tiling import even_split
+
+
+def reduction(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
+    """One reduction per pass over memory: lanes along the last spatial axis, a few rows in registers."""
+    if not any(st.is_reduction for st in kernel.stages):
+        return None
+    s = ScheduleBuilder(kernel.name)
+    done: set[str] = set()
+    for st in kernel.stages:
+        if st.name in done:
+            continue
+        if not st.is_reduction:
+            schedule_pointwise(s, st, target, threads)
+        elif len(st.results) == 1 and st.num_spatial and st.points:
+            followers = _followers(kernel, st)
+            _schedule_reduction(s, st, followers, target, threads)
+            done |= {f.name for f in followers}
+    return s.finish()
+
+
+def _followers(kernel: KernelInfo, st: Stage) -> list[Stage]:
+    """Pointwise stages right behind a reduction that read nothing else that is computed later."""
+    found: list[Stage] = []
+    known = {*kernel.before(st), st}
+    for c in kernel.after(st):
+        if not reads_pointwise(c, st) or not set(kernel.producers(c)) <= known:
+            break
+        found.append(c)
+        known.add(c)
+    return found
+
+
+def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], target: Target, threads: int) -> None:
+    width = max(1, target.vector_bits // 32)
+    block = s.block(st.name)
+    loops = list(s.loops(block, len(st.extents)))
+    spatial, reduce = [loops[k] for k in st.spatial], [loops[k] for k in st.reduce]
+    extents = [st.extents[k] for k in st.spatial]
+    inner = [spatial.pop()]
+    lanes = extents.pop()
+    if lanes > 4 * width:
+        outer, inner[0] = s.split(inner[0], [None, 4 * width])
+        spatial.append(outer)
+        extents.append(-(-lanes // (4 * width)))
+    elif spatial and extents[-1] > 1 and lanes <= width:
+        rows = even_split(extents[-1], 8)
+        if rows < extents[-1]:
+            outer, row = s.split(spatial.pop(), [None, rows])
+            spatial.append(outer)
+            extents[-1] = -(-extents[-1] // rows)
+        else:
+            row = spatial.pop()
+            extents.pop()
+        inner.insert(0, row)
+    s.reorder(*spatial, *reduce, *inner)
+    init, _ = s.decompose_reduction(block, reduce[0])
+    under = spatial[-1] if spatial else None
+    s.vectorize(*inner)
+    s.vectorize(*(s.loops(init, len(inner), under=under) if under is not None else s.loops(init, len(inner))))
+    for f in followers:
+        _attach(s, f, under, len(inner))
+    spread(s, spatial, extents, threads, st.points)
+
+
+def _attach(s: ScheduleBuilder, f: Stage, at: object, count: int) -> None:
+    block = s.block(f.name)
+    if at is None:
+        s.vectorize(*list(s.loops(block, f.num_spatial))[-1:])
+        return
+    s.reverse_compute_at(block, at)  # pyright: ignore[reportArgumentType]
+    loops = list(s.loops(block, f.num_spatial, under=at))  # pyright: ignore[reportArgumentType]
+    s.vectorize(*loops[-count:])

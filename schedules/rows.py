@@ -1,0 +1,80 @@
+"""Kernels over rows - softmax, layer norm, sums along the last axis: one pass over each row, rows in parallel."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from mlc.codegen.targets import Target
+from mlc.dialects import sched
+from mlc.schedules.analysis import KernelInfo, Stage
+from mlc.schedules.builder import ScheduleBuilder
+
+
+def common_outer(kernel: KernelInfo) -> int:
+    """How many leading axes all stages share and use in the same way: the axes of a row."""
+    reducing = [st for st in kernel.stages if st.is_reduction]
+    n = min(st.num_spatial for st in reducing)
+    n = min(n, kernel.stages[-1].num_spatial)
+    first = tuple(reducing[0].extents[:n])
+    while n and any(tuple(st.extents[:n]) != first[:n] for st in kernel.stages):
+        n -= 1
+    return n
+
+
+def _shares_rows(kernel: KernelInfo, n: int) -> bool:
+    """Every read of another stage is at the row's own outer axes."""
+    for st in kernel.stages:
+        for r in st.reads:
+            if r.tensor in kernel.by_result and any(
+                not (r.exprs[k].terms == ((k, 1),) and r.exprs[k].const == 0)
+                and not (st.extents[k] == 1 and r.exprs[k].is_const)
+                for k in range(min(n, len(r.exprs)))
+            ):
+                return False
+    return True
+
+
+def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
+    """Stages that share their outer axes, with reductions along inner axes that are contiguous in what they read."""
+    reducing = [st for st in kernel.stages if st.is_reduction]
+    if not reducing or any(st.op.combiner is not None and len(st.results) > 1 for st in kernel.stages):
+        return None
+    n = common_outer(kernel)
+    if not _shares_rows(kernel, n) or len(kernel.outputs) != 1:
+        return None
+    if any(all(r.step(st.reduce[-1], st.ranges) not in (0, 1) for r in st.reads) for st in reducing):
+        return None
+    s = ScheduleBuilder(kernel.name)
+    root = kernel.stages[-1]
+    block = s.block(root.name)
+    loops = list(s.loops(block, len(root.extents)))
+    outer = loops[:n]
+    top = s.fuse(*outer) if len(outer) > 1 else (outer[0] if outer else None)
+    width = max(1, target.vector_bits // 32)
+    _vectorize_stage(s, root, block, loops[n:], width, n)
+    if top is not None:
+        for st in reversed(kernel.stages[:-1]):
+            b = s.block(st.name)
+            s.compute_at(b, top)
+            inner = list(s.loops(b, len(st.extents), under=top))
+            _vectorize_stage(s, st, b, inner[n:], width, n)
+        if threads > 1:
+            s.parallel(top)
+    return s.finish()
+
+
+def _vectorize_stage(s: ScheduleBuilder, st: Stage, block: SSAValue, inner: list[SSAValue], width: int, n: int) -> None:
+    """Several vectors of the last axis at a time; a reduction starts in front of its loops."""
+    if not inner:
+        return
+    extent, last = st.extents[-1], inner[-1]
+    outer = inner[:-1]
+    if extent > 4 * width:
+        o, last = s.split(last, [None, 4 * width])
+        outer = [*outer, o]
+    if st.is_reduction:
+        reducing = len(st.extents) - st.num_spatial
+        loops = [*outer, last]
+        first = loops[len(inner) - reducing] if len(inner) >= reducing else loops[0]
+        s.decompose_reduction(block, first)
+    s.vectorize(last)

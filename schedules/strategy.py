@@ -1,0 +1,55 @@
+"""Which strategy schedules a kernel: the first that accepts it; one that the module holds already stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.passes import ModulePass
+
+from mlc.codegen.targets import Target
+from mlc.dialects import sched, te
+from mlc.schedules.analysis import KernelInfo
+from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.contraction import contraction
+from mlc.schedules.injective import injective
+from mlc.schedules.reduction import reduction
+from mlc.schedules.rows import rows
+
+Strategy = Callable[[KernelInfo, Target, int], sched.ScheduleOp | None]
+STRATEGIES: tuple[Strategy, ...] = (contraction, rows, reduction, injective)
+
+
+def choose_schedule(func: te.FuncOp, target: Target, threads: int) -> sched.ScheduleOp:
+    """The schedule of the first strategy that accepts the kernel; an empty one where none does."""
+    kernel = KernelInfo(func)
+    for strategy in STRATEGIES:
+        schedule = strategy(kernel, target, threads)
+        if schedule is not None:
+            schedule.attributes["strategy"] = StringAttr(strategy.__name__)
+            return schedule
+    return ScheduleBuilder(kernel.name).finish()
+
+
+@dataclass(frozen=True)
+class AddSchedulePass(ModulePass):
+    """
+    Write a `sched.schedule` behind every te.func that has none.
+
+    `te.func @f { ... }` -> `te.func @f { ... }  sched.schedule @f { %c = sched.block "dense" ... }`
+    """
+
+    name = "te-add-schedule"
+
+    target: str = "native"
+    threads: int = 1
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = Target.parse(self.target)
+        block = op.body.block
+        done = {o.kernel_name for o in block.ops if isinstance(o, sched.ScheduleOp)}
+        for func in [o for o in block.ops if isinstance(o, te.FuncOp)]:
+            if func.sym_name.data not in done:
+                block.insert_op_after(choose_schedule(func, target, self.threads), func)

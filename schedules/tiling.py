@@ -1,0 +1,127 @@
+"""Analytic choices: register tiles, row blocks, parallel grids. All numbers are cycles or bytes of one core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, prod
+
+from mlc.codegen.targets import Target
+
+
+def divisors(n: int) -> list[int]:
+    """The divisors of n, ascending."""
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
+def even_split(extent: int, most: int) -> int:
+    """The tile size <= most that needs as few tiles as possible, as even as possible: 57, 14 -> 12."""
+    tiles = ceil(extent / most)
+    return ceil(extent / tiles)
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """A micro-kernel: `rows` broadcast scalars times `vectors` native vectors."""
+
+    rows: int
+    vectors: int
+
+
+def _tile_cycles(rows: int, vectors: int, scalar_loads: bool) -> float:
+    """Cycles of one step of the reduction: two FMAs and two loads a cycle, an FMA takes four."""
+    fmas = rows * vectors / 2
+    loads = ((rows + vectors) if scalar_loads else rows * vectors + vectors) / 2
+    return max(fmas, loads, 4.0)
+
+
+@lru_cache(maxsize=4096)
+def register_tile(rows: int, vectors: int, registers: int, scalar_loads: bool = True) -> RegisterTile:
+    """
+    The tile that covers rows x vectors in the fewest cycles with accumulators and operands in registers.
+
+    The method is that of BLIS (Low et al., "Analytical modeling is enough for high-performance BLIS", 2016), with
+    ragged edges counted.
+    """
+    best: tuple[float, int, RegisterTile] | None = None
+    for v in range(1, min(vectors, 16) + 1):
+        for r in range(1, min(rows, 31) + 1):
+            if r * v + v + (1 if r > 1 or scalar_loads else 0) > registers:
+                break
+            r_even = even_split(rows, r)
+            if r_even != r:
+                continue
+            cost = 0.0
+            for width, n_v in _pieces(vectors, v):
+                for height, n_r in _pieces(rows, r):
+                    cost += n_v * n_r * _tile_cycles(height, width, scalar_loads)
+            candidate = (cost, -r * v, RegisterTile(r, v))
+            if best is None or candidate[:2] < best[:2]:
+                best = candidate
+    assert best is not None
+    return best[2]
+
+
+def _pieces(total: int, size: int) -> list[tuple[int, int]]:
+    """(size, count) of the full and of the ragged pieces."""
+    full, rest = divmod(total, size)
+    return [(s, n) for s, n in ((size, full), (rest, 1 if rest else 0)) if n]
+
+
+def balance(tasks: int, threads: int) -> float:
+    """The part of the time that threads work when equal tasks are dealt out to them."""
+    return tasks / (ceil(tasks / threads) * threads)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How a contraction is dealt out: rows a block, and parts into which the columns are split."""
+
+    row_block: int
+    column_parts: int
+
+
+def choose_grid(
+    *,
+    batches: int,
+    rows: int,
+    columns: int,
+    row_bytes: float,
+    halo_rows: int,
+    weight_bytes: float,
+    cycles: float,
+    threads: int,
+    target: Target,
+    pads: bool,
+) -> Grid:
+    """
+    Blocks of rows that stay in L2 while all columns pass over them, in a grid that keeps every thread busy.
+
+    `rows` is the outer row axis (output rows of a convolution), `row_bytes` the input bytes of one such row,
+    `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles.
+    """
+    best: tuple[float, Grid] | None = None
+    l2 = target.l2_bytes * 0.5
+    for block in divisors(rows):
+        bytes_in = (block + halo_rows) * row_bytes
+        if bytes_in > l2 and block > 1:
+            continue
+        for parts in divisors(columns):
+            if parts > 4 * threads and parts > 1:
+                break
+            blocks = rows // block
+            tasks = batches * blocks * parts
+            # bytes from L3 or memory at 8 bytes a cycle; from L2 they are free beside the FMAs
+            weights = weight_bytes * batches * blocks if weight_bytes / parts > l2 else weight_bytes * max(threads, 1)
+            inputs = bytes_in * batches * blocks * (parts if pads else min(parts, threads))
+            copies = inputs / 24 if pads else 0.0
+            cost = (cycles + weights / 8 + inputs / 16 + copies) / balance(tasks, threads) / threads
+            cost += 300 * ceil(tasks / threads)
+            if best is None or cost < best[0]:
+                best = (cost, Grid(block, parts))
+    return best[1] if best is not None else Grid(1, 1)
+
+
+def product(values: object) -> int:
+    """The product of some extents."""
+    return prod(values)  # type: ignore[arg-type]
