@@ -1,0 +1,107 @@
+"""
+The dataflow graph that operator fusion partitions: a node for each op, tuple and projection, and its edges.
+
+    node   index in topological order, kind, extern flag, consumers with the kind of the edge
+    edge   the consumer's kind; a broadcast whose operand has the result's shape is elementwise
+
+An op with several operands of one tensor list (concatenate) reads them through a tuple node; an op with several
+results (split) gives each through a projection. Values read by function ends, calls or regions are extern.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType, i1, i32, i64
+from xdsl.dialects.builtin import f32 as _f32
+from xdsl.dialects.builtin import f64 as _f64
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.graph import ConcatenateOp, ConstantOp, FullOp, GraphOp
+from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, INJECTIVE, OPAQUE, TUPLE
+
+SCALARS = (_f32, _f64, i1, i32, i64)
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """One node; `op` is None for a tuple, and a projection's is the op whose result it is."""
+
+    index: int
+    kind: int
+    op: Operation | None
+    result: int | None = None
+    extern: bool = False
+    outputs: list[tuple[Node, int]] = field(default_factory=list)
+
+
+def dataflow(block: Block) -> list[Node]:
+    """The nodes of a block's ops in topological order; block arguments have none."""
+    builder = _Builder()
+    for op in block.ops:
+        builder.visit(op)
+    return builder.nodes
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.node_of: dict[SSAValue, Node] = {}
+
+    def add(self, kind: int, op: Operation | None, result: int | None = None) -> Node:
+        node = Node(len(self.nodes), kind, op, result)
+        self.nodes.append(node)
+        return node
+
+    def edge(self, value: SSAValue, consumer: Node | None, kind: int) -> None:
+        node = self.node_of.get(value)
+        if node is None:
+            return
+        if consumer is None:
+            node.extern = True
+        else:
+            node.outputs.append((consumer, kind))
+
+    def visit(self, op: Operation) -> None:
+        if not isinstance(op, GraphOp):
+            for operand in op.operands:
+                self.edge(operand, None, OPAQUE)
+            for region in op.regions:
+                self.captured(region)
+            return
+        if isinstance(op, ConcatenateOp):
+            items = self.add(TUPLE, None)
+            for operand in op._operands:
+                self.edge(operand, items, INJECTIVE)
+            node = self.add(op.kind, op)
+            items.outputs.append((node, op.kind))
+        else:
+            node = self.add(source_kind(op), op)
+            shape = getattr(op.results[0].type, "shape", None) if len(op.results) == 1 else None
+            for operand in op._operands:
+                same = op.kind == BROADCAST and operand.type.shape == shape  # pyright: ignore
+                self.edge(operand, node, ELEMENTWISE if same else op.kind)
+        if len(op.results) == 1:
+            self.node_of[op.results[0]] = node
+            return
+        for index, result in enumerate(op.results):
+            projection = self.add(INJECTIVE, op, index)
+            node.outputs.append((projection, INJECTIVE))
+            self.node_of[result] = projection
+
+    def captured(self, region: Any) -> None:
+        """What a region reads from outside is extern."""
+        for inner in region.walk():
+            for operand in inner.operands:
+                self.edge(operand, None, OPAQUE)
+
+
+def source_kind(op: GraphOp) -> int:
+    """The op's kind; a constant of rank 0 is pulled into its consumers' groups, others are operands."""
+    if isinstance(op, ConstantOp | FullOp) and not op._operands:
+        type: Any = op.type
+        assert isinstance(type, TensorType)
+        simple = not type.shape.data and type.element_type in SCALARS
+        return ELEMENTWISE if simple or isinstance(op, FullOp) else OPAQUE
+    return op.kind

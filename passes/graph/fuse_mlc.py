@@ -1,0 +1,197 @@
+"""
+Operator fusion by mlc's rules: a producer joins its consumer's group when nobody else reads it.
+
+    group       made of                                              may take in, as a producer
+    pointwise   elementwise and broadcast ops                        anything, if the result has the same size
+    moving      transposes, slices, layout changes and pointwise     pointwise, moving
+    reduction   one reduction, pointwise after it                    pointwise, moving
+    rows        one softmax or layer norm, pointwise after it        cheap pointwise
+    heavy       one convolution, product or pool, pointwise after    pointwise, into what follows the heavy op
+    alone       all else                                             nothing
+
+Merging a producer whose every reader is in the group can make no cycle, so one rule serves chains and diamonds.
+A reshape is a view: it joins nothing. Constants of one element and fills are copied to each group that reads them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.graph import (
+    ConcatenateOp,
+    ConstantOp,
+    CosOp,
+    DimExpr,
+    DivideOp,
+    EluOp,
+    ErfOp,
+    ExpOp,
+    FullOp,
+    GeluOp,
+    GraphOp,
+    LayerNormOp,
+    LogOp,
+    LogSoftmaxOp,
+    ModOp,
+    PowerOp,
+    ReshapeOp,
+    SigmoidOp,
+    SiluOp,
+    SinOp,
+    SoftmaxOp,
+    SoftplusOp,
+    TanhOp,
+    shape_of,
+)
+from mlc.dialects.graph.base import BROADCAST, INJECTIVE, OUT_FUSABLE, REDUCTION
+from mlc.passes.graph.constants import SOURCES
+
+EXPENSIVE = {
+    ExpOp, LogOp, TanhOp, SigmoidOp, ErfOp, EluOp, SoftplusOp, GeluOp, SiluOp, SinOp, CosOp, PowerOp, DivideOp, ModOp,
+}  # fmt: skip
+ROWS = (SoftmaxOp, LogSoftmaxOp, LayerNormOp)
+SMALL = 4096
+"""Elements up to which computing something once for each reader costs less than a kernel of its own."""
+
+
+class Sort(IntEnum):
+    """What a group is made of; from REDUCTION to HEAVY it has an anchor."""
+
+    POINTWISE = 0
+    MOVING = 1
+    REDUCTION = 2
+    ROWS = 3
+    HEAVY = 4
+    ALONE = 5
+
+
+@dataclass(eq=False)
+class Group:
+    """Some ops with one output, `ops[-1]`."""
+
+    ops: list[Operation]
+    sort: Sort
+    anchor: Operation | None
+    expensive: bool
+
+    @property
+    def output(self) -> Operation:
+        """The op whose result the others are for."""
+        return self.ops[-1]
+
+
+def is_inlined(op: Operation) -> bool:
+    """Whether a constant is copied into the groups that read it rather than passed to them."""
+    if isinstance(op, FullOp):
+        return True
+    return isinstance(op, ConstantOp) and math.prod(op.type.get_shape()) == 1
+
+
+def sort_of(op: GraphOp) -> Sort:
+    """The sort of group that one op is."""
+    if len(op.results) != 1 or isinstance(op, ReshapeOp | ConcatenateOp) or not op._operands:
+        return Sort.ALONE
+    if isinstance(op, ROWS):
+        return Sort.ROWS
+    if op.kind <= BROADCAST:
+        return Sort.POINTWISE
+    return {INJECTIVE: Sort.MOVING, REDUCTION: Sort.REDUCTION, OUT_FUSABLE: Sort.HEAVY}.get(op.kind, Sort.ALONE)
+
+
+class Fuser:
+    """Partitions the ops of one block."""
+
+    def __init__(self, block: Block, max_depth: int = 256):
+        self.max_depth = max_depth
+        self.position: dict[Operation, int] = {}
+        self.group: dict[Operation, Group] = {}
+        for index, op in enumerate(block.ops):
+            self.position[op] = index
+            if isinstance(op, GraphOp) and not isinstance(op, SOURCES):
+                sort = sort_of(op)
+                anchor = op if Sort.REDUCTION <= sort <= Sort.HEAVY else None
+                self.group[op] = Group([op], sort, anchor, type(op) in EXPENSIVE)
+
+    def run(self) -> list[list[Operation]]:
+        """The groups, each as its ops in order, the output last."""
+        for op in list(self.group):
+            while self.absorb(self.group[op]):
+                pass
+        return [group.ops for group in dict.fromkeys(self.group.values())]
+
+    def absorb(self, into: Group) -> bool:
+        """Merge one producer into a group, if there is one that may; the latest first."""
+        for producer in self.producers(into):
+            if self.fits(producer, into) and self.read_only_by(producer, into):
+                self.merge(producer, into)
+                return True
+        return False
+
+    def producers(self, into: Group) -> list[Group]:
+        """The groups that give operands to this one."""
+        found: dict[Group, None] = {}
+        for op in into.ops:
+            for operand in op._operands:
+                group = self.group.get(operand.owner)  # pyright: ignore[reportArgumentType]
+                if group is not None and group is not into:
+                    found[group] = None
+        return sorted(found, key=lambda group: -self.position[group.output])
+
+    def read_only_by(self, producer: Group, into: Group) -> bool:
+        """Whether every use of the producer's result is inside the group."""
+        return all(self.group.get(use.operation) is into for use in producer.output.results[0].uses)
+
+    def merge(self, producer: Group, into: Group) -> None:
+        """Put the producer's ops into the group."""
+        into.ops = sorted(producer.ops + into.ops, key=self.position.__getitem__)
+        into.anchor = into.anchor or producer.anchor
+        into.sort = max(producer.sort, into.sort)
+        into.expensive |= producer.expensive
+        for op in producer.ops:
+            self.group[op] = into
+
+    def fits(self, producer: Group, into: Group) -> bool:
+        """Whether the table at the top of this file allows the merge."""
+        if len(producer.ops) + len(into.ops) > self.max_depth or Sort.ALONE in (producer.sort, into.sort):
+            return False
+        result = producer.output.results[0]
+        if producer.anchor is not None:
+            return into.sort == Sort.POINTWISE and shape_of(result.type) == shape_of(into.output.results[0].type)
+        if into.anchor is not None and any(operand is result for operand in into.anchor.operands):
+            return _prologue(producer, into)
+        if into.sort >= Sort.REDUCTION and producer.sort == Sort.MOVING:
+            return into.sort == Sort.REDUCTION and self.before_anchor(producer, into)
+        if into.sort == Sort.ROWS and producer.expensive:
+            return False
+        return not producer.expensive or not _expands(result, into)
+
+    def before_anchor(self, producer: Group, into: Group) -> bool:
+        """Whether what the producer feeds in the group comes before the anchor."""
+        assert into.anchor is not None
+        readers = [use.operation for use in producer.output.results[0].uses]
+        return all(self.position.get(op, 0) <= self.position[into.anchor] for op in readers)
+
+
+def _prologue(producer: Group, into: Group) -> bool:
+    """Whether a producer may be computed as the anchor reads it."""
+    if into.sort == Sort.REDUCTION:
+        return True
+    return into.sort == Sort.ROWS and producer.sort == Sort.POINTWISE and not producer.expensive
+
+
+def _expands(value: SSAValue, into: Group) -> bool:
+    """Whether the group reads each element of the value many times."""
+    size, readers = _elements(value), 0
+    for use in value.uses:
+        readers = max(readers, *(_elements(result) for result in use.operation.results))
+    return readers > size and (readers > SMALL or readers == math.inf)
+
+
+def _elements(value: SSAValue) -> Any:
+    shape = shape_of(value.type)
+    return math.inf if any(isinstance(size, DimExpr) for size in shape) else math.prod(shape)  # pyright: ignore
