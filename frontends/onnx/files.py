@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -44,9 +45,28 @@ def check_model(model: onnx.ModelProto, source: str) -> dict[str, int]:
         raise UserError(f"{source}: not an ONNX model: it has no {'graph' if model.opset_import else 'opset_import'}")
     if len(model.graph.node) > MAX_NODES:
         raise UserError(f"{source}: expected at most {MAX_NODES} nodes, but got {len(model.graph.node)}")
+    if not all(isinstance(text, str) for text in _texts(model)):
+        raise UserError(f"{source}: not an ONNX model: a name in it is not UTF-8")
     if not model.graph.output:
         raise UserError(f"{source}: expected a graph with outputs, but it has none")
     return {opset.domain if opset.domain != "ai.onnx" else "": opset.version for opset in model.opset_import}
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[Any]:
+    """Every name that an import reads; protobuf gives those that are not UTF-8 as bytes."""
+    for opset in model.opset_import:
+        yield opset.domain
+    for node in model.graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+    for info in (*model.graph.input, *model.graph.output):
+        yield info.name
+        yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+    for tensor in model.graph.initializer:
+        yield tensor.name
+        for entry in tensor.external_data:
+            yield from (entry.key, entry.value)
 
 
 def dtype_of(elem_type: int, place: str) -> Any:

@@ -66,6 +66,19 @@ class Node:
         self.opset = opset
         self._attributes = {attribute.name: attribute for attribute in proto.attribute}
 
+    def check_attributes(self) -> None:
+        """Check the attributes' types against ONNX's own schema of the op."""
+        try:
+            schema = onnx.defs.get_schema(self.proto.op_type, self.opset).attributes
+        except onnx.defs.SchemaError:
+            raise self.fail(f"expected an op of opset {self.opset}, but it has no {self.proto.op_type}") from None
+        for name, proto in self._attributes.items():
+            if name in schema and int(schema[name].type.value) != proto.type:
+                names = onnx.AttributeProto.AttributeType
+                raise self.fail(
+                    f"expected attribute {name} of type {schema[name].type.name}, but got {names.Name(proto.type)}"
+                )
+
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute as a Python value; a tensor as an array."""
         proto = self._attributes.get(name)
@@ -247,6 +260,7 @@ class Importer:
                 raise UserError(f"{self.source}: {path} ({proto.op_type}): no node before it gives its input '{name}'")
             inputs.append(self.values[name] if name else None)
         node = Node(self, proto, path, inputs, opsets[""])
+        node.check_attributes()
         try:
             results = converters[proto.op_type](node)
         except (VerifyException, ValueError, TypeError, IndexError, OverflowError, ArithmeticError) as error:

@@ -255,6 +255,7 @@ def test_malformed_tensors(tensor, message):
         ([node("Softmax", "x", axis=7)], r"Softmax_0 \(Softmax\): expected axis in \[-2, 2\)"),
         ([node("MaxPool", "x", kernel_shape=[2, 2])], "expected an input of rank 3 or 4, but got rank 2"),
         ([node("Transpose", "x", perm=[0, 5])], "Transpose_0"),
+        ([node("Softmax", "x", axis=[1])], "expected attribute axis of type INT, but got INTS"),
         ([node("Dropout", "x", "a m"), node("Not", "m")], "mlc does not compute output 1 of Dropout_0"),
     ],
 )
@@ -360,3 +361,24 @@ def test_external_data_needs_a_path(tmp_path):
     proto = onnx.load(external_model(tmp_path, "w.bin"), load_external_data=False)
     with pytest.raises(UserError, match=r"its data is in the file 'w\.bin': load the model from its path"):
         mlc.load(proto)
+
+
+def test_damaged_files_give_one_error(tmp_path):
+    """Bytes changed at random: the model loads, or a UserError says what is wrong; nothing else comes out."""
+    proto = model_of([node("Conv", "x w", group=2, pads=[1, 1, 1, 1]), node("Relu", "y", "z")], X, ["z"], {"w": W})
+    data = proto.SerializeToString()
+    heads = [i for i in range(len(data)) if not 150 < i < len(data) - 150]  # the weights say nothing
+    rng = np.random.default_rng(0)
+    outcomes = {"loads": 0, "error": 0}
+    for _ in range(300):
+        damaged = bytearray(data)
+        for position in rng.choice(heads, rng.integers(1, 6)):
+            damaged[position] = rng.integers(0, 256)
+        path = tmp_path / "m.onnx"
+        path.write_bytes(damaged)
+        try:
+            mlc.load(path)
+            outcomes["loads"] += 1
+        except UserError:
+            outcomes["error"] += 1
+    assert min(outcomes.values()) > 0
