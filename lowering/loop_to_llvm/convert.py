@@ -313,7 +313,7 @@ class ConvertLoopToLLVMPass(ModulePass):
     """
     `loop.func` -> `llvm.func`; `vector-bits` is the width of the machine's vectors (512: AVX-512, 256: AVX2).
 
-    `registers` is the number of its vector registers, above which a tile gets a warning; 0 means 32 with AVX-512, else 16.
+    `registers` is the number of vector registers, above which a tile gets a warning; 0: 32 with AVX-512, else 16.
     """
 
     name = "convert-loop-to-llvm"

@@ -55,11 +55,14 @@ def _operands(op: loop.LoadOp, lanes: int) -> int:
 
 
 def _accumulators(op: loop.ForOp) -> list[SSAValue]:
-    """The buffers of which a loop loads and stores a tile at one place that does not move with it."""
-    loads = {
-        (o.buffer, o.map, tuple(o.indices))
-        for o in op.body.block.ops
-        if isinstance(o, loop.LoadOp) and o.tile_sizes and op.iv not in o.indices
-    }
-    stores = [o for o in op.body.block.ops if isinstance(o, loop.StoreOp)] if loads else []
-    return [o.buffer for o in stores if (o.buffer, o.map, tuple(o.indices)) in loads]
+    """The buffers of which a loop loads, and then stores, a tile at one place that does not move with it."""
+    first: dict[SSAValue, loop.LoadOp | None] = {}
+    found: list[SSAValue] = []
+    for o in op.body.block.ops:
+        if isinstance(o, loop.LoadOp):
+            first.setdefault(o.buffer, o if prod(loop.shape_of(o.result.type)) > 1 and op.iv not in o.indices else None)
+        elif isinstance(o, loop.StoreOp):
+            load = first.setdefault(o.buffer, None)
+            if load is not None and load.map == o.map and list(load.indices) == list(o.indices):
+                found.append(o.buffer)
+    return found

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, ModuleOp
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, ModuleOp, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -17,6 +18,12 @@ from mlc.passes.loop.form_tiles import COMBINES
 from mlc.passes.loop.nest import Numbering
 
 Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
+# Integer division may trap, and stays where it is.
+TRAPPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.FloorDivSIOp)
+PURE = (
+    *(op for op in (*arith.Arith.operations, *math.Math.operations) if op not in TRAPPING),
+    *(loop.FmaOp, loop.BroadcastOp, loop.ReduceOp, loop.CompareOp, loop.SelectOp, loop.CastOp, loop.IndexOp),
+)
 
 
 class Promotion:
@@ -38,11 +45,17 @@ class Promotion:
                 self.block(op.body.block)
                 self.carry(op)
         self.forward(block)
+        loop_ = block.parent_op()
+        if isinstance(loop_, loop.ForOp) and loop_.kind.data != "parallel":
+            hoist_invariants(loop_)
 
     def key(self, op: loop.LoadOp | loop.StoreOp) -> tuple[object, ...]:
-        """Equal for two accesses of the same elements."""
+        """Equal for two accesses of the same elements, whether one of them is a scalar or a tile of one."""
         exprs = self.numbering.exprs((*op.map.data, *op.mask_exprs), op.indices)
-        return op.buffer, exprs, len(op.map.data), op.tile_sizes
+        shape = loop.shape_of(op.value.type if isinstance(op, loop.StoreOp) else op.result.type)
+        if all(n == 1 for n in shape):
+            shape = ()
+        return op.buffer, exprs, len(op.map.data), shape
 
     # --- stores to loads ---
 
@@ -61,12 +74,9 @@ class Promotion:
                     known[key], last[key] = op.value, op
             elif isinstance(op, loop.LoadOp):
                 value = known.get(self.key(op))
-                if value is not None and value.type == op.result.type:
-                    op.result.replace_all_uses_with(value)
-                    op.detach()
-                    op.erase()
-                else:
-                    self._read(last, op.buffer)
+                if value is not None and _replace_load(op, value):
+                    continue
+                self._read(last, op.buffer)
             elif isinstance(op, loop.GatherOp):
                 self._read(last, op.buffer)
             elif op.regions:
@@ -166,6 +176,44 @@ class Promotion:
                     u.operation.erase()
                 alloc.detach()
                 alloc.erase()
+
+
+def _replace_load(op: loop.LoadOp, value: SSAValue) -> bool:
+    """Use a known value instead of a load (a scalar also where a tile of one element is loaded)."""
+    t = op.result.type
+    if value.type != t:
+        if isinstance(value.type, VectorType) or not isinstance(t, VectorType):
+            return False
+        wide = loop.BroadcastOp.make(value, t)
+        assert op.parent is not None
+        op.parent.insert_op_before(wide, op)
+        value = wide.result
+    op.result.replace_all_uses_with(value)
+    op.detach()
+    op.erase()
+    return True
+
+
+SMALL = 64
+
+
+def hoist_invariants(op: loop.ForOp) -> None:
+    """`loop.for { %r = math.rsqrt %v ... }` -> `%r = math.rsqrt %v  loop.for { ... }`: arithmetic and small loads."""
+    parent, body = op.parent, op.body.block
+    assert parent is not None
+    inside: set[SSAValue] = set(body.args)
+    written: set[SSAValue] | None = None
+    for o in list(body.ops):
+        movable = isinstance(o, PURE)
+        if isinstance(o, loop.LoadOp) and op.extent and prod(loop.shape_of(o.result.type)) <= SMALL:
+            if written is None:
+                written = {x.buffer for x in body.walk() if isinstance(x, loop.StoreOp)}
+            movable = o.buffer not in written
+        if movable and not any(v in inside for v in o.operands):
+            o.detach()
+            parent.insert_op_before(o, op)
+        else:
+            inside.update(o.results)
 
 
 def _can_hoist(v: SSAValue, op: loop.ForOp) -> bool:
@@ -348,7 +396,8 @@ class PromoteTilesPass(ModulePass):
 
     `loop.for %k { %c = loop.load %C[d0]; %n = fma ..., %c; loop.store %n, %C[d0] }`
     -> `%r = loop.for %k iter_args(%c = %first) { %n = fma ..., %c; loop.yield %n }  loop.store %r, %C[d0]`;
-    stores are forwarded to loads, and buffers that nobody reads any more are dropped.
+    stores are forwarded to loads, what does not change in a loop moves in front of it, and buffers that nobody reads
+    any more are dropped.
     """
 
     name = "loop-promote-tiles"
