@@ -179,7 +179,7 @@ class ComputeOp(IRDLOperation):
         }
         if combiner is not None:
             properties["combiner"] = StringAttr(combiner)
-        return ComputeOp(operands=[symbols], properties=properties, result_types=[list(result_types)], regions=[body])
+        return ComputeOp.create(operands=symbols, properties=properties, result_types=result_types, regions=[body])
 
     @property
     def stage_name(self) -> str:
