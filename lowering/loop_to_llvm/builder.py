@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
@@ -61,6 +62,22 @@ def memory_type(element: Attribute) -> Attribute:
     return i64 if element.name == "index" else element
 
 
+@lru_cache(maxsize=1024)
+def vector_type(element: Attribute, lanes: int) -> VectorType:
+    """A native vector type (made once: that costs as much as three ops)."""
+    return VectorType(element, [lanes])
+
+
+@lru_cache(maxsize=4096)
+def _gep_index(index: int) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i32, [index])
+
+
+def _bits(value: float | int) -> object:
+    """What tells constants apart: -0.0 is not 0.0, and NaN is NaN."""
+    return struct.pack("<d", value) if isinstance(value, float) else value
+
+
 class Builder:
     """A cursor into one llvm function; ops are appended to `block`."""
 
@@ -86,10 +103,10 @@ class Builder:
 
     # --- constants ---
 
-    def _constant(self, key: tuple[object, Attribute], value: Attribute) -> SSAValue:
+    def _constant(self, key: tuple[object, Attribute], make: Callable[[], Attribute]) -> SSAValue:
         if (known := self._constants.get(key)) is not None:
             return known
-        op = llvm.ConstantOp.create(properties={"value": value}, result_types=[key[1]])
+        op = llvm.ConstantOp.create(properties={"value": make()}, result_types=[key[1]])
         if self._last_constant is not None:
             self.entry.insert_op_after(op, self._last_constant)
         elif self.entry.first_op is not None:
@@ -102,30 +119,25 @@ class Builder:
 
     def int(self, value: int, t: Attribute = i64) -> SSAValue:
         """An integer constant."""
-        return self._constant((value, t), IntegerAttr(value, t))  # pyright: ignore[reportArgumentType]
+        return self._constant((value, t), lambda: IntegerAttr(value, t))  # pyright: ignore[reportArgumentType]
 
     def number(self, value: float | int, t: Attribute) -> SSAValue:
         """A constant of a scalar or vector type, every lane the same."""
-        element = element_of(t)
-        if isinstance(t, VectorType):
-            attr = DenseIntOrFPElementsAttr.from_list(t, [value])
-        elif isinstance(element, IntegerType):
-            attr = IntegerAttr(int(value), element)
-        else:
-            attr = FloatAttr(float(value), element)  # pyright: ignore[reportArgumentType]
-        key = struct.pack("<d", value) if isinstance(value, float) else value
-        return self._constant((key, t), attr)
 
-    def lanes(self, values: Sequence[int], element: Attribute) -> SSAValue:
-        """A vector constant of integers (or of booleans, for i1)."""
-        t = VectorType(element, [len(values)])
-        return self._constant((tuple(values), t), DenseIntOrFPElementsAttr.from_list(t, list(values)))
+        def make() -> Attribute:
+            if isinstance(t, VectorType):
+                return DenseIntOrFPElementsAttr.from_list(t, [value])
+            if isinstance(t, IntegerType):
+                return IntegerAttr(int(value), t)
+            return FloatAttr(float(value), t)  # pyright: ignore[reportArgumentType]
 
-    def dense(self, values: Sequence[float] | Sequence[int], element: Attribute) -> SSAValue:
-        """A vector constant of any numbers."""
-        t = VectorType(element, [len(values)])
-        key = tuple(struct.pack("<d", v) if isinstance(v, float) else v for v in values)
-        return self._constant((key, t), DenseIntOrFPElementsAttr.from_list(t, list(values)))
+        return self._constant((_bits(value), t), make)
+
+    def lanes(self, values: Sequence[float] | Sequence[int], element: Attribute) -> SSAValue:
+        """A vector constant of any numbers (booleans, for i1)."""
+        t = vector_type(element, len(values))
+        key = (tuple(map(_bits, values)), t)
+        return self._constant(key, lambda: DenseIntOrFPElementsAttr.from_list(t, list(values)))
 
     # --- integers and pointers ---
 
@@ -151,7 +163,7 @@ class Builder:
             if index == 0:
                 return ptr
             if -(1 << 31) < index < 1 << 31 and index != llvm.GEP_USE_SSA_VAL:
-                raw, ssa = DenseArrayBase.from_list(i32, [index]), []
+                raw, ssa = _gep_index(index), []
             else:
                 raw, ssa = _FROM_SSA, [self.int(index)]
         else:
@@ -187,7 +199,7 @@ class Builder:
         known = self._splats.get((scalar, lanes))
         if known is not None and known[0] is self.block:
             return known[1]
-        v = self.op(llvm_ext.SplatOp, [scalar], VectorType(scalar.type, [lanes]))
+        v = self.op(llvm_ext.SplatOp, [scalar], vector_type(scalar.type, lanes))
         self._splats[scalar, lanes] = (self.block, v)
         return v
 
@@ -211,7 +223,7 @@ class Builder:
 
     def shuffle(self, a: SSAValue, b: SSAValue, mask: Sequence[int]) -> SSAValue:
         """Lanes of a and b by number."""
-        t = VectorType(element_of(a.type), [len(mask)])
+        t = vector_type(element_of(a.type), len(mask))
         return self.op(llvm.ShuffleVectorOp, [a, b], t, {"mask": DenseArrayBase.from_list(i32, list(mask))})
 
     def extract(self, vector: SSAValue, lane: int) -> SSAValue:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
-from mlc.lowering.loop_to_llvm.builder import Builder
+from mlc.lowering.loop_to_llvm.builder import Builder, vector_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def positions(shape: tuple[int, ...], lanes: int) -> tuple[tuple[tuple[int, ...]
 
 def native_type(element: Attribute, chunk: Chunk) -> Attribute:
     """The type of one native value."""
-    return VectorType(element, [chunk.width]) if chunk.width else element
+    return vector_type(element, chunk.width) if chunk.width else element
 
 
 Lazy = Callable[[], SSAValue]

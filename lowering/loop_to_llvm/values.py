@@ -58,7 +58,7 @@ def _dense(f: FunctionLowering, value: DenseIntOrFPElementsAttr, t: VectorType) 
         if not chunk.width:
             natives.append(f.b.number(part[0], element))
         else:
-            natives.append(f.b.dense([*part, *[part[-1]] * (chunk.width - len(part))], element))
+            natives.append(f.b.lanes([*part, *[part[-1]] * (chunk.width - len(part))], element))
     return natives
 
 
