@@ -142,8 +142,8 @@ def buffers_read(block: loop.BlockOp) -> list[SSAValue]:
 
 def movable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
     """A block that moves computes each of its points by itself, and its loops are not marked yet."""
-    if block in kernel.guarded:
-        return f"expected a block that runs on its whole domain, but {name_of(block)} has a predicate of its own"
+    if (reason := kernel.whole(block)) is not None:
+        return reason
     if not block.extents.data:
         return f"expected a block with axes, but {name_of(block)} has none"
     if len(block.extents.data) > block.num_spatial and not block.has_init:
@@ -273,6 +273,7 @@ def allowed_box(kernel: Kernel, block: loop.BlockOp, producers: Sequence[loop.Bl
     box: Box = {}
     reads = [a for a in accesses(space, block) if not a.is_store]
     for p in producers:
+        kernel.check(kernel.whole(p))
         for store in (a for a in accesses(space, p) if a.is_store):
             spans = written_spans(space, store, fixed, shape_of(store.buffer))
             for read in (r for r in reads if r.buffer is store.buffer):
@@ -325,6 +326,8 @@ def _shares(op: Operation, f: loop.ForOp) -> bool:
 
 
 def _covered(kernel: Kernel, read: Access, writer: loop.BlockOp, fixed: set[int], box: Box) -> bool:
+    if writer in kernel.partial:
+        return False
     space, shape = kernel.space, shape_of(read.buffer)
     extents = read.block.static_extents
     n = len(extents)
@@ -357,17 +360,20 @@ def reverse_compute_at(kernel: Kernel, op: sched.ReverseComputeAtOp) -> None:
     kernel.check(outside_reductions(kernel, producers, f))
     box = allowed_box(kernel, block, producers, f)
     kernel.check(all_written(kernel, block, f, box))
-    kernel.check(results_unread(block, f))
     at = last_above(f, producers)
+    kernel.check(results_unread(block, at))
     nest = place(kernel, block, box)
     insert_after(nest[0], at)
     kernel.check_later(f)
 
 
-def results_unread(block: loop.BlockOp, f: loop.ForOp) -> str | None:
-    """No block in the loop reads or writes what the consumer writes."""
+def results_unread(block: loop.BlockOp, at: Operation) -> str | None:
+    """All other uses of what the consumer writes stand behind the place where it moves."""
     for buffer in buffers_written(block):
         for other in (*touching(buffer, stores=True), *touching(buffer, stores=False)):
-            if other is not block and not comes_before(block, other):
-                return f"{name_of(other)} uses %{buffer_name(buffer)}, which {name_of(block)} writes, in front of it"
+            if other is not block and not (comes_before(block, other) and comes_before(at, other)):
+                return (
+                    f"{name_of(other)} uses %{buffer_name(buffer)}, which {name_of(block)} writes, "
+                    "in front of the place where it is to be computed"
+                )
     return None

@@ -15,8 +15,8 @@ def inlinable(kernel: Kernel, block: loop.BlockOp) -> str | None:
     """A block without reduction that stores one value, at its axes, to a buffer which only others read."""
     if len(block.extents.data) > block.num_spatial:
         return f"expected a block without reduction, but {name_of(block)} reduces; use sched.compute_at"
-    if block in kernel.guarded:
-        return f"expected a block that runs on its whole domain, but {name_of(block)} has a predicate of its own"
+    if (reason := kernel.whole(block)) is not None:
+        return reason
     stores = [a for a in accesses(kernel.space, block) if a.is_store]
     if len(stores) != 1 or any(op.regions for op in block.body.block.ops):
         return f"expected a block that stores one value, but {name_of(block)} does not"

@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index
+from mlc.dialects.index import ZERO, Index
 from mlc.passes.errors import did_you_mean, fail
-from mlc.passes.loop.regions import Space, clips, exprs_of, needed, set_exprs
+from mlc.passes.loop.regions import Space, clips, exprs_of, needed, set_exprs, span_of
 
 Payload = loop.ForOp | loop.BlockOp | int
 
@@ -29,10 +29,8 @@ class Kernel:
         self.consumed: dict[SSAValue, Operation] = {}
         # Parallel loops into which a directive has moved a block since they were checked.
         self.unchecked: dict[loop.ForOp, Operation] = {}
-        # Blocks that say in the source where they run, beyond the extents of their axes.
-        self.guarded = {
-            b for b in self.blocks.values() if b.where is not None and set(self.where(b)) - clips(self.space, b)
-        }
+        # Blocks that run on a part of their domain only.
+        self.partial = {b for b in self.blocks.values() if not self._covers(b)}
 
     # --- refusing -----------------------------------------------------------------------------------------------
 
@@ -136,6 +134,24 @@ class Kernel:
     def where(self, block: loop.BlockOp) -> list[Index]:
         """A block's predicates over the space."""
         return exprs_of(self.space, block).get("where", []) if block.where is not None else []
+
+    def _covers(self, block: loop.BlockOp) -> bool:
+        """Whether the loops around a block, each along one axis or several along it densely, reach all its points."""
+        if any(p not in clips(self.space, block) for p in self.where(block)):
+            return False
+        seen: set[int] = set()
+        for b, e in zip(self.bindings(block), block.static_extents, strict=True):
+            span = span_of(b, (), self.space.ranges)
+            if not span.exact or span.base != ZERO or span.extent < e or seen & b.dims():
+                return False
+            seen |= b.dims()
+        return True
+
+    def whole(self, block: loop.BlockOp) -> str | None:
+        """Why a block cannot be taken to run on its whole domain."""
+        if block in self.partial:
+            return f"expected a block that runs on its whole domain, but {name_of(block)} runs on a part of it"
+        return None
 
     def bindings(self, block: loop.BlockOp) -> list[Index]:
         """A block's bindings over the space."""

@@ -150,7 +150,7 @@ def _meets_only_itself(kernel: Kernel, s: Access, r: Access, apart: set[int], in
 
 def _produced_here(kernel: Kernel, s: Access, r: Access, fixed: set[int]) -> bool:
     """Whether all that r reads in an iteration is written anew by s in the same one."""
-    if not (repeatable(s.block) and comes_before(s.block, r.block)):
+    if s.block in kernel.partial or not (repeatable(s.block) and comes_before(s.block, r.block)):
         return False
     shape = shape_of(s.buffer)
     wrote = written_spans(kernel.space, s, fixed, shape)

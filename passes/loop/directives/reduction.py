@@ -99,6 +99,8 @@ def decompose_reduction(kernel: Kernel, op: sched.DecomposeReductionOp) -> None:
         where=needed(kernel.space, [p.substitute(to, kernel.space.ranges) for p in kernel.where(block)]),
     )
     kernel.name_block(init, f"{block.name_}_init")
+    if block in kernel.partial:
+        kernel.partial.add(init)
     if nest:
         insert_last(nest[-1], init)
     insert_before(nest[0] if nest else init, f)
@@ -123,6 +125,8 @@ def factorable(kernel: Kernel, f: loop.ForOp, axis: int) -> str | None:
     if len(blocks) != 1:
         return f"expected one block in {name_of(f)}, but got {', '.join(map(name_of, blocks)) or 'none'}"
     (block,) = blocks
+    if (reason := kernel.whole(block)) is not None:
+        return reason
     if not block.has_init:
         return f"expected a reduction that starts inside {name_of(block)}, but it has no init region"
     if not legality.reduces(kernel, f, block) or legality.spreads(kernel, f, block):

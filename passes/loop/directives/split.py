@@ -65,8 +65,8 @@ def split_loop(kernel: Kernel, f: loop.ForOp, factors: Sequence[int], names: Seq
 def part_names(f: loop.ForOp, results: Sequence[SSAValue]) -> list[str | None]:
     """What the parts of a loop are called: as their handles, else after the loop."""
     base = f.iv.name_hint or "l"
-    ends = ["o", "i"] if len(results) == 2 else [str(k) for k in range(len(results))]
-    return [r.name_hint or f"{base}_{e}" for r, e in zip(results, ends, strict=True)]
+    names = [f"{base}_o", f"{base}_i"] if len(results) == 2 else [base] * len(results)
+    return [r.name_hint or n for r, n in zip(results, names, strict=True)]
 
 
 def split(kernel: Kernel, op: sched.SplitOp) -> None:
@@ -173,6 +173,7 @@ def peel(kernel: Kernel, op: sched.PeelOp) -> None:
     move_ops(body_of(f), body_of(main))
     insert_before(main, f)
     insert_after(rest_nest, main)
+    kernel.partial |= {*blocks_below(main), *blocks_below(rest_nest)}
     for block in blocks_below(rest_nest):
         if block.has_init and legality.reduces(kernel, rest, block):
             block.init.erase_block(block.init.block)
