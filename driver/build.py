@@ -1,0 +1,243 @@
+"""`mlc.build`: one operator, from te or loop IR to a function on numpy arrays."""
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, TensorType
+from xdsl.ir import BlockArgument, Operation
+
+from mlc.codegen.targets import Target
+from mlc.dialects import loop, sched, te
+from mlc.driver.cache import Cache, key_of
+from mlc.driver.compilation import pool_object
+from mlc.driver.options import LEVELS, Options
+from mlc.driver.pipeline import KernelCode, compile_kernel, kernel_passes
+from mlc.passes.errors import UserError
+from mlc.passes.manager import make_context
+from mlc.passes.pipeline_text import pass_text
+from mlc.runtime.abi import KERNEL
+from mlc.runtime.code import POOL, load_code
+from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, dtype_of, thread_count
+
+_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
+
+
+class Operator:
+    """
+    A compiled kernel: `c = op(a, b)`, or `op(a, b, out=c)`.
+
+    `inputs` and `outputs` say what it takes; `text(level)` is its IR on a level: te, loop, llvm, llvm-ir or asm.
+    """
+
+    def __init__(self, name: str, specs: "tuple[list[TensorSpec], list[TensorSpec]]", build: "_Build") -> None:
+        code = build.code()
+        self.name = name
+        self.inputs, self.outputs = map(tuple, specs)
+        self.threads = build.options.threads
+        self._build = build
+        target = Target.parse(build.options.target)
+        self._code = load_code({name: code.object, POOL: pool_object(target, build.cache)})
+        self._rt, self._keeper = self._code.runtime(self.threads, code.scratch_bytes)
+        self._workspace = aligned(code.workspace_bytes)
+        self._kernel = KERNEL(self._code.address(name))
+        self._args = (ctypes.c_void_p * (len(self.inputs) + len(self.outputs) + 1))()
+        self._lock = threading.Lock()
+
+    def __call__(self, *inputs: Any, out: Any = None) -> Any:
+        """The output, or a tuple of the outputs; `out` gives the array(s) to write into."""
+        if len(inputs) != len(self.inputs):
+            raise ValueError(f"expected {len(self.inputs)} inputs of '{self.name}', but got {len(inputs)}")
+        arrays = [np.asarray(a) for a in inputs]
+        for array, spec in zip(arrays, self.inputs, strict=True):
+            check_array(f"input '{spec.name}'", array, spec)
+        arrays = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays]
+        results = self._results(out)
+        with self._lock:
+            for index, array in enumerate((*arrays, *results, self._workspace)):
+                self._args[index] = address_of(array)
+            status = self._kernel(ctypes.addressof(self._args), self._rt)
+        if status:
+            raise RuntimeError(f"'{self.name}' returned error {status}")
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _results(self, out: Any) -> list[Any]:
+        """The arrays to write into."""
+        if out is None:
+            return [np.empty(spec.shape, dtype_of(spec.dtype)) for spec in self.outputs]
+        given = list(out) if isinstance(out, tuple | list) else [out]
+        if len(given) != len(self.outputs):
+            raise ValueError(f"expected {len(self.outputs)} arrays in out, but got {len(given)}")
+        for array, spec in zip(given, self.outputs, strict=True):
+            check_array(f"output '{spec.name}'", array, spec)
+            if not (array.flags.c_contiguous and array.flags.writeable):
+                raise ValueError(f"expected output '{spec.name}' to be a contiguous array that can be written")
+        return given
+
+    def text(self, level: str) -> str:
+        """The kernel's IR on a level."""
+        return self._build.text(level)
+
+
+class _Build:
+    """How an operator is compiled, so that its text can be asked for later."""
+
+    def __init__(self, ops: Sequence[Operation], options: Options, cache: Cache | None) -> None:
+        self.ops, self.options, self.cache = ops, options, cache
+        has_schedule = any(isinstance(op, sched.ScheduleOp) for op in ops)
+        passes = kernel_passes(options, "loop" if isinstance(ops[0], loop.FuncOp) else "te")
+        skipped = {"te-inline", "te-add-schedule"} if has_schedule else set()
+        self.passes = [one for one in passes if one.name not in skipped]
+        if has_schedule and isinstance(ops[0], loop.FuncOp):
+            self.passes = [*options.configure(_parse("loop-apply-schedule")), *_without_schedule(self.passes)]
+
+    def code(self) -> KernelCode:
+        """The compiled kernel, from the cache where it is there."""
+        how = ",".join(map(pass_text, self.passes)) + self.options.key() + Target.parse(self.options.target).features
+        key = key_of([*map(str, self.ops), how])
+        if self.cache is not None and (data := self.cache.kernel(key)) is not None:
+            return KernelCode.unpack(data)
+        code = compile_kernel(self.ops, make_context(), self.passes, self.options)
+        if self.cache is not None:
+            self.cache.publish_kernel(key, code.pack())
+        return code
+
+    def text(self, level: str) -> str:
+        """The kernel's IR on a level."""
+        if level not in LEVELS[1:]:
+            raise UserError(f"expected a level among {', '.join(LEVELS[1:])}, but got '{level}'")
+        options = Options(self.options.target, self.options.opt_level, self.options.threads, frozenset({level}))
+        texts = compile_kernel(self.ops, make_context(), self.passes, options).texts
+        if level not in texts:
+            raise UserError(f"the operator was built from loop IR: it has no text on level '{level}'")
+        return texts[level]
+
+
+def _parse(text: str) -> list[Any]:
+    from mlc.passes.manager import parse_pipeline
+
+    return parse_pipeline(text)
+
+
+def _without_schedule(passes: Sequence[Any]) -> list[Any]:
+    return [one for one in passes if one.name != "loop-apply-schedule"]
+
+
+def build(
+    func: Any,
+    schedule: Any = None,
+    target: str = "native",
+    *,
+    opt_level: int = 3,
+    threads: int | None = None,
+    cache: bool = True,
+) -> Operator:
+    """
+    Compile one operator.
+
+    `func` is a te.func or loop.func op, IR text of one (a sched.schedule may stand beside it), or `mlc.te` tensors:
+    the outputs, or inputs and outputs in the order of the call. `schedule` is a sched.schedule op or its text; without
+    one a strategy chooses.
+    """
+    kernel, found = _kernel_of(func)
+    if schedule is not None:
+        found = _schedule_of(schedule)
+    if found is not None and found.kernel.string_value() != kernel.sym_name.data:
+        raise UserError(f"expected a schedule of @{kernel.sym_name.data}, but got one of {found.kernel}")
+    options = Options(target, opt_level, thread_count(threads))
+    ops = [kernel] if found is None else [kernel, found]
+    return Operator(kernel.sym_name.data, _specs(kernel), _Build(ops, options, Cache.default() if cache else None))
+
+
+def _kernel_of(func: Any) -> "tuple[te.FuncOp | loop.FuncOp, sched.ScheduleOp | None]":
+    """The kernel, and the schedule beside it in a text or module."""
+    if isinstance(func, str):
+        func = _parsed(func)
+    if isinstance(func, ModuleOp):
+        ops = list(func.body.block.ops)
+        kernels = [op for op in ops if isinstance(op, te.FuncOp | loop.FuncOp)]
+        schedules = [op for op in ops if isinstance(op, sched.ScheduleOp)]
+        if len(kernels) != 1 or len(schedules) > 1 or len(ops) != len(kernels) + len(schedules):
+            names = ", ".join(op.name for op in ops) or "nothing"
+            raise UserError(f"expected one te.func or loop.func, and at most one sched.schedule, but got {names}")
+        return kernels[0], schedules[0] if schedules else None
+    if isinstance(func, te.FuncOp | loop.FuncOp):
+        return func, None
+    return _from_tensors(func), None
+
+
+def _parsed(text: str) -> ModuleOp:
+    """The module that a text is; an error names its place."""
+    from mlc.driver.model import parse_module
+
+    return parse_module(text, "<build>")
+
+
+def _schedule_of(schedule: Any) -> sched.ScheduleOp:
+    if isinstance(schedule, str):
+        ops = list(_parsed(schedule).body.block.ops)
+        if len(ops) != 1 or not isinstance(ops[0], sched.ScheduleOp):
+            raise UserError("expected the text of one sched.schedule as schedule")
+        return ops[0]
+    if not isinstance(schedule, sched.ScheduleOp):
+        raise UserError(f"expected a sched.schedule op or its text as schedule, but got {type(schedule).__name__}")
+    return schedule
+
+
+def _from_tensors(tensors: Any) -> te.FuncOp:
+    """The kernel of mlc.te tensors: placeholders that are not named come in the order in which they are read."""
+    from mlc.lowering.graph_to_te.builder import Tensor
+    from mlc.lowering.graph_to_te.builder import func as te_func
+
+    given = list(tensors) if isinstance(tensors, tuple | list) else [tensors]
+    if not given or not all(isinstance(t, Tensor) and t.value is not None for t in given):
+        raise UserError(f"expected a te.func, loop.func, IR text or mlc.te tensors, but got {tensors!r:.80}")
+    outputs = [t for t in given if not isinstance(t.value, BlockArgument)]
+    inputs = {t.value: t for t in given if isinstance(t.value, BlockArgument)}
+    seen: set[Any] = set()
+    for tensor in outputs:
+        _collect(tensor.value, inputs, seen)
+    if not outputs:
+        raise UserError("expected at least one computed tensor among the mlc.te tensors, but got only placeholders")
+    return te_func(outputs[-1].name or "operator", list(inputs.values()), outputs)
+
+
+def _collect(value: Any, inputs: dict[Any, Any], seen: set[Any]) -> None:
+    """Add the placeholders that a tensor is computed from."""
+    from mlc.lowering.graph_to_te.builder import tensor_of
+
+    if value in seen:
+        return
+    seen.add(value)
+    if isinstance(value, BlockArgument):
+        inputs.setdefault(value, tensor_of(value))
+        return
+    for op in value.owner.body.block.ops:
+        if isinstance(op, te.ReadOp):
+            _collect(op.tensor, inputs, seen)
+
+
+def _specs(kernel: "te.FuncOp | loop.FuncOp") -> "tuple[list[TensorSpec], list[TensorSpec]]":
+    """What the kernel takes and gives."""
+    if isinstance(kernel, te.FuncOp):
+        results = [(f"output{i}", t) for i, t in enumerate(kernel.function_type.outputs)]
+        return [_spec(a.name_hint or f"input{a.index}", a.type) for a in kernel.body.block.args], [
+            _spec(name, t) for name, t in results
+        ]
+    assert isinstance(kernel.outputs, IntegerAttr)
+    specs = [_spec(a.name_hint or f"arg{a.index}", a.type) for a in kernel.body.block.args]
+    first = len(specs) - kernel.outputs.value.data
+    return specs[:first], specs[first:]
+
+
+def _spec(name: str, type_: Any) -> TensorSpec:
+    if not isinstance(type_, TensorType | MemRefType):
+        raise UserError(f"expected operand '{name}' to be a tensor or memref, but got {type_}")
+    shape = tuple(type_.get_shape())
+    if any(size < 0 for size in shape):
+        raise UserError(f"expected static sizes of operand '{name}', but got {type_}")
+    element = str(type_.element_type)
+    dtype = _DTYPES.get(element) or element.replace("ui", "uint").replace("si", "int")
+    return TensorSpec(name, shape, dtype.replace("i", "int") if dtype[0] == "i" and dtype[1:].isdigit() else dtype)

@@ -1,0 +1,217 @@
+"""
+Two caches on disk: compiled models and single kernels. Nothing here imports xdsl, onnx, llvmlite or numpy.
+
+    $MLC_CACHE_DIR (else $XDG_CACHE_HOME/mlc, ~/.cache/mlc)
+        models/<key>/      an artifact (runtime/artifact.py)
+        kernels/<key>      a checksum, then what a worker returned
+
+A key is a hash of everything that the content follows from. An entry is written under another name and published by
+one rename, so a reader sees all of it or nothing. An entry whose checksum is wrong is removed, with a warning, and
+made again. The directory is this user's alone (0700): its content is executed. `$MLC_CACHE_SIZE` bounds it (bytes,
+4 GiB by default); what was used longest ago goes first.
+"""
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from shutil import rmtree
+from stat import S_IMODE
+
+from mlc.runtime.artifact import Artifact, DamagedArtifact
+
+DEFAULT_SIZE = 4 << 30
+_DIGEST = 32
+
+
+class Cache:
+    """The two caches in one directory."""
+
+    def __init__(self, root: Path, size: int = DEFAULT_SIZE) -> None:
+        self.root = root
+        self.size = size
+
+    @staticmethod
+    def default() -> "Cache | None":
+        """The user's cache; None, with a warning, where it cannot be trusted or made."""
+        root = cache_directory()
+        try:
+            root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            facts = root.stat()
+            if facts.st_uid != os.getuid():
+                raise OSError("it belongs to another user")
+            if S_IMODE(facts.st_mode) & 0o077:
+                root.chmod(0o700)
+            for part in ("models", "kernels"):
+                (root / part).mkdir(exist_ok=True, mode=0o700)
+        except OSError as error:
+            _warn(f"no cache: {root}: {error.strerror or error}")
+            return None
+        return Cache(root, _size_bound())
+
+    # --- models ---
+
+    def model(self, key: str) -> Artifact | None:
+        """The compiled model of that key."""
+        path = self.root / "models" / key
+        if not path.is_dir():
+            return None
+        try:
+            artifact = Artifact.open(path)
+        except DamagedArtifact as error:
+            _warn(f"a cached model is damaged and will be compiled again: {error}")
+            rmtree(path, ignore_errors=True)
+            return None
+        _touch(path)
+        return artifact
+
+    def publish_model(self, key: str, draft: Artifact) -> Artifact:
+        """Move a finished artifact into the cache; if another process was first, its artifact stays."""
+        path = self.root / "models" / key
+        try:
+            draft.path.rename(path)
+        except OSError:
+            rmtree(draft.path, ignore_errors=True)
+        self.trim(keep=path)
+        return Artifact(path, draft.model)
+
+    @property
+    def drafts(self) -> Path:
+        """Where an artifact is written before it is published: the same file system."""
+        return self.root / "models"
+
+    # --- kernels ---
+
+    def kernel(self, key: str) -> bytes | None:
+        """What was kept under that key."""
+        path = self.root / "kernels" / key
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        if hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
+            _warn(f"a cached kernel is damaged and will be compiled again: {path}")
+            path.unlink(missing_ok=True)
+            return None
+        _touch(path)
+        return data[_DIGEST:]
+
+    def publish_kernel(self, key: str, data: bytes) -> None:
+        """Keep a kernel; a full disk is not an error."""
+        directory = self.root / "kernels"
+        try:
+            handle, temporary = tempfile.mkstemp(prefix=".", dir=directory)
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(data).digest() + data)
+            Path(temporary).rename(directory / key)
+        except OSError as error:
+            _warn(f"a kernel was not cached: {error.strerror}")
+
+    # --- size ---
+
+    def trim(self, keep: Path | None = None) -> None:
+        """Remove what was used longest ago until the rest fits."""
+        entries = [
+            (path.stat().st_mtime_ns, path, _bytes(path))
+            for part in ("models", "kernels")
+            for path in (self.root / part).iterdir()
+        ]
+        total = sum(size for _, _, size in entries)
+        for _, path, size in sorted(entries):
+            if total <= self.size:
+                return
+            if path != keep:
+                rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+                total -= size
+
+
+def cache_directory() -> Path:
+    """Where the caches are."""
+    if directory := os.environ.get("MLC_CACHE_DIR"):
+        return Path(directory)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mlc"
+
+
+def key_of(parts: Iterable[bytes | str]) -> str:
+    """The key of content that follows from these parts, the versions and this machine."""
+    digest = hashlib.sha256(fingerprint().encode())
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+@cache
+def fingerprint() -> str:
+    """The versions of mlc, its sources included, of xdsl and llvmlite, and the features of the CPU."""
+    versions = [f"{name} {_version(name)}" for name in ("xdsl", "llvmlite")]
+    return "\n".join([*versions, _sources(), _cpu()])
+
+
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "?"
+
+
+def _sources() -> str:
+    """Name, size and time of every source file of mlc: an edited pass makes other code."""
+    import mlc
+
+    root = str(Path(mlc.__file__).parent)
+    digest = hashlib.sha256(mlc.__version__.encode())
+    stack = [root]
+    while stack:
+        directory = stack.pop()
+        for entry in sorted(os.scandir(directory), key=lambda e: e.name):
+            if entry.name.endswith(".py"):
+                facts = entry.stat()
+                digest.update(f"{entry.path} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+            elif entry.is_dir() and entry.name != "__pycache__":
+                stack.append(entry.path)
+    return digest.hexdigest()
+
+
+def _cpu() -> str:
+    """The CPU's model and features, as Linux reports them; else what Python knows."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        import platform
+
+        return f"{platform.machine()} {platform.processor()}"
+    wanted = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features")
+    first = text.partition("\n\n")[0]
+    return "\n".join(line for line in first.splitlines() if line.partition(":")[0].strip() in wanted)
+
+
+def _size_bound() -> int:
+    text = os.environ.get("MLC_CACHE_SIZE", "")
+    if text and not text.isdecimal():
+        _warn(f"expected MLC_CACHE_SIZE to be a number of bytes, but got '{text}'")
+    return int(text) if text.isdecimal() else DEFAULT_SIZE
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return sum(f.stat().st_size for f in path.iterdir()) if path.is_dir() else path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _touch(path: Path) -> None:
+    """Note that an entry was used."""
+    try:
+        os.utime(path)
+    except OSError:
+        pass
+
+
+def _warn(message: str) -> None:
+    print(f"mlc: warning: {message}", file=sys.stderr)

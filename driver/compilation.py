@@ -1,0 +1,223 @@
+"""One compilation: a model's module and weights become the files of an artifact."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from mlc.codegen.targets import Target
+from mlc.driver.cache import Cache, key_of
+from mlc.driver.describe import describe, origins_of, write_weights
+from mlc.driver.flops import flops_of
+from mlc.driver.kernels import Job, run_jobs
+from mlc.driver.model import Model
+from mlc.driver.options import Options
+from mlc.driver.pipeline import KernelCode, compile_kernel, kernel_passes, text_of
+from mlc.driver.plan_check import check_plan
+from mlc.driver.timing import Timing
+from mlc.lowering.graph_to_main.convert import find_function, to_memref
+from mlc.lowering.main_to_llvm.convert import MAIN, callees
+from mlc.passes.errors import warn
+from mlc.passes.graph.weights import attach_store
+from mlc.passes.manager import make_context, run_passes
+from mlc.passes.pipeline_text import pass_text
+from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
+
+
+class Compilation:
+    """The stages of compiling one model; `texts` holds what the options keep, by level."""
+
+    def __init__(
+        self,
+        model: Model,
+        options: Options,
+        cache: Cache | None = None,
+        timing: Timing | None = None,
+        name: str = "model",
+    ) -> None:
+        self.model = model
+        self.options = options
+        self.cache = cache
+        self.timing = timing or Timing()
+        self.name = name
+        self.ctx = make_context()
+        self.target = Target.parse(options.target)
+        self.texts: dict[str, str] = {}
+        self.ops: dict[str, int] = {}
+        self.kernels: dict[str, KernelCode] = {}
+
+    def write(self, directory: Path) -> Artifact:
+        """Run all stages; the artifact stands in a new directory inside `directory`."""
+        specs = self.signature()
+        self.optimize()
+        module = self.model.module
+        sources = self.kernel_sources()
+        flops = {name: flops_of(op) for name, op in sources.items()}
+        with self.timing.phase("plan"):
+            run_passes(module, self.ctx, ["convert-graph-to-main"], instruments=[self.timing])
+            main = find_function(module, "main")
+            check_plan(main)
+        with self.timing.phase("kernels"):
+            self.kernels = self.compile_kernels({name: sources[name] for name in callees(main)})
+        description = describe(main, flops)
+        with drafted(directory) as draft:
+            with self.timing.phase("weights"):
+                weights_bytes = write_weights(main, self.model.weights, draft.path / WEIGHTS)
+            with self.timing.phase("main"):
+                objects = self.objects(main)
+            with self.timing.phase("link"):
+                draft.write_objects(objects)
+            workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
+            draft.model |= {
+                "name": self.name,
+                "entry": MAIN,
+                "target": {"name": self.options.target, "cpu": self.target.cpu, "triple": self.target.triple},
+                "threads": self.options.threads,
+                **specs,
+                **description,
+                "workspace_bytes": description["plan"]["bytes"] + workspace,
+                "kernel_workspace_bytes": workspace,
+                "scratch_bytes": max((code.scratch_bytes for code in self.kernels.values()), default=0),
+                "weights_bytes": weights_bytes,
+                "report": self.report(len(description["nodes"])),
+            }
+            return draft.finish()
+
+    def signature(self) -> dict[str, Any]:
+        """Names, shapes and dtypes of inputs and outputs."""
+        from mlc.dialects.graph.types import dtype_name
+
+        main = self.model.main
+        type_ = main.function_type
+
+        def specs(names: tuple[str, ...], types: Any) -> list[Any]:
+            buffers = [to_memref(main, t) for t in types]
+            return [[n, list(b.get_shape()), dtype_name(b.element_type)] for n, b in zip(names, buffers, strict=True)]
+
+        inputs, outputs = specs(self.model.inputs, type_.inputs), specs(self.model.outputs, type_.outputs)
+        return {"inputs": inputs, "outputs": outputs}
+
+    def optimize(self) -> None:
+        """The graph passes."""
+        module = self.model.module
+        attach_store(module, self.model.weights)
+        self.ops["imported"] = _count(module)
+        with self.timing.phase("graph"):
+            run_passes(module, self.ctx, self.options.pipeline("graph"), instruments=[self.timing])
+        self.ops["graph"] = _count(module)
+        if "graph" in self.options.keep:
+            self.texts["graph"] = str(module) + "\n"
+
+    def kernel_sources(self) -> dict[str, FuncOp]:
+        """The kernels that graph-outline-kernels made."""
+        ops = self.model.module.body.block.ops
+        return {op.sym_name.data: op for op in ops if isinstance(op, FuncOp) and "graph.kernel" in op.attributes}
+
+    def compile_kernels(self, sources: Mapping[str, FuncOp]) -> dict[str, KernelCode]:
+        """The code of each kernel, from the cache or from workers."""
+        passes = kernel_passes(self.options)
+        how = ",".join(map(pass_text, passes)) + self.options.key() + self.target.features
+        cache = None if self.options.keep else self.cache
+        keys = {} if cache is None else {name: key_of([str(op), how]) for name, op in sources.items()}
+        packed = {name: data for name, key in keys.items() if cache and (data := cache.kernel(key)) is not None}
+        missing = [name for name in sources if name not in packed]
+        origins = self.origins()
+        jobs = [Job(name, origins.get(name, ()), self.work(sources[name], passes)) for name in missing]
+        prepare(self.target)
+        for name, data in zip(missing, run_jobs(jobs), strict=True):
+            packed[name] = data
+            if cache is not None:
+                cache.publish_kernel(keys[name], data)
+        kernels = {name: KernelCode.unpack(packed[name]) for name in sources}
+        self.account(kernels, missing)
+        return kernels
+
+    def work(self, source: Operation, passes: list[Any]) -> Any:
+        """The job of one kernel."""
+        return lambda: compile_kernel([source], self.ctx, passes, self.options).pack()
+
+    def origins(self) -> dict[str, tuple[str, ...]]:
+        """The source nodes of each kernel."""
+        found: dict[str, tuple[str, ...]] = {}
+        for op in find_function(self.model.module, "main").body.block.ops:
+            if op.name == "runtime.call":
+                name = op.callee.string_value()  # pyright: ignore[reportAttributeAccessIssue]
+                found[name] = (*found.get(name, ()), *origins_of(op))
+        return found
+
+    def account(self, kernels: Mapping[str, KernelCode], fresh: list[str]) -> None:
+        """Add up seconds, operations, warnings and texts."""
+        for name, code in kernels.items():
+            for warning in code.warnings:
+                warn(None, f"kernel '{name}': {warning}")
+            for level, count in code.ops.items():
+                self.ops[level] = self.ops.get(level, 0) + count
+            for level, text in code.texts.items():
+                self.texts[level] = self.texts.get(level, "") + text
+            if name in fresh:
+                for phase, seconds in code.seconds.items():
+                    self.timing.add(f"{phase} (all workers)", seconds)
+
+    def objects(self, main: FuncOp) -> dict[str, bytes]:
+        """All object files by name: the main function, the thread pool, the kernels."""
+        from mlc.codegen.llvm_ir import print_module
+        from mlc.codegen.native import assemble, emit_object
+
+        keep = self.options.keep
+        for level in keep & {"te", "loop"}:
+            self.texts[level] = f"{main}\n" + self.texts.get(level, "")
+        module = ModuleOp([main.clone()])
+        run_passes(module, self.ctx, ["convert-main-to-llvm"])
+        text = print_module(module, target=self.target)
+        if "llvm" in keep:
+            self.texts["llvm"] = text_of(module) + self.texts.get("llvm", "")
+        if "llvm-ir" in keep:
+            self.texts["llvm-ir"] = text + self.texts.get("llvm-ir", "")
+        if "asm" in keep:
+            self.texts["asm"] = assemble(text, self.target) + self.texts.get("asm", "")
+        objects = {MAIN: emit_object(text, self.target), "mlc_pool": pool_object(self.target, self.cache)}
+        return objects | {name: code.object for name, code in self.kernels.items()}
+
+    def report(self, calls: int) -> dict[str, Any]:
+        """What the compilation was like."""
+        return {
+            "timing": self.timing.rows(),
+            "seconds": self.timing.total(),
+            "ops": self.ops,
+            "calls": calls,
+            "kernels": len(self.kernels),
+        }
+
+
+def prepare(target: Target) -> None:
+    """Do before forking what each worker would do again: load LLVM and make its target machine."""
+    from mlc.codegen import llvm_ir, native
+
+    del llvm_ir
+    native.target_machine(target)
+
+
+def pool_object(target: Target, cache: Cache | None) -> bytes:
+    """The thread pool for a shared library."""
+    from mlc.codegen.native import emit_object
+    from mlc.runtime import pool_ir
+
+    text = pool_ir.module(target, shared=True)
+    key = key_of(["pool", text, target.cpu, target.features])
+    data = None if cache is None else cache.kernel(key)
+    if data is None:
+        data = emit_object(text, target)
+        if cache is not None:
+            cache.publish_kernel(key, data)
+    return data
+
+
+def _count(module: ModuleOp) -> int:
+    """The operations in a module."""
+    return sum(1 for _ in module.walk()) - 1
+
+
+__all__ = ["Compilation", "pool_object", "prepare"]

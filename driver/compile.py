@@ -1,0 +1,140 @@
+"""
+From a model to an Executable: graph passes, kernels in forked workers, @main, one artifact.
+
+    file -> key -> the model cache, else:
+    load -> graph passes -> @main on buffers -> check the plan
+                         -> kernels (cached, or lowered and emitted in workers)
+    -> mlc_main -> objects, weights.bin, model.json -> published in the cache -> Executable
+
+This file imports nothing heavy before the cache has been asked.
+"""
+
+import os
+import re
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any
+
+from mlc.codegen.errors import fail
+from mlc.driver.cache import Cache, key_of
+from mlc.driver.options import Options
+from mlc.driver.timing import Timing
+from mlc.runtime.artifact import Artifact
+
+if TYPE_CHECKING:
+    from mlc.driver.model import Model
+    from mlc.runtime.executable import Executable
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def compile(
+    model: Any,
+    target: str = "native",
+    opt_level: int = 3,
+    threads: int | None = None,
+    executor: str = "aot",
+    shapes: Shapes | None = None,
+    cache: bool = True,
+) -> "Executable":
+    """
+    Compile a Model, an ONNX model, or a file (.onnx, .mlir) for this machine.
+
+    `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
+    that a file leaves open. `threads`: one for each CPU that this process may use.
+    """
+    from mlc.runtime.executable import EXECUTORS, Executable, thread_count
+
+    if executor not in EXECUTORS:
+        fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
+    options = Options(target, opt_level, thread_count(threads))
+    artifact, owned = build_artifact(model, options, shapes, Cache.default() if cache else None)
+    try:
+        executable = Executable(artifact, options.threads, executor)
+    except BaseException:
+        if owned:
+            rmtree(artifact.path, ignore_errors=True)
+        raise
+    if owned:
+        weakref.finalize(executable, rmtree, artifact.path, True)
+    return executable
+
+
+def build_artifact(
+    source: Any, options: Options, shapes: Shapes | None, cache: Cache | None, timing: Timing | None = None
+) -> tuple[Artifact, bool]:
+    """The compiled model, and whether its directory belongs to the caller (it is not the cache's)."""
+    timing = timing or Timing()
+    key = ""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        key = "" if cache is None else key_of([*_file_parts(path), repr(_plain(shapes)), options.key()])
+        if cache is not None and (found := cache.model(key)) is not None:
+            return found, False
+    from mlc.driver.model import Model, load
+
+    with timing.phase("load"):
+        model = load(source, shapes) if shapes is not None else load(source)
+    if cache is not None and not key:
+        key = key_of([*_model_parts(model), options.key()])
+        if (found := cache.model(key)) is not None:
+            return found, False
+    if isinstance(source, Model):
+        model = _copied(model)
+    from mlc.driver.compilation import Compilation
+
+    compilation = Compilation(model, options, cache, timing, _name(source))
+    directory = cache.drafts if cache is not None else Path(tempfile.gettempdir())
+    artifact = compilation.write(directory)
+    return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
+
+
+def _plain(shapes: Shapes | None) -> Any:
+    return sorted((name, tuple(shape)) for name, shape in shapes.items()) if shapes else None
+
+
+def _file_parts(path: Path) -> list[bytes | str]:
+    """What a model file says, and what else it reads: the weights beside an .mlir, ONNX's external data."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        fail(f"{path}: {error.strerror}")
+    parts: list[bytes | str] = [path.suffix, data]
+    beside = path.with_suffix(".safetensors")
+    if path.suffix == ".mlir" and beside.exists():
+        parts.append(beside.read_bytes())
+    if b"\x0a\x08location" in data:
+        for directory, _, names in os.walk(path.parent):
+            for name in sorted(names):
+                facts = os.stat(os.path.join(directory, name))
+                parts.append(f"{directory}/{name} {facts.st_size} {facts.st_mtime_ns}")
+    return parts
+
+
+def _model_parts(model: "Model") -> list[bytes | str]:
+    """The text of a model in memory, and the hashes of its weights."""
+    return [str(model.module), *(f"{name} {model.weights.hash(name)}" for name in model.weights)]
+
+
+def _copied(model: "Model") -> "Model":
+    """A model whose module and store may be changed; the weights are shared."""
+    from mlc.driver.model import Model
+    from mlc.driver.weights import WeightStore
+
+    store = WeightStore()
+    for name in model.weights:
+        entry = model.weights.entry(name)
+        if entry.is_fill:
+            store.add_fill(name, entry.data, entry.shape, entry.dtype)
+        else:
+            store.add(name, entry.data)
+    return Model(model.module.clone(), store)
+
+
+def _name(source: Any) -> str:
+    """A name for the model."""
+    stem = Path(source).stem if isinstance(source, str | os.PathLike) else "model"
+    return re.sub(r"\W", "_", stem) or "model"

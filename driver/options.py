@@ -1,0 +1,56 @@
+"""What a compilation is asked to do, apart from the program."""
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from mlc.codegen.errors import fail
+
+LEVELS = ("graph", "te", "loop", "llvm", "llvm-ir", "asm")
+"""The textual forms that a compilation can keep."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Target name, optimisation level 0 to 3, number of threads, and the levels whose text is kept."""
+
+    target: str = "native"
+    opt_level: int = 3
+    threads: int = 1
+    keep: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.opt_level not in range(4):
+            fail(f"expected opt_level to be 0, 1, 2 or 3, but got {self.opt_level}")
+        if not isinstance(self.target, str):
+            fail(f"expected target to be a name like 'native' or 'x86-64-v3', but got {self.target!r}")
+
+    def key(self) -> str:
+        """The part of a cache key that these options are."""
+        return f"target={self.target} O{self.opt_level} threads={self.threads}"
+
+    def pipeline(self, part: str) -> list[Any]:
+        """The passes of `graph-O3` or `kernel-O3`; their options `target`, `threads`, `vector-bits` are set."""
+        from mlc.passes.manager import parse_pipeline
+        from mlc.passes.pipelines import PIPELINES
+
+        levels = [f"{part}-O{level}" for level in range(self.opt_level, 4)]
+        name = next((level for level in levels if level in PIPELINES), f"{part}-O{self.opt_level}")
+        return self.configure(parse_pipeline(name))
+
+    def configure(self, passes: Iterable[Any]) -> list[Any]:
+        """The passes with the options that the target decides, where the pipeline left them at their defaults."""
+        from mlc.codegen.targets import Target
+
+        target = Target.parse(self.target)
+        values = {"target": self.target, "threads": self.threads, "vector_bits": target.vector_bits}
+        result: list[Any] = []
+        for one in passes:
+            mine = {f.name: values[f.name] for f in dataclasses.fields(one) if f.name in values and _is_default(one, f)}
+            result.append(dataclasses.replace(one, **mine) if mine else one)
+        return result
+
+
+def _is_default(one: Any, field: "dataclasses.Field[Any]") -> bool:
+    return getattr(one, field.name) == field.default

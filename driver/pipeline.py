@@ -1,0 +1,125 @@
+"""One kernel from the graph or te level to an object file: what each worker runs."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.llvm import FuncOp as LLVMFuncOp
+from xdsl.ir import Operation
+
+from mlc.codegen.targets import Target
+from mlc.driver.options import Options
+from mlc.passes.errors import warning_sinks
+from mlc.passes.manager import parse_pipeline, run_passes
+
+# The conversion after which the IR is wholly on the next level: what is kept before it runs.
+_ENDS_LEVEL = {"convert-te-to-loop": "te", "convert-loop-to-llvm": "loop"}
+
+
+@dataclass
+class KernelCode:
+    """A compiled kernel."""
+
+    object: bytes
+    workspace_bytes: int = 0
+    scratch_bytes: int = 0
+    texts: dict[str, str] = field(default_factory=dict)
+    """The kernel's text on each level that the options keep."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """By pass, and `codegen`."""
+    ops: dict[str, int] = field(default_factory=dict)
+    """Operations by level."""
+    warnings: list[str] = field(default_factory=list)
+
+    def pack(self) -> bytes:
+        """As bytes: the facts as JSON behind their length, then the object."""
+        facts = {name: value for name, value in vars(self).items() if name != "object"}
+        text = json.dumps(facts).encode()
+        return len(text).to_bytes(8, "little") + text + self.object
+
+    @staticmethod
+    def unpack(data: bytes) -> "KernelCode":
+        """What `pack` made."""
+        end = 8 + int.from_bytes(data[:8], "little")
+        return KernelCode(object=data[end:], **json.loads(data[8:end]))
+
+
+class _Watch:
+    """An instrument: seconds by pass, and the text of each level before the next begins."""
+
+    def __init__(self, keep: frozenset[str]) -> None:
+        self.keep = keep
+        self.code = KernelCode(b"")
+        self._started = 0.0
+
+    def before(self, module_pass: Any, module: ModuleOp) -> None:
+        level = _ENDS_LEVEL.get(module_pass.name)
+        if level is not None:
+            self.note(level, module)
+        self._started = time.perf_counter()
+
+    def after(self, module_pass: Any, module: ModuleOp) -> None:
+        seconds = self.code.seconds
+        seconds[module_pass.name] = seconds.get(module_pass.name, 0.0) + time.perf_counter() - self._started
+
+    def note(self, level: str, module: ModuleOp) -> None:
+        """Count the level's operations, and keep its text if it is asked for."""
+        self.code.ops[level] = sum(1 for _ in module.walk()) - 1
+        if level in self.keep:
+            self.code.texts[level] = text_of(module)
+
+
+def text_of(module: ModuleOp) -> str:
+    """The module's operations as text, without the module around them."""
+    return "\n".join(str(op) for op in module.body.block.ops) + "\n"
+
+
+def kernel_passes(options: Options, start: str = "graph") -> list[Any]:
+    """The passes from the level `start` (graph, te or loop) to llvm."""
+    passes = options.pipeline("kernel")
+    names = [one.name for one in passes]
+    if start == "graph" and "convert-graph-to-te" not in names:
+        return [*options.configure(parse_pipeline("convert-graph-to-te")), *passes]
+    if start == "loop":
+        return passes[names.index("convert-te-to-loop") + 1 :]
+    return passes
+
+
+def compile_kernel(ops: Sequence[Operation], ctx: Context, passes: Sequence[Any], options: Options) -> KernelCode:
+    """Lower one kernel (and the schedule beside it) in a module of its own, and emit its object file."""
+    from mlc.codegen.llvm_ir import print_module
+    from mlc.codegen.native import assemble, emit_object
+
+    module = ModuleOp([op.clone() for op in ops])
+    watch = _Watch(options.keep)
+    code = watch.code
+    warning_sinks.append(lambda op, message: code.warnings.append(message))
+    try:
+        run_passes(module, ctx, passes, instruments=[watch])
+    finally:
+        warning_sinks.pop()
+    watch.note("llvm", module)
+    start = time.perf_counter()
+    target = Target.parse(options.target)
+    text = print_module(module, target=target)
+    middle = time.perf_counter()
+    code.object = emit_object(text, target)
+    code.seconds |= {"print-llvm-ir": middle - start, "codegen": time.perf_counter() - middle}
+    if "llvm-ir" in options.keep:
+        code.texts["llvm-ir"] = text
+    if "asm" in options.keep:
+        code.texts["asm"] = assemble(text, target)
+    for op in module.body.block.ops:
+        if isinstance(op, LLVMFuncOp):
+            code.workspace_bytes = max(code.workspace_bytes, _bytes(op, "mlc.workspace_bytes"))
+            code.scratch_bytes = max(code.scratch_bytes, _bytes(op, "mlc.scratch_bytes"))
+    return code
+
+
+def _bytes(op: Operation, name: str) -> int:
+    attribute = op.attributes.get(name)
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else 0

@@ -1,0 +1,153 @@
+"""
+A compiled model on disk: one directory, whole and checksummed, that runs without the compiler.
+
+    model.json    inputs, outputs, the plan, the calls and their buffers, the objects, sizes and checksums of the rest
+    model.sum     the checksum of model.json
+    objects.bin   the object files, one after another
+    weights.bin   the weights, each at a multiple of 64 bytes; mapped, not read
+    code.so       the objects, linked, where there was a C compiler; otherwise they are linked when they are loaded
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from mlc.codegen.errors import fail
+
+FORMAT = 1
+MODEL, SUM, OBJECTS, WEIGHTS, CODE = "model.json", "model.sum", "objects.bin", "weights.bin", "code.so"
+
+
+class DamagedArtifact(Exception):
+    """A file of an artifact is not what was written."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A directory with a compiled model, and its model.json."""
+
+    path: Path
+    model: dict[str, Any]
+
+    @staticmethod
+    def open(path: "str | os.PathLike[str]", *, check: bool = True) -> "Artifact":
+        """Read model.json, and compare the other files with it; DamagedArtifact if they differ."""
+        path = Path(path)
+        try:
+            text = (path / MODEL).read_bytes()
+            if hashlib.sha256(text).hexdigest() != (path / SUM).read_text().strip():
+                raise DamagedArtifact(f"{path / MODEL}: the checksum is wrong")
+            model = json.loads(text)
+            if model.get("format") != FORMAT:
+                raise DamagedArtifact(f"{path}: expected format {FORMAT}, but got {model.get('format')}")
+            for name, facts in model["files"].items():
+                _compare(path / name, facts, check)
+        except (OSError, ValueError) as error:
+            raise DamagedArtifact(f"{path}: {error}") from error
+        return Artifact(path, model)
+
+    def objects(self) -> dict[str, bytes]:
+        """The object files by name."""
+        data = (self.path / OBJECTS).read_bytes()
+        return {name: data[start : start + size] for name, start, size in self.model["objects"]}
+
+    @property
+    def code(self) -> Path | None:
+        """The linked library, where there is one."""
+        return self.path / CODE if CODE in self.model["files"] else None
+
+
+def _compare(path: Path, facts: Mapping[str, Any], check: bool) -> None:
+    size = path.stat().st_size
+    if size != facts["bytes"]:
+        raise DamagedArtifact(f"{path}: expected {facts['bytes']} bytes, but got {size}")
+    if check and checksum(path) != facts["sha256"]:
+        raise DamagedArtifact(f"{path}: the checksum is wrong")
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass
+class Draft:
+    """An artifact that is being written; `finish` makes it whole."""
+
+    path: Path
+    model: dict[str, Any] = field(default_factory=dict)
+
+    def write_objects(self, objects: Mapping[str, bytes]) -> None:
+        """Write the object files, and link them if there is a C compiler."""
+        start, index = 0, []
+        for name, data in objects.items():
+            index.append([name, start, len(data)])
+            start += len(data)
+        (self.path / OBJECTS).write_bytes(b"".join(objects.values()))
+        self.model["objects"] = index
+        if has_compiler():
+            from mlc.codegen.link import link_shared
+
+            link_shared(objects.values(), self.path / CODE)
+
+    def finish(self) -> Artifact:
+        """Write model.json and the checksums."""
+        files = [name for name in (OBJECTS, WEIGHTS, CODE) if (self.path / name).exists()]
+        facts = {n: {"bytes": (self.path / n).stat().st_size, "sha256": checksum(self.path / n)} for n in files}
+        model = {"format": FORMAT, **self.model, "files": facts}
+        text = json.dumps(model, separators=(",", ":")).encode()
+        (self.path / MODEL).write_bytes(text)
+        (self.path / SUM).write_text(hashlib.sha256(text).hexdigest())
+        return Artifact(self.path, model)
+
+
+def has_compiler() -> bool:
+    """Whether objects can be linked into a shared library here."""
+    from shutil import which
+
+    return which(os.environ.get("CC", "cc").split()[0]) is not None
+
+
+@contextmanager
+def drafted(parent: "Path | None") -> Iterator[Draft]:
+    """A draft in a new directory, which is removed if it is not finished in good order."""
+    path = Path(tempfile.mkdtemp(prefix="mlc.", dir=parent))
+    try:
+        yield Draft(path)
+    except BaseException:
+        rmtree(path, ignore_errors=True)
+        raise
+
+
+def copy_to(artifact: Artifact, directory: "str | os.PathLike[str]") -> Path:
+    """Copy an artifact into `directory`, which is made, or replaced if it holds one."""
+    from shutil import copytree
+
+    target = Path(directory)
+    if target.exists() and (not target.is_dir() or (any(target.iterdir()) and not (target / MODEL).exists())):
+        fail(f"expected {target} to be empty or a saved executable, but it holds something else")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        copytree(artifact.path, fresh, dirs_exist_ok=True)
+        fresh.chmod(0o755)
+        if target.exists():
+            rmtree(target)
+        fresh.rename(target)
+    except BaseException:
+        rmtree(fresh, ignore_errors=True)
+        raise
+    return target
+
+
+def names_of(model: Mapping[str, Any], which: str) -> Sequence[str]:
+    """The names of the inputs or outputs."""
+    return [name for name, _, _ in model[which]]

@@ -1,0 +1,225 @@
+"""
+A compiled model in this process: `exe({"x": array}) -> {"y": array}`.
+
+One native call runs the model. Workspace and weights are placed once; a call allocates only its outputs.
+"""
+
+import ctypes
+import mmap
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlc.codegen.errors import fail
+from mlc.runtime.artifact import WEIGHTS, Artifact, DamagedArtifact, copy_to
+from mlc.runtime.code import JitCode, SharedCode
+from mlc.runtime.steps import KernelProfile, Profile, Stepper
+
+__all__ = ["Executable", "KernelProfile", "Profile", "TensorSpec", "load_executable"]
+
+EXECUTORS = ("aot", "graph")
+_MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output of a model."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    """numpy's name of the element type."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
+
+
+@cache
+def dtype_of(name: str) -> np.dtype[Any]:
+    """The numpy dtype of that name; bfloat16 is ml_dtypes'."""
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def aligned(size: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+    """Memory that starts at a multiple of 64 bytes."""
+    raw = np.empty(size + 64, np.uint8)
+    start = -address_of(raw) % 64
+    return raw[start : start + size]
+
+
+def address_of(array: "np.ndarray[Any, Any]") -> int:
+    """Where an array's elements are."""
+    return array.__array_interface__["data"][0]
+
+
+class Executable:
+    """A compiled model. Calls from several Python threads run one after another."""
+
+    def __init__(self, artifact: Artifact, threads: int | None = None, executor: str = "aot") -> None:
+        if executor not in EXECUTORS:
+            fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
+        model = artifact.model
+        self.threads = thread_count(threads)
+        self.executor = executor
+        self.artifact = artifact
+        self.inputs = tuple(TensorSpec(n, tuple(s), d) for n, s, d in model["inputs"])
+        self.outputs = tuple(TensorSpec(n, tuple(s), d) for n, s, d in model["outputs"])
+        self._lock = threading.Lock()
+        code = artifact.code
+        self._code = JitCode(artifact.objects()) if code is None else SharedCode(code)
+        self._rt, self._keeper = self._code.runtime(self.threads, model["scratch_bytes"])
+        self._workspace = aligned(model["workspace_bytes"])
+        self._weights = _map(artifact.path / WEIGHTS)
+        self._bases = {"weights": address_of(self._weights), "workspace": address_of(self._workspace)}
+        self._main = _MAIN(self._code.address(model["entry"]))
+        self._io = (ctypes.c_void_p * (len(self.inputs) + len(self.outputs)))()
+        self._dtypes = [dtype_of(spec.dtype) for spec in self.outputs]
+        self._stepper: Stepper | None = None
+
+    def __call__(
+        self, inputs: Mapping[str, Any], out: "Mapping[str, np.ndarray[Any, Any]] | None" = None
+    ) -> "dict[str, np.ndarray[Any, Any]]":
+        """Run the model; `out` may give arrays to write outputs into."""
+        arrays = self._check_inputs(inputs)
+        results = self._check_outputs(out)
+        with self._lock:
+            if self.executor == "graph":
+                self._steps().run(_io(arrays, results))
+                return {spec.name: array for spec, array in zip(self.outputs, results, strict=True)}
+            io = self._io
+            for index, array in enumerate((*arrays, *results)):
+                io[index] = address_of(array)
+            bases = self._bases
+            status = self._main(ctypes.addressof(io), bases["weights"], bases["workspace"], self._rt)
+        if status:
+            raise RuntimeError(f"a kernel returned error {status}")
+        return {spec.name: array for spec, array in zip(self.outputs, results, strict=True)}
+
+    def _check_inputs(self, inputs: Mapping[str, Any]) -> "list[np.ndarray[Any, Any]]":
+        """The inputs in order, contiguous; ValueError if one is missing, unknown or of another shape or dtype."""
+        if not isinstance(inputs, Mapping):
+            raise ValueError(f"expected inputs as a dict of name -> array, but got {type(inputs).__name__}")
+        known = [spec.name for spec in self.inputs]
+        for name in inputs:
+            if name not in known:
+                raise ValueError(f"expected inputs {', '.join(known)}, but got an unknown input '{name}'")
+        arrays: list[np.ndarray[Any, Any]] = []
+        for spec in self.inputs:
+            if spec.name not in inputs:
+                raise ValueError(f"expected inputs {', '.join(known)}, but input '{spec.name}' is missing")
+            array = np.asarray(inputs[spec.name])
+            check_array(f"input '{spec.name}'", array, spec)
+            arrays.append(array if array.flags.c_contiguous else np.ascontiguousarray(array))
+        return arrays
+
+    def _check_outputs(self, out: "Mapping[str, np.ndarray[Any, Any]] | None") -> "list[np.ndarray[Any, Any]]":
+        """New arrays for the outputs, or those that were given."""
+        if not out:
+            return [np.empty(spec.shape, dtype) for spec, dtype in zip(self.outputs, self._dtypes, strict=True)]
+        known = [spec.name for spec in self.outputs]
+        for name in out:
+            if name not in known:
+                raise ValueError(f"expected outputs {', '.join(known)}, but got an unknown output '{name}'")
+        results: list[np.ndarray[Any, Any]] = []
+        for spec, dtype in zip(self.outputs, self._dtypes, strict=True):
+            array = out.get(spec.name)
+            if array is None:
+                array = np.empty(spec.shape, dtype)
+            check_array(f"output '{spec.name}'", array, spec)
+            if not (array.flags.c_contiguous and array.flags.writeable):
+                raise ValueError(f"expected output '{spec.name}' to be a contiguous array that can be written")
+            results.append(array)
+        return results
+
+    def _steps(self) -> Stepper:
+        """What runs the model kernel by kernel."""
+        if self._stepper is None:
+            self._stepper = Stepper(self.artifact.model, self._code.address, self._bases, self._rt)
+        return self._stepper
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
+        """The time of each kernel, run one by one through the same code; `print` it for a table."""
+        arrays, results = self._check_inputs(inputs), self._check_outputs(None)
+        with self._lock:
+            return self._steps().profile(_io(arrays, results), max(1, repeat))
+
+    @property
+    def graph_json(self) -> dict[str, Any]:
+        """The calls of the model and the buffers they work on, as the graph executor steps through them."""
+        names = ("inputs", "outputs", "plan", "values", "nodes", "copies")
+        return {name: self.artifact.model[name] for name in names}
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What compiling the model was like: seconds by phase, operations by level, kernels, bytes."""
+        return self.artifact.model["report"]
+
+    def save(self, directory: "str | os.PathLike[str]") -> None:
+        """Write the compiled model to a directory that `mlc.load_executable` reads."""
+        copy_to(self.artifact, directory)
+
+    def export(self, path: "str | os.PathLike[str]") -> list[Path]:
+        """Write a .so, .a, .o or .h that a C program uses without Python; the header comes beside a library."""
+        from mlc.runtime.export import export
+
+        return export(self.artifact, Path(path))
+
+
+def thread_count(threads: int | None) -> int:
+    """The number of threads: by default one for each CPU that the process may use."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if threads is None:
+        return count
+    if not isinstance(threads, int) or not 1 <= threads <= 256:
+        fail(f"expected threads to be 1 to 256, but got {threads}")
+    return threads
+
+
+def _io(inputs: "list[np.ndarray[Any, Any]]", outputs: "list[np.ndarray[Any, Any]]") -> dict[str, list[int]]:
+    return {"input": [address_of(a) for a in inputs], "output": [address_of(a) for a in outputs]}
+
+
+def check_array(what: str, array: Any, spec: TensorSpec) -> None:
+    """ValueError if an array has another shape or dtype, or lies at an odd address."""
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"expected {what} to be an array, but got {type(array).__name__}")
+    if array.shape != spec.shape:
+        raise ValueError(f"expected {what} of shape {spec.shape}, but got {array.shape}")
+    if array.dtype.name != spec.dtype or not array.dtype.isnative:
+        raise ValueError(f"expected {what} of dtype {spec.dtype}, but got {array.dtype}; convert it with astype")
+    if array.flags.c_contiguous and not array.flags.aligned:
+        raise ValueError(
+            f"expected {what} at a multiple of {array.dtype.alignment} bytes, "
+            f"but got address {address_of(array):#x}; pass a copy"
+        )
+
+
+def _map(path: Path) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+    """A file's bytes, mapped."""
+    if not path.stat().st_size:
+        return aligned(64)
+    with path.open("rb") as file:
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
+
+
+def load_executable(
+    directory: "str | os.PathLike[str]", threads: int | None = None, executor: str = "aot"
+) -> Executable:
+    """The executable that `Executable.save` wrote. Its code runs here: load only what you trust."""
+    if not Path(directory).is_dir():
+        fail(f"{directory}: expected a directory that Executable.save wrote")
+    try:
+        artifact = Artifact.open(directory)
+    except DamagedArtifact as error:
+        fail(str(error))
+    return Executable(artifact, threads, executor)
