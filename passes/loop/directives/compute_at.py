@@ -277,6 +277,8 @@ def allowed_box(kernel: Kernel, block: loop.BlockOp, producers: Sequence[loop.Bl
         for store in (a for a in accesses(space, p) if a.is_store):
             spans = written_spans(space, store, fixed, shape_of(store.buffer))
             for read in (r for r in reads if r.buffer is store.buffer):
+                if "mask" in read.op.properties:
+                    kernel.fail(f"{name_of(block)} has points that read nothing of %{buffer_name(store.buffer)}")
                 solved = solve_axes(in_axes(kernel, read), spans, block.static_extents)
                 for axis, span in solved.items():
                     if axis >= block.num_spatial:

@@ -57,6 +57,7 @@ def compute_inline(kernel: Kernel, op: sched.ComputeInlineOp) -> None:
     readers = touching(buffer, stores=False)
     for reader in readers:
         kernel.check(inputs_unchanged(block, reader))
+        kernel.check_later(reader)
     for use in list(buffer.uses):
         if isinstance(use.operation, loop.LoadOp):
             _take_value(kernel, block, use.operation)

@@ -25,7 +25,7 @@ from mlc.passes.loop.directives.kernel import (
     make_loop,
     name_of,
 )
-from mlc.passes.loop.regions import needed, span_of, substitute, users
+from mlc.passes.loop.regions import clips, needed, span_of, substitute, users
 
 COMBINERS = (arith.AddfOp, arith.AddiOp, arith.MulfOp, arith.MuliOp, arith.MaximumfOp, arith.MinimumfOp)
 COMBINERS += (arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp, arith.MaxnumfOp, arith.MinnumfOp)
@@ -191,9 +191,13 @@ def rfactor(kernel: Kernel, op: sched.RfactorOp) -> None:
     insert_after(second, own[0])
     nest = place(kernel, second, box)
     insert_after(nest[0], own[0])
+    kernel.check_later(nest[0])
     if where_w:
         to = {space.number(f.iv): space.dim(nest[-1].iv)}
         kernel.add_where(second, [p.substitute(to, space.ranges) for p in where_w])
+    for b in (block, second):
+        if not set(kernel.where(b)) <= clips(space, b):
+            kernel.partial.add(b)
     for handle, payload in kernel.handles.items():
         if payload is block:
             kernel.handles[handle] = second

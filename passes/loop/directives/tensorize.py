@@ -126,6 +126,7 @@ def tensorize(kernel: Kernel, op: sched.TensorizeOp) -> None:
     replace_body(block.body.block, ops)
     to = {kernel.space.number(f.iv): ZERO}
     kernel.rebind(block, [b.substitute(to) for b in kernel.bindings(block)], kernel.where(block))
+    kernel.partial.add(block)
     block.detach()
     insert_before(block, f)
     kernel.retire(f)
