@@ -98,7 +98,8 @@ def _lanes(op: Operation, index: Sequence[Any], shape: Sequence[int], size: Sequ
 
 def _load(op: Operation, buffer: Array, index: Any, shape: Any, mask: Any = None, fill: Any = None) -> Array:
     if mask is None:
-        return buffer[tuple(_lanes(op, index, shape, buffer.shape, None))]
+        lanes = buffer[tuple(_lanes(op, index, shape, buffer.shape, None))]
+        return lanes if index else np.broadcast_to(lanes, shape)
     mask = np.broadcast_to(mask, shape)
     if not mask.any():
         return np.broadcast_to(fill, shape)
@@ -107,7 +108,7 @@ def _load(op: Operation, buffer: Array, index: Any, shape: Any, mask: Any = None
 
 def _store(op: Operation, value: Array, buffer: Array, index: Any, shape: Any, mask: Any = None) -> None:
     if mask is None:
-        buffer[tuple(_lanes(op, index, shape, buffer.shape, None))] = value
+        buffer[tuple(_lanes(op, index, shape, buffer.shape, None))] = value if index else value.reshape(())
         return
     spread = tuple(k for k, (m, n) in enumerate(zip(np.shape(mask), shape, strict=True)) if n == 1 != m)
     mask = np.broadcast_to(np.any(mask, axis=spread, keepdims=True) if spread else mask, shape)
@@ -358,11 +359,11 @@ def _load_op(e: Emitter, op: loop.LoadOp) -> None:
         return
     axes = e.axes(op.tile_sizes)
     t = op.result.type
-    index = ", ".join(e.tiled(op.map.data, op.indices, axes))
+    index = "".join(f"{i}, " for i in e.tiled(op.map.data, op.indices, axes))
     mask = ""
     if op.otherwise is not None:
         mask = f", {e.tile_mask(op.mask_exprs, op.indices, axes)}, {e.name(op.otherwise)}"
-    e.line(f"{result} = _load({e.constant(op, 'op')}, {buffer}, ({index},), {loop.shape_of(t)}{mask})")
+    e.line(f"{result} = _load({e.constant(op, 'op')}, {buffer}, ({index}), {loop.shape_of(t)}{mask})")
 
 
 def _check(
@@ -389,10 +390,10 @@ def _store_op(e: Emitter, op: loop.StoreOp) -> None:
             e.line(pad + line)
         return
     axes = e.axes(op.tile_sizes)
-    index = ", ".join(e.tiled(op.map.data, op.indices, axes))
+    index = "".join(f"{i}, " for i in e.tiled(op.map.data, op.indices, axes))
     mask = f", {e.tile_mask(op.mask_exprs, op.indices, axes)}" if op.mask_exprs else ""
     shape = loop.shape_of(op.value.type)
-    e.line(f"_store({e.constant(op, 'op')}, {value}, {buffer}, ({index},), {shape}{mask})")
+    e.line(f"_store({e.constant(op, 'op')}, {value}, {buffer}, ({index}), {shape}{mask})")
 
 
 def _gather_op(e: Emitter, op: loop.GatherOp) -> None:
