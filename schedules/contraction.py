@@ -22,6 +22,7 @@ from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.tiling import Grid, choose_grid, even_split, register_tile
 
 Handle = SSAValue
+WORTH_A_THREAD = 4000.0  # cycles of a kernel below which waking a second thread costs more than it saves
 
 
 @dataclass
@@ -100,42 +101,55 @@ class ContractionSchedule:
             t = register_tile(rows, columns * per_lane, registers, not both)
             return t.rows, max(1, t.vectors // per_lane), lanes
         vectors = ceil(lanes / self.width)
-        t = register_tile(rows, vectors, registers, not both)
+        t = register_tile(rows, vectors, registers, not both, self._packed_vectors())
         wide = t.vectors * self.width
         if wide >= lanes:
             wide = lanes
         return t.rows, 1, wide
 
-    def grid(self, outer_row: int | None, column_tiles: int) -> Grid:
+    def _packed_vectors(self) -> int:
+        """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""
+        for t, _ in self.roles.vector.exprs[-1].terms:
+            if not isinstance(t, int) and t.is_mod:
+                return max(1, t.by // self.width)
+        return 1
+
+    def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
         """How rows and columns are dealt out."""
         st, r = self.stage, self.roles
-        e = st.extents
-        rows = e[outer_row] if outer_row is not None else 1
-        halo, row_bytes = 0, 0.0
-        read = r.scalar
         if outer_row is not None:
-            steps = [x.coefficient(outer_row) for x in read.exprs if x.uses(outer_row)]
-            step = max(steps[0] if steps else 1, 1)
-            reach = [x for x in read.exprs if x.uses(outer_row)]
-            ranges = [(0, 0) if k == outer_row else rg for k, rg in enumerate(st.ranges)]
-            spread = reach[0].bounds(_or_zero(ranges))[1] + 1 if reach else 1
-            halo = max(0, spread - step) // step
-            sizes = [n for n, x in zip(read.shape, read.exprs, strict=True) if not x.uses(outer_row)]
-            row_bytes = 4.0 * prod(sizes) * step
-        batches = prod(e[k] for k in st.spatial if k not in (r.rows, r.columns, r.lanes, outer_row) and e[k] > 1)
-        macs = st.points
+            rows, row_bytes, halo = self._image_rows(outer_row)
+        else:
+            rows = self._count(r.rows, tile_rows)
+            row_bytes, halo = 4.0 * prod(r.scalar.shape) / max(rows, 1), 0
+        taken = (r.rows, r.columns, r.lanes, outer_row)
         return choose_grid(
-            batches=batches,
+            batches=prod(st.extents[k] for k in st.spatial if k not in taken),
             rows=rows,
             columns=column_tiles,
             row_bytes=row_bytes,
             halo_rows=halo,
             weight_bytes=4.0 * prod(r.vector.shape),
-            cycles=macs / self.width / 2,
+            cycles=self.cycles,
             threads=self.threads,
             target=self.target,
             pads=bool(self.pads),
         )
+
+    @property
+    def cycles(self) -> float:
+        """The kernel's time on one core at its peak."""
+        return self.stage.points / self.width / 2
+
+    def _image_rows(self, outer_row: int) -> tuple[int, float, int]:
+        """(output rows, input bytes of one, input rows that two neighbours share)."""
+        st, read = self.stage, self.roles.scalar
+        along = [x for x in read.exprs if x.uses(outer_row)]
+        step = max(along[0].coefficient(outer_row), 1)
+        ranges = [(0, 0) if k == outer_row else rg for k, rg in enumerate(st.ranges)]
+        spread = along[0].bounds(_or_zero(ranges))[1] + 1
+        sizes = [n for n, x in zip(read.shape, read.exprs, strict=True) if not x.uses(outer_row)]
+        return st.extents[outer_row], 4.0 * prod(sizes) * step, max(0, spread - step) // step
 
     # --- the nest ---
 
@@ -159,7 +173,7 @@ class ContractionSchedule:
         spatial = [x for x in (r_inner, c_inner, l_inner) if x is not None]
         inner = [*spatial, k_inner] if k_inner is not None else spatial
         column_tiles = self._count(r.columns, columns) * self._count(r.lanes, lanes)
-        grid = self.grid(outer_row, column_tiles)
+        grid = self.grid(outer_row, rows, column_tiles)
         others = [
             loops[k]
             for k in st.spatial
@@ -170,7 +184,7 @@ class ContractionSchedule:
         if outer_row is not None:
             row_out, row_in = s.split(loops[outer_row], [None, grid.row_block])
         elif r_outer is not None:
-            row_out, r_outer = r_outer, None
+            row_out, r_outer = s.split(r_outer, [None, grid.row_block])
         part, rest = self._parts(column_loops, grid.column_parts)
         grid_loops = [x for x in (*others, row_out, part) if x is not None]
         middle = [x for x in (*rest, row_in, r_outer) if x is not None]
@@ -198,7 +212,7 @@ class ContractionSchedule:
         for pad in reversed(self.pads):
             if pad_at is not None and self.kernel.consumers(pad) == [st]:
                 self._pad(pad, pad_at)
-        if top is not None:
+        if top is not None and self.threads > 1 and self.cycles > WORTH_A_THREAD:
             s.parallel(top)
         return s.finish()
 

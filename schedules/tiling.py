@@ -36,15 +36,19 @@ def _tile_cycles(rows: int, vectors: int, scalar_loads: bool) -> float:
 
 
 @lru_cache(maxsize=4096)
-def register_tile(rows: int, vectors: int, registers: int, scalar_loads: bool = True) -> RegisterTile:
+def register_tile(
+    rows: int, vectors: int, registers: int, scalar_loads: bool = True, unit: int = 1
+) -> RegisterTile:
     """
     The tile that covers rows x vectors in the fewest cycles with accumulators and operands in registers.
 
     The method is that of BLIS (Low et al., "Analytical modeling is enough for high-performance BLIS", 2016), with
-    ragged edges counted.
+    ragged edges counted. `unit` is the number of vectors in a block of a packed operand, which a tile must not cross.
     """
     best: tuple[float, int, RegisterTile] | None = None
     for v in range(1, min(vectors, 16) + 1):
+        if unit % v and v % unit:
+            continue
         for r in range(1, min(rows, 31) + 1):
             if r * v + v + (1 if r > 1 or scalar_loads else 0) > registers:
                 break
