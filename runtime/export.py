@@ -1,0 +1,171 @@
+"""
+A compiled model as a C library: `.so`, `.a` or `.o`, with a header; weights inside, no Python, no mlc at run time.
+
+    <prefix>_run, <prefix>_run_in    made here, as LLVM IR
+    mlc_main, the kernels            from the artifact; local to the library
+    the weights                      weights.bin, by .incbin
+    mlc_runtime_create, ...          the thread pool; all mlc libraries of a process share one
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlc.codegen.errors import fail
+from mlc.runtime.artifact import WEIGHTS, Artifact
+from mlc.runtime.c_header import c_header
+from mlc.runtime.code import POOL
+
+SUFFIXES = (".so", ".a", ".o", ".h")
+_RUNTIME = ("mlc_runtime_create", "mlc_runtime_reserve", "mlc_runtime_destroy", "mlc_parallel_for", "mlc_process_pool")
+
+_API = """\
+target triple = "{triple}"
+module asm ".section .rodata.mlc_weights,\\22a\\22,@progbits"
+module asm ".p2align 6"
+module asm ".globl mlc_weights"
+module asm ".hidden mlc_weights"
+module asm "mlc_weights:"
+module asm ".incbin \\22{weights}\\22"
+module asm ".byte 0"
+@mlc_weights = external hidden global i8
+
+declare i32 @{entry}(ptr, ptr, ptr, ptr)
+declare i32 @mlc_runtime_reserve(ptr, i64)
+declare i32 @posix_memalign(ptr, i64, i64)
+declare void @free(ptr)
+declare ptr @memcpy(ptr, ptr, i64)
+
+define i32 @{prefix}_run_in(ptr %inputs, ptr %outputs, ptr %workspace, ptr %rt) {{
+entry:
+  %io = alloca [{count} x ptr], align 8
+  %c0 = call ptr @memcpy(ptr %io, ptr %inputs, i64 {input_bytes})
+  %behind = getelementptr i8, ptr %io, i64 {input_bytes}
+  %c1 = call ptr @memcpy(ptr %behind, ptr %outputs, i64 {output_bytes})
+  %at = getelementptr i8, ptr %rt, i64 {stride}
+  %has = load i64, ptr %at, align 8
+  %little = icmp slt i64 %has, {scratch}
+  br i1 %little, label %reserve, label %run
+reserve:
+  %failed = call i32 @mlc_runtime_reserve(ptr %rt, i64 {scratch})
+  %bad = icmp ne i32 %failed, 0
+  br i1 %bad, label %stop, label %run
+stop:
+  ret i32 %failed
+run:
+  %status = call i32 @{entry}(ptr %io, ptr @mlc_weights, ptr %workspace, ptr %rt)
+  ret i32 %status
+}}
+
+define i32 @{prefix}_run(ptr %inputs, ptr %outputs, ptr %rt) {{
+entry:
+  %slot = alloca ptr, align 8
+  %failed = call i32 @posix_memalign(ptr %slot, i64 64, i64 {workspace})
+  %bad = icmp ne i32 %failed, 0
+  br i1 %bad, label %stop, label %run
+stop:
+  ret i32 %failed
+run:
+  %workspace = load ptr, ptr %slot, align 8
+  %status = call i32 @{prefix}_run_in(ptr %inputs, ptr %outputs, ptr %workspace, ptr %rt)
+  call void @free(ptr %workspace)
+  ret i32 %status
+}}
+"""
+
+
+def export(artifact: Artifact, path: Path) -> list[Path]:
+    """Write the library that the suffix says, and the header beside it; return the files."""
+    if path.suffix not in SUFFIXES:
+        fail(f"expected a file that ends in {', '.join(SUFFIXES)}, but got '{path.name}'")
+    if not path.parent.is_dir():
+        fail(f"{path.parent}: no such directory")
+    prefix = "mlc_" + re.sub(r"\W", "_", path.stem.removeprefix("lib"))
+    header = path.with_suffix(".h")
+    header.write_text(c_header(artifact.model, prefix))
+    if path.suffix == ".h":
+        return [header]
+    with tempfile.TemporaryDirectory(prefix="mlc.") as name:
+        directory = Path(name)
+        merged = _merge(artifact, prefix, directory)
+        if path.suffix == ".so":
+            _link(merged, path, prefix, directory)
+        elif path.suffix == ".a":
+            path.unlink(missing_ok=True)
+            _run(["ar", "rcsD", str(path), *map(str, merged)], path)
+        else:
+            _relocatable(merged, path)
+    return [path, header]
+
+
+def api_text(model: Mapping[str, Any], prefix: str, weights: Path) -> str:
+    """The LLVM IR of the functions that a C program calls."""
+    from mlc.runtime.abi import RT_SCRATCH_STRIDE
+
+    inputs, outputs = len(model["inputs"]), len(model["outputs"])
+    return _API.format(
+        triple=model["target"]["triple"],
+        weights=weights,
+        entry=model["entry"],
+        prefix=prefix,
+        count=inputs + outputs,
+        input_bytes=8 * inputs,
+        output_bytes=8 * outputs,
+        stride=RT_SCRATCH_STRIDE,
+        scratch=model["scratch_bytes"],
+        workspace=max(64, model["workspace_bytes"]),
+    )
+
+
+def _merge(artifact: Artifact, prefix: str, directory: Path) -> list[Path]:
+    """Two object files: the model, with only its functions visible, and the thread pool."""
+    from mlc.codegen.native import emit_object
+
+    weights = directory / WEIGHTS
+    os.symlink((artifact.path / WEIGHTS).resolve(), weights)
+    objects = artifact.objects()
+    pool = objects.pop(POOL)
+    api = emit_object(api_text(artifact.model, prefix, weights), artifact.model["target"]["name"])
+    files: list[Path] = []
+    for index, data in enumerate([api, *objects.values()]):
+        file = directory / f"{index:04}.o"
+        file.write_bytes(data)
+        files.append(file)
+    model, pool_file = directory / f"{prefix}.o", directory / "mlc_runtime.o"
+    pool_file.write_bytes(pool)
+    _relocatable(files, model)
+    kept = [f"--keep-global-symbol={prefix}_{name}" for name in ("run", "run_in")]
+    _run(["objcopy", *kept, str(model)], model)
+    return [model, pool_file]
+
+
+def _relocatable(files: Sequence[Path], path: Path) -> None:
+    """Several objects as one."""
+    _run([*_compiler(), "-r", "-nostdlib", "-o", str(path), *map(str, files)], path)
+
+
+def _link(files: Sequence[Path], path: Path, prefix: str, directory: Path) -> None:
+    """A shared library that shows the model's functions and the runtime's."""
+    script = directory / "symbols.map"
+    names = "; ".join([f"{prefix}_run", f"{prefix}_run_in", *_RUNTIME])
+    script.write_text(f"{{ global: {names}; local: *; }};\n")
+    flags = ["-shared", "-fPIC", "-Wl,-z,noexecstack", f"-Wl,--version-script={script}", f"-Wl,-soname,{path.name}"]
+    _run([*_compiler(), *flags, "-o", str(path), *map(str, files), "-lm", "-lpthread"], path)
+
+
+def _compiler() -> list[str]:
+    return os.environ.get("CC", "cc").split()
+
+
+def _run(command: Sequence[str], path: Path) -> None:
+    """Run a tool; its failure is one message."""
+    if shutil.which(command[0]) is None:
+        fail(f"expected '{command[0]}' to write {path.name}, but there is none; install gcc and binutils")
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        fail(f"expected {path.name} to be written, but {command[0]} said: {done.stderr.strip()}")
