@@ -27,6 +27,7 @@ PASSES: dict[str, str] = {
     "loop-compact-buffers": "mlc.passes.loop.compact_buffers:CompactBuffersPass",
     "loop-promote-tiles": "mlc.passes.loop.promote_tiles:PromoteTilesPass",
     # conversions
+    "convert-graph-to-te": "mlc.lowering.graph_to_te.convert:ConvertGraphToTe",
     "convert-graph-to-main": "mlc.lowering.graph_to_main.convert:ConvertGraphToMainPass",
     "convert-main-to-llvm": "mlc.lowering.main_to_llvm.convert:ConvertMainToLLVMPass",
     "convert-te-to-loop": "mlc.lowering.te_to_loop.convert:ConvertTeToLoop",

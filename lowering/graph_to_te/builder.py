@@ -15,13 +15,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import te
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.graph.types import element_type
 from mlc.dialects.index import Index, IndexMapAttr, compact
+from mlc.lowering.graph_to_te import scalars
 from mlc.lowering.graph_to_te.indices import (
     _STAGE,
     ANY,
@@ -59,6 +60,9 @@ from mlc.lowering.graph_to_te.scalars import (
     where,
 )
 from mlc.passes.errors import UserError
+
+# Of a stage that te-inline must leave alone: what is computed once to be read many times.
+NO_INLINE: dict[str, Attribute] = {"no_inline": UnitAttr()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,6 +350,7 @@ def _copy_stages(kernel: Kernel, value: SSAValue, mapping: dict[SSAValue, SSAVal
 
 
 __all__ = [
+    "NO_INLINE",
     "Condition",
     "IndexExpr",
     "Kernel",
@@ -362,6 +367,7 @@ __all__ = [
     "compute",
     "condition",
     "cos",
+    "current_stage",
     "equal",
     "erf",
     "exp",
@@ -380,6 +386,7 @@ __all__ = [
     "reduce_axis",
     "round",
     "rsqrt",
+    "scalars",
     "signless",
     "sin",
     "sqrt",

@@ -12,7 +12,7 @@ from mlc.dialects import scalar
 from mlc.lowering.graph_to_te.indices import Condition, IndexExpr, ReduceAxis, Stage
 from mlc.passes.errors import UserError
 
-Number = Union[int, float, bool]
+Number = int | float | bool
 Operand = Union["Scalar", Number]
 
 # arith ops for floats, signed and unsigned integers.

@@ -1,0 +1,194 @@
+"""
+What a te.func means: each stage over its whole index grid at once, in numpy.
+
+Axes are open grids, so that a value has the size of what it depends on. Grids above `CHUNK` points are done in
+pieces of the first axis. Reads outside of a tensor are errors, not undefined behaviour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, IndexType, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mlc.dialects import te
+from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
+from mlc.dialects.index import Index
+from mlc.interp import values as meaning
+from mlc.lowering.te_to_loop.body import CASTS, FLOAT_PREDICATES, INT_PREDICATES
+
+Array = Any
+CHUNK = 10_000_000
+
+
+class InterpreterError(Exception):
+    """The kernel does something that has no meaning: reads outside of a tensor."""
+
+
+def run(func: te.FuncOp, inputs: Sequence[Any], *, wide: bool = False) -> list[Array]:
+    """The kernel's results; with `wide`, floats are computed in f64 (a baseline for tolerances)."""
+    if len(inputs) != len(func.args):
+        raise ValueError(f"expected {len(func.args)} inputs of @{func.sym_name.data}, but got {len(inputs)}")
+    tensors: dict[SSAValue, Any] = {}
+    for k, (arg, value) in enumerate(zip(func.args, inputs, strict=True)):
+        tensors[arg] = _input(func, k, arg.type, value, wide)
+    with np.errstate(all="ignore"):
+        for stage in func.stages:
+            results = _Stage(stage, tensors, wide).run()
+            tensors.update(zip(stage.results, results, strict=True))
+    return [tensors[v].copy() if v in func.args else tensors[v] for v in func.return_op.values]
+
+
+def dtype_for(t: Attribute, wide: bool) -> np.dtype[Any]:
+    """The dtype of an element type; of floats, f64 where `wide`."""
+    return np.dtype(np.float64) if wide and isinstance(t, AnyFloat) else meaning.dtype_of(t)
+
+
+def _input(func: te.FuncOp, k: int, t: Attribute, value: Any, wide: bool) -> Any:
+    if isinstance(t, IndexType):
+        return int(value)
+    assert isinstance(t, TensorType)
+    array = np.asarray(value)
+    plain, dtype = meaning.dtype_of(t.element_type), dtype_for(t.element_type, wide)
+    shape = tuple(t.get_shape())
+    same = array.shape == shape or (-1 in shape and array.ndim == len(shape))
+    if not same or array.dtype not in (plain, dtype):
+        raise ValueError(
+            f"expected input {k} of @{func.sym_name.data} with shape {shape} and dtype {plain}, "
+            f"but got {array.shape} and {array.dtype}"
+        )
+    return array.astype(dtype, copy=False)
+
+
+class _Stage:
+    """One stage: its axes as open grids, its values as arrays of the stage's rank that broadcast."""
+
+    def __init__(self, stage: te.ComputeOp, tensors: dict[SSAValue, Any], wide: bool) -> None:
+        self.stage, self.tensors, self.wide = stage, tensors, wide
+        symbols = [tensors[s] for s in stage.symbols]
+        self.extents = [int(e.evaluate(symbols)) for e in stage.extents.data]
+        self.rank = len(self.extents)
+        self.values: dict[SSAValue, Any] = {}
+
+    def run(self) -> list[Array]:
+        points = math.prod(self.extents)
+        n = self.stage.num_spatial
+        if points <= CHUNK or not n or self.extents[0] < 2:
+            return self._part(0, self.extents[0] if self.extents else 0)
+        step = max(1, CHUNK * self.extents[0] // points)
+        parts = [self._part(a, min(a + step, self.extents[0])) for a in range(0, self.extents[0], step)]
+        return [np.concatenate(p) for p in zip(*parts, strict=True)]
+
+    def _part(self, start: int, stop: int) -> list[Array]:
+        extents = [stop - start, *self.extents[1:]] if self.extents else []
+        self.values = dict(self.tensors)
+        for k, (axis, extent) in enumerate(zip(self.stage.axes, extents, strict=True)):
+            grid = np.arange(extent) + (start if k == 0 else 0)
+            self.values[axis] = grid.reshape([-1 if a == k else 1 for a in range(self.rank)])
+        for op in self.stage.body.block.ops:
+            if isinstance(op, te.YieldOp):
+                return self._finish([self.values[v] for v in op.values], extents)
+            self.values[op.results[0]] = MEANING[type(op)](self, op) if type(op) in MEANING else self._plain(op)
+        raise InterpreterError("expected te.yield at the end of a stage")
+
+    def _plain(self, op: Operation) -> Any:
+        function = meaning.BINARY.get(op.name) or meaning.UNARY.get(op.name)
+        if function is None:
+            raise InterpreterError(f"the te interpreter has no meaning for {op.name}")
+        return function(*(self.values[v] for v in op.operands))
+
+    def _finish(self, yielded: list[Any], extents: list[int]) -> list[Array]:
+        n = self.stage.num_spatial
+        dtypes = [dtype_for(r.type.element_type, self.wide) for r in self.stage.results]  # pyright: ignore
+        full = [np.broadcast_to(v, extents).astype(t, copy=False) for v, t in zip(yielded, dtypes, strict=True)]
+        if self.stage.combiner is None:
+            return [np.ascontiguousarray(v) for v in full]
+        name = self.stage.combiner.data
+        if name in PAIR_COMBINERS:
+            return _best(PAIR_COMBINERS[name], full, n)
+        axes = tuple(range(n, self.rank))
+        element = self.stage.results[0].type.element_type  # pyright: ignore[reportAttributeAccessIssue]
+        return [_fold(name, full[0], axes, COMBINERS[name].identity(element))]
+
+    def index(self, expr: Index, operands: Sequence[SSAValue]) -> Any:
+        """The value of an index expression on the grid."""
+        return np.asarray(expr.evaluate([self.values[v] for v in operands]))
+
+
+def _fold(name: str, value: Array, axes: tuple[int, ...], identity: Any) -> Array:
+    function = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[name]
+    if value.dtype == np.bool_ and name in ("max", "min"):
+        function = {"max": np.logical_or, "min": np.logical_and}[name]
+    kept = value.shape[: value.ndim - len(axes)]
+    if 0 in value.shape:
+        return np.full(kept, identity, value.dtype)
+    return np.asarray(function.reduce(value, axis=axes, dtype=value.dtype))
+
+
+def _best(kind: str, pair: list[Array], n: int) -> list[Array]:
+    """Of the values the best, of its places the lowest index."""
+    value, index = (v.reshape(*v.shape[:n], -1) for v in pair)
+    best = (np.max if kind == "max" else np.min)(value, axis=-1, keepdims=True)
+    first = np.where(value == best, index, np.iinfo(index.dtype).max).min(axis=-1)
+    return [best[..., 0], first]
+
+
+def _read(stage: _Stage, op: te.ReadOp) -> Any:
+    tensor = stage.values[op.tensor]
+    at = [stage.index(e, op.indices) for e in op.map.data]
+    if op.mask is None:
+        _check(op, at, tensor.shape, True)
+        return tensor[tuple(at)] if at else tensor[()]
+    valid = np.asarray(True)
+    for expr in op.mask.data:
+        valid = valid & (stage.index(expr, op.indices) >= 0)
+    _check(op, at, tensor.shape, valid)
+    inside = tuple(np.where(valid, i, 0) for i in at)
+    value = tensor[inside] if 0 not in tensor.shape else np.zeros((), tensor.dtype)
+    return np.where(valid, value, stage.values[op.rest[-1]]).astype(tensor.dtype, copy=False)
+
+
+def _check(op: te.ReadOp, at: Sequence[Array], shape: Sequence[int], valid: Any) -> None:
+    for axis, (index, size) in enumerate(zip(at, shape, strict=True)):
+        wrong = ((index < 0) | (index >= size)) & valid
+        if np.any(wrong):
+            bad = np.broadcast_to(index, wrong.shape)[wrong].flat[0]
+            raise InterpreterError(
+                f"te.read of %{op.tensor.name_hint or '?'} at {bad} on axis {axis}, which has {size} elements"
+            )
+
+
+def _constant(stage: _Stage, op: arith.ConstantOp) -> Any:
+    value: Any = op.value
+    dtype = dtype_for(op.result.type, stage.wide)
+    number = value.value.data
+    return np.asarray(number & 1 if dtype == np.bool_ else number).astype(dtype)
+
+
+def _compare(names: Sequence[str]) -> Callable[[_Stage, Any], Any]:
+    return lambda stage, op: meaning.COMPARE[names[op.predicate.value.data]](stage.values[op.lhs], stage.values[op.rhs])
+
+
+def _select(stage: _Stage, op: arith.SelectOp) -> Any:
+    return np.where(*(stage.values[v] for v in op.operands))
+
+
+def _cast(stage: _Stage, op: Operation) -> Any:
+    t = dtype_for(op.results[0].type, stage.wide)
+    return np.asarray(meaning.CAST[CASTS[type(op)].data](np.asarray(stage.values[op.operands[0]]), t))
+
+
+MEANING: dict[type[Operation], Callable[[_Stage, Any], Any]] = {
+    te.ReadOp: _read,
+    te.IndexOp: lambda stage, op: stage.index(op.map.data[0], op.args),
+    arith.ConstantOp: _constant,
+    arith.CmpfOp: _compare(FLOAT_PREDICATES),
+    arith.CmpiOp: _compare(INT_PREDICATES),
+    arith.SelectOp: _select,
+    **dict.fromkeys(CASTS, _cast),
+}

@@ -1,0 +1,180 @@
+"""
+Convolution and pooling, written once for every layout: axes are those of the layouts' dimensions.
+
+A blocked convolution is the stages "pad" (only where there is padding), and "conv2d" with the axes
+n, oc_o, oh, ow, oc_i and the reduction ic_o, kh, kw, ic_i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlc.dialects.combiner import COMBINERS
+from mlc.dialects.graph import conv as graph
+from mlc.dialects.graph.layout import layout
+from mlc.lowering.graph_to_te import builder as te
+from mlc.lowering.graph_to_te.builder import ReduceAxis, Scalar, Tensor
+from mlc.lowering.graph_to_te.layouts import axis_names, blocked, logical
+from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
+
+OUT = {"C": "oc", "H": "oh", "W": "ow"}
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a window slides over H and W."""
+
+    kernel: tuple[int, int]
+    strides: Sequence[int]
+    padding: Sequence[int]
+    dilation: Sequence[int]
+
+    def at(self, axis: int, out: Any, k: Any) -> Any:
+        """The picture's index of tap k of window `out`, before padding is subtracted."""
+        return out * self.strides[axis] + k * self.dilation[axis]
+
+    def reach(self, axis: int, count: int) -> int:
+        """How many rows (columns) `count` windows need."""
+        return (count - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
+
+
+def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[int]) -> Tensor:
+    """The picture with zeros around it, as many rows and columns as the windows read; x itself where that is it."""
+    of = layout(name)
+    if not any(window.padding):
+        return x
+    shape = list(x.shape)
+    for axis, letter in enumerate("HW"):
+        shape[of.position(letter)] = window.reach(axis, out[axis])
+
+    def body(*i: Any) -> Scalar:
+        at, mask = list(i), []
+        for axis, letter in enumerate("HW"):
+            p = of.position(letter)
+            at[p] = i[p] - window.padding[axis]
+            mask += [at[p], x.shape[p] - 1 - at[p]]
+        return x.read(at, mask=te.condition(mask))
+
+    return te.compute(shape, body, "pad", axes=axis_names(name, {}), attrs=te.NO_INLINE)
+
+
+@lowering(graph.Conv2dOp)
+def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
+    """A pad stage where needed, then the sum over the channels of a group and the window."""
+    picture, kernel = op.logical_sizes()
+    shape, out = shape_of_result(op), op.out_layout
+    window = Window((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation)
+    sizes = layout(out).sizes(shape)
+    x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]))
+    groups = picture["C"] if op.is_depthwise else op.groups
+    channels = channel_axes(op, kernel["I"], groups)
+    kh, kw = te.reduce_axis(kernel["H"], "kh"), te.reduce_axis(kernel["W"], "kw")
+    reduce = [*channels[:1], kh, kw, *channels[1:]]
+
+    def body(*i: Any) -> te.Reduction:
+        at = logical(out, i)
+        ic: Any = 0
+        for axis in channels:
+            ic = ic * axis.extent + axis
+        oc = at["C"]
+        c = ic if groups == 1 else oc // (kernel["O"] // groups) * kernel["I"] + ic
+        source = {"N": at["N"], "C": c, "H": window.at(0, at["H"], kh), "W": window.at(1, at["W"], kw)}
+        pixel = x.read(blocked(op.data_layout, _exprs(source)))
+        weight = w.read(blocked(op.kernel_layout, _exprs({"O": oc, "I": ic, "H": kh, "W": kw})))
+        return te.sum(pixel * weight, axis=reduce)
+
+    return te.compute(shape, body, stage_name(op), axes=axis_names(out, OUT), reduce=reduce)
+
+
+def channel_axes(op: Any, count: int, groups: int) -> list[ReduceAxis]:
+    """The input channels of a group as (ic_o, ic_i) where a layout blocks them, else one axis; none of depthwise."""
+    if count == 1 and groups > 1:
+        return []
+    block = layout(op.kernel_layout).factors["I"]
+    data = layout(op.data_layout).factors["C"]
+    if block == 1 and count % data == 0:
+        block = data
+    if block == 1:
+        return [te.reduce_axis(count, "ic")]
+    return [te.reduce_axis(count // block, "ic_o"), te.reduce_axis(block, "ic_i")]
+
+
+def _exprs(axes: dict[str, Any]) -> dict[str, Any]:
+    """Integers and reduction axes as index expressions of the stage."""
+    stage = te.current_stage()
+    return {a: te.IndexExpr(stage, stage.index(e)) for a, e in axes.items()}
+
+
+def _window_sum(
+    op: Any, x: Tensor, window: Window, reducer: Callable[..., te.Reduction], otherwise: float | int, name: str
+) -> Tensor:
+    """The taps of each window combined; what lies outside of the picture reads as `otherwise`."""
+    shape, of = shape_of_result(op), layout(op.layout)
+    kh, kw = te.reduce_axis(window.kernel[0], "kh"), te.reduce_axis(window.kernel[1], "kw")
+
+    def body(*i: Any) -> te.Reduction:
+        at, mask = list(i), []
+        for axis, (letter, k) in enumerate((("H", kh), ("W", kw))):
+            p = of.position(letter)
+            at[p] = window.at(axis, i[p], k) - window.padding[axis]
+            mask += [at[p], x.shape[p] - 1 - at[p]]
+        return reducer(x.read(at, mask=te.condition(mask), otherwise=otherwise), axis=[kh, kw])
+
+    return te.compute(shape, body, name, axes=axis_names(op.layout, {"H": "oh", "W": "ow"}), reduce=[kh, kw])
+
+
+def _window(op: Any) -> Window:
+    return Window(tuple(op.pool_size), op.strides, op.padding, op.dilation)
+
+
+@lowering(graph.MaxPool2dOp)
+def max_pool2d(op: Any, x: Tensor) -> Tensor:
+    """The maximum; padding is the lowest value."""
+    lowest = COMBINERS["max"].identity(x.element)
+    return _window_sum(op, x, _window(op), te.max, 0 if x.unsigned else lowest, stage_name(op))
+
+
+@lowering(graph.AvgPool2dOp)
+def avg_pool2d(op: Any, x: Tensor) -> Tensor:
+    """The sum over the window, divided by how many of its taps count."""
+    window, of = _window(op), layout(op.layout)
+    total = _window_sum(op, x, window, te.sum, 0, "sum")
+    places = [of.position(letter) for letter in "HW"]
+    counts = [_counts(op, window, axis, x.shape[p], total.shape[p]) for axis, p in enumerate(places)]
+
+    def body(*i: Any) -> Scalar:
+        scale, constant = None, 1
+        for p, count in zip(places, counts, strict=True):
+            if isinstance(count, int):
+                constant *= count
+            else:
+                scale = count[i[p]] if scale is None else scale * count[i[p]]
+        value = total[i] * (1.0 / constant) if constant != 1 else total[i]
+        return value if scale is None else value / scale
+
+    return te.compute(total.shape, body, stage_name(op), axes=axis_names(op.layout, {"H": "oh", "W": "ow"}))
+
+
+def _counts(op: Any, window: Window, axis: int, size: int, out: int) -> Tensor | int:
+    """How many taps of each window along an axis count: one number, or a small stage."""
+    before, after = window.padding[axis], window.padding[axis + 2]
+    low, high = (-before, size + after) if op.count_include_pad else (0, size)
+    taps = window.kernel[axis]
+
+    def inside(o: int) -> int:
+        starts = [o * window.strides[axis] - before + k * window.dilation[axis] for k in range(taps)]
+        return max(1, len([s for s in starts if low <= s < high]))
+
+    numbers = [inside(o) for o in range(out)]
+    if len(set(numbers)) == 1:
+        return numbers[0]
+    k = te.reduce_axis(taps, "k")
+
+    def body(o: Any) -> te.Reduction:
+        at = window.at(axis, o, k) - before
+        element = te.cast(k * 0, op.type.element_type)
+        return te.sum(te.where(te.condition([at - low, high - 1 - at]), element + 1.0, 0.0), axis=k)
+
+    return te.compute((out,), body, ("rows", "columns")[axis], reduce=[k])

@@ -1,0 +1,112 @@
+"""
+graph -> te: each kernel function of graph ops becomes a te.func of the same name.
+
+In: `func.func`s with the attribute `graph.kernel`, of static sizes, whose ops are all in the table of lowerings. Out: a
+`te.func` each; integers have lost their sign (ops know it); a graph op's location is on its stages. The attributes
+`tolerance` (the error constant c, summed over the ops) and `reduction` (the longest, K) travel with the kernel: its
+results may differ by c * eps * sqrt(K).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, TensorType, UnknownLoc, f64, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects import te
+from mlc.dialects.graph.base import GraphOp
+from mlc.dialects.graph.types import static_shape
+from mlc.lowering.graph_to_te import builder, conv, elementwise, matmul, movement, reduce
+from mlc.lowering.graph_to_te.builder import Kernel, Tensor
+from mlc.lowering.graph_to_te.table import LOWERINGS
+from mlc.passes.errors import UserError, fail
+
+KERNEL = "graph.kernel"
+# What a kernel function says about itself as a function of the graph level.
+_DROPPED = (KERNEL, "sym_visibility", "graph.symbols")
+FAMILIES = (conv, elementwise, matmul, movement, reduce)
+
+
+@dataclass(frozen=True)
+class ConvertGraphToTe(ModulePass):
+    """
+    Kernels of graph ops as index expressions.
+
+    `func.func private @k(%x: tensor<4xf32>) -> tensor<4xf32> attributes {graph.kernel} { graph.exp %x ... }`
+    ->
+    `te.func @k(%x: tensor<4xf32>) -> tensor<4xf32> { te.compute "exp" (%i0 : 4) { te.read %x[%i0] ... } ... }`
+    """
+
+    name = "convert-graph-to-te"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for kernel in list(op.body.block.ops):
+            if isinstance(kernel, func.FuncOp) and KERNEL in kernel.attributes:
+                op.body.block.insert_op_before(convert_kernel(kernel), kernel)
+                kernel.detach()
+                kernel.erase()
+
+
+def tensor_type(t: Attribute) -> TensorType[Any]:
+    """The te type of a graph tensor: static, integers without a sign."""
+    assert isinstance(t, TensorType)
+    return TensorType(builder.signless(t.element_type)[0], static_shape(t))
+
+
+def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
+    """The te.func that computes what a function of graph ops does."""
+    source = kernel.body.block
+    block = Block(arg_types=[tensor_type(a.type) for a in source.args])
+    tensors: dict[SSAValue, Tensor] = {}
+    for k, (old, new) in enumerate(zip(source.args, block.args, strict=True)):
+        new.name_hint = old.name_hint or f"arg{k}"
+        tensors[old] = builder.tensor_of(new, old.type)
+    results: list[SSAValue] = []
+    with builder.building(Kernel(block)) as target:
+        for op in source.ops:
+            if isinstance(op, func.ReturnOp):
+                target.location = None
+                results = [_materialized(tensors[v]) for v in op.operands]
+            else:
+                _convert_op(op, target, tensors)
+    block.add_op(te.ReturnOp.create(operands=results))
+    new = te.FuncOp.make(kernel.sym_name.data, block.arg_types, [r.type for r in results], Region(block))
+    new.attributes |= {name: a for name, a in kernel.attributes.items() if name not in _DROPPED}
+    new.attributes |= _tolerance(source)
+    new.location = kernel.location
+    return new
+
+
+def _convert_op(op: Any, target: Kernel, tensors: dict[SSAValue, Tensor]) -> None:
+    lower = LOWERINGS.get(type(op))
+    if lower is None:
+        fail(op, f"expected an op that lowers to te, but got {op.name}")
+    target.location = None if isinstance(op.location, UnknownLoc) else op.location
+    try:
+        made = lower(op, *(tensors[v] for v in op.operands))
+    except UserError as error:
+        fail(op, str(error))
+    for result, tensor in zip(op.results, made if isinstance(made, tuple) else (made,), strict=True):
+        tensors[result] = tensor
+        if result.name_hint and tensor.value is not None:
+            tensor.value.name_hint = tensor.value.name_hint or result.name_hint
+
+
+def _materialized(tensor: Tensor) -> SSAValue:
+    """The tensor's value; a fill that is returned becomes a stage."""
+    if tensor.value is None:
+        tensor = builder.compute(tensor.shape, lambda *i: tensor[i], "full")
+    assert tensor.value is not None
+    return tensor.value
+
+
+def _tolerance(block: Block) -> dict[str, Attribute]:
+    ops = [op for op in block.ops if isinstance(op, GraphOp)]
+    c = sum(op.tolerance for op in ops)
+    k = max((op.reduction_length() for op in ops), default=1)
+    return {"tolerance": FloatAttr(float(c), f64), "reduction": IntegerAttr(k, i64)}

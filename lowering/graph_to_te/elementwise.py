@@ -1,0 +1,218 @@
+"""Elementwise and broadcasting ops: one expression an op, in tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects.builtin import AnyFloat, i1
+
+from mlc.dialects.graph import elementwise as graph
+from mlc.dialects.graph import structure
+from mlc.lowering.graph_to_te import builder as te
+from mlc.lowering.graph_to_te.builder import Scalar, Tensor
+from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
+
+Unary = Callable[[Scalar, Any], Scalar]
+
+
+def _clamp(x: Scalar, low: float, high: float) -> Scalar:
+    return te.minimum(te.maximum(x, low), high)
+
+
+def _sigmoid(x: Scalar) -> Scalar:
+    # exp overflows to infinity, whose reciprocal is the right 0
+    return 1.0 / (te.exp(-x) + 1.0)
+
+
+def _elu(x: Scalar, op: Any) -> Scalar:
+    return te.where(x > 0.0, x, (te.exp(te.minimum(x, 0.0)) - 1.0) * op.alpha)
+
+
+def _softplus(x: Scalar) -> Scalar:
+    # log(1 + e^x) == max(x, 0) + log(1 + e^-|x|), which does not overflow
+    return te.maximum(x, 0.0) + te.log(te.exp(-te.abs(x)) + 1.0)
+
+
+def _sign(x: Scalar) -> Scalar:
+    # 0, -0 and NaN stay
+    return te.where(x > 0, 1, x if x.kind == 2 else te.where(x < 0, -1, x))
+
+
+def _clip(x: Scalar, op: Any) -> Scalar:
+    low, high = op.min, op.max
+    if not x.is_float:
+        bits = x.type.width.data  # pyright: ignore[reportAttributeAccessIssue]
+        least, most = (0, (1 << bits) - 1) if x.kind == 2 else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        low, high = (int(max(low, least)), int(min(high, most)))
+        low, high = (-math.inf if low == least else low), (math.inf if high == most else high)
+    x = x if low == -math.inf else te.maximum(x, low)
+    return x if high == math.inf else te.minimum(x, high)
+
+
+UNARY: dict[type[Any], Unary] = {
+    graph.ReluOp: lambda x, op: te.maximum(x, 0),
+    graph.ExpOp: lambda x, op: te.exp(x),
+    graph.LogOp: lambda x, op: te.log(x),
+    graph.TanhOp: lambda x, op: te.tanh(x),
+    graph.SigmoidOp: lambda x, op: _sigmoid(x),
+    graph.ErfOp: lambda x, op: te.erf(x),
+    graph.SqrtOp: lambda x, op: te.sqrt(x),
+    graph.RsqrtOp: lambda x, op: te.rsqrt(x),
+    graph.ReciprocalOp: lambda x, op: 1.0 / x,
+    graph.NegOp: lambda x, op: -x,
+    graph.AbsOp: lambda x, op: te.abs(x),
+    graph.FloorOp: lambda x, op: te.floor(x),
+    graph.CeilOp: lambda x, op: te.ceil(x),
+    graph.RoundOp: lambda x, op: te.round(x),
+    graph.HardSigmoidOp: lambda x, op: _clamp(x * op.alpha + op.beta, 0.0, 1.0),
+    graph.HardSwishOp: lambda x, op: x * _clamp(x * (1 / 6) + 0.5, 0.0, 1.0),
+    graph.LeakyReluOp: lambda x, op: te.where(x >= 0.0, x, x * op.alpha),
+    graph.EluOp: _elu,
+    graph.SoftplusOp: lambda x, op: _softplus(x),
+    graph.GeluOp: lambda x, op: (te.erf(x * math.sqrt(0.5)) + 1.0) * (x * 0.5),
+    graph.SiluOp: lambda x, op: x / (te.exp(-x) + 1.0),
+    graph.LogicalNotOp: lambda x, op: ~x,
+    graph.SinOp: lambda x, op: te.sin(x),
+    graph.CosOp: lambda x, op: te.cos(x),
+    graph.SignOp: lambda x, op: _sign(x),
+    graph.ClipOp: _clip,
+    graph.CastOp: lambda x, op: te.cast(x, op.type.element_type),
+}
+
+
+def _mod(x: Scalar, y: Scalar, op: Any) -> Scalar:
+    """The remainder: of floats through the quotient, with the sign that the op asks for."""
+    if not x.is_float:
+        r = te.scalars.binary("remainder", x, y)
+        if op.truncated or x.kind == 2:
+            return r
+    else:
+        q = x / y
+        r = x - (te.trunc(q) if op.truncated else te.floor(q)) * y
+    sign = x if op.truncated else y
+    wrong = (r < 0) ^ (sign < 0)
+    step = te.where(sign < 0, -te.abs(y), te.abs(y))
+    return te.where(wrong & ~te.equal(r, 0), r + step, r)
+
+
+def _compare(name: str) -> Callable[..., Scalar]:
+    return lambda x, y, op: te.scalars.compare(name, x, y)
+
+
+def _binary(name: str) -> Callable[..., Scalar]:
+    return lambda x, y, op: te.scalars.binary(name, x, y)
+
+
+BINARY: dict[type[Any], Callable[..., Scalar]] = {
+    graph.AddOp: _binary("add"),
+    graph.SubtractOp: _binary("subtract"),
+    graph.MultiplyOp: _binary("multiply"),
+    graph.DivideOp: _binary("divide"),
+    graph.PowerOp: lambda x, y, op: te.power(x, y),
+    graph.MaximumOp: _binary("maximum"),
+    graph.MinimumOp: _binary("minimum"),
+    graph.ModOp: _mod,
+    graph.EqualOp: _compare("equal"),
+    graph.LessOp: _compare("less"),
+    graph.GreaterOp: _compare("greater"),
+    graph.LessEqualOp: _compare("less_equal"),
+    graph.GreaterEqualOp: _compare("greater_equal"),
+    graph.LogicalAndOp: _binary("and"),
+    graph.LogicalOrOp: _binary("or"),
+    graph.LogicalXorOp: _binary("xor"),
+    graph.PreluOp: lambda x, y, op: te.where(x >= 0, x, x * y),
+}
+
+
+def broadcast_read(x: Tensor, indices: Any) -> Scalar:
+    """The element that numpy's broadcasting puts at these indices of a result."""
+    skip = len(indices) - x.ndim
+    return x.read([0 if size == 1 else i for i, size in zip(indices[skip:], x.shape, strict=True)])
+
+
+def _unary(op: Any, x: Tensor) -> Tensor:
+    fn = UNARY[type(op)]
+    return te.compute(x.shape, lambda *i: fn(x[i], op), stage_name(op))
+
+
+def _pair(op: Any, x: Tensor, y: Tensor) -> Tensor:
+    fn = BINARY[type(op)]
+    return te.compute(
+        shape_of_result(op), lambda *i: fn(broadcast_read(x, i), broadcast_read(y, i), op), stage_name(op)
+    )
+
+
+for _op in UNARY:
+    lowering(_op)(_unary)
+for _op in BINARY:
+    lowering(_op)(_pair)
+
+
+@lowering(graph.IdentityOp)
+def identity(op: Any, x: Tensor) -> Tensor:
+    """identity(x) == x."""
+    return x
+
+
+@lowering(graph.WhereOp)
+def where(op: Any, c: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """A selection of broadcast values."""
+
+    def body(*i: Any) -> Scalar:
+        return te.where(broadcast_read(c, i), broadcast_read(x, i), broadcast_read(y, i))
+
+    return te.compute(shape_of_result(op), body, stage_name(op))
+
+
+@lowering(graph.BiasAddOp)
+def bias_add(op: Any, x: Tensor, bias: Tensor) -> Tensor:
+    """A vector added along one axis."""
+    axis = op.axis % x.ndim
+    return te.compute(x.shape, lambda *i: x[i] + bias[i[axis]], stage_name(op))
+
+
+@lowering(structure.FullOp)
+def full(op: Any) -> Tensor:
+    """A fill takes no memory; readers see the number."""
+    element = op.type.element_type
+    return te.full(shape_of_result(op), _number(op.value, element), element)
+
+
+def _number(value: Any, element: Any) -> Any:
+    if isinstance(element, AnyFloat):
+        return float(value)
+    return bool(value) if element == i1 else int(value)
+
+
+@lowering(structure.IotaOp)
+def iota(op: Any) -> Tensor:
+    """Each element is its index along the axis."""
+    shape = shape_of_result(op)
+    return te.compute(shape, lambda *i: te.cast(i[op.axis % len(shape)], op.type.element_type), stage_name(op))
+
+
+@lowering(structure.ConstantOp)
+def constant(op: Any) -> Tensor:
+    """One value is a fill; several are a small stage that selects by the linear index."""
+    array = op.array()
+    shape, element = shape_of_result(op), op.type.element_type
+    numbers = [_number(v, element) for v in array.ravel().tolist()]
+    if len({repr(n) for n in numbers}) == 1:
+        return te.full(shape, numbers[0], element)
+
+    def body(*i: Any) -> Scalar:
+        stage = te.current_stage()
+        linear = te.IndexExpr(stage, stage.index(0))
+        for index, size in zip(i, shape, strict=True):
+            linear = linear * size + index
+        at = te.cast(linear, "int64")
+        plain, unsigned = te.signless(element)
+        value = Scalar(stage, te.scalars.constant(stage, numbers[0], plain), unsigned)
+        for k, number in enumerate(numbers[1:], 1):
+            if repr(number) != repr(numbers[0]):
+                value = te.where(te.equal(at, k), number, value)
+        return value
+
+    return te.compute(shape, body, stage_name(op), attrs=te.NO_INLINE)

@@ -1,0 +1,203 @@
+"""Ops that move elements: one stage whose read has the op's index map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlc.dialects.graph import movement as graph
+from mlc.lowering.graph_to_te import builder as te
+from mlc.lowering.graph_to_te.builder import Scalar, Tensor
+from mlc.lowering.graph_to_te.elementwise import broadcast_read
+from mlc.lowering.graph_to_te.layouts import blocked, logical
+from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
+
+
+@lowering(graph.TransposeOp)
+def transpose(op: Any, x: Tensor) -> Tensor:
+    """Axis i of the result is axis axes[i] of the operand."""
+    place = [op.axes.index(a) for a in range(x.ndim)]
+    return te.compute(shape_of_result(op), lambda *i: x.read([i[p] for p in place]), stage_name(op))
+
+
+@lowering(graph.BroadcastToOp)
+def broadcast_to(op: Any, x: Tensor) -> Tensor:
+    """Index 0 on the axes that stretch."""
+    return te.compute(shape_of_result(op), lambda *i: broadcast_read(x, i), stage_name(op))
+
+
+@lowering(graph.ReshapeOp)
+def reshape(op: Any, x: Tensor) -> Tensor:
+    """Within each group of axes that hold the same elements, the linear index taken apart again."""
+    shape = shape_of_result(op)
+
+    def body(*i: Any) -> Scalar:
+        stage = te.current_stage()
+        at: list[Any] = [0] * x.ndim
+        for source, target in reshape_groups(x.shape, shape):
+            linear = te.IndexExpr(stage, stage.index(0))
+            for axis in target:
+                linear = linear * shape[axis] + i[axis]
+            for axis in reversed(source[1:]):
+                at[axis] = linear % x.shape[axis]
+                linear = linear // x.shape[axis]
+            if source:
+                at[source[0]] = linear
+        return x.read(at)
+
+    return te.compute(shape, body, stage_name(op))
+
+
+def reshape_groups(source: Sequence[int], target: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Runs of axes of both shapes with equal products, as short as possible; axes of size 1 are in none."""
+    if 0 in source:
+        return []
+    left = [a for a, n in enumerate(source) if n != 1]
+    right = [a for a, n in enumerate(target) if n != 1]
+    groups: list[tuple[list[int], list[int]]] = []
+    while left or right:
+        s, t = [left.pop(0)], [right.pop(0)]
+        a, b = source[s[0]], target[t[0]]
+        while a != b:
+            if a < b:
+                s.append(left.pop(0))
+                a *= source[s[-1]]
+            else:
+                t.append(right.pop(0))
+                b *= target[t[-1]]
+        groups.append((s, t))
+    return groups
+
+
+@lowering(graph.ConcatenateOp)
+def concatenate(op: Any, *parts: Tensor) -> Tensor:
+    """A chain of masked reads; each gives its own range, and the next where its mask does not hold."""
+    axis = op.axis % parts[0].ndim
+    parts = tuple(p for p in parts if p.shape[axis])
+    starts = [sum(p.shape[axis] for p in parts[:k]) for k in range(len(parts))]
+
+    def body(*i: Any) -> Scalar:
+        value: Any = 0
+        for part, start in reversed(list(zip(parts, starts, strict=True))):
+            j = i[axis] - start
+            inside = te.condition([j, part.shape[axis] - 1 - j])
+            value = part.read([*i[:axis], j, *i[axis + 1 :]], mask=inside, otherwise=value)
+        return value
+
+    if not parts:
+        return te.full(shape_of_result(op), 0, op.type.element_type)
+    return te.compute(shape_of_result(op), body, stage_name(op))
+
+
+@lowering(graph.SliceOp)
+def slice_(op: Any, x: Tensor) -> Tensor:
+    """begin + i * stride."""
+    slices = [slice(*b).indices(n) for *b, n in zip(op.begin, op.end, op.strides, x.shape, strict=True)]
+
+    def body(*i: Any) -> Scalar:
+        return x.read([v * stride + start for v, (start, _, stride) in zip(i, slices, strict=True)])
+
+    return te.compute(shape_of_result(op), body, stage_name(op))
+
+
+@lowering(graph.SplitOp)
+def split(op: Any, x: Tensor) -> tuple[Tensor, ...]:
+    """One stage a result."""
+    axis = op.axis % x.ndim
+    results: list[Tensor] = []
+    for k in range(len(op.sections)):
+        start = sum(op.sections[:k])
+
+        def body(*i: Any, start: int = start) -> Scalar:
+            return x.read([*i[:axis], i[axis] + start, *i[axis + 1 :]])
+
+        results.append(te.compute(shape_of_result(op, k), body, stage_name(op)))
+    return tuple(results)
+
+
+@lowering(graph.PadOp)
+def pad(op: Any, x: Tensor) -> Tensor:
+    """A constant is one masked read; edge and reflection are done axis by axis."""
+    before, after = op.pad_width[::2], op.pad_width[1::2]
+    if op.mode == "constant":
+        return _pad_constant(op, x, before, op.value)
+    for axis in range(x.ndim):
+        if before[axis] or after[axis]:
+            x = _pad_axis(x, axis, before[axis], after[axis], op.mode == "edge")
+    return x
+
+
+def _pad_constant(op: Any, x: Tensor, before: Sequence[int], value: float) -> Tensor:
+    def body(*i: Any) -> Scalar:
+        at = [v - b for v, b in zip(i, before, strict=True)]
+        inside = te.condition([e for j, n in zip(at, x.shape, strict=True) for e in (j, n - 1 - j)])
+        return x.read(at, mask=inside, otherwise=value)
+
+    return te.compute(shape_of_result(op), body, stage_name(op))
+
+
+def _pad_axis(x: Tensor, axis: int, before: int, after: int, edge: bool) -> Tensor:
+    """Three masked reads: before, behind, and inside of the axis."""
+    n = x.shape[axis]
+    shape = (*x.shape[:axis], before + n + after, *x.shape[axis + 1 :])
+
+    def body(*i: Any) -> Scalar:
+        j = i[axis] - before
+
+        def read(at: Any, mask: Any, otherwise: Any) -> Scalar:
+            return x.read([*i[:axis], at, *i[axis + 1 :]], mask=te.condition(mask), otherwise=otherwise)
+
+        low = read(0 if edge else -j, [-1 - j], 0) if before else 0
+        high = read(n - 1 if edge else 2 * (n - 1) - j, [j - n], low) if after else low
+        return read(j, [j, n - 1 - j], high)
+
+    return te.compute(shape, body, "pad_edge" if edge else "pad_reflect")
+
+
+@lowering(graph.TakeOp)
+def take(op: Any, x: Tensor, indices: Tensor) -> Tensor:
+    """A gather; negative indices count from the end, and no index leaves the axis."""
+    axis = op.axis % x.ndim
+    size, rank = x.shape[axis], indices.ndim
+
+    def body(*i: Any) -> Scalar:
+        at = indices[i[axis : axis + rank]]
+        if at.kind == 1:
+            at = te.where(at < 0, at + size, at)
+            at = te.maximum(at, 0)
+        at = te.minimum(te.cast(at, "int64"), size - 1)
+        return x.read([*i[:axis], at, *i[axis + rank :]])
+
+    return te.compute(shape_of_result(op), body, stage_name(op))
+
+
+@lowering(graph.TileOp)
+def tile(op: Any, x: Tensor) -> Tensor:
+    """The index modulo the size."""
+    return te.compute(
+        shape_of_result(op), lambda *i: x.read([v % n for v, n in zip(i, x.shape, strict=True)]), stage_name(op)
+    )
+
+
+@lowering(graph.FlipOp)
+def flip(op: Any, x: Tensor) -> Tensor:
+    """The last index minus this one."""
+    axes = {a % x.ndim for a in op.axes}
+
+    def body(*i: Any) -> Scalar:
+        return x.read([n - 1 - v if a in axes else v for a, (v, n) in enumerate(zip(i, x.shape, strict=True))])
+
+    return te.compute(x.shape, body, stage_name(op))
+
+
+@lowering(graph.LayoutTransformOp)
+def layout_transform(op: Any, x: Tensor) -> Tensor:
+    """Through the logical indices; what the target adds as padding is 0."""
+    sizes = op.logical_sizes()
+
+    def body(*i: Any) -> Scalar:
+        at = logical(op.dst, i)
+        inside = te.condition([sizes[a] - 1 - e for a, e in at.items()])
+        return x.read(blocked(op.src, at), mask=inside)
+
+    return te.compute(shape_of_result(op), body, stage_name(op))

@@ -1,0 +1,152 @@
+"""Reductions, softmax and normalisations: several stages each, in one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlc.dialects.graph import reduce as graph
+from mlc.lowering.graph_to_te import builder as te
+from mlc.lowering.graph_to_te.builder import ReduceAxis, Scalar, Tensor
+from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
+
+Reducer = Callable[..., te.Reduction]
+REDUCERS: dict[type[Any], Reducer] = {
+    graph.SumOp: te.sum,
+    graph.MaxOp: te.max,
+    graph.MinOp: te.min,
+    graph.ProdOp: te.prod,
+}
+PAIRS: dict[type[Any], Reducer] = {graph.ArgmaxOp: te.argmax, graph.ArgminOp: te.argmin}
+
+
+def reduce_axes(sizes: Sequence[int]) -> list[ReduceAxis]:
+    """One reduction axis a size: k, or k0, k1, ..."""
+    return [te.reduce_axis(n, "k" if len(sizes) == 1 else f"k{i}") for i, n in enumerate(sizes)]
+
+
+def merge(rank: int, axes: Sequence[int], kept: Sequence[Any], reduced: Sequence[Any]) -> list[Any]:
+    """The indices of an operand: `reduced` at `axes`, `kept` at the others in order."""
+    rest, inner = iter(kept), iter(reduced)
+    return [next(inner) if a in axes else next(rest) for a in range(rank)]
+
+
+def _reduce(op: Any, x: Tensor, reducer: Reducer) -> Any:
+    axes = op.reduced_axes
+    ks = reduce_axes([x.shape[a] for a in axes])
+
+    def body(*i: Any) -> te.Reduction:
+        kept = [v for a, v in enumerate(i) if a not in axes] if op.keepdims else i
+        return reducer(x.read(merge(x.ndim, axes, kept, ks)), axis=ks)
+
+    return te.compute(shape_of_result(op), body, stage_name(op), reduce=ks)
+
+
+def _plain(op: Any, x: Tensor) -> Tensor:
+    return _reduce(op, x, REDUCERS[type(op)])
+
+
+def _indexed(op: Any, x: Tensor) -> Tensor:
+    reducer = PAIRS[type(op)]
+    return _reduce(op, x, lambda value, axis: reducer(value, axis[0]))[1]
+
+
+for _op in REDUCERS:
+    lowering(_op)(_plain)
+for _op in PAIRS:
+    lowering(_op)(_indexed)
+
+
+@lowering(graph.MeanOp)
+def mean(op: Any, x: Tensor) -> Tensor:
+    """The sum, then a scale."""
+    total = _reduce(op, x, te.sum)
+    count = op.reduction_length()
+    return te.compute(total.shape, lambda *i: _divided(total[i], count), "mean")
+
+
+def _divided(x: Scalar, count: int) -> Scalar:
+    if x.is_float:
+        return x * (1.0 / count)
+    return te.cast(te.cast(x, "float64") / float(count), x.type)
+
+
+@lowering(graph.SoftmaxOp, graph.LogSoftmaxOp)
+def softmax(op: Any, x: Tensor) -> Tensor:
+    """The maximum, the exponentials, their sum, the quotient; of the logarithm, the difference."""
+    axis = op.axis % x.ndim
+    logarithm = isinstance(op, graph.LogSoftmaxOp)
+    rows = x.shape[:axis] + x.shape[axis + 1 :]
+
+    def row(i: Sequence[Any]) -> tuple[Any, ...]:
+        return (*i[:axis], *i[axis + 1 :])
+
+    def along(t: Tensor, reducer: Reducer, name: str, f: Callable[..., Scalar]) -> Tensor:
+        k = te.reduce_axis(x.shape[axis])
+        body = lambda *i: reducer(f(t, (*i[:axis], k, *i[axis:])), axis=k)  # noqa: E731
+        return te.compute(rows, body, name, reduce=[k])
+
+    top = along(x, te.max, "max", lambda t, i: t[i])
+    if logarithm:
+        total = along(x, te.sum, "sum", lambda t, i: te.exp(t[i] - top[row(i)]))
+        return te.compute(x.shape, lambda *i: x[i] - top[row(i)] - te.log(total[row(i)]), stage_name(op))
+    e = te.compute(x.shape, lambda *i: te.exp(x[i] - top[row(i)]), "exp")
+    total = along(e, te.sum, "sum", lambda t, i: t[i])
+    return te.compute(x.shape, lambda *i: e[i] / total[row(i)], stage_name(op))
+
+
+def normalize(x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Callable[[Sequence[Any]], Scalar], Any]:
+    """Stages for mean and 1 / standard deviation over `axes`; the function from indices to the normalised element."""
+    rest = [a for a in range(x.ndim) if a not in axes]
+    rows = [x.shape[a] for a in rest]
+    count = 1
+    for a in axes:
+        count *= x.shape[a]
+
+    def total(name: str, f: Callable[[list[Any], Sequence[Any]], Scalar]) -> Tensor:
+        ks = reduce_axes([x.shape[a] for a in axes])
+        return te.compute(rows, lambda *i: te.sum(f(merge(x.ndim, axes, i, ks), i), axis=ks), name, reduce=ks)
+
+    sums = total("mean_sum", lambda at, i: x.read(at))
+    means = te.compute(rows, lambda *i: sums[i] * (1.0 / count), "mean")
+
+    def square(at: list[Any], i: Sequence[Any]) -> Scalar:
+        d = x.read(at) - means[tuple(i)]
+        return d * d
+
+    squares = total("var_sum", square)
+    scales = te.compute(rows, lambda *i: te.rsqrt(squares[i] * (1.0 / count) + epsilon), "scale")
+
+    def normalized(i: Sequence[Any]) -> Scalar:
+        r = tuple(i[a] for a in rest)
+        return (x.read(i) - means[r]) * scales[r]
+
+    return normalized, rest
+
+
+@lowering(graph.LayerNormOp)
+def layer_norm(op: Any, x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+    """Mean, variance, then one stage that normalises."""
+    first = op.axis % x.ndim
+    f, _ = normalize(x, range(first, x.ndim), op.epsilon)
+    return te.compute(x.shape, lambda *i: f(i) * gamma[i[first:]] + beta[i[first:]], stage_name(op))
+
+
+@lowering(graph.InstanceNormOp)
+def instance_norm(op: Any, x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+    """Each channel of each image on its own."""
+    f, _ = normalize(x, range(2, x.ndim), op.epsilon)
+    return te.compute(x.shape, lambda *i: f(i) * gamma[i[1]] + beta[i[1]], stage_name(op))
+
+
+@lowering(graph.BatchNormOp)
+def batch_norm(op: Any, x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+    """A scale for each channel, then one multiplication and addition an element."""
+    axis = op.axis % x.ndim
+    scale = te.compute(gamma.shape, lambda c: gamma[c] * te.rsqrt(var[c] + op.epsilon), "scale")
+
+    def body(*i: Any) -> Scalar:
+        c = i[axis]
+        return (x[i] - mean[c]) * scale[c] + beta[c]
+
+    return te.compute(x.shape, body, stage_name(op))
