@@ -1,0 +1,52 @@
+"""Which block of channels a tensor gets, and the names of blocked layouts."""
+
+from __future__ import annotations
+
+from mlc.dialects.graph import DimExpr
+from mlc.dialects.graph.types import Dim
+
+WASTE = 0.25
+"""Padding that costs less than this part of the work is taken for a full block."""
+
+
+def padded(size: int, block: int) -> int:
+    """`size` rounded up to a multiple of `block`."""
+    return -(-size // block) * block
+
+
+def wasteful(size: int, block: int) -> bool:
+    """Whether padding `size` up to `block` costs too much."""
+    return padded(size, block) >= size * (1 + WASTE)
+
+
+def channel_block(size: int, block: int) -> int:
+    """
+    The block of channels: `block` where padding up to it is cheap, all channels where they are fewer, else a
+    smaller block: `block = 16: 64 -> 16, 120 -> 16 (8 padded), 24 -> 8, 3 -> 3, 20 -> 4`.
+    """
+    if not wasteful(size, block):
+        return block
+    if size < block:
+        return size
+    smaller = [b for b in (block // 2, block // 4) if b > 1 and size % b == 0]
+    return smaller[0] if smaller else block
+
+
+def divisor_block(size: int, block: int) -> int:
+    """The largest divisor of `size` that is at most `block`: blocks inside a group cannot be padded."""
+    return max(b for b in range(1, min(size, block) + 1) if size % b == 0)
+
+
+def static_size(size: Dim) -> int | None:
+    """A size that is known, or None."""
+    return None if isinstance(size, DimExpr) else size
+
+
+def data_name(block: int) -> str:
+    """`16 -> NCHW16c`."""
+    return f"NCHW{block}c"
+
+
+def kernel_name(inner: int, outer: int) -> str:
+    """`3, 16 -> OIHW3i16o`; a depthwise kernel has no inner block: `0, 16 -> OIHW16o`."""
+    return "OIHW" + (f"{inner}i" if inner else "") + (f"{outer}o" if outer > 1 else "")

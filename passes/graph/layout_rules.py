@@ -1,0 +1,239 @@
+"""
+How each op takes a blocked layout: one rule a family, in a table by op class.
+
+A rule returns the layout and the value that replace the op's result, or None: then the op keeps its plain operands.
+The channels that pad a block up hold anything finite: convolutions meet them with zero weights, and ops that could
+make infinities of them (division, logarithms) do not take padded blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.graph import (
+    OPS,
+    AddOp,
+    AvgPool2dOp,
+    BiasAddOp,
+    BinaryOp,
+    CastOp,
+    ConcatenateOp,
+    Conv2dOp,
+    DenseOp,
+    DivideOp,
+    LayoutTransformOp,
+    LogOp,
+    MaxOp,
+    MaxPool2dOp,
+    MeanOp,
+    MinOp,
+    ModOp,
+    PadOp,
+    PowerOp,
+    PreluOp,
+    ProdOp,
+    ReciprocalOp,
+    ReshapeOp,
+    RsqrtOp,
+    SliceOp,
+    SqrtOp,
+    SumOp,
+    UnaryOp,
+    WhereOp,
+    shape_of,
+)
+from mlc.dialects.graph.layout import layout
+from mlc.dialects.graph.movement import END
+from mlc.dialects.graph.types import axis_of
+from mlc.passes.graph.constants import is_constant
+from mlc.passes.graph.layout_blocks import (
+    channel_block,
+    data_name,
+    divisor_block,
+    kernel_name,
+    padded,
+    static_size,
+    wasteful,
+)
+from mlc.passes.graph.layout_versions import PLAIN, Versions
+
+Result = tuple[str, SSAValue] | None
+LayoutRule = Callable[[Any, Versions, int], Result]
+UNSAFE = {LogOp, SqrtOp, RsqrtOp, ReciprocalOp, DivideOp, PowerOp, ModOp}
+"""Ops that can make infinities or NaN of the anything that padded channels hold."""
+
+
+def attributes(op: Any) -> dict[str, Any]:
+    """An op's attributes as Python values."""
+    return {name: getattr(op, name) for name in op.declared}
+
+
+def convolution(op: Any, v: Versions, block: int) -> Result:
+    """`conv2d %x, %w -> conv2d %x', %w' {data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"}`."""
+    x, w = op.operands
+    channels, (outputs, inputs, *_) = static_size(shape_of(x.type)[1]), map(static_size, shape_of(w.type))
+    if op.data_layout != PLAIN or op.kernel_layout != "OIHW" or not channels or not outputs or not inputs:
+        return None
+    if not is_constant(w):
+        return None
+    if op.groups == 1:
+        inner, outer = channel_block(channels, block), channel_block(outputs, block)
+        kernel = kernel_name(inner, outer)
+    elif inputs == 1 and op.groups == channels == outputs:
+        inner = outer = channel_block(channels, block)
+        kernel = kernel_name(0, outer)
+    else:
+        inner, outer = divisor_block(inputs, block), divisor_block(outputs // op.groups, block)
+        kernel = kernel_name(inner, outer)
+    if inner == 1 and outer == 1:
+        return None
+    attrs = attributes(op) | {
+        "data_layout": data_name(inner),
+        "kernel_layout": kernel,
+        "channels": 0 if outputs % outer == 0 else outputs,
+    }
+    weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)
+    new = v.make(Conv2dOp, v.get(x, data_name(inner)), weight, location=op.location, **attrs)
+    return new.owner.out_layout, new  # pyright: ignore
+
+
+def dense(op: Any, v: Versions, block: int) -> Result:
+    """`dense %x, %w -> dense %x, %w' {kernel_layout = "OI32o"}` for a constant weight."""
+    x, w = op.operands
+    units = static_size(shape_of(w.type)[0])
+    if op.kernel_layout != "OI" or units is None or units < 2 or not is_constant(w):
+        return None
+    wide = 2 * block
+    size = wide if not wasteful(units, wide) else channel_block(units, block)
+    name = f"OI{size}o"
+    weight = v.make(LayoutTransformOp, w, src="OI", dst=name)
+    logical = 0 if padded(units, size) == units else units
+    new = v.make(DenseOp, v.get(x, PLAIN), weight, location=op.location, kernel_layout=name, units=logical)
+    return PLAIN, new
+
+
+def pool(op: Any, v: Versions, block: int) -> Result:
+    """`max_pool2d %x -> max_pool2d %x' {layout = "NCHW16c"}` where x is computed blocked."""
+    (x,) = op.operands
+    name = v.native(x)
+    if name == PLAIN or op.layout != PLAIN:
+        return None
+    return name, v.make(type(op), v.get(x, name), location=op.location, **(attributes(op) | {"layout": name}))
+
+
+def unary(op: Any, v: Versions, block: int) -> Result:
+    """`relu %x -> relu %x'` where x is computed blocked."""
+    (x,) = op.operands
+    name = v.native(x)
+    if name == PLAIN or (type(op) in UNSAFE and v.channels_padded(x)):
+        return None
+    if isinstance(op, CastOp):
+        return name, v.make(CastOp, v.get(x, name), location=op.location, dtype=op.type.element_type)
+    return name, v.make(type(op), v.get(x, name), location=op.location, **attributes(op))
+
+
+def pointwise(op: Any, v: Versions, block: int) -> Result:
+    """`add %x, %y -> add %x', %y'` where an operand of the result's channels is computed blocked."""
+    shape = shape_of(op.type)
+    chosen = _chosen(op, v)
+    if chosen is None or len(shape) != 4:
+        return None
+    name, padding = v.native(chosen), v.channels_padded(chosen)
+    if padding and type(op) in UNSAFE:
+        return None
+    operands = [v.broadcast(operand, name, shape[1]) for operand in op.operands]
+    if any(operand is None for operand in operands):
+        return None
+    return name, v.make(type(op), *operands, location=op.location, **attributes(op))  # pyright: ignore
+
+
+def _chosen(op: Any, v: Versions) -> SSAValue | None:
+    """The operand whose layout a pointwise op takes: the first full-sized one that is computed blocked."""
+    for operand in op.operands:
+        shape = shape_of(operand.type)
+        if v.native(operand) != PLAIN and len(shape) == 4 and shape[1] == shape_of(op.type)[1]:
+            return operand
+    return None
+
+
+def bias(op: Any, v: Versions, block: int) -> Result:
+    """`bias_add %x, %b -> add %x', %b'` where x is computed blocked, b' being 1 x C/16 x 1 x 1 x 16."""
+    x, vector = op.operands
+    name = v.native(x)
+    if name == PLAIN or axis_of(op.axis, 4) != 1:
+        return None
+    addend = v.reshaped_version(vector, (1, shape_of(x.type)[1], 1, 1), name)
+    return name, v.make(AddOp, v.get(x, name), addend, location=op.location)
+
+
+def reduction(op: Any, v: Versions, block: int) -> Result:
+    """`mean %x {axes = [2, 3]} -> mean %x' {axes = [2, 3]}` over H and W of an x that is computed blocked."""
+    (x,) = op.operands
+    name = v.native(x)
+    if name == PLAIN or not set(op.reduced_axes) <= {2, 3}:
+        return None
+    new = v.make(type(op), v.get(x, name), location=op.location, axes=op.reduced_axes, keepdims=True)
+    if op.keepdims:
+        return name, new
+    kept = [1 if axis in op.reduced_axes else size for axis, size in enumerate(shape_of(x.type))]
+    picture = v.make(LayoutTransformOp, new, src=name, dst=PLAIN, result=_like(op, kept))
+    return PLAIN, v.make(ReshapeOp, picture, result=op.type)
+
+
+def _like(op: Any, shape: Any) -> Any:
+    from mlc.dialects.graph import tensor
+
+    return tensor(shape, op.type.element_type)
+
+
+def concatenation(op: Any, v: Versions, block: int) -> Result:
+    """`concatenate %x, %y {axis = 1} -> concatenate %x', %y' {axis = 1}` where the block divides all channels."""
+    shapes = [shape_of(operand.type) for operand in op.operands]
+    blocked = [v.native(operand) for operand in op.operands if v.native(operand) != PLAIN]
+    if not blocked or len(shapes[0]) != 4:
+        return None
+    channels = [static_size(shape[1]) for shape in shapes]
+    if any(size is None for size in channels):
+        return None
+    axis = axis_of(op.axis, 4)
+    sizes = [channel_block(sum(channels), block), *(layout(name).factors["C"] for name in blocked)]  # pyright: ignore
+    fitting = [b for b in sizes if axis != 1 or all(size % b == 0 for size in channels)]  # pyright: ignore
+    if not fitting or fitting[0] == 1:
+        return None
+    name = data_name(fitting[0])
+    operands = [v.get(operand, name) for operand in op.operands]
+    return name, v.make(ConcatenateOp, *operands, location=op.location, axis=axis)
+
+
+def window(op: Any, v: Versions, block: int) -> Result:
+    """`slice %x -> slice %x'` and `pad %x -> pad %x'` along H and W of an x that is computed blocked."""
+    (x,) = op.operands
+    name = v.native(x)
+    if name == PLAIN:
+        return None
+    attrs = attributes(op)
+    if isinstance(op, SliceOp):
+        if shape_of(op.type)[:2] != shape_of(x.type)[:2] or op.strides[:2] != (1, 1):
+            return None
+        attrs = {"begin": (*op.begin, 0), "end": (*op.end, END), "strides": (*op.strides, 1)}
+    else:
+        if any(op.pad_width[:4]):
+            return None
+        attrs["pad_width"] = (*op.pad_width, 0, 0)
+    return name, v.make(type(op), v.get(x, name), location=op.location, **attrs)
+
+
+RULES: dict[type[Any], LayoutRule] = {
+    **{cls: unary for cls in OPS.values() if issubclass(cls, UnaryOp | CastOp)},
+    **{cls: pointwise for cls in OPS.values() if issubclass(cls, BinaryOp | WhereOp | PreluOp)},
+    **dict.fromkeys((MaxPool2dOp, AvgPool2dOp), pool),
+    **dict.fromkeys((MeanOp, SumOp, MaxOp, MinOp, ProdOp), reduction),
+    **dict.fromkeys((SliceOp, PadOp), window),
+    Conv2dOp: convolution,
+    DenseOp: dense,
+    BiasAddOp: bias,
+    ConcatenateOp: concatenation,
+}
