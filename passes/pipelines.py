@@ -8,6 +8,37 @@ from mlc.passes.errors import UserError, did_you_mean
 
 # Name -> pass specs in pipeline syntax (`loop-split{factor=4}`), or names of other pipelines.
 PIPELINES: dict[str, list[str]] = {
+    # a model to kernels and the calls of them
+    "graph-O0": ["graph-outline-kernels"],
+    "graph-O1": [
+        "graph-simplify",
+        "graph-fold-constant",
+        "graph-fuse-ops{mode=tvm}",
+        "graph-outline-kernels",
+    ],
+    "graph-O2": [
+        "graph-simplify",
+        "graph-fold-constant",
+        "graph-canonicalize",
+        "graph-eliminate-common-subexpr",
+        "graph-fuse-ops",
+        "graph-outline-kernels",
+    ],
+    "graph-O3": [
+        "graph-simplify",
+        "graph-alter-op-layout",
+        "graph-fold-constant",
+        "graph-canonicalize",
+        "graph-eliminate-common-subexpr",
+        "graph-fuse-ops",
+        "graph-outline-kernels",
+    ],
+    "graph-simplify": [
+        "graph-canonicalize",
+        "graph-fold-constant",
+        "graph-simplify-inference",
+        "graph-canonicalize",
+    ],
     # a scheduled te.func to tiles, and on to machine code
     "loop-tiles": [
         "loop-partition",
