@@ -83,7 +83,7 @@ class _Printer:
                     t = storage_type(a.type.element_type)
                     self.line(f"{t} *restrict {self.name(a)} = ({t} *)args[{k}];")
                 else:
-                    self.line(f"const int64_t {self.name(a)} = *(const int64_t *)args[{k}];")
+                    self.line(f"const int64_t {self.name(a)} = (int64_t)(intptr_t)args[{k}];")
             self.block(func.body.block)
             self.line("return 0;")
         self.line("}")

@@ -46,11 +46,12 @@ def _callable(library: ctypes.CDLL, name: str) -> Kernel:
     function.restype, function.argtypes = ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]
 
     def call(arrays: Sequence[Any]) -> int:
-        kept = [a if isinstance(a, np.ndarray) else np.array(a, np.int64) for a in arrays]
-        for k, a in enumerate(kept):
-            if not a.flags.c_contiguous:
+        pointers: list[int] = []
+        for k, a in enumerate(arrays):
+            if isinstance(a, np.ndarray) and not a.flags.c_contiguous:
                 fail(f"expected contiguous arrays, but argument {k} of {name} is not")
-        return function((ctypes.c_void_p * len(kept))(*(a.ctypes.data for a in kept)), None)
+            pointers.append(a.ctypes.data if isinstance(a, np.ndarray) else int(a))
+        return function((ctypes.c_void_p * len(pointers))(*pointers), None)
 
     return call
 
