@@ -55,19 +55,21 @@ class AlterOpLayoutPass(ModulePass):
     {data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"}`
 
     Elementwise ops, pools, concatenations and reductions over H and W stay in the layout of what they read.
-    `block` is x, the native vector's elements; z is twice that.
+    x is `block`, or the elements of one native vector of `vector-bits`; z is twice that.
     """
 
     name = "graph-alter-op-layout"
-    block: int = 16
+    block: int = 0
+    vector_bits: int = 512
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
-        if self.block < 2:
-            fail(op, f"expected a block of at least 2 channels, but got {self.block}")
+        size = self.block or self.vector_bits // 32
+        if size < 2:
+            fail(op, f"expected a block of at least 2 channels, but got {size}")
         if any(isinstance(inner, FusedOp) for inner in op.walk()):
             fail(op, "expected a module without graph.fused; run graph-defuse-ops, or alter layouts before fusing")
         for function in functions(op):
             for block in function.body.blocks:
-                alter_block(block, self.block)
+                alter_block(block, size)
         eliminate_dead_code(op)

@@ -16,23 +16,19 @@ from mlc.dialects.graph import (
     OPS,
     AvgPool2dOp,
     BinaryOp,
-    BroadcastToOp,
     ClipOp,
     Conv2dOp,
     GraphOp,
-    LayoutTransformOp,
     MaximumOp,
     MaxPool2dOp,
+    MinimumOp,
     PadOp,
     ReluOp,
-    ReshapeOp,
-    TransposeOp,
-    shape_of,
 )
 from mlc.dialects.graph.canonicalize import PATTERNS
-from mlc.dialects.graph.layout import layout
-from mlc.dialects.graph.types import broadcast, is_float
-from mlc.passes.graph.constants import is_static, splat
+from mlc.dialects.graph.types import is_float
+from mlc.passes.graph.canonicalize_moves import MOVES, broadcast_operand
+from mlc.passes.graph.constants import splat
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.rewriting import Replacement, Rewriter, Rules, apply_rules, merged, producer, rules_table
 
@@ -45,6 +41,16 @@ def relu_from_maximum(op: Any, rw: Rewriter) -> Replacement:
     for x, y in (op.operands, op.operands[::-1]):
         if splat(y) == 0.0 and x.type == op.type:
             return rw.make(ReluOp, x)
+    return None
+
+
+@on(MaximumOp, MinimumOp)
+def bound_of_none(op: Any, rw: Rewriter) -> Replacement:
+    """`graph.maximum %x, -inf -> %x`, `graph.minimum %x, inf -> %x`."""
+    bound = -math.inf if isinstance(op, MaximumOp) else math.inf
+    for x, y in (op.operands, op.operands[::-1]):
+        if x.type == op.type and splat(y) == bound:
+            return x
     return None
 
 
@@ -61,76 +67,6 @@ def relu_of_clip(op: Any, rw: Rewriter) -> Replacement:
     """`graph.relu (graph.clip %x {min = a}) -> graph.clip %x` where a >= 0."""
     clip = producer(op.operands[0], ClipOp)
     return op.operands[0] if clip is not None and clip.min >= 0 else None
-
-
-@on(TransposeOp)
-def transpose_of_units(op: Any, rw: Rewriter) -> Replacement:
-    """`graph.transpose %x -> graph.reshape %x` where only axes of size 1 move."""
-    shape = shape_of(op.operands[0].type)
-    kept = [axis for axis in op.axes if shape[axis] != 1]
-    return rw.insert(ReshapeOp.make(op.operands[0], result=op.type)) if kept == sorted(kept) else None
-
-
-@on(TransposeOp)
-def transpose_of_squeeze(op: Any, rw: Rewriter) -> Replacement:
-    """`transpose(reshape(x)) -> reshape(transpose(x))` where the reshape only drops axes of size 1."""
-    reshape = producer(op.operands[0], ReshapeOp)
-    if reshape is None or not reshape.result.has_one_use():
-        return None
-    before, after = shape_of(reshape.operands[0].type), shape_of(reshape.type)
-    kept = [axis for axis, size in enumerate(before) if size != 1]
-    if len(after) >= len(before) or [before[axis] for axis in kept] != [size for size in after if size != 1]:
-        return None
-    # Which axis of x each axis of the reshaped tensor is; its axes of size 1 are nowhere.
-    names = iter(kept)
-    origin = [next(names) if size != 1 else None for size in after]
-    moved = [origin[axis] for axis in op.axes if origin[axis] is not None]
-    dropped = [axis for axis in range(len(before)) if before[axis] == 1]
-    value = rw.make(TransposeOp, reshape.operands[0], axes=(*dropped, *moved))
-    return rw.insert(ReshapeOp.make(value, result=op.type))
-
-
-@on(LayoutTransformOp)
-def layout_of_units(op: Any, rw: Rewriter) -> Replacement:
-    """`graph.layout_transform %x -> graph.reshape %x` where only axes of size 1 move."""
-    source, target = layout(op.src), layout(op.dst)
-    x, result = shape_of(op.operands[0].type), shape_of(op.type)
-    if not is_static(x) or not is_static(result) or math.prod(x) != math.prod(result):  # pyright: ignore
-        return None
-    orders: list[list[tuple[str, bool]]] = []
-    for order, shape in ((source, x), (target, result)):
-        orders.append([(a, bool(inner)) for (a, inner), size in zip(order.parts, shape, strict=True) if size != 1])
-    letters = [[a for a, _ in order] for order in orders]
-    if letters[0] != letters[1] and not _same_without_runs(letters[0], letters[1]):
-        return None
-    return rw.insert(ReshapeOp.make(op.operands[0], result=op.type))
-
-
-def _same_without_runs(a: list[str], b: list[str]) -> bool:
-    """Whether two orders of axis parts are equal once neighbouring parts of one axis are one."""
-    runs = [[x for i, x in enumerate(order) if i == 0 or order[i - 1] != x] for order in (a, b)]
-    return runs[0] == runs[1] and len(set(runs[0])) == len(runs[0])
-
-
-@on(BroadcastToOp)
-def reshape_from_broadcast(op: Any, rw: Rewriter) -> Replacement:
-    """`graph.broadcast_to %x -> graph.reshape %x` where only axes of size 1 are added."""
-    x, result = shape_of(op.operands[0].type), shape_of(op.type)
-    rank = len(result) - len(x)
-    same = result[rank:] == x and all(size == 1 for size in result[:rank])
-    return rw.insert(ReshapeOp.make(op.operands[0], result=op.type)) if same else None
-
-
-def broadcast_operand(op: Any, rw: Rewriter) -> Replacement:
-    """`add(x, broadcast_to(y)) -> add(x, y)` where the result has the same shape."""
-    for index, value in enumerate(op.operands):
-        inner = producer(value, BroadcastToOp)
-        if inner is None:
-            continue
-        operands = [inner.operands[0] if i == index else v for i, v in enumerate(op.operands)]
-        if broadcast([shape_of(v.type) for v in operands]) == shape_of(op.type):
-            return rw.make(type(op), *operands, **{name: getattr(op, name) for name in op.declared})
-    return None
 
 
 @on(Conv2dOp, AvgPool2dOp, MaxPool2dOp)
@@ -202,6 +138,7 @@ RULES: Rules = merged(
     {cls: [from_dialect] for cls in OPS.values() if cls.fold is not GraphOp.fold},
     {cls: [_pattern_rule(cls)] for cls in PATTERNS},
     {cls: [broadcast_operand] for cls in OPS.values() if issubclass(cls, BinaryOp)},
+    MOVES,
     LOCAL,
 )
 
