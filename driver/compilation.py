@@ -1,6 +1,8 @@
 """One compilation: a model's module and weights become the files of an artifact."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from mlc.driver.plan_check import check_plan
 from mlc.driver.timing import Timing
 from mlc.lowering.graph_to_main.convert import find_function, to_memref
 from mlc.lowering.main_to_llvm.convert import MAIN, callees
-from mlc.passes.errors import warn
+from mlc.passes.errors import UserError, warn
 from mlc.passes.graph.weights import attach_store
 from mlc.passes.manager import make_context, run_passes
 from mlc.passes.pipeline_text import pass_text
@@ -69,7 +71,7 @@ class Compilation:
             with self.timing.phase("main"):
                 objects = self.objects(main)
             with self.timing.phase("link"):
-                draft.write_objects(objects)
+                draft.write_objects(objects, link=is_host(self.target))
             workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
             draft.model |= {
                 "name": self.name,
@@ -105,8 +107,10 @@ class Compilation:
         module = self.model.module
         attach_store(module, self.model.weights)
         self.ops["imported"] = _count(module)
-        with self.timing.phase("graph"):
-            run_passes(module, self.ctx, self.options.pipeline("graph"), instruments=[self.timing])
+        passes = self.options.pipeline("graph")
+        before = str(module)
+        with self.timing.phase("graph"), replayable(lambda error: before, passes):
+            run_passes(module, self.ctx, passes, instruments=[self.timing])
         self.ops["graph"] = _count(module)
         if "graph" in self.options.keep:
             self.texts["graph"] = str(module) + "\n"
@@ -127,7 +131,9 @@ class Compilation:
         origins = self.origins()
         jobs = [Job(name, origins.get(name, ()), self.work(sources[name], passes)) for name in missing]
         prepare(self.target)
-        for name, data in zip(missing, run_jobs(jobs), strict=True):
+        with replayable(lambda error: str(sources[error.kernel]), passes):
+            results = run_jobs(jobs)
+        for name, data in zip(missing, results, strict=True):
             packed[name] = data
             if cache is not None:
                 cache.publish_kernel(keys[name], data)
@@ -192,12 +198,34 @@ class Compilation:
         }
 
 
+@contextmanager
+def replayable(text: Callable[[Any], str], passes: list[Any]) -> Iterator[None]:
+    """An exception that is a bug takes along the IR and the pipeline that show it, as `reproducer`."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        try:
+            error.reproducer = (text(error), ",".join(map(pass_text, passes)))  # pyright: ignore
+        except AttributeError:
+            pass
+        raise
+
+
 def prepare(target: Target) -> None:
     """Do before forking what each worker would do again: load LLVM and make its target machine."""
     from mlc.codegen import llvm_ir, native
 
     del llvm_ir
     native.target_machine(target)
+
+
+def is_host(target: Target) -> bool:
+    """Whether this machine can link and load code for the target."""
+    import platform
+
+    return target.architecture == platform.machine() and sys.platform in target.triple
 
 
 def pool_object(target: Target, cache: Cache | None) -> bytes:

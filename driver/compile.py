@@ -74,10 +74,10 @@ def build_artifact(
         key = "" if cache is None else key_of([*_file_parts(path), repr(_plain(shapes)), options.key()])
         if cache is not None and (found := cache.model(key)) is not None:
             return found, False
-    from mlc.driver.model import Model, load
+    from mlc.driver.model import Model
 
     with timing.phase("load"):
-        model = load(source, shapes) if shapes is not None else load(source)
+        model = load_model(source, shapes)
     if cache is not None and not key:
         key = key_of([*_model_parts(model), options.key()])
         if (found := cache.model(key)) is not None:
@@ -90,6 +90,13 @@ def build_artifact(
     directory = cache.drafts if cache is not None else Path(tempfile.gettempdir())
     artifact = compilation.write(directory)
     return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
+
+
+def load_model(source: Any, shapes: Shapes | None = None) -> "Model":
+    """`mlc.load`; where one of our own files cannot be read at all, the error is the user's."""
+    from mlc.driver.model import load
+
+    return load(source, shapes)
 
 
 def _plain(shapes: Shapes | None) -> Any:

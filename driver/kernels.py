@@ -35,8 +35,9 @@ class KernelError(UserError):
 class KernelCrash(RuntimeError):
     """A bug in mlc showed itself in one kernel; `detail` is the worker's traceback."""
 
-    def __init__(self, message: str, detail: str) -> None:
+    def __init__(self, message: str, kernel: str, detail: str) -> None:
         super().__init__(message)
+        self.kernel = kernel
         self.detail = detail
 
 
@@ -93,7 +94,7 @@ def _attempt(job: Job) -> tuple[str, Any, str]:
 def _failure(job: Job, kind: str, message: str, detail: str) -> Exception:
     if kind == "user":
         return KernelError(f"{job}: {message}")
-    return KernelCrash(f"a bug in mlc: {job} cannot be compiled: {message}", detail)
+    return KernelCrash(f"a bug in mlc: {job} cannot be compiled: {message}", job.name, detail)
 
 
 class _Worker:
@@ -196,7 +197,7 @@ class _Crew:
             status = worker.end()
             code = os.waitstatus_to_exitcode(status)
             how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            raise KernelCrash(f"a bug in mlc: {job} ended its worker with {how}", "") from error
+            raise KernelCrash(f"a bug in mlc: {job} ended its worker with {how}", job.name, "") from error
         if kind != "done":
             raise _failure(job, kind, value, detail)
         self.results[worker.job] = value

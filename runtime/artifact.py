@@ -85,15 +85,15 @@ class Draft:
     path: Path
     model: dict[str, Any] = field(default_factory=dict)
 
-    def write_objects(self, objects: Mapping[str, bytes]) -> None:
-        """Write the object files, and link them if there is a C compiler."""
+    def write_objects(self, objects: Mapping[str, bytes], *, link: bool = True) -> None:
+        """Write the object files, and link them if there is a C compiler for them."""
         start, index = 0, []
         for name, data in objects.items():
             index.append([name, start, len(data)])
             start += len(data)
         (self.path / OBJECTS).write_bytes(b"".join(objects.values()))
         self.model["objects"] = index
-        if has_compiler():
+        if link and has_compiler():
             from mlc.codegen.link import link_shared
 
             link_shared(objects.values(), self.path / CODE)

@@ -69,6 +69,11 @@ class Executable:
         if executor not in EXECUTORS:
             fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
         model = artifact.model
+        if model["target"]["triple"].partition("-")[0] != os.uname().machine:
+            fail(
+                f"expected code for {os.uname().machine} to run here, but got target '{model['target']['name']}' "
+                f"({model['target']['triple']}); `mlc compile -o` writes files for other machines"
+            )
         self.threads = thread_count(threads)
         self.executor = executor
         self.artifact = artifact

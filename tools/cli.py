@@ -1,0 +1,209 @@
+"""
+mlc: compile, run, measure and check models from the command line.
+
+    mlc compile model.onnx -o model.so      mlc run model.onnx --input x=x.npy --output-dir out/
+    mlc bench model.onnx                    mlc check model.onnx        mlc inspect model.onnx
+
+Exit codes: 0 done; 1 the input or the command line is wrong (one diagnostic on stderr); 2 a bug in mlc (a reproducer
+is written). Nothing heavy is imported before a command needs it.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+
+# Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
+COMMANDS = {
+    "compile": ("mlc.tools.cli_compile", "compile a model to a library, a directory, or the IR of a level"),
+    "run": ("mlc.tools.cli_run", "run a model on arrays from .npy files"),
+    "bench": ("mlc.tools.cli_bench", "measure a model's latency, also beside onnxruntime"),
+    "check": ("mlc.tools.cli_check", "list everything in a model that is wrong or unsupported"),
+    "inspect": ("mlc.tools.cli_inspect", "show operations by level, kernels and memory"),
+}
+
+
+class UsageError(ValueError):
+    """The command line is wrong, or a file that it names."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports as one line, with exit code 1."""
+
+    def error(self, message: str) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        raise UsageError(f"{message} (see '{self.prog} --help')")
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """What every command that compiles takes."""
+    parser.add_argument("model", help="an .onnx or .mlir file, or a directory that `mlc compile -o DIR` wrote")
+    parser.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="the shape of an input; may be repeated"
+    )
+    parser.add_argument(
+        "--target", default="native", help="the machine: native, x86-64-v3, znver4, ... (default: native)"
+    )
+    parser.add_argument("--threads", type=int, default=None, metavar="N", help="threads (default: one for each CPU)")
+    parser.add_argument("-O", dest="opt_level", type=int, default=3, choices=range(4), help="optimisation (default: 3)")
+    parser.add_argument("--no-cache", action="store_true", help="compile anew, and keep nothing")
+
+
+def shapes_of(args: argparse.Namespace) -> "dict[str, tuple[int, ...]] | None":
+    """The shapes that --shape gives."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in args.shape:
+        name, equals, sizes = text.rpartition("=")
+        parts = sizes.replace(",", "x").split("x")
+        if not equals or not name or not all(part.isdecimal() for part in parts):
+            raise UsageError(f"expected --shape NAME=1x3x48x320, but got '{text}'")
+        shapes[name] = tuple(map(int, parts))
+    return shapes or None
+
+
+def executable_of(args: argparse.Namespace):
+    """The executable that the arguments describe: compiled, from the cache, or loaded from a directory."""
+    if os.path.isdir(args.model):
+        from mlc.runtime.executable import load_executable
+
+        return load_executable(args.model, args.threads)
+    from mlc.driver.compile import compile
+
+    return compile(
+        args.model,
+        target=args.target,
+        opt_level=args.opt_level,
+        threads=args.threads,
+        shapes=shapes_of(args),
+        cache=not args.no_cache,
+    )
+
+
+def make_parser(command: str | None) -> argparse.ArgumentParser:
+    """The parser; only the command that is run adds its arguments."""
+    parser = _Parser(
+        prog="mlc", description=(__doc__ or "").strip(), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    for name, (module, help_text) in COMMANDS.items():
+        sub = commands.add_parser(name, help=help_text, description=help_text)
+        if name == command:
+            import_module(module).add_arguments(sub)
+    return parser
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command; return the exit code."""
+    command = next((word for word in argv if word in COMMANDS), None)
+    try:
+        parser = make_parser(command)
+        args = parser.parse_args(argv)
+        if args.version:
+            import mlc
+
+            print(f"mlc {mlc.__version__}")
+            return 0
+        if args.command is None:
+            parser.print_help()
+            return 0
+        return import_module(COMMANDS[args.command][0]).run(args)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if is_users(error):
+            print(f"mlc: error: {message_of(error)}", file=sys.stderr)
+            return 1
+        return report_bug(error)
+
+
+def is_users(error: BaseException) -> bool:
+    """Whether an error is the user's to mend."""
+    errors = sys.modules.get("mlc.passes.errors")
+    return isinstance(error, UsageError) or (errors is not None and isinstance(error, errors.UserError))
+
+
+def message_of(error: BaseException) -> str:
+    """The diagnostic's text; that of an operation begins with its name."""
+    op = getattr(error, "op", None)
+    text = str(error).strip()
+    return text if op is None or text.startswith("'") else f"'{op.name}' op {text}"
+
+
+def report_bug(error: BaseException) -> int:
+    """Say that this is a bug in mlc, and write what replays it, or else the traceback."""
+    import traceback
+
+    first = str(error).strip().partition("\n")[0]
+    message = first if first.startswith("a bug in mlc") else f"a bug in mlc: {type(error).__name__}: {first}"
+    print(f"mlc: error: {message}", file=sys.stderr)
+    trace = "".join(traceback.format_exception(error)) + (getattr(error, "detail", "") or "")
+    reproducer: tuple[str, str] | None = getattr(error, "reproducer", None)
+    path = "mlc.reproducer.mlir" if reproducer is not None else "mlc.crash.txt"
+    try:
+        if reproducer is not None:
+            _write_reproducer(path, *reproducer, error)
+            print(f"mlc: note: replay it with: mlc-opt --run-reproducer {path}", file=sys.stderr)
+        else:
+            with open(path, "w") as file:
+                file.write(trace)
+            print(f"mlc: note: the traceback is in {path}", file=sys.stderr)
+    except OSError as failure:
+        print(f"mlc: note: cannot write {path}: {failure.strerror}\n{trace}", file=sys.stderr)
+    return 2
+
+
+def _write_reproducer(path: str, text: str, pipeline: str, error: BaseException) -> None:
+    from pathlib import Path
+
+    from mlc.tools.opt.reproducer import write_reproducer
+
+    write_reproducer(Path(path), text, [f"--pass-pipeline=builtin.module({pipeline})"], error)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: rich on a terminal, plain columns elsewhere. The first column is text, the rest numbers."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(title=title, title_justify="left")
+        for index, column in enumerate(columns):
+            table.add_column(column, justify="right" if index else "left")
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table)
+        return
+    widths = [max(len(row[i]) for row in [columns, *rows]) for i in range(len(columns))]
+    print(title)
+    for row in [columns, *rows]:
+        first = row[0].ljust(widths[0])
+        print("  ".join(["  " + first, *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]).rstrip())
+
+
+def human_bytes(count: int) -> str:
+    """`1536 -> 1.5 KiB`."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.2f} GiB"
+
+
+def summary(report: Mapping[str, object]) -> str:
+    """`120 calls of 31 kernels, compiled in 4.2 s`."""
+    return f"{report['calls']} calls of {report['kernels']} kernels, compiled in {report['seconds']:.2f} s"
+
+
+def main() -> None:
+    """The command `mlc`."""
+    if code := run(sys.argv[1:]):
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

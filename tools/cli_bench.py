@@ -1,0 +1,121 @@
+"""mlc bench: the latency of a model, in turns with onnxruntime where that is asked for."""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mlc.tools.cli import UsageError, add_model_arguments, executable_of, print_table
+from mlc.tools.cli_run import random_inputs
+
+PEERS = ("onnxruntime",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    add_model_arguments(parser)
+    parser.add_argument("--compare", action="append", default=[], choices=PEERS, help="measure a peer in the same run")
+    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long to measure each (default: 2)")
+    parser.add_argument("--profile", action="store_true", help="print the time of each kernel")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it."""
+    executable = executable_of(args)
+    inputs = random_inputs(executable)
+    runs: dict[str, Callable[[], Any]] = {"mlc": lambda: executable(inputs)}
+    if "onnxruntime" in args.compare:
+        runs["onnxruntime"] = _onnxruntime(args.model, inputs, executable.threads)
+    times = measure(runs, args.seconds)
+    figures = {name: figures_of(values) for name, values in times.items()}
+    record: dict[str, Any] = {"model": args.model, "threads": executable.threads, "latency_ms": figures}
+    if "onnxruntime" in runs:
+        record["max_error"] = _difference(runs["mlc"](), runs["onnxruntime"](), executable)
+    if executable.threads > 1:
+        record["handover_ns"] = _handover()
+    _print(record)
+    if args.profile:
+        print(executable.profile(inputs))
+    if args.json:
+        try:
+            Path(args.json).write_text(json.dumps(record, indent=1) + "\n")
+        except OSError as error:
+            raise UsageError(f"{args.json}: {error.strerror}") from error
+    return 0
+
+
+def measure(runs: dict[str, Callable[[], Any]], seconds: float) -> dict[str, list[float]]:
+    """The times of each in milliseconds: blocks of calls, in turns, for about `seconds` each."""
+    single: dict[str, float] = {}
+    for name, function in runs.items():
+        function()
+        start = time.perf_counter()
+        function()
+        single[name] = time.perf_counter() - start
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(10):
+        for name, function in runs.items():
+            function()
+            for _ in range(max(1, min(500, int(seconds / 10 / max(single[name], 1e-7))))):
+                start = time.perf_counter()
+                function()
+                times[name].append(1e3 * (time.perf_counter() - start))
+    return times
+
+
+def figures_of(times: list[float]) -> dict[str, float]:
+    """Median, quartiles and least of some times."""
+    quarters = statistics.quantiles(times, n=4) if len(times) > 1 else [times[0]] * 3
+    return {"median": statistics.median(times), "q1": quarters[0], "q3": quarters[2], "min": min(times)}
+
+
+def _print(record: dict[str, Any]) -> None:
+    figures = record["latency_ms"]
+    own = figures["mlc"]["median"]
+    rows = [
+        (name, *(f"{f[key]:.3f}" for key in ("median", "q1", "q3", "min")), f"{own / f['median']:.2f}")
+        for name, f in figures.items()
+    ]
+    title = f"{record['model']}, {record['threads']} threads, milliseconds"
+    print_table(title, ("", "median", "q1", "q3", "min", "mlc is x"), rows)
+    if "handover_ns" in record:
+        print(f"a cache line goes from one CPU to the other in {record['handover_ns']:.0f} ns")
+    if "max_error" in record:
+        print(f"greatest difference / greatest magnitude: {record['max_error']:.2e}")
+
+
+def _handover() -> float:
+    from mlc.runtime.machine import measure_handover_ns
+
+    return measure_handover_ns()
+
+
+def _onnxruntime(path: str, inputs: dict[str, Any], threads: int) -> Callable[[], Any]:
+    """The same model in onnxruntime, at the same number of threads."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise UsageError("expected onnxruntime to be installed for --compare onnxruntime") from error
+    if not path.endswith(".onnx"):
+        raise UsageError(f"expected an .onnx file for --compare onnxruntime, but got '{path}'")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, inputs)
+
+
+def _difference(ours: dict[str, Any], theirs: list[Any], executable: Any) -> float:
+    """The greatest difference of any output, relative to that output's greatest magnitude."""
+    import numpy as np
+
+    worst = 0.0
+    for spec, other in zip(executable.outputs, theirs, strict=True):
+        mine = np.asarray(ours[spec.name], np.float64)
+        error = np.max(np.abs(mine - other), initial=0.0)
+        worst = max(worst, float(error / max(1e-30, np.max(np.abs(other), initial=0.0))))
+    return worst

@@ -1,0 +1,118 @@
+"""mlc compile: a library, a saved executable, or the IR of a level."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from mlc.driver.options import LEVELS, Options
+from mlc.tools.cli import UsageError, add_model_arguments, human_bytes, shapes_of, summary
+
+EMIT = (*LEVELS, "obj", "so", "dir")
+_SUFFIXES = {".so": "so", ".a": "a", ".o": "obj", ".h": "h", ".mlir": "graph", ".ll": "llvm-ir", ".s": "asm"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    add_model_arguments(parser)
+    parser.add_argument(
+        "-o", dest="output", metavar="PATH", help="a .so, .a, .o, .h, .mlir, .ll or .s file, or a directory"
+    )
+    parser.add_argument("--emit", choices=EMIT, help="what to write (default: what the suffix of -o says)")
+    parser.add_argument("--timing", action="store_true", help="print where the time went")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it."""
+    what = args.emit or _kind(args.output)
+    if what in LEVELS:
+        return emit_text(args, what)
+    if what is not None and args.output is None:
+        raise UsageError(f"expected -o PATH to write --emit {what} to")
+    if Path(args.model).is_dir():
+        raise UsageError(f"expected a model file, but got the directory {args.model}")
+    from mlc.driver.timing import table
+
+    artifact, owned = compiled(args)
+    try:
+        if what == "dir":
+            from mlc.runtime.artifact import copy_to
+
+            copy_to(artifact, args.output)
+            files = [Path(args.output)]
+        elif what is not None:
+            from mlc.runtime.export import export
+
+            files = export(artifact, _path(args.output, what))
+        else:
+            files = []
+    finally:
+        if owned:
+            from shutil import rmtree
+
+            rmtree(artifact.path, ignore_errors=True)
+    report = artifact.model["report"]
+    memory = f"workspace {human_bytes(artifact.model['workspace_bytes'])}"
+    print(f"{args.model}: {summary(report)}; {memory}, weights {human_bytes(artifact.model['weights_bytes'])}")
+    for file in files:
+        print(f"wrote {file}")
+    if args.timing:
+        print(table(report["timing"], report["seconds"]))
+    return 0
+
+
+def compiled(args: argparse.Namespace):
+    """The artifact; one for another machine is not loaded here."""
+    from mlc.driver.cache import Cache
+    from mlc.driver.compile import build_artifact
+    from mlc.runtime.executable import thread_count
+
+    options = Options(args.target, args.opt_level, thread_count(args.threads))
+    return build_artifact(args.model, options, shapes_of(args), None if args.no_cache else Cache.default())
+
+
+def _kind(output: str | None) -> str | None:
+    """What the name of the output asks for."""
+    if output is None:
+        return None
+    suffix = Path(output).suffix
+    if suffix not in _SUFFIXES and suffix:
+        raise UsageError(f"expected -o to end in {', '.join(_SUFFIXES)} or to be a directory, but got '{output}'")
+    return _SUFFIXES.get(suffix, "dir")
+
+
+def _path(output: str, what: str) -> Path:
+    """The output's path with the suffix that tells `export` what to write."""
+    wanted = {"obj": ".o", "so": ".so", "a": ".a", "h": ".h"}[what]
+    path = Path(output)
+    if path.suffix != wanted:
+        raise UsageError(f"expected -o to end in {wanted} for --emit {what}, but got '{output}'")
+    return path
+
+
+def emit_text(args: argparse.Namespace, level: str) -> int:
+    """Write the text of one level."""
+    import tempfile
+
+    from mlc.driver.compilation import Compilation
+    from mlc.driver.compile import load_model
+    from mlc.driver.timing import table
+    from mlc.runtime.executable import thread_count
+
+    options = Options(args.target, args.opt_level, thread_count(args.threads), frozenset({level}))
+    compilation = Compilation(load_model(args.model, shapes_of(args)), options)
+    if level == "graph":
+        compilation.optimize()
+    else:
+        with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
+            compilation.write(Path(directory))
+    text = compilation.texts[level]
+    if args.output in (None, "-"):
+        sys.stdout.write(text)
+    else:
+        try:
+            Path(args.output).write_text(text)
+        except OSError as error:
+            raise UsageError(f"{args.output}: {error.strerror}") from error
+    if args.timing:
+        print(table(compilation.timing.rows(), compilation.timing.total()), file=sys.stderr)
+    return 0

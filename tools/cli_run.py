@@ -1,0 +1,99 @@
+"""mlc run: a model on arrays from .npy files."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlc.tools.cli import UsageError, add_model_arguments, executable_of
+
+if TYPE_CHECKING:
+    from mlc.runtime.executable import Executable
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    add_model_arguments(parser)
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input; may be repeated"
+    )
+    parser.add_argument("--random", action="store_true", help="inputs that are not given are random (seed 0)")
+    parser.add_argument("--output-dir", metavar="DIR", help="write each output as DIR/NAME.npy")
+    parser.add_argument("--profile", action="store_true", help="print the time of each kernel")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it."""
+    given = _files(args.input)
+    executable = executable_of(args)
+    inputs = {name: _read(path) for name, path in given.items()}
+    if args.random:
+        inputs = {**random_inputs(executable), **inputs}
+    try:
+        outputs = executable(inputs)
+    except ValueError as error:
+        raise UsageError(
+            f"{error}; give it with --input NAME=FILE.npy" if "missing" in str(error) else str(error)
+        ) from error
+    for name, array in outputs.items():
+        shape = "x".join(map(str, array.shape)) or "scalar"
+        print(f"{name}: {shape} {array.dtype}{_range(array)}")
+    if args.output_dir:
+        _write(Path(args.output_dir), outputs)
+    if args.profile:
+        print(executable.profile(inputs))
+    return 0
+
+
+def random_inputs(executable: "Executable") -> dict[str, Any]:
+    """Seeded inputs: normal floats, small non-negative integers."""
+    import numpy as np
+
+    from mlc.runtime.executable import dtype_of
+
+    rng = np.random.default_rng(0)
+    inputs: dict[str, Any] = {}
+    for spec in executable.inputs:
+        dtype = dtype_of(spec.dtype)
+        is_integer = dtype.kind in "iub"
+        values = rng.integers(0, 2, spec.shape) if is_integer else rng.standard_normal(spec.shape)
+        inputs[spec.name] = np.asarray(values).astype(dtype)
+    return inputs
+
+
+def _files(texts: list[str]) -> dict[str, Path]:
+    """Input name -> file."""
+    files: dict[str, Path] = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise UsageError(f"expected --input NAME=FILE.npy, but got '{text}'")
+        files[name] = Path(path)
+    return files
+
+
+def _read(path: Path) -> Any:
+    """An array from a .npy file, which holds no objects."""
+    import numpy as np
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: expected an array in numpy's .npy format, but {error}") from error
+
+
+def _range(array: Any) -> str:
+    """The least and the greatest element."""
+    return f", {array.min():.6g} to {array.max():.6g}" if array.size and array.dtype.kind in "fiu" else ""
+
+
+def _write(directory: Path, outputs: dict[str, Any]) -> None:
+    import numpy as np
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, array in outputs.items():
+            np.save(directory / f"{name.replace('/', '_')}.npy", array)
+    except OSError as error:
+        raise UsageError(f"{directory}: {error.strerror}") from error
