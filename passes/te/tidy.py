@@ -1,0 +1,35 @@
+"""What rewrites of scalar bodies leave behind, cleaned up: equal ops, unused ops, masks that always hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects import te
+from mlc.dialects.index import Index, Ranges
+
+
+def tidy_body(stage: te.ComputeOp) -> None:
+    """Keep one of equal ops, and none that nobody uses; all ops of a body are pure."""
+    seen: dict[Any, SSAValue] = {}
+    block = stage.body.block
+    for op in list(block.ops):
+        if isinstance(op, te.YieldOp):
+            break
+        key = (type(op), op.operands, tuple(op.properties.items()), op.results[0].type)
+        first = seen.setdefault(key, op.results[0])
+        if first is not op.results[0]:
+            op.results[0].replace_all_uses_with(first)
+            op.detach()
+            op.erase()
+    for op in reversed(list(block.ops)):
+        if op.results and op.results[0].first_use is None:
+            op.detach()
+            op.erase()
+
+
+def drop_true(mask: Sequence[Index], ranges: Ranges) -> list[Index]:
+    """A mask without repetitions and without expressions that are never negative."""
+    return [e for e in dict.fromkeys(mask) if e.bounds(ranges)[0] < 0]
