@@ -258,8 +258,8 @@ class TransformLayoutOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> TransformLayoutOp:
         block = parser.resolve_operand(parser.parse_unresolved_operand(), BLOCK)
-        index = IndexParser(parser)
+        index, at = IndexParser(parser), parser.pos
         exprs = index.list()
         if index.unresolved:
-            parser.raise_error("expected a map of the dimensions d0, d1, ... only")
+            parser.raise_error("expected a map of the dimensions d0, d1, ... only", at, parser.pos)
         return cls.make(block, exprs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, FlatSymbolRefAttrConstr, IntegerAttr, StringAttr, SymbolRefAttr, i64
-from xdsl.ir import ParametrizedAttribute, Region, SSAValue, TypeAttribute
+from xdsl.ir import Block, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     EqAttrConstraint,
     IRDLOperation,
@@ -64,7 +64,6 @@ class ScheduleOp(IRDLOperation):
     body = region_def("single_block")
 
     traits = traits_def(IsolatedFromAbove(), NoTerminator())
-    assembly_format = "$kernel attr-dict-with-keyword $body"
 
     @staticmethod
     def make(kernel: str, body: Region) -> ScheduleOp:
@@ -75,6 +74,24 @@ class ScheduleOp(IRDLOperation):
     def kernel_name(self) -> str:
         """The name of the `loop.func` that it schedules."""
         return self.kernel.root_reference.data
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_attribute(self.kernel)
+        if self.attributes:
+            printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ScheduleOp:
+        name = parser.parse_symbol_name()
+        extra = parser.parse_optional_attr_dict_with_keyword()
+        body = parser.parse_region()
+        op = cls.make(name.data, body if body.blocks else Region(Block()))
+        if extra is not None:
+            op.attributes |= extra.data
+        return op
 
     def verify_(self) -> None:
         for op in self.body.block.ops:
