@@ -129,7 +129,7 @@ BINARY: dict[type[Any], Callable[..., Scalar]] = {
 def broadcast_read(x: Tensor, indices: Any) -> Scalar:
     """The element that numpy's broadcasting puts at these indices of a result."""
     skip = len(indices) - x.ndim
-    return x.read([0 if size == 1 else i for i, size in zip(indices[skip:], x.shape, strict=True)])
+    return x.read([0 if size == 1 and i.extent > 1 else i for i, size in zip(indices[skip:], x.shape, strict=True)])
 
 
 def _unary(op: Any, x: Tensor) -> Tensor:

@@ -107,6 +107,11 @@ class IndexExpr:
         """The expression itself, as of a reduction axis."""
         return self
 
+    @property
+    def extent(self) -> int:
+        """One more than the largest value."""
+        return self.index.bounds(self.stage.ranges)[1] + 1
+
     def __add__(self, other: IndexLike) -> IndexExpr:
         return IndexExpr(self.stage, self.index + self.stage.index(other))
 

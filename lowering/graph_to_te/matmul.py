@@ -37,7 +37,9 @@ def batch_matmul(op: Any, a: Tensor, b: Tensor) -> Tensor:
 
     def read(x: Tensor, batch: Any, row: Any, column: Any, transposed: bool) -> Any:
         sizes = x.shape[:-2]
-        outer = [0 if n == 1 else v for v, n in zip(batch[len(batch) - len(sizes) :], sizes, strict=True)]
+        outer = [
+            0 if n == 1 and v.extent > 1 else v for v, n in zip(batch[len(batch) - len(sizes) :], sizes, strict=True)
+        ]
         return x.read([*outer, column, row] if transposed else [*outer, row, column])
 
     def body(*i: Any) -> te.Reduction:
