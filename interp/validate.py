@@ -64,12 +64,14 @@ class ValidateInstrument:
     ran: int = 0
     """How many functions were run; tests and reports read it."""
     _recorded: dict[str, list[Any]] = field(default_factory=dict)
-    _started: bool = False
+    _module: ModuleOp | None = None
 
     def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
-        """Run everything once, before the first pass."""
-        if not self._started:
-            self._started = True
+        """Run everything once, before a module's first pass."""
+        if self._module is not module:
+            self._module = module
+            self.known.clear()
+            self._recorded.clear()
             self._visit(module, None)
 
     def after(self, module_pass: ModulePass, module: ModuleOp) -> None:

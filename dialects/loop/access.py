@@ -414,6 +414,12 @@ class GatherOp(_Access):
             raise VerifyException(f"expected a vector of index to gather by, but got {v}")
         if not 0 <= self.at.value.data < t.get_num_dims():
             raise VerifyException(f"expected a dimension below {t.get_num_dims()}, but got {self.at.value.data}")
+        tile, by = tile_shape(self.map.data, self.tile_sizes), tuple(v.get_shape())
+        if len(tile) != len(by) or any(a != b and 1 not in (a, b) for a, b in zip(tile, by, strict=True)):
+            raise VerifyException(f"expected indices that broadcast with the tile {tile}, but got {v}")
+        expected = VectorType(t.element_type, [max(a, b) for a, b in zip(tile, by, strict=True)])
+        if self.result.type != expected:
+            raise VerifyException(f"expected a result of type {expected}, but got {self.result.type}")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -95,13 +95,15 @@ class FuncOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> FuncOp:
+        start = parser.pos
         name, inputs, _, region, extra, _, _ = parse_func_op_like(
             parser, reserved_attr_names=("sym_name", "function_type")
         )
         attributes = dict(extra.data) if extra is not None else {}
         outputs = attributes.pop("outputs", None)
         if not isinstance(outputs, IntegerAttr):
-            parser.raise_error("expected attributes {outputs = n}, the number of buffers that are written")
+            message = "expected attributes {outputs = n}, the number of buffers that are written"
+            parser.raise_error(message, start, start)
         op = FuncOp.make(name, list(inputs), outputs.value.data, region)
         op.attributes |= attributes
         return op
@@ -377,6 +379,8 @@ class BlockOp(IRDLOperation):
         n = len(self.extents.data)
         if len(self.bindings.data) != n:
             raise VerifyException(f"expected {n} bindings, one per axis, but got {len(self.bindings.data)}")
+        if not 0 <= self.num_spatial <= n:
+            raise VerifyException(f"expected at most {n} spatial axes, but got {self.num_spatial}")
         verify_access(self.bindings.data, self.where_exprs, self.args, n)
         regions = [self.body] + ([self.init] if self.has_init else [])
         for region in regions:

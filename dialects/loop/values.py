@@ -119,9 +119,12 @@ class FmaOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> FmaOp:
+        start = parser.pos
         names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        if len(names) != 3 or len(types) != 3:
+            parser.raise_error("expected three operands and their three types", start, parser.pos)
         values = parser.resolve_operands(names, types, parser.pos)
         return FmaOp.create(operands=values, result_types=types[2:3])
 
@@ -172,7 +175,9 @@ class ReduceOp(IRDLOperation):
     def verify_(self) -> None:
         if self.combiner.data not in COMBINERS:
             raise VerifyException(f"expected a combiner of {', '.join(COMBINERS)}, but got '{self.combiner.data}'")
-        axes = self.axes.get_values()
+        axes, rank = self.axes.get_values(), len(shape_of(self.value.type))
+        if not all(0 <= k < rank for k in axes):
+            raise VerifyException(f"expected axes below {rank}, the rank of the tile, but got {list(axes)}")
         shape = [1 if k in axes else n for k, n in enumerate(shape_of(self.value.type))]
         expected = VectorType(element_of(self.value.type), shape)
         if self.result.type != expected:
@@ -228,7 +233,9 @@ class CompareOp(IRDLOperation):
         if self.a.type != self.b.type:
             raise VerifyException(f"expected operands of one type, but got {self.a.type} and {self.b.type}")
         if self.result.type != with_element(self.a.type, i1):
-            raise VerifyException(f"expected a result of type {with_element(self.a.type, i1)}")
+            raise VerifyException(
+                f"expected a result of type {with_element(self.a.type, i1)}, but got {self.result.type}"
+            )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.predicate.data} ")
@@ -239,9 +246,12 @@ class CompareOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> CompareOp:
         predicate = parser.parse_identifier("a predicate")
+        start = parser.pos
         names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
         parser.parse_punctuation(":")
         t = parser.parse_type()
+        if len(names) != 2:
+            parser.raise_error(f"expected two operands, but got {len(names)}", start, parser.pos)
         a, b = (parser.resolve_operand(n, t) for n in names)
         return CompareOp.make(predicate, a, b)
 
@@ -278,11 +288,13 @@ class SelectOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> SelectOp:
+        start = parser.pos
         names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
         if len(names) != 3 or len(types) != 2:
-            parser.raise_error("expected three operands and the types of the condition and of the values")
+            message = "expected three operands and the types of the condition and of the values"
+            parser.raise_error(message, start, parser.pos)
         c, a, b = (parser.resolve_operand(n, t) for n, t in zip(names, (types[0], types[1], types[1]), strict=True))
         return SelectOp.make(c, a, b)
 

@@ -2,11 +2,15 @@
 
 from xdsl.dialects.builtin import ModuleOp
 
-FORMATS = ("mlir", "llvm-ir", "asm", "obj")
+FORMATS = ("mlir", "c", "llvm-ir", "asm", "obj")
 
 
 def emit(module: ModuleOp, what: str, target: str) -> str | bytes:
-    """The module, all of it in the llvm dialect, as LLVM IR text, assembly or an object file."""
+    """The loop kernels of a module as C99; a module all in the llvm dialect as LLVM IR text, assembly or an object."""
+    if what == "c":
+        from mlc.codegen import c
+
+        return c.print_module(module)
     from mlc.codegen.llvm_ir import print_module
 
     text = print_module(module)

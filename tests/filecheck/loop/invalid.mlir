@@ -1,0 +1,424 @@
+// RUN: mlc-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @+1 {{expected at most 1 outputs, one per buffer, but got 2}}
+loop.func @f(%A: memref<4xf32>, %n: index) attributes {outputs = 2 : i64} {
+}
+
+// -----
+
+// expected-error @+1 {{expected attributes {outputs = n}, the number of buffers that are written}}
+loop.func @f(%A: memref<4xf32>) {
+}
+
+// -----
+
+// expected-error @+1 {{expected the body's arguments to have the types of the function}}
+"loop.func"() <{sym_name = "f", function_type = (memref<4xf32>) -> (), outputs = 1 : i64}> ({
+^bb0(%A : memref<5xf32>):
+  "loop.yield"() : () -> ()
+}) : () -> ()
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  // expected-error @+1 {{expected a kind of serial, parallel, vectorized, unrolled, but got 'quick'}}
+  "loop.for"() <{bounds = #te.map<"0, 4">, kind = "quick"}> ({
+  ^bb0(%i : index):
+    "loop.yield"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  // expected-error @+1 {{expected the body of loop.for to end in loop.yield}}
+  "loop.for"() <{bounds = #te.map<"0, 4">, kind = "serial"}> ({
+  ^bb0(%i : index):
+    "te.yield"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %c = arith.constant 1 : i32
+  // expected-error @+1 {{expected yielded values of types (i32), but got (i64)}}
+  %r = loop.for %i = 0 to 4 iter_args(%a = %c) -> i32 {
+    %d = arith.constant 1 : i64
+    loop.yield %d : i64
+  }
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %c = arith.constant 1 : i32
+  // expected-error @+1 {{expected yielded values of types (i32), but got ()}}
+  %r = loop.for %i = 0 to 4 iter_args(%a = %c) -> i32 {
+  }
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %c = arith.constant 1 : i32
+  // expected-error @+1 {{expected initial values of types (i64), but got (i32)}}
+  %r = loop.for %i = 0 to 4 iter_args(%a = %c) -> i64 {
+    loop.yield %a : i64
+  }
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %c = arith.constant 1 : i32
+  // expected-error @+1 {{expected a parallel loop to carry no values; its iterations are independent}}
+  %r = loop.for %i = 0 to 4 parallel iter_args(%a = %c) -> i32 {
+    loop.yield %a : i32
+  }
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %c = arith.constant 1 : i32
+  // expected-error @+1 {{expected 2 types, one per carried value, but got 1}}
+  %r = loop.for %i = 0 to 4 iter_args(%a = %c, %b = %c) -> i32 {
+    loop.yield %a : i32
+  }
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  loop.for %i = 0 to 4 {
+    // expected-error @+1 {{expected 2 bindings, one per axis, but got 1}}
+    "loop.block"(%i) <{block_name = "b", extents = #te.map<"4, 4">, spatial = 2 : i64, bindings = #te.map<"%0">}> ({
+    }, {
+    ^bb0(%a : index, %b : index):
+      "loop.yield"() : () -> ()
+    }) : (index) -> ()
+  }
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  loop.for %i = 0 to 4 {
+    // expected-error @+1 {{expected at most 1 spatial axes, but got 3}}
+    "loop.block"(%i) <{block_name = "b", extents = #te.map<"4">, spatial = 3 : i64, bindings = #te.map<"%0">}> ({
+    }, {
+    ^bb0(%a : index):
+      "loop.yield"() : () -> ()
+    }) : (index) -> ()
+  }
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  loop.for %i = 0 to 4 {
+    // expected-error @+1 {{expected one index argument per axis (1) in the block's regions}}
+    "loop.block"(%i) <{block_name = "b", extents = #te.map<"4">, spatial = 1 : i64, bindings = #te.map<"%0">}> ({
+    }, {
+    ^bb0(%a : index, %b : index):
+      "loop.yield"() : () -> ()
+    }) : (index) -> ()
+  }
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  loop.for %i = 0 to 4 {
+    // expected-error @+1 {{expected an init region only in a block with reduction axes}}
+    loop.block "b" (%v : 4 = %i) init {
+    ^bb0(%v : index):
+    } {
+    }
+  }
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  loop.for %i = 0 to 4 {
+    // expected-error @+1 {{expected index operand 1, but only 1 are given}}
+    "loop.block"(%i) <{block_name = "b", extents = #te.map<"4">, spatial = 1 : i64, bindings = #te.map<"%1">}> ({
+    }, {
+    ^bb0(%a : index):
+      "loop.yield"() : () -> ()
+    }) : (index) -> ()
+  }
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  // expected-error @+1 {{expected a scope of local, shared, global, but got 'heap'}}
+  %a = loop.alloc "heap" : memref<4xf32>
+}
+
+// -----
+
+loop.func @f(%A: memref<4x4xf32>) attributes {outputs = 1 : i64} {
+  // expected-error @+1 {{expected 2 indices, one per dimension, but got 1}}
+  %a = loop.load %A[0] : f32
+}
+
+// -----
+
+loop.func @f(%A: memref<4x4xf32>) attributes {outputs = 1 : i64} {
+  // expected-error @+1 {{expected a tile with axis d2, but it has 2 axes}}
+  %a = loop.load %A[d0, d2] tile (d0 : 2, d1 : 2) : vector<2x1xf32>
+}
+
+// -----
+
+loop.func @f(%A: memref<4x4xf32>) attributes {outputs = 1 : i64} {
+  // expected-error @+1 {{expected a value of type vector<2x1xf32> for this access, but got vector<2x2xf32>}}
+  %a = loop.load %A[d0, 0] tile (d0 : 2, d1 : 2) : vector<2x2xf32>
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  %z = arith.constant 0 : i32
+  // expected-error @+1 {{expected a value of type f32 for this access, but got i32}}
+  loop.store %z, %A[0] : i32
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  %z = arith.constant 0 : i32
+  // expected-error @+1 {{expected an else value of type f32, but got i32}}
+  %a = "loop.load"(%A, %z) <{map = #te.map<"0">, mask = #te.map<"1">}> : (memref<4xf32>, i32) -> f32
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  %z = arith.constant 0 : i32
+  // expected-error @+1 {{expected index operands of type index, but got i32}}
+  %a = "loop.load"(%A, %z) <{map = #te.map<"%0">}> : (memref<4xf32>, i32) -> f32
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  // expected-error @+1 {{expected tile axis d0, but got 'd1'}}
+  %a = loop.load %A[d0] tile (d1 : 2) : vector<2xf32>
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  loop.for %i = 0 to 2 {
+    // expected-error @+1 {{expected an integer factor, but got a product of two indices}}
+    %a = loop.load %A[%i * %i] : f32
+  }
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  loop.for %i = 0 to 2 {
+    // expected-error @+1 {{expected a positive divisor, but got 0}}
+    %a = loop.load %A[%i mod 0] : f32
+  }
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  // expected-error @+1 {{expected an index expression, but got 'x'}}
+  %a = loop.load %A[x] : f32
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  // expected-error @+1 {{expected index expressions, but got '%0 * %1'}}
+  %a = "loop.load"(%A) <{map = #te.map<"%0 * %1">}> : (memref<4xf32>) -> f32
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  // expected-error @+1 {{expected a result of type vector<4xindex>, but got index}}
+  %i = loop.index d0 tile (d0 : 4) : index
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  %z = arith.constant 0 : index
+  // expected-error @+1 {{expected a vector of index to gather by, but got index}}
+  %g = loop.gather %A[0] by %z at 0 tile (d0 : 4) : vector<4xf32>
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  %z = loop.index d0 tile (d0 : 4) : vector<4xindex>
+  // expected-error @+1 {{expected a dimension below 1, but got 1}}
+  %g = loop.gather %A[0] by %z at 1 tile (d0 : 4) : vector<4xf32>
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  %z = loop.index d0 tile (d0 : 4) : vector<4xindex>
+  // expected-error @+1 {{expected indices that broadcast with the tile (2,), but got vector<4xindex>}}
+  %g = loop.gather %A[d0] by %z at 0 tile (d0 : 2) : vector<2xf32>
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  %z = loop.index d0 tile (d0 : 4) : vector<4xindex>
+  // expected-error @+1 {{expected a result of type vector<4xf32>, but got vector<2xf32>}}
+  %g = loop.gather %A[0] by %z at 0 tile (d0 : 4) : vector<2xf32>
+}
+
+// -----
+
+loop.func @f(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  %z = loop.index d0 tile (d0 : 4) : vector<4xindex>
+  // expected-error @+1 {{expected the tile of the gather}}
+  %g = loop.gather %A[0] by %z at 0 : vector<4xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant dense<1.0> : vector<4xf32>
+  %b = arith.constant dense<1.0> : vector<2xf32>
+  // expected-error @+1 {{expected a factor that broadcasts to vector<4xf32>, but got vector<2xf32>}}
+  %n = loop.fma %a, %b, %a : vector<4xf32>, vector<2xf32>, vector<4xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant 1.0 : f32
+  %b = arith.constant 1.0 : f64
+  // expected-error @+1 {{expected an addend of type f32, but got f64}}
+  %n = "loop.fma"(%a, %a, %b) : (f32, f32, f64) -> f32
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant 1.0 : f32
+  // expected-error @+1 {{expected three operands and their three types}}
+  %n = loop.fma %a, %a, %a : f32
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant dense<1.0> : vector<2xf32>
+  // expected-error @+1 {{expected a value that broadcasts to vector<4xf32>, but got vector<2xf32>}}
+  %b = loop.broadcast %a : vector<2xf32> to vector<4xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant dense<1.0> : vector<2xf32>
+  // expected-error @+1 {{expected a combiner of sum, prod, max, min, but got 'mean'}}
+  %b = loop.reduce mean %a axes [0] : vector<2xf32> to vector<1xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant dense<1.0> : vector<2xf32>
+  // expected-error @+1 {{expected axes below 1, the rank of the tile, but got [1]}}
+  %b = loop.reduce sum %a axes [1] : vector<2xf32> to vector<2xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant dense<1.0> : vector<2x3xf32>
+  // expected-error @+1 {{expected a result of type vector<2x1xf32>, but got vector<2xf32>}}
+  %b = loop.reduce sum %a axes [1] : vector<2x3xf32> to vector<2xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant 1.0 : f32
+  // expected-error @+1 {{expected a predicate of oeq, one, olt, ole, ogt, oge, une, eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge, but got 'lt'}}
+  %b = loop.compare lt %a, %a : f32
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant 1.0 : f32
+  %c = arith.constant 1.0 : f64
+  // expected-error @+1 {{expected operands of one type, but got f32 and f64}}
+  %b = "loop.compare"(%a, %c) <{predicate = "olt"}> : (f32, f64) -> i1
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant 1.0 : f32
+  // expected-error @+1 {{expected a result of type i1, but got f32}}
+  %b = "loop.compare"(%a, %a) <{predicate = "olt"}> : (f32, f32) -> f32
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant 1.0 : f32
+  // expected-error @+1 {{expected two operands, but got 1}}
+  %b = loop.compare olt %a : f32
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant 1.0 : f32
+  %c = arith.constant 1.0 : f64
+  %m = arith.constant true
+  // expected-error @+1 {{expected operands of one type, but got f32 and f64}}
+  %b = "loop.select"(%m, %a, %c) : (i1, f32, f64) -> f32
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant 1.0 : f32
+  // expected-error @+1 {{expected a condition of type i1, but got f32}}
+  %b = loop.select %a, %a, %a : f32, f32
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant 1.0 : f32
+  // expected-error @+1 {{expected three operands and the types of the condition and of the values}}
+  %b = loop.select %a, %a : f32, f32
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant 1.0 : f32
+  // expected-error @+1 {{expected a cast of sitofp, uitofp, fptosi, fptoui, extf, truncf, extsi, extui, trunci, index_cast, bitcast, but got 'round'}}
+  %b = loop.cast round %a : f32 to i32
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant 1.0 : f32
+  // expected-error @+1 {{expected one shape, but got f32 and vector<4xi32>}}
+  %b = loop.cast fptosi %a : f32 to vector<4xi32>
+}
