@@ -136,6 +136,7 @@ def substitute(space: Space, ops: Iterable[Operation], to: Mapping[SSAValue, Ind
             if value in to and not start <= k < end:
                 (expr,), values = compact([to[value]], space.values)
                 index = loop.IndexOp.make(expr, values)
+                index.location = op.location
                 assert op.parent is not None
                 op.parent.insert_op_before(index, op)
                 op.operands[k] = index.result

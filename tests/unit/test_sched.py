@@ -351,3 +351,15 @@ def test_scalar_reductions_by_rfactor():
     session.parallel(ki)
     check_values(session.func, ROWS)
     assert session.kernel_.find("sum_rf").num_spatial == 2
+
+
+def test_new_ops_come_from_where_the_old_ones_do():
+    from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
+
+    place = FileLineColLoc(StringAttr("model.onnx"), IntAttr(7), IntAttr(1))
+    func = fresh(BLOCKED)
+    for op in func.walk():
+        op.location = place
+    blocked(Session(func))
+    lost = [op.name for op in func.walk() if op.location != place and op.name not in ("loop.alloc", "loop.yield")]
+    assert lost == []

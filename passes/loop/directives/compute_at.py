@@ -102,7 +102,7 @@ def place(kernel: Kernel, block: loop.BlockOp, box: Mapping[int, Span]) -> list[
     spans = [box.get(k) or whole(n) for k, n in enumerate(extents)]
     spans = [whole(n) if s.extent >= n else s for s, n in zip(spans, extents, strict=True)]
     names = axis_names(kernel, block)
-    nest = make_nest([s.extent for s in spans], names)
+    nest = make_nest([s.extent for s in spans], names, block)
     ivs = [kernel.space.dim(f.iv) if s.extent > 1 else ZERO for s, f in zip(spans, nest, strict=True)]
     bindings = [s.base + iv for s, iv in zip(spans, ivs, strict=True)]
     where = [p for b, n in zip(bindings, extents, strict=True) for p in (b, -b + (n - 1))]

@@ -243,20 +243,30 @@ def move_ops(source: Block, to: Block) -> None:
             to.insert_op_before(op, last) if last is not None else to.add_op(op)
 
 
-def make_loop(extent: int, name: str | None, kind: str = "serial") -> loop.ForOp:
-    """An empty loop."""
-    found = loop.ForOp.make(extent, kind=kind, name=name)
-    if not isinstance(found.body.block.last_op, loop.YieldOp):
-        found.body.block.add_op(loop.YieldOp.create())
+def make_loop(extent: int, name: str | None, like: Operation) -> loop.ForOp:
+    """An empty serial loop that comes from where `like` comes from."""
+    found = loop.ForOp.make(extent, name=name)
+    found.body.block.add_op(loop.YieldOp.create())
+    found.location = like.location
     return found
 
 
-def make_nest(extents: Sequence[int], names: Sequence[str | None]) -> list[loop.ForOp]:
+def make_nest(extents: Sequence[int], names: Sequence[str | None], like: Operation) -> list[loop.ForOp]:
     """Loops in each other, outer to inner."""
-    loops = [make_loop(e, n) for e, n in zip(extents, names, strict=True)]
+    return nested([make_loop(e, n, like) for e, n in zip(extents, names, strict=True)])
+
+
+def nested(loops: list[loop.ForOp]) -> list[loop.ForOp]:
+    """Put new loops into each other, outer to inner."""
     for outer, inner in pairwise(loops):
         insert_last(outer, inner)
     return loops
+
+
+def locate(op: Operation, like: Operation) -> None:
+    """Let a new op, and all in it, come from where another one comes from."""
+    for inner in op.walk():
+        inner.location = like.location
 
 
 def insert_last(outer: Operation, op: Operation) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, StringAttr, i64
@@ -21,9 +20,11 @@ from mlc.passes.loop.directives.kernel import (
     insert_alloc,
     insert_before,
     insert_last,
+    locate,
     loops_around,
     make_loop,
     name_of,
+    nested,
 )
 from mlc.passes.loop.regions import clips, needed, span_of, substitute, users
 
@@ -83,10 +84,9 @@ def decompose_reduction(kernel: Kernel, op: sched.DecomposeReductionOp) -> None:
     copied = [g for g in inside if not legality.reduces(kernel, g, block)]
     copied = [g for g in copied if legality.spreads(kernel, g, block)]
     to: dict[int, Index] = {kernel.space.number(g.iv): ZERO for g in inside}
-    nest = [make_loop(g.extent or 0, _init_name(g), g.kind.data) for g in copied]
-    for outer, inner in pairwise(nest):
-        insert_last(outer, inner)
+    nest = nested([make_loop(g.extent or 0, _init_name(g), g) for g in copied])
     for g, new in zip(copied, nest, strict=True):
+        new.properties["kind"] = g.kind
         to[kernel.space.number(g.iv)] = kernel.space.dim(new.iv)
     n = block.num_spatial
     init = loop.BlockOp.make(
@@ -98,6 +98,7 @@ def decompose_reduction(kernel: Kernel, op: sched.DecomposeReductionOp) -> None:
         spatial_region(kernel, block.init, n),
         where=needed(kernel.space, [p.substitute(to, kernel.space.ranges) for p in kernel.where(block)]),
     )
+    locate(init, block)
     kernel.name_block(init, f"{block.name_}_init")
     if block in kernel.partial:
         kernel.partial.add(init)
@@ -188,6 +189,7 @@ def rfactor(kernel: Kernel, op: sched.RfactorOp) -> None:
     kernel.name_block(block, f"{name}_rf")
     second.properties["block_name"] = StringAttr(name)
     kernel.blocks[name] = second
+    locate(second, block)
     insert_after(second, own[0])
     nest = place(kernel, second, box)
     insert_after(nest[0], own[0])
@@ -269,6 +271,7 @@ def _redirect(body: Block, partial: SSAValue, axis: int, index: SSAValue) -> Non
         else:
             new = loop.LoadOp.make(partial, exprs, operands)
             op.result.replace_all_uses_with(new.results[0])
+        new.location = op.location
         op.parent.insert_op_before(new, op)
         op.detach()
         op.erase()

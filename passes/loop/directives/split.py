@@ -44,7 +44,7 @@ def resolve_factors(kernel: Kernel, f: loop.ForOp, numbers: Sequence[int], knobs
 
 def split_loop(kernel: Kernel, f: loop.ForOp, factors: Sequence[int], names: Sequence[str | None]) -> list[loop.ForOp]:
     """Replace a loop by a nest; blocks get a predicate where the nest runs further."""
-    nest = make_nest(factors, names)
+    nest = make_nest(factors, names, f)
     move_ops(body_of(f), body_of(nest[-1]))
     insert_before(nest[0], f)
     nest[0].attributes |= f.attributes
@@ -116,7 +116,7 @@ def fuse(kernel: Kernel, op: sched.FuseOp) -> None:
         )
     kernel.check(legality.perfectly_nested(loops) or one_kind(kernel, loops))
     name = op.result.name_hint or "_".join(f.iv.name_hint or "l" for f in loops)
-    fused = make_loop(prod(f.extent or 0 for f in loops), name)
+    fused = make_loop(prod(f.extent or 0 for f in loops), name, loops[0])
     move_ops(body_of(loops[-1]), body_of(fused))
     insert_before(fused, loops[0])
     rest, to = kernel.space.dim(fused.iv), {}
@@ -165,10 +165,10 @@ def peel(kernel: Kernel, op: sched.PeelOp) -> None:
         kernel.fail(f"expected between 1 and {extent - 1} iterations of {name_of(f)} to peel, but got {by}")
     kernel.check(peelable(kernel, f, extent - by))
     base = f.iv.name_hint or "l"
-    main = make_loop(extent - by, op.main.name_hint or base)
+    main = make_loop(extent - by, op.main.name_hint or base, f)
     rest = f.clone()
     rest.iv.name_hint = op.rest.name_hint or f"{base}_rest"
-    rest_nest = make_loop(by, rest.iv.name_hint)
+    rest_nest = make_loop(by, rest.iv.name_hint, f)
     move_ops(body_of(rest), body_of(rest_nest))
     move_ops(body_of(f), body_of(main))
     insert_before(main, f)

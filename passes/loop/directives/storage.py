@@ -18,6 +18,7 @@ from mlc.passes.loop.directives.kernel import (
     insert_alloc,
     insert_before,
     is_below,
+    locate,
     loops_around,
     name_of,
 )
@@ -83,6 +84,7 @@ def cache_read(kernel: Kernel, op: sched.CacheReadOp) -> None:
     target = new_buffer(kernel, source, op.scope.data)
     redirect([block], source, target)
     copy = copy_block("copy", source, target)
+    locate(copy, block)
     kernel.name_block(copy, f"{buffer_name(source)}_{op.scope.data}")
     nest = place(kernel, copy, {})
     insert_before(nest[0], at)
@@ -108,6 +110,7 @@ def cache_write(kernel: Kernel, op: sched.CacheWriteOp) -> None:
     source = new_buffer(kernel, target, op.scope.data)
     redirect(writers, target, source)
     copy = copy_block("copy", source, target)
+    locate(copy, block)
     kernel.name_block(copy, f"{buffer_name(target)}_{op.scope.data}")
     nest = place(kernel, copy, {})
     insert_after(nest[0], at)
@@ -151,6 +154,7 @@ def retype(alloc: loop.AllocOp, shape: Sequence[int]) -> loop.AllocOp:
     t = alloc.result.type
     new = loop.AllocOp.make(MemRefType(t.element_type, list(shape)), alloc.scope.data, alloc.result.name_hint)
     new.attributes |= alloc.attributes
+    new.location = alloc.location
     insert_before(new, alloc)
     alloc.result.replace_all_uses_with(new.result)
     alloc.detach()

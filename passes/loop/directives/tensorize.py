@@ -123,6 +123,8 @@ def tensorize(kernel: Kernel, op: sched.TensorizeOp) -> None:
     if isinstance(ops, str):
         kernel.fail(f"{name_of(f)} does not have the form of '{name}': {ops}")
     block = match.block
+    for new in ops:
+        new.location = block.location
     replace_body(block.body.block, ops)
     to = {kernel.space.number(f.iv): ZERO}
     kernel.rebind(block, [b.substitute(to) for b in kernel.bindings(block)], kernel.where(block))
