@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from xdsl.ir import SSAValue
+
 from mlc.dialects.graph import (
     BatchMatmulOp,
     BroadcastToOp,
@@ -135,15 +137,31 @@ def slice_of_transpose(op: Any, rw: Rewriter) -> Replacement:
 @on(BatchMatmulOp)
 def matmul_of_transpose(op: Any, rw: Rewriter) -> Replacement:
     """`batch_matmul(a, transpose(b)) -> batch_matmul(a, b) {transpose_b}` where the last two axes swap."""
-    operands, flags = list(op.operands), [op.transpose_a, op.transpose_b]
-    for index, operand in enumerate(operands):
-        inner = producer(operand, TransposeOp)
-        rank = len(shape_of(operand.type))
-        if inner is not None and inner.axes == (*range(rank - 2), rank - 1, rank - 2):
-            operands[index], flags[index] = inner.operands[0], not flags[index]
-    if operands == list(op.operands):
+    sources = [_swapped(operand) for operand in op.operands]
+    if sources == [None, None]:
         return None
+    operands = [
+        operand if source is None else rw.insert(ReshapeOp.make(source, shape=_swap(shape_of(operand.type))))
+        for operand, source in zip(op.operands, sources, strict=True)
+    ]
+    flags = [
+        flag != (source is not None) for flag, source in zip((op.transpose_a, op.transpose_b), sources, strict=True)
+    ]
     return rw.make(BatchMatmulOp, *operands, transpose_a=flags[0], transpose_b=flags[1])
+
+
+def _swap(items: Any) -> tuple[Any, ...]:
+    return (*items[:-2], items[-1], items[-2])
+
+
+def _swapped(value: SSAValue) -> SSAValue | None:
+    """The operand of a transpose that swaps the last two axes and moves no others, save those of size 1."""
+    transpose = producer(value, TransposeOp)
+    if transpose is None:
+        return None
+    shape = shape_of(transpose.operands[0].type)
+    order = [axis for axis in _swap(transpose.axes) if shape[axis] != 1]
+    return transpose.operands[0] if order == sorted(order) else None
 
 
 @on(ReshapeOp)

@@ -121,7 +121,7 @@ class Folder:
         if isinstance(op, ConstantOp):
             array = op.array()
             one = array.size > 0 and bool((array == array.flat[0]).all())
-            return [Known(array, array.flat[0] if one and array.size > 1 else None, array.nbytes)]
+            return [Known(array, array.flat[0] if one else None, array.nbytes)]
         if isinstance(op, ParamOp) and self.store is not None and op.entry in self.store:
             entry = self.store.entry(op.entry)
             if not entry.is_fill:

@@ -1,0 +1,65 @@
+// RUN: mlc-opt %s -p "graph-alter-op-layout,graph-canonicalize" | filecheck %s
+// RUN: mlc-opt %s -p "graph-alter-op-layout{vector-bits=256}" | filecheck %s --check-prefix=AVX2
+
+// The picture is blocked once, and stays so through bias, activation, pool and the next convolution.
+// CHECK-LABEL: func.func @stack
+// CHECK:         %[[X:.*]] = graph.layout_transform %x {src = "NCHW", dst = "NCHW3c"} : (tensor<1x3x8x8xf32>) -> tensor<1x1x8x8x3xf32>
+// CHECK:         %[[C:.*]] = graph.conv2d %[[X]], %{{.*}} {data_layout = "NCHW3c", kernel_layout = "OIHW3i16o"} : (tensor<1x1x8x8x3xf32>, tensor<2x1x3x3x3x16xf32>) -> tensor<1x2x6x6x16xf32>
+// CHECK:         %[[B:.*]] = graph.add %[[C]], %{{.*}} : (tensor<1x2x6x6x16xf32>, tensor<1x2x1x1x16xf32>) -> tensor<1x2x6x6x16xf32>
+// CHECK-NEXT:    %[[R:.*]] = graph.relu %[[B]]
+// CHECK-NEXT:    %[[P:.*]] = graph.max_pool2d %[[R]] {pool_size = [2, 2], strides = [2, 2], layout = "NCHW16c"}
+// CHECK:         %[[D:.*]] = graph.conv2d %[[P]], %{{.*}} {groups = 32, data_layout = "NCHW16c", kernel_layout = "OIHW16o"}
+// CHECK-NEXT:    graph.layout_transform %[[D]] {src = "NCHW16c", dst = "NCHW"} : (tensor<1x2x3x3x16xf32>) -> tensor<1x32x3x3xf32>
+// CHECK-NEXT:    return
+// AVX2-LABEL: func.func @stack
+// AVX2:         graph.conv2d {{.*}} {data_layout = "NCHW3c", kernel_layout = "OIHW3i8o"}
+func.func @stack(%x: tensor<1x3x8x8xf32>) -> tensor<1x32x3x3xf32> {
+  %w = graph.param "w" : tensor<32x3x3x3xf32>
+  %b = graph.param "b" : tensor<32xf32>
+  %d = graph.param "d" : tensor<32x1x1x1xf32>
+  %0 = graph.conv2d %x, %w : (tensor<1x3x8x8xf32>, tensor<32x3x3x3xf32>) -> tensor<1x32x6x6xf32>
+  %1 = graph.bias_add %0, %b : tensor<1x32x6x6xf32>
+  %2 = graph.relu %1 : tensor<1x32x6x6xf32>
+  %3 = graph.max_pool2d %2 {pool_size = [2, 2], strides = [2, 2]} : (tensor<1x32x6x6xf32>) -> tensor<1x32x3x3xf32>
+  %4 = graph.conv2d %3, %d {groups = 32} : (tensor<1x32x3x3xf32>, tensor<32x1x1x1xf32>) -> tensor<1x32x3x3xf32>
+  return %4 : tensor<1x32x3x3xf32>
+}
+
+// 30 channels are padded to 32: 7 % more work. The logarithm of padding would be -inf, so it is computed plain.
+// CHECK-LABEL: func.func @padded
+// CHECK:         %[[C:.*]] = graph.conv2d {{.*}} {channels = 30, data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"}
+// CHECK-NEXT:    %[[E:.*]] = graph.exp %[[C]] : tensor<1x2x4x4x16xf32>
+// CHECK-NEXT:    %[[P:.*]] = graph.layout_transform %[[E]] {{.*}} -> tensor<1x30x4x4xf32>
+// CHECK-NEXT:    graph.log %[[P]]
+func.func @padded(%x: tensor<1x16x4x4xf32>) -> tensor<1x30x4x4xf32> {
+  %w = graph.param "w" : tensor<30x16x1x1xf32>
+  %0 = graph.conv2d %x, %w : (tensor<1x16x4x4xf32>, tensor<30x16x1x1xf32>) -> tensor<1x30x4x4xf32>
+  %1 = graph.exp %0 : tensor<1x30x4x4xf32>
+  %2 = graph.log %1 : tensor<1x30x4x4xf32>
+  return %2 : tensor<1x30x4x4xf32>
+}
+
+// Squeeze and excite stays blocked from end to end.
+// CHECK-LABEL: func.func @squeeze_excite
+// CHECK:         %[[A:.*]] = graph.conv2d
+// CHECK:         %[[M:.*]] = graph.mean %[[A]] {axes = [2, 3], keepdims = true} : (tensor<1x2x4x4x16xf32>) -> tensor<1x2x1x1x16xf32>
+// CHECK:         %[[G:.*]] = graph.conv2d %[[M]]
+// CHECK-NEXT:    %[[S:.*]] = graph.sigmoid %[[G]]
+// CHECK-NEXT:    graph.multiply %[[A]], %[[S]] : (tensor<1x2x4x4x16xf32>, tensor<1x2x1x1x16xf32>)
+func.func @squeeze_excite(%x: tensor<1x32x4x4xf32>) -> tensor<1x32x4x4xf32> {
+  %w = graph.param "w" : tensor<32x32x1x1xf32>
+  %0 = graph.conv2d %x, %w : (tensor<1x32x4x4xf32>, tensor<32x32x1x1xf32>) -> tensor<1x32x4x4xf32>
+  %1 = graph.mean %0 {axes = [2, 3], keepdims = true} : (tensor<1x32x4x4xf32>) -> tensor<1x32x1x1xf32>
+  %2 = graph.conv2d %1, %w : (tensor<1x32x1x1xf32>, tensor<32x32x1x1xf32>) -> tensor<1x32x1x1xf32>
+  %3 = graph.sigmoid %2 : tensor<1x32x1x1xf32>
+  %4 = graph.multiply %0, %3 : (tensor<1x32x4x4xf32>, tensor<1x32x1x1xf32>) -> tensor<1x32x4x4xf32>
+  return %4 : tensor<1x32x4x4xf32>
+}
+
+// CHECK-LABEL: func.func @dense
+// CHECK:         graph.dense %x, %{{.*}} {units = 60, kernel_layout = "OI32o"} : (tensor<2x5xf32>, tensor<2x5x32xf32>) -> tensor<2x60xf32>
+func.func @dense(%x: tensor<2x5xf32>) -> tensor<2x60xf32> {
+  %w = graph.param "w" : tensor<60x5xf32>
+  %0 = graph.dense %x, %w : (tensor<2x5xf32>, tensor<60x5xf32>) -> tensor<2x60xf32>
+  return %0 : tensor<2x60xf32>
+}

@@ -1,0 +1,90 @@
+// RUN: mlc-opt %s -p graph-canonicalize | filecheck %s
+
+// CHECK-LABEL: func.func @activations
+// CHECK-NEXT:    %[[R:.*]] = graph.relu %x
+// CHECK-NEXT:    return %[[R]], %[[R]]
+func.func @activations(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %0 = graph.maximum %zero, %x : (tensor<f32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = graph.clip %0 {min = 0.0} : tensor<2x4xf32>
+  %2 = graph.clip %0 : tensor<2x4xf32>
+  return %1, %2 : tensor<2x4xf32>, tensor<2x4xf32>
+}
+
+// Where only axes of size 1 move, nothing moves in memory.
+// CHECK-LABEL: func.func @units
+// CHECK-NEXT:    graph.reshape %x : (tensor<1x3x1x4xf32>) -> tensor<3x4x1x1xf32>
+// CHECK-NEXT:    graph.reshape %y : (tensor<1x2x1x1x8xf32>) -> tensor<1x16x1x1xf32>
+func.func @units(%x: tensor<1x3x1x4xf32>, %y: tensor<1x2x1x1x8xf32>) -> (tensor<3x4x1x1xf32>, tensor<1x16x1x1xf32>) {
+  %0 = graph.transpose %x {axes = [1, 3, 0, 2]} : (tensor<1x3x1x4xf32>) -> tensor<3x4x1x1xf32>
+  %1 = graph.layout_transform %y {src = "NCHW8c", dst = "NCHW"} : (tensor<1x2x1x1x8xf32>) -> tensor<1x16x1x1xf32>
+  return %0, %1 : tensor<3x4x1x1xf32>, tensor<1x16x1x1xf32>
+}
+
+// CHECK-LABEL: func.func @to_nhwc
+// CHECK-NEXT:    graph.layout_transform %x {src = "NCHW8c", dst = "NHWC"}
+// CHECK-NEXT:    graph.reshape
+// CHECK-NOT:     graph.transpose
+func.func @to_nhwc(%x: tensor<1x2x1x5x8xf32>) -> tensor<1x5x12xf32> {
+  %0 = graph.layout_transform %x {src = "NCHW8c", dst = "NCHW"} : (tensor<1x2x1x5x8xf32>) -> tensor<1x12x1x5xf32>
+  %1 = graph.reshape %0 : (tensor<1x12x1x5xf32>) -> tensor<1x12x5xf32>
+  %2 = graph.transpose %1 {axes = [0, 2, 1]} : (tensor<1x12x5xf32>) -> tensor<1x5x12xf32>
+  return %2 : tensor<1x5x12xf32>
+}
+
+// CHECK-LABEL: func.func @from_nhwc
+// CHECK-NEXT:    graph.layout_transform %x {src = "NHWC", dst = "NCHW8c"}
+// CHECK-NEXT:    return
+func.func @from_nhwc(%x: tensor<1x3x5x16xf32>) -> tensor<1x2x3x5x8xf32> {
+  %0 = graph.transpose %x {axes = [0, 3, 1, 2]} : (tensor<1x3x5x16xf32>) -> tensor<1x16x3x5xf32>
+  %1 = graph.layout_transform %0 {src = "NCHW", dst = "NCHW8c"} : (tensor<1x16x3x5xf32>) -> tensor<1x2x3x5x8xf32>
+  return %1 : tensor<1x2x3x5x8xf32>
+}
+
+// The transpose of the keys becomes a flag, and each slice moves its own part.
+// CHECK-LABEL: func.func @attention
+// CHECK-DAG:     graph.slice %x {begin = [0, 0, 0], end = [4, 1, 8]
+// CHECK-DAG:     graph.slice %x {begin = [0, 1, 0], end = [4, 2, 8]
+// CHECK:         graph.batch_matmul {{.*}} {transpose_b = true}
+func.func @attention(%x: tensor<4x2x8xf32>) -> tensor<1x4x4xf32> {
+  %t = graph.transpose %x {axes = [1, 0, 2]} : (tensor<4x2x8xf32>) -> tensor<2x4x8xf32>
+  %q = graph.slice %t {begin = [0, 0, 0], end = [1, 4, 8], strides = [1, 1, 1]} : (tensor<2x4x8xf32>) -> tensor<1x4x8xf32>
+  %k = graph.slice %t {begin = [1, 0, 0], end = [2, 4, 8], strides = [1, 1, 1]} : (tensor<2x4x8xf32>) -> tensor<1x4x8xf32>
+  %kt = graph.transpose %k {axes = [0, 2, 1]} : (tensor<1x4x8xf32>) -> tensor<1x8x4xf32>
+  %s = graph.batch_matmul %q, %kt : (tensor<1x4x8xf32>, tensor<1x8x4xf32>) -> tensor<1x4x4xf32>
+  return %s : tensor<1x4x4xf32>
+}
+
+// Padding with zeros is an attribute of the convolution; padding with ones is not.
+// CHECK-LABEL: func.func @pad
+// CHECK-NEXT:    graph.conv2d %x, %w {padding = [1, 2, 3, 4]}
+// CHECK-NEXT:    graph.pad %x
+// CHECK-NEXT:    graph.conv2d
+func.func @pad(%x: tensor<1x2x5x5xf32>, %w: tensor<3x2x1x1xf32>) -> (tensor<1x3x9x11xf32>, tensor<1x3x9x11xf32>) {
+  %0 = graph.pad %x {pad_width = [0, 0, 0, 0, 1, 3, 2, 4]} : (tensor<1x2x5x5xf32>) -> tensor<1x2x9x11xf32>
+  %1 = graph.conv2d %0, %w : (tensor<1x2x9x11xf32>, tensor<3x2x1x1xf32>) -> tensor<1x3x9x11xf32>
+  %2 = graph.pad %x {pad_width = [0, 0, 0, 0, 1, 3, 2, 4], value = 1.0} : (tensor<1x2x5x5xf32>) -> tensor<1x2x9x11xf32>
+  %3 = graph.conv2d %2, %w : (tensor<1x2x9x11xf32>, tensor<3x2x1x1xf32>) -> tensor<1x3x9x11xf32>
+  return %1, %3 : tensor<1x3x9x11xf32>, tensor<1x3x9x11xf32>
+}
+
+// CHECK-LABEL: func.func @keepdims
+// CHECK-NEXT:    graph.sum %x {axes = [1], keepdims = true}
+// CHECK-NEXT:    return
+func.func @keepdims(%x: tensor<2x3x4xf32>) -> tensor<2x1x4xf32> {
+  %0 = graph.sum %x {axes = [1]} : (tensor<2x3x4xf32>) -> tensor<2x4xf32>
+  %1 = graph.reshape %0 : (tensor<2x4xf32>) -> tensor<2x1x4xf32>
+  return %1 : tensor<2x1x4xf32>
+}
+
+// A broadcast operand is read as it is, unless it alone gives the result its shape.
+// CHECK-LABEL: func.func @broadcast
+// CHECK-NEXT:    %[[Y:.*]] = graph.broadcast_to %y
+// CHECK-NEXT:    graph.add %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT:    graph.add %[[Y]], %y
+func.func @broadcast(%x: tensor<2x3xf32>, %y: tensor<3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
+  %0 = graph.broadcast_to %y : (tensor<3xf32>) -> tensor<2x3xf32>
+  %1 = graph.add %x, %0 : tensor<2x3xf32>
+  %2 = graph.add %0, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  return %1, %2 : tensor<2x3xf32>, tensor<2x3xf32>
+}

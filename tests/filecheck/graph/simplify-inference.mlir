@@ -1,0 +1,113 @@
+// RUN: mlc-opt %s -p graph-simplify-inference | filecheck %s
+
+// The scale goes into the weights, the shift into a bias; both are ops on weights, for graph-fold-constant.
+// CHECK-LABEL: func.func @batch_norm
+// CHECK:         %[[S:.*]] = graph.divide %g, %{{.*}} : tensor<4xf32>
+// CHECK:         %[[W:.*]] = graph.multiply %w, %{{.*}} : (tensor<4x3x1x1xf32>, tensor<4x1x1x1xf32>) -> tensor<4x3x1x1xf32>
+// CHECK-NEXT:    %[[C:.*]] = graph.conv2d %x, %[[W]]
+// CHECK-NEXT:    %[[B:.*]] = graph.bias_add %[[C]], %{{.*}} : tensor<1x4x5x5xf32>
+// CHECK-NEXT:    return %[[B]]
+func.func @batch_norm(%x: tensor<1x3x5x5xf32>) -> tensor<1x4x5x5xf32> {
+  %w = graph.param "w" : tensor<4x3x1x1xf32>
+  %g = graph.param "g" : tensor<4xf32>
+  %b = graph.param "b" : tensor<4xf32>
+  %m = graph.param "m" : tensor<4xf32>
+  %v = graph.param "v" : tensor<4xf32>
+  %0 = graph.conv2d %x, %w : (tensor<1x3x5x5xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x5x5xf32>
+  %1 = graph.batch_norm %0, %g, %b, %m, %v : tensor<1x4x5x5xf32>
+  return %1 : tensor<1x4x5x5xf32>
+}
+
+// A convolution with two readers keeps its weights: the scale would reach both.
+// CHECK-LABEL: func.func @two_readers
+// CHECK:         graph.conv2d %x, %w
+// CHECK:         graph.multiply {{.*}} : (tensor<1x4x5x5xf32>
+func.func @two_readers(%x: tensor<1x3x5x5xf32>) -> (tensor<1x4x5x5xf32>, tensor<1x4x5x5xf32>) {
+  %w = graph.param "w" : tensor<4x3x1x1xf32>
+  %s = graph.param "s" : tensor<4x1x1xf32>
+  %0 = graph.conv2d %x, %w : (tensor<1x3x5x5xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x5x5xf32>
+  %1 = graph.multiply %0, %s : (tensor<1x4x5x5xf32>, tensor<4x1x1xf32>) -> tensor<1x4x5x5xf32>
+  return %0, %1 : tensor<1x4x5x5xf32>, tensor<1x4x5x5xf32>
+}
+
+// CHECK-LABEL: func.func @dense
+// CHECK:         graph.dense %x, %{{.*}} : (tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<2x4xf32>
+// CHECK:         graph.subtract %{{.*}}, %b : tensor<4xf32>
+// CHECK-NEXT:    graph.bias_add %{{.*}}, %{{.*}} : tensor<2x4xf32>
+// CHECK-NEXT:    return
+func.func @dense(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
+  %w = graph.param "w" : tensor<3x4xf32>
+  %b = graph.param "b" : tensor<4xf32>
+  %two = graph.constant dense<2.0> : tensor<f32>
+  %0 = graph.batch_matmul %x, %w : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %1 = graph.add %0, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  %2 = graph.divide %1, %two : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %3 = graph.subtract %2, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  return %3 : tensor<2x4xf32>
+}
+
+// CHECK-LABEL: func.func @layer_norm
+// CHECK-NEXT:    %g = graph.param "g"
+// CHECK-NEXT:    %b = graph.param "b"
+// CHECK-NEXT:    %[[L:.*]] = graph.layer_norm %x, %g, %b {epsilon = 0.5} : tensor<2x5x8xf32>
+// CHECK-NEXT:    return %[[L]]
+func.func @layer_norm(%x: tensor<2x5x8xf32>) -> tensor<2x5x8xf32> {
+  %g = graph.param "g" : tensor<8xf32>
+  %b = graph.param "b" : tensor<8xf32>
+  %two = graph.constant dense<2.0> : tensor<f32>
+  %e = graph.constant dense<0.5> : tensor<1xf32>
+  %0 = graph.mean %x {axes = [-1], keepdims = true} : (tensor<2x5x8xf32>) -> tensor<2x5x1xf32>
+  %1 = graph.subtract %x, %0 : (tensor<2x5x8xf32>, tensor<2x5x1xf32>) -> tensor<2x5x8xf32>
+  %2 = graph.power %1, %two : (tensor<2x5x8xf32>, tensor<f32>) -> tensor<2x5x8xf32>
+  %3 = graph.mean %2 {axes = [2], keepdims = true} : (tensor<2x5x8xf32>) -> tensor<2x5x1xf32>
+  %4 = graph.add %3, %e : (tensor<2x5x1xf32>, tensor<1xf32>) -> tensor<2x5x1xf32>
+  %5 = graph.sqrt %4 : tensor<2x5x1xf32>
+  %6 = graph.divide %1, %5 : (tensor<2x5x8xf32>, tensor<2x5x1xf32>) -> tensor<2x5x8xf32>
+  %7 = graph.multiply %6, %g : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+  %8 = graph.add %7, %b : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+  return %8 : tensor<2x5x8xf32>
+}
+
+// CHECK-LABEL: func.func @activations
+// CHECK-NEXT:    {{.*}} = graph.gelu %x
+// CHECK-NEXT:    {{.*}} = graph.silu %x
+// CHECK-NEXT:    {{.*}} = graph.hard_swish %x
+// CHECK-NEXT:    {{.*}} = graph.hard_sigmoid %x {alpha = 0.25}
+// CHECK-NEXT:    {{.*}} = graph.sigmoid %x
+// CHECK-NEXT:    return
+func.func @activations(%x: tensor<4xf32>)
+    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %root = graph.constant dense<1.41421356> : tensor<f32>
+  %0 = graph.divide %x, %root : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = graph.erf %0 : tensor<4xf32>
+  %2 = graph.add %1, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %3 = graph.multiply %x, %2 : tensor<4xf32>
+  %gelu = graph.multiply %3, %half : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %4 = graph.sigmoid %x : tensor<4xf32>
+  %silu = graph.multiply %4, %x : tensor<4xf32>
+  %three = graph.constant dense<3.0> : tensor<f32>
+  %six = graph.constant dense<6.0> : tensor<f32>
+  %5 = graph.add %x, %three : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %6 = graph.clip %5 {min = 0.0, max = 6.0} : tensor<4xf32>
+  %7 = graph.multiply %x, %6 : tensor<4xf32>
+  %swish = graph.divide %7, %six : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %two = graph.constant dense<2.0> : tensor<f32>
+  %quarter = graph.constant dense<0.25> : tensor<f32>
+  %8 = graph.add %x, %two : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %9 = graph.clip %8 {min = 0.0, max = 4.0} : tensor<4xf32>
+  %hard = graph.multiply %9, %quarter : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %10 = graph.neg %x : tensor<4xf32>
+  %11 = graph.exp %10 : tensor<4xf32>
+  %12 = graph.add %one, %11 : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
+  %sigmoid = graph.divide %one, %12 : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
+  return %gelu, %silu, %swish, %hard, %sigmoid : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @global_pool
+// CHECK-NEXT:    graph.mean %x {axes = [2, 3], keepdims = true}
+func.func @global_pool(%x: tensor<1x4x5x6xf32>) -> tensor<1x4x1x1xf32> {
+  %0 = graph.avg_pool2d %x {pool_size = [5, 6]} : (tensor<1x4x5x6xf32>) -> tensor<1x4x1x1xf32>
+  return %0 : tensor<1x4x1x1xf32>
+}
