@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, Attribute, IntegerType
+from xdsl.dialects.builtin import AnyFloat, Attribute, IntegerType, i1
 from xdsl.ir import Operation
 
 
@@ -21,6 +21,8 @@ class Combiner:
 
     def op(self, element: Attribute) -> type[Operation]:
         """The op that combines two values of this element type."""
+        if element == i1 and self.name in BOOLEAN:
+            return BOOLEAN[self.name]
         return self.float_op if isinstance(element, AnyFloat) else self.int_op
 
     def identity(self, element: Attribute) -> float | int:
@@ -36,6 +38,8 @@ class Combiner:
         return self.int_identity
 
 
+# The larger of two bits is their disjunction (as signed numbers a set bit is -1).
+BOOLEAN: dict[str, type[Operation]] = {"max": arith.OrIOp, "min": arith.AndIOp}
 INFINITY = float("inf")
 COMBINERS = {
     c.name: c

@@ -107,7 +107,7 @@ class _Stage:
         dtypes = [dtype_for(r.type.element_type, self.wide) for r in self.stage.results]  # pyright: ignore
         full = [np.broadcast_to(v, extents).astype(t, copy=False) for v, t in zip(yielded, dtypes, strict=True)]
         if self.stage.combiner is None:
-            return [np.ascontiguousarray(v) for v in full]
+            return [np.array(v, order="C") for v in full]
         name = self.stage.combiner.data
         if name in PAIR_COMBINERS:
             return _best(PAIR_COMBINERS[name], full, n)

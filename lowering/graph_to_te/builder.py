@@ -269,7 +269,8 @@ def compute(
         )
     if isinstance(result, Reduction) and tuple(stage.reduce) != result.axes and not reduce:
         stage, result = _trace(shape, names, fn, result.axes)
-    values, combiner = _values(stage, result, name)
+    flip = isinstance(result, Reduction) and result.values[0].unsigned and result.combiner not in ("sum", "prod")
+    values, combiner = _values(stage, _signed(result) if flip else result, name)
     stage.block.add_op(te.YieldOp.create(operands=[v.value for v in values]))
     extents = [a.extent for a in stage.reduce]
     types = [TensorType(v.type, list(shape)) for v in values]
@@ -281,7 +282,23 @@ def compute(
     if (kernel := _KERNEL.get()) is not None:
         kernel.place(op)
     tensors = tuple(Tensor(r, shape, v.type, v.unsigned, name) for r, v in zip(op.results, values, strict=True))
+    if flip:
+        first = tensors[0]
+        back = compute(shape, lambda *i: _flip_sign(first[i], True), f"{name}_unsigned", axes=names)
+        tensors = (back, *tensors[1:])
     return tensors if len(tensors) > 1 else tensors[0]
+
+
+def _flip_sign(x: Scalar, unsigned: bool) -> Scalar:
+    """Unsigned numbers in their order as signed ones, and back: the highest bit flipped."""
+    bits = x.type.width.data  # pyright: ignore[reportAttributeAccessIssue]
+    flipped = x ^ (1 << (bits - 1))
+    return Scalar(x.stage, flipped.value, unsigned)
+
+
+def _signed(result: Reduction) -> Reduction:
+    """max and min of unsigned numbers as those of signed ones."""
+    return Reduction(result.combiner, result.axes, (_flip_sign(result.values[0], False), *result.values[1:]))
 
 
 def _names(fn: Callable[..., Any], rank: int) -> list[str]:
