@@ -242,8 +242,6 @@ class ContractionSchedule:
         first, extents = column_loops[0], self._column_extents()
         if parts >= extents[0]:
             return first, column_loops[1:]
-        if extents[0] % parts:
-            return None, column_loops
         part, rest = self.s.split(first, [parts, None])
         return part, [rest, *column_loops[1:]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, prod
+from math import ceil
 
 from mlc.codegen.targets import Target
 
@@ -110,22 +110,18 @@ def choose_grid(
         bytes_in = (block + halo_rows) * row_bytes
         if bytes_in > l2 and block > 1:
             continue
-        for parts in divisors(columns):
-            if parts > 4 * threads and parts > 1:
-                break
+        for parts in range(1, min(columns, 4 * threads) + 1):
+            each = ceil(columns / parts)
+            if ceil(columns / each) != parts:
+                continue
             blocks = rows // block
-            tasks = batches * blocks * parts
+            rounds = ceil(batches * blocks * parts / threads)  # tasks that the busiest thread runs
+            share = rounds * block * each / (batches * rows * columns)
             # bytes from L3 or memory at 8 bytes a cycle; from L2 they are free beside the FMAs
-            weights = weight_bytes * batches * blocks if weight_bytes / parts > l2 else weight_bytes * max(threads, 1)
+            weights = weight_bytes * batches * blocks if weight_bytes / parts > l2 else weight_bytes * threads
             inputs = bytes_in * batches * blocks * (parts if pads else min(parts, threads))
             copies = inputs / 24 if pads else 0.0
-            cost = (cycles + weights / 8 + inputs / 16 + copies) / balance(tasks, threads) / threads
-            cost += 300 * ceil(tasks / threads)
+            cost = cycles * share + (weights / 8 + inputs / 16 + copies) / threads + 300 * rounds
             if best is None or cost < best[0]:
                 best = (cost, Grid(block, parts))
     return best[1] if best is not None else Grid(1, 1)
-
-
-def product(values: object) -> int:
-    """The product of some extents."""
-    return prod(values)  # type: ignore[arg-type]
