@@ -110,7 +110,8 @@ def _store(op: Operation, value: Array, buffer: Array, index: Any, shape: Any, m
     if mask is None:
         buffer[tuple(_lanes(op, index, shape, buffer.shape, None))] = value if index else value.reshape(())
         return
-    spread = tuple(k for k, (m, n) in enumerate(zip(np.shape(mask), shape, strict=True)) if n == 1 != m)
+    sizes = np.shape(mask) or shape  # a mask that no tile axis moves is one bit
+    spread = tuple(k for k, (m, n) in enumerate(zip(sizes, shape, strict=True)) if n == 1 != m)
     mask = np.broadcast_to(np.any(mask, axis=spread, keepdims=True) if spread else mask, shape)
     lanes = _lanes(op, index, shape, buffer.shape, mask)
     buffer[tuple(i[mask] for i in lanes)] = np.broadcast_to(value, shape)[mask]

@@ -318,3 +318,21 @@ def test_fma_where_two_roundings_would_differ():
     p, q = np.float32(2.0**-75), np.float32(2.0**-5)
     z = np.float32(2.0**-24 + 2.0**-47)
     assert values.fma32_scalar(p, q, z) == _exact_fma(float(p), float(q), float(z))
+
+
+def test_a_mask_of_the_loops_alone_and_buffers_without_dimensions():
+    func = kernel(
+        "%A: memref<3x2xf32>, %S: memref<f32>",
+        """
+  %s = arith.constant 2.0 : f32
+  %v = loop.broadcast %s : f32 to vector<2xf32>
+  loop.for %i = 0 to 3 {
+    loop.store %v, %A[%i, d0] mask (1 - %i) tile (d0 : 2) : vector<2xf32>
+  }
+  loop.store %s, %S[] : f32""",
+        outputs=2,
+    )
+    a, s = interp.run(func, [])
+    assert a[:2].tolist() == [[2, 2], [2, 2]]
+    assert np.isnan(a[2]).all()
+    assert s == 2.0
