@@ -52,16 +52,17 @@ class ConvertGraphToTe(ModulePass):
                 kernel.erase()
 
 
-def tensor_type(t: Attribute) -> TensorType[Any]:
+def tensor_type(kernel: func.FuncOp, t: Attribute) -> TensorType[Any]:
     """The te type of a graph tensor: static, integers without a sign."""
-    assert isinstance(t, TensorType)
+    if not isinstance(t, TensorType) or t.has_static_shape() is False:
+        fail(kernel, f"expected operands that are tensors of static sizes, but got {t}")
     return TensorType(builder.signless(t.element_type)[0], static_shape(t))
 
 
 def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
     """The te.func that computes what a function of graph ops does."""
     source = kernel.body.block
-    block = Block(arg_types=[tensor_type(a.type) for a in source.args])
+    block = Block(arg_types=[tensor_type(kernel, a.type) for a in source.args])
     tensors: dict[SSAValue, Tensor] = {}
     for k, (old, new) in enumerate(zip(source.args, block.args, strict=True)):
         new.name_hint = old.name_hint or f"arg{k}"

@@ -23,8 +23,8 @@ def dense(op: Any, x: Tensor, w: Tensor) -> Tensor:
     shape = shape_of_result(op)
 
     def body(*i: Any) -> te.Reduction:
-        weight = w.read(blocked(op.kernel_layout, {"O": i[-1], "I": k.expr}))
-        return te.sum(x.read([*i[:-1], k]) * weight, axis=k)
+        left = x.read([*i[:-1], k])
+        return te.sum(left * w.read(blocked(op.kernel_layout, {"O": i[-1], "I": k.expr})), axis=k)
 
     return te.compute(shape, body, stage_name(op), axes=_names(len(shape)), reduce=[k])
 
