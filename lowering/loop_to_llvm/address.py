@@ -26,7 +26,7 @@ class Level:
 
 def strides_of(t: MemRefType) -> tuple[int, ...]:
     """Row-major strides, in elements."""
-    if -1 in t.get_shape()[1:]:
+    if any(n < 0 for n in t.get_shape()[1:]):
         raise UserError(f"convert-loop-to-llvm: expected buffers of static inner sizes, but got {t}")
     strides, n = [], 1
     for size in reversed(t.get_shape()):

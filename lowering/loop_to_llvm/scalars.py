@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, llvm, math
-from xdsl.dialects.builtin import AnyFloat, Float32Type, IndexType, IntegerType, StringAttr, VectorType, i1, i64
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    StringAttr,
+    VectorType,
+    i1,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import llvm_ext
-from mlc.lowering.loop_to_llvm.builder import NO_FASTMATH, NO_FLAGS, Builder, element_of
+from mlc.lowering.loop_to_llvm.builder import NO_FASTMATH, NO_FLAGS, Builder, element_of, lanes_of, vector_type
 
 Emit = Callable[[Builder, Sequence[SSAValue], Attribute], SSAValue]
 
@@ -159,7 +169,28 @@ def emit_cast(b: Builder, kind: str, v: SSAValue, element: Attribute) -> SSAValu
             return v
         kind = "trunc" if a.width.data > z.width.data else ("zext" if a == i1 else "sext")
         return b.cast(kind, v, t)
+    if kind == "truncf" and isinstance(element_of(source), Float64Type) and not isinstance(to, Float32Type):
+        return b.cast("fptrunc", _round_to_odd(b, v), t)
     return b.cast(CASTS[kind], v, t)
+
+
+def _round_to_odd(b: Builder, v: SSAValue) -> SSAValue:
+    """
+    f64 -> f32 whose last bit tells that something was cut off: rounding that once more is rounding once.
+
+    LLVM would call a library function that is not always there for f64 -> f16.
+    """
+    lanes = lanes_of(v.type)
+    bits_type = vector_type(i64, lanes) if lanes else i64
+    bits = b.cast("bitcast", v, bits_type)
+    cut = (1 << 29) - 1
+    low = b.and_(bits, b.number(cut, bits_type))
+    sticky = b.icmp("ne", low, b.number(0, bits_type))
+    high = b.and_(bits, b.number(~cut, bits_type))
+    odd = b.op(llvm.OrOp, [high, b.number(cut + 1, bits_type)], bits_type)
+    exact = b.cast("bitcast", b.select(sticky, odd, high), v.type)
+    narrow = Float32Type()
+    return b.cast("fptrunc", exact, vector_type(narrow, lanes) if lanes else narrow)
 
 
 def emit_compare(b: Builder, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
