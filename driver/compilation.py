@@ -233,7 +233,8 @@ def pool_object(target: Target, cache: Cache | None) -> bytes:
     from mlc.codegen.native import emit_object
     from mlc.runtime import pool_ir
 
-    text = pool_ir.module(target, shared=True)
+    # What is unique in a process is said in assembly, which LLVM here parses for this machine only.
+    text = pool_ir.module(target, shared=is_host(target))
     key = key_of(["pool", text, target.cpu, target.features])
     data = None if cache is None else cache.kernel(key)
     if data is None:

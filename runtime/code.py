@@ -21,7 +21,11 @@ class SharedCode:
     """code.so in this process; the runtime that is part of it shares one thread pool with all others."""
 
     def __init__(self, path: Path) -> None:
-        self._library = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        # The dynamic linker takes a path that it has seen for the library that stood there then; this one is new.
+        with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
+            link = Path(directory) / path.name
+            link.symlink_to(path.resolve())
+            self._library = ctypes.CDLL(str(link), mode=os.RTLD_NOW | os.RTLD_LOCAL)
 
     def address(self, symbol: str) -> int:
         """The address of a function."""

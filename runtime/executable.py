@@ -72,7 +72,7 @@ class Executable:
         if model["target"]["triple"].partition("-")[0] != os.uname().machine:
             fail(
                 f"expected code for {os.uname().machine} to run here, but got target '{model['target']['name']}' "
-                f"({model['target']['triple']}); `mlc compile -o` writes files for other machines"
+                f"({model['target']['triple']}); its text can be had with `mlc compile --emit`"
             )
         self.threads = thread_count(threads)
         self.executor = executor

@@ -90,6 +90,9 @@ def export(artifact: Artifact, path: Path) -> list[Path]:
     header.write_text(c_header(artifact.model, prefix))
     if path.suffix == ".h":
         return [header]
+    machine = artifact.model["target"]["triple"].partition("-")[0]
+    if machine != os.uname().machine:
+        fail(f"expected a target of this machine ({os.uname().machine}) to export a library, but got {machine}")
     with tempfile.TemporaryDirectory(prefix="mlc.") as name:
         directory = Path(name)
         merged = _merge(artifact, prefix, directory)

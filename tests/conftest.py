@@ -1,0 +1,21 @@
+"""Every test process has a cache of its own, so that no test sees another run's kernels."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache() -> Iterator[None]:
+    directory = tempfile.mkdtemp(prefix="mlc-test-cache.")
+    before = os.environ.get("MLC_CACHE_DIR")
+    os.environ["MLC_CACHE_DIR"] = directory
+    yield
+    if before is None:
+        del os.environ["MLC_CACHE_DIR"]
+    else:
+        os.environ["MLC_CACHE_DIR"] = before
+    shutil.rmtree(directory, ignore_errors=True)

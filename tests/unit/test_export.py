@@ -1,0 +1,107 @@
+"""Exported libraries: a C program links them and runs without Python."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small_model
+
+import mlc
+from mlc.passes.errors import UserError
+
+PROGRAM = Path(__file__).parents[2] / "examples" / "run_model.c"
+
+
+@pytest.fixture(scope="module")
+def exe(tmp_path_factory: pytest.TempPathFactory) -> mlc.Executable:
+    return mlc.compile(small_model.write(tmp_path_factory.mktemp("model"), small_model.ONE_TEXT), threads=2)
+
+
+def build(directory: Path, library: str, name: str = "model") -> Path:
+    program = directory / "run_model"
+    flags = [f'-DMODEL_HEADER="{name}.h"', f"-DMODEL=mlc_{name}", f"-DMODEL_CAPS=MLC_{name.upper()}"]
+    link = [library, "-lm", "-lpthread", f"-Wl,-rpath,{directory}"]
+    command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", *flags, f"-I{directory}", str(PROGRAM), *link]
+    subprocess.run([*command, "-o", str(program)], check=True, cwd=directory)
+    return program
+
+
+@pytest.mark.parametrize("suffix", [".so", ".a", ".o"])
+def test_a_c_program_runs_the_model(exe: mlc.Executable, tmp_path: Path, suffix: str):
+    x = small_model.inputs()["x"]
+    x.tofile(tmp_path / "in.bin")
+    written = exe.export(tmp_path / f"model{suffix}")
+    assert [p.name for p in written] == [f"model{suffix}", "model.h"]
+    program = build(tmp_path, f"./model{suffix}")
+    for threads in ("1", "2"):
+        subprocess.run([program, "in.bin", "out.bin", threads], check=True, cwd=tmp_path)
+        result = np.fromfile(tmp_path / "out.bin", np.float32).reshape(4, 32)
+        assert np.array_equal(result, exe({"x": x})["out"])
+
+
+def test_a_shared_library_shows_only_its_interface(exe: mlc.Executable, tmp_path: Path):
+    exe.export(tmp_path / "libnet.so")
+    done = subprocess.run(["nm", "-D", "--defined-only", tmp_path / "libnet.so"], capture_output=True, text=True)
+    names = {line.split()[-1] for line in done.stdout.splitlines()}
+    assert {"mlc_net_run", "mlc_net_run_in", "mlc_runtime_create"} <= names
+    assert all(name.startswith(("mlc_net_", "mlc_runtime_", "mlc_parallel_for", "mlc_process_pool")) for name in names)
+
+
+def test_two_models_in_one_program(exe: mlc.Executable, tmp_path: Path):
+    source = """
+    #include "first.h"
+    #include "second.h"
+    int main(void) {
+      static float x[MLC_FIRST_INPUT_0_ELEMENTS], a[MLC_FIRST_OUTPUT_0_ELEMENTS], b[MLC_SECOND_OUTPUT_0_ELEMENTS];
+      for (int i = 0; i < MLC_FIRST_INPUT_0_ELEMENTS; ++i) x[i] = (float)(i % 7) - 3;
+      const void *in[] = {x};
+      void *to_a[] = {a}, *to_b[] = {b};
+      mlc_runtime *rt = mlc_runtime_create(2);
+      if (mlc_first_run(in, to_a, rt) || mlc_second_run(in, to_b, rt)) return 1;
+      mlc_runtime_destroy(rt);
+      float sum = 0;
+      for (int i = 0; i < MLC_FIRST_OUTPUT_0_ELEMENTS; ++i) { if (a[i] != b[i]) return 2; sum += a[i]; }
+      return sum > 0 ? 0 : 3;
+    }"""
+    (tmp_path / "main.c").write_text(source)
+    for suffix in (".a", ".so"):
+        exe.export(tmp_path / f"first{suffix}")
+        exe.export(tmp_path / f"second{suffix}")
+        libraries = [f"./first{suffix}", f"./second{suffix}", "-lm", "-lpthread", f"-Wl,-rpath,{tmp_path}"]
+        subprocess.run(["cc", "-I.", "main.c", *libraries, "-o", "main"], check=True, cwd=tmp_path)
+        assert subprocess.run([tmp_path / "main"]).returncode == 0
+
+
+def test_the_header_alone(exe: mlc.Executable, tmp_path: Path):
+    assert exe.export(tmp_path / "my-net.h") == [tmp_path / "my-net.h"]
+    text = (tmp_path / "my-net.h").read_text()
+    for line in (
+        "#define MLC_MY_NET_INPUTS 1",
+        '#define MLC_MY_NET_INPUT_0_NAME "x"',
+        "#define MLC_MY_NET_INPUT_0_SHAPE {4, 64}",
+        "#define MLC_MY_NET_OUTPUT_0_BYTES 512",
+        "#define MLC_MY_NET_OUTPUT_0_TYPE float",
+    ):
+        assert line in text
+    if shutil.which("c++"):
+        (tmp_path / "t.cc").write_text(
+            '#include "my-net.h"\nauto run = mlc_my_net_run;\nint main() { return run == nullptr; }\n'
+        )
+        subprocess.run(["c++", "-Wall", "-Werror", "-fsyntax-only", "t.cc"], check=True, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("model.dll", "expected a file that ends in .so, .a, .o, .h"), ("nowhere/model.so", "no such directory")],
+)
+def test_wrong_paths(exe: mlc.Executable, tmp_path: Path, name: str, message: str):
+    with pytest.raises(UserError, match=message):
+        exe.export(tmp_path / name)
+
+
+def test_no_binutils(exe: mlc.Executable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="install gcc and binutils"):
+        exe.export(tmp_path / "model.so")
