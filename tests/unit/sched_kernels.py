@@ -136,7 +136,44 @@ loop.func @rows(%x: memref<6x8xf32>, %y: memref<6x8xf32>) attributes {outputs = 
 }
 """
 
-KERNELS = {"dense": DENSE, "conv": CONV, "rows": ROWS}
+# Sums over pairs, read by two consumers: one beside the pairs' source and backwards, one transposed and flattened.
+WINDOWS = """
+loop.func @windows(%x: memref<4x6x8xf32>, %y: memref<4x3x8xf32>, %z: memref<8x12xf32>) attributes {outputs = 2 : i64} {
+  %e = loop.alloc "shared" : memref<4x6x8xf32>
+  %p = loop.alloc "shared" : memref<4x3x8xf32>
+  loop.for %a = 0 to 4 { loop.for %b = 0 to 6 { loop.for %c = 0 to 8 {
+    loop.block "e" (%u : 4 = %a, %v : 6 = %b, %w : 8 = %c) {
+      %0 = loop.load %x[%u, %v, %w] : f32
+      %1 = arith.addf %0, %0 : f32
+      loop.store %1, %e[%u, %v, %w] : f32
+    } } } }
+  loop.for %a = 0 to 4 { loop.for %b = 0 to 3 { loop.for %c = 0 to 8 { loop.for %k = 0 to 2 {
+    loop.block "p" (%u : 4 = %a, %v : 3 = %b, %w : 8 = %c) reduce (%r : 2 = %k) init {
+    ^bb0(%u : index, %v : index, %w : index, %r : index):
+      %0 = arith.constant 0.0 : f32
+      loop.store %0, %p[%u, %v, %w] : f32
+    } {
+      %0 = loop.load %e[%u, %v * 2 + %r, %w] : f32
+      %1 = loop.load %p[%u, %v, %w] : f32
+      %2 = arith.addf %0, %1 : f32
+      loop.store %2, %p[%u, %v, %w] : f32
+    } } } } }
+  loop.for %a = 0 to 4 { loop.for %b = 0 to 3 { loop.for %c = 0 to 8 {
+    loop.block "q" (%u : 4 = %a, %v : 3 = %b, %w : 8 = %c) {
+      %0 = loop.load %p[%u, %v, %w] : f32
+      %2 = loop.load %e[%u, %v + 1, 7 - %w] : f32
+      %1 = arith.addf %0, %2 : f32
+      loop.store %1, %y[%u, %v, %w] : f32
+    } } } }
+  loop.for %i = 0 to 8 { loop.for %j = 0 to 12 {
+    loop.block "t" (%u : 8 = %i, %v : 12 = %j) {
+      %0 = loop.load %p[%v floordiv 3, %v mod 3, %u] : f32
+      loop.store %0, %z[%u, %v] : f32
+    } } }
+}
+"""
+
+KERNELS = {"dense": DENSE, "conv": CONV, "rows": ROWS, "windows": WINDOWS}
 
 
 def parse(text: str) -> loop.FuncOp:

@@ -14,6 +14,7 @@ from xdsl.parser import Parser
 
 from mlc.dialects import loop, sched
 from mlc.dialects.index import Index, const, dim, tile
+from mlc.passes.errors import UserError
 from mlc.passes.loop.apply_schedule import ApplySchedulePass
 from mlc.passes.loop.directives import DIRECTIVES, legality
 from mlc.passes.loop.directives.compute_at import needed_box, solve_axes
@@ -363,3 +364,54 @@ def test_new_ops_come_from_where_the_old_ones_do():
     blocked(Session(func))
     lost = [op.name for op in func.walk() if op.location != place and op.name not in ("loop.alloc", "loop.yield")]
     assert lost == []
+
+
+TOTAL = """
+loop.func @total(%x: memref<12xf32>, %y: memref<f32>, %z: memref<12xf32>) attributes {outputs = 2 : i64} {
+  %s = loop.alloc "shared" : memref<f32>
+  loop.for %k = 0 to 12 {
+    loop.block "sum" () reduce (%r : 12 = %k) init {
+    ^bb0(%r : index):
+      %0 = arith.constant 0.0 : f32
+      loop.store %0, %s[] : f32
+    } {
+      %0 = loop.load %x[%r] : f32
+      %1 = loop.load %s[] : f32
+      %2 = arith.addf %0, %1 : f32
+      loop.store %2, %s[] : f32
+    }
+  }
+  loop.block "double" () {
+    %0 = loop.load %s[] : f32
+    %1 = arith.addf %0, %0 : f32
+    loop.store %1, %y[] : f32
+  }
+  loop.for %i = 0 to 12 {
+    loop.block "less" (%v : 12 = %i) {
+      %0 = loop.load %x[%v] : f32
+      %1 = loop.load %y[] : f32
+      %2 = arith.subf %0, %1 : f32
+      loop.store %2, %z[%v] : f32
+    }
+  }
+}
+"""
+
+
+def test_blocks_without_spatial_axes():
+    session = Session(fresh(TOTAL))
+    s, d = session.block("sum"), session.block("double")
+    (k,) = session.loops(s, 1)
+    (i,) = session.loops(session.block("less"), 1)
+    session.cache_read(d, 0, "shared")
+    _, ki = session.split(k, [None, 5])
+    session.rfactor(ki, 0)
+    w = session.cache_write(d, "shared")
+    check_values(session.func, TOTAL)
+    rest = session.loops(s, 1)
+    session.decompose_reduction(s, rest[0])
+    check_values(session.func, TOTAL)
+    with pytest.raises(UserError, match="writes the output %y"):
+        session.compute_at(w, i)
+    session.compute_inline(d)
+    check_values(session.func, TOTAL)

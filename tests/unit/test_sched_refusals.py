@@ -15,7 +15,7 @@ if "sched_kernels" not in sys.modules:
     spec = importlib.util.spec_from_file_location("sched_kernels", Path(__file__).parent / "sched_kernels.py")
     sys.modules["sched_kernels"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules["sched_kernels"])
-from sched_kernels import CONV, DENSE, ROWS
+from sched_kernels import CONV, DENSE, ROWS, WINDOWS
 
 # One dimension, copied block by block: (name, extent, binding, load, store) in a loop %i of the same extent.
 HEAD = "loop.func @f(%x: memref<16xf32>, %y: memref<16xf32>) attributes {outputs = 1 : i64} {\n"
@@ -65,9 +65,27 @@ CARRIED = (
 """
 )
 FROM_ONE = HEAD + "loop.for %i = 1 to 16 {\n" + COPY.format("b", "i", "x[%v]", "y[%v]") + "}\n}\n"
-NO_AXES = (
-    "loop.func @f(%x: memref<f32>, %y: memref<f32>) attributes {outputs = 1 : i64} {\nloop.for %i = 0 to 1 {\n"
-    'loop.block "b" () {\n %a = loop.load %x[] : f32\n loop.store %a, %y[] : f32\n}\n}\n}\n'
+GATHERED = chain(("p", "x[%v]", "t[%v]"), ("c", "t[%v]", "y[%v]")).replace(
+    "%a = loop.load %t[%v] : f32",
+    "%ix = loop.index d0 tile (d0 : 1) : vector<1xindex>\n"
+    "  %g = loop.gather %t[%v] by %ix at 0 tile (d0 : 1) : vector<1xf32>\n  %a = loop.load %x[%v] : f32",
+)
+MIXED = (
+    HEAD
+    + """  loop.for %i = 0 to 64 {
+    loop.block "sum" (%v : 16 = %i floordiv 4) reduce (%r : 4 = %i mod 4) init {
+    ^bb0(%v : index, %r : index):
+      %z = arith.constant 0.0 : f32
+      loop.store %z, %y[%v] : f32
+    } {
+      %a = loop.load %x[%v] : f32
+      %b = loop.load %y[%v] : f32
+      %s = arith.addf %a, %b : f32
+      loop.store %s, %y[%v] : f32
+    }
+  }
+}
+"""
 )
 IJK = '%c = sched.block "dense" : !sched.block\n%i, %j, %k = sched.loops %c : 3\n'
 RELU = '%r = sched.block "relu" : !sched.block\n%ri, %rj = sched.loops %r : 2\n'
@@ -118,6 +136,11 @@ CASES = [
     (DENSE, IJK + "%f = sched.fuse %i, %k", "outer to inner, but got loop %i, loop %k; use sched.reorder first"),
     (DENSE, IJK + "%f = sched.fuse %j, %k", 'loop %k reduces block "dense" and loop %j does not'),
     (DENSE, IJK + "%m, %r = sched.peel %i by 4", "expected between 1 and 3 iterations of loop %i to peel, but got 4"),
+    (
+        DENSE.replace("reduce (%vk : 20 = %k)", "reduce (%vk : 20 = 19 - %k)"),
+        IJK + "%m, %r = sched.peel %k by 1",
+        'cannot tell that block "dense" begins before the last iterations of loop %k',
+    ),
     # reorder
     (DENSE, IJK + RELU + "sched.reorder %rj, %i", "expected loops inside each other, but loop %i and loop %j are not"),
     (
@@ -164,7 +187,6 @@ CASES = [
     (DENSE, IJK + "sched.vectorize %i", "expected one block directly inside loop %i, but got loop %j"),
     # compute_at
     (TRIANGLE, B.format("b") + "sched.compute_at %b at %i", 'its whole domain, but block "b" runs on a part of it'),
-    (NO_AXES, '%b = sched.block "b" : !sched.block\n%i = sched.loops %b : 1\nsched.compute_at %b at %i', "with axes"),
     (
         DENSE,
         IJK + RELU + "%a, %u = sched.decompose_reduction %c at %k\nsched.compute_at %u at %ri",
@@ -321,14 +343,14 @@ CASES = [
         'expected block "dense" to combine one value with what it has, by an op that commutes',
     ),
     (DENSE, IJK + "%m, %r = sched.peel %i by 1\n%f = sched.rfactor %k axis 0", "runs on a part of it"),
+    (
+        MIXED,
+        '%b = sched.block "sum" : !sched.block\n%i = sched.loops %b : 1\n%a, %c = sched.decompose_reduction %b at %i',
+        'loop %i runs along spatial and reduction axes of block "sum" at once',
+    ),
     # buffers
     (DENSE, IJK + '%r = sched.cache_read %c[2] "local"', 'that block "dense" reads (%x, %w), but got 2'),
     (DENSE, IJK + '%r = sched.cache_read %c[0] "attic"', "expected a scope of local, shared, global, but got 'attic'"),
-    (
-        NO_AXES,
-        B.format("b") + '%r = sched.cache_read %b[0] "local"',
-        "a buffer with dimensions to copy, but %x has none",
-    ),
     (
         chain(("c", "t[%v]", "y[%v]"), ("p", "x[%v]", "t[%v]")),
         PC + '%r = sched.cache_read %c[0] "local"',
@@ -361,6 +383,16 @@ CASES = [
     ),
     (DENSE, IJK + "sched.transform_layout %c [d0 - 1, d1]", "expected indices from 0, but d0 - 1 begins at -1"),
     (DENSE, IJK + "sched.transform_layout %c [d0, d1, d2]", "expected dimensions below d2, but got d2"),
+    (
+        WINDOWS,
+        '%e = sched.block "e" : !sched.block\nsched.storage_align %e axis 0 factor 16 offset 4',
+        "no padding makes the stride of axis 0 of %e 4 modulo 16: it is a multiple of 8",
+    ),
+    (
+        GATHERED,
+        PC + "sched.transform_layout %p [d0 floordiv 4, d0 mod 4]",
+        "expected loads and stores of %t only, but got loop.gather",
+    ),
     # tensorize
     (DENSE, IJK + 'sched.tensorize %k "dot"', "expected an intrinsic of dot_accumulate, but got 'dot'"),
     (DENSE, IJK + 'sched.tensorize %j "dot_accumulate"', "one block directly inside loop %j, but got loop %k"),

@@ -96,8 +96,8 @@ def _divided(e: Index, axis: int) -> int | None:
     return None
 
 
-def place(kernel: Kernel, block: loop.BlockOp, box: Mapping[int, Span]) -> list[loop.ForOp]:
-    """Rebind a block that stands in no loop of its own to a new nest over a box; the caller inserts the nest."""
+def place(kernel: Kernel, block: loop.BlockOp, box: Mapping[int, Span]) -> Operation:
+    """Take a block out of its loops into a new nest over a box; gives the nest, which the caller inserts."""
     extents = block.static_extents
     spans = [box.get(k) or whole(n) for k, n in enumerate(extents)]
     spans = [whole(n) if s.extent >= n else s for s, n in zip(spans, extents, strict=True)]
@@ -110,9 +110,10 @@ def place(kernel: Kernel, block: loop.BlockOp, box: Mapping[int, Span]) -> list[
     if block.parent is not None:
         block.detach()
         kernel.drop_empty(parent)
-    insert_last(nest[-1], block)
+    if nest:
+        insert_last(nest[-1], block)
     kernel.rebind(block, bindings, where)
-    return nest
+    return nest[0] if nest else block
 
 
 def axis_names(kernel: Kernel, block: loop.BlockOp) -> list[str | None]:
@@ -144,8 +145,6 @@ def movable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
     """A block that moves computes each of its points by itself, and its loops are not marked yet."""
     if (reason := kernel.whole(block)) is not None:
         return reason
-    if not block.extents.data:
-        return f"expected a block with axes, but {name_of(block)} has none"
     if len(block.extents.data) > block.num_spatial and not block.has_init:
         return (
             f"expected a reduction that starts inside {name_of(block)}, but its init region is gone; "
@@ -232,7 +231,7 @@ def compute_at(kernel: Kernel, op: sched.ComputeAtOp) -> None:
     if is_below(block, f) and comes_before(at, block):
         kernel.fail(f"expected {name_of(block)} in front of its consumers in {name_of(f)}")
     nest = place(kernel, block, needed_box(kernel, block, f))
-    insert_before(nest[0], at)
+    insert_before(nest, at)
     kernel.check_later(f)
 
 
@@ -365,7 +364,7 @@ def reverse_compute_at(kernel: Kernel, op: sched.ReverseComputeAtOp) -> None:
     at = last_above(f, producers)
     kernel.check(results_unread(block, at))
     nest = place(kernel, block, box)
-    insert_after(nest[0], at)
+    insert_after(nest, at)
     kernel.check_later(f)
 
 

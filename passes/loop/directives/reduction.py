@@ -192,10 +192,10 @@ def rfactor(kernel: Kernel, op: sched.RfactorOp) -> None:
     locate(second, block)
     insert_after(second, own[0])
     nest = place(kernel, second, box)
-    insert_after(nest[0], own[0])
-    kernel.check_later(nest[0])
+    insert_after(nest, own[0])
+    kernel.check_later(nest)
     if where_w:
-        to = {space.number(f.iv): space.dim(nest[-1].iv)}
+        to = {space.number(f.iv): space.dim(loops_around(second)[-1].iv)}
         kernel.add_where(second, [p.substitute(to, space.ranges) for p in where_w])
     for b in (block, second):
         if not set(kernel.where(b)) <= clips(space, b):

@@ -47,8 +47,6 @@ def new_buffer(kernel: Kernel, like: SSAValue, scope: str) -> SSAValue:
     """A buffer of the same shape in another scope."""
     if scope not in loop.SCOPES:
         kernel.fail(f"expected a scope of {', '.join(loop.SCOPES)}, but got '{scope}'")
-    if not shape_of(like):
-        kernel.fail(f"expected a buffer with dimensions to copy, but %{buffer_name(like)} has none")
     t = like.type
     assert isinstance(t, MemRefType)
     alloc = loop.AllocOp.make(MemRefType(t.element_type, t.shape), scope, f"{buffer_name(like)}_{scope}")
@@ -87,8 +85,8 @@ def cache_read(kernel: Kernel, op: sched.CacheReadOp) -> None:
     locate(copy, block)
     kernel.name_block(copy, f"{buffer_name(source)}_{op.scope.data}")
     nest = place(kernel, copy, {})
-    insert_before(nest[0], at)
-    for moved in (nest[0], block):
+    insert_before(nest, at)
+    for moved in (nest, block):
         kernel.check_later(moved)
     kernel.give(op.result, copy)
 
@@ -113,8 +111,8 @@ def cache_write(kernel: Kernel, op: sched.CacheWriteOp) -> None:
     locate(copy, block)
     kernel.name_block(copy, f"{buffer_name(target)}_{op.scope.data}")
     nest = place(kernel, copy, {})
-    insert_after(nest[0], at)
-    for moved in (nest[0], *writers):
+    insert_after(nest, at)
+    for moved in (nest, *writers):
         kernel.check_later(moved)
     kernel.give(op.result, copy)
 
