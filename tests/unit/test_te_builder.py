@@ -146,7 +146,7 @@ def test_refused_bodies(body, message):
 
 
 def test_refused_uses():
-    with pytest.raises(UserError, match="expected this inside the function given to te.compute"):
+    with pytest.raises(UserError, match=r"expected this inside the function given to te.compute"):
         A[0, 0]
     with pytest.raises(UserError, match="expected a reduction axis from 0, but got one from 1"):
         te.reduce_axis((1, 4))
