@@ -190,6 +190,18 @@ def accesses(space: Space, block: loop.BlockOp) -> list[Access]:
     return found
 
 
+def in_axes(space: Space, access: Access) -> list[Index]:
+    """The indices of an access over the block's axes: axis k is dimension k; other values are numbered above them."""
+    block = access.block
+    n = len(block.extents.data)
+    axes = {a: dim(k) for args in axis_values(block) for k, a in enumerate(args)}
+    first = 2 if access.is_store else 1
+    over = [axes.get(v) or dim(n + space.number(v)) for v in access.op.operands[first:]]
+    attr = access.op.properties["map"]
+    assert isinstance(attr, IndexMapAttr)
+    return [e.substitute(lambda d: over[d] if d >= 0 else dim(d)) for e in attr.data]
+
+
 def block_of(op: Operation) -> loop.BlockOp | None:
     """The block that an op stands in."""
     while (parent := op.parent_op()) is not None:
@@ -373,6 +385,16 @@ def recoverable(expr: Index, known: Collection[Index], ranges: Mapping[int, Rang
         if expr not in (q, r) and recoverable(q, known, ranges, depth - 1) and recoverable(r, known, ranges, depth - 1):
             return True
     return False
+
+
+def parts_of(exprs: Iterable[Index], ranges: Mapping[int, Range]) -> set[Index]:
+    """Expressions, and what dividing them by their coefficients gives: all that is known where they are."""
+    known = set(exprs)
+    for e in list(known):
+        for _, c in e.terms:
+            if c > 1:
+                known |= {e.floordiv(c, ranges), e.mod(c, ranges)}
+    return known
 
 
 def _divisors(expr: Index) -> set[int]:

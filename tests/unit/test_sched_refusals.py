@@ -155,6 +155,11 @@ CASES = [
         'block "c" reads of %t what block "p" writes in other iterations',
     ),
     # parallel, bind, vectorize
+    (
+        chain(("p", "x[%v]", "y[%v floordiv 2]"), allocs=()),
+        B.format("p") + "sched.parallel %i",
+        'block "p" writes elements of %y more than once, so that order matters',
+    ),
     (DENSE, IJK + "sched.parallel %k", 'loop %k reduces block "dense"; use sched.rfactor to reduce in parallel'),
     (DENSE, IJK + 'sched.bind %k to "threadIdx.x"', 'loop %k reduces block "dense"'),
     (DENSE, IJK + "sched.parallel %i\nsched.parallel %j", "already inside loop %i, which is parallel; use sched.fuse"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop, sched
-from mlc.dialects.index import ZERO, Div, Index, IndexMapAttr, dim
+from mlc.dialects.index import ZERO, Div, Index, dim
 from mlc.passes.loop.directives.kernel import (
     Kernel,
     body_of,
@@ -26,7 +26,7 @@ from mlc.passes.loop.regions import (
     Access,
     Span,
     accesses,
-    axis_values,
+    in_axes,
     read_spans,
     span_of,
     touching,
@@ -38,18 +38,6 @@ Box = dict[int, Span]
 
 
 # --- axes from the dimensions of a buffer ------------------------------------------------------------------------
-
-
-def in_axes(kernel: Kernel, access: Access) -> list[Index]:
-    """The indices of an access over the block's axes: axis k is dimension k; other values are numbered above them."""
-    space, block = kernel.space, access.block
-    n = len(block.extents.data)
-    axes = {a: dim(k) for args in axis_values(block) for k, a in enumerate(args)}
-    first = 2 if access.is_store else 1
-    over = [axes.get(v) or dim(n + space.number(v)) for v in access.op.operands[first:]]
-    attr = access.op.properties["map"]
-    assert isinstance(attr, IndexMapAttr)
-    return [e.substitute(lambda d: over[d]) for e in attr.data]
 
 
 def solve_axes(exprs: Sequence[Index], spans: Sequence[Span], extents: Sequence[int]) -> Box:
@@ -204,7 +192,7 @@ def needed_box(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> Box:
     box: Box | None = None
     for store in (a for a in accesses(kernel.space, block) if a.is_store):
         shape = shape_of(store.buffer)
-        stored = in_axes(kernel, store)
+        stored = in_axes(kernel.space, store)
         for reader in touching(store.buffer, stores=False):
             if reader is block:
                 continue
@@ -278,7 +266,7 @@ def allowed_box(kernel: Kernel, block: loop.BlockOp, producers: Sequence[loop.Bl
             for read in (r for r in reads if r.buffer is store.buffer):
                 if "mask" in read.op.properties:
                     kernel.fail(f"{name_of(block)} has points that read nothing of %{buffer_name(store.buffer)}")
-                solved = solve_axes(in_axes(kernel, read), spans, block.static_extents)
+                solved = solve_axes(in_axes(space, read), spans, block.static_extents)
                 for axis, span in solved.items():
                     if axis >= block.num_spatial:
                         kernel.fail(
@@ -338,7 +326,7 @@ def _covered(kernel: Kernel, read: Access, writer: loop.BlockOp, fixed: set[int]
     ranges = {**space.ranges, **{fresh + k: (0, s.extent - 1) for k, s in enumerate(spans)}}
     to = {k: s.base + dim(fresh + k) for k, s in enumerate(spans)}
     needs: list[Span] = []
-    for e, size in zip(in_axes(kernel, read), shape, strict=True):
+    for e, size in zip(in_axes(space, read), shape, strict=True):
         moved = e.substitute(lambda d: to[d] if d < n else dim(d - n))
         s = span_of(moved, fixed, ranges)
         needs.append(whole(size) if s.extent >= size else s)

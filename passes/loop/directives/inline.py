@@ -6,9 +6,9 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop, sched
 from mlc.dialects.index import ZERO, Index
-from mlc.passes.loop.directives.compute_at import buffers_written, in_axes, inputs_unchanged, single
+from mlc.passes.loop.directives.compute_at import buffers_written, inputs_unchanged, single
 from mlc.passes.loop.directives.kernel import Kernel, buffer_name, comes_before, name_of
-from mlc.passes.loop.regions import accesses, exprs_of, substitute, touching
+from mlc.passes.loop.regions import accesses, exprs_of, in_axes, substitute, touching
 
 
 def inlinable(kernel: Kernel, block: loop.BlockOp) -> str | None:
@@ -25,7 +25,7 @@ def inlinable(kernel: Kernel, block: loop.BlockOp) -> str | None:
     called = f"%{buffer_name(store.buffer)}"
     if not isinstance(store.buffer.owner, loop.AllocOp):
         return f"{name_of(block)} writes the output {called}, which cannot be dropped"
-    axes = [single(e) for e in in_axes(kernel, store) if not e.is_const]
+    axes = [single(e) for e in in_axes(kernel.space, store) if not e.is_const]
     used = {a for a in axes if a is not None}
     whole = all(a in used or n == 1 for a, n in enumerate(block.static_extents))
     if None in axes or len(used) != len(axes) or store.op.mask is not None or not whole:

@@ -28,6 +28,8 @@ from mlc.passes.loop.directives.kernel import (
 from mlc.passes.loop.regions import (
     Access,
     accesses,
+    in_axes,
+    parts_of,
     read_spans,
     recoverable,
     separating,
@@ -105,6 +107,21 @@ def self_dependence(kernel: Kernel, block: loop.BlockOp) -> str | None:
     return None
 
 
+def each_once(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> str | None:
+    """No element is written at two points of a block that differ in these loops: the order would matter."""
+    fixed = kernel.space.numbers_of(loops_around(block))
+    for s in (a for a in accesses(kernel.space, block) if a.is_store):
+        ranges = {k: (0, max(n, 1) - 1) for k, n in enumerate(block.static_extents)}
+        exprs = [e for e in in_axes(kernel.space, s) if all(d in ranges for d in e.dims())]
+        known = parts_of(exprs, ranges)
+        if all(recoverable(Index(0, ((k, 1),)), known, ranges) for k in range(block.num_spatial) if ranges[k][1]):
+            continue
+        inner = {d for e in s.exprs for d in e.dims()} - fixed
+        if not _meets_only_itself(kernel, s, s, kernel.space.numbers_of(loops), inner):
+            return f"{name_of(block)} writes elements of %{buffer_name(s.buffer)} more than once, so that order matters"
+    return None
+
+
 def _inner_values(kernel: Kernel, below: Sequence[Access], outside: set[int]) -> set[int]:
     return {d for a in below for e in a.exprs for d in e.dims()} - outside
 
@@ -113,7 +130,7 @@ def reorderable(kernel: Kernel, chain: Sequence[loop.ForOp]) -> str | None:
     """Whether the loops of a perfect nest may be permuted: no dependence between different iterations of them."""
     blocks = blocks_below(chain[-1])
     for block in blocks:
-        if (reason := self_dependence(kernel, block)) is not None:
+        if (reason := self_dependence(kernel, block) or each_once(kernel, block, chain)) is not None:
             return reason
     if len(blocks) == 1:
         return None
@@ -174,7 +191,7 @@ def independent_iterations(kernel: Kernel, f: loop.ForOp) -> str | None:
     for block in blocks:
         if reduces(kernel, f, block):
             return f"{name_of(f)} reduces {name_of(block)}; use sched.rfactor to reduce in parallel"
-        if (reason := self_dependence(kernel, block)) is not None:
+        if (reason := self_dependence(kernel, block) or each_once(kernel, block, [f])) is not None:
             return reason
     apart = {kernel.space.number(f.iv)}
     around = [*loops_around(f), f]
@@ -238,4 +255,4 @@ def vectorizable(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
     if len(inside) != 1 or not isinstance(inside[0], loop.BlockOp):
         what = ", ".join(map(name_of, inside))
         return f"expected one block directly inside {name_of(chain[-1])}, but got {what}"
-    return self_dependence(kernel, inside[0])
+    return self_dependence(kernel, inside[0]) or each_once(kernel, inside[0], loops)

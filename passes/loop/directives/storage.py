@@ -23,7 +23,7 @@ from mlc.passes.loop.directives.kernel import (
     name_of,
 )
 from mlc.passes.loop.directives.legality import shape_of, stays_below
-from mlc.passes.loop.regions import exprs_of, recoverable, set_exprs, touching
+from mlc.passes.loop.regions import exprs_of, parts_of, recoverable, set_exprs, touching
 
 Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
 
@@ -190,11 +190,7 @@ def new_shape(exprs: Sequence[Index], ranges: Mapping[int, Range]) -> tuple[list
     for e, (low, _) in zip(exprs, bounds, strict=True):
         if low < 0:
             return [], f"expected indices from 0, but {e} begins at {low}"
-    known = set(exprs)
-    for e in exprs:
-        for _, c in e.terms:
-            if c > 1:
-                known |= {e.floordiv(c, ranges), e.mod(c, ranges)}
+    known = parts_of(exprs, ranges)
     for d in ranges:
         if ranges[d][1] > 0 and not recoverable(dim(d), known, ranges):
             return [], f"expected a map that keeps elements apart, but d{-1 - d} cannot be recovered from it"
