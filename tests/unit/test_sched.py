@@ -1,14 +1,12 @@
 """The parts of scheduling by themselves: spans of accesses, legality checks, the builder, the speed."""
 
-import importlib.util
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sched_kernels import CONV, DENSE, ROWS, Session, check_values, fresh
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
@@ -23,12 +21,6 @@ from mlc.passes.loop.directives.storage import new_shape
 from mlc.passes.loop.regions import Span, recoverable, span_of, whole
 from mlc.passes.registry import make_context
 from mlc.schedules.builder import ScheduleBuilder, set_knobs
-
-if "sched_kernels" not in sys.modules:
-    spec = importlib.util.spec_from_file_location("sched_kernels", Path(__file__).parent / "sched_kernels.py")
-    sys.modules["sched_kernels"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sys.modules["sched_kernels"])
-from sched_kernels import CONV, DENSE, ROWS, Session, check_values, fresh
 
 
 def kernel_of(text: str) -> Kernel:

@@ -1,21 +1,12 @@
 """Every reason for which a directive is refused, by the schedule that is refused."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
+from sched_kernels import CONV, DENSE, ROWS, WINDOWS
 from xdsl.parser import Parser
 
 from mlc.passes.errors import UserError
 from mlc.passes.loop.apply_schedule import ApplySchedulePass
 from mlc.passes.registry import make_context
-
-if "sched_kernels" not in sys.modules:
-    spec = importlib.util.spec_from_file_location("sched_kernels", Path(__file__).parent / "sched_kernels.py")
-    sys.modules["sched_kernels"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sys.modules["sched_kernels"])
-from sched_kernels import CONV, DENSE, ROWS, WINDOWS
 
 # One dimension, copied block by block: (name, extent, binding, load, store) in a loop %i of the same extent.
 HEAD = "loop.func @f(%x: memref<16xf32>, %y: memref<16xf32>) attributes {outputs = 1 : i64} {\n"

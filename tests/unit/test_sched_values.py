@@ -1,22 +1,14 @@
 """Directives never change what a kernel computes: random schedules, legal where they are accepted."""
 
-import importlib.util
 import random
-import sys
-from pathlib import Path
 
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from sched_kernels import KERNELS, Session, check_values, fresh
 
 from mlc.passes.errors import UserError
 from mlc.passes.loop.apply_schedule import finish
 from mlc.passes.loop.directives.kernel import loops_around
-
-if "sched_kernels" not in sys.modules:
-    spec = importlib.util.spec_from_file_location("sched_kernels", Path(__file__).parent / "sched_kernels.py")
-    sys.modules["sched_kernels"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sys.modules["sched_kernels"])
-from sched_kernels import KERNELS, Session, check_values, fresh
 
 ACTIONS = (
     "split split reorder reorder fuse tile peel compute_at compute_at reverse reverse inline decompose rfactor "
