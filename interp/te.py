@@ -74,15 +74,24 @@ class _Stage:
         self.extents = [int(e.evaluate(symbols)) for e in stage.extents.data]
         self.rank = len(self.extents)
         self.values: dict[SSAValue, Any] = {}
+        self.product = _product(stage)
 
     def run(self) -> list[Array]:
-        points = math.prod(self.extents)
+        points = self._points()
         n = self.stage.num_spatial
         if points <= CHUNK or not n or self.extents[0] < 2:
             return self._part(0, self.extents[0] if self.extents else 0)
         step = max(1, CHUNK * self.extents[0] // points)
         parts = [self._part(a, min(a + step, self.extents[0])) for a in range(0, self.extents[0], step)]
         return [np.concatenate(p) for p in zip(*parts, strict=True)]
+
+    def _points(self) -> int:
+        """How large the arrays get; of a contraction, each factor by itself."""
+        if self.product is None:
+            return math.prod(self.extents)
+        sizes = dict(zip(self.stage.axes, self.extents, strict=True))
+        reads = [op for op in self.stage.body.block.ops if isinstance(op, te.ReadOp)]
+        return max(math.prod(sizes.get(v, 1) for v in read.indices) for read in reads) if reads else 1
 
     def _part(self, start: int, stop: int) -> list[Array]:
         extents = [stop - start, *self.extents[1:]] if self.extents else []
@@ -91,7 +100,11 @@ class _Stage:
             grid = np.arange(extent) + (start if k == 0 else 0)
             self.values[axis] = grid.reshape([-1 if a == k else 1 for a in range(self.rank)])
         for op in self.stage.body.block.ops:
+            if op is self.product:
+                continue
             if isinstance(op, te.YieldOp):
+                if self.product is not None:
+                    return [self._contract(self.product, extents)]
                 return self._finish([self.values[v] for v in op.values], extents)
             self.values[op.results[0]] = MEANING[type(op)](self, op) if type(op) in MEANING else self._plain(op)
         raise InterpreterError("expected te.yield at the end of a stage")
@@ -115,9 +128,37 @@ class _Stage:
         element = self.stage.results[0].type.element_type  # pyright: ignore[reportAttributeAccessIssue]
         return [_fold(name, full[0], axes, COMBINERS[name].identity(element))]
 
+    def _contract(self, product: arith.MulfOp, extents: list[int]) -> Array:
+        """The sum of products as one matrix product, narrow floats in f32."""
+        n = self.stage.num_spatial
+        dtype = dtype_for(product.result.type, self.wide)
+        factors: list[Any] = []
+        used: set[int] = set()
+        for value in product.operands:
+            array = np.asarray(self.values[value])
+            array = array.reshape((1,) * (self.rank - array.ndim) + array.shape)
+            axes = [k for k in range(self.rank) if array.shape[k] == extents[k] != 1]
+            used.update(axes)
+            array = array.reshape([extents[k] for k in axes])
+            factors += [array.astype(np.result_type(dtype, np.float32) if dtype.kind == "f" else np.float32), axes]
+        kept = [k for k in range(n) if k in used]
+        total = np.einsum(*factors, kept, optimize=True)
+        again = math.prod(e for k, e in enumerate(extents) if k >= n and k not in used)
+        shape = [extents[k] if k in used else 1 for k in range(n)]
+        return np.array(np.broadcast_to((total * again).reshape(shape), extents[:n]).astype(dtype), order="C")
+
     def index(self, expr: Index, operands: Sequence[SSAValue]) -> Any:
         """The value of an index expression on the grid."""
         return np.asarray(expr.evaluate([self.values[v] for v in operands]))
+
+
+def _product(stage: te.ComputeOp) -> arith.MulfOp | None:
+    """The product that a contraction sums, if the stage is one."""
+    if stage.combiner is None or stage.combiner.data != "sum":
+        return None
+    value = stage.yield_op.values[0]
+    owner = value.owner
+    return owner if isinstance(owner, arith.MulfOp) and value.uses.get_length() == 1 else None
 
 
 def _fold(name: str, value: Array, axes: tuple[int, ...], identity: Any) -> Array:

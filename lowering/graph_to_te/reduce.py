@@ -31,7 +31,7 @@ def merge(rank: int, axes: Sequence[int], kept: Sequence[Any], reduced: Sequence
     return [next(inner) if a in axes else next(rest) for a in range(rank)]
 
 
-def _reduce(op: Any, x: Tensor, reducer: Reducer) -> Any:
+def _reduce(op: Any, x: Tensor, reducer: Reducer, name: str = "") -> Any:
     axes = op.reduced_axes
     ks = reduce_axes([x.shape[a] for a in axes])
 
@@ -39,7 +39,7 @@ def _reduce(op: Any, x: Tensor, reducer: Reducer) -> Any:
         kept = [v for a, v in enumerate(i) if a not in axes] if op.keepdims else i
         return reducer(x.read(merge(x.ndim, axes, kept, ks)), axis=ks)
 
-    return te.compute(shape_of_result(op), body, stage_name(op), reduce=ks)
+    return te.compute(shape_of_result(op), body, name or stage_name(op), reduce=ks)
 
 
 def _plain(op: Any, x: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ for _op in PAIRS:
 @lowering(graph.MeanOp)
 def mean(op: Any, x: Tensor) -> Tensor:
     """The sum, then a scale."""
-    total = _reduce(op, x, te.sum)
+    total = _reduce(op, x, te.sum, "sum")
     count = op.reduction_length()
     return te.compute(total.shape, lambda *i: _divided(total[i], count), "mean")
 

@@ -57,7 +57,7 @@ def check(lowered, arrays, stages=None):
     outs = [np.zeros_like(b) for b in before]
     last = loop_interp.run(nest, [*arrays, *outs])
     for a, b, c in zip(before, after, last, strict=True):
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(a, c, rtol=1e-5, atol=1e-5)
     if stages is not None:
         assert [s.stage_name for s in lowered.stages] == stages
