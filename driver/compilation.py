@@ -21,7 +21,7 @@ from mlc.driver.pipeline import KernelCode, compile_kernel, kernel_passes, text_
 from mlc.driver.plan_check import check_plan
 from mlc.driver.timing import Timing
 from mlc.lowering.graph_to_main.convert import find_function, to_memref
-from mlc.lowering.main_to_llvm.convert import MAIN, callees
+from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.passes.errors import UserError, warn
 from mlc.passes.graph.weights import attach_store
 from mlc.passes.manager import make_context, run_passes
@@ -174,16 +174,18 @@ class Compilation:
 
         keep = self.options.keep
         for level in keep & {"te", "loop"}:
-            self.texts[level] = f"{main}\n" + self.texts.get(level, "")
+            self.texts[level] = text_of(ModuleOp([main.clone()])) + self.texts.get(level, "")
         module = ModuleOp([main.clone()])
         run_passes(module, self.ctx, ["convert-main-to-llvm"])
         text = print_module(module, target=self.target)
         if "llvm" in keep:
+            for op in list(module.body.block.ops):
+                if symbol_of(op) in self.kernels:
+                    op.detach()  # declared here, defined below
             self.texts["llvm"] = text_of(module) + self.texts.get("llvm", "")
-        if "llvm-ir" in keep:
-            self.texts["llvm-ir"] = text + self.texts.get("llvm-ir", "")
-        if "asm" in keep:
-            self.texts["asm"] = assemble(text, self.target) + self.texts.get("asm", "")
+        for level, own in (("llvm-ir", lambda: text), ("asm", lambda: assemble(text, self.target))):
+            if level in keep:
+                self.texts[level] = own() + self.texts.get(level, "")
         objects = {MAIN: emit_object(text, self.target), "mlc_pool": pool_object(self.target, self.cache)}
         return objects | {name: code.object for name, code in self.kernels.items()}
 

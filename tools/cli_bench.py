@@ -105,7 +105,10 @@ def _onnxruntime(path: str, inputs: dict[str, Any], threads: int) -> Callable[[]
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its own exception classes have no common base
+        raise UsageError(f"onnxruntime refuses the model: {error}") from error
     return lambda: session.run(None, inputs)
 
 

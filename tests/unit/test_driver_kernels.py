@@ -71,7 +71,7 @@ def test_the_traceback_of_a_worker_is_kept():
 
 
 def test_a_worker_that_dies_is_named_with_its_signal():
-    with pytest.raises(KernelCrash, match="kernel 'k1' .* ended its worker with SIGKILL"):
+    with pytest.raises(KernelCrash, match=r"kernel 'k1' .* ended its worker with SIGKILL"):
         run_jobs([job(0), job(1, die), job(2)], 2)
     assert_no_children()
 
