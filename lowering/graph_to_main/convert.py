@@ -148,6 +148,10 @@ class _Converter:
         for argument, storage in zip(block.args, [*inputs, *outputs], strict=False):
             if storage is not None:
                 storage.value = argument
+        outs = [f"out{index}" for index in range(len(returned))]
+        hints = [*(argument.name_hint for argument in old.args), *outs, "weights", "workspace"]
+        for argument, hint in zip(block.args, hints, strict=True):
+            argument.name_hint = hint
         offsets = dict(zip(inner, planned.offsets, strict=True))
         _Writer(self, block, offsets, len(inputs)).write(ops, returned, outputs)
         self.replace(block, types, len(inputs), len(outputs), planned)

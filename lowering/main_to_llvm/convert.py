@@ -60,7 +60,7 @@ class ConvertMainToLLVMPass(ModulePass):
             if name in present and not isinstance(present[name], llvm.FuncOp):
                 fail(present[name], f"expected kernel @{name} to be an llvm.func; lower the kernels first")
             if name not in present:
-                block.insert_op_before(llvm.FuncOp(name, type_), main)
+                block.insert_op_before(llvm.FuncOp(name, type_, llvm.LinkageAttr("external")), main)
         block.insert_op_before(function, main)
         main.detach()
         main.erase(safe_erase=False)

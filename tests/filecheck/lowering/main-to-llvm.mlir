@@ -1,0 +1,30 @@
+// RUN: mlc-opt %s --split-input-file --pass-pipeline=convert-main-to-llvm | filecheck %s
+
+// One array on the stack holds the operands' pointers, and behind them the kernels' own memory; a status ends the run.
+// CHECK:       llvm.func @k(
+// CHECK-LABEL: llvm.func @mlc_main(%{{.*}}: !llvm.ptr {llvm.nonnull}
+// CHECK:         %[[ARGS:.*]] = llvm.alloca
+// CHECK:         %[[KERNELS:.*]] = llvm.getelementptr inbounds %{{.*}}[64]
+// CHECK:         %[[X:.*]] = llvm.load
+// CHECK:         llvm.store %[[X]], %[[ARGS]]
+// CHECK:         %[[LAST:.*]] = llvm.getelementptr inbounds %[[ARGS]][2]
+// CHECK-NEXT:    llvm.store %[[KERNELS]], %[[LAST]]
+// CHECK-NEXT:    %[[STATUS:.*]] = llvm.call @k(%[[ARGS]], %{{.*}}) : (!llvm.ptr, !llvm.ptr) -> i32
+// CHECK-NEXT:    %[[GOOD:.*]] = llvm.icmp "eq" %[[STATUS]], %{{.*}}
+// CHECK-NEXT:    llvm.cond_br %[[GOOD]], ^{{.*}}, ^{{.*}}(%[[STATUS]] : i32)
+// CHECK-NOT:     func.func
+func.func @main(%x: memref<4xf32>, %y: memref<4xf32>, %w: memref<0xi8>, %s: memref<64xi8>)
+    attributes {mlc.inputs = 1 : i64, mlc.outputs = 1 : i64, mlc.plan = {bytes = 64 : i64, sum = 64 : i64, bound = 64 : i64}} {
+  runtime.call @k ins(%x : memref<4xf32>) outs(%y : memref<4xf32>)
+  return
+}
+
+// -----
+
+// CHECK-LABEL: llvm.func @mlc_main
+// CHECK:         llvm.call @memcpy
+func.func @main(%x: memref<4xf32>, %y: memref<4xf32>, %w: memref<0xi8>, %s: memref<0xi8>)
+    attributes {mlc.inputs = 1 : i64, mlc.outputs = 1 : i64, mlc.plan = {bytes = 0 : i64, sum = 0 : i64, bound = 0 : i64}} {
+  "memref.copy"(%x, %y) : (memref<4xf32>, memref<4xf32>) -> ()
+  return
+}

@@ -1,0 +1,16 @@
+// RUN: mlc-opt %s | mlc-opt | filecheck %s
+
+// CHECK-LABEL: func.func @calls
+// CHECK:         runtime.call @relu ins(%{{.*}} : memref<8xf32>) outs(%{{.*}} : memref<8xf32>)
+// CHECK-NEXT:    runtime.call @fill ins() outs(%{{.*}} : memref<8xf32>) {origins = ["a"]}
+// CHECK-NEXT:    runtime.call @elsewhere ins(%{{.*}}, %{{.*}} : memref<8xf32>, memref<2x4xf32>) outs(%{{.*}}, %{{.*}} : memref<8xf32>, memref<i1>)
+func.func @calls(%x: memref<8xf32>, %y: memref<8xf32>, %z: memref<2x4xf32>, %f: memref<i1>) {
+  runtime.call @relu ins(%x : memref<8xf32>) outs(%y : memref<8xf32>)
+  runtime.call @fill ins() outs(%y : memref<8xf32>) {origins = ["a"]}
+  runtime.call @elsewhere ins(%x, %z : memref<8xf32>, memref<2x4xf32>) outs(%y, %f : memref<8xf32>, memref<i1>)
+  return
+}
+func.func private @relu(tensor<8xf32>) -> tensor<8xf32>
+loop.func @fill(%y: memref<8xf32>) attributes {outputs = 1 : i64} {
+  loop.yield
+}
