@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.dialects.builtin import TensorType, UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import te
@@ -269,8 +269,10 @@ def compute(
         )
     if isinstance(result, Reduction) and tuple(stage.reduce) != result.axes and not reduce:
         stage, result = _trace(shape, names, fn, result.axes)
-    flip = isinstance(result, Reduction) and result.values[0].unsigned and result.combiner not in ("sum", "prod")
-    values, combiner = _values(stage, _signed(result) if flip else result, name)
+    back = None
+    if isinstance(result, Reduction):
+        result, back = _as_signed(result)
+    values, combiner = _values(stage, result, name)
     stage.block.add_op(te.YieldOp.create(operands=[v.value for v in values]))
     extents = [a.extent for a in stage.reduce]
     types = [TensorType(v.type, list(shape)) for v in values]
@@ -282,23 +284,29 @@ def compute(
     if (kernel := _KERNEL.get()) is not None:
         kernel.place(op)
     tensors = tuple(Tensor(r, shape, v.type, v.unsigned, name) for r, v in zip(op.results, values, strict=True))
-    if flip:
+    if back is not None:
         first = tensors[0]
-        back = compute(shape, lambda *i: _flip_sign(first[i], True), f"{name}_unsigned", axes=names)
-        tensors = (back, *tensors[1:])
+        tensors = (compute(shape, lambda *i: back(first[i]), f"{name}_back", axes=names), *tensors[1:])
     return tensors if len(tensors) > 1 else tensors[0]
 
 
-def _flip_sign(x: Scalar, unsigned: bool) -> Scalar:
-    """Unsigned numbers in their order as signed ones, and back: the highest bit flipped."""
-    bits = x.type.width.data  # pyright: ignore[reportAttributeAccessIssue]
-    flipped = x ^ (1 << (bits - 1))
-    return Scalar(x.stage, flipped.value, unsigned)
+def _as_signed(result: Reduction) -> tuple[Reduction, Callable[[Scalar], Scalar] | None]:
+    """
+    A reduction whose combiner works on signed numbers, and what turns its result back.
 
-
-def _signed(result: Reduction) -> Reduction:
-    """max and min of unsigned numbers as those of signed ones."""
-    return Reduction(result.combiner, result.axes, (_flip_sign(result.values[0], False), *result.values[1:]))
+    Booleans become 0 and 1 (their sum is "any", their product "all"); unsigned numbers have the highest bit flipped,
+    which keeps their order.
+    """
+    value = result.values[0]
+    if value.type == i1:
+        combiner = {"sum": "max", "prod": "min"}.get(result.combiner, result.combiner)
+        return Reduction(combiner, result.axes, (cast(value, "int8"), *result.values[1:])), lambda x: cast(x, "bool")
+    if not value.unsigned or result.combiner in ("sum", "prod"):
+        return result, None
+    high = 1 << (value.type.width.data - 1)  # pyright: ignore[reportAttributeAccessIssue]
+    ordered = Scalar(value.stage, (value ^ high).value)
+    back = lambda x: Scalar(x.stage, (x ^ high).value, True)  # noqa: E731
+    return Reduction(result.combiner, result.axes, (ordered, *result.values[1:])), back
 
 
 def _names(fn: Callable[..., Any], rank: int) -> list[str]:

@@ -90,7 +90,7 @@ EXTRA = [
     *(sample(op, (3, 4, 5), dtype=t, axes=(1,)) for t in ("int32", "float64") for op in (g.SumOp, g.MeanOp, g.MaxOp)),
     *(sample(op, (4, 9), dtype="int32", axes=(1,)) for op in (g.ArgmaxOp, g.ArgminOp, g.MinOp, g.ProdOp)),
     sample(g.MaxOp, (3, 5), dtype="uint8", axes=(1,), integers=(100, 250)),
-    *(sample(op, (3, 5), dtype="bool", axes=(1,)) for op in (g.MaxOp, g.MinOp)),
+    *(sample(op, (3, 5), dtype="bool", axes=(1,)) for op in (g.MaxOp, g.MinOp, g.SumOp, g.ProdOp, g.ArgmaxOp)),
     # grouped, strided, dilated, in plain and blocked layouts; blocks of data and kernel that differ
     sample(g.Conv2dOp, (1, 4, 9, 8, 4), (2, 1, 3, 3, 4, 8), **BLOCKED, groups=4, padding=(1, 2, 0, 1), strides=(2, 1)),
     sample(g.Conv2dOp, (1, 2, 9, 8, 4), (2, 2, 3, 1, 4, 8), **BLOCKED, dilation=(2, 1), padding=(2, 0, 2, 0)),
