@@ -116,7 +116,8 @@ class Tensor:
         if mask:
             properties["mask"] = IndexMapAttr(done[len(exprs) :])
             operands.append(self._scalar(stage, otherwise).value)
-        return te.ReadOp.create(operands=[self.value, *operands], properties=properties, result_types=[self.element])  # pyright: ignore
+        assert self.value is not None
+        return te.ReadOp.create(operands=[self.value, *operands], properties=properties, result_types=[self.element])
 
     def _scalar(self, stage: Stage, value: Scalar | Number) -> Scalar:
         if isinstance(value, Scalar):
@@ -158,12 +159,20 @@ def full(shape: Sequence[int], value: Number, dtype: Any = "float32") -> Tensor:
     return Tensor(None, tuple(shape), element, unsigned, "full", value)
 
 
+def _sizes(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape as plain ints (numpy's are welcome)."""
+    sizes = tuple(int(n) for n in shape)
+    if any(n < 0 for n in sizes):
+        raise UserError(f"expected a shape of sizes >= 0, but got {list(sizes)}")
+    return sizes
+
+
 def placeholder(shape: Sequence[int], dtype: Any = "float32", name: str = "x") -> Tensor:
     """An operand of the kernel to be."""
     element, unsigned = signless(element_type(dtype))
-    arg = Block(arg_types=[TensorType(element, list(shape))]).args[0]
+    arg = Block(arg_types=[TensorType(element, list(_sizes(shape)))]).args[0]
     arg.name_hint = name
-    return Tensor(arg, tuple(shape), element, unsigned, name)
+    return Tensor(arg, _sizes(shape), element, unsigned, name)
 
 
 def reduce_axis(extent: int | tuple[int, int], name: str = "k") -> ReduceAxis:
@@ -259,7 +268,7 @@ def compute(
     The result is a Tensor, of argmax and argmin a pair. `axes` names the indices (default: as `fn` does); `reduce`
     gives the reduction axes in another order than that of their first use.
     """
-    shape = tuple(shape)
+    shape = _sizes(shape)
     names = list(axes) if axes is not None else _names(fn, len(shape))
     stage, result = _trace(shape, names, fn, reduce)
     if isinstance(result, Reduction) and set(stage.reduce) != set(result.axes):
@@ -273,14 +282,8 @@ def compute(
     if isinstance(result, Reduction):
         result, back = _as_signed(result)
     values, combiner = _values(stage, result, name)
-    stage.block.add_op(te.YieldOp.create(operands=[v.value for v in values]))
-    extents = [a.extent for a in stage.reduce]
-    types = [TensorType(v.type, list(shape)) for v in values]
-    op = te.ComputeOp.make(name, shape, extents, combiner, types, Region(stage.block))
-    if attrs:
-        op.attributes.update(attrs)
-    for r in op.results:
-        r.name_hint = name
+    op = _finish(stage, shape, name, values, combiner)
+    op.attributes.update(attrs or {})
     if (kernel := _KERNEL.get()) is not None:
         kernel.place(op)
     tensors = tuple(Tensor(r, shape, v.type, v.unsigned, name) for r, v in zip(op.results, values, strict=True))
@@ -288,6 +291,18 @@ def compute(
         first = tensors[0]
         tensors = (compute(shape, lambda *i: back(first[i]), f"{name}_back", axes=names), *tensors[1:])
     return tensors if len(tensors) > 1 else tensors[0]
+
+
+def _finish(
+    stage: Stage, shape: tuple[int, ...], name: str, values: Sequence[Scalar], combiner: str | None
+) -> te.ComputeOp:
+    stage.block.add_op(te.YieldOp.create(operands=[v.value for v in values]))
+    extents = [a.extent for a in stage.reduce]
+    types = [TensorType(v.type, list(shape)) for v in values]
+    op = te.ComputeOp.make(name, shape, extents, combiner, types, Region(stage.block))
+    for result in op.results:
+        result.name_hint = name
+    return op
 
 
 def _as_signed(result: Reduction) -> tuple[Reduction, Callable[[Scalar], Scalar] | None]:

@@ -150,7 +150,9 @@ def test_refused_uses():
         A[0, 0]
     with pytest.raises(UserError, match="expected a reduction axis from 0, but got one from 1"):
         te.reduce_axis((1, 4))
-    y = te.compute((4,), lambda i: A[i, 0])
+    with pytest.raises(UserError, match=r"expected a shape of sizes >= 0, but got \[2, -1\]"):
+        te.placeholder((2, -1))
+    y = te.compute((np.int64(4),), lambda i: A[i, 0])
     with pytest.raises(UserError, match=r"expected 'A' among the inputs of te.func, but it is not"):
         te.func("f", [N], [y])
     with pytest.raises(UserError, match=r"but got te.full; copy it by te.compute"):
