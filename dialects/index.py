@@ -206,7 +206,7 @@ class Index:
                 if len(t.expr.terms) + (t.expr.const != 0) > 1 or t.expr.terms[0][1] != 1:
                     inner = f"({inner})"
                 body = f"{inner} {'mod' if t.is_mod else 'floordiv'} {t.by}"
-                if c not in (1, -1) or t.is_mod:
+                if c != 1 or t.is_mod:  # `-x floordiv 2` would read as `(-x) floordiv 2`
                     body = f"({body})"
             parts.append(("- " if c < 0 else "+ ") + (body if abs(c) == 1 else f"{body} * {abs(c)}"))
         if self.const:

@@ -72,7 +72,8 @@ def parse(text: str) -> loop.FuncOp:
 
 def verify(func: loop.FuncOp) -> None:
     func.verify()
-    parse(str(func))
+    text = str(func)
+    assert str(parse(text)) == text
 
 
 def native_kernel(func: loop.FuncOp, bits: int = 512):

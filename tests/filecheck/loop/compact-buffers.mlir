@@ -1,0 +1,45 @@
+// RUN: mlc-opt %s -p loop-compact-buffers | filecheck %s
+
+// A buffer moves into the loop that uses it, at the size of what one iteration touches, and to the thread's scratch.
+// CHECK-LABEL: loop.func @rows
+// CHECK-NEXT:    loop.for %[[I:.*]] = 0 to 4 parallel {
+// CHECK-NEXT:      %[[B:.*]] = loop.alloc "local" : memref<16x64xf32>
+// CHECK:             loop.store %{{.*}}, %[[B]][%[[R:.*]], d0]
+// CHECK:             loop.load %[[B]][%[[S:.*]] + 2, d0]
+loop.func @rows(%X: memref<58x64xf32>, %Y: memref<56x64xf32>) attributes {outputs = 1 : i64} {
+  %b = loop.alloc "shared" : memref<58x64xf32>
+  loop.for %i = 0 to 4 parallel {
+    loop.for %r = 0 to 16 {
+      %x = loop.load %X[%i * 14 + %r, d0] tile (d0 : 64) : vector<64xf32>
+      loop.store %x, %b[%i * 14 + %r, d0] tile (d0 : 64) : vector<64xf32>
+    }
+    loop.for %r = 0 to 14 {
+      %x = loop.load %b[%i * 14 + %r + 2, d0] tile (d0 : 64) : vector<64xf32>
+      loop.store %x, %Y[%i * 14 + %r, d0] tile (d0 : 64) : vector<64xf32>
+    }
+  }
+}
+
+// What all threads see, and what one iteration leaves to the next, stays where it is.
+// CHECK-LABEL: loop.func @stays
+// CHECK:         %[[W:.*]] = loop.alloc "shared" : memref<8xf32>
+// CHECK-NEXT:    loop.for %{{.*}} = 0 to 8 parallel {
+// CHECK:         %[[A:.*]] = loop.alloc "local" : memref<1xf32>
+// CHECK-NEXT:    loop.for
+loop.func @stays(%X: memref<8xf32>, %Y: memref<8xf32>) attributes {outputs = 1 : i64} {
+  %w = loop.alloc "shared" : memref<8xf32>
+  %a = loop.alloc "shared" : memref<3xf32>
+  %z = arith.constant 0.0 : f32
+  loop.for %i = 0 to 8 parallel {
+    %x = loop.load %X[%i] : f32
+    loop.store %x, %w[%i] : f32
+  }
+  loop.for %i = 0 to 8 {
+    loop.store %z, %a[1] mask (-%i) : f32
+    %x = loop.load %w[7 - %i] : f32
+    %s = loop.load %a[1] : f32
+    %n = arith.addf %s, %x : f32
+    loop.store %n, %a[1] : f32
+    loop.store %n, %Y[%i] : f32
+  }
+}

@@ -1,0 +1,101 @@
+// RUN: mlc-opt %s -p loop-partition | filecheck %s
+
+// A serial loop is cut; the tail of the vectorized one gets the size that is left.
+// CHECK-LABEL: loop.func @serial
+// CHECK:         loop.for %[[O:.*]] = 0 to 4 {
+// CHECK-NEXT:      loop.for %{{.*}} = 0 to 12 vectorized {
+// CHECK-NEXT:        loop.block "fill" (%{{.*}} : 56 = {{.*}}) {
+// CHECK:         loop.for %[[T:.*]] = 4 to 5 {
+// CHECK-NEXT:      loop.for %{{.*}} = 0 to 8 vectorized {
+// CHECK-NEXT:        loop.block "fill" (%{{.*}} : 56 = {{.*}}) {
+// CHECK-NOT:     where
+loop.func @serial(%Y: memref<56xf32>) attributes {outputs = 1 : i64} {
+  loop.for %o = 0 to 5 {
+    loop.for %i = 0 to 12 vectorized {
+      loop.block "fill" (%v : 56 = %o * 12 + %i) where (55 - %o * 12 - %i) {
+        %z = arith.constant 0.0 : f32
+        loop.store %z, %Y[%v] : f32
+      }
+    }
+  }
+}
+
+// Iterations that never run are dropped at every level of a split.
+// CHECK-LABEL: loop.func @twice_split
+// CHECK:         loop.for %{{.*}} = 0 to 1 {
+// CHECK-NEXT:      loop.for %{{.*}} = 0 to 4 {
+// CHECK-NEXT:        loop.for %{{.*}} = 0 to 16 vectorized {
+// CHECK:         loop.for %{{.*}} = 1 to 2 {
+// CHECK-NEXT:      loop.for %{{.*}} = 0 to 1 {
+// CHECK-NEXT:        loop.for %{{.*}} = 0 to 3 vectorized {
+// CHECK-NOT:     loop.for
+// CHECK-NOT:     where
+loop.func @twice_split(%Y: memref<67xf32>) attributes {outputs = 1 : i64} {
+  loop.for %a = 0 to 2 {
+    loop.for %b = 0 to 4 {
+      loop.for %c = 0 to 16 vectorized {
+        loop.block "fill" (%v : 67 = %a * 64 + %b * 16 + %c) where (66 - %a * 64 - %b * 16 - %c) {
+          %z = arith.constant 0.0 : f32
+          loop.store %z, %Y[%v] : f32
+        }
+      }
+    }
+  }
+}
+
+// A parallel loop stays whole, and chooses inside.
+// CHECK-LABEL: loop.func @parallel
+// CHECK:         loop.for %[[P:.*]] = 0 to 5 parallel {
+// CHECK-NEXT:      loop.for %{{.*}} = 0 to -((%[[P]] + 1) floordiv 5) + 1 {
+// CHECK-NEXT:        loop.for %{{.*}} = 0 to 12 vectorized {
+// CHECK:           loop.for %{{.*}} = 0 to (%[[P]] + 1) floordiv 5 {
+// CHECK-NEXT:        loop.for %{{.*}} = 0 to 8 vectorized {
+// CHECK-NOT:     where
+loop.func @parallel(%Y: memref<56xf32>) attributes {outputs = 1 : i64} {
+  loop.for %o = 0 to 5 parallel {
+    loop.for %i = 0 to 12 vectorized {
+      loop.block "fill" (%v : 56 = %o * 12 + %i) where (55 - %o * 12 - %i) {
+        %z = arith.constant 0.0 : f32
+        loop.store %z, %Y[%v] : f32
+      }
+    }
+  }
+}
+
+// So does a loop that was fused.
+// CHECK-LABEL: loop.func @fused
+// CHECK:         loop.for %[[P:.*]] = 0 to 6 parallel {
+// CHECK-NEXT:      loop.for %{{.*}} = 0 to -(((%[[P]] mod 2) + 1) floordiv 2) + 1 {
+// CHECK-NEXT:        loop.for %{{.*}} = 0 to 16 vectorized {
+// CHECK:           loop.for %{{.*}} = 0 to ((%[[P]] mod 2) + 1) floordiv 2 {
+// CHECK-NEXT:        loop.for %{{.*}} = 0 to 5 vectorized {
+// CHECK-NOT:     where
+loop.func @fused(%Y: memref<3x21xf32>) attributes {outputs = 1 : i64} {
+  loop.for %p = 0 to 6 parallel {
+    loop.for %j = 0 to 16 vectorized {
+      loop.block "fill" (%u : 3 = %p floordiv 2, %v : 21 = (%p mod 2) * 16 + %j) where (20 - (%p mod 2) * 16 - %j) {
+        %z = arith.constant 0.0 : f32
+        loop.store %z, %Y[%u, %v] : f32
+      }
+    }
+  }
+}
+
+// A predicate that the bounds prove goes; one that turns with two loops at once stays.
+// CHECK-LABEL: loop.func @others
+// CHECK:         loop.block "proved" (%{{.*}} : 8 = %{{.*}}) {
+// CHECK:         loop.block "triangle" ({{.*}}) where (%[[I:.*]] - %[[J:.*]]) {
+loop.func @others(%Y: memref<8xf32>, %Z: memref<8x8xf32>) attributes {outputs = 2 : i64} {
+  loop.for %i = 0 to 8 {
+    loop.block "proved" (%v : 8 = %i) where (7 - %i) {
+      %z = arith.constant 0.0 : f32
+      loop.store %z, %Y[%v] : f32
+    }
+    loop.for %j = 0 to 8 vectorized {
+      loop.block "triangle" (%u : 8 = %i, %v : 8 = %j) where (%i - %j) {
+        %z = arith.constant 0.0 : f32
+        loop.store %z, %Z[%u, %v] : f32
+      }
+    }
+  }
+}

@@ -1,0 +1,77 @@
+// RUN: mlc-opt %s -p loop-promote-tiles | filecheck %s
+
+// The accumulator is carried, the store of the start is forwarded to it, and the local buffer goes.
+// CHECK-LABEL: loop.func @carry
+// CHECK-NOT:     loop.alloc
+// CHECK:         %[[Z:.*]] = loop.broadcast %{{.*}} : f32 to vector<4x16xf32>
+// CHECK-NEXT:    %[[R:.*]] = loop.for %[[K:.*]] = 0 to 8 iter_args(%[[C:.*]] = %[[Z]]) -> vector<4x16xf32> {
+// CHECK:           %[[N:.*]] = loop.fma %{{.*}}, %{{.*}}, %[[C]]
+// CHECK-NEXT:      loop.yield %[[N]]
+// CHECK:         loop.store %[[R]], %C
+loop.func @carry(%A: memref<4x8xf32>, %B: memref<8x16xf32>, %C: memref<4x16xf32>) attributes {outputs = 1 : i64} {
+  %t = loop.alloc "local" : memref<4x16xf32>
+  %0 = arith.constant 0.0 : f32
+  %z = loop.broadcast %0 : f32 to vector<4x16xf32>
+  loop.store %z, %t[d0, d1] tile (d0 : 4, d1 : 16) : vector<4x16xf32>
+  loop.for %k = 0 to 8 {
+    %a = loop.load %A[d0, %k] tile (d0 : 4, d1 : 16) : vector<4x1xf32>
+    %b = loop.load %B[%k, d1] tile (d0 : 4, d1 : 16) : vector<1x16xf32>
+    %c = loop.load %t[d0, d1] tile (d0 : 4, d1 : 16) : vector<4x16xf32>
+    %n = loop.fma %a, %b, %c : vector<4x1xf32>, vector<1x16xf32>, vector<4x16xf32>
+    loop.store %n, %t[d0, d1] tile (d0 : 4, d1 : 16) : vector<4x16xf32>
+  }
+  %r = loop.load %t[d0, d1] tile (d0 : 4, d1 : 16) : vector<4x16xf32>
+  loop.store %r, %C[d0, d1] tile (d0 : 4, d1 : 16) : vector<4x16xf32>
+}
+
+// A reduction in the loop waits until it is over: lanes accumulate apart.
+// CHECK-LABEL: loop.func @sink
+// CHECK:         %[[L:.*]] = loop.for %{{.*}} iter_args(%[[A:.*]] = %{{.*}}) -> vector<16xf32> {
+// CHECK-NEXT:      %[[X:.*]] = loop.load %X
+// CHECK-NEXT:      %[[N:.*]] = arith.addf %[[A]], %[[X]] : vector<16xf32>
+// CHECK-NEXT:      loop.yield %[[N]]
+// CHECK:         %[[R:.*]] = loop.reduce sum %[[L]] axes [0]
+// CHECK-NEXT:    %[[S:.*]] = arith.addf %{{.*}}, %[[R]] : vector<1xf32>
+// CHECK-NEXT:    loop.store %[[S]], %S[0]
+loop.func @sink(%X: memref<8x16xf32>, %S: memref<1xf32>) attributes {outputs = 1 : i64} {
+  loop.for %k = 0 to 8 {
+    %x = loop.load %X[%k, d0] tile (d0 : 16) : vector<16xf32>
+    %r = loop.reduce sum %x axes [0] : vector<16xf32> to vector<1xf32>
+    %s = loop.load %S[0] tile (d0 : 16) : vector<1xf32>
+    %n = arith.addf %s, %r : vector<1xf32>
+    loop.store %n, %S[0] tile (d0 : 16) : vector<1xf32>
+  }
+}
+
+// What does not change in a loop stands in front of it; what the loop writes is read again.
+// CHECK-LABEL: loop.func @invariant
+// CHECK:         %[[V:.*]] = loop.load %V[] : f32
+// CHECK-NEXT:    %[[R:.*]] = math.rsqrt %[[V]] : f32
+// CHECK-NEXT:    loop.for
+// CHECK-NEXT:      loop.load %Y[0] : f32
+// CHECK-NEXT:      arith.mulf %{{.*}}, %[[R]]
+loop.func @invariant(%V: memref<f32>, %Y: memref<8xf32>) attributes {outputs = 1 : i64} {
+  loop.for %i = 0 to 8 {
+    %v = loop.load %V[] : f32
+    %r = math.rsqrt %v : f32
+    %x = loop.load %Y[0] : f32
+    %y = arith.mulf %x, %r : f32
+    loop.store %y, %Y[%i] : f32
+  }
+}
+
+// A loop that may not run at all keeps its stores.
+// CHECK-LABEL: loop.func @may_not_run
+// CHECK:           loop.for %{{.*}} = 0 to %[[I:.*]] floordiv 7 {
+// CHECK-NEXT:        loop.load %C[%[[I]] - 7]
+// CHECK-NEXT:        arith.addf
+// CHECK-NEXT:        loop.store %{{.*}}, %C[%[[I]] - 7]
+loop.func @may_not_run(%C: memref<1xf32>) attributes {outputs = 1 : i64} {
+  loop.for %i = 0 to 8 {
+    loop.for %g = 0 to %i floordiv 7 {
+      %c = loop.load %C[%i - 7] : f32
+      %n = arith.addf %c, %c : f32
+      loop.store %n, %C[%i - 7] : f32
+    }
+  }
+}
