@@ -50,6 +50,7 @@ class Compilation:
         self.texts: dict[str, str] = {}
         self.ops: dict[str, int] = {}
         self.kernels: dict[str, KernelCode] = {}
+        self.warnings: list[str] = []
 
     def write(self, directory: Path) -> Artifact:
         """Run all stages; the artifact stands in a new directory inside `directory`."""
@@ -158,7 +159,10 @@ class Compilation:
         """Add up seconds, operations, warnings and texts."""
         for name, code in kernels.items():
             for warning in code.warnings:
-                warn(None, f"kernel '{name}': {warning}")
+                text = warning if name in warning else f"kernel '{name}': {warning}"
+                self.warnings.append(text)
+                if self.options.opt_level == 3:  # below, slow kernels are what was asked for
+                    warn(None, text)
             for level, count in code.ops.items():
                 self.ops[level] = self.ops.get(level, 0) + count
             for level, text in code.texts.items():
@@ -197,6 +201,7 @@ class Compilation:
             "ops": self.ops,
             "calls": calls,
             "kernels": len(self.kernels),
+            "warnings": self.warnings,
         }
 
 

@@ -2,7 +2,9 @@
 
 import json
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,11 +99,8 @@ def compile_kernel(ops: Sequence[Operation], ctx: Context, passes: Sequence[Any]
     module = ModuleOp([op.clone() for op in ops])
     watch = _Watch(options.keep)
     code = watch.code
-    warning_sinks.append(lambda op, message: code.warnings.append(message))
-    try:
+    with _collected(code.warnings):
         run_passes(module, ctx, passes, instruments=[watch])
-    finally:
-        warning_sinks.pop()
     watch.note("llvm", module)
     start = time.perf_counter()
     target = Target.parse(options.target)
@@ -118,6 +117,21 @@ def compile_kernel(ops: Sequence[Operation], ctx: Context, passes: Sequence[Any]
             code.workspace_bytes = max(code.workspace_bytes, _bytes(op, "mlc.workspace_bytes"))
             code.scratch_bytes = max(code.scratch_bytes, _bytes(op, "mlc.scratch_bytes"))
     return code
+
+
+@contextmanager
+def _collected(messages: list[str]) -> Iterator[None]:
+    """Add what passes warn about to `messages`, each once."""
+    found: list[str] = []
+    warning_sinks.append(lambda op, message: found.append(message))
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            yield
+        found += [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    finally:
+        warning_sinks.pop()
+    messages += dict.fromkeys(found)
 
 
 def _bytes(op: Operation, name: str) -> int:

@@ -251,3 +251,27 @@ def test_results_that_are_inputs_or_weights(tmp_path: Path):
         assert np.array_equal(second, x.reshape(2, 2))
         assert np.array_equal(third, w)
         assert np.array_equal(fourth, x + w)
+
+
+def test_warnings_of_kernels_are_told_once_and_kept(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    import warnings
+
+    from mlc.lowering.loop_to_llvm.convert import ConvertLoopToLLVMPass
+
+    apply = ConvertLoopToLLVMPass.apply
+
+    def warning(self: Any, ctx: Any, op: Any) -> None:
+        for _ in range(2):
+            warnings.warn("too many registers", UserWarning, stacklevel=1)
+        apply(self, ctx, op)
+
+    monkeypatch.setattr(ConvertLoopToLLVMPass, "apply", warning)
+    exe = mlc.compile(path, threads=1, cache=False)
+    err = capfd.readouterr().err
+    assert err.count("too many registers") == exe.report["kernels"]
+    assert err.startswith("warning: kernel '")
+    assert len(exe.report["warnings"]) == exe.report["kernels"]
+    mlc.compile(path, threads=1, cache=False, opt_level=0)
+    assert capfd.readouterr().err == ""
