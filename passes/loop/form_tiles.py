@@ -138,6 +138,16 @@ class BlockToTiles:
 
         return [e.substitute(one) for e in exprs]
 
+    def affine(self, exprs: Sequence[Index], operands: Sequence[SSAValue]) -> list[Index]:
+        """Index expressions that use no value of a tile: masks, stores and index values have no lanes to look up."""
+        found = self.exprs(exprs, operands)
+        if any(loop.shape_of(self.operands[d].type) for e in found for d in e.dims() if d >= 0):
+            raise PassFailedException(
+                f"expected block '{self.block.name_}' to use index values read from memory only as indices of loads; "
+                f"do not vectorize its loops"
+            )
+        return found
+
     def stretch(self, v: SSAValue, shape: Sequence[int]) -> SSAValue:
         """A value broadcast to a tile shape."""
         if not shape or loop.shape_of(v.type) == tuple(shape):
@@ -257,7 +267,7 @@ class BlockToTiles:
     def load(self, op: loop.LoadOp) -> None:
         """A load of an element becomes one of a tile, or a gather where an index is a tile itself."""
         exprs = self.exprs(op.map.data, op.indices)
-        own = self.exprs(op.mask_exprs, op.indices)
+        own = self.affine(op.mask_exprs, op.indices)
         by = [(k, d) for k, e in enumerate(exprs) for d in e.dims() if d >= 0 and loop.shape_of(self.operands[d].type)]
         if by:
             self._gather(op, exprs, own, by)
@@ -338,9 +348,9 @@ class BlockToTiles:
 
     def store(self, op: loop.StoreOp) -> None:
         """A store of an element becomes one of a tile."""
-        exprs = self.exprs(op.map.data, op.indices)
+        exprs = self.affine(op.map.data, op.indices)
         shape = loop.tile_shape(exprs, self.sizes) if self.sizes else ()
-        own = [self._any_lane(e, exprs) for e in self.exprs(op.mask_exprs, op.indices)]
+        own = [self._any_lane(e, exprs) for e in self.affine(op.mask_exprs, op.indices)]
         value = self.get(op.value)
         if any(n < m for n, m in zip(shape, loop.shape_of(value.type), strict=False)):
             raise PassFailedException(
@@ -353,7 +363,7 @@ class BlockToTiles:
 
     def index(self, op: loop.IndexOp) -> None:
         """An index expression as a value."""
-        (expr,) = self.exprs(op.map.data, op.args)
+        (expr,) = self.affine(op.map.data, op.args)
         self.values[op.result] = self._index_value(expr)
 
 

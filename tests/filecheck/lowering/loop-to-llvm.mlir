@@ -4,11 +4,11 @@
 // A tile is split into native vectors, which the loop carries; a column is loaded as scalars and splat.
 // CHECK-LABEL: llvm.func @micro_kernel
 // CHECK:         ^{{.*}}(%{{.*}}: i64, %{{.*}}: vector<16xf32>, %{{.*}}: vector<16xf32>):
-// CHECK:           %[[A:.*]] = "llvm.load"({{.*}} -> f32
+// CHECK:           %[[A:.*]] = llvm.load {{.*}} -> f32
 // CHECK:           llvm_ext.splat %[[A]] : vector<16xf32>
 // CHECK:           llvm.intr.fma
 // CHECK-NOT:       llvm.intr.fma
-// CHECK:           "llvm.load"({{.*}} -> f32
+// CHECK:           llvm.load {{.*}} -> f32
 // CHECK:           llvm.intr.fma
 // CHECK:         llvm.return
 // AVX2-LABEL:  llvm.func @micro_kernel
@@ -28,9 +28,9 @@ loop.func @micro_kernel(%A: memref<2x8xf32>, %B: memref<8x16xf32>, %C: memref<2x
 // Lanes off a ragged tile are neither loaded nor stored.
 // CHECK-LABEL: llvm.func @ragged
 // CHECK-DAG:     dense<[true, true, true, false]> : vector<4xi1>
-// CHECK-DAG:     "llvm.load"({{.*}} -> vector<16xf32>
+// CHECK-DAG:     llvm.load {{.*}} -> vector<16xf32>
 // CHECK-DAG:     llvm_ext.masked_load {{.*}}vector<4xf32>
-// CHECK:         "llvm.store"
+// CHECK:         llvm.store
 // CHECK:         llvm_ext.masked_store
 loop.func @ragged(%X: memref<19xf32>, %Y: memref<19xf32>) attributes {outputs = 1 : i64} {
   %x = loop.load %X[d0] tile (d0 : 19) : vector<19xf32>
@@ -41,7 +41,7 @@ loop.func @ragged(%X: memref<19xf32>, %Y: memref<19xf32>) attributes {outputs = 
 // CHECK-LABEL: llvm.func internal @threads.parallel0
 // CHECK-LABEL: llvm.func @threads({{.*}}mlc.scratch_bytes = 128 : i64
 // CHECK:         llvm.mlir.addressof @threads.parallel0
-// CHECK:         llvm.call %{{.*}}(
+// CHECK:         llvm.call %{{.*}}
 loop.func @threads(%X: memref<4x8xf32>, %Y: memref<4x8xf32>) attributes {outputs = 1 : i64} {
   loop.for %i = 0 to 4 parallel {
     %t = loop.alloc "local" : memref<1xf32>
