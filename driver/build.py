@@ -15,7 +15,7 @@ from mlc.driver.cache import Cache, key_of
 from mlc.driver.compilation import pool_object
 from mlc.driver.options import LEVELS, Options
 from mlc.driver.pipeline import KernelCode, compile_kernel, kernel_passes
-from mlc.passes.errors import UserError
+from mlc.passes.errors import UserError, warn
 from mlc.passes.manager import make_context
 from mlc.passes.pipeline_text import pass_text
 from mlc.runtime.abi import KERNEL
@@ -100,6 +100,8 @@ class _Build:
         if self.cache is not None and (data := self.cache.kernel(key)) is not None:
             return KernelCode.unpack(data)
         code = compile_kernel(self.ops, make_context(), self.passes, self.options)
+        for warning in code.warnings:
+            warn(None, warning)
         if self.cache is not None:
             self.cache.publish_kernel(key, code.pack())
         return code
