@@ -157,3 +157,41 @@ def _block(name, spatial, reducing, lines):
     reduce = f"reduce {group(reducing)}" if reducing else ""
     guard = f"where ({', '.join(where)})" if where else ""
     return f'loop.block "{name}" {group(spatial)} {reduce} {guard} {{\n' + "\n".join(lines) + "\n}"
+
+
+@st.composite
+def stencils(draw):
+    """(text, input arrays) of a kernel whose first stage is computed where blocks of the second need it."""
+    n, t = draw(st.integers(1, 25)), draw(st.integers(1, 9))
+    stride, halo, offset = draw(st.integers(1, 3)), draw(st.integers(0, 4)), draw(st.integers(0, 3))
+    size = (n - 1) * stride + halo + 1
+    part = (t - 1) * stride + halo + 1
+    blocks = -(-n // t)
+    kinds = [draw(st.sampled_from(["", "vectorized"])) for _ in range(3)]
+    kinds[2] = kinds[2] or kinds[1]  # a vectorized loop holds none that is not
+    outer = draw(st.sampled_from(["", "parallel"]))
+    given_size = max(1, size - draw(st.integers(0, 3)))
+    text = f"""
+loop.func @k(%X: memref<{given_size}x5xf32>, %Y: memref<{n}x5xf32>) attributes {{outputs = 1 : i64}} {{
+  %b = loop.alloc "shared" : memref<{size}x5xf32>
+  loop.for %io = 0 to {blocks} {outer} {{
+    loop.for %p = 0 to {part} {{ loop.for %c = 0 to 5 {kinds[0]} {{
+      loop.block "first" (%v : {size} = %io * {t * stride} + %p, %w : 5 = %c)
+          where ({size - 1} - %io * {t * stride} - %p) {{
+        %z = arith.constant 2.0 : f32
+        %x = loop.load %X[%v - {offset}, %w] mask (%v - {offset}, {given_size - 1 + offset} - %v) else %z : f32
+        loop.store %x, %b[%v, %w] : f32
+      }}
+    }} }}
+    loop.for %i = 0 to {t} {kinds[1]} {{ loop.for %c = 0 to 5 {kinds[2]} {{
+      loop.block "second" (%v : {n} = %io * {t} + %i, %w : 5 = %c) where ({n - 1} - %io * {t} - %i) {{
+        %x = loop.load %b[%v * {stride}, %w] : f32
+        %y = loop.load %b[%v * {stride} + {halo}, 4 - %w] : f32
+        %s = arith.subf %x, %y : f32
+        loop.store %s, %Y[%v, %w] : f32
+      }}
+    }} }}
+  }}
+}}"""
+    x = np.random.default_rng(0).integers(-9, 9, (given_size, 5)).astype(np.float32)
+    return text, [x]

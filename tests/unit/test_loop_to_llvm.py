@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from loop_kernels import conv, conv_reference, gemm, layer_norm, rand, softmax
 from loop_native import close, differential, native_kernel, parse
-from loop_random import kernels
+from loop_random import kernels, stencils
 
 from mlc.interp import loop as interp
 from mlc.lowering.loop_to_llvm.convert import lower_kernel
@@ -422,6 +422,12 @@ def test_random_kernels(kernel):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelWarning)
         differential(text, arrays, tolerance=1e-5, widths=([128, 256, 512][prod(a.size for a in arrays) % 3],))
+
+
+@settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(stencils())
+def test_random_stages_in_scratch(kernel):
+    differential(*kernel, tolerance=0)
 
 
 # --- warnings and refusals ---
