@@ -1,7 +1,6 @@
 """Whole models, compiled, beside onnxruntime: values, repeatability, plans and the number of kernels."""
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,25 +39,26 @@ def light(name: str, size: int, directory: Path) -> Path:
     return path
 
 
-MODELS: dict[str, Any] = {
-    "ocr-cls": ("rapidocr_onnxruntime", "models/ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)}),
-    "ocr-rec": ("rapidocr_onnxruntime", "models/ch_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 320)}),
-    "magika": ("magika", "models/standard_v3_3/model.onnx", {"bytes": (1, 2048)}),
-    "squeezenet-97": ("squeezenet", 97, None),
-    "squeezenet-64": ("squeezenet", 64, None),
-    "resnet50-224": ("resnet50", 224, None),
-    "resnet50-211": ("resnet50", 211, None),
+Case = tuple[Path, Any, tuple[int, ...]]
+
+MODELS: dict[str, tuple[str, Any, Any, tuple[int, ...]]] = {
+    "ocr-cls": ("rapidocr_onnxruntime", "models/ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)}, (1,)),
+    "ocr-rec": ("rapidocr_onnxruntime", "models/ch_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 320)}, (1, 2)),
+    "magika": ("magika", "models/standard_v3_3/model.onnx", {"bytes": (1, 2048)}, (1, 2)),
+    "squeezenet-97": ("squeezenet", 97, None, (2,)),
+    "squeezenet-64": ("squeezenet", 64, None, (1,)),
+    "resnet50-224": ("resnet50", 224, None, (1,)),
+    "resnet50-211": ("resnet50", 211, None, (2,)),
 }
 
 
 @pytest.fixture(scope="module", params=MODELS)
-def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any]]:
-    """The model's file and shapes."""
-    place, what, shapes = MODELS[request.param]
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """The model's file, its shapes, and at how many threads it is tried."""
+    place, what, shapes, threads = MODELS[request.param]
     if isinstance(what, int):
-        yield light(place, what, tmp_path_factory.mktemp("light")), shapes
-    else:
-        yield package(place) / what, shapes
+        return light(place, what, tmp_path_factory.mktemp("light")), shapes, threads
+    return package(place) / what, shapes, threads
 
 
 def reference(path: Path, inputs: dict[str, Any]) -> list[Any]:
@@ -68,10 +68,10 @@ def reference(path: Path, inputs: dict[str, Any]) -> list[Any]:
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]).run(None, inputs)
 
 
-def test_values_are_onnxruntimes(model: tuple[Path, Any]):
-    path, shapes = model
+def test_values_are_onnxruntimes(model: Case):
+    path, shapes, counts = model
     wanted: list[Any] = []
-    for threads in (1, 2):
+    for threads in counts:
         exe = mlc.compile(path, shapes=shapes, threads=threads)
         inputs = random_inputs(exe)
         wanted = wanted or reference(path, inputs)
