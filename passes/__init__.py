@@ -15,6 +15,7 @@ PASSES: dict[str, str] = {
     "graph-simplify-inference": "mlc.passes.graph.simplify_inference:SimplifyInferencePass",
     "graph-fuse-ops": "mlc.passes.graph.fuse_ops:FuseOpsPass",
     "graph-defuse-ops": "mlc.passes.graph.defuse_ops:DefuseOpsPass",
+    "graph-select-algorithm": "mlc.passes.graph.select_algorithm:SelectAlgorithmPass",
     "graph-outline-kernels": "mlc.passes.graph.outline_kernels:OutlineKernelsPass",
     "graph-alter-op-layout": "mlc.passes.graph.alter_op_layout:AlterOpLayoutPass",
     # te

@@ -27,6 +27,7 @@ PIPELINES: dict[str, list[str]] = {
     "graph-O3": [
         "graph-simplify",
         "graph-alter-op-layout",
+        "graph-select-algorithm",
         "graph-fold-constant",
         "graph-canonicalize",
         "graph-eliminate-common-subexpr",

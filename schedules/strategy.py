@@ -17,9 +17,10 @@ from mlc.schedules.contraction import contraction
 from mlc.schedules.injective import injective
 from mlc.schedules.reduction import reduction
 from mlc.schedules.rows import rows
+from mlc.schedules.winograd import winograd
 
 Strategy = Callable[[KernelInfo, Target, int], sched.ScheduleOp | None]
-STRATEGIES: tuple[Strategy, ...] = (contraction, rows, reduction, injective)
+STRATEGIES: tuple[Strategy, ...] = (winograd, contraction, rows, reduction, injective)
 
 
 def choose_schedule(func: te.FuncOp, target: Target, threads: int) -> sched.ScheduleOp:

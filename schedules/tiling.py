@@ -36,9 +36,7 @@ def _tile_cycles(rows: int, vectors: int, scalar_loads: bool) -> float:
 
 
 @lru_cache(maxsize=4096)
-def register_tile(
-    rows: int, vectors: int, registers: int, scalar_loads: bool = True, unit: int = 1
-) -> RegisterTile:
+def register_tile(rows: int, vectors: int, registers: int, scalar_loads: bool = True, unit: int = 1) -> RegisterTile:
     """
     The tile that covers rows x vectors in the fewest cycles with accumulators and operands in registers.
 
