@@ -198,14 +198,19 @@ SMALL = 64
 
 
 def hoist_invariants(op: loop.ForOp) -> None:
-    """`loop.for { %r = math.rsqrt %v ... }` -> `%r = math.rsqrt %v  loop.for { ... }`: arithmetic and small loads."""
+    """
+    `loop.for { %r = math.rsqrt %v ... }` -> `%r = math.rsqrt %v  loop.for { ... }`: arithmetic and small loads.
+
+    From a loop that holds loops only constants move: anything else would take registers from the loops inside.
+    """
     parent, body = op.parent, op.body.block
     assert parent is not None
     inside: set[SSAValue] = set(body.args)
+    innermost = not any(isinstance(o, loop.ForOp) for o in body.ops)
     written: set[SSAValue] | None = None
     for o in list(body.ops):
-        movable = isinstance(o, PURE)
-        if isinstance(o, loop.LoadOp) and op.extent and prod(loop.shape_of(o.result.type)) <= SMALL:
+        movable = isinstance(o, PURE) if innermost else _is_constant(o)
+        if innermost and isinstance(o, loop.LoadOp) and op.extent and prod(loop.shape_of(o.result.type)) <= SMALL:
             if written is None:
                 written = {x.buffer for x in body.walk() if isinstance(x, loop.StoreOp)}
             movable = o.buffer not in written
@@ -214,6 +219,13 @@ def hoist_invariants(op: loop.ForOp) -> None:
             parent.insert_op_before(o, op)
         else:
             inside.update(o.results)
+
+
+def _is_constant(op: Operation) -> bool:
+    """A constant, or one in every lane."""
+    if isinstance(op, loop.BroadcastOp):
+        return isinstance(op.value.owner, arith.ConstantOp)
+    return isinstance(op, arith.ConstantOp)
 
 
 def _can_hoist(v: SSAValue, op: loop.ForOp) -> bool:

@@ -38,7 +38,7 @@ class Axis:
 def axes(draw, prefix, least, most):
     found = []
     for k in range(draw(st.integers(least, most))):
-        n = draw(st.integers(1, 20))
+        n = draw(st.integers(1, 6 if k else 20))
         if draw(st.booleans()):
             t = draw(st.integers(1, 17))
             loops = [(f"{prefix}{k}o", -(-n // t), False), (f"{prefix}{k}i", t, draw(st.booleans()))]
