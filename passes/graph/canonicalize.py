@@ -28,6 +28,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.canonicalize import PATTERNS
 from mlc.dialects.graph.types import is_float
 from mlc.passes.graph.canonicalize_moves import MOVES, broadcast_operand
+from mlc.passes.graph.canonicalize_sink import SINKS
 from mlc.passes.graph.constants import splat
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.rewriting import Replacement, Rewriter, Rules, apply_rules, merged, producer, rules_table
@@ -139,6 +140,7 @@ RULES: Rules = merged(
     {cls: [_pattern_rule(cls)] for cls in PATTERNS},
     {cls: [broadcast_operand] for cls in OPS.values() if issubclass(cls, BinaryOp)},
     MOVES,
+    SINKS,
     LOCAL,
 )
 

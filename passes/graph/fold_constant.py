@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -96,6 +96,9 @@ class Folder:
         for op in block.ops:
             if not isinstance(op, GraphOp):
                 continue
+            if isinstance(op, ParamOp) and (iota := self.counting(op)) is not None:
+                op.result.replace_all_uses_with(iota.result)
+                continue
             values = self.source(op) if not op.operands else self.evaluate(op)
             if values is None:
                 continue
@@ -132,6 +135,24 @@ class Folder:
         if isinstance(op, IotaOp) and math.prod(shape_of(op.type)) <= ConstantOp.MAX_ELEMENTS:  # pyright: ignore
             return [Known(op.evaluate(np)[0].astype(dtype))]
         return None
+
+    def counting(self, op: ParamOp) -> IotaOp | None:
+        """A weight of integers that only counts, as the op that does so; in the block before the weight."""
+        import numpy as np
+
+        shape = shape_of(op.type)
+        if self.store is None or not isinstance(op.type.element_type, IntegerType) or op.entry not in self.store:
+            return None
+        axes = [axis for axis, size in enumerate(shape) if size != 1]
+        if len(axes) != 1 or not is_static(shape):
+            return None
+        values = self.store.array(op.entry).reshape(-1)
+        block = op.parent
+        if block is None or values.dtype == np.bool_ or not np.array_equal(values, np.arange(values.size)):
+            return None
+        iota = IotaOp.make(result=op.type, axis=axes[0], location=op.location)
+        block.insert_op_before(iota, op)
+        return iota
 
     def evaluate(self, op: GraphOp) -> list[Known] | None:
         """The results of an op whose operands are all known, within the limits."""

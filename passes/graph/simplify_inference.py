@@ -13,17 +13,19 @@ from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.rewriting import Rules, apply_rules, merged
 from mlc.passes.graph.simplify_activations import ACTIVATIONS
 from mlc.passes.graph.simplify_affine import AFFINE
+from mlc.passes.graph.simplify_lookup import LOOKUPS
 from mlc.passes.graph.simplify_norms import NORMS
 
 # Layer norm before the rules that would take its square or its scale apart.
-RULES: Rules = merged(NORMS, ACTIVATIONS, AFFINE)
+RULES: Rules = merged(NORMS, ACTIVATIONS, LOOKUPS, AFFINE)
 
 
 @dataclass(frozen=True)
 class SimplifyInferencePass(ModulePass):
     """
-    Recognise layer norm, gelu, silu, hard_swish and global pools; turn batch norm into a scale and a shift, and
-    move constant scales and shifts per channel into the weights and bias of the convolution or dense before them.
+    Recognise layer norm, softmax, gelu, silu, hard_swish, table look-ups and global pools; turn batch norm into a
+    scale and a shift, and move constant scales and shifts per channel into the weights and bias of the convolution
+    or dense before them.
 
     `graph.batch_norm (graph.conv2d %x, %w), ..`  ->  `graph.bias_add (graph.conv2d %x, (%w * %s)), %t`
     """

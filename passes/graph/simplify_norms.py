@@ -1,7 +1,8 @@
-"""Normalisations and pools that a model spells out: layer norm, global pools."""
+"""What a model spells out: layer norm, softmax, means, global pools."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from xdsl.ir import SSAValue
@@ -10,6 +11,7 @@ from mlc.dialects.graph import (
     AddOp,
     AvgPool2dOp,
     DivideOp,
+    ExpOp,
     FullOp,
     LayerNormOp,
     MaxOp,
@@ -20,10 +22,13 @@ from mlc.dialects.graph import (
     ReciprocalOp,
     ReshapeOp,
     RsqrtOp,
+    SoftmaxOp,
     SqrtOp,
     SubtractOp,
+    SumOp,
     shape_of,
 )
+from mlc.dialects.graph.types import is_float
 from mlc.passes.graph.constants import is_constant, scalar, splat
 from mlc.passes.graph.rewriting import Replacement, Rewriter, producer, rules_table
 
@@ -135,6 +140,40 @@ def _trailing(rw: Rewriter, op: Any, norm: Any, value: SSAValue, other: SSAValue
     if lead < 0 or shape[lead:] != wanted or any(size != 1 for size in shape[:lead]):
         return None
     return rw.make(ReshapeOp, other, shape=wanted) if lead else other
+
+
+@on(DivideOp)
+def softmax(op: Any, rw: Rewriter) -> Replacement:
+    """`e / sum(e) -> softmax(x)` for `e = exp(x - max(x))`, both over one axis."""
+    exp, total = producer(op.operands[0], ExpOp), producer(op.operands[1], SumOp)
+    shifted = None if exp is None else producer(exp.operands[0], SubtractOp)
+    top = None if shifted is None else producer(shifted.operands[1], MaxOp)
+    if (
+        total is None
+        or top is None
+        or total.operands[0] is not exp.result
+        or top.operands[0] is not shifted.operands[0]
+    ):
+        return None
+    axes = total.reduced_axes
+    if len(axes) != 1 or top.reduced_axes != axes or not total.keepdims or not top.keepdims:
+        return None
+    return rw.make(SoftmaxOp, top.operands[0], axis=axes[0])
+
+
+@on(MultiplyOp, DivideOp)
+def mean_from_sum(op: Any, rw: Rewriter) -> Replacement:
+    """`sum(x) * (1 / n) -> mean(x)`, `sum(x) / n -> mean(x)` where n elements are summed."""
+    for value, other in (op.operands, op.operands[::-1]):
+        total, number = producer(value, SumOp), scalar(other)
+        divides = isinstance(op, DivideOp)
+        if total is None or not number or value.type != op.type or not is_float(op.type):
+            continue
+        if divides and value is not op.operands[0]:
+            continue
+        if math.isclose(number if divides else 1 / number, total.reduction_length(), rel_tol=1e-6):
+            return rw.make(MeanOp, total.operands[0], axes=total.axes, keepdims=total.keepdims)
+    return None
 
 
 @on(AvgPool2dOp, MaxPool2dOp)

@@ -242,3 +242,101 @@ def test_is_constant_follows_operands():
 def test_passes_are_deterministic():
     texts = {str(optimize(NORM, "graph-O3")) for _ in range(2)}
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize(("axis", "found"), [(1, True), (0, False)])
+def test_spelled_out_softmax_is_recognised(axis, found):
+    sums = "tensor<4x1xf32>" if axis else "tensor<1x4xf32>"
+    text = f"""func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{
+      %m = graph.max %x {{axes = [1]}} : (tensor<4x4xf32>) -> tensor<4xf32>
+      %0 = graph.reshape %m : (tensor<4xf32>) -> tensor<4x1xf32>
+      %1 = graph.subtract %x, %0 : (tensor<4x4xf32>, tensor<4x1xf32>) -> tensor<4x4xf32>
+      %2 = graph.exp %1 : tensor<4x4xf32>
+      %3 = graph.sum %2 {{axes = [{axis}], keepdims = true}} : (tensor<4x4xf32>) -> {sums}
+      %4 = graph.divide %2, %3 : (tensor<4x4xf32>, {sums}) -> tensor<4x4xf32>
+      return %4 : tensor<4x4xf32>
+    }}"""
+    found_names = names(optimize(text, "graph-canonicalize", SIMPLIFY))
+    assert (found_names == ["softmax"]) is found
+
+
+@pytest.mark.parametrize(
+    ("op", "number", "found"),
+    [("multiply", 0.25, True), ("divide", 4.0, True), ("divide", 0.25, False), ("multiply", 4.0, False)],
+)
+def test_a_sum_over_its_count_is_a_mean(op, number, found):
+    text = f"""func.func @main(%x: tensor<3x4xf32>) -> tensor<3xf32> {{
+      %n = graph.constant dense<{number}> : tensor<f32>
+      %0 = graph.sum %x {{axes = [1]}} : (tensor<3x4xf32>) -> tensor<3xf32>
+      %1 = graph.{op} %0, %n : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
+      return %1 : tensor<3xf32>
+    }}"""
+    assert (names(optimize(text, SIMPLIFY)) == ["mean"]) is found
+
+
+def one_hot(numbers):
+    return f"""func.func @main(%i: tensor<2x5x1xi32>) -> tensor<2x5x3xf32> {{
+      %n = {numbers} : tensor<1x1x100xi32>
+      %w = graph.param "w" : tensor<3x100xf32>
+      %0 = graph.equal %i, %n : (tensor<2x5x1xi32>, tensor<1x1x100xi32>) -> tensor<2x5x100xi1>
+      %1 = graph.cast %0 : (tensor<2x5x100xi1>) -> tensor<2x5x100xf32>
+      %2 = graph.dense %1, %w : (tensor<2x5x100xf32>, tensor<3x100xf32>) -> tensor<2x5x3xf32>
+      return %2 : tensor<2x5x3xf32>
+    }}"""
+
+
+def test_a_product_with_one_hot_rows_is_a_look_up():
+    module = parse_module(one_hot('graph.param "n"'))
+    store, rng = WeightStore(), np.random.default_rng(0)
+    store.add("w", rng.standard_normal((3, 100)).astype(np.float32))
+    store.add("n", np.arange(100, dtype=np.int32).reshape(1, 1, 100))
+    attach_store(module, store)
+    indices = np.array([0, 99, 100, -1, 50, 7, 8, 2**31 - 1, -(2**31), 3], np.int32).reshape(2, 5, 1)
+    (wanted,) = run_function(main_function(module), [indices], store)
+    run_passes(module, make_context(), ["graph-simplify", "graph-fold-constant"], verify=True)
+    assert "take" in names(module)
+    assert "dense" not in names(module)
+    (result,) = run_function(main_function(module), [indices], store)
+    np.testing.assert_array_equal(result, wanted)
+    assert (result[0, 2:4] == 0).all()
+
+
+def test_other_numbers_make_no_look_up():
+    module = parse_module(one_hot('graph.param "n"'))
+    store = WeightStore()
+    store.add("w", np.ones((3, 100), np.float32))
+    store.add("n", np.arange(1, 101, dtype=np.int32).reshape(1, 1, 100))
+    attach_store(module, store)
+    run_passes(module, make_context(), ["graph-simplify"], verify=True)
+    assert names(module) == ["equal", "cast", "dense"]
+
+
+def test_reshapes_of_units_sink_below_what_is_pointwise():
+    text = """func.func @main(%x: tensor<1x16x8x1xf32>) -> tensor<1x16xf32> {
+      %w = graph.param "w" : tensor<32x16x3x1xf32>
+      %b = graph.param "b" : tensor<1x32x1xf32>
+      %half = graph.constant dense<0.5> : tensor<1x1x1xf32>
+      %0 = graph.conv2d %x, %w : (tensor<1x16x8x1xf32>, tensor<32x16x3x1xf32>) -> tensor<1x32x6x1xf32>
+      %1 = graph.reshape %0 : (tensor<1x32x6x1xf32>) -> tensor<1x32x6xf32>
+      %2 = graph.add %1, %b : (tensor<1x32x6xf32>, tensor<1x32x1xf32>) -> tensor<1x32x6xf32>
+      %3 = graph.tanh %2 : tensor<1x32x6xf32>
+      %4 = graph.add %3, %half : (tensor<1x32x6xf32>, tensor<1x1x1xf32>) -> tensor<1x32x6xf32>
+      %5 = graph.multiply %2, %4 : tensor<1x32x6xf32>
+      %6 = graph.max %5 {axes = [2]} : (tensor<1x32x6xf32>) -> tensor<1x32xf32>
+      %7 = graph.slice %6 {begin = [0, 0], end = [1, 16], strides = [1, 1]} : (tensor<1x32xf32>) -> tensor<1x16xf32>
+      return %7 : tensor<1x16xf32>
+    }"""
+    module = optimize(text, "graph-simplify", "graph-fold-constant")
+    assert names(module) == ["conv2d", "bias_add", "tanh", "add", "multiply", "max", "reshape", "slice"]
+    # Blocked from the convolution to the maximum: one transform of the input, none of the result.
+    assert names(optimize(text, "graph-O3")) == ["call", "call", "call", "reshape", "call"]
+
+
+def test_a_reshape_that_regroups_elements_stays_where_it_is():
+    text = """func.func @main(%x: tensor<1x4x6x1xf32>) -> tensor<1x8x3xf32> {
+      %0 = graph.relu %x : tensor<1x4x6x1xf32>
+      %1 = graph.reshape %0 : (tensor<1x4x6x1xf32>) -> tensor<1x8x3xf32>
+      %2 = graph.exp %1 : tensor<1x8x3xf32>
+      return %2 : tensor<1x8x3xf32>
+    }"""
+    assert names(optimize(text, "graph-canonicalize")) == ["relu", "reshape", "exp"]
