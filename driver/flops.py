@@ -24,6 +24,12 @@ def _conv(op: Any) -> int:
     return 2 * logical * weight // max(1, channels)
 
 
+def _winograd(op: Any) -> int:
+    # Counted as the direct sum, so that algorithms compare.
+    u = op.operands[1].type.get_shape()
+    return 2 * _size(op.results[0]) * u[3] * u[4] * 9
+
+
 def _dense(op: Any) -> int:
     result = op.results[0].type.get_shape()
     return 2 * _size(op.operands[1]) * prod(result[:-1])
@@ -44,6 +50,7 @@ def _rows(op: Any) -> int:
 
 _FLOPS: dict[type[Operation], Callable[[Any], int]] = {
     graph.Conv2dOp: _conv,
+    graph.Conv2dWinogradOp: _winograd,
     graph.DenseOp: _dense,
     graph.BatchMatmulOp: _batch_matmul,
     graph.MaxPool2dOp: _pool,
