@@ -97,6 +97,7 @@ def kernels(draw):
     real = dtype[0] == "f"
     spatial, reducing = draw(axes("s", 1, 3)), draw(axes("r", 0, 2))
     names = [*spatial, *reducing]
+    _bound_tile(names)
     lines, shapes = [], []
     for k in range(draw(st.integers(1, 3))):
         fill = "%fill" if k == 0 else draw(st.sampled_from(["%fill", f"%x{k - 1}"]))
@@ -143,6 +144,15 @@ def kernels(draw):
     args = [f"%X{k}: memref<{''.join(f'{n}x' for n in s)}{dtype}>" for k, s in enumerate(shapes)]
     args.append(f"%Y: memref<{''.join(f'{a.extent}x' for a in order)}{dtype}>")
     return f"loop.func @k({', '.join(args)}) attributes {{outputs = 1 : i64}} {{\n{text}\n}}", arrays
+
+
+def _bound_tile(names, most=512):
+    """Fewer vectorized loops where their tile would be too large."""
+    lanes = 1
+    for axis in names:
+        name, n, vectorized = axis.loops[-1]
+        axis.loops[-1] = (name, n, vectorized and lanes * n <= most)
+        lanes *= n if axis.loops[-1][2] else 1
 
 
 def _vectorized(names, draw):
