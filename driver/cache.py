@@ -22,6 +22,7 @@ from pathlib import Path
 from shutil import rmtree
 from stat import S_IMODE
 
+from mlc.driver.options import has_own_passes
 from mlc.runtime.artifact import Artifact, DamagedArtifact
 
 DEFAULT_SIZE = 4 << 30
@@ -37,7 +38,9 @@ class Cache:
 
     @staticmethod
     def default() -> "Cache | None":
-        """The user's cache; None, with a warning, where it cannot be trusted or made."""
+        """The user's cache; None where a program has passes of its own, or (with a warning) if it cannot be trusted."""
+        if has_own_passes():
+            return None
         root = cache_directory()
         try:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -74,10 +77,12 @@ class Cache:
         path = self.root / "models" / key
         try:
             draft.path.rename(path)
+            model = draft.model
         except OSError:
+            model = Artifact.open(path).model
             rmtree(draft.path, ignore_errors=True)
         self.trim(keep=path)
-        return Artifact(path, draft.model)
+        return Artifact(path, model)
 
     @property
     def drafts(self) -> Path:

@@ -1,6 +1,7 @@
 """What a compilation is asked to do, apart from the program."""
 
 import dataclasses
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ class Options:
 
     def key(self) -> str:
         """The part of a cache key that these options are."""
-        return f"target={self.target} O{self.opt_level} threads={self.threads}"
+        return f"target={self.target} O{self.opt_level} threads={self.threads} {changed_pipelines()}"
 
     def pipeline(self, part: str) -> list[Any]:
         """The passes of `graph-O3` or `kernel-O3`; their options `target`, `threads`, `vector-bits` are set."""
@@ -50,6 +51,21 @@ class Options:
             mine = {f.name: values[f.name] for f in dataclasses.fields(one) if f.name in values and _is_default(one, f)}
             result.append(dataclasses.replace(one, **mine) if mine else one)
         return result
+
+
+def changed_pipelines() -> str:
+    """What this program made of the pipelines that came with mlc; empty where it left them alone."""
+    module = sys.modules.get("mlc.passes.pipelines")
+    if module is None:
+        return ""
+    changed = {n: s for n, s in module.PIPELINES.items() if tuple(s) != module.SHIPPED.get(n)}
+    return repr(sorted(changed.items())) if changed else ""
+
+
+def has_own_passes() -> bool:
+    """Whether this program has registered passes of its own: what they do is not in any key."""
+    registry = sys.modules.get("mlc.passes.registry")
+    return registry is not None and bool(registry.USER_PASSES)
 
 
 def _is_default(one: Any, field: "dataclasses.Field[Any]") -> bool:

@@ -58,6 +58,9 @@ PIPELINES: dict[str, list[str]] = {
     ],
 }
 
+SHIPPED = {name: tuple(specs) for name, specs in PIPELINES.items()}
+"""PIPELINES as they came: a program that changes one compiles something else (the caches must tell)."""
+
 
 def pipeline(name: str) -> list[str]:
     """The pass specs of a named pipeline, as they are written in PIPELINES."""

@@ -12,12 +12,15 @@ import small_model
 import mlc
 from mlc.driver import cache as cache_module
 from mlc.driver.cache import Cache, key_of
+from mlc.passes import registry
+from mlc.runtime.artifact import Artifact
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "cache"
     monkeypatch.setenv("MLC_CACHE_DIR", str(directory))
+    monkeypatch.setattr(registry, "USER_PASSES", {})  # other tests load passes
     return directory
 
 
@@ -48,7 +51,7 @@ def test_the_second_compilation_is_found(root: Path, path: Path, monkeypatch: py
     assert np.array_equal(run(path), first)
 
 
-@pytest.mark.parametrize("what", ["text", "weights", "options", "sources"])
+@pytest.mark.parametrize("what", ["text", "weights", "options", "sources", "pipelines"])
 def test_a_change_of_anything_is_not_found(root: Path, path: Path, monkeypatch: pytest.MonkeyPatch, what: str):
     run(path)
     if what == "text":
@@ -57,10 +60,33 @@ def test_a_change_of_anything_is_not_found(root: Path, path: Path, monkeypatch: 
         data = bytearray(path.with_suffix(".safetensors").read_bytes())
         data[-2] ^= 1
         path.with_suffix(".safetensors").write_bytes(data)
+    elif what == "pipelines":
+        from mlc.passes.pipelines import PIPELINES
+
+        monkeypatch.setitem(PIPELINES, "graph-O3", ["graph-canonicalize", *PIPELINES["graph-O3"]])
     elif what == "sources":
         monkeypatch.setattr(cache_module, "fingerprint", lambda: "edited")
     run(path, opt_level=2 if what == "options" else 3)
     assert len(entries(root, "models")) == 2
+
+
+def test_passes_of_a_program_are_not_cached(root: Path, path: Path, monkeypatch: pytest.MonkeyPatch):
+    from mlc.passes.graph.canonicalize import CanonicalizePass
+
+    monkeypatch.setitem(registry.USER_PASSES, "my-pass", CanonicalizePass)
+    run(path)
+    assert not root.exists()
+
+
+def test_who_publishes_second_uses_the_first(root: Path, path: Path):
+    exe = mlc.compile(path, threads=1)
+    store, (entry,) = Cache.default(), entries(root, "models")
+    assert store is not None
+    for name in ("one", "two"):
+        exe.save(root / "models" / name)
+    published = [store.publish_model("key", Artifact.open(root / "models" / name)) for name in ("one", "two")]
+    assert published[0] == published[1]
+    assert entries(root, "models") == sorted([entry, root / "models" / "key"])
 
 
 def test_kernels_are_shared_between_models(root: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
