@@ -17,7 +17,7 @@ from mlc.driver.flops import flops_of
 from mlc.driver.kernels import Job, run_jobs
 from mlc.driver.model import Model
 from mlc.driver.options import Options
-from mlc.driver.pipeline import KernelCode, compile_kernel, kernel_passes, text_of
+from mlc.driver.pipeline import KernelCode, compile_kernel, kernel_passes, text_of, validators
 from mlc.driver.plan_check import check_plan
 from mlc.driver.timing import Timing
 from mlc.lowering.graph_to_main.convert import find_function, to_memref
@@ -51,6 +51,8 @@ class Compilation:
         self.ops: dict[str, int] = {}
         self.kernels: dict[str, KernelCode] = {}
         self.warnings: list[str] = []
+        self.recorded: dict[str, list[Any]] = {}
+        """What the kernels were run on while the graph passes were validated."""
 
     def write(self, directory: Path) -> Artifact:
         """Run all stages; the artifact stands in a new directory inside `directory`."""
@@ -111,7 +113,10 @@ class Compilation:
         passes = self.options.pipeline("graph")
         before = str(module)
         with self.timing.phase("graph"), replayable(lambda error: before, passes):
-            run_passes(module, self.ctx, passes, instruments=[self.timing])
+            watching = validators(self.options)
+            run_passes(module, self.ctx, passes, instruments=[self.timing, *watching])
+        for validator in watching:
+            self.recorded = {name: known.arrays for name, known in validator.known.items()}
         self.ops["graph"] = _count(module)
         if "graph" in self.options.keep:
             self.texts["graph"] = str(module) + "\n"
@@ -125,7 +130,7 @@ class Compilation:
         """The code of each kernel, from the cache or from workers."""
         passes = kernel_passes(self.options)
         how = ",".join(map(pass_text, passes)) + self.options.key() + self.target.features
-        cache = None if self.options.keep else self.cache
+        cache = None if self.options.keep or self.options.validate else self.cache
         keys = {} if cache is None else {name: key_of([str(op), how]) for name, op in sources.items()}
         packed = {name: data for name, key in keys.items() if cache and (data := cache.kernel(key)) is not None}
         missing = [name for name in sources if name not in packed]
@@ -144,7 +149,7 @@ class Compilation:
 
     def work(self, source: Operation, passes: list[Any]) -> Any:
         """The job of one kernel."""
-        return lambda: compile_kernel([source], self.ctx, passes, self.options).pack()
+        return lambda: compile_kernel([source], self.ctx, passes, self.options, self.recorded).pack()
 
     def origins(self) -> dict[str, tuple[str, ...]]:
         """The source nodes of each kernel."""

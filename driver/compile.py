@@ -39,19 +39,22 @@ def compile(
     executor: str = "aot",
     shapes: Shapes | None = None,
     cache: bool = True,
+    validate_each: bool = False,
 ) -> "Executable":
     """
     Compile a Model, an ONNX model, or a file (.onnx, .mlir) for this machine.
 
     `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
-    that a file leaves open. `threads`: one for each CPU that this process may use.
+    that a file leaves open. `threads`: one for each CPU that this process may use. `validate_each` runs every function
+    in the reference interpreters before and after each pass, and stops at the first that changes a result (slow).
     """
     from mlc.runtime.executable import EXECUTORS, Executable, thread_count
 
     if executor not in EXECUTORS:
         fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
-    options = Options(target, opt_level, thread_count(threads))
-    artifact, owned = build_artifact(model, options, shapes, Cache.default() if cache else None)
+    options = Options(target, opt_level, thread_count(threads), validate=validate_each)
+    store = Cache.default() if cache and not validate_each else None
+    artifact, owned = build_artifact(model, options, shapes, store)
     try:
         executable = Executable(artifact, options.threads, executor)
     except BaseException:

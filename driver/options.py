@@ -14,12 +14,14 @@ LEVELS = ("graph", "te", "loop", "llvm", "llvm-ir", "asm")
 
 @dataclass(frozen=True)
 class Options:
-    """Target name, optimisation level 0 to 3, number of threads, and the levels whose text is kept."""
+    """Target name, optimisation level 0 to 3, number of threads, the levels whose text is kept, whether to validate."""
 
     target: str = "native"
     opt_level: int = 3
     threads: int = 1
     keep: frozenset[str] = frozenset()
+    validate: bool = False
+    """Run every function in the reference interpreters before and after each pass."""
 
     def __post_init__(self) -> None:
         if self.opt_level not in range(4):

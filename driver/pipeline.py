@@ -3,7 +3,7 @@
 import json
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,8 +91,18 @@ def kernel_passes(options: Options, start: str = "graph") -> list[Any]:
     return passes
 
 
-def compile_kernel(ops: Sequence[Operation], ctx: Context, passes: Sequence[Any], options: Options) -> KernelCode:
-    """Lower one kernel (and the schedule beside it) in a module of its own, and emit its object file."""
+def compile_kernel(
+    ops: Sequence[Operation],
+    ctx: Context,
+    passes: Sequence[Any],
+    options: Options,
+    inputs: "Mapping[str, Sequence[Any]] | None" = None,
+) -> KernelCode:
+    """
+    Lower one kernel (and the schedule beside it) in a module of its own, and emit its object file.
+
+    `inputs` are what the kernel is run on where the options ask for validation.
+    """
     from mlc.codegen.llvm_ir import print_module
     from mlc.codegen.native import assemble, emit_object
 
@@ -100,7 +110,7 @@ def compile_kernel(ops: Sequence[Operation], ctx: Context, passes: Sequence[Any]
     watch = _Watch(options.keep)
     code = watch.code
     with _collected(code.warnings):
-        run_passes(module, ctx, passes, instruments=[watch])
+        run_passes(module, ctx, passes, instruments=[watch, *validators(options, inputs)])
     watch.note("llvm", module)
     start = time.perf_counter()
     target = Target.parse(options.target)
@@ -117,6 +127,15 @@ def compile_kernel(ops: Sequence[Operation], ctx: Context, passes: Sequence[Any]
             code.workspace_bytes = max(code.workspace_bytes, _bytes(op, "mlc.workspace_bytes"))
             code.scratch_bytes = max(code.scratch_bytes, _bytes(op, "mlc.scratch_bytes"))
     return code
+
+
+def validators(options: Options, inputs: "Mapping[str, Sequence[Any]] | None" = None) -> list[Any]:
+    """The instrument that validates each pass, if that is asked for."""
+    if not options.validate:
+        return []
+    from mlc.interp.validate import ValidateInstrument
+
+    return [ValidateInstrument(inputs=dict(inputs or {}))]
 
 
 @contextmanager

@@ -170,12 +170,12 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         from rich.console import Console
         from rich.table import Table
 
-        table = Table(title=title, title_justify="left")
+        table = Table()
         for index, column in enumerate(columns):
             table.add_column(column, justify="right" if index else "left")
         for row in rows:
             table.add_row(*row)
-        Console().print(table)
+        Console().print(title, table, sep="\n", highlight=False)
         return
     widths = [max(len(row[i]) for row in [columns, *rows]) for i in range(len(columns))]
     print(title)

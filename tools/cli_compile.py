@@ -18,6 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", dest="output", metavar="PATH", help="a .so, .a, .o, .h, .mlir, .ll or .s file, or a directory"
     )
     parser.add_argument("--emit", choices=EMIT, help="what to write (default: what the suffix of -o says)")
+    parser.add_argument(
+        "--validate-each", action="store_true", help="run every function before and after each pass, and compare (slow)"
+    )
     parser.add_argument("--timing", action="store_true", help="print where the time went")
 
 
@@ -66,8 +69,9 @@ def compiled(args: argparse.Namespace):
     from mlc.driver.compile import build_artifact
     from mlc.runtime.executable import thread_count
 
-    options = Options(args.target, args.opt_level, thread_count(args.threads))
-    return build_artifact(args.model, options, shapes_of(args), None if args.no_cache else Cache.default())
+    options = Options(args.target, args.opt_level, thread_count(args.threads), validate=args.validate_each)
+    cache = None if args.no_cache or args.validate_each else Cache.default()
+    return build_artifact(args.model, options, shapes_of(args), cache)
 
 
 def _kind(output: str | None) -> str | None:

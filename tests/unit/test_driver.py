@@ -9,6 +9,7 @@ import pytest
 import small_model
 
 import mlc
+from mlc.driver.kernels import KernelCrash
 from mlc.passes.errors import UserError
 
 
@@ -275,3 +276,21 @@ def test_warnings_of_kernels_are_told_once_and_kept(
     assert len(exe.report["warnings"]) == exe.report["kernels"]
     mlc.compile(path, threads=1, cache=False, opt_level=0)
     assert capfd.readouterr().err == ""
+
+
+def test_validation_of_every_pass(path: Path, monkeypatch: pytest.MonkeyPatch):
+    given = small_model.inputs()
+    agree(mlc.compile(path, threads=1, validate_each=True)(given), given)
+
+    from mlc.passes.loop.promote_tiles import PromoteTilesPass
+
+    apply = PromoteTilesPass.apply
+
+    def drops_a_store(self: Any, ctx: Any, op: Any) -> None:
+        apply(self, ctx, op)
+        stores = [inner for inner in op.walk() if inner.name == "loop.store"]
+        stores[-1].detach()
+
+    monkeypatch.setattr(PromoteTilesPass, "apply", drops_a_store)
+    with pytest.raises(KernelCrash, match=r"a bug in mlc: kernel '\w+' .*pass 'loop-promote-tiles' changed @"):
+        mlc.compile(path, threads=1, validate_each=True)
