@@ -50,11 +50,13 @@ class _Builder:
         self.node_of: dict[SSAValue, Node] = {}
 
     def add(self, kind: int, op: Operation | None, result: int | None = None) -> Node:
+        """A new node, after all others."""
         node = Node(len(self.nodes), kind, op, result)
         self.nodes.append(node)
         return node
 
     def edge(self, value: SSAValue, consumer: Node | None, kind: int) -> None:
+        """An edge to a value's consumer; without one, the value is extern."""
         node = self.node_of.get(value)
         if node is None:
             return
@@ -64,6 +66,7 @@ class _Builder:
             node.outputs.append((consumer, kind))
 
     def visit(self, op: Operation) -> None:
+        """The nodes of one op and the edges to them."""
         if not isinstance(op, GraphOp):
             for operand in op.operands:
                 self.edge(operand, None, OPAQUE)

@@ -127,7 +127,7 @@ class Fuser:
     def absorb(self, into: Group) -> bool:
         """Merge one producer into a group, if there is one that may; the latest first."""
         for producer in self.producers(into):
-            if self.fits(producer, into) and self.read_only_by(producer, into):
+            if self.read_only_by(producer, into) and self.fits(producer, into):
                 self.merge(producer, into)
                 return True
         return False
@@ -168,7 +168,7 @@ class Fuser:
             return into.sort == Sort.REDUCTION and self.before_anchor(producer, into)
         if into.sort == Sort.ROWS and producer.expensive:
             return False
-        return not producer.expensive or not _expands(result, into)
+        return not producer.expensive or not _expands(result)
 
     def before_anchor(self, producer: Group, into: Group) -> bool:
         """Whether what the producer feeds in the group comes before the anchor."""
@@ -184,12 +184,11 @@ def _prologue(producer: Group, into: Group) -> bool:
     return into.sort == Sort.ROWS and producer.sort == Sort.POINTWISE and not producer.expensive
 
 
-def _expands(value: SSAValue, into: Group) -> bool:
-    """Whether the group reads each element of the value many times."""
-    size, readers = _elements(value), 0
-    for use in value.uses:
-        readers = max(readers, *(_elements(result) for result in use.operation.results))
-    return readers > size and (readers > SMALL or readers == math.inf)
+def _expands(value: SSAValue) -> bool:
+    """Whether a reader is so much larger that it would compute each element of the value many times."""
+    size = _elements(value)
+    largest = max((_elements(result) for use in value.uses for result in use.operation.results), default=0)
+    return largest > size and largest > SMALL
 
 
 def _elements(value: SSAValue) -> Any:

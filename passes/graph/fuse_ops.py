@@ -53,7 +53,6 @@ def fuse(ops: Sequence[Operation], inline_constants: bool = True) -> FusedOp:
     members = set(ops)
     outputs = [r for op in ops for r in op.results if any(use.operation not in members for use in r.uses)]
     body = Block()
-    last = ops[-1]
     arguments: dict[SSAValue, SSAValue] = {}
     copies: list[Operation] = []
 
@@ -79,6 +78,14 @@ def fuse(ops: Sequence[Operation], inline_constants: bool = True) -> FusedOp:
                 op.operands[index] = new
     inputs = [value for value, new in arguments.items() if isinstance(new, BlockArgument)]
     fused = FusedOp(inputs, [r.type for r in outputs], Region(body), label_of(ops), origins_of(ops) or None)
+    _replace(ops, outputs, fused)
+    body.add_ops([*copies, *ops, YieldOp(*outputs)])
+    return fused
+
+
+def _replace(ops: Sequence[Operation], outputs: Sequence[SSAValue], fused: FusedOp) -> None:
+    """Put a region where the last op stands, for all readers outside, and take the ops out of their block."""
+    last, members = ops[-1], set(ops)
     fused.location = last.location
     assert last.parent is not None
     last.parent.insert_op_before(fused, last)
@@ -88,8 +95,6 @@ def fuse(ops: Sequence[Operation], inline_constants: bool = True) -> FusedOp:
             use.operation.operands[use.index] = new
     for op in ops:
         op.detach()
-    body.add_ops([*copies, *ops, YieldOp(*outputs)])
-    return fused
 
 
 def drop_unused_constants(constants: Iterable[Operation]) -> None:

@@ -401,3 +401,10 @@ def test_optimisation_levels_differ():
     )
     assert [len(names(optimize(text, f"graph-O{level}"))) for level in range(3)] == [5, 4, 3]
     assert "NCHW4c" in str(optimize(text, "graph-O3"))
+
+
+def test_a_costly_result_that_is_also_returned():
+    text = main(f"""%0 = graph.exp %c : {C}
+      %r = graph.add %x, %0 : ({P}, {C}) -> {P}""", result=f"({P}, {C})", value="%r, %0")  # fmt: skip
+    text = text.replace(f": ({P}, {C})\n", f": {P}, {C}\n")
+    assert groups(optimize(text, "graph-fuse-ops")) == []

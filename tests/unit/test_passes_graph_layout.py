@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from graph_passes import names, optimize
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from mlc.dialects.graph import Conv2dOp, DenseOp, LayoutTransformOp
 from mlc.interp.graph import main_function
@@ -206,3 +208,85 @@ def test_random_shapes_agree():
     for _ in range(12):
         c, o = (int(v) for v in rng.integers(1, 70, 2))
         optimize(conv(c, o, size=int(rng.integers(1, 7)), attrs="padding = [1, 1, 1, 1]"), "graph-O3")
+
+
+class Pictures:
+    """A random network of convolutions and what stands between them, as text; all pictures are 5x5."""
+
+    def __init__(self, data):
+        self.data, self.lines, self.values = data, [], [("%x", data.draw(st.sampled_from([1, 3, 16, 20])))]
+
+    def type(self, channels, size="5x5"):
+        return f"tensor<1x{channels}x{size}xf32>"
+
+    def pick(self, channels=None):
+        return self.data.draw(st.sampled_from([v for v in self.values if channels in (None, v[1])]))
+
+    def add(self, op, channels):
+        name = f"%{len(self.lines)}"
+        self.lines.append(f"{name} = {op}")
+        self.values.append((name, channels))
+        return name
+
+    def param(self, type):
+        self.lines.append(f'%{len(self.lines)} = graph.param "p{len(self.lines)}" : {type}')
+        return f"%{len(self.lines) - 1}"
+
+    def conv(self, value, channels):
+        outputs = self.data.draw(st.sampled_from([1, 5, 8, 16, 24, 30, 32]))
+        depthwise = self.data.draw(st.booleans())
+        o, i, groups = (channels, 1, channels) if depthwise else (outputs, channels, 1)
+        w = self.param(f"tensor<{o}x{i}x3x3xf32>")
+        types = f"({self.type(channels)}, tensor<{o}x{i}x3x3xf32>) -> {self.type(o)}"
+        self.add(f"graph.conv2d {value}, {w} {{padding = [1, 1, 1, 1], groups = {groups}}} : {types}", o)
+
+    def step(self):
+        value, c = self.pick()
+        kind = self.data.draw(
+            st.sampled_from(["conv", "conv", "unary", "add", "bias", "gate", "concat", "pool", "norm"])
+        )
+        if kind == "conv":
+            self.conv(value, c)
+        elif kind == "unary":
+            op = self.data.draw(st.sampled_from(["relu", "tanh", "sigmoid", "abs"]))
+            self.add(f"graph.{op} {value} : {self.type(c)}", c)
+        elif kind == "add":
+            other, _ = self.pick(c)
+            self.add(f"graph.add {value}, {other} : {self.type(c)}", c)
+        elif kind == "bias":
+            self.add(f"graph.bias_add {value}, {self.param(f'tensor<{c}xf32>')} : {self.type(c)}", c)
+        elif kind == "gate":
+            small = self.type(c, "1x1")
+            mean = f"graph.mean {value} {{axes = [2, 3], keepdims = true}} : ({self.type(c)}) -> {small}"
+            self.lines.append(f"%{len(self.lines)} = {mean}")
+            gate = f"%{len(self.lines) - 1}"
+            self.add(f"graph.multiply {value}, {gate} : ({self.type(c)}, {small}) -> {self.type(c)}", c)
+        elif kind == "concat":
+            other, d = self.pick()
+            types = f"({self.type(c)}, {self.type(d)}) -> {self.type(c + d)}"
+            self.add(f"graph.concatenate {value}, {other} {{axis = 1}} : {types}", c + d)
+        elif kind == "pool":
+            self.add(f"graph.max_pool2d {value} {{pool_size = [3, 3], padding = [1, 1, 1, 1]}} : {self.type(c)}", c)
+        else:
+            scale = self.param(f"tensor<{c}x1x1xf32>")
+            self.add(f"graph.multiply {value}, {scale} : ({self.type(c)}, tensor<{c}x1x1xf32>) -> {self.type(c)}", c)
+
+    def text(self):
+        (name, c), (_, inputs) = self.values[-1], self.values[0]
+        self.lines.append(f"%out = graph.tanh {name} : {self.type(c)}")
+        body = "\n".join(self.lines)
+        return (
+            f"func.func @main(%x: {self.type(inputs)}) -> {self.type(c)} {{\n{body}\nreturn %out : {self.type(c)}\n}}"
+        )
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.data(),
+    st.sampled_from(["graph-O1", "graph-O2", "graph-O3", "graph-alter-op-layout{block=8},graph-fold-constant"]),
+)
+def test_random_networks_agree(data, pipeline):
+    pictures = Pictures(data)
+    for _ in range(data.draw(st.integers(1, 8))):
+        pictures.step()
+    optimize(pictures.text(), pipeline)

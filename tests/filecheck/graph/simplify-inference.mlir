@@ -111,3 +111,28 @@ func.func @global_pool(%x: tensor<1x4x5x6xf32>) -> tensor<1x4x1x1xf32> {
   %0 = graph.avg_pool2d %x {pool_size = [5, 6]} : (tensor<1x4x5x6xf32>) -> tensor<1x4x1x1xf32>
   return %0 : tensor<1x4x1x1xf32>
 }
+
+// A product with one-hot rows is a look-up; what is out of range finds a row of zeros.
+// CHECK-LABEL: func.func @one_hot
+// CHECK:         %[[T:.*]] = graph.concatenate %{{.*}}, %{{.*}} {axis = 0} : (tensor<9x4xf32>, tensor<1x4xf32>) -> tensor<10x4xf32>
+// CHECK-NEXT:    graph.take %[[T]], %{{.*}} : (tensor<10x4xf32>, tensor<6xi32>) -> tensor<6x4xf32>
+func.func @one_hot(%i: tensor<6x1xi32>) -> tensor<6x4xf32> {
+  %w = graph.param "w" : tensor<4x9xf32>
+  %n = graph.iota {axis = 1} : tensor<1x9xi32>
+  %0 = graph.equal %i, %n : (tensor<6x1xi32>, tensor<1x9xi32>) -> tensor<6x9xi1>
+  %1 = graph.cast %0 : (tensor<6x9xi1>) -> tensor<6x9xf32>
+  %2 = graph.dense %1, %w : (tensor<6x9xf32>, tensor<4x9xf32>) -> tensor<6x4xf32>
+  return %2 : tensor<6x4xf32>
+}
+
+// CHECK-LABEL: func.func @softmax
+// CHECK-NEXT:    graph.softmax %x {axis = 1}
+// CHECK-NEXT:    return
+func.func @softmax(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = graph.max %x {axes = [1], keepdims = true} : (tensor<2x3xf32>) -> tensor<2x1xf32>
+  %1 = graph.subtract %x, %0 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  %2 = graph.exp %1 : tensor<2x3xf32>
+  %3 = graph.sum %2 {axes = [1], keepdims = true} : (tensor<2x3xf32>) -> tensor<2x1xf32>
+  %4 = graph.divide %2, %3 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  return %4 : tensor<2x3xf32>
+}
