@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, prod
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
@@ -73,6 +74,31 @@ def _with_axes(stage: Stage, roles: Roles) -> Roles:
     return roles
 
 
+class TileSize(NamedTuple):
+    """The register tile: rows, steps of the column axis, lanes."""
+
+    rows: int
+    columns: int
+    lanes: int
+
+
+@dataclass
+class Nest:
+    """The loops of a contraction, outer to inner, after splitting."""
+
+    block: Handle
+    grid: list[Handle]
+    columns: list[Handle]
+    rows: list[Handle]
+    reduce: list[Handle]
+    tile: list[Handle]
+    spatial_tile: int  # how many loops of the tile are spatial; one more may reduce
+
+
+def _present(*handles: Handle | None) -> list[Handle]:
+    return [h for h in handles if h is not None]
+
+
 class ContractionSchedule:
     """Writes the schedule of one kernel round its contraction."""
 
@@ -86,26 +112,26 @@ class ContractionSchedule:
 
     # --- sizes ---
 
-    def tile(self) -> tuple[int, int, int]:
-        """(rows, columns, lanes) of the register tile; columns count steps of the column axis."""
+    def tile(self) -> TileSize:
+        """The register tile that the cost model likes best."""
         e, r = self.stage.extents, self.roles
         rows = e[r.rows] if r.rows is not None else 1
         lanes = e[r.lanes]
         if r.dot:
-            return even_split(rows, 4), 1, even_split(lanes, 4)
+            return TileSize(even_split(rows, 4), 1, even_split(lanes, 4))
         registers = self.target.vector_registers
         both = r.scalar.uses(r.lanes)
         if lanes <= self.width or r.columns is not None:
             per_lane = ceil(lanes / self.width)
             columns = e[r.columns] if r.columns is not None else 1
             t = register_tile(rows, columns * per_lane, registers, not both)
-            return t.rows, max(1, t.vectors // per_lane), lanes
+            return TileSize(t.rows, max(1, t.vectors // per_lane), lanes)
         vectors = ceil(lanes / self.width)
         t = register_tile(rows, vectors, registers, not both, self._packed_vectors())
         wide = t.vectors * self.width
         if wide >= lanes:
             wide = lanes
-        return t.rows, 1, wide
+        return TileSize(t.rows, 1, wide)
 
     def _packed_vectors(self) -> int:
         """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""
@@ -156,65 +182,70 @@ class ContractionSchedule:
     def build(self) -> sched.ScheduleOp:
         """The schedule."""
         s, st, r = self.s, self.stage, self.roles
-        rows, columns, lanes = self.tile()
+        size = self.tile()
         block = s.block(st.name)
         loops = list(s.loops(block, len(st.extents)))
-        reduce = [loops[k] for k in st.reduce]
-        k_inner = None
+        reduce, k_inner = [loops[k] for k in st.reduce], None
         if r.dot:
             k_outer, k_inner = self._split(reduce[-1], st.extents[-1], self.width)
-            reduce = [*reduce[:-1], *([k_outer] if k_outer is not None else [])]
+            reduce = [*reduce[:-1], *_present(k_outer)]
         outer_row = self._outer_row()
-        l_outer, l_inner = self._split(loops[r.lanes], st.extents[r.lanes], lanes)
-        c_outer, c_inner = (
-            self._split(loops[r.columns], st.extents[r.columns], columns) if r.columns is not None else (None, None)
-        )
-        r_outer, r_inner = self._split(loops[r.rows], st.extents[r.rows], rows) if r.rows is not None else (None, None)
-        spatial = [x for x in (r_inner, c_inner, l_inner) if x is not None]
-        inner = [*spatial, k_inner] if k_inner is not None else spatial
-        column_tiles = self._count(r.columns, columns) * self._count(r.lanes, lanes)
-        grid = self.grid(outer_row, rows, column_tiles)
-        others = [
-            loops[k]
-            for k in st.spatial
-            if k not in (r.rows, r.columns, r.lanes) and (outer_row is None or k != outer_row)
-        ]
-        column_loops = [x for x in (c_outer, l_outer) if x is not None]
+        l_outer, l_inner = self._split(loops[r.lanes], st.extents[r.lanes], size.lanes)
+        c_outer, c_inner = self._split_axis(loops, r.columns, size.columns)
+        r_outer, r_inner = self._split_axis(loops, r.rows, size.rows)
+        grid = self.grid(outer_row, size.rows, self._count(r.columns, size.columns) * self._count(r.lanes, size.lanes))
         row_out, row_in = None, None
         if outer_row is not None:
             row_out, row_in = s.split(loops[outer_row], [None, grid.row_block])
         elif r_outer is not None:
             row_out, r_outer = s.split(r_outer, [None, grid.row_block])
-        part, rest = self._parts(column_loops, grid.column_parts)
-        grid_loops = [x for x in (*others, row_out, part) if x is not None]
-        middle = [x for x in (*rest, row_in, r_outer) if x is not None]
-        s.reorder(*grid_loops, *middle, *reduce, *inner)
-        return self._finish(block, grid_loops, middle, reduce, inner, len(spatial))
+        others = [loops[k] for k in st.spatial if k not in (r.rows, r.columns, r.lanes, outer_row)]
+        part, columns = self._parts(_present(c_outer, l_outer), grid.column_parts)
+        nest = Nest(
+            block=block,
+            grid=_present(*others, row_out, part),
+            columns=columns,
+            rows=_present(row_in, r_outer),
+            reduce=reduce,
+            tile=_present(r_inner, c_inner, l_inner, k_inner),
+            spatial_tile=len(_present(r_inner, c_inner, l_inner)),
+        )
+        s.reorder(*nest.grid, *nest.columns, *nest.rows, *nest.reduce, *nest.tile)
+        return self._finish(nest, packs=outer_row is None and grid.row_block >= 4)
 
-    def _finish(
-        self,
-        block: Handle,
-        grid_loops: list[Handle],
-        middle: list[Handle],
-        reduce: list[Handle],
-        inner: list[Handle],
-        n: int,
-    ) -> sched.ScheduleOp:
-        s, st = self.s, self.stage
-        top = s.fuse(*grid_loops) if len(grid_loops) > 1 else (grid_loops[0] if grid_loops else None)
-        attach = middle[-1] if middle else top
-        for stage in self.epilogue if attach is not None else ():
-            self._attach(stage, attach)
-        init, _ = s.decompose_reduction(block, reduce[0] if reduce else inner[0])
-        s.vectorize(*inner)
-        s.vectorize(*(s.loops(init, n, under=attach) if attach is not None else s.loops(init, n)))
-        pad_at = top if top is not None else attach
+    def _finish(self, nest: Nest, packs: bool) -> sched.ScheduleOp:
+        """Epilogue, start of the reduction, tiles, packing, padding, threads."""
+        s, n = self.s, nest.spatial_tile
+        top = s.fuse(*nest.grid) if len(nest.grid) > 1 else (nest.grid[0] if nest.grid else None)
+        attach = [*_present(top), *nest.columns, *nest.rows][-1:]
+        for stage in self.epilogue if attach else ():
+            self._attach(stage, attach[0])
+        if packs and self._worth_packing():
+            self._pack(nest.block, [*_present(top), *nest.columns][-1])
+        init, _ = s.decompose_reduction(nest.block, (nest.reduce or nest.tile)[0])
+        s.vectorize(*nest.tile)
+        s.vectorize(*(s.loops(init, n, under=attach[0]) if attach else s.loops(init, n)))
         for pad in reversed(self.pads):
-            if pad_at is not None and self.kernel.consumers(pad) == [st]:
-                self._pad(pad, pad_at)
+            if attach and self.kernel.consumers(pad) == [self.stage]:
+                self._pad(pad, top if top is not None else attach[0])
         if top is not None and self.threads > 1 and self.cycles > WORTH_A_THREAD:
             s.parallel(top)
         return s.finish()
+
+    def _worth_packing(self) -> bool:
+        """Whether V is a plain matrix whose rows are far apart: a panel of it is copied for all rows of a block."""
+        r, lanes = self.roles, self.tile().lanes
+        plain = all(e.is_affine for e in r.vector.exprs) and r.vector.tensor not in self.kernel.by_result
+        depth = prod(self.stage.extents[k] for k in self.stage.reduce)
+        return plain and not r.dot and r.columns is None and r.vector.shape[-1] >= 8 * lanes and depth >= 128
+
+    def _pack(self, block: Handle, at: Handle) -> None:
+        """A contiguous copy of the panel of V that a column of tiles reads."""
+        s = self.s
+        tensors = list(dict.fromkeys(read.tensor for read in self.stage.reads))
+        copy = s.cache_read(block, tensors.index(self.roles.vector.tensor))
+        s.compute_at(copy, at)
+        s.vectorize(s.loops(copy, len(self.roles.vector.shape), under=at)[-1])
 
     def _outer_row(self) -> int | None:
         """The spatial axis outside of the rows that moves through the scalar operand: output rows."""
@@ -224,6 +255,10 @@ class ContractionSchedule:
             k for k in st.spatial if k not in taken and st.extents[k] > 1 and r.scalar.uses(k) and not r.vector.uses(k)
         ]
         return found[-1] if found else None
+
+    def _split_axis(self, loops: list[Handle], axis: int | None, size: int) -> tuple[Handle | None, Handle | None]:
+        """An axis' loop in (outer, inner), or nothing where no axis has the role."""
+        return self._split(loops[axis], self.stage.extents[axis], size) if axis is not None else (None, None)
 
     def _split(self, loop: Handle, extent: int, size: int) -> tuple[Handle | None, Handle]:
         """(outer, inner); no outer loop where the tile covers the axis."""
@@ -246,8 +281,7 @@ class ContractionSchedule:
         return part, [rest, *column_loops[1:]]
 
     def _column_extents(self) -> list[int]:
-        rows, columns, lanes = self.tile()
-        del rows
+        _, columns, lanes = self.tile()
         r, counts = self.roles, []
         if r.columns is not None and columns < self.stage.extents[r.columns]:
             counts.append(self._count(r.columns, columns))

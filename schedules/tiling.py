@@ -104,7 +104,8 @@ def choose_grid(
     """
     best: tuple[float, Grid] | None = None
     l2 = target.l2_bytes * 0.5
-    for block in divisors(rows):
+    blocks_of = divisors(rows) if pads else sorted({even_split(rows, n) for n in range(1, rows + 1)})
+    for block in blocks_of:
         bytes_in = (block + halo_rows) * row_bytes
         if bytes_in > l2 and block > 1:
             continue
@@ -112,7 +113,7 @@ def choose_grid(
             each = ceil(columns / parts)
             if ceil(columns / each) != parts:
                 continue
-            blocks = rows // block
+            blocks = ceil(rows / block)
             rounds = ceil(batches * blocks * parts / threads)  # tasks that the busiest thread runs
             share = rounds * block * each / (batches * rows * columns)
             # bytes from L3 or memory at 8 bytes a cycle; from L2 they are free beside the FMAs

@@ -43,7 +43,7 @@ def common_block(uses: Sequence[Operation], top: Block) -> Block:
 def home_of(ops: Sequence[Operation], top: Block) -> Block:
     """The innermost block that holds all accesses and in which each run writes the buffer before it reads it."""
     block = common_block(ops, top)
-    while block is not top and not writes_first(block, ops):
+    while block is not top and (_keeps_values(block, ops) or not writes_cover_reads(block, ops)):
         parent = block.parent_op()
         assert parent is not None
         assert parent.parent is not None
@@ -51,21 +51,17 @@ def home_of(ops: Sequence[Operation], top: Block) -> Block:
     return block
 
 
-def writes_first(block: Block, ops: Sequence[Operation]) -> bool:
-    """Whether the stores that come before the first load of a block cover all that is loaded in it."""
+def writes_cover_reads(block: Block, ops: Sequence[Operation]) -> bool:
+    """Whether all that is loaded in a block lies in what the stores before it span."""
     inside = _indices_inside(block)
     numbering = Numbering()
     order = {op: k for k, op in enumerate(block.walk())}
-    accesses = sorted(ops, key=lambda op: order[op])
-    written: list[tuple[tuple[Index, ...], list[tuple[Index, int, int]]]] = []
-    for op in accesses:
-        mask = frozenset(numbering.exprs(op.mask_exprs, op.indices))  # type: ignore[attr-defined]
+    written: list[list[tuple[Index, int, int]]] = []
+    for op in sorted(ops, key=lambda op: order[op]):
         box = _box(op, numbering, inside)
         if isinstance(op, loop.StoreOp):
-            written.append((tuple(mask), box))
-        elif not any(
-            (not m or set(m) <= mask) and _covers(w, box) and not isinstance(op, loop.GatherOp) for m, w in written
-        ):
+            written.append(box)
+        elif isinstance(op, loop.GatherOp) or not any(_covers(w, box) for w in written):
             return False
     return True
 
@@ -119,14 +115,17 @@ def _keeps_values(home: Block, ops: Sequence[Operation]) -> bool:
 
 def _first_in(block: Block, ops: Sequence[Operation]) -> Operation:
     """The first op of `block` that is, or holds, one of the ops."""
-    tops = set()
-    for op in ops:
-        while op.parent is not block:
-            parent = op.parent_op()
-            assert parent is not None
-            op = parent
-        tops.add(op)
+    tops = {_ancestor_in(block, op) for op in ops}
     return next(o for o in block.ops if o in tops)
+
+
+def _ancestor_in(block: Block, op: Operation) -> Operation:
+    """The op of `block` that is, or holds, this one."""
+    while op.parent is not block:
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
 
 
 def _outer_part(e: Index, numbering: Numbering, inside: set[SSAValue]) -> Index:
@@ -139,18 +138,40 @@ def _outer_part(e: Index, numbering: Numbering, inside: set[SSAValue]) -> Index:
     return Index.of(0, keep)
 
 
+def split_among_siblings(alloc: loop.AllocOp, top: Block) -> list[loop.AllocOp]:
+    """
+    A buffer that several loops beside each other use, each for itself, becomes one buffer a loop.
+
+    Such are the main part and the rest of a partitioned loop: no value passes from one to the other.
+    """
+    ops = [u.operation for u in alloc.result.uses]
+    if len(ops) < 2 or not all(isinstance(op, Accessing) for op in ops):
+        return [alloc]
+    home = home_of(ops, top)
+    parts: dict[Operation, list[Operation]] = {}
+    for op in ops:
+        parts.setdefault(_ancestor_in(home, op), []).append(op)
+    if len(parts) < 2 or any(home_of(part, home) is home for part in parts.values()):
+        return [alloc]
+    block = alloc.parent
+    assert block is not None
+    allocs = [alloc]
+    for part in list(parts.values())[1:]:
+        copy = alloc.clone()
+        block.insert_op_after(copy, alloc)
+        for op in part:
+            op.operands = [copy.result if v is alloc.result else v for v in op.operands]
+        allocs.append(copy)
+    return allocs
+
+
 def compact_buffer(alloc: loop.AllocOp, func: loop.FuncOp) -> None:
     """Move one buffer inwards and shrink it."""
     uses: list[Use] = list(alloc.result.uses)
     ops = [u.operation for u in uses]
     if not ops or not all(isinstance(op, Accessing) for op in ops):
         return
-    home = common_block(ops, func.body.block)
-    while home is not func.body.block and _keeps_values(home, ops):
-        outer = home.parent_op()
-        assert outer is not None
-        assert outer.parent is not None
-        home = outer.parent
+    home = home_of(ops, func.body.block)
     alloc.detach()
     home.insert_op_before(alloc, _first_in(home, ops))
     parallel = any(under_parallel(op.parent) for op in ops if op.parent is not None)
@@ -236,7 +257,8 @@ def _move_access(op: Operation, exprs: list[Index], numbering: Numbering) -> Non
 def compact_buffers(func: loop.FuncOp) -> None:
     """All buffers of a kernel."""
     for alloc in [op for op in func.walk() if isinstance(op, loop.AllocOp)]:
-        compact_buffer(alloc, func)
+        for part in split_among_siblings(alloc, func.body.block):
+            compact_buffer(part, func)
 
 
 @dataclass(frozen=True)
