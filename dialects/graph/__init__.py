@@ -17,9 +17,10 @@ from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializa
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Dialect, Operation
 
-from mlc.dialects.graph import conv, elementwise, matmul, movement, reduce, structure, winograd
+from mlc.dialects.graph import conv, conv_transpose, elementwise, matmul, movement, reduce, resize, structure, winograd
 from mlc.dialects.graph.base import GraphOp, Sample, infer, location_name, name_location
 from mlc.dialects.graph.conv import AvgPool2dOp, Conv2dOp, MaxPool2dOp, PoolOp
+from mlc.dialects.graph.conv_transpose import Conv2dTransposeOp
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
 from mlc.dialects.graph.elementwise import (
     AbsOp,
@@ -101,12 +102,15 @@ from mlc.dialects.graph.reduce import (
     SoftmaxOp,
     SumOp,
 )
+from mlc.dialects.graph.resize import Resize2dOp
 from mlc.dialects.graph.structure import CallOp, ConstantOp, FullOp, FusedOp, IotaOp, ParamOp, YieldOp
 from mlc.dialects.graph.types import shape_of, static_shape, tensor
 from mlc.dialects.graph.winograd import Conv2dWinogradOp, WinogradWeightOp
 
 OPS: dict[str, type[GraphOp]] = {
-    op.name: op for module in (elementwise, reduce, conv, winograd, matmul, movement, structure) for op in module.OPS
+    op.name: op
+    for module in (elementwise, reduce, conv, conv_transpose, winograd, resize, matmul, movement, structure)
+    for op in module.OPS
 }
 """Every op with a numpy meaning and type inference: name -> class."""
 
@@ -125,13 +129,13 @@ __all__ = [  # noqa: RUF022
     "name_location", "shape_of", "static_shape", "tensor",
     "AbsOp", "AddOp", "ArgmaxOp", "ArgminOp", "AvgPool2dOp", "BatchMatmulOp", "BatchNormOp", "BiasAddOp", "BinaryOp",
     "BroadcastToOp", "CallOp", "CastOp", "CeilOp", "ClipOp", "ConcatenateOp", "ConstantOp", "Conv2dOp",
-    "Conv2dWinogradOp", "CosOp",
+    "Conv2dTransposeOp", "Conv2dWinogradOp", "CosOp",
     "DenseOp", "DivideOp", "EluOp", "EqualOp", "ErfOp", "ExpOp", "FlipOp", "FloorOp", "FullOp", "FusedOp", "GeluOp",
     "GreaterEqualOp", "GreaterOp", "HardSigmoidOp", "HardSwishOp", "IdentityOp", "InstanceNormOp", "IotaOp",
     "LayerNormOp", "LayoutTransformOp", "LeakyReluOp", "LessEqualOp", "LessOp", "LogOp", "LogSoftmaxOp",
     "LogicalAndOp", "LogicalNotOp", "LogicalOrOp", "LogicalXorOp", "MaxOp", "MaxPool2dOp", "MaximumOp", "MeanOp",
     "MinOp", "MinimumOp", "ModOp", "MultiplyOp", "NegOp", "PadOp", "ParamOp", "PoolOp", "PowerOp", "PreluOp",
-    "ProdOp", "ReciprocalOp", "ReduceOp", "ReluOp", "ReshapeOp", "RoundOp", "RsqrtOp", "SigmoidOp", "SignOp",
-    "SiluOp", "SinOp", "SliceOp", "SoftmaxOp", "SoftplusOp", "SplitOp", "SqrtOp", "SubtractOp", "SumOp", "TakeOp",
-    "TanhOp", "TileOp", "TransposeOp", "UnaryOp", "WhereOp", "WinogradWeightOp", "YieldOp",
+    "ProdOp", "ReciprocalOp", "ReduceOp", "ReluOp", "ReshapeOp", "Resize2dOp", "RoundOp", "RsqrtOp", "SigmoidOp",
+    "SignOp", "SiluOp", "SinOp", "SliceOp", "SoftmaxOp", "SoftplusOp", "SplitOp", "SqrtOp", "SubtractOp", "SumOp",
+    "TakeOp", "TanhOp", "TileOp", "TransposeOp", "UnaryOp", "WhereOp", "WinogradWeightOp", "YieldOp",
 ]  # fmt: skip

@@ -77,6 +77,36 @@ def _depthwise(view: Array, w: Array) -> Array:
     return result
 
 
+def conv2d_transpose(x: Array, w: Array, op: Any, out: Any) -> Array:
+    """The transpose of a convolution of NCHW by IOHW: one matrix product per tap, added where it falls."""
+    (sh, sw), (dh, dw), (top, left, bottom, right) = op.strides, op.dilation, op.padding
+    n, c, height, width = x.shape
+    kh, kw = w.shape[2:]
+    pictures = x.reshape(n, op.groups, c // op.groups, height * width)
+    kernels = w.reshape(op.groups, c // op.groups, *w.shape[1:]).swapaxes(1, 2)
+    room = np.zeros((n, op.groups * w.shape[1], out[0] + top + bottom, out[1] + left + right), x.dtype)
+    for row in range(kh):
+        for column in range(kw):
+            part = np.matmul(kernels[None, ..., row, column], pictures).reshape(n, -1, height, width)
+            rows = slice(row * dh, row * dh + (height - 1) * sh + 1, sh)
+            columns = slice(column * dw, column * dw + (width - 1) * sw + 1, sw)
+            room[:, :, rows, columns] += part
+    return np.ascontiguousarray(room[:, :, top : top + out[0], left : left + out[1]])
+
+
+def resize_axis(x: Array, axis: int, place: tuple[int, int, int], out: int, linear: bool) -> Array:
+    """An array whose axis has `out` elements, element o from place (a * o + b) / c."""
+    a, b, c = place
+    at = np.arange(out) * a + b
+    last = x.shape[axis] - 1
+    low = np.take(x, np.clip(at // c, 0, last), axis=axis)
+    if not linear:
+        return low
+    high = np.take(x, np.clip(at // c + 1, 0, last), axis=axis)
+    part = ((at % c) / c).astype(x.dtype).reshape(-1, *(1,) * (x.ndim - 1 - axis))
+    return low * (1 - part) + high * part
+
+
 def pad_window(x: Array, padding: Any, extra: tuple[int, int], value: float) -> Array:
     """An NCHW array with its padding, and `extra` rows and columns more (what ceil_mode reads)."""
     top, left, bottom, right = padding

@@ -21,7 +21,17 @@ from xdsl.passes import ModulePass
 from mlc.dialects import te
 from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.types import static_shape
-from mlc.lowering.graph_to_te import builder, conv, elementwise, matmul, movement, reduce, winograd
+from mlc.lowering.graph_to_te import (
+    builder,
+    conv,
+    conv_transpose,
+    elementwise,
+    matmul,
+    movement,
+    reduce,
+    resize,
+    winograd,
+)
 from mlc.lowering.graph_to_te.builder import Kernel, Tensor
 from mlc.lowering.graph_to_te.table import LOWERINGS
 from mlc.passes.errors import UserError, fail
@@ -29,7 +39,7 @@ from mlc.passes.errors import UserError, fail
 KERNEL = "graph.kernel"
 # What a kernel function says about itself as a function of the graph level.
 _DROPPED = (KERNEL, "sym_visibility", "graph.symbols")
-FAMILIES = (conv, elementwise, matmul, movement, reduce, winograd)
+FAMILIES = (conv, conv_transpose, elementwise, matmul, movement, reduce, resize, winograd)
 
 
 @dataclass(frozen=True)

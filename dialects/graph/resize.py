@@ -1,0 +1,154 @@
+"""
+Resizing of pictures: nearest elements, or linear interpolation between two along each axis.
+
+Coordinates are exact: along an axis, element o of the result lies at (a * o + b) / c of the picture, in integers.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import gcd
+from typing import Any
+
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.graph.base import INJECTIVE, GraphOp, Ints, Sample, Str
+from mlc.dialects.graph.layout import Layout, layout, same_axes
+from mlc.dialects.graph.types import Tensor, is_float, shape_of, tensor
+
+MODES = ("nearest", "linear")
+COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+ROUNDINGS = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+
+Place = tuple[int, int, int]
+"""(a, b, c) of the coordinate (a * o + b) / c."""
+
+
+def reduced(a: int, b: int, c: int) -> Place:
+    """The same coordinate in the smallest integers."""
+    divisor = gcd(a, b, c)
+    return a // divisor, b // divisor, c // divisor
+
+
+def place(coordinates: str, step: Fraction, size: int, out: int) -> Place:
+    """Where the elements of an axis lie in the picture, `step` of whose elements make one of the result's."""
+    p, q = step.numerator, step.denominator
+    if coordinates == "asymmetric":
+        return p, 0, q
+    if coordinates == "align_corners":
+        return reduced(size - 1, 0, out - 1) if out > 1 else (0, 0, 1)
+    if coordinates == "pytorch_half_pixel" and out == 1:
+        return 0, 0, 1
+    return reduced(2 * p, p - q, 2 * q)
+
+
+def rounded(at: Place, rounding: str) -> Place:
+    """The place whose floor is the element that a coordinate rounds to."""
+    a, b, c = at
+    if rounding == "floor":
+        return at
+    if rounding == "ceil":
+        return a, b + c - 1, c
+    return 2 * a, 2 * b + (c if rounding == "round_prefer_ceil" else c - 1), 2 * c
+
+
+class Resize2dOp(GraphOp):
+    """
+    A picture with other numbers of rows and columns.
+
+    `graph.resize2d %x {size = [8, 8], mode = "nearest", coordinates = "asymmetric", rounding = "floor"} :
+    (tensor<1x3x4x4xf32>) -> tensor<1x3x8x8xf32>`
+
+    `step` is [p, q, p, q]: p / q elements of the picture along H and W make one of the result (empty: as the sizes
+    say). What lies outside of the picture reads as the nearest element inside. `rounding` is for nearest only.
+    """
+
+    name = "graph.resize2d"
+    kind = INJECTIVE
+    layout_rule = "pool"
+    tolerance = 8.0
+    size = Ints()
+    step = Ints(())
+    mode = Str("nearest")
+    coordinates = Str("half_pixel")
+    rounding = Str("round_prefer_floor")
+    layout = Str("NCHW")
+
+    @property
+    def parsed_layout(self) -> Layout:
+        """The layout of picture and result."""
+        order = layout(self.layout)
+        same_axes(order, layout("NCHW"))
+        return order
+
+    def infer_types(self) -> list[Tensor]:
+        (x,) = self.input_types
+        for name, value, known in (
+            ("mode", self.mode, MODES),
+            ("coordinates", self.coordinates, COORDINATES),
+            ("rounding", self.rounding, ROUNDINGS),
+        ):
+            if value not in known:
+                raise VerifyException(f"expected {name} to be one of {', '.join(known)}, but got '{value}'")
+        if len(self.size) != 2 or min(self.size) < 1:
+            raise VerifyException(f"expected size of 2 integers >= 1, but got {list(self.size)}")
+        if len(self.step) not in (0, 4) or min(self.step, default=1) < 1:
+            raise VerifyException(f"expected step of 4 integers >= 1, or none, but got {list(self.step)}")
+        if self.mode == "linear" and not is_float(x):
+            raise VerifyException(f"expected floating-point elements to interpolate, but got {x}")
+        sizes = self.parsed_layout.sizes(shape_of(x), "the picture")
+        if not isinstance(sizes["H"], int) or not isinstance(sizes["W"], int):
+            raise VerifyException(f"expected a picture of static height and width, but got {x}")
+        sizes["H"], sizes["W"] = self.size
+        return [tensor(self.parsed_layout.shape(sizes), x.element_type)]
+
+    def place(self, axis: int) -> Place:
+        """Where the result's elements along H (0) or W (1) lie; of nearest, the place to round down."""
+        size: Any = shape_of(self.input_types[0])[self.parsed_layout.position("HW"[axis])]
+        out = self.size[axis]
+        step = Fraction(*self.step[2 * axis : 2 * axis + 2]) if self.step else Fraction(size, out)
+        at = place(self.coordinates, step, size, out)
+        return rounded(at, self.rounding) if self.mode == "nearest" else at
+
+    def fold(self) -> Any:
+        """`resize2d %x -> %x` where every element stays."""
+        if self.type != self.input_types[0]:
+            return None
+        still = all(
+            (a * o + b) // c == o and (self.mode == "nearest" or (a * o + b) % c == 0)
+            for (a, b, c), size in zip(map(self.place, (0, 1)), self.size, strict=True)
+            for o in range(size)
+        )
+        return (self.operands[0],) if still else None
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        from mlc.dialects.graph.numerics import resize_axis
+
+        x = arrays[0]
+        for axis, letter in enumerate("HW"):
+            where = self.parsed_layout.position(letter)
+            x = resize_axis(x, where, self.place(axis), self.size[axis], self.mode == "linear")
+        return (x,)
+
+    def reduction_length(self) -> int:
+        return 4 if self.mode == "linear" else 1
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def one(shape: tuple[int, ...], **attrs: Any) -> Sample:
+            return Sample((tensor(shape),), attrs)
+
+        return [
+            one((1, 2, 4, 5), size=(8, 15), coordinates="asymmetric", rounding="floor"),
+            one((2, 2, 5, 7), size=(3, 11)),
+            one((1, 2, 3, 4), size=(7, 2), coordinates="align_corners", rounding="round_prefer_ceil"),
+            one((1, 2, 4, 4), size=(6, 9), step=(3, 5, 2, 5), coordinates="asymmetric", rounding="ceil"),
+            one((1, 2, 3, 3, 4), size=(6, 6), coordinates="asymmetric", rounding="floor", layout="NCHW4c"),
+            one((1, 2, 4, 5), size=(8, 7), mode="linear"),
+            one((1, 2, 4, 5), size=(1, 3), mode="linear", coordinates="pytorch_half_pixel"),
+            one((1, 2, 3, 3, 4), size=(5, 7), mode="linear", coordinates="align_corners", layout="NCHW4c"),
+            one((1, 2, 4, 4), size=(7, 7), mode="linear", step=(4, 7, 3, 7), coordinates="asymmetric"),
+        ]
+
+
+OPS: list[type[GraphOp]] = [Resize2dOp]

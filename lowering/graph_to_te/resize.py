@@ -1,0 +1,57 @@
+"""Resizing, one axis after the other: index arithmetic alone, no tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlc.dialects.graph.resize import Place, Resize2dOp
+from mlc.lowering.graph_to_te import builder as te
+from mlc.lowering.graph_to_te.builder import Scalar, Tensor
+from mlc.lowering.graph_to_te.table import lowering, stage_name
+
+
+@lowering(Resize2dOp)
+def resize2d(op: Any, x: Tensor) -> Tensor:
+    """Stages "rows" and "resize2d"; those of nearest elements are inlined to one."""
+    linear = op.mode == "linear"
+    for axis, letter in enumerate("HW"):
+        where = op.parsed_layout.position(letter)
+        last = axis == 1
+        attrs = te.NO_INLINE if linear and not last else None
+        shape = (*x.shape[:where], op.size[axis], *x.shape[where + 1 :])
+        body = _body(x, where, op.place(axis), op.size[axis], linear)
+        x = te.compute(shape, body, stage_name(op) if last else "rows", attrs=attrs)
+    return x
+
+
+def _body(x: Tensor, where: int, place: Place, out: int, linear: bool) -> Any:
+    """Element o of an axis from place (a * o + b) / c: rounded down, or between two."""
+    a, b, c = place
+
+    def body(*i: Any) -> Scalar:
+        at = i[where] * a + b
+        low = _clamped(x, i, where, at // c, (b // c, ((out - 1) * a + b) // c))
+        if not linear or (a % c == 0 and b % c == 0):
+            return low
+        high = _clamped(x, i, where, at // c + 1, (b // c + 1, ((out - 1) * a + b) // c + 1))
+        part = te.cast(at % c, x.element) * (1.0 / c)
+        return low + (high - low) * part
+
+    return body
+
+
+def _clamped(x: Tensor, i: Sequence[Any], where: int, j: Any, span: tuple[int, int]) -> Scalar:
+    """Element j of an axis; before the first the first, behind the last the last. j is in `span`."""
+    last = x.shape[where] - 1
+
+    def read(at: Any, mask: Any, otherwise: Any) -> Scalar:
+        return x.read([*i[:where], at, *i[where + 1 :]], mask=te.condition(mask), otherwise=otherwise)
+
+    value: Any = 0
+    if span[0] < 0:
+        value = read(0, [-1 - j], value)
+    if span[1] > last:
+        value = read(last, [j - last - 1], value)
+    inside = ([j] if span[0] < 0 else []) + ([last - j] if span[1] > last else [])
+    return read(j, inside, value)
