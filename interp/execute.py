@@ -9,7 +9,8 @@ import ctypes
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, TensorType
@@ -18,6 +19,9 @@ from xdsl.ir import Attribute, Operation
 
 from mlc.dialects import loop
 from mlc.interp import values as V
+
+if TYPE_CHECKING:
+    from mlc.codegen.native import Library
 
 Array = Any
 Types = tuple[tuple[tuple[int, ...], str], ...]
@@ -49,6 +53,15 @@ class Module:
     known: dict[str, tuple[Types, Types]] = field(default_factory=dict)
     weights: Any = None
     record: Callable[[str, Sequence[Array]], None] | None = None
+
+    @cached_property
+    def library(self) -> Library:
+        """The module's machine code, compiled once for all its kernels."""
+        from mlc.codegen.llvm_ir import print_module
+        from mlc.codegen.native import Library, emit_object
+
+        part = ModuleOp([op.clone() for op in self.module.body.block.ops if op.name.startswith("llvm.")])
+        return Library.load([emit_object(print_module(part))])
 
     def executables(self) -> list[Executable]:
         """Callers first, so that they record the inputs of what they call."""
@@ -207,18 +220,14 @@ def _llvm(m: Module, func: Operation) -> Executable | None:
     if name not in m.known:
         return None
     ins, outs = m.known[name]
-    return Executable(name, "llvm", func, ins, outs, lambda arrays: _native(m.module, func, name, outs, arrays))
+    return Executable(name, "llvm", func, ins, outs, lambda arrays: _native(m.library, func, name, outs, arrays))
 
 
-def _native(module: ModuleOp, func: Operation, name: str, outs: Types, arrays: Sequence[Array]) -> list[Array]:
-    """Compile the module's machine code and call one kernel, on two threads where there are so many."""
-    from mlc.codegen.llvm_ir import print_module
-    from mlc.codegen.native import Library, emit_object
+def _native(library: Library, func: Operation, name: str, outs: Types, arrays: Sequence[Array]) -> list[Array]:
+    """Call one kernel, on two threads where there are so many."""
     from mlc.runtime.abi import KERNEL
     from mlc.runtime.pool import Pool
 
-    part = ModuleOp([op.clone() for op in module.body.block.ops if op.name.startswith("llvm.")])
-    library = Library.load([emit_object(print_module(part))])
     results = [np.full(shape, V.poison(t := np.dtype(numpy_dtype(d))), t) for shape, d in outs]
     workspace = np.empty(_bytes(func, "mlc.workspace_bytes") + 64, np.uint8)
     kept = [*(np.ascontiguousarray(a) for a in arrays), *results]
