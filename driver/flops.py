@@ -24,6 +24,12 @@ def _conv(op: Any) -> int:
     return 2 * logical * weight // max(1, channels)
 
 
+def _conv_transpose(op: Any) -> int:
+    # Every element of the picture meets the whole kernel of its channel.
+    x, w = (operand.type.get_shape() for operand in op.operands)
+    return 2 * prod(x) * prod(w[1:])
+
+
 def _winograd(op: Any) -> int:
     # Counted as the direct sum, so that algorithms compare.
     u = op.operands[1].type.get_shape()
@@ -50,6 +56,7 @@ def _rows(op: Any) -> int:
 
 _FLOPS: dict[type[Operation], Callable[[Any], int]] = {
     graph.Conv2dOp: _conv,
+    graph.Conv2dTransposeOp: _conv_transpose,
     graph.Conv2dWinogradOp: _winograd,
     graph.DenseOp: _dense,
     graph.BatchMatmulOp: _batch_matmul,

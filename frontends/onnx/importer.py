@@ -339,9 +339,9 @@ def _identifier(name: str) -> str | None:
 
 def _converters() -> dict[str, Converter]:
     from mlc.frontends.onnx import math as math_ops
-    from mlc.frontends.onnx import nn, shape
+    from mlc.frontends.onnx import nn, resize, shape
 
-    return {**math_ops.CONVERTERS, **nn.CONVERTERS, **shape.CONVERTERS}
+    return {**math_ops.CONVERTERS, **nn.CONVERTERS, **resize.CONVERTERS, **shape.CONVERTERS}
 
 
 def import_model(source: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Model:

@@ -26,6 +26,8 @@ def alter_block(block: Block, size: int) -> None:
     """Convert the ops of a block, in order."""
     versions = Versions()
     for op in list(block.ops):
+        if op.results and op.results[0] in versions.of:
+            continue  # converted with what it reads
         versions.at = op
         rule = RULES.get(type(op))
         converted = None if rule is None else rule(op, versions, size)

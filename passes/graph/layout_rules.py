@@ -22,6 +22,7 @@ from mlc.dialects.graph import (
     CastOp,
     ConcatenateOp,
     Conv2dOp,
+    Conv2dTransposeOp,
     DenseOp,
     DivideOp,
     LayoutTransformOp,
@@ -37,6 +38,7 @@ from mlc.dialects.graph import (
     ProdOp,
     ReciprocalOp,
     ReshapeOp,
+    Resize2dOp,
     RsqrtOp,
     SliceOp,
     SqrtOp,
@@ -58,6 +60,7 @@ from mlc.passes.graph.layout_blocks import (
     static_size,
     wasteful,
 )
+from mlc.passes.graph.layout_subpixel import transposed_convolution
 from mlc.passes.graph.layout_versions import PLAIN, Versions
 
 Result = tuple[str, SSAValue] | None
@@ -229,10 +232,11 @@ def window(op: Any, v: Versions, block: int) -> Result:
 RULES: dict[type[Any], LayoutRule] = {
     **{cls: unary for cls in OPS.values() if issubclass(cls, UnaryOp | CastOp)},
     **{cls: pointwise for cls in OPS.values() if issubclass(cls, BinaryOp | WhereOp | PreluOp)},
-    **dict.fromkeys((MaxPool2dOp, AvgPool2dOp), pool),
+    **dict.fromkeys((MaxPool2dOp, AvgPool2dOp, Resize2dOp), pool),
     **dict.fromkeys((MeanOp, SumOp, MaxOp, MinOp, ProdOp), reduction),
     **dict.fromkeys((SliceOp, PadOp), window),
     Conv2dOp: convolution,
+    Conv2dTransposeOp: transposed_convolution,
     DenseOp: dense,
     BiasAddOp: bias,
     ConcatenateOp: concatenation,

@@ -19,6 +19,7 @@ from mlc.dialects.graph import (
     BroadcastToOp,
     ConstantOp,
     Conv2dOp,
+    Conv2dTransposeOp,
     DenseOp,
     DivideOp,
     MultiplyOp,
@@ -34,6 +35,7 @@ from mlc.passes.graph.constants import is_constant
 from mlc.passes.graph.rewriting import Replacement, Rewriter, rules_table
 
 AFFINE, on = rules_table()
+LINEAR = (Conv2dOp, Conv2dTransposeOp, DenseOp)
 
 
 @on(BatchNormOp)
@@ -62,7 +64,8 @@ def scale_into_weights(op: Any, rw: Rewriter) -> Replacement:
             continue
         weight = linear.operands[1]
         rank = len(shape_of(weight.type))
-        scaled = rw.make(type(op), weight, along(rw, vector, 0, rank))
+        axis = 1 if isinstance(linear, Conv2dTransposeOp) else 0
+        scaled = rw.make(type(op), weight, along(rw, vector, axis, rank))
         result = _with_operands(rw, linear, linear.operands[0], scaled)
         return result if bias is None else _biased(rw, result, rw.make(type(op), bias.operands[1], vector), bias)
     return None
@@ -146,20 +149,26 @@ def _linear(value: SSAValue) -> tuple[Any, Any]:
     bias = None
     if isinstance(owner, BiasAddOp) and value.has_one_use() and is_constant(owner.operands[1]):
         linear: Any = owner.operands[0].owner
-        if isinstance(linear, Conv2dOp | DenseOp) and _channels(linear)[1] == axis_of(owner.axis, _channels(linear)[0]):
+        if isinstance(linear, LINEAR) and _channels(linear)[1] == axis_of(owner.axis, _channels(linear)[0]):
             bias, value, owner = owner, owner.operands[0], linear
-    plain = (isinstance(owner, Conv2dOp) and owner.data_layout == "NCHW" and owner.kernel_layout == "OIHW") or (
-        isinstance(owner, DenseOp) and owner.kernel_layout == "OI"
-    )
-    if not plain or not value.has_one_use() or not is_constant(owner.operands[1]):
+    if not _is_plain(owner) or not value.has_one_use() or not is_constant(owner.operands[1]):
         return None, None
     return owner, bias
+
+
+def _is_plain(owner: Any) -> bool:
+    """Whether an op is linear in a weight whose layout is the plain one, in one group where it is a transpose."""
+    if isinstance(owner, Conv2dTransposeOp):
+        return owner.groups == 1
+    if isinstance(owner, Conv2dOp):
+        return owner.data_layout == "NCHW" and owner.kernel_layout == "OIHW"
+    return isinstance(owner, DenseOp) and owner.kernel_layout == "OI"
 
 
 def _channels(linear: Any) -> tuple[int, int, Any]:
     """Rank of the result, the axis of its output channels, and their number."""
     shape = shape_of(linear.type)
-    axis = 1 if isinstance(linear, Conv2dOp) else len(shape) - 1
+    axis = len(shape) - 1 if isinstance(linear, DenseOp) else 1
     return len(shape), axis, shape[axis]
 
 
