@@ -144,10 +144,11 @@ def transposed_convolution(op: Any, v: Versions, block: int) -> tuple[str, SSAVa
     sizes = Subpixel(op, v, block)
     if not sizes.fits:
         return None
-    y = sizes.convolved()
     bias = next((use.operation for use in op.result.uses), None) if op.result.has_one_use() else None
+    y = sizes.convolved()
     if not isinstance(bias, BiasAddOp) or axis_of(bias.axis, 4) != 1 or not is_constant(bias.operands[1]):
         return sizes.shuffled(y)
+    v.at = bias  # the vector may be defined after the convolution
     name, new = sizes.shuffled(sizes.biased(y, bias.operands[1]))
     v.set(bias.results[0], name, new)
     return name, new

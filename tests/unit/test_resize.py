@@ -117,8 +117,8 @@ def test_wrong_nodes(proto: onnx.ModelProto, message: str):
 
 UPSCALE = """func.func @main(%x: tensor<2x{c}x5x4xf32>) -> tensor<2x{o}x{h}x{w}xf32> {{
   %k = graph.param "k" : tensor<{c}x{o}x{kh}x{kw}xf32>
-  %b = graph.param "b" : tensor<{o}xf32>
   %0 = graph.conv2d_transpose %x, %k {{{attrs}}} : (tensor<2x{c}x5x4xf32>, tensor<{c}x{o}x{kh}x{kw}xf32>) -> tensor<2x{o}x{h}x{w}xf32>
+  %b = graph.param "b" : tensor<{o}xf32>
   %1 = graph.bias_add %0, %b : (tensor<2x{o}x{h}x{w}xf32>, tensor<{o}xf32>) -> tensor<2x{o}x{h}x{w}xf32>
   %2 = graph.relu %1 : tensor<2x{o}x{h}x{w}xf32>
   return %2 : tensor<2x{o}x{h}x{w}xf32>
