@@ -109,7 +109,7 @@ class Stage:
         product = self.op.yield_op.values[0].owner
         if not isinstance(product, arith.MulfOp | arith.MuliOp):
             return None
-        by_value = {r.op.result: r for r in self.reads}
+        by_value: dict[SSAValue, Read] = {r.op.result: r for r in self.reads}
         a, b = (by_value.get(_through_casts(v)) for v in product.operands)
         return (a, b) if a is not None and b is not None else None
 
@@ -134,7 +134,7 @@ class KernelInfo:
         self.func = func
         self.name = func.sym_name.data
         self.stages = [Stage(op) for op in func.stages]
-        self.by_result = {r: s for s in self.stages for r in s.results}
+        self.by_result: dict[SSAValue, Stage] = {r: s for s in self.stages for r in s.results}
         self.outputs = list(func.return_op.values)
 
     def producers(self, stage: Stage) -> list[Stage]:

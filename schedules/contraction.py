@@ -121,6 +121,9 @@ class ContractionSchedule:
             return TileSize(even_split(rows, 4), 1, even_split(lanes, 4))
         registers = self.target.vector_registers
         both = r.scalar.uses(r.lanes)
+        if self.slides:
+            step = max(1, *(abs(x.coefficient(r.rows)) for x in r.scalar.exprs)) if r.rows is not None else 1
+            return TileSize(even_split(rows, max(1, registers * 3 // (8 * step))), 1, min(lanes, self.width))
         if lanes <= self.width or r.columns is not None:
             per_lane = ceil(lanes / self.width)
             columns = e[r.columns] if r.columns is not None else 1
@@ -132,6 +135,13 @@ class ContractionSchedule:
         if wide >= lanes:
             wide = lanes
         return TileSize(t.rows, 1, wide)
+
+    @property
+    def slides(self) -> bool:
+        """A depthwise window: rows share most of what they read, so its last axis is unrolled and loads are reused."""
+        r, st = self.roles, self.stage
+        shares = r.scalar.uses(r.lanes) and r.vector.uses(r.lanes) and r.rows is not None and r.columns is None
+        return shares and 1 < st.extents[st.reduce[-1]] <= 7 and r.scalar.uses(st.reduce[-1])
 
     def _packed_vectors(self) -> int:
         """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""
@@ -224,6 +234,8 @@ class ContractionSchedule:
             self._pack(nest.block, [*_present(top), *nest.columns][-1])
         init, _ = s.decompose_reduction(nest.block, (nest.reduce or nest.tile)[0])
         s.vectorize(*nest.tile)
+        if self.slides and len(nest.reduce) > 1:
+            s.unroll(nest.reduce[-1])
         s.vectorize(*(s.loops(init, n, under=attach[0]) if attach else s.loops(init, n)))
         for pad in reversed(self.pads):
             if attach and self.kernel.consumers(pad) == [self.stage]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects import llvm
 from xdsl.dialects.builtin import IndexType, MemRefType, i1, i8, i64
 from xdsl.ir import Attribute, SSAValue
 
@@ -47,6 +48,7 @@ class Accesses:
     def __init__(self, b: Builder, addresses: Addresses) -> None:
         self.b = b
         self.addresses = addresses
+        self._loaded: dict[tuple[object, ...], SSAValue] = {}
 
     # --- masks ---
 
@@ -164,12 +166,21 @@ class Accesses:
         t = native_type(memory_type(a.element), chunk)
         p = self.pointer(a, offset)
         if mask is True:
-            return self._from_memory(b.load(p, t, byte_size(a.element)), a.element)
+            return self._from_memory(self._load_once(p, t, byte_size(a.element)), a.element)
         assert isinstance(mask, SSAValue)
         if mask.type == i1:
             mask = b.splat(mask, chunk.width)
         fill = self._to_memory(otherwise, a.element) if otherwise is not None else self._or_zero(None, t)
         return self._from_memory(b.masked_load(p, mask, fill, byte_size(a.element)), a.element)
+
+    def _load_once(self, p: SSAValue, t: Attribute, align: int) -> SSAValue:
+        """A load; the same one again, before memory changes and in the same block, is the value that it gave."""
+        base, offset = _constant_offset(p)
+        key = (self.b.block, base, offset, t)
+        known = self._loaded.get(key)
+        if known is None:
+            known = self._loaded[key] = self.b.load(p, t, align)
+        return known
 
     def _load_lanes(
         self,
@@ -195,6 +206,7 @@ class Accesses:
 
     def store(self, a: Access, outer: Sequence[int], chunk: Chunk, value: SSAValue) -> None:
         """One native value of a store."""
+        self._loaded.clear()
         offset, exprs = a.place(self.addresses, outer, chunk)
         lane = -a.rank if a.rank else -1
         mask = self.condition(exprs, lane, chunk)
@@ -219,7 +231,7 @@ class Accesses:
         value = self._to_memory(value, a.element)
         if mask is True:
             b.store(value, p, size)
-        else:
+        elif mask is not False:
             b.masked_store(value, p, b.splat(mask, chunk.width) if mask.type == i1 else mask, size)
 
     def _store_scalar(self, a: Access, offset: Index, mask: SSAValue | bool, value: SSAValue) -> None:
@@ -259,3 +271,12 @@ def memref_of(v: SSAValue) -> MemRefType:
     t = v.type
     assert isinstance(t, MemRefType)
     return t
+
+
+def _constant_offset(p: SSAValue) -> tuple[SSAValue, int]:
+    """A pointer as one that some elements away from another, by constants only."""
+    owner = p.owner
+    if isinstance(owner, llvm.GEPOp) and not owner.ssa_indices:
+        (number,) = owner.rawConstantIndices.get_values()
+        return owner.ptr, int(number)
+    return p, 0

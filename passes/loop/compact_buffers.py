@@ -60,7 +60,7 @@ def writes_cover_reads(block: Block, ops: Sequence[Operation]) -> bool:
     for op in sorted(ops, key=lambda op: order[op]):
         box = _box(op, numbering, inside)
         if isinstance(op, loop.StoreOp):
-            written.append(box)
+            written = _joined(written, box)
         elif isinstance(op, loop.GatherOp) or not any(_covers(w, box) for w in written):
             return False
     return True
@@ -75,6 +75,16 @@ def _box(op: Operation, numbering: Numbering, inside: set[SSAValue]) -> list[tup
         outer = _outer_part(e, numbering, inside)
         box.append((outer, *(e - outer).bounds(ranges)))
     return box
+
+
+def _joined(
+    written: list[list[tuple[Index, int, int]]], box: list[tuple[Index, int, int]]
+) -> list[list[tuple[Index, int, int]]]:
+    """The boxes with one more; it widens those at the same place (the parts of a cut loop write side by side)."""
+    same = [w for w in written if all(a[0] == b[0] for a, b in zip(w, box, strict=True))]
+    for w in same:
+        box = [(a[0], min(a[1], b[1]), max(a[2], b[2])) for a, b in zip(w, box, strict=True)]
+    return [w for w in written if w not in same] + [box]
 
 
 def _covers(w: list[tuple[Index, int, int]], r: list[tuple[Index, int, int]]) -> bool:

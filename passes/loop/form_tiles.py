@@ -87,7 +87,7 @@ class BlockToTiles:
         self._translate(self.block.body.block, [])
 
     def _translate(self, body: Block, conditions: list[Index]) -> None:
-        self.axes = dict(zip(body.args, self.bindings, strict=True))
+        self.axes: dict[SSAValue, Index] = dict(zip(body.args, self.bindings, strict=True))
         self.mask = (*self.where, *conditions)
         ops = body_ops(body)
         self.stored = {

@@ -193,9 +193,37 @@ def drop_proved(block: loop.BlockOp) -> None:
         _set(block, numbering.exprs(block.bindings.data, block.args), keep, numbering)
 
 
+def turning_points(f: loop.ForOp) -> set[int]:
+    """Where the masks of loads inside a loop turn, of those masks that depend on this loop alone."""
+    points: set[int] = set()
+    for block in (op for op in f.walk() if isinstance(op, loop.BlockOp)):
+        bindings = dict(zip(block.body.block.args, block.bindings.data, strict=True))
+        for load in (op for op in block.body.block.ops if isinstance(op, loop.LoadOp) and op.mask is not None):
+            if not all(v in bindings for v in load.indices):
+                continue
+            for e in load.mask_exprs:
+                around = e.substitute(lambda d, load=load, bindings=bindings: bindings[load.indices[d]])
+                (term, step), *more = around.terms or [(0, 0)]
+                if more or not step or not isinstance(term, int) or block.args[term] is not f.iv:
+                    continue
+                points.add(-(around.const // step) if step > 0 else around.const // -step + 1)
+    return {at for at in points if f.lower.const < at < f.upper.const}
+
+
+def cut_at_masks(func: loop.FuncOp) -> None:
+    """A copying loop is cut where a mask turns, so that each part reads with no mask, or not at all."""
+    for f in [op for op in func.walk() if isinstance(op, loop.ForOp)]:
+        blocks = sum(isinstance(op, loop.BlockOp) for op in f.walk())
+        if blocks != 1 or f.kind.data != "serial" or f.results or f.extent is None or not f.lower.is_const:
+            continue
+        for at in sorted(turning_points(f), reverse=True):
+            cut(f, at)
+
+
 def partition(func: loop.FuncOp) -> None:
-    """All predicates of a kernel."""
+    """All predicates of a kernel, then the masks of its copies."""
     Partition(func).run()
+    cut_at_masks(func)
 
 
 @dataclass(frozen=True)
@@ -205,7 +233,8 @@ class PartitionPass(ModulePass):
 
     `loop.for %o = 0 to 5 { loop.for %i = 0 to 12 { block where (56 - %o * 12 - %i) } }`
     -> `loop.for %o = 0 to 4 { ... block }` and `loop.for %o = 4 to 5 { loop.for %i = 0 to 9 { block } }`.
-    A parallel loop stays whole; its body chooses by `loop.for %ragged = 0 to <0 or 1>`.
+    A loop round one block is also cut where the mask of a load turns: the edges of a padded row, the parts of a
+    concatenation. A parallel loop stays whole; its body chooses by `loop.for %ragged = 0 to <0 or 1>`.
     """
 
     name = "loop-partition"

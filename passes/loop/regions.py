@@ -166,7 +166,7 @@ class Access:
     is_store: bool
 
 
-def axis_values(block: loop.BlockOp) -> list[Sequence[SSAValue]]:
+def axis_values(block: loop.BlockOp) -> Sequence[Sequence[SSAValue]]:
     """The arguments that stand for the axes, in the body and in the init region."""
     return [block.body.block.args] + ([block.init.block.args] if block.has_init else [])
 

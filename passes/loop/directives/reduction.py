@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, StringAttr, i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import loop, sched
 from mlc.dialects.index import ZERO, Index, IndexMapAttr, const
@@ -239,7 +239,7 @@ def _first_step(
             arg.name_hint = g.iv.name_hint
             space.ranges[space.number(arg)] = (0, (g.extent or 1) - 1)
         by_loop = {space.number(g.iv): a for g, a in zip(sources, fresh, strict=False)}
-        to = {
+        to: dict[SSAValue, Index] = {
             a: b.substitute({d: space.dim(v) for d, v in by_loop.items()}, space.ranges)
             for a, b in zip(args[n:], bindings[n:], strict=True)
         }
@@ -289,7 +289,7 @@ def _second_step(
     """The block that combines the partial results."""
     n = block.num_spatial
     store = next(op for op in block.body.block.ops if isinstance(op, loop.StoreOp))
-    old = list(block.body.block.args)
+    old: list[SSAValue] = list(block.body.block.args)
     body = Block(arg_types=[IndexType()] * (n + 1))
     for k in range(n):
         body.args[k].name_hint = old[k].name_hint
@@ -310,5 +310,5 @@ def _second_step(
     return loop.BlockOp.make("second", extents, n, [ZERO] * (n + 1), [], Region(body), init)
 
 
-def _properties(op: object) -> dict[str, object]:
+def _properties(op: object) -> dict[str, Attribute]:
     return dict(op.properties) if isinstance(op, COMBINERS) else {}
