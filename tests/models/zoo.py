@@ -74,10 +74,14 @@ def resized(proto: onnx.ModelProto, shape: Shape) -> onnx.ModelProto:
     for dim, size in zip(dims, shape, strict=True):
         dim.Clear()
         dim.dim_value = size
+    pooled = ""
     for node in proto.graph.node:
         if node.op_type == "AveragePool":  # over the whole picture, whose size is now another
-            node.op_type = "GlobalAveragePool"
+            node.op_type, pooled = "GlobalAveragePool", node.output[0]
             del node.attribute[:]
+        elif node.op_type == "Reshape" and node.input[0] == pooled:  # to one row
+            node.op_type = "Flatten"
+            del node.input[1:]
     del proto.graph.value_info[:]
     for output in proto.graph.output:
         output.type.tensor_type.ClearField("shape")
