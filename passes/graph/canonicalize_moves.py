@@ -61,11 +61,11 @@ def layout_of_units(op: Any, rw: Rewriter) -> Replacement:
     x, result = shape_of(op.operands[0].type), shape_of(op.type)
     if not is_static(x) or not is_static(result) or math.prod(x) != math.prod(result):  # pyright: ignore
         return None
-    orders: list[list[tuple[str, bool]]] = []
+    orders: list[list[tuple[str, Any]]] = []
     for order, shape in ((source, x), (target, result)):
-        orders.append([(a, bool(inner)) for (a, inner), size in zip(order.parts, shape, strict=True) if size != 1])
+        orders.append([(a, size) for (a, _), size in zip(order.parts, shape, strict=True) if size != 1])
     letters = [[a for a, _ in order] for order in orders]
-    if letters[0] != letters[1] and not _same_without_runs(letters[0], letters[1]):
+    if orders[0] != orders[1] and not _same_without_runs(letters[0], letters[1]):
         return None
     return rw.insert(ReshapeOp.make(op.operands[0], result=op.type))
 

@@ -290,3 +290,15 @@ def test_random_networks_agree(data, pipeline):
     for _ in range(data.draw(st.integers(1, 8))):
         pictures.step()
     optimize(pictures.text(), pipeline)
+
+
+def test_another_block_is_not_a_reshape():
+    module = optimize(
+        """func.func @main(%x: tensor<1x3x2x3x8xf32>) -> tensor<1x6x2x3x4xf32> {
+          %0 = graph.layout_transform %x {src = "NCHW8c", dst = "NCHW4c"} :
+            (tensor<1x3x2x3x8xf32>) -> tensor<1x6x2x3x4xf32>
+          return %0 : tensor<1x6x2x3x4xf32>
+        }""",
+        "graph-canonicalize",
+    )
+    assert names(module) == ["layout_transform"]
