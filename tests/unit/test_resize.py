@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 from graph_passes import names, optimize
 from onnx import TensorProto, helper, numpy_helper
+from xdsl.utils.exceptions import VerifyException
 
 import mlc
 from mlc.dialects import graph as g
@@ -203,3 +204,62 @@ def test_compiled_kernels(proto: onnx.ModelProto):
     for level in (0, 3):
         (result,) = mlc.compile(mlc.load(proto), threads=1, opt_level=level)({"x": x}).values()
         np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=1e-5)
+
+
+PICTURE, KERNEL = g.tensor((1, 4, 5, 6)), g.tensor((4, 3, 2, 2))
+
+
+@pytest.mark.parametrize(
+    ("types", "attrs", "message"),
+    [
+        ((PICTURE, g.tensor((3, 4, 2, 2))), {}, "expected a kernel for 4 input channels, but got one for 3"),
+        ((PICTURE, g.tensor((4, 3, 2))), {}, "expected a picture and a kernel of rank 4, but got"),
+        ((PICTURE, g.tensor((4, 3, 2, 2), "float64")), {}, "expected picture and kernel with the same element type"),
+        ((PICTURE, KERNEL), {"groups": 3}, "expected groups that divide 4 input channels, but got 3"),
+        ((PICTURE, KERNEL), {"output_padding": (1, 0)}, "expected output_padding of 2 integers >= 0 below the stride"),
+        ((PICTURE, KERNEL), {"strides": (0, 1)}, "expected strides of 2 integers >= 1"),
+        (
+            (PICTURE, KERNEL),
+            {"padding": (3, 0, 3, 0)},
+            r"expected padding that leaves a result, but \[3, 3\] are cut off 6 on axis H",
+        ),
+    ],
+)
+def test_wrong_transposed_convolutions(types: Any, attrs: dict[str, Any], message: str):
+    with pytest.raises(VerifyException, match=message):
+        g.Conv2dTransposeOp.make(*(g.ParamOp.make(result=t, entry="x") for t in types), **attrs)
+
+
+@pytest.mark.parametrize(
+    ("type", "attrs", "message"),
+    [
+        (PICTURE, {"size": (4, 0)}, "expected size of 2 integers >= 1, but got"),
+        (PICTURE, {"size": (4, 4), "step": (1, 2)}, "expected step of 4 integers >= 1, or none, but got"),
+        (PICTURE, {"size": (4, 4), "mode": "cubic"}, "expected mode to be one of nearest, linear, but got 'cubic'"),
+        (PICTURE, {"size": (4, 4), "rounding": "up"}, "expected rounding to be one of floor, "),
+        (PICTURE, {"size": (4, 4), "coordinates": "half"}, "expected coordinates to be one of half_pixel, "),
+        (g.tensor((1, 4, 5, 6), "int32"), {"size": (4, 4), "mode": "linear"}, "expected floating-point elements"),
+    ],
+)
+def test_wrong_resizes(type: Any, attrs: dict[str, Any], message: str):
+    with pytest.raises(VerifyException, match=message):
+        g.Resize2dOp.make(g.ParamOp.make(result=type, entry="x"), **attrs)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "kept"),
+    [
+        ("size = [5, 6]", 0),
+        ('size = [5, 6], mode = "linear", coordinates = "align_corners"', 0),
+        ('size = [5, 6], step = [1, 2, 1, 1], coordinates = "asymmetric"', 1),
+    ],
+)
+def test_a_resize_to_the_same_size_disappears(attrs: str, kept: int):
+    module = optimize(
+        f"""func.func @main(%x: tensor<1x4x5x6xf32>) -> tensor<1x4x5x6xf32> {{
+          %0 = graph.resize2d %x {{{attrs}}} : (tensor<1x4x5x6xf32>) -> tensor<1x4x5x6xf32>
+          return %0 : tensor<1x4x5x6xf32>
+        }}""",
+        "graph-canonicalize",
+    )
+    assert names(module).count("resize2d") == kept
