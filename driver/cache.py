@@ -51,6 +51,8 @@ class Cache:
                 root.chmod(0o700)
             for part in ("models", "kernels"):
                 (root / part).mkdir(exist_ok=True, mode=0o700)
+                if not os.access(root / part, os.W_OK):
+                    raise OSError("it cannot be written")
         except OSError as error:
             _warn(f"no cache: {root}: {error.strerror or error}")
             return None

@@ -103,7 +103,10 @@ def load_model(source: Any, shapes: Shapes | None = None) -> "Model":
 
 
 def _plain(shapes: Shapes | None) -> Any:
-    return sorted((name, tuple(shape)) for name, shape in shapes.items()) if shapes else None
+    """The shapes as a part of a key; what is not a shape is refused when the model is loaded."""
+    if not isinstance(shapes, Mapping):
+        return shapes
+    return sorted((str(n), tuple(s) if isinstance(s, Sequence) else s) for n, s in shapes.items()) or None
 
 
 def _file_parts(path: Path) -> list[bytes | str]:

@@ -114,7 +114,8 @@ def parse_module(text: str, name: str = "<text>") -> ModuleOp:
         module = Parser(model_context(), text, name).parse_module()
         module.verify()
     except ParseError as error:
-        raise UserError(str(error).strip()) from error
+        place = error.span.get_location()
+        raise UserError(f"{place.file}:{place.line}:{place.col}: {error.msg}") from error
     except (DiagnosticException, VerifyException) as error:
         raise UserError(f"{name}: {error}") from error
     except RecursionError as error:

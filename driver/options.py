@@ -25,7 +25,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.opt_level not in range(4):
-            fail(f"expected opt_level to be 0, 1, 2 or 3, but got {self.opt_level}")
+            fail(f"expected opt_level to be 0, 1, 2 or 3, but got {self.opt_level!r}")
         if not isinstance(self.target, str):
             fail(f"expected target to be a name like 'native' or 'x86-64-v3', but got {self.target!r}")
 

@@ -12,7 +12,7 @@ A name is a pass or a named pipeline. Spaces between elements do not matter.
 import dataclasses
 import re
 from functools import lru_cache
-from typing import Any, NoReturn, get_type_hints
+from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ParameterListType
@@ -194,6 +194,11 @@ def option_types(cls: type[ModulePass]) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.name != "name" and f.init}
 
 
+def type_text(hint: Any) -> str:
+    """An option's type as a user reads it: `int`, or the words that it may be, `tvm or mlc`."""
+    return " or ".join(map(str, get_args(hint))) if get_origin(hint) is Literal else type_repr(hint)
+
+
 def _build(
     reader: _Reader, cls: type[ModulePass], options: dict[str, tuple[int, ParameterListType]], start: int
 ) -> ModulePass:
@@ -208,7 +213,7 @@ def _build(
         parameters[field] = _convert(values, types[field])
         if not _fits(parameters[field], types[field]):
             got = ",".join(map(str, values)) or "no value"
-            wanted = type_repr(types[field])
+            wanted = type_text(types[field])
             reader.fail(f"option '{name}' of pass '{cls.name}': expected {wanted}, but got {got}", at)
     try:
         return cls.from_spec(ArgSpec(cls.name, parameters))

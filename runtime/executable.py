@@ -129,8 +129,10 @@ class Executable:
 
     def _check_outputs(self, out: "Mapping[str, np.ndarray[Any, Any]] | None") -> "list[np.ndarray[Any, Any]]":
         """New arrays for the outputs, or those that were given."""
-        if not out:
+        if out is None:
             return [np.empty(spec.shape, dtype) for spec, dtype in zip(self.outputs, self._dtypes, strict=True)]
+        if not isinstance(out, Mapping):
+            raise ValueError(f"expected out as a dict of name -> array, but got {type(out).__name__}")
         known = [spec.name for spec in self.outputs]
         for name in out:
             if name not in known:
@@ -186,7 +188,7 @@ def thread_count(threads: int | None) -> int:
     if threads is None:
         return count
     if not isinstance(threads, int) or not 1 <= threads <= 256:
-        fail(f"expected threads to be 1 to 256, but got {threads}")
+        fail(f"expected threads to be 1 to 256, but got {threads!r}")
     return threads
 
 

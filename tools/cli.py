@@ -24,6 +24,17 @@ COMMANDS = {
 }
 
 
+def seconds(text: str) -> float:
+    """A time to spend, as an option gives it."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"expected seconds above 0 and up to 3600, but got '{text}'")
+    return value
+
+
 class UsageError(ValueError):
     """The command line is wrong, or a file that it names."""
 
@@ -46,7 +57,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--threads", type=int, default=None, metavar="N", help="threads (default: one for each CPU)")
     parser.add_argument("-O", dest="opt_level", type=int, default=3, choices=range(4), help="optimisation (default: 3)")
-    parser.add_argument("--no-cache", action="store_true", help="compile anew, and keep nothing")
+    parser.add_argument("--no-cache", action="store_true", help="compile anew and keep nothing")
 
 
 def shapes_of(args: argparse.Namespace) -> "dict[str, tuple[int, ...]] | None":
@@ -57,6 +68,8 @@ def shapes_of(args: argparse.Namespace) -> "dict[str, tuple[int, ...]] | None":
         parts = sizes.replace(",", "x").split("x")
         if not equals or not name or not all(part.isdecimal() for part in parts):
             raise UsageError(f"expected --shape NAME=1x3x48x320, but got '{text}'")
+        if name in shapes:
+            raise UsageError(f"expected one --shape for '{name}', but got a second: '{text}'")
         shapes[name] = tuple(map(int, parts))
     return shapes or None
 
@@ -121,13 +134,15 @@ def run(argv: Sequence[str]) -> int:
 
 
 def is_users(error: BaseException) -> bool:
-    """Whether an error is the user's to mend."""
+    """Whether an error is the user's to mend; what the system refuses (no room, no right to write) is too."""
     errors = sys.modules.get("mlc.passes.errors")
-    return isinstance(error, UsageError) or (errors is not None and isinstance(error, errors.UserError))
+    return isinstance(error, UsageError | OSError) or (errors is not None and isinstance(error, errors.UserError))
 
 
 def message_of(error: BaseException) -> str:
-    """The diagnostic's text; that of an operation begins with its name."""
+    """The diagnostic's text; that of an operation begins with its name, that of the system with the file's."""
+    if isinstance(error, OSError):
+        return ": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error)
     op = getattr(error, "op", None)
     text = str(error).strip()
     return text if op is None or text.startswith("'") else f"'{op.name}' op {text}"
@@ -206,4 +221,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    import_module("mlc.tools.cli").main()  # the module of that name: its UsageError is the one that commands raise

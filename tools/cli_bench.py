@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mlc.tools.cli import UsageError, add_model_arguments, executable_of, print_table
+from mlc.tools.cli import UsageError, add_model_arguments, executable_of, print_table, seconds
 from mlc.tools.cli_run import random_inputs
 
 PEERS = ("onnxruntime",)
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     parser.add_argument("--compare", action="append", default=[], choices=PEERS, help="measure a peer in the same run")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long to measure each (default: 2)")
+    parser.add_argument("--seconds", type=seconds, default=2.0, help="how long to measure each (default: 2)")
     parser.add_argument("--profile", action="store_true", help="print the time of each kernel")
 
 

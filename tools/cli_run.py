@@ -76,11 +76,13 @@ def _read(path: Path) -> Any:
     import numpy as np
 
     try:
-        return np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise UsageError(f"{path}: expected an array in numpy's .npy format, but {error}") from error
+    except (ValueError, EOFError) as error:
+        reason = str(error).rstrip(".")
+        raise UsageError(f"{path}: expected an array in numpy's .npy format, but {reason}") from error
 
 
 def _range(array: Any) -> str:

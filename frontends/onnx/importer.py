@@ -9,6 +9,8 @@ by its own numpy meaning at once, so that Shape / Gather / Concat / Reshape chai
 from __future__ import annotations
 
 import math
+import operator
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,11 +75,10 @@ class Node:
         except onnx.defs.SchemaError:
             raise self.fail(f"expected an op of opset {self.opset}, but it has no {self.proto.op_type}") from None
         for name, proto in self._attributes.items():
-            if name in schema and int(schema[name].type.value) != proto.type:
+            wanted: Any = schema[name].type if name in schema else None  # an enum, which the stubs do not say
+            if wanted is not None and int(wanted.value) != proto.type:
                 names = onnx.AttributeProto.AttributeType
-                raise self.fail(
-                    f"expected attribute {name} of type {schema[name].type.name}, but got {names.Name(proto.type)}"
-                )
+                raise self.fail(f"expected attribute {name} of type {wanted.name}, but got {names.Name(proto.type)}")
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute as a Python value; a tensor as an array."""
@@ -306,12 +307,13 @@ def _input_shape(info: Any, given: Sequence[int] | None, source: str, problems: 
     declared = [d.dim_value if d.HasField("dim_value") else None for d in proto.shape.dim]
     names = [d.dim_param or "?" for d in proto.shape.dim]
     if given is not None:
-        shape = tuple(int(size) for size in given)
+        shape = _given_shape(given, f"{source}: input '{info.name}'")
         ranks = proto.HasField("shape") and len(shape) != len(declared)
         fixed = [d for d, s in zip(declared, shape, strict=False) if d is not None and d > 0 and d != s]
-        if ranks or fixed or min(shape, default=0) < 0:
+        if ranks or fixed or min(shape, default=1) < 1:
             sizes = [names[i] if d is None or d <= 0 else d for i, d in enumerate(declared)]
-            raise UserError(f"{source}: input '{info.name}': expected a shape like {sizes}, but got {list(shape)}")
+            wanted = f"{sizes} with sizes of at least 1"
+            raise UserError(f"{source}: input '{info.name}': expected a shape like {wanted}, but got {list(shape)}")
         return shape
     if not proto.HasField("shape"):
         problems.append(f"input '{info.name}' has no shape; pass shapes={{\"{info.name}\": (...)}}")
@@ -319,12 +321,21 @@ def _input_shape(info: Any, given: Sequence[int] | None, source: str, problems: 
     if all(d is not None and d >= 0 for d in declared):
         return tuple(declared)  # pyright: ignore
     unknown = [f"{i} ({names[i]})" for i, d in enumerate(declared) if d is None or d < 0]
-    wanted = ", ".join("?" if d is None or d < 0 else str(d) for d in declared)
+    wanted = ["?" if d is None or d < 0 else str(d) for d in declared]
     problems.append(
         f"input '{info.name}' has unknown sizes on axes {', '.join(unknown)}; "
-        f'pass shapes={{"{info.name}": ({wanted})}} with a number for each ?'
+        f'pass shapes={{"{info.name}": ({", ".join(wanted)})}} (--shape {info.name}={"x".join(wanted)}) '
+        "with a number for each ?"
     )
     return tuple(max(d or 0, 0) for d in declared)
+
+
+def _given_shape(given: Any, what: str) -> tuple[int, ...]:
+    """The sizes that `shapes=` gives for one input."""
+    try:
+        return tuple(operator.index(size) for size in given)
+    except TypeError as error:
+        raise UserError(f"{what}: expected a tuple of whole numbers as its shape, but got {given!r}") from error
 
 
 def node_path(node: onnx.NodeProto, index: int) -> str:
@@ -346,6 +357,10 @@ def _converters() -> dict[str, Converter]:
 
 def import_model(source: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
     """The model of an .onnx file or a ModelProto; `shapes` gives the input sizes that it leaves open."""
+    if not isinstance(source, str | os.PathLike | onnx.ModelProto):
+        raise UserError(f"expected a path, an onnx.ModelProto or an mlc.Model, but got {type(source).__name__}")
+    if not isinstance(shapes or {}, Mapping):
+        raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
     proto, name, directory = read_model(source)
     opsets = check_model(proto, name)
     return Importer(name, directory).run(proto.graph, opsets, shapes or {})

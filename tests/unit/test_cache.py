@@ -162,6 +162,15 @@ def test_a_place_that_cannot_be_made_is_a_warning(
     assert "mlc: warning: no cache" in capfd.readouterr().err
 
 
+def test_a_directory_that_cannot_be_written_is_a_warning(
+    root: Path, path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    run(path)
+    assert "it cannot be written" in capfd.readouterr().err
+    assert not list(root.glob("*/*"))
+
+
 def test_what_was_used_longest_ago_goes_first(tmp_path: Path):
     (tmp_path / "models").mkdir()
     (tmp_path / "kernels").mkdir()

@@ -182,6 +182,20 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]):
         (["compile", "MODEL", "--emit", "so", "-o", "x.a"], "expected -o to end in .so for --emit so"),
         (["compile", "MODEL", "-o", "no/where.so"], "no: no such directory"),
         (["compile", "MODEL", "--emit", "loops"], "invalid choice: 'loops'"),
+        (["run", "MODEL", "--input", "x=junk.txt"], "expected an array in numpy's .npy format, but"),
+        (["run", "MODEL", "--input", "x=empty.npy"], "empty.npy: expected an array in numpy's .npy format, but"),
+        (["run", "MODEL", "--input", "x=pairs.npz"], "pairs.npz: expected an array in numpy's .npy format, but"),
+        (["run", "MODEL", "--input", "x=objects.npy"], "objects.npy: expected an array in numpy's .npy format, but"),
+        (["compile", "MODEL", "-o", "/proc/x.so"], "error: /proc/x."),
+        (["compile", "MODEL", "-o", "/proc/x"], "error: /proc/"),
+        (["compile", "MODEL", "-o", "junk.txt/x"], "error: junk.txt: File exists"),
+        (["compile", "."], "."),
+        (
+            ["compile", "MODEL", "--shape", "x=1x8", "--shape", "x=2x8"],
+            "expected one --shape for 'x', but got a second",
+        ),
+        (["bench", "MODEL", "--seconds", "-1"], "expected seconds above 0 and up to 3600, but got '-1'"),
+        (["bench", "MODEL", "--seconds", "nan"], "expected seconds above 0 and up to 3600, but got 'nan'"),
         (["compile", "MODEL", "--shape", "x"], "expected --shape NAME=1x3x48x320, but got 'x'"),
         (["compile", "MODEL", "--target", "vax"], "expected target to be one of"),
         (["compile", "MODEL", "--threads", "0"], "expected threads to be 1 to 256"),
@@ -199,6 +213,9 @@ def test_wrong_input_is_one_diagnostic(
 ):
     for name in ("junk.mlir", "junk.onnx", "junk.txt"):
         (here / name).write_bytes(b"\x08\xff junk \x00\xfe")
+    (here / "empty.npy").touch()
+    np.savez(here / "pairs.npz", x=np.zeros(2))
+    np.save(here / "objects.npy", np.array([{}], object))
     code = mlc(*(word.replace("MODEL", str(path)) for word in words))
     err = capsys.readouterr().err
     assert code == 1
@@ -237,6 +254,13 @@ def test_a_bug_elsewhere_keeps_its_traceback(
     assert mlc("compile", path, "--no-cache") == 2
     assert "a bug in mlc: ZeroDivisionError: x / 0" in capsys.readouterr().err
     assert "check_plan" in (here / "mlc.crash.txt").read_text()
+
+
+def test_run_as_a_module_it_knows_its_own_errors(path: Path, here: Path):
+    command = [sys.executable, "-m", "mlc.tools.cli", "run", str(path), "--input", "x"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "mlc: error: expected --input NAME=FILE.npy, but got 'x'\n"
 
 
 def test_a_closed_pipe_is_no_error(path: Path, here: Path):

@@ -132,6 +132,7 @@ def test_malformed_text(opt, source, pattern):
         ("cse{factor=4}", r"<pass-pipeline>:1:5: error: unknown option 'factor' of pass 'cse'"),
         ("my-mark-ops{mrk=x}", r".*:13: error: unknown option 'mrk' of pass 'my-mark-ops'; did you mean 'mark'\?"),
         ("my-mark-ops{times=x}", r".*:13: error: option 'times' of pass 'my-mark-ops': expected int, but got x"),
+        ("graph-fuse-ops{mode=x}", r".*:16: error: option 'mode' of .*: expected tvm or mlc, but got x"),
         ("my-mark-ops{times}", r".*:13: error: option 'times' of pass 'my-mark-ops': expected int, but got no value"),
         ("my-mark-ops{times=1,2}", r".*:13: error: option 'times' of pass 'my-mark-ops': expected int, but got 1,2"),
         ("my-mark-ops{times=true}", r".*:13: error: option 'times' of pass 'my-mark-ops': expected int, but got True"),
@@ -227,6 +228,7 @@ def test_emit_calls_the_code_generator(opt, monkeypatch):
     [
         ("x = (", r"user\.py:1:5: error: '\(' was never closed"),
         ("\nraise KeyError('k')", r"user\.py:2:1: error: KeyError: 'k'"),
+        ("raise SystemExit(3)", r"user\.py:1:1: error: SystemExit: 3"),
         ("import nowhere_at_all", r"user\.py:1:1: error: ModuleNotFoundError: No module named 'nowhere_at_all'"),
         (
             "from dataclasses import dataclass\nfrom xdsl.passes import ModulePass\n@dataclass(frozen=True)\n"

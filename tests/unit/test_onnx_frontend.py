@@ -179,21 +179,34 @@ def test_unknown_sizes_name_the_input_and_its_axes():
         ValueError, match=r"input 'x' has unknown sizes on axes 0 \(batch\), 2 \(\?\); pass shapes=.*\(\?, 3, \?\)"
     ):
         mlc.load(proto)
+    with pytest.raises(ValueError, match=r"\(--shape x=\?x3x\?\) with a number for each \?"):
+        mlc.load(proto)
     assert str(mlc.load(proto, {"x": (2, 3, 5)}).main.function_type.inputs.data[0]) == "tensor<2x3x5xf32>"
 
 
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({"x": (2, 4, 5)}, r"input 'x': expected a shape like \['batch', 3, '\?'\], but got \[2, 4, 5\]"),
+        ({"x": (2, 4, 5)}, r"input 'x': expected a shape like \['batch', 3, '\?'\] .*but got \[2, 4, 5\]"),
         ({"x": (2, 3)}, "expected a shape like"),
         ({"x": (2, 3, -1)}, "expected a shape like"),
+        ({"x": (0, 3, 5)}, r"with sizes of at least 1, but got \[0, 3, 5\]"),
+        ({"x": "2x3x5"}, r"input 'x': expected a tuple of whole numbers as its shape, but got '2x3x5'"),
+        ({"x": (2.0, 3, 5)}, "expected a tuple of whole numbers"),
+        ({"x": 2}, "expected a tuple of whole numbers as its shape, but got 2"),
+        ([2, 3, 5], "expected shapes as a dict of input name -> sizes, but got list"),
         ({"z": (1,)}, r"shapes= names \['z'\], but the inputs are \['x'\]"),
     ],
 )
 def test_shapes_that_do_not_fit(shapes, message):
     with pytest.raises(UserError, match=message):
         mlc.load(model_of([node("Relu", "x")], {"x": ("batch", 3, None)}, ["y"]), shapes)
+
+
+@pytest.mark.parametrize("source", [None, 3, b"bytes"])
+def test_what_is_no_model(source):
+    with pytest.raises(UserError, match=r"expected a path, an onnx\.ModelProto or an mlc\.Model, but got"):
+        mlc.load(source)
 
 
 def test_all_unsupported_ops_are_listed():

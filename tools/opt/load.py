@@ -55,7 +55,7 @@ def _execute(path: str) -> ModuleType:
             path if error.filename in (None, spec.origin) else str(error.filename), error.lineno or 1, error.offset or 1
         )
         raise reject(place, error.msg) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == spec.origin]
         place = Place(path, lines[-1] or 1, 1) if lines else Place(path)
         raise reject(place, f"{type(error).__name__}: {one_line(str(error))}") from error

@@ -7,12 +7,11 @@ from importlib import import_module
 
 from xdsl.dialects import get_all_dialects
 from xdsl.passes import ModulePass
-from xdsl.utils.hints import type_repr
 
 from mlc.dialects import DIALECTS
 from mlc.passes import PASSES
 from mlc.passes.errors import UserError, did_you_mean
-from mlc.passes.pipeline_text import option_types
+from mlc.passes.pipeline_text import option_types, type_text
 from mlc.passes.pipelines import PIPELINES, pipeline
 from mlc.passes.registry import (
     USER_DIALECTS,
@@ -88,7 +87,7 @@ def _describe_options(cls: type[ModulePass]) -> Iterator[str]:
             default = f" = {_value(field.default)}"
         elif field.default_factory is not dataclasses.MISSING:
             default = f" = {_value(field.default_factory())}"
-        yield f"    {field.name.replace('_', '-')}: {type_repr(types[field.name])}{default}"
+        yield f"    {field.name.replace('_', '-')}: {type_text(types[field.name])}{default}"
 
 
 def _value(value: object) -> str:
