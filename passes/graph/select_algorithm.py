@@ -16,6 +16,7 @@ from mlc.passes.errors import fail
 from mlc.passes.graph.constants import is_constant
 
 BYTES_A_CYCLE = 8.0  # what one core streams from beyond its caches
+NEAR_BYTES = 4 << 20  # transformed tiles up to this size come back from L2 and L3 at 14 bytes a cycle, larger ones at 4
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ def winograd_cycles(s: Shape, m: int, lanes: int) -> float:
     product = t * t * count * s.inputs * s.outputs / lanes / 2
     weights = 4 * t * t * s.inputs * s.outputs / BYTES_A_CYCLE
     points = count * (s.inputs * (t * t * t + t * t * m) + s.outputs * (t * t * m + t * m * m)) / lanes / 2
-    moved = 3 * 4 * t * t * count * (s.inputs + s.outputs) / 32
+    between = 4 * t * t * count * (s.inputs + s.outputs)  # bytes of the transformed tiles, written once and read once
+    moved = 2 * between / (14.0 if between <= NEAR_BYTES else 4.0)
     return product + weights + points + moved
 
 
