@@ -80,7 +80,26 @@ def _rsqrt(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
     return b.op(llvm.FDivOp, [b.number(1.0, t), root], t, {"fastmathFlags": NO_FASTMATH})
 
 
+def _division(cls: type[Operation]) -> Emit:
+    return lambda b, v, t: b.op(cls, [v[0], _divisor(b, v, t)], t)
+
+
+def _divisor(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
+    """The divisor, but 1 where a division traps: by 0 (lanes off the edge hold 0), and of the least integer by -1."""
+    x, d = v
+    if _is_constant(d):
+        return d
+    one = b.number(1, t)
+    safe = b.select(b.icmp("eq", d, b.number(0, t)), one, d)
+    element = element_of(t)
+    if not isinstance(element, IntegerType):
+        return safe
+    least = b.icmp("eq", x, b.number(-(1 << (element.width.data - 1)), t))
+    return b.select(b.and_(least, b.icmp("eq", d, b.number(-1, t))), one, safe)
+
+
 def _floor_division(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
+    v = [v[0], _divisor(b, v, t)]
     q, r = b.op(llvm.SDivOp, v, t), b.op(llvm.SRemOp, v, t)
     zero = b.number(0, t)
     inexact = b.icmp("ne", r, zero)
@@ -103,10 +122,10 @@ EMIT: dict[type[Operation], Emit] = {
     arith.AddiOp: _int(llvm.AddOp, True),
     arith.SubiOp: _int(llvm.SubOp, True),
     arith.MuliOp: _int(llvm.MulOp, True),
-    arith.DivSIOp: _int(llvm.SDivOp),
-    arith.DivUIOp: _int(llvm.UDivOp),
-    arith.RemSIOp: _int(llvm.SRemOp),
-    arith.RemUIOp: _int(llvm.URemOp),
+    arith.DivSIOp: _division(llvm.SDivOp),
+    arith.DivUIOp: _division(llvm.UDivOp),
+    arith.RemSIOp: _division(llvm.SRemOp),
+    arith.RemUIOp: _division(llvm.URemOp),
     arith.FloorDivSIOp: _floor_division,
     arith.MaxSIOp: _intrinsic("llvm.smax"),
     arith.MinSIOp: _intrinsic("llvm.smin"),

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from small_graphs import Small, mismatches, onnxruntime_results, small_model
 
@@ -333,6 +334,13 @@ CASES["pointwise"] = {
     "casts": lambda s: s.out(
         s.op("Cast", s.op("Cast", s.x(3, 19), to=6), to=1), s.op("Cast", s.x(33, dtype="int64"), to=1)
     ),
+    **{
+        f"{kind} of {dtype}": lambda s, kind=kind, dtype=dtype: s.out(
+            s.op(kind, s.x(21, dtype=dtype), s.const([3, 1, 2] * 7, dtype))
+        )
+        for kind in ("Div", "Mod")
+        for dtype in ("int32", "int64")
+    },
     "comparison": lambda s: s.out(s.op("Equal", s.x(33, dtype="int32"), s.x(33, dtype="int32"))),
 }
 
@@ -428,3 +436,15 @@ def test_small_graphs(group: str) -> None:
     small = small_model(CASES[group].items())
     exe = mlc.compile(small.proto(), threads=2, cache=False)
     assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+def test_integer_division_never_traps() -> None:
+    """Lanes off the edge, zeros, and the least integer by -1: other elements are right, and the process lives."""
+    small = Small(case="div")
+    least = np.iinfo(np.int32).min
+    small.arrays["a"] = np.array([7, -7, least, 5, least] * 5, np.int32)[:21]
+    small.arrays["b"] = np.array([2, 2, 2, 0, -1] * 5, np.int32)[:21]
+    small.out(small.op("Div", "a", "b"), small.op("Mod", "a", "b"))
+    quotient, remainder = mlc.compile(small.proto(), threads=1, cache=False)(small.arrays).values()
+    assert [quotient[k] for k in (0, 1, 2, 4, 20)] == [3, -3, least // 2, least, 3]
+    assert [remainder[k] for k in (0, 1, 2, 4, 20)] == [1, 1, 0, 0, 1]
