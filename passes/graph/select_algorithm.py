@@ -16,7 +16,7 @@ from mlc.passes.errors import fail
 from mlc.passes.graph.constants import is_constant
 
 BYTES_A_CYCLE = 8.0  # what one core streams from beyond its caches
-NEAR_BYTES = 4 << 20  # transformed tiles up to this size come back from L2 and L3 at 14 bytes a cycle, larger ones at 4
+NEAR_BYTES = 8 << 20  # transformed tiles up to this size come back from L2 and L3 at 14 bytes a cycle, larger ones at 4
 
 
 @dataclass(frozen=True)
