@@ -30,6 +30,7 @@ from mlc.codegen import c_prelude as C
 from mlc.codegen.c_types import NARROW, element_bytes, fill, literal, rounded, storage_type, value_type
 from mlc.codegen.errors import fail
 from mlc.dialects import loop
+from mlc.dialects.constants import numbers
 from mlc.dialects.index import Index
 from mlc.interp.loop_program import private_buffers, render
 
@@ -367,11 +368,11 @@ def _constant(p: _Printer, op: arith.ConstantOp) -> None:
     value, t = op.value, op.result.type
     element = loop.element_of(t)
     if isinstance(value, DenseIntOrFPElementsAttr) and not value.is_splat():
-        data = ", ".join(rounded(element, literal(element, v)) for v in value.get_values())
+        data = ", ".join(rounded(element, literal(element, v)) for v in numbers(value))
         p.line(f"{value_type(element)} {p.name(op.result)}[] = {{{data}}};")
         return
     if isinstance(value, DenseIntOrFPElementsAttr):
-        number = next(iter(value.get_values()))
+        number = numbers(value)[0]
     else:
         assert isinstance(value, IntegerAttr | FloatAttr)
         number = value.value.data

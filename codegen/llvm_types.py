@@ -1,11 +1,12 @@
 """LLVM IR text of types and constants, and the type suffixes of overloaded intrinsics."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import builtin, llvm
 from xdsl.ir import Attribute
 
+from mlc.dialects.constants import numbers
 from mlc.passes.errors import UserError
 
 _FLOATS: dict[type[Attribute], tuple[str, str]] = {
@@ -101,19 +102,19 @@ def constant_text(value: Attribute, type_: Attribute) -> str:
 
 def _dense_text(value: builtin.DenseIntOrFPElementsAttr, type_: Attribute) -> str:
     element = value.get_element_type()
-    scalar, name = _scalar_text(element), type_text(element)
+    scalar, name, values = _scalar_text(element), type_text(element), numbers(value)
     if value.is_splat():
-        first = next(iter(value.iter_values()))
+        first = values[0]
         if first == 0 and scalar(first) in ("0", "false", "0x0000000000000000", "0xH0000", "0xR0000"):
             return "zeroinitializer"
         if isinstance(type_, builtin.VectorType):
             return f"splat ({name} {scalar(first)})"
     if isinstance(type_, builtin.VectorType):
-        return "<" + ", ".join(f"{name} {scalar(v)}" for v in value.iter_values()) + ">"
-    return array_text(list(value.iter_values()), type_, scalar, name)
+        return "<" + ", ".join(f"{name} {scalar(v)}" for v in values) + ">"
+    return array_text(values, type_, scalar, name)
 
 
-def array_text(values: list[int | float], type_: Attribute, scalar: Callable[..., str], name: str) -> str:
+def array_text(values: Sequence[int | float], type_: Attribute, scalar: Callable[..., str], name: str) -> str:
     """Print the values of a nested array, row-major; an array of bytes as a string."""
     if isinstance(type_, llvm.LLVMArrayType):
         count = type_.size.data

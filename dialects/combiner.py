@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, Attribute, IntegerType, i1
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import AnyFloat, IntegerType, i1
+from xdsl.ir import Attribute, Operation
 
 
 @dataclass(frozen=True)

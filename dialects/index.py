@@ -249,10 +249,10 @@ class IndexMapAttr(Data[tuple[Index, ...]]):
 
     name = "te.map"
 
-    @staticmethod
-    def get(exprs: Iterable[Index]) -> IndexMapAttr:
+    @classmethod
+    def get(cls, attr: Iterable[Index] | Data[tuple[Index, ...]]) -> IndexMapAttr:
         """The attribute of these expressions."""
-        return IndexMapAttr(tuple(exprs))
+        return IndexMapAttr(attr.data if isinstance(attr, Data) else tuple(attr))
 
     @property
     def arity(self) -> int:

@@ -92,9 +92,7 @@ class MaskedLoadOp(IRDLOperation):
     res = result_def(T)
     alignment = opt_prop_def(IntegerAttr[I64])
     traits = traits_def(MemoryReadEffect())
-    assembly_format = (
-        "$ptr `,` $mask `,` $passthru (`align` $alignment^)? attr-dict `:` type($mask) `,` type($res)"
-    )
+    assembly_format = "$ptr `,` $mask `,` $passthru (`align` $alignment^)? attr-dict `:` type($mask) `,` type($res)"
 
     def __init__(self, ptr: Value, mask: Value, passthru: Value, alignment: int | None = None) -> None:
         super().__init__(
@@ -123,9 +121,7 @@ class MaskedStoreOp(IRDLOperation):
     mask = operand_def()
     alignment = opt_prop_def(IntegerAttr[I64])
     traits = traits_def(MemoryWriteEffect())
-    assembly_format = (
-        "$value `,` $ptr `,` $mask (`align` $alignment^)? attr-dict `:` type($value) `,` type($mask)"
-    )
+    assembly_format = "$value `,` $ptr `,` $mask (`align` $alignment^)? attr-dict `:` type($value) `,` type($mask)"
 
     def __init__(self, value: Value, ptr: Value, mask: Value, alignment: int | None = None) -> None:
         super().__init__(operands=[value, ptr, mask], properties={"alignment": _align(alignment)})
@@ -158,9 +154,7 @@ class GatherOp(IRDLOperation):
         " `:` type($index) `,` type($mask) `,` type($res)"
     )
 
-    def __init__(
-        self, base: Value, index: Value, mask: Value, passthru: Value, alignment: int | None = None
-    ) -> None:
+    def __init__(self, base: Value, index: Value, mask: Value, passthru: Value, alignment: int | None = None) -> None:
         super().__init__(
             operands=[base, index, mask, passthru],
             result_types=[SSAValue.get(passthru).type],
@@ -193,9 +187,7 @@ class ScatterOp(IRDLOperation):
         " `:` type($value) `,` type($index) `,` type($mask)"
     )
 
-    def __init__(
-        self, value: Value, base: Value, index: Value, mask: Value, alignment: int | None = None
-    ) -> None:
+    def __init__(self, value: Value, base: Value, index: Value, mask: Value, alignment: int | None = None) -> None:
         super().__init__(operands=[value, base, index, mask], properties={"alignment": _align(alignment)})
 
     def verify_(self) -> None:
@@ -235,14 +227,10 @@ class CastOp(IRDLOperation):
             if type_class(type_) != wanted:
                 raise VerifyException(f"expected the {what} of {kind} to be {wanted}, but got {type_}")
         if order and isinstance(source, FixedBitwidthType) and isinstance(result, FixedBitwidthType):
-            is_ordered = (
-                result.bitwidth < source.bitwidth if order == "<" else result.bitwidth > source.bitwidth
-            )
+            is_ordered = result.bitwidth < source.bitwidth if order == "<" else result.bitwidth > source.bitwidth
             if not is_ordered:
                 word = "narrower" if order == "<" else "wider"
-                raise VerifyException(
-                    f"expected the result of {kind} to be {word} than {source}, but got {result}"
-                )
+                raise VerifyException(f"expected the result of {kind} to be {word} than {source}, but got {result}")
 
 
 @irdl_op_definition

@@ -148,6 +148,5 @@ def verify_bitcast(source: Attribute, result: Attribute) -> None:
         bits.append(element.bitwidth * (lanes_of(type_) or 1))
     if bits[0] != bits[1]:
         raise VerifyException(
-            f"expected the result of bitcast to have {bits[0]} bits like {source}, "
-            f"but got {bits[1]} in {result}"
+            f"expected the result of bitcast to have {bits[0]} bits like {source}, but got {bits[1]} in {result}"
         )

@@ -94,7 +94,7 @@ def write_weights(main: func.FuncOp, store: Any, path: Path) -> int:
             expected = bytes_of(_buffer(view.result))
             if array.nbytes != expected:
                 raise ValueError(f"expected {expected} bytes of weight {name or value}, but got {array.nbytes}")
-            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             end = start + expected
         total = _buffer(blob).get_shape()[0]
         file.write(bytes(total - end))

@@ -121,7 +121,7 @@ class WeightStore:
             digest = hashlib.blake2b(digest_size=20)
             digest.update(repr((entry.shape, entry.dtype.name, entry.is_fill)).encode())
             data = np.asarray(entry.data, entry.dtype) if entry.is_fill else np.ascontiguousarray(entry.data)
-            digest.update(data.reshape(-1).view(np.uint8))
+            digest.update(data.reshape(-1).view(np.uint8).data)
             self._hashes[name] = digest.hexdigest()
         return self._hashes[name]
 
@@ -256,7 +256,7 @@ def _write(path: Path, parts: Iterable[Any]) -> None:
     try:
         with temporary.open("wb") as file:
             for part in parts:
-                file.write(part if isinstance(part, bytes) else np.ascontiguousarray(part).reshape(-1).view(np.uint8))
+                file.write(part if isinstance(part, bytes) else np.ascontiguousarray(part).view(np.uint8).data)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

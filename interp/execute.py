@@ -228,7 +228,7 @@ def _native(library: Library, func: Operation, name: str, outs: Types, arrays: S
     from mlc.runtime.abi import KERNEL
     from mlc.runtime.pool import Pool
 
-    results = [np.full(shape, V.poison(t := np.dtype(numpy_dtype(d))), t) for shape, d in outs]
+    results = [V.poisoned(shape, np.dtype(numpy_dtype(d))) for shape, d in outs]
     workspace = np.empty(_bytes(func, "mlc.workspace_bytes") + 64, np.uint8)
     kept = [*(np.ascontiguousarray(a) for a in arrays), *results]
     aligned = (workspace.ctypes.data + 63) // 64 * 64

@@ -74,7 +74,7 @@ def bind(func: loop.FuncOp, arrays: Sequence[Any], wide: bool = False) -> list[A
     ins, outs, symbols = arguments(func)
     given = list(arrays)
     if len(given) == len(ins) + symbols and outs and not any(map(is_dynamic, outs)):
-        made = [np.full(t.get_shape(), V.poison(d := dtype_for(t, wide)), d) for t in outs]
+        made = [V.poisoned(t.get_shape(), dtype_for(t, wide)) for t in outs]
         given[len(ins) : len(ins)] = made
     if len(given) != len(func.args):
         raise InterpreterError(

@@ -211,8 +211,9 @@ def _constant(stage: _Stage, op: arith.ConstantOp) -> Any:
     return np.asarray(number & 1 if dtype == np.bool_ else number).astype(dtype)
 
 
-def _compare(names: Sequence[str]) -> Callable[[_Stage, Any], Any]:
-    return lambda stage, op: meaning.COMPARE[names[op.predicate.value.data]](stage.values[op.lhs], stage.values[op.rhs])
+def _compare(stage: _Stage, op: arith.CmpfOp | arith.CmpiOp) -> Any:
+    names = FLOAT_PREDICATES if isinstance(op, arith.CmpfOp) else INT_PREDICATES
+    return meaning.COMPARE[names[op.predicate.value.data]](stage.values[op.lhs], stage.values[op.rhs])
 
 
 def _select(stage: _Stage, op: arith.SelectOp) -> Any:
@@ -228,8 +229,8 @@ MEANING: dict[type[Operation], Callable[[_Stage, Any], Any]] = {
     te.ReadOp: _read,
     te.IndexOp: lambda stage, op: stage.index(op.map.data[0], op.args),
     arith.ConstantOp: _constant,
-    arith.CmpfOp: _compare(FLOAT_PREDICATES),
-    arith.CmpiOp: _compare(INT_PREDICATES),
+    arith.CmpfOp: _compare,
+    arith.CmpiOp: _compare,
     arith.SelectOp: _select,
     **dict.fromkeys(CASTS, _cast),
 }

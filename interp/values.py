@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -57,6 +57,13 @@ def poison(dtype: np.dtype[Any]) -> Any:
         info = np.iinfo(dtype)
         return info.min // 3 * 2 + 5 if info.min else info.max // 3 * 2
     return math.nan
+
+
+def poisoned(shape: Sequence[int], dtype: np.dtype[Any]) -> Values:
+    """Memory that nobody has written."""
+    memory: Values = np.empty(shape, dtype)
+    memory.fill(poison(dtype))
+    return memory
 
 
 def is_float(values: Values) -> bool:

@@ -1,4 +1,5 @@
-"""mlc: a multi-dialect tensor compiler on xDSL.
+"""
+mlc: a multi-dialect tensor compiler on xDSL.
 
 `import mlc` is cheap: the public names below are imported when they are first used.
 """

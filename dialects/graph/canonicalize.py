@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
@@ -50,7 +50,7 @@ class NeutralOperand(RewritePattern):
     """`graph.add %x, %zero -> %x`, and so on, where the result has x's type."""
 
     # op class -> (the neutral value, whether it may stand on the left)
-    NEUTRAL = {
+    NEUTRAL: ClassVar[dict[type[Operation], tuple[float, bool]]] = {
         AddOp: (0.0, True),  # x + 0 == x
         SubtractOp: (0.0, False),  # x - 0 == x
         MultiplyOp: (1.0, True),  # x * 1 == x
@@ -85,7 +85,7 @@ class Twice(RewritePattern):
         if not isinstance(op, GraphOp):
             return
         inner = op.operands[0].owner
-        if type(inner) is not type(op):
+        if not isinstance(inner, GraphOp) or type(inner) is not type(op):
             return
         # relu(relu(x)) == relu(x); -(-x) == x
         _replace(op, rewriter, inner.results[0] if isinstance(op, ReluOp) else inner.operands[0])

@@ -71,7 +71,8 @@ class Conv2dTransposeOp(GraphOp):
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import conv2d_transpose
 
-        return (conv2d_transpose(*arrays, self, shape_of(self.type)[2:]),)
+        x, w = arrays
+        return (conv2d_transpose(x, w, self, shape_of(self.type)[2:]),)
 
     def reduction_length(self) -> int:
         kernel = shape_of(self.input_types[1])

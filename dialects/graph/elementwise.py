@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import i1
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, Float, GraphOp, Int, OpAttr, Sample
@@ -204,11 +204,17 @@ class CastOp(GraphOp):
         return (self.operands[0],) if self.type == self.operands[0].type else None
 
     @classmethod
-    def make(cls, x: Any, dtype: Any = None, *, result: Tensor | None = None, location: Any = None) -> Any:
-        """`x` with elements of `dtype` (a numpy dtype, its name, or an element type)."""
-        value = SSAValue.get(x)
-        result = result or tensor(shape_of(value.type), element_type(dtype))
-        return super().make(value, result=result, location=location)
+    def make(
+        cls,
+        *operands: SSAValue | Operation,
+        dtype: Any = None,
+        result: Tensor | None = None,
+        location: Any = None,
+        **attrs: Any,
+    ) -> Any:
+        """The operand with elements of `dtype` (a numpy dtype, its name, or an element type)."""
+        result = result or tensor(shape_of(SSAValue.get(operands[0]).type), element_type(dtype))
+        return super().make(*operands, result=result, location=location, **attrs)
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -11,11 +11,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.dims import Dim
+
+AnyDim = TypeVar("AnyDim", bound=Dim)
+"""Integers where the shape has integers, else integers or expressions."""
 
 _PART = re.compile(r"([A-Z])|(\d+)([a-z])")
 
@@ -50,13 +53,13 @@ class Layout:
         """Which dimension of the tensor the (outer part of the) axis is."""
         return self.parts.index((letter, 0))
 
-    def sizes(self, shape: Sequence[Dim], what: str = "operand") -> dict[str, Dim]:
+    def sizes(self, shape: Sequence[AnyDim], what: str = "operand") -> dict[str, AnyDim]:
         """The size of each axis, padding included, of a tensor of this layout."""
         if len(shape) != len(self.parts):
             raise VerifyException(
                 f"expected {what} of rank {len(self.parts)} for layout {self.name}, but got rank {len(shape)}"
             )
-        result: dict[str, Dim] = {}
+        result: dict[str, Any] = {}
         for (letter, inner), size in zip(self.parts, shape, strict=True):
             if inner and size != inner:
                 raise VerifyException(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import BROADCAST, INJECTIVE, MANY, Float, GraphOp, Int, Ints, Sample, Str
@@ -38,10 +38,12 @@ def _given(op: GraphOp) -> Tensor:
     return op.type
 
 
-def _with_shape(value: Any, shape: Sequence[Dim] | None, result: Tensor | None) -> Tensor:
-    return (
-        result if shape is None and result is not None else tensor(shape or (), SSAValue.get(value).type.element_type)
-    )  # pyright: ignore
+def _with_shape(value: SSAValue | Operation, shape: Sequence[Dim] | None, result: Tensor | None) -> Tensor:
+    if shape is None and result is not None:
+        return result
+    type_ = SSAValue.get(value).type
+    assert isinstance(type_, TensorType)
+    return tensor(shape or (), type_.element_type)
 
 
 class ReshapeOp(MoveOp):
@@ -70,10 +72,15 @@ class ReshapeOp(MoveOp):
 
     @classmethod
     def make(
-        cls, x: Any, shape: Sequence[Dim] | None = None, *, result: Tensor | None = None, location: Any = None
+        cls,
+        *operands: SSAValue | Operation,
+        shape: Sequence[Dim] | None = None,
+        result: Tensor | None = None,
+        location: Any = None,
+        **attrs: Any,
     ) -> Any:
-        """`x` in another shape."""
-        return super().make(x, result=_with_shape(x, shape, result), location=location)
+        """The operand in another shape."""
+        return super().make(*operands, result=_with_shape(operands[0], shape, result), location=location, **attrs)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -139,10 +146,15 @@ class BroadcastToOp(MoveOp):
 
     @classmethod
     def make(
-        cls, x: Any, shape: Sequence[Dim] | None = None, *, result: Tensor | None = None, location: Any = None
+        cls,
+        *operands: SSAValue | Operation,
+        shape: Sequence[Dim] | None = None,
+        result: Tensor | None = None,
+        location: Any = None,
+        **attrs: Any,
     ) -> Any:
-        """`x` broadcast to `shape`."""
-        return super().make(x, result=_with_shape(x, shape, result), location=location)
+        """The operand broadcast to `shape`."""
+        return super().make(*operands, result=_with_shape(operands[0], shape, result), location=location, **attrs)
 
     @classmethod
     def samples(cls) -> list[Sample]:

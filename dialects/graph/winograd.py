@@ -12,7 +12,7 @@ from typing import Any
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import OPAQUE, OUT_FUSABLE, GraphOp, Int, Ints, Sample
-from mlc.dialects.graph.types import Tensor, shape_of, tensor
+from mlc.dialects.graph.types import Tensor, shape_of, static_shape, tensor
 
 # m -> (B^T, G, A^T) for tiles of m x m outputs, from the points 0, 1, -1 (and 2, -2)
 MATRICES: dict[int, tuple[list[list[float]], list[list[float]], list[list[float]]]] = {
@@ -129,7 +129,7 @@ class Conv2dWinogradOp(GraphOp):
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         x, u, bt, at = arrays
-        n, _, height, width, _ = shape_of(self.type)
+        n, _, height, width, _ = static_shape(self.type)
         m, t = at.shape
         th, tw = tiles(height, m), tiles(width, m)
         top, left = self.padding[:2]

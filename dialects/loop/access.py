@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     StringAttr,
     VectorType,
@@ -37,7 +38,7 @@ from mlc.dialects.te import parse_mask, print_mask, verify_access
 SCOPES = ("local", "shared", "global")
 
 
-def i64_array(values: Sequence[int]) -> DenseArrayBase:
+def i64_array(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
     """A dense array attribute of sizes or axes."""
     return DenseArrayBase.from_list(i64, list(values))
 
@@ -120,7 +121,7 @@ class _Access(IRDLOperation):
             printer.print_string(f" tile ({sizes})")
 
     @staticmethod
-    def _parse_tile(parser: Parser) -> DenseArrayBase | None:
+    def _parse_tile(parser: Parser) -> DenseArrayBase[IntegerType] | None:
         if not parser.parse_optional_keyword("tile"):
             return None
 
@@ -151,7 +152,7 @@ class LoadOp(_Access):
     rest = var_operand_def()
     map = prop_def(IndexMapAttr)
     mask = opt_prop_def(IndexMapAttr)
-    tile = opt_prop_def(DenseArrayBase)
+    tile = opt_prop_def(DenseArrayBase.constr(i64))
     result = result_def()
 
     @staticmethod
@@ -245,7 +246,7 @@ class StoreOp(_Access):
     rest = var_operand_def(IndexType)
     map = prop_def(IndexMapAttr)
     mask = opt_prop_def(IndexMapAttr)
-    tile = opt_prop_def(DenseArrayBase)
+    tile = opt_prop_def(DenseArrayBase.constr(i64))
 
     @staticmethod
     def make(
@@ -319,7 +320,7 @@ class IndexOp(_Access):
 
     args = var_operand_def(IndexType)
     map = prop_def(IndexMapAttr)
-    tile = opt_prop_def(DenseArrayBase)
+    tile = opt_prop_def(DenseArrayBase.constr(i64))
     result = result_def()
     traits = traits_def(Pure())
 
@@ -377,7 +378,7 @@ class GatherOp(_Access):
     rest = var_operand_def(IndexType)
     map = prop_def(IndexMapAttr)
     at = prop_def(IntegerAttr)
-    tile = prop_def(DenseArrayBase)
+    tile = prop_def(DenseArrayBase.constr(i64))
     result = result_def()
 
     @staticmethod

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     VectorType,
     i1,
+    i64,
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -156,7 +157,7 @@ class ReduceOp(IRDLOperation):
     name = "loop.reduce"
     value = operand_def(VectorType)
     combiner = prop_def(StringAttr)
-    axes = prop_def(DenseArrayBase)
+    axes = prop_def(DenseArrayBase.constr(i64))
     result = result_def(VectorType)
     traits = traits_def(Pure())
 

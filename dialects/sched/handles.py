@@ -185,7 +185,7 @@ class KnobOp(IRDLOperation):
     name = "sched.knob"
 
     knob = prop_def(StringAttr)
-    candidates = prop_def(DenseArrayBase)
+    candidates = prop_def(DenseArrayBase.constr(i64))
     default = prop_def(I64)
     result = result_def(INT)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, StringAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, StringAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AnyAttr,
@@ -26,13 +26,13 @@ from mlc.dialects.sched.handles import I64, INT, LOOP
 REST, KNOB = 0, -1
 
 
-def factors_attr(factors: Sequence[int | SSAValue | None]) -> tuple[DenseArrayBase, list[SSAValue]]:
+def factors_attr(factors: Sequence[int | SSAValue | None]) -> tuple[DenseArrayBase[IntegerType], list[SSAValue]]:
     """The attribute and the operands of factors, each an integer, the handle of a knob, or None for `?`."""
     numbers = [REST if f is None else f if isinstance(f, int) else KNOB for f in factors]
     return DenseArrayBase.from_list(i64, numbers), [f for f in factors if isinstance(f, SSAValue)]
 
 
-def print_factors(printer: Printer, factors: DenseArrayBase, knobs: Sequence[SSAValue]) -> None:
+def print_factors(printer: Printer, factors: DenseArrayBase[IntegerType], knobs: Sequence[SSAValue]) -> None:
     """`[?, 16, %t]`."""
     handles = iter(knobs)
     with printer.in_square_brackets():
@@ -85,7 +85,7 @@ class SplitOp(IRDLOperation):
 
     loop = operand_def(LOOP)
     knobs = var_operand_def(INT)
-    factors = prop_def(DenseArrayBase)
+    factors = prop_def(DenseArrayBase.constr(i64))
     loops = var_result_def(LOOP)
 
     @staticmethod
@@ -132,7 +132,7 @@ class TileOp(IRDLOperation):
 
     loops = var_operand_def(LOOP)
     knobs = var_operand_def(INT)
-    factors = prop_def(DenseArrayBase)
+    factors = prop_def(DenseArrayBase.constr(i64))
     tiles = var_result_def(LOOP)
 
     @staticmethod

@@ -139,7 +139,7 @@ def _safe_path(directory: Path, location: str, place: str) -> Path:
     parts = PurePosixPath(location).parts
     if not parts or location.startswith(("/", "\\")) or "\\" in location or ".." in parts or "\0" in location:
         raise UserError(f"{place}: expected external data below the model's directory, but got '{location}'")
-    path = directory
+    path, status = directory, None
     for part in parts:
         path = path / part
         try:
@@ -148,6 +148,6 @@ def _safe_path(directory: Path, location: str, place: str) -> Path:
             raise UserError(f"{place}: external data '{location}': {error.strerror}") from error
         if stat.S_ISLNK(status.st_mode):
             raise UserError(f"{place}: expected external data in a file without links, but '{location}' is one")
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+    if status is None or not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         raise UserError(f"{place}: expected external data in a regular file without links, but got '{location}'")
     return path

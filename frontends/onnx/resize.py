@@ -75,7 +75,7 @@ def _resize(node: Node) -> Value:
     if rank not in (3, 4) or size[:2] != list(x.shape[:2]):
         raise unsupported(node, f"from {list(x.shape)} to {size}; only the last axes of rank 3 and 4 change")
     attrs = _modes(node)
-    step = () if steps is None else tuple(n for s in two(steps[2:], 1) for n in Fraction(s).as_integer_ratio())
+    step = () if steps is None else tuple(n for s in two(steps[2:], Fraction(1)) for n in s.as_integer_ratio())
     picture = as_picture(node, x) if rank == 3 else x
     y = node.emit(g.Resize2dOp, picture, size=two(size[2:], 1), step=step, **attrs)
     return from_picture(node, y) if rank == 3 else y

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from mlc.dialects import graph as g
 from mlc.frontends.onnx.importer import Node, Value
+
+T = TypeVar("T")
 
 
 def reshape(node: Node, x: Value, shape: Sequence[Any]) -> Value:
@@ -59,6 +61,6 @@ def from_picture(node: Node, y: Value) -> Value:
     return reshape(node, y, (n, c, length))
 
 
-def two(values: Sequence[int], filler: int) -> tuple[int, ...]:
+def two(values: Sequence[T], filler: T) -> tuple[T, ...]:
     """Window attributes of one axis as those of two, the first of size 1."""
     return tuple(values) if len(values) == 2 else (filler, *values)

@@ -180,7 +180,8 @@ class _Converter:
         """The storage of a parameter or constant; equal contents of one type share it."""
         type_ = to_memref(op, op.results[0].type)
         if isinstance(op, ParamOp):
-            key, facts = self.content(op.entry), {"param": op.properties["entry"]}
+            key: Hashable = self.content(op.entry)
+            facts: dict[str, Attribute] = {"param": op.properties["entry"]}
         else:
             value = op.properties["value"]
             assert isinstance(value, DenseIntOrFPElementsAttr)

@@ -286,11 +286,11 @@ def compute(
     op.attributes.update(attrs or {})
     if (kernel := _KERNEL.get()) is not None:
         kernel.place(op)
-    tensors = tuple(Tensor(r, shape, v.type, v.unsigned, name) for r, v in zip(op.results, values, strict=True))
+    tensors = list(Tensor(r, shape, v.type, v.unsigned, name) for r, v in zip(op.results, values, strict=True))
     if back is not None:
         first = tensors[0]
-        tensors = (compute(shape, lambda *i: back(first[i]), f"{name}_back", axes=names), *tensors[1:])
-    return tensors if len(tensors) > 1 else tensors[0]
+        tensors[0] = compute(shape, lambda *i: back(first[i]), f"{name}_back", axes=names)
+    return tuple(tensors) if len(tensors) > 1 else tensors[0]
 
 
 def _finish(

@@ -78,6 +78,10 @@ def _bits(value: float | int) -> object:
     return struct.pack("<d", value) if isinstance(value, float) else value
 
 
+def _dense(t: VectorType, values: Sequence[float]) -> DenseIntOrFPElementsAttr:
+    return DenseIntOrFPElementsAttr.from_list(t, list(values))  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
 class Builder:
     """A cursor into one llvm function; ops are appended to `block`."""
 
@@ -119,17 +123,17 @@ class Builder:
 
     def int(self, value: int, t: Attribute = i64) -> SSAValue:
         """An integer constant."""
-        return self._constant((value, t), lambda: IntegerAttr(value, t))  # pyright: ignore[reportArgumentType]
+        return self._constant((value, t), lambda: IntegerAttr(value, t))  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     def number(self, value: float | int, t: Attribute) -> SSAValue:
         """A constant of a scalar or vector type, every lane the same."""
 
         def make() -> Attribute:
             if isinstance(t, VectorType):
-                return DenseIntOrFPElementsAttr.from_list(t, [value])
+                return _dense(t, [value])
             if isinstance(t, IntegerType):
                 return IntegerAttr(int(value), t)
-            return FloatAttr(float(value), t)  # pyright: ignore[reportArgumentType]
+            return FloatAttr(float(value), t)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
         return self._constant((_bits(value), t), make)
 
@@ -137,7 +141,7 @@ class Builder:
         """A vector constant of any numbers (booleans, for i1)."""
         t = vector_type(element, len(values))
         key = (tuple(map(_bits, values)), t)
-        return self._constant(key, lambda: DenseIntOrFPElementsAttr.from_list(t, list(values)))
+        return self._constant(key, lambda: _dense(t, values))
 
     # --- integers and pointers ---
 

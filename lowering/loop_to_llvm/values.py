@@ -22,6 +22,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
+from mlc.dialects.constants import numbers
 from mlc.lowering.loop_to_llvm.accesses import Access
 from mlc.lowering.loop_to_llvm.address import strides_of
 from mlc.lowering.loop_to_llvm.builder import Builder
@@ -48,13 +49,13 @@ def _constant(f: FunctionLowering, op: arith.ConstantOp) -> None:
 
 def _dense(f: FunctionLowering, value: DenseIntOrFPElementsAttr, t: VectorType) -> list[SSAValue]:
     element = machine_type(t.element_type)
-    numbers = list(value.get_values())
+    values = numbers(value)
     if value.is_splat():
-        return [f.b.number(numbers[0], native_type(element, chunk)) for _, chunk in f.positions(t)]
+        return [f.b.number(values[0], native_type(element, chunk)) for _, chunk in f.positions(t)]
     natives: list[SSAValue] = []
     for k, (_, chunk) in enumerate(f.positions(t)):
         row = k // len(chunks(t.get_shape()[-1], f.kernel.lanes)) * t.get_shape()[-1]
-        part = numbers[row + chunk.start : row + chunk.start + chunk.valid]
+        part = values[row + chunk.start : row + chunk.start + chunk.valid]
         if not chunk.width:
             natives.append(f.b.number(part[0], element))
         else:

@@ -129,7 +129,7 @@ class _Recorder(PatternRewriter):
 
     def replace(self, op: Operation, new_ops: Any, new_results: Any = None, **_: Any) -> None:  # pyright: ignore
         """Note what replaces the op."""
-        made = [new_ops] if isinstance(new_ops, Operation) else list(new_ops)
+        made: list[Any] = [new_ops] if isinstance(new_ops, Operation) else list(new_ops)
         for new in made:
             self.rw.insert(new)
         self.values = list(new_results) if new_results else list(made[-1].results)

@@ -23,9 +23,8 @@ from mlc.dialects.graph import (
     ReshapeOp,
     SliceOp,
     TransposeOp,
-    shape_of,
 )
-from mlc.dialects.graph.types import axis_of
+from mlc.dialects.graph.types import axis_of, shape_of, static_shape
 from mlc.passes.graph.constants import is_constant
 from mlc.passes.graph.layout_blocks import channel_block, data_name, kernel_name, padded, static_size
 from mlc.passes.graph.layout_versions import PLAIN, Versions
@@ -36,8 +35,8 @@ class Subpixel:
 
     def __init__(self, op: Any, v: Versions, block: int) -> None:
         self.op, self.v = op, v
-        n, self.inputs, *self.picture = shape_of(op.operands[0].type)
-        _, self.outputs, *self.taps = shape_of(op.operands[1].type)
+        n, self.inputs, *self.picture = static_shape(op.operands[0].type)
+        _, self.outputs, *self.taps = static_shape(op.operands[1].type)
         self.batch: Any = n
         self.strides = op.strides
         # Result channels in blocks of their own, or where they are few, all sub-pixels in one block.
@@ -87,7 +86,7 @@ class Subpixel:
 
     def _last(self, axis: int) -> int:
         """The last row (column) of windows: where the result ends."""
-        return (self.op.padding[axis] + shape_of(self.op.type)[2 + axis] - 1) // self.strides[axis]
+        return (self.op.padding[axis] + static_shape(self.op.type)[2 + axis] - 1) // self.strides[axis]
 
     def biased(self, y: SSAValue, bias: SSAValue) -> SSAValue:
         """A bias per result channel, on the sub-pixels."""
@@ -101,10 +100,10 @@ class Subpixel:
     def shuffled(self, y: SSAValue) -> tuple[str, SSAValue]:
         """Sub-pixels to their places, and what padding cuts off taken away."""
         make, (sh, sw), n = self.v.make, self.strides, self.batch
-        rows, columns = shape_of(y.type)[2:4]
+        rows, columns = static_shape(y.type)[2:4]
         if self.few:
             inside = (sh, sw, self.outputs)
-            if self.block > 1 and shape_of(y.type)[1] == 1:
+            if self.block > 1 and static_shape(y.type)[1] == 1:
                 y = make(ReshapeOp, y, shape=(n, rows, columns, *inside))
                 y = make(TransposeOp, y, axes=(0, 5, 1, 3, 2, 4))
             else:
@@ -120,11 +119,11 @@ class Subpixel:
         return name, self._cut(make(ReshapeOp, y, shape=shape))
 
     def _cut(self, y: SSAValue) -> SSAValue:
-        shape = list(shape_of(y.type))
+        shape = list(static_shape(y.type))
         begin, end = [0] * len(shape), list(shape)
         for axis in (0, 1):
             begin[2 + axis] = self.op.padding[axis] - self.first[axis] * self.strides[axis]
-            end[2 + axis] = begin[2 + axis] + shape_of(self.op.type)[2 + axis]
+            end[2 + axis] = begin[2 + axis] + static_shape(self.op.type)[2 + axis]
         if end == shape and not any(begin):
             return y
         return self.v.make(SliceOp, y, begin=tuple(begin), end=tuple(end), strides=(1,) * len(shape))

@@ -84,13 +84,13 @@ def _near(a: float, b: float) -> bool:
 
 def _gate_class(number: float, x: SSAValue, gate: SSAValue) -> Any:
     """Which activation `number * x * gate` is."""
-    owner: Any = gate.owner
-    if isinstance(owner, SigmoidOp) and owner.operands[0] is x and number == 1.0:
+    sigmoid, hard, clip = (producer(gate, cls) for cls in (SigmoidOp, HardSigmoidOp, ClipOp))
+    if sigmoid is not None and sigmoid.operands[0] is x and number == 1.0:
         return SiluOp
-    if isinstance(owner, HardSigmoidOp) and owner.operands[0] is x and number == 1.0:
-        return HardSwishOp if _near(owner.alpha, 1 / 6) and _near(owner.beta, 0.5) else None
-    if isinstance(owner, ClipOp) and _near(number, 1 / 6) and (owner.min, owner.max) == (0.0, 6.0):
-        shifted = _plus(owner.operands[0])
+    if hard is not None and hard.operands[0] is x and number == 1.0:
+        return HardSwishOp if _near(hard.alpha, 1 / 6) and _near(hard.beta, 0.5) else None
+    if clip is not None and _near(number, 1 / 6) and (clip.min, clip.max) == (0.0, 6.0):
+        shifted = _plus(clip.operands[0])
         return HardSwishOp if shifted is not None and shifted[0] is x and _near(shifted[1], 3.0) else None
     total = _plus(gate)
     erf: Any = None if total is None or total[1] != 1.0 else producer(total[0], ErfOp)

@@ -149,7 +149,9 @@ def softmax(op: Any, rw: Rewriter) -> Replacement:
     shifted = None if exp is None else producer(exp.operands[0], SubtractOp)
     top = None if shifted is None else producer(shifted.operands[1], MaxOp)
     if (
-        total is None
+        exp is None
+        or shifted is None
+        or total is None
         or top is None
         or total.operands[0] is not exp.result
         or top.operands[0] is not shifted.operands[0]

@@ -197,7 +197,7 @@ def turning_points(f: loop.ForOp) -> set[int]:
     """Where the masks of loads inside a loop turn, of those masks that depend on this loop alone."""
     points: set[int] = set()
     for block in (op for op in f.walk() if isinstance(op, loop.BlockOp)):
-        bindings = dict(zip(block.body.block.args, block.bindings.data, strict=True))
+        bindings: dict[SSAValue, Index] = dict(zip(block.body.block.args, block.bindings.data, strict=True))
         for load in (op for op in block.body.block.ops if isinstance(op, loop.LoadOp) and op.mask is not None):
             if not all(v in bindings for v in load.indices):
                 continue

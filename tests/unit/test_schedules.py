@@ -18,7 +18,8 @@ def contraction(name, spatial, reduce, a, b, out):
 
 
 def relu_of(name, spatial, read, out, extra=""):
-    body = f"%0 = te.read {read} : f32\n%z = arith.constant 0.0 : f32\n{extra}%9 = arith.maximumf %0, %z : f32\nte.yield %9 : f32"
+    body = f"%0 = te.read {read} : f32\n%z = arith.constant 0.0 : f32\n"
+    body += f"{extra}%9 = arith.maximumf %0, %z : f32\nte.yield %9 : f32"
     return compute(name, spatial, body, out)
 
 
@@ -121,7 +122,8 @@ def softmax(n, k):
     stages += compute(
         "max", f"%i : {n}", "%0 = te.read %x[%i, %k] : f32\nte.yield %0 : f32", row, f"reduce (%k : {k}) max"
     )
-    body = "%0 = te.read %x[%i, %j] : f32\n%1 = te.read %max[%i] : f32\n%2 = arith.subf %0, %1 : f32\n%3 = math.exp %2 : f32\nte.yield %3 : f32"
+    body = "%0 = te.read %x[%i, %j] : f32\n%1 = te.read %max[%i] : f32\n"
+    body += "%2 = arith.subf %0, %1 : f32\n%3 = math.exp %2 : f32\nte.yield %3 : f32"
     stages += compute("exp", f"%i : {n}, %j : {k}", body, t)
     stages += compute(
         "sum", f"%i : {n}", "%0 = te.read %exp[%i, %k] : f32\nte.yield %0 : f32", row, f"reduce (%k : {k}) sum"
