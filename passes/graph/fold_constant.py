@@ -42,6 +42,7 @@ from mlc.dialects.graph import (
     WhereOp,
     shape_of,
 )
+from mlc.dialects.graph.base import OUT_FUSABLE
 from mlc.dialects.graph.types import numpy_dtype
 from mlc.passes.graph.constants import is_static
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
@@ -180,10 +181,13 @@ class Folder:
         assert block is not None
         if math.prod(shape) <= ConstantOp.MAX_ELEMENTS:  # pyright: ignore
             new: GraphOp = ConstantOp.make(np.ascontiguousarray(known.values(shape)).reshape(shape))  # pyright: ignore
-        elif known.fill is not None:
+        elif known.fill is not None and (self.store is None or not _is_contracted(result)):
             new = FullOp.make(shape, float(known.fill), result.type.element_type)  # pyright: ignore
         else:
-            entry = self.store.add(self.fresh_name(), np.ascontiguousarray(known.array))
+            if known.fill is not None:
+                entry = self.store.add_fill(self.fresh_name(), known.fill, shape, np.asarray(known.fill).dtype)
+            else:
+                entry = self.store.add(self.fresh_name(), np.ascontiguousarray(known.array))
             new = ParamOp.make(result=result.type, entry=entry)  # pyright: ignore
         new.location = op.location
         block.insert_op_before(new, op)
@@ -201,6 +205,11 @@ class Folder:
         named = {op.entry for op in self.module.walk() if isinstance(op, ParamOp)}
         for name in [n for n in self.store if n.startswith(PREFIX) and n not in named]:
             self.store.remove(name)
+
+
+def _is_contracted(value: SSAValue) -> bool:
+    """Whether a convolution or product reads it: as a number in the kernel it would hide what the kernel is."""
+    return any(isinstance(use.operation, GraphOp) and use.operation.kind == OUT_FUSABLE for use in value.uses)
 
 
 def fill_result(op: GraphOp, operands: Sequence[Known]) -> Any:

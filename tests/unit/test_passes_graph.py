@@ -207,6 +207,23 @@ def test_fills_of_the_store_stay_fills():
     assert (second == 3).all()
 
 
+def test_a_fill_that_is_multiplied_stays_a_weight():
+    text = """func.func @main(%x: tensor<4x100xf32>) -> tensor<4x100xf32> {
+      %w = graph.param "w" : tensor<100x100xf32>
+      %0 = graph.exp %w : tensor<100x100xf32>
+      %1 = graph.dense %x, %0 : (tensor<4x100xf32>, tensor<100x100xf32>) -> tensor<4x100xf32>
+      return %1 : tensor<4x100xf32>
+    }"""
+    module, store = parse_module(text), WeightStore()
+    store.add_fill("w", 0.0, (100, 100), np.float32)
+    attach_store(module, store)
+    run_passes(module, make_context(), ["graph-fold-constant"], verify=True)
+    (param,) = [op for op in module.walk() if isinstance(op, ParamOp)]
+    assert store.fill(param.entry) == 1
+    (result,) = run_function(main_function(module), [np.ones((4, 100), np.float32)], store)
+    assert (result == 100).all()
+
+
 def test_padding_a_fill_is_no_fill():
     text = """func.func @main() -> tensor<2x2x1x1x8xf32> {
       %0 = graph.full {value = 1.0} : tensor<2x9x1x1xf32>
