@@ -13,7 +13,7 @@ lists expressions that must all be >= 0; where one is not, the read gives the `e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -43,6 +43,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.access import parse_access, print_access, verify_access
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.index import Index, IndexMapAttr, IndexParser, const, print_exprs
 
@@ -124,8 +125,8 @@ class FuncOp(IRDLOperation):
         return op
 
 
-def _types(types: object) -> str:
-    return "(" + ", ".join(str(t) for t in types) + ")"  # type: ignore[attr-defined]
+def _types(types: Iterable[Attribute]) -> str:
+    return "(" + ", ".join(map(str, types)) + ")"
 
 
 @irdl_op_definition
@@ -372,10 +373,7 @@ class ReadOp(IRDLOperation):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        printer.print_operand(self.tensor)
-        with printer.in_square_brackets():
-            print_exprs(printer, self.map.data, self.indices)
-        print_mask(printer, self.mask, self.indices, self.otherwise)
+        print_access(printer, self.tensor, self.map, self.indices, self.mask, self.otherwise)
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)
         if self.attributes:
@@ -383,18 +381,11 @@ class ReadOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> ReadOp:
-        tensor = parser.parse_operand()
-        index = IndexParser(parser)
-        exprs = index.list()
-        mask, otherwise = parse_mask(parser, index)
+        access = parse_access(parser)
         parser.parse_punctuation(":")
         element = parser.parse_type()
-        properties: dict[str, Attribute] = {"map": IndexMapAttr.get(exprs)}
-        operands = [tensor, *index.operands()]
-        if mask is not None and otherwise is not None:
-            properties["mask"] = IndexMapAttr.get(mask)
-            operands.append(parser.resolve_operand(otherwise, element))
-        op = ReadOp.create(operands=operands, properties=properties, result_types=[element])
+        operands = access.all_operands(parser, element)
+        op = ReadOp.create(operands=operands, properties=access.properties, result_types=[element])
         op.attributes |= parser.parse_optional_attr_dict()
         return op
 
@@ -428,55 +419,6 @@ class IndexOp(IRDLOperation):
     def parse(cls, parser: Parser) -> IndexOp:
         index = IndexParser(parser)
         return IndexOp.make(index.expr(), index.operands())
-
-
-# --- shared by the accesses of te and loop -----------------------------------------------------------------------
-
-
-def verify_access(
-    exprs: Sequence[Index],
-    mask: Sequence[Index] | None,
-    operands: Sequence[SSAValue],
-    rank: int,
-    tile_rank: int = 0,
-) -> None:
-    """One expression per dimension of the tensor; every operand an index; tile axes only where there is a tile."""
-    if len(exprs) != rank:
-        raise VerifyException(f"expected {rank} indices, one per dimension, but got {len(exprs)}")
-    used = set[int]().union(*(e.dims() for e in (*exprs, *(mask or ()))))
-    for number in used:
-        if number >= len(operands):
-            raise VerifyException(f"expected index operand {number}, but only {len(operands)} are given")
-        if number < -tile_rank:
-            raise VerifyException(f"expected a tile with axis d{-1 - number}, but it has {tile_rank} axes")
-    for operand in operands:
-        if not isinstance(operand.type, IndexType):
-            raise VerifyException(f"expected index operands of type index, but got {operand.type}")
-
-
-def print_mask(
-    printer: Printer, mask: IndexMapAttr | None, operands: Sequence[SSAValue], otherwise: SSAValue | None
-) -> None:
-    """` mask (%i - 1, 7 - %i) else %zero`."""
-    if mask is None:
-        return
-    printer.print_string(" mask (")
-    print_exprs(printer, mask.data, operands)
-    printer.print_string(")")
-    if otherwise is not None:
-        printer.print_string(" else ")
-        printer.print_operand(otherwise)
-
-
-def parse_mask(parser: Parser, index: IndexParser, with_else: bool = True):
-    """(mask expressions, unresolved else operand), or (None, None)."""
-    if not parser.parse_optional_keyword("mask"):
-        return None, None
-    mask = index.list(parser.Delimiter.PAREN)
-    if not with_else:
-        return mask, None
-    parser.parse_keyword("else")
-    return mask, parser.parse_unresolved_operand()
 
 
 def build_body(axes: int) -> tuple[Region, Block]:

@@ -32,8 +32,8 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.access import parse_access, parse_defined, print_access, verify_access
 from mlc.dialects.index import Index, IndexMapAttr, IndexParser, compact, print_exprs
-from mlc.dialects.te import parse_mask, print_mask, verify_access
 
 SCOPES = ("local", "shared", "global")
 
@@ -200,10 +200,7 @@ class LoadOp(_Access):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        printer.print_operand(self.buffer)
-        with printer.in_square_brackets():
-            print_exprs(printer, self.map.data, self.indices)
-        print_mask(printer, self.mask, self.indices, self.otherwise)
+        print_access(printer, self.buffer, self.map, self.indices, self.mask, self.otherwise)
         self._print_tile(printer)
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)
@@ -212,21 +209,12 @@ class LoadOp(_Access):
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
-        buffer = parser.parse_operand()
-        index = IndexParser(parser)
-        exprs = index.list()
-        mask, otherwise = parse_mask(parser, index)
+        access = parse_access(parser)
         tile = cls._parse_tile(parser)
         parser.parse_punctuation(":")
         result = parser.parse_type()
-        operands = [buffer, *index.operands()]
-        properties: dict[str, Attribute] = {"map": IndexMapAttr.get(exprs)}
-        if mask is not None and otherwise is not None:
-            properties["mask"] = IndexMapAttr.get(mask)
-            operands.append(parser.resolve_operand(otherwise, result))
-        if tile is not None:
-            properties["tile"] = tile
-        op = LoadOp.create(operands=operands, properties=properties, result_types=[result])
+        properties = access.properties if tile is None else {**access.properties, "tile": tile}
+        op = LoadOp.create(operands=access.all_operands(parser, result), properties=properties, result_types=[result])
         op.attributes |= parser.parse_optional_attr_dict()
         return op
 
@@ -281,10 +269,7 @@ class StoreOp(_Access):
         printer.print_string(" ")
         printer.print_operand(self.value)
         printer.print_string(", ")
-        printer.print_operand(self.buffer)
-        with printer.in_square_brackets():
-            print_exprs(printer, self.map.data, self.indices)
-        print_mask(printer, self.mask, self.indices, None)
+        print_access(printer, self.buffer, self.map, self.indices, self.mask)
         self._print_tile(printer)
         printer.print_string(" : ")
         printer.print_attribute(self.value.type)
@@ -295,19 +280,12 @@ class StoreOp(_Access):
     def parse(cls, parser: Parser) -> StoreOp:
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
-        buffer = parser.parse_operand()
-        index = IndexParser(parser)
-        exprs = index.list()
-        mask, _ = parse_mask(parser, index, with_else=False)
+        access = parse_access(parser, with_else=False)
         tile = cls._parse_tile(parser)
         parser.parse_punctuation(":")
         v = parser.resolve_operand(value, parser.parse_type())
-        properties: dict[str, Attribute] = {"map": IndexMapAttr.get(exprs)}
-        if mask is not None:
-            properties["mask"] = IndexMapAttr.get(mask)
-        if tile is not None:
-            properties["tile"] = tile
-        op = StoreOp.create(operands=[v, buffer, *index.operands()], properties=properties)
+        properties = access.properties if tile is None else {**access.properties, "tile": tile}
+        op = StoreOp.create(operands=[v, *access.operands], properties=properties)
         op.attributes |= parser.parse_optional_attr_dict()
         return op
 
@@ -424,9 +402,7 @@ class GatherOp(_Access):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        printer.print_operand(self.buffer)
-        with printer.in_square_brackets():
-            print_exprs(printer, self.map.data, self.indices)
+        print_access(printer, self.buffer, self.map, self.indices)
         printer.print_string(" by ")
         printer.print_operand(self.by)
         printer.print_string(f" at {self.at.value.data}")
@@ -436,11 +412,9 @@ class GatherOp(_Access):
 
     @classmethod
     def parse(cls, parser: Parser) -> GatherOp:
-        buffer = parser.parse_operand()
-        index = IndexParser(parser)
-        exprs = index.list()
+        access = parse_access(parser, with_mask=False)
         parser.parse_keyword("by")
-        by = parser.parse_operand()
+        by = parse_defined(parser)
         parser.parse_keyword("at")
         at = parser.parse_integer(allow_boolean=False)
         tile = cls._parse_tile(parser)
@@ -448,7 +422,7 @@ class GatherOp(_Access):
             parser.raise_error("expected the tile of the gather")
         parser.parse_punctuation(":")
         return GatherOp.create(
-            operands=[buffer, by, *index.operands()],
-            properties={"map": IndexMapAttr.get(exprs), "at": IntegerAttr(at, i64), "tile": tile},
+            operands=[access.operands[0], by, *access.operands[1:]],
+            properties={**access.properties, "at": IntegerAttr(at, i64), "tile": tile},
             result_types=[parser.parse_type()],
         )

@@ -34,8 +34,8 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.access import parse_defined, verify_access
 from mlc.dialects.index import Index, IndexMapAttr, IndexParser, compact, const, print_exprs
-from mlc.dialects.te import verify_access
 
 FOR_KINDS = ("serial", "parallel", "vectorized", "unrolled")
 
@@ -276,7 +276,7 @@ class ForOp(IRDLOperation):
             def pair() -> tuple[Parser.UnresolvedArgument, SSAValue]:
                 arg = parser.parse_argument(expect_type=False)
                 parser.parse_punctuation("=")
-                return arg, parser.parse_operand()
+                return arg, parse_defined(parser)
 
             carried = parser.parse_comma_separated_list(parser.Delimiter.PAREN, pair)
             parser.parse_punctuation("->")
