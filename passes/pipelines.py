@@ -57,6 +57,8 @@ PIPELINES: dict[str, list[str]] = {
         "convert-loop-to-llvm",
     ],
 }
+# what the compiler runs at an optimisation level, from the graph to machine code
+PIPELINES |= {f"O{n}": [f"graph-O{n}", "convert-graph-to-te", "kernel-O3"] for n in range(4)}
 
 SHIPPED = {name: tuple(specs) for name, specs in PIPELINES.items()}
 """PIPELINES as they came: a program that changes one compiles something else (the caches must tell)."""
