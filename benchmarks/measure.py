@@ -13,6 +13,7 @@ block, so that a peer's spinning threads do not slow the next one. Two gates dec
 import ctypes
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -148,14 +149,34 @@ def peak(threads: int) -> float:
     return _peaks[threads]
 
 
-def blas_threads(threads: int) -> None:
-    """Set the threads of numpy's OpenBLAS."""
+def _blas() -> ctypes.CDLL:
     libraries = sorted((Path(np.__file__).parents[1] / "numpy.libs").glob("*openblas*"))
     if not libraries:
         raise SystemExit("expected numpy's wheel to bring OpenBLAS; install numpy from PyPI")
-    library = ctypes.CDLL(str(libraries[0]))
-    for name in ("scipy_openblas_set_num_threads64_", "openblas_set_num_threads64_", "openblas_set_num_threads"):
-        if hasattr(library, name):
-            getattr(library, name)(threads)
-            return
-    raise SystemExit(f"expected {libraries[0].name} to set its threads, but found no such function")
+    return ctypes.CDLL(str(libraries[0]))
+
+
+def blas_threads(threads: int) -> None:
+    """Set the threads of numpy's OpenBLAS."""
+    _blas().scipy_openblas_set_num_threads64_(threads)
+
+
+def blas_core() -> str:
+    """The CPU whose kernels numpy's OpenBLAS runs."""
+    corename = _blas().scipy_openblas_get_corename64_
+    corename.restype = ctypes.c_char_p
+    return corename().decode()
+
+
+def best_blas() -> None:
+    """
+    Start this program anew without OPENBLAS_* variables, so that numpy's OpenBLAS chooses its kernels by the CPU.
+
+    A machine may set OPENBLAS_CORETYPE=Haswell so that results do not depend on the CPU: kernels that reach half of the
+    peak where there is AVX-512. numpy would be no peer.
+    """
+    names = [name for name in os.environ if name.startswith("OPENBLAS_")]
+    if names:
+        for name in names:
+            del os.environ[name]
+        os.execv(sys.executable, [sys.executable, *sys.argv])

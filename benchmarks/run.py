@@ -20,7 +20,7 @@ import models
 import numpy as np
 import onnxruntime
 from kernels import CONVS, GEMMS, SWEEP, Conv, matmul
-from measure import blas_threads, gate, in_turns, peak, ratio
+from measure import best_blas, blas_core, blas_threads, gate, in_turns, peak, ratio
 from rich.console import Console
 from rich.table import Table
 
@@ -53,7 +53,7 @@ def threads_of(args: argparse.Namespace) -> list[int]:
 def bench_machine(args: argparse.Namespace) -> dict[str, Any]:
     """What the machine reaches."""
     result: dict[str, Any] = {"cpu": native_target().cpu, "python": platform.python_version()}
-    result |= {"numpy": np.__version__, "onnxruntime": onnxruntime.__version__}
+    result |= {"numpy": np.__version__, "openblas": blas_core(), "onnxruntime": onnxruntime.__version__}
     rows = table("the machine", "threads", "fp32 GFLOP/s", "memory GB/s", "hand-over", "empty parallel loop")
     for threads in threads_of(args):
         facts = {"gflops": peak(threads), "gbytes": measure_bandwidth(threads)}
@@ -64,6 +64,7 @@ def bench_machine(args: argparse.Namespace) -> dict[str, Any]:
         result[f"threads={threads}"] = facts
         rows.add_row(*cells)
     CONSOLE.print(rows)
+    CONSOLE.print(f"{result['cpu']}; numpy's OpenBLAS runs its kernels for {result['openblas']}", highlight=False)
     return result
 
 
@@ -157,6 +158,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="how long to measure each figure (default: 3, or 0.5 if quick)")
     parser.add_argument("--json", type=Path, default=ROOT / "build" / "bench.json", help="default: build/bench.json")
     args = parser.parse_args()
+    best_blas()
     args.threads = args.threads or [1, 2]
     args.seconds = args.seconds or (0.5 if args.quick else 3.0)
     record: dict[str, Any] = {"machine": bench_machine(args)}
