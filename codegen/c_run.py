@@ -19,7 +19,7 @@ from mlc.codegen.c_prelude import PRELUDE
 from mlc.codegen.errors import fail
 from mlc.dialects import loop
 from mlc.interp.loop import bind, outputs_of
-from mlc.interp.loop_program import InterpreterError
+from mlc.interp.loop_helpers import InterpreterError
 
 FLAGS = ("-std=c99", "-O1", "-ffp-contract=off", "-march=native", "-w", "-fPIC", "-shared")
 Kernel = Callable[[Sequence[Any]], int]

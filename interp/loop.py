@@ -20,7 +20,8 @@ from xdsl.ir import Attribute
 
 from mlc.dialects import loop
 from mlc.interp import values as V
-from mlc.interp.loop_program import HELPERS, Emitter, InterpreterError, dtype_for, is_dynamic
+from mlc.interp.loop_helpers import HELPERS, InterpreterError, dtype_for, is_dynamic
+from mlc.interp.loop_program import Emitter
 
 Array = np.ndarray[Any, Any]
 

@@ -12,30 +12,16 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IndexType, IntegerAttr, MemRefType, VectorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IndexType, IntegerAttr, VectorType
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import Div, Index, Range
 from mlc.interp import values as V
+from mlc.interp.loop_helpers import InterpreterError, buffer_shape, dtype_for, is_dynamic
 
-Array = np.ndarray[Any, Any]
 # CPython refuses more than 20 loops inside each other in one function.
 LOOPS_PER_FUNCTION = 16
-
-
-class InterpreterError(Exception):
-    """What the kernel does wrong while it runs; `op` is the operation that does it, where one is known."""
-
-    def __init__(self, message: str, op: Operation | None = None) -> None:
-        super().__init__(message)
-        self.op = op
-
-
-def dtype_for(t: Attribute, wide: bool) -> np.dtype[Any]:
-    """The dtype of a value or of a buffer's elements; every float is f64 in a wide run."""
-    dtype = V.dtype_of(t.element_type if isinstance(t, MemRefType | VectorType) else t)
-    return np.dtype(np.float64) if wide and dtype.kind in "fV" else dtype
 
 
 # --- index expressions as text -----------------------------------------------------------------------------------
@@ -57,89 +43,6 @@ def render(expr: Index, name: Callable[[int], str], division: Callable[[str, int
 
 def _division(text: str, by: int, is_mod: bool) -> str:
     return f"(({text}) {'%' if is_mod else '//'} {by})"
-
-
-# --- the helpers of a generated program --------------------------------------------------------------------------
-
-
-def _out_of_bounds(op: Operation, index: Sequence[Any], shape: Sequence[int]) -> None:
-    buffer = op.operands[1 if isinstance(op, loop.StoreOp) else 0]
-    does = "writes" if isinstance(op, loop.StoreOp) else "reads"
-    at = ", ".join(str(int(i)) for i in index)
-    raise InterpreterError(
-        f"'{op.name}' {does} %{buffer.name_hint or 'buffer'}[{at}], out of bounds of {buffer.type}"
-        + (f" (shape {'x'.join(map(str, shape))})" if is_dynamic(buffer.type) else ""),
-        op,
-    )
-
-
-def _shape(t: Attribute) -> tuple[int, ...]:
-    assert isinstance(t, MemRefType)
-    return tuple(t.get_shape())
-
-
-def is_dynamic(t: Attribute) -> bool:
-    """Whether a size of a buffer is known at run time only."""
-    return any(n < 0 for n in _shape(t))
-
-
-def _lanes(op: Operation, index: Sequence[Any], shape: Sequence[int], size: Sequence[int], mask: Any) -> list[Array]:
-    """The lanes' indices as arrays of the tile's shape, checked; lanes off the mask read element 0."""
-    arrays = [np.broadcast_to(np.asarray(i), shape) for i in index]
-    if mask is not None:
-        arrays = [np.where(mask, i, 0) for i in arrays]
-    for i, n in zip(arrays, size, strict=True):
-        bad = (i < 0) | (i >= n)
-        if bad.any() and (mask is None or mask.any()):
-            lane = tuple(np.argwhere(bad)[0])
-            _out_of_bounds(op, [j[lane] for j in arrays], size)
-    return arrays
-
-
-def _load(op: Operation, buffer: Array, index: Any, shape: Any, mask: Any = None, fill: Any = None) -> Array:
-    if mask is None:
-        lanes = buffer[tuple(_lanes(op, index, shape, buffer.shape, None))]
-        return lanes if index else np.broadcast_to(lanes, shape)
-    mask = np.broadcast_to(mask, shape)
-    if not mask.any():
-        return np.broadcast_to(fill, shape)
-    return np.where(mask, buffer[tuple(_lanes(op, index, shape, buffer.shape, mask))], fill)
-
-
-def _store(op: Operation, value: Array, buffer: Array, index: Any, shape: Any, mask: Any = None) -> None:
-    if mask is None:
-        buffer[tuple(_lanes(op, index, shape, buffer.shape, None))] = value if index else value.reshape(())
-        return
-    sizes = np.shape(mask) or shape  # a mask that no tile axis moves is one bit
-    spread = tuple(k for k, (m, n) in enumerate(zip(sizes, shape, strict=True)) if n == 1 != m)
-    mask = np.broadcast_to(np.any(mask, axis=spread, keepdims=True) if spread else mask, shape)
-    lanes = _lanes(op, index, shape, buffer.shape, mask)
-    buffer[tuple(i[mask] for i in lanes)] = np.broadcast_to(value, shape)[mask]
-
-
-def _extent(op: loop.BlockOp, axis: int, value: int) -> None:
-    raise InterpreterError(
-        f'block "{op.name_}" runs with axis %{op.body.block.args[axis].name_hint or axis} = {value}, '
-        f"outside of its extent {op.extents.data[axis]}",
-        op,
-    )
-
-
-def _poison(buffer: Array) -> None:
-    buffer[...] = V.poison(buffer.dtype)
-
-
-HELPERS: dict[str, Any] = {
-    "np": np,
-    "_fma": V.fma,
-    "_fma32": V.fma32_scalar,
-    "_reduce": V.reduce,
-    "_load": _load,
-    "_store": _store,
-    "_oob": _out_of_bounds,
-    "_extent": _extent,
-    "_poison": _poison,
-}
 
 
 # --- the translation ---------------------------------------------------------------------------------------------
@@ -246,7 +149,7 @@ class Emitter:
     def outside(self, exprs: Sequence[Index], operands: Sequence[SSAValue], buffer: SSAValue) -> list[str]:
         """The conditions, each `not lo <= e < hi`, that a scalar access is out of bounds, where it may be."""
         found: list[str] = []
-        for k, (expr, n) in enumerate(zip(exprs, _shape(buffer.type), strict=True)):
+        for k, (expr, n) in enumerate(zip(exprs, buffer_shape(buffer.type), strict=True)):
             r = self.bounds(expr, operands)
             if r is None or n < 0 or r[0] < 0 or r[1] >= n:
                 size = n if n >= 0 else f"{self.name(buffer)}.shape[{k}]"
@@ -340,7 +243,7 @@ def _alloc(e: Emitter, op: loop.AllocOp) -> None:
         raise InterpreterError(f"expected a buffer of static shape, but got {t}", op)
     dtype = dtype_for(t, e.wide)
     fill, kind = e.constant(V.poison(dtype), "fill"), e.constant(dtype, "t")
-    e.line(f"{e.name(op.result)} = np.full({_shape(t)}, {fill}, {kind})")
+    e.line(f"{e.name(op.result)} = np.full({buffer_shape(t)}, {fill}, {kind})")
 
 
 def _load_op(e: Emitter, op: loop.LoadOp) -> None:

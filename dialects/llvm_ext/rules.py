@@ -1,6 +1,7 @@
 """Tables and checks of the llvm_ext dialect, apart from its operations."""
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -14,8 +15,10 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.llvm import LLVMPointerType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
+
+Value: TypeAlias = Operation | SSAValue
 
 # Class of a source type and of a result type, and how the result's width compares with the source's.
 CASTS: Mapping[str, tuple[str, str, str]] = {
