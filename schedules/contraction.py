@@ -157,6 +157,9 @@ class ContractionSchedule:
             rows, row_bytes, halo = self._image_rows(outer_row)
         else:
             rows = self._count(r.rows, tile_rows)
+            if rows > 1 and 4 * prod(r.scalar.shape) > self.target.l2_bytes // 2:
+                # S streams by, row tile after row tile, once for each panel of V, which stays in L2
+                return Grid(rows, min(self.threads, column_tiles))
             row_bytes, halo = 4.0 * prod(r.scalar.shape) / max(rows, 1), 0
         taken = (r.rows, r.columns, r.lanes, outer_row)
         return choose_grid(
