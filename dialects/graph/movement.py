@@ -38,6 +38,16 @@ def _given(op: GraphOp) -> Tensor:
     return op.type
 
 
+def _operand_and_shape(
+    operands: Sequence[SSAValue | Operation | Sequence[Dim]],
+) -> tuple[SSAValue | Operation, Sequence[Dim] | None]:
+    """The operand, and the shape where it is given by position."""
+    x, shape = operands[0], operands[1] if len(operands) > 1 else None
+    assert isinstance(x, SSAValue | Operation)
+    assert not isinstance(shape, SSAValue | Operation)
+    return x, shape
+
+
 def _with_shape(value: SSAValue | Operation, shape: Sequence[Dim] | None, result: Tensor | None) -> Tensor:
     if shape is None and result is not None:
         return result
@@ -73,14 +83,15 @@ class ReshapeOp(MoveOp):
     @classmethod
     def make(
         cls,
-        *operands: SSAValue | Operation,
+        *operands: SSAValue | Operation | Sequence[Dim],
         shape: Sequence[Dim] | None = None,
         result: Tensor | None = None,
         location: Any = None,
         **attrs: Any,
     ) -> Any:
-        """The operand in another shape."""
-        return super().make(*operands, result=_with_shape(operands[0], shape, result), location=location, **attrs)
+        """The operand in another shape. `make(x, shape)` or `make(x, result=type)`."""
+        x, given = _operand_and_shape(operands)
+        return super().make(x, result=_with_shape(x, shape or given, result), location=location, **attrs)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -147,14 +158,15 @@ class BroadcastToOp(MoveOp):
     @classmethod
     def make(
         cls,
-        *operands: SSAValue | Operation,
+        *operands: SSAValue | Operation | Sequence[Dim],
         shape: Sequence[Dim] | None = None,
         result: Tensor | None = None,
         location: Any = None,
         **attrs: Any,
     ) -> Any:
-        """The operand broadcast to `shape`."""
-        return super().make(*operands, result=_with_shape(operands[0], shape, result), location=location, **attrs)
+        """The operand broadcast to `shape`. `make(x, shape)` or `make(x, result=type)`."""
+        x, given = _operand_and_shape(operands)
+        return super().make(x, result=_with_shape(x, shape or given, result), location=location, **attrs)
 
     @classmethod
     def samples(cls) -> list[Sample]:
