@@ -12,6 +12,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.index import Index, IndexMapAttr, IndexParser, print_exprs
+from mlc.dialects.text import parse_defined
 
 
 def verify_access(
@@ -83,13 +84,3 @@ def parse_access(parser: Parser, *, with_mask: bool = True, with_else: bool = Tr
             parser.parse_keyword("else")
             otherwise = parser.parse_unresolved_operand()
     return ParsedAccess([source, *index.operands()], properties, otherwise)
-
-
-def parse_defined(parser: Parser) -> SSAValue:
-    """An operand whose type the text does not repeat: it must stand above."""
-    operand = parser.parse_unresolved_operand()
-    values = parser.ssa_values.get(operand.operand_name, ())
-    if operand.index >= len(values):
-        name = operand.operand_name + (f"#{operand.index}" if operand.index else "")
-        parser.raise_error(f"expected an operand that is defined above, but got %{name}", operand.span)
-    return values[operand.index]

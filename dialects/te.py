@@ -46,6 +46,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.access import parse_access, print_access, verify_access
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.index import Index, IndexMapAttr, IndexParser, const, print_exprs
+from mlc.dialects.text import TextOp
 
 
 @irdl_op_definition
@@ -140,7 +141,7 @@ class ReturnOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ComputeOp(IRDLOperation):
+class ComputeOp(TextOp):
     """
     One stage: a tensor given element by element, or a reduction.
 
@@ -253,7 +254,7 @@ class ComputeOp(IRDLOperation):
                     f"expected a result of shape {'x'.join(map(str, extents))} as the spatial axes say, but got {t}"
                 )
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_string_literal(self.stage.data)
         n = self.num_spatial
@@ -267,8 +268,6 @@ class ComputeOp(IRDLOperation):
         printer.print_region(self.body, print_entry_block_args=False)
         printer.print_string(" : ")
         printer.print_list(self.results_, lambda r: printer.print_attribute(r.type))
-        if self.attributes:
-            printer.print_op_attributes(self.attributes)
 
     def _print_axes(self, printer: Printer, which: range) -> None:
         with printer.in_parens():
@@ -279,7 +278,7 @@ class ComputeOp(IRDLOperation):
                 print_exprs(printer, [self.extents.data[i]], self.symbols)
 
     @classmethod
-    def parse(cls, parser: Parser) -> ComputeOp:
+    def read(cls, parser: Parser) -> ComputeOp:
         stage = parser.parse_str_literal("the stage's name")
         index = IndexParser(parser)
 
@@ -297,11 +296,9 @@ class ComputeOp(IRDLOperation):
         body = parser.parse_region([a for a, _ in (*spatial, *reduce)])
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        op = ComputeOp.make(
+        return ComputeOp.make(
             stage, [e for _, e in spatial], [e for _, e in reduce], combiner, types, body, index.operands()
         )
-        op.attributes |= parser.parse_optional_attr_dict()
-        return op
 
 
 @irdl_op_definition
@@ -315,7 +312,7 @@ class YieldOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ReadOp(IRDLOperation):
+class ReadOp(TextOp):
     """
     One element of a tensor: `%v = te.read %x[%i, %k * 2 + 1] mask (%i - 1) else %zero : f32`.
 
@@ -371,27 +368,23 @@ class ReadOp(IRDLOperation):
         if self.otherwise is not None and self.otherwise.type != t.element_type:
             raise VerifyException(f"expected an else value of type {t.element_type}, but got {self.otherwise.type}")
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_access(printer, self.tensor, self.map, self.indices, self.mask, self.otherwise)
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)
-        if self.attributes:
-            printer.print_op_attributes(self.attributes)
 
     @classmethod
-    def parse(cls, parser: Parser) -> ReadOp:
+    def read(cls, parser: Parser) -> ReadOp:
         access = parse_access(parser)
         parser.parse_punctuation(":")
         element = parser.parse_type()
         operands = access.all_operands(parser, element)
-        op = ReadOp.create(operands=operands, properties=access.properties, result_types=[element])
-        op.attributes |= parser.parse_optional_attr_dict()
-        return op
+        return ReadOp.create(operands=operands, properties=access.properties, result_types=[element])
 
 
 @irdl_op_definition
-class IndexOp(IRDLOperation):
+class IndexOp(TextOp):
     """An index expression as a value: `%v = te.index %i * 2 + 1`."""
 
     name = "te.index"
@@ -411,12 +404,12 @@ class IndexOp(IRDLOperation):
             raise VerifyException(f"expected one index expression, but got {len(self.map.data)}")
         verify_access(self.map.data, None, self.args, 1)
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_exprs(printer, self.map.data, self.args)
 
     @classmethod
-    def parse(cls, parser: Parser) -> IndexOp:
+    def read(cls, parser: Parser) -> IndexOp:
         index = IndexParser(parser)
         return IndexOp.make(index.expr(), index.operands())
 

@@ -22,7 +22,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.llvm_ext.rules import (
@@ -227,7 +227,8 @@ class PrefetchOp(IRDLOperation):
     ptr = operand_def(POINTER)
     locality = prop_def(IntegerAttr[I64])
     write = opt_prop_def(UnitAttr)
-    traits = traits_def(NoMemoryEffect())
+    # As LLVM has it: without a write, a hint without results would be dead code.
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = "$ptr `locality` $locality (`write` $write^)? attr-dict"
 
     def __init__(self, ptr: Value, locality: int = 3, write: bool = False) -> None:

@@ -32,8 +32,9 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.access import parse_access, parse_defined, print_access, verify_access
+from mlc.dialects.access import parse_access, print_access, verify_access
 from mlc.dialects.index import Index, IndexMapAttr, IndexParser, compact, print_exprs
+from mlc.dialects.text import TextOp, parse_defined
 
 SCOPES = ("local", "shared", "global")
 
@@ -90,7 +91,7 @@ def tile_shape(exprs: Sequence[Index], tile: Sequence[int]) -> tuple[int, ...]:
     return tuple(n if any(e.uses(-1 - k) for e in exprs) else 1 for k, n in enumerate(tile))
 
 
-class _Access(IRDLOperation):
+class _Access(TextOp):
     """What loads, stores and gathers share: buffer, map, mask, tile."""
 
     @property
@@ -198,25 +199,21 @@ class LoadOp(_Access):
         if self.otherwise is not None and self.otherwise.type != self.result.type:
             raise VerifyException(f"expected an else value of type {self.result.type}, but got {self.otherwise.type}")
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_access(printer, self.buffer, self.map, self.indices, self.mask, self.otherwise)
         self._print_tile(printer)
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)
-        if self.attributes:
-            printer.print_op_attributes(self.attributes)
 
     @classmethod
-    def parse(cls, parser: Parser) -> LoadOp:
+    def read(cls, parser: Parser) -> LoadOp:
         access = parse_access(parser)
         tile = cls._parse_tile(parser)
         parser.parse_punctuation(":")
         result = parser.parse_type()
         properties = access.properties if tile is None else {**access.properties, "tile": tile}
-        op = LoadOp.create(operands=access.all_operands(parser, result), properties=properties, result_types=[result])
-        op.attributes |= parser.parse_optional_attr_dict()
-        return op
+        return LoadOp.create(operands=access.all_operands(parser, result), properties=properties, result_types=[result])
 
 
 @irdl_op_definition
@@ -265,7 +262,7 @@ class StoreOp(_Access):
         verify_access(self.map.data, self.mask_exprs, self.indices, t.get_num_dims(), len(self.tile_sizes))
         self._verify_value(self.buffer, self.value.type, self.map.data)
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_operand(self.value)
         printer.print_string(", ")
@@ -273,11 +270,9 @@ class StoreOp(_Access):
         self._print_tile(printer)
         printer.print_string(" : ")
         printer.print_attribute(self.value.type)
-        if self.attributes:
-            printer.print_op_attributes(self.attributes)
 
     @classmethod
-    def parse(cls, parser: Parser) -> StoreOp:
+    def read(cls, parser: Parser) -> StoreOp:
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         access = parse_access(parser, with_else=False)
@@ -285,9 +280,7 @@ class StoreOp(_Access):
         parser.parse_punctuation(":")
         v = parser.resolve_operand(value, parser.parse_type())
         properties = access.properties if tile is None else {**access.properties, "tile": tile}
-        op = StoreOp.create(operands=[v, *access.operands], properties=properties)
-        op.attributes |= parser.parse_optional_attr_dict()
-        return op
+        return StoreOp.create(operands=[v, *access.operands], properties=properties)
 
 
 @irdl_op_definition
@@ -321,7 +314,7 @@ class IndexOp(_Access):
         if self.result.type != expected:
             raise VerifyException(f"expected a result of type {expected}, but got {self.result.type}")
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_exprs(printer, self.map.data, self.args)
         self._print_tile(printer)
@@ -329,7 +322,7 @@ class IndexOp(_Access):
         printer.print_attribute(self.result.type)
 
     @classmethod
-    def parse(cls, parser: Parser) -> IndexOp:
+    def read(cls, parser: Parser) -> IndexOp:
         index = IndexParser(parser)
         expr = index.expr()
         tile = cls._parse_tile(parser)
@@ -400,7 +393,7 @@ class GatherOp(_Access):
         if self.result.type != expected:
             raise VerifyException(f"expected a result of type {expected}, but got {self.result.type}")
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_access(printer, self.buffer, self.map, self.indices)
         printer.print_string(" by ")
@@ -411,7 +404,7 @@ class GatherOp(_Access):
         printer.print_attribute(self.result.type)
 
     @classmethod
-    def parse(cls, parser: Parser) -> GatherOp:
+    def read(cls, parser: Parser) -> GatherOp:
         access = parse_access(parser, with_mask=False)
         parser.parse_keyword("by")
         by = parse_defined(parser)

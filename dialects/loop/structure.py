@@ -34,8 +34,9 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.access import parse_defined, verify_access
+from mlc.dialects.access import verify_access
 from mlc.dialects.index import Index, IndexMapAttr, IndexParser, compact, const, print_exprs
+from mlc.dialects.text import parse_defined
 
 FOR_KINDS = ("serial", "parallel", "vectorized", "unrolled")
 
@@ -116,6 +117,12 @@ def _terminate(op: Operation) -> None:
             block = region.block
             if block.last_op is None or not isinstance(block.last_op, YieldOp):
                 block.add_op(YieldOp.create())
+
+
+def _is_told(region: Region) -> bool:
+    """Whether the terminator says something, so that the custom syntax must not leave it out."""
+    last = region.block.last_op
+    return last is None or bool(last.operands or last.attributes)
 
 
 @irdl_op_definition
@@ -254,7 +261,7 @@ class ForOp(IRDLOperation):
             printer.print_string(") -> ")
             printer.print_list(self.results, lambda r: printer.print_attribute(r.type))
         printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=bool(self.results))
+        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=_is_told(self.body))
         if self.attributes:
             printer.print_op_attributes(self.attributes, print_keyword=True)
 
@@ -405,9 +412,9 @@ class BlockOp(IRDLOperation):
             printer.print_string(")")
         if self.has_init:
             printer.print_string(" init ")
-            printer.print_region(self.init, print_block_terminators=False)
+            printer.print_region(self.init, print_block_terminators=_is_told(self.init))
         printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=False)
+        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=_is_told(self.body))
         if self.attributes:
             printer.print_op_attributes(self.attributes, print_keyword=True)
 

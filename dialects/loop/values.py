@@ -29,6 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.loop.access import i64_array
+from mlc.dialects.text import TextOp
 
 COMPARES = (
     "oeq",
@@ -88,7 +89,7 @@ def broadcasts_to(source: Attribute, result: Attribute) -> bool:
 
 
 @irdl_op_definition
-class FmaOp(IRDLOperation):
+class FmaOp(TextOp):
     """Fused multiply-add, a * b + c; axes of size 1 in a and b are broadcast: `%n = loop.fma %a, %b, %c : f32`."""
 
     name = "loop.fma"
@@ -112,14 +113,14 @@ class FmaOp(IRDLOperation):
                     f"expected a factor that broadcasts to {self.result.type}, but got {operand.type}"
                 )
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_list(self.operands, printer.print_operand)
         printer.print_string(" : ")
         printer.print_list(self.operands, lambda v: printer.print_attribute(v.type))
 
     @classmethod
-    def parse(cls, parser: Parser) -> FmaOp:
+    def read(cls, parser: Parser) -> FmaOp:
         start = parser.pos
         names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
         parser.parse_punctuation(":")
@@ -151,7 +152,7 @@ class BroadcastOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ReduceOp(IRDLOperation):
+class ReduceOp(TextOp):
     """Combine a tile's axes, which keep size 1: `loop.reduce sum %v axes [1] : vector<4x16xf32> to vector<4x1xf32>`."""
 
     name = "loop.reduce"
@@ -184,7 +185,7 @@ class ReduceOp(IRDLOperation):
         if self.result.type != expected:
             raise VerifyException(f"expected a result of type {expected}, but got {self.result.type}")
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(f" {self.combiner.data} ")
         printer.print_operand(self.value)
         printer.print_string(f" axes {list(self.axes.get_values())} : ")
@@ -193,7 +194,7 @@ class ReduceOp(IRDLOperation):
         printer.print_attribute(self.result.type)
 
     @classmethod
-    def parse(cls, parser: Parser) -> ReduceOp:
+    def read(cls, parser: Parser) -> ReduceOp:
         combiner = parser.parse_identifier("a combiner")
         name = parser.parse_unresolved_operand()
         parser.parse_keyword("axes")
@@ -209,7 +210,7 @@ class ReduceOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CompareOp(IRDLOperation):
+class CompareOp(TextOp):
     """Compare lane by lane: `%m = loop.compare olt %a, %b : vector<16xf32>`, a vector of i1."""
 
     name = "loop.compare"
@@ -238,14 +239,14 @@ class CompareOp(IRDLOperation):
                 f"expected a result of type {with_element(self.a.type, i1)}, but got {self.result.type}"
             )
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(f" {self.predicate.data} ")
         printer.print_list(self.operands, printer.print_operand)
         printer.print_string(" : ")
         printer.print_attribute(self.a.type)
 
     @classmethod
-    def parse(cls, parser: Parser) -> CompareOp:
+    def read(cls, parser: Parser) -> CompareOp:
         predicate = parser.parse_identifier("a predicate")
         start = parser.pos
         names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
@@ -258,7 +259,7 @@ class CompareOp(IRDLOperation):
 
 
 @irdl_op_definition
-class SelectOp(IRDLOperation):
+class SelectOp(TextOp):
     """Choose lane by lane: `%v = loop.select %m, %a, %b : vector<16xi1>, vector<16xf32>`."""
 
     name = "loop.select"
@@ -281,14 +282,14 @@ class SelectOp(IRDLOperation):
                 f"expected a condition of type {with_element(self.a.type, i1)}, but got {self.condition.type}"
             )
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_list(self.operands, printer.print_operand)
         printer.print_string(" : ")
         printer.print_list([self.condition, self.a], lambda v: printer.print_attribute(v.type))
 
     @classmethod
-    def parse(cls, parser: Parser) -> SelectOp:
+    def read(cls, parser: Parser) -> SelectOp:
         start = parser.pos
         names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
         parser.parse_punctuation(":")
@@ -301,7 +302,7 @@ class SelectOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CastOp(IRDLOperation):
+class CastOp(TextOp):
     """Convert lane by lane: `%f = loop.cast sitofp %v : vector<16xi32> to vector<16xf32>`."""
 
     name = "loop.cast"
@@ -325,7 +326,7 @@ class CastOp(IRDLOperation):
         if shape_of(self.value.type) != shape_of(self.result.type):
             raise VerifyException(f"expected one shape, but got {self.value.type} and {self.result.type}")
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(f" {self.kind.data} ")
         printer.print_operand(self.value)
         printer.print_string(" : ")
@@ -334,7 +335,7 @@ class CastOp(IRDLOperation):
         printer.print_attribute(self.result.type)
 
     @classmethod
-    def parse(cls, parser: Parser) -> CastOp:
+    def read(cls, parser: Parser) -> CastOp:
         kind = parser.parse_identifier("a cast")
         name = parser.parse_unresolved_operand()
         parser.parse_punctuation(":")

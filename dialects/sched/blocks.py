@@ -12,6 +12,7 @@ from xdsl.printer import Printer
 
 from mlc.dialects.index import Index, IndexMapAttr, IndexParser, print_exprs
 from mlc.dialects.sched.handles import BLOCK, I64, LOOP
+from mlc.dialects.text import TextOp
 
 
 @irdl_op_definition
@@ -225,7 +226,7 @@ class DecomposeReductionOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TransformLayoutOp(IRDLOperation):
+class TransformLayoutOp(TextOp):
     """
     Change how the buffer that a block writes is laid out: `sched.transform_layout %p [d0 floordiv 16, d1, d0 mod 16]`.
 
@@ -248,7 +249,7 @@ class TransformLayoutOp(IRDLOperation):
         """A transform to these expressions over the dimensions `mlc.dialects.index.tile(k)`."""
         return TransformLayoutOp.create(operands=[block], properties={"map": IndexMapAttr.get(exprs)})
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_operand(self.block)
         printer.print_string(" [")
@@ -256,7 +257,7 @@ class TransformLayoutOp(IRDLOperation):
         printer.print_string("]")
 
     @classmethod
-    def parse(cls, parser: Parser) -> TransformLayoutOp:
+    def read(cls, parser: Parser) -> TransformLayoutOp:
         block = parser.resolve_operand(parser.parse_unresolved_operand(), BLOCK)
         index, at = IndexParser(parser), parser.pos
         exprs = index.list()

@@ -24,6 +24,8 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.text import TextOp
+
 
 @irdl_attr_definition
 class BlockType(ParametrizedAttribute, TypeAttribute):
@@ -115,7 +117,7 @@ class BlockOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LoopsOp(IRDLOperation):
+class LoopsOp(TextOp):
     """
     The loops around a block, outer to inner: `%i, %j, %k = sched.loops %c : 3`.
 
@@ -136,7 +138,7 @@ class LoopsOp(IRDLOperation):
         """Handles on `count` loops."""
         return LoopsOp(operands=[block, under], result_types=[[LOOP] * count])
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_operand(self.block)
         if self.under is not None:
@@ -145,7 +147,7 @@ class LoopsOp(IRDLOperation):
         printer.print_string(f" : {len(self.loops)}")
 
     @classmethod
-    def parse(cls, parser: Parser) -> LoopsOp:
+    def read(cls, parser: Parser) -> LoopsOp:
         block = parser.resolve_operand(parser.parse_unresolved_operand(), BLOCK)
         under = None
         if parser.parse_optional_keyword("under"):
@@ -173,7 +175,7 @@ class ChildOp(IRDLOperation):
 
 
 @irdl_op_definition
-class KnobOp(IRDLOperation):
+class KnobOp(TextOp):
     """
     A choice that tuning makes: `%t = sched.knob "tile_j" [16, 32, 64] default 32`.
 
@@ -213,13 +215,13 @@ class KnobOp(IRDLOperation):
                 f"expected the default of knob '{self.knob.data}' among [{known}], but got {self.value}"
             )
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_string_literal(self.knob.data)
         printer.print_string(f" {list(self.candidates.get_values())} default {self.value}")
 
     @classmethod
-    def parse(cls, parser: Parser) -> KnobOp:
+    def read(cls, parser: Parser) -> KnobOp:
         name = parser.parse_str_literal("the knob's name")
         candidates = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
         parser.parse_keyword("default")

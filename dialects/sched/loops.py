@@ -22,6 +22,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.sched.handles import I64, INT, LOOP
+from mlc.dialects.text import TextOp
 
 REST, KNOB = 0, -1
 
@@ -66,7 +67,7 @@ def _loop_operand(parser: Parser) -> SSAValue:
 
 
 @irdl_op_definition
-class SplitOp(IRDLOperation):
+class SplitOp(TextOp):
     """
     Cut a loop into a nest: `%o, %i = sched.split %l [?, 16]`.
 
@@ -101,20 +102,20 @@ class SplitOp(IRDLOperation):
         if numbers.count(KNOB) != len(self.knobs) or len(numbers) != len(self.loops) or min(numbers, default=1) < KNOB:
             raise VerifyException(f"expected one result per factor, {len(numbers)}, and one operand per knob")
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_operand(self.loop)
         printer.print_string(" ")
         print_factors(printer, self.factors, self.knobs)
 
     @classmethod
-    def parse(cls, parser: Parser) -> SplitOp:
+    def read(cls, parser: Parser) -> SplitOp:
         loop = _loop_operand(parser)
         return cls.make(loop, parse_factors(parser))
 
 
 @irdl_op_definition
-class TileOp(IRDLOperation):
+class TileOp(TextOp):
     """
     Split several loops and bring the inner parts inside: `%io, %jo, %ii, %ji = sched.tile %i, %j [4, 16]`.
 
@@ -148,14 +149,14 @@ class TileOp(IRDLOperation):
         if len(numbers) != len(self.loops) or len(self.tiles) != 2 * len(self.loops):
             raise VerifyException(f"expected one factor per loop, {len(self.loops)}, but got {len(numbers)}")
 
-    def print(self, printer: Printer) -> None:
+    def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_list(self.loops, printer.print_operand)
         printer.print_string(" ")
         print_factors(printer, self.factors, self.knobs)
 
     @classmethod
-    def parse(cls, parser: Parser) -> TileOp:
+    def read(cls, parser: Parser) -> TileOp:
         loops = parser.parse_comma_separated_list(parser.Delimiter.NONE, lambda: _loop_operand(parser))
         at = parser.pos
         factors = [f for f in parse_factors(parser) if f is not None]

@@ -483,6 +483,31 @@ func.func @attributes(%a: tensor<4xf32>) -> tensor<4xf32> {
   %x = graph.relu %a {mine = "here", note} : tensor<4xf32>
   return %x : tensor<4xf32>
 }
+// CHECK-LABEL: func.func @conv2d_transpose(
+// CHECK: %x = graph.conv2d_transpose %a, %b {strides = [2, 2]} : (tensor<1x3x4x5xf32>, tensor<3x4x2x2xf32>) -> tensor<1x4x8x10xf32>
+func.func @conv2d_transpose(%a: tensor<1x3x4x5xf32>, %b: tensor<3x4x2x2xf32>) -> tensor<1x4x8x10xf32> {
+  %x = graph.conv2d_transpose %a, %b {strides = [2, 2]} : (tensor<1x3x4x5xf32>, tensor<3x4x2x2xf32>) -> tensor<1x4x8x10xf32>
+  return %x : tensor<1x4x8x10xf32>
+}
+// CHECK-LABEL: func.func @resize2d(
+// CHECK: %x = graph.resize2d %a {size = [8, 15], coordinates = "asymmetric", rounding = "floor"} : (tensor<1x2x4x5xf32>) -> tensor<1x2x8x15xf32>
+func.func @resize2d(%a: tensor<1x2x4x5xf32>) -> tensor<1x2x8x15xf32> {
+  %x = graph.resize2d %a {size = [8, 15], coordinates = "asymmetric", rounding = "floor"} : (tensor<1x2x4x5xf32>) -> tensor<1x2x8x15xf32>
+  return %x : tensor<1x2x8x15xf32>
+}
+// CHECK-LABEL: func.func @winograd_weight(
+// CHECK: %x = graph.winograd_weight %a, %b {block_in = 4, block_out = 4} : (tensor<8x4x3x3xf32>, tensor<4x3xf32>) -> tensor<4x4x2x1x4x4xf32>
+func.func @winograd_weight(%a: tensor<8x4x3x3xf32>, %b: tensor<4x3xf32>) -> tensor<4x4x2x1x4x4xf32> {
+  %x = graph.winograd_weight %a, %b {block_in = 4, block_out = 4} : (tensor<8x4x3x3xf32>, tensor<4x3xf32>) -> tensor<4x4x2x1x4x4xf32>
+  return %x : tensor<4x4x2x1x4x4xf32>
+}
+// CHECK-LABEL: func.func @conv2d_winograd(
+// CHECK: %x = graph.conv2d_winograd %a, %b, %c, %d : (tensor<1x2x8x9x4xf32>, tensor<6x6x2x2x4x4xf32>, tensor<6x6xf32>, tensor<4x6xf32>) -> tensor<1x2x8x9x4xf32>
+func.func @conv2d_winograd(%a: tensor<1x2x8x9x4xf32>, %b: tensor<6x6x2x2x4x4xf32>, %c: tensor<6x6xf32>, %d: tensor<4x6xf32>) -> tensor<1x2x8x9x4xf32> {
+  %x = graph.conv2d_winograd %a, %b, %c, %d : (tensor<1x2x8x9x4xf32>, tensor<6x6x2x2x4x4xf32>, tensor<6x6xf32>, tensor<4x6xf32>) -> tensor<1x2x8x9x4xf32>
+  return %x : tensor<1x2x8x9x4xf32>
+}
+
 // Attributes at their defaults are not printed, and infinities are words.
 // CHECK-LABEL: func.func @defaults(
 // CHECK: graph.softmax %a : tensor<4xf32>
