@@ -38,25 +38,32 @@ def _given(op: GraphOp) -> Tensor:
     return op.type
 
 
-def _operand_and_shape(
-    operands: Sequence[SSAValue | Operation | Sequence[Dim]],
-) -> tuple[SSAValue | Operation, Sequence[Dim] | None]:
-    """The operand, and the shape where it is given by position."""
-    x, shape = operands[0], operands[1] if len(operands) > 1 else None
-    assert isinstance(x, SSAValue | Operation)
-    assert not isinstance(shape, SSAValue | Operation)
-    return x, shape
+class _ShapedOp(MoveOp):
+    """An op that is told the shape of its result."""
+
+    result_given = True
+
+    @classmethod
+    def make(
+        cls,
+        *operands: SSAValue | Operation | Sequence[Dim],
+        shape: Sequence[Dim] | None = None,
+        result: Tensor | None = None,
+        location: Any = None,
+        **attrs: Any,
+    ) -> Any:
+        """The operand in another shape: `make(x, shape)`, `make(x, shape=shape)` or `make(x, result=type)`."""
+        x, *given = operands
+        assert isinstance(x, SSAValue | Operation)
+        if (sizes := given[0] if given else shape) is not None or result is None:
+            type_ = SSAValue.get(x).type
+            assert isinstance(type_, TensorType)
+            assert not isinstance(sizes, SSAValue | Operation)
+            result = tensor(sizes or (), type_.element_type)
+        return super().make(x, result=result, location=location, **attrs)
 
 
-def _with_shape(value: SSAValue | Operation, shape: Sequence[Dim] | None, result: Tensor | None) -> Tensor:
-    if shape is None and result is not None:
-        return result
-    type_ = SSAValue.get(value).type
-    assert isinstance(type_, TensorType)
-    return tensor(shape or (), type_.element_type)
-
-
-class ReshapeOp(MoveOp):
+class ReshapeOp(_ShapedOp):
     """
     The elements in the same order in the result's shape.
 
@@ -64,7 +71,6 @@ class ReshapeOp(MoveOp):
     """
 
     name = "graph.reshape"
-    result_given = True
 
     def infer_types(self) -> list[Tensor]:
         (x,) = self.input_types
@@ -79,19 +85,6 @@ class ReshapeOp(MoveOp):
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         return (arrays[0].reshape(static_shape(self.type)),)
-
-    @classmethod
-    def make(
-        cls,
-        *operands: SSAValue | Operation | Sequence[Dim],
-        shape: Sequence[Dim] | None = None,
-        result: Tensor | None = None,
-        location: Any = None,
-        **attrs: Any,
-    ) -> Any:
-        """The operand in another shape. `make(x, shape)` or `make(x, result=type)`."""
-        x, given = _operand_and_shape(operands)
-        return super().make(x, result=_with_shape(x, shape or given, result), location=location, **attrs)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -129,7 +122,7 @@ class TransposeOp(MoveOp):
         return [Sample((tensor((2, 3)),), {"axes": (1, 0)}), Sample((tensor((2, 3, 4)),), {"axes": (2, 0, 1)})]
 
 
-class BroadcastToOp(MoveOp):
+class BroadcastToOp(_ShapedOp):
     """
     The operand broadcast to the result's shape.
 
@@ -139,7 +132,6 @@ class BroadcastToOp(MoveOp):
     name = "graph.broadcast_to"
     kind = BROADCAST
     layout_rule = "broadcast"
-    result_given = True
 
     def infer_types(self) -> list[Tensor]:
         (x,) = self.input_types
@@ -154,19 +146,6 @@ class BroadcastToOp(MoveOp):
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         return (np.broadcast_to(arrays[0], static_shape(self.type)),)
-
-    @classmethod
-    def make(
-        cls,
-        *operands: SSAValue | Operation | Sequence[Dim],
-        shape: Sequence[Dim] | None = None,
-        result: Tensor | None = None,
-        location: Any = None,
-        **attrs: Any,
-    ) -> Any:
-        """The operand broadcast to `shape`. `make(x, shape)` or `make(x, result=type)`."""
-        x, given = _operand_and_shape(operands)
-        return super().make(x, result=_with_shape(x, shape or given, result), location=location, **attrs)
 
     @classmethod
     def samples(cls) -> list[Sample]:
