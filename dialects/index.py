@@ -13,6 +13,7 @@ Expressions are canonical: equal values built in different orders compare and ha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -103,7 +104,21 @@ class Index:
             lo, hi = r.bounds(ranges)
             if lo // by == hi // by:
                 return q + lo // by
+            if (parts := r._digits(by, ranges)) is not None:
+                g, high, _ = parts
+                return q + high.floordiv(by // g, ranges)
         return q + Index(0, ((Div(r, by, False), 1),))
+
+    def _digits(self, by: int, ranges: Ranges) -> tuple[int, Index, Index] | None:
+        """(g, high, low) with self == high * g + low, g > 1 a divisor of `by` and low in [0, g); None without one."""
+        for g in {math.gcd(c, by) for _, c in self.terms}:
+            if 1 < g < by:
+                high = Index.of(self.const // g, {t: c // g for t, c in self.terms if c % g == 0})
+                low = Index.of(self.const % g, {t: c for t, c in self.terms if c % g})
+                first, last = low.bounds(ranges)
+                if first >= 0 and last < g:
+                    return g, high, low
+        return None
 
     def mod(self, by: int, ranges: Ranges | None = None) -> Index:
         """`self mod by`, by > 0, the result in [0, by)."""
@@ -116,6 +131,9 @@ class Index:
             lo, hi = r.bounds(ranges)
             if lo // by == hi // by:
                 return r - (lo // by) * by
+            if (parts := r._digits(by, ranges)) is not None:
+                g, high, low = parts
+                return high.mod(by // g, ranges) * g + low
         return Index(0, ((Div(r, by, True), 1),))
 
     @property
