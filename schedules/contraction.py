@@ -159,7 +159,7 @@ class ContractionSchedule:
             rows = self._count(r.rows, tile_rows)
             if rows > 1 and 4 * prod(r.scalar.shape) > self.target.l2_bytes // 2:
                 # S streams by, row tile after row tile, once for each panel of V, which stays in L2
-                return Grid(rows, min(self.threads, column_tiles))
+                return Grid(ceil(rows / self.threads), 1)
             row_bytes, halo = 4.0 * prod(r.scalar.shape) / max(rows, 1), 0
         taken = (r.rows, r.columns, r.lanes, outer_row)
         return choose_grid(
