@@ -10,7 +10,7 @@ Operator fusion by mlc's rules: a producer joins its consumer's group when nobod
     alone       all else                                             nothing
 
 Merging a producer whose every reader is in the group can make no cycle, so one rule serves chains and diamonds.
-A reshape is a view: it joins nothing. Constants of one element and fills are copied to each group that reads them.
+A reshape is a view: it joins nothing. Constants of one element, fills and counting are copied to each group that reads them.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from mlc.dialects.graph import (
     FullOp,
     GeluOp,
     GraphOp,
+    IotaOp,
     LayerNormOp,
     LogOp,
     LogSoftmaxOp,
@@ -87,7 +88,7 @@ class Group:
 
 def is_inlined(op: Operation) -> bool:
     """Whether a constant is copied into the groups that read it rather than passed to them."""
-    if isinstance(op, FullOp):
+    if isinstance(op, FullOp | IotaOp):
         return True
     return isinstance(op, ConstantOp) and math.prod(op.type.get_shape()) == 1
 
