@@ -85,6 +85,21 @@ def _layer_norm(node: Node) -> Value:
     return node.emit(g.LayerNormOp, x, gamma, beta, axis=axis, epsilon=float(node.attr("epsilon", 1e-5)))
 
 
+def _local_response_norm(node: Node) -> Value:
+    """x / (bias + alpha * the mean of x * x over neighbouring channels) ^ beta: a pool along the channels."""
+    x, size = node.input(0), node.attr("size")
+    if len(x.shape) < 3:
+        raise node.fail(f"expected an input of rank 3 or more, but got rank {len(x.shape)}")
+    square = node.emit(g.MultiplyOp, x, x)
+    rows = reshape(node, square, (x.shape[0], 1, x.shape[1], int(np.prod(x.shape[2:]))))
+    padding = ((size - 1) // 2, 0, size // 2, 0)
+    mean = node.emit(g.AvgPool2dOp, rows, pool_size=(size, 1), padding=padding, count_include_pad=True)
+    scaled = node.emit(g.MultiplyOp, mean, node.array(node.attr("alpha", 1e-4), like=x))
+    shifted = node.emit(g.AddOp, scaled, node.array(node.attr("bias", 1.0), like=x))
+    power = node.emit(g.PowerOp, shifted, node.array(node.attr("beta", 0.75), like=x))
+    return node.emit(g.DivideOp, x, reshape(node, power, x.shape))
+
+
 def _first_input(node: Node) -> Value:
     return node.input(0)
 
@@ -104,6 +119,7 @@ CONVERTERS: dict[str, Converter] = {
     "BatchNormalization": _batch_norm,
     "InstanceNormalization": _instance_norm,
     "LayerNormalization": _layer_norm,
+    "LRN": _local_response_norm,
     "Dropout": _dropout,
     "Identity": _first_input,
 }

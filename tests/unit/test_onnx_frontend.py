@@ -61,6 +61,8 @@ CASES = {
     "batch-norm": ([node("BatchNormalization", "x v v v v", epsilon=0.01)], X, {"v": V4}, 17),
     "instance-norm": ([node("InstanceNormalization", "x v v")], X, {"v": V4}, 17),
     "layer-norm": ([node("LayerNormalization", "x v")], X34, {"v": V4}, 17),
+    "lrn": ([node("LRN", "x", size=3, alpha=0.5, beta=0.7, bias=2.0)], X, {}, 17),
+    "lrn-wide": ([node("LRN", "x", size=7)], X, {}, 17),
     "gemm": (
         [node("Gemm", "x w c", transA=1, alpha=0.5, beta=2.0)],
         X34,
@@ -267,6 +269,7 @@ def test_malformed_tensors(tensor, message):
         ([node("Add", "x")], "expected at least 2 inputs, but got 1"),
         ([node("Softmax", "x", axis=7)], r"Softmax_0 \(Softmax\): expected axis in \[-2, 2\)"),
         ([node("MaxPool", "x", kernel_shape=[2, 2])], "expected an input of rank 3 or 4, but got rank 2"),
+        ([node("LRN", "x", size=3)], "expected an input of rank 3 or more, but got rank 2"),
         ([node("Transpose", "x", perm=[0, 5])], "Transpose_0"),
         ([node("Softmax", "x", axis=[1])], "expected attribute axis of type INT, but got INTS"),
         ([node("Dropout", "x", "a m"), node("Not", "m")], "mlc does not compute output 1 of Dropout_0"),
