@@ -57,17 +57,11 @@ class Compilation:
     def write(self, directory: Path) -> Artifact:
         """Run all stages; the artifact stands in a new directory inside `directory`."""
         specs = self.signature()
-        self.optimize()
-        module = self.model.module
-        sources = self.kernel_sources()
+        main, sources = self.plan()
         flops = {name: flops_of(op) for name, op in sources.items()}
-        with self.timing.phase("plan"):
-            run_passes(module, self.ctx, ["convert-graph-to-main"], instruments=[self.timing])
-            main = find_function(module, "main")
-            check_plan(main)
         with self.timing.phase("kernels"):
-            self.kernels = self.compile_kernels({name: sources[name] for name in callees(main)})
-        description = describe(main, flops)
+            self.kernels = self.compile_kernels(sources)
+        description = describe(main, flops, {name: code.schedule for name, code in self.kernels.items()})
         with drafted(directory) as draft:
             with self.timing.phase("weights"):
                 weights_bytes = write_weights(main, self.model.weights, draft.path / WEIGHTS)
@@ -90,6 +84,38 @@ class Compilation:
                 "report": self.report(len(description["nodes"])),
             }
             return draft.finish()
+
+    def plan(self) -> tuple[FuncOp, dict[str, FuncOp]]:
+        """@main on buffers, and the kernels that it calls on the graph level."""
+        self.optimize()
+        sources = self.kernel_sources()
+        with self.timing.phase("plan"):
+            run_passes(self.model.module, self.ctx, ["convert-graph-to-main"], instruments=[self.timing])
+            main = find_function(self.model.module, "main")
+            check_plan(main)
+        called = {name: sources[name] for name in callees(main)}
+        if self.options.schedules is not None:
+            self.options.schedules.check(called)
+        return main, called
+
+    def schedule_texts(self) -> dict[str, str]:
+        """The text of each kernel's te.func and sched.schedule; nothing below is compiled."""
+        _, sources = self.plan()
+        origins = self.origins()
+        jobs = [Job(name, origins.get(name, ()), self.scheduling(name, op)) for name, op in sources.items()]
+        return {name: text.decode() for name, text in zip(sources, run_jobs(jobs), strict=True)}
+
+    def scheduling(self, name: str, source: Operation) -> Callable[[], bytes]:
+        """The job that makes the schedule of one kernel."""
+        passes = self.passes_of(name, kernel_passes(self.options))
+        end = [one.name for one in passes].index("convert-te-to-loop")
+
+        def work() -> bytes:
+            module = ModuleOp([source.clone()])
+            run_passes(module, self.ctx, passes[:end])
+            return text_of(module).encode()
+
+        return work
 
     def signature(self) -> dict[str, Any]:
         """Names, shapes and dtypes of inputs and outputs."""
@@ -130,12 +156,14 @@ class Compilation:
         """The code of each kernel, from the cache or from workers."""
         passes = kernel_passes(self.options)
         how = ",".join(map(pass_text, passes)) + self.options.key() + self.target.features
+        handed = self.options.schedules
+        by_hand = {name: text for name, text in (handed.texts if handed else ())}
         cache = None if self.options.keep or self.options.validate else self.cache
-        keys = {} if cache is None else {name: key_of([str(op), how]) for name, op in sources.items()}
+        keys = {} if cache is None else {n: key_of([str(op), how, by_hand.get(n, "")]) for n, op in sources.items()}
         packed = {name: data for name, key in keys.items() if cache and (data := cache.kernel(key)) is not None}
         missing = [name for name in sources if name not in packed]
         origins = self.origins()
-        jobs = [Job(name, origins.get(name, ()), self.work(sources[name], passes)) for name in missing]
+        jobs = [Job(name, origins.get(name, ()), self.work(name, sources[name], passes)) for name in missing]
         prepare(self.target)
         with replayable(lambda error: str(sources[error.kernel]), passes):
             results = run_jobs(jobs)
@@ -147,9 +175,22 @@ class Compilation:
         self.account(kernels, missing)
         return kernels
 
-    def work(self, source: Operation, passes: list[Any]) -> Any:
+    def work(self, name: str, source: Operation, passes: list[Any]) -> Callable[[], bytes]:
         """The job of one kernel."""
-        return lambda: compile_kernel([source], self.ctx, passes, self.options, self.recorded).pack()
+        passes, handed = self.passes_of(name, passes), self.options.schedules
+
+        def work() -> bytes:
+            try:
+                return compile_kernel([source], self.ctx, passes, self.options, self.recorded).pack()
+            except UserError as error:
+                raise UserError(handed.located(name, error) if handed else str(error), error.op) from error
+
+        return work
+
+    def passes_of(self, name: str, passes: list[Any]) -> list[Any]:
+        """The passes of one kernel: where its schedule is written by hand, it is read."""
+        handed = self.options.schedules
+        return passes if handed is None or handed.text(name) is None else handed.with_pass(passes)
 
     def origins(self) -> dict[str, tuple[str, ...]]:
         """The source nodes of each kernel."""

@@ -40,6 +40,7 @@ def compile(
     shapes: Shapes | None = None,
     cache: bool = True,
     validate_each: bool = False,
+    schedules: "str | os.PathLike[str] | None" = None,
 ) -> "Executable":
     """
     Compile a Model, an ONNX model, or a file (.onnx, .mlir) for this machine.
@@ -47,12 +48,15 @@ def compile(
     `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
     that a file leaves open. `threads`: one for each CPU that this process may use. `validate_each` runs every function
     in the reference interpreters before and after each pass, and stops at the first that changes a result (slow).
+    `schedules` is a directory of schedules by hand (driver/schedules.py).
     """
+    from mlc.driver.schedules import Schedules
     from mlc.runtime.executable import EXECUTORS, Executable, thread_count
 
     if executor not in EXECUTORS:
         fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
-    options = Options(target, opt_level, thread_count(threads), validate=validate_each)
+    handed = Schedules.read(schedules)
+    options = Options(target, opt_level, thread_count(threads), validate=validate_each, schedules=handed)
     store = Cache.default() if cache and not validate_each else None
     artifact, owned = build_artifact(model, options, shapes, store)
     try:
@@ -74,7 +78,7 @@ def build_artifact(
     key = ""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        key = "" if cache is None else key_of([*_file_parts(path), repr(_plain(shapes)), options.key()])
+        key = "" if cache is None else key_of([*_file_parts(path), repr(_plain(shapes)), options.model_key()])
         if cache is not None and (found := cache.model(key)) is not None:
             return found, False
     from mlc.driver.model import Model
@@ -82,7 +86,7 @@ def build_artifact(
     with timing.phase("load"):
         model = load_model(source, shapes)
     if cache is not None and not key:
-        key = key_of([*_model_parts(model), options.key()])
+        key = key_of([*_model_parts(model), options.model_key()])
         if (found := cache.model(key)) is not None:
             return found, False
     if isinstance(source, Model):

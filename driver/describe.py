@@ -23,8 +23,8 @@ def origins_of(op: Operation) -> tuple[str, ...]:
     return ()
 
 
-def describe(main: func.FuncOp, flops: Mapping[str, int]) -> dict[str, Any]:
-    """The calls of @main in order, and the values that they work on."""
+def describe(main: func.FuncOp, flops: Mapping[str, int], schedules: Mapping[str, str]) -> dict[str, Any]:
+    """The calls of @main in order, and the values that they work on; each kernel's flops and schedule."""
     values: list[dict[str, Any]] = []
     numbers: dict[SSAValue, int] = {}
 
@@ -46,6 +46,7 @@ def describe(main: func.FuncOp, flops: Mapping[str, int]) -> dict[str, Any]:
                     "inputs": [number(v) for v in op.ins],
                     "outputs": [number(v) for v in op.outs],
                     "flops": flops.get(name, 0),
+                    "schedule": schedules.get(name, ""),
                     "bytes": sum(bytes_of(_buffer(v)) for v in op.operands),
                 }
             )
@@ -74,7 +75,7 @@ def _value(main: func.FuncOp, value: SSAValue) -> dict[str, Any]:
         return {"storage": kind, "offset": place.start, **facts}
     first = inputs.value.data
     kind, position = ("input", index) if index < first else ("output", index - first)
-    return {"storage": kind, "index": position, **facts}
+    return {"storage": kind, "index": position, "offset": place.start, **facts}
 
 
 def write_weights(main: func.FuncOp, store: Any, path: Path) -> int:

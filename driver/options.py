@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlc.codegen.errors import fail
+from mlc.driver.schedules import Schedules
 
 LEVELS = ("graph", "te", "loop", "llvm", "llvm-ir", "asm")
 """The textual forms that a compilation can keep."""
@@ -22,6 +23,8 @@ class Options:
     keep: frozenset[str] = frozenset()
     validate: bool = False
     """Run every function in the reference interpreters before and after each pass."""
+    schedules: Schedules | None = None
+    """Schedules by hand, which stand in for those of the strategies."""
 
     def __post_init__(self) -> None:
         if self.opt_level not in range(4):
@@ -29,8 +32,12 @@ class Options:
         if not isinstance(self.target, str):
             fail(f"expected target to be a name like 'native' or 'x86-64-v3', but got {self.target!r}")
 
+    def model_key(self) -> str:
+        """The part of a model's cache key that these options are."""
+        return self.key() + (f" schedules={self.schedules.key()}" if self.schedules else "")
+
     def key(self) -> str:
-        """The part of a cache key that these options are."""
+        """The part of a kernel's cache key that these options are; its schedule comes on top."""
         return f"target={self.target} O{self.opt_level} threads={self.threads} {changed_pipelines()}"
 
     def pipeline(self, part: str) -> list[Any]:

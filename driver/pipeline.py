@@ -17,6 +17,7 @@ from mlc.codegen.targets import Target
 from mlc.driver.options import Options
 from mlc.passes.errors import warning_sinks
 from mlc.passes.manager import parse_pipeline, run_passes
+from mlc.schedules.summary import summary_of
 
 # The conversion after which the IR is wholly on the next level: what is kept before it runs.
 _ENDS_LEVEL = {"convert-te-to-loop": "te", "convert-loop-to-llvm": "loop"}
@@ -36,6 +37,8 @@ class KernelCode:
     ops: dict[str, int] = field(default_factory=dict)
     """Operations by level."""
     warnings: list[str] = field(default_factory=list)
+    schedule: str = ""
+    """The strategy that chose its schedule, and the main sizes."""
 
     def pack(self) -> bytes:
         """As bytes: the facts as JSON behind their length, then the object."""
@@ -62,6 +65,8 @@ class _Watch:
         level = _ENDS_LEVEL.get(module_pass.name)
         if level is not None:
             self.note(level, module)
+        if level == "te":
+            self.code.schedule = summary_of(module)
         self._started = time.perf_counter()
 
     def after(self, module_pass: Any, module: ModuleOp) -> None:

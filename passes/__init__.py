@@ -20,6 +20,7 @@ PASSES: dict[str, str] = {
     "graph-alter-op-layout": "mlc.passes.graph.alter_op_layout:AlterOpLayoutPass",
     # te
     "te-inline": "mlc.passes.te.inline:InlinePass",
+    "te-read-schedules": "mlc.passes.te.read_schedules:ReadSchedulesPass",
     "te-add-schedule": "mlc.schedules.strategy:AddSchedulePass",
     # loop
     "loop-apply-schedule": "mlc.passes.loop.apply_schedule:ApplySchedulePass",

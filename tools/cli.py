@@ -57,6 +57,9 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--threads", type=int, default=None, metavar="N", help="threads (default: one for each CPU)")
     parser.add_argument("-O", dest="opt_level", type=int, default=3, choices=range(4), help="optimisation (default: 3)")
+    parser.add_argument(
+        "--schedules", metavar="DIR", help="schedules by hand, from the files that --dump-schedules wrote"
+    )
     parser.add_argument("--no-cache", action="store_true", help="compile anew and keep nothing")
 
 
@@ -89,6 +92,7 @@ def executable_of(args: argparse.Namespace):
         threads=args.threads,
         shapes=shapes_of(args),
         cache=not args.no_cache,
+        schedules=args.schedules,
     )
 
 

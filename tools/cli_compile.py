@@ -21,6 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--validate-each", action="store_true", help="run every function before and after each pass, and compare (slow)"
     )
+    parser.add_argument(
+        "--dump-schedules", metavar="DIR", help="write a file with the schedule of each kernel, for --schedules"
+    )
     parser.add_argument("--timing", action="store_true", help="print where the time went")
 
 
@@ -33,6 +36,11 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"expected -o PATH to write --emit {what} to")
     if Path(args.model).is_dir():
         raise UsageError(f"expected a model file, but got the directory {args.model}")
+    if args.dump_schedules is not None:
+        files = dump_schedules(args)
+        print(f"wrote {len(files)} schedules to {args.dump_schedules}")
+        if what is None:
+            return 0
     from mlc.driver.timing import table
 
     artifact, owned = compiled(args)
@@ -67,11 +75,31 @@ def compiled(args: argparse.Namespace):
     """The artifact; one for another machine is not loaded here."""
     from mlc.driver.cache import Cache
     from mlc.driver.compile import build_artifact
-    from mlc.runtime.executable import thread_count
 
-    options = Options(args.target, args.opt_level, thread_count(args.threads), validate=args.validate_each)
+    options = _options(args, validate=args.validate_each)
     cache = None if args.no_cache or args.validate_each else Cache.default()
     return build_artifact(args.model, options, shapes_of(args), cache)
+
+
+def _options(args: argparse.Namespace, keep: frozenset[str] = frozenset(), validate: bool = False) -> Options:
+    """The options that the arguments ask for."""
+    from mlc.driver.schedules import Schedules
+    from mlc.runtime.executable import thread_count
+
+    schedules = Schedules.read(args.schedules)
+    return Options(args.target, args.opt_level, thread_count(args.threads), keep, validate, schedules)
+
+
+def dump_schedules(args: argparse.Namespace) -> list[Path]:
+    """Write the schedule of each kernel to a file of its own."""
+    from mlc.driver.compilation import Compilation
+    from mlc.driver.compile import load_model
+    from mlc.driver.schedules import write_schedules
+
+    options = _options(args)
+    compilation = Compilation(load_model(args.model, shapes_of(args)), options)
+    texts = compilation.schedule_texts()
+    return write_schedules(args.dump_schedules, texts, compilation.origins(), options.schedules)
 
 
 def _kind(output: str | None) -> str | None:
@@ -100,9 +128,8 @@ def emit_text(args: argparse.Namespace, level: str) -> int:
     from mlc.driver.compilation import Compilation
     from mlc.driver.compile import load_model
     from mlc.driver.timing import table
-    from mlc.runtime.executable import thread_count
 
-    options = Options(args.target, args.opt_level, thread_count(args.threads), frozenset({level}))
+    options = _options(args, keep=frozenset({level}))
     compilation = Compilation(load_model(args.model, shapes_of(args)), options)
     if level == "graph":
         compilation.optimize()
