@@ -5,26 +5,35 @@
 PYTHON ?= python3.11
 VENV   ?= .venv
 BIN     = $(VENV)/bin
+PEERS  ?= .venv-peers
 PYTEST_FLAGS ?= -q -n 2
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test pytest filecheck lint types demo bench clean
+.PHONY: help venv test pytest check-models filecheck lint types demo bench bench-peers bench-compile clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
 
 venv: $(VENV)/.installed ## install mlc and its development tools into .venv
 
 # Installed again only when the list of packages changes. uv if there is one, else pip.
-$(VENV)/.installed: pyproject.toml
+define install
 	@if command -v uv >/dev/null; then \
-	  uv venv -q --allow-existing --python $(PYTHON) $(VENV) && uv pip install -q -p $(BIN)/python -e . --group dev; \
+	  uv venv -q --allow-existing --python $(PYTHON) $(1) && uv pip install -q -p $(1)/bin/python -e . --group $(2); \
 	else \
-	  $(PYTHON) -m venv $(VENV) && $(BIN)/pip install -q --disable-pip-version-check -U 'pip>=25.1' && \
-	  $(BIN)/pip install -q --disable-pip-version-check -e . --group dev; \
+	  $(PYTHON) -m venv $(1) && $(1)/bin/pip install -q --disable-pip-version-check -U 'pip>=25.1' && \
+	  $(1)/bin/pip install -q --disable-pip-version-check -e . --group $(2); \
 	fi
 	@touch $@
+endef
+
+$(VENV)/.installed: pyproject.toml
+	$(call install,$(VENV),dev)
+
+# PyTorch, TVM, IREE, OpenVINO: 3 GB, and nothing that the tests need.
+$(PEERS)/.installed: pyproject.toml
+	$(call install,$(PEERS),peers)
 
 # One after the other, even under make -j: the last line printed is pytest's summary.
 test: venv ## every check: lint, types, filecheck, pytest
@@ -46,11 +55,20 @@ filecheck: venv ## FileCheck tests (LIT_FLAGS=-v for the commands)
 pytest: venv ## unit and model tests
 	$(BIN)/pytest $(PYTEST_FLAGS)
 
+check-models: venv ## models that nobody tuned, at odd sizes, beside onnxruntime (minutes)
+	$(BIN)/pytest $(PYTEST_FLAGS) -m slow
+
 demo: venv ## read a line of text in a picture with a compiled model
 	$(BIN)/python examples/demo.py
 
 bench: venv ## measure beside onnxruntime and numpy
 	$(BIN)/python benchmarks/run.py
 
+bench-peers: $(PEERS)/.installed ## measure beside onnxruntime, OpenVINO, PyTorch, IREE and TVM (ARGS="--quick --model magika")
+	$(PEERS)/bin/python benchmarks/peers.py $(ARGS)
+
+bench-compile: $(PEERS)/.installed ## seconds until the first output, cold and warm, beside the same peers
+	$(PEERS)/bin/python benchmarks/compile_time.py $(ARGS)
+
 clean: ## remove what make made
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info
