@@ -10,7 +10,7 @@ PYTEST_FLAGS ?= -q -n 2
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test pytest check-models filecheck lint types demo bench bench-peers bench-compile clean
+.PHONY: help venv test pytest check-models filecheck lint types demo bench bench-peers bench-compile conformance clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -69,6 +69,9 @@ bench-peers: $(PEERS)/.installed ## measure beside onnxruntime, OpenVINO, PyTorc
 
 bench-compile: $(PEERS)/.installed ## seconds until the first output, cold and warm, beside the same peers
 	$(PEERS)/bin/python benchmarks/compile_time.py $(ARGS)
+
+conformance: venv ## the ONNX backend tests, compiled; writes docs/conformance.md
+	-nice -n 15 $(BIN)/python -m mlc.tools.conformance --output docs/conformance.md
 
 clean: ## remove what make made
 	rm -rf $(VENV) $(PEERS) build dist *.egg-info

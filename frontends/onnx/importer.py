@@ -12,12 +12,10 @@ import math
 import operator
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 import onnx
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -30,120 +28,11 @@ from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.driver.model import Model, name_attrs
 from mlc.driver.weights import WeightStore
 from mlc.frontends.onnx.files import check_model, dtype_of, read_model, tensor_array
+from mlc.frontends.onnx.functions import expand, missing_nodes
+from mlc.frontends.onnx.node import Node, Value, converters, node_path, op_key, plain_domain
 
 FOLD_LIMIT = 4096
 """Folding during import makes arrays of at most so many elements; larger ones are folded by a graph pass."""
-
-
-@dataclass(eq=False)
-class Value:
-    """A tensor during import: an SSA value, a constant array, or (once an op used the constant) both."""
-
-    ssa: SSAValue | None
-    array: Any
-    name: str
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """The sizes."""
-        return self.array.shape if self.ssa is None else shape_of(self.ssa.type)
-
-    @property
-    def dtype(self) -> Any:
-        """The element type, as a numpy dtype or an xDSL type."""
-        return self.array.dtype if self.ssa is None else self.ssa.type.element_type  # pyright: ignore
-
-
-Converter: TypeAlias = "Callable[[Node], Value | Sequence[Value]]"
-
-
-class Node:
-    """One ONNX node during its conversion: its inputs and attributes, and the means to emit graph ops."""
-
-    def __init__(self, importer: Importer, proto: onnx.NodeProto, path: str, inputs: list[Value | None], opset: int):
-        self.importer = importer
-        self.proto = proto
-        self.path = path
-        self.inputs = inputs
-        self.opset = opset
-        self._attributes = {attribute.name: attribute for attribute in proto.attribute}
-
-    def check_attributes(self) -> None:
-        """Check the attributes' types against ONNX's own schema of the op."""
-        try:
-            schema = onnx.defs.get_schema(self.proto.op_type, self.opset).attributes
-        except onnx.defs.SchemaError:
-            raise self.fail(f"expected an op of opset {self.opset}, but it has no {self.proto.op_type}") from None
-        for name, proto in self._attributes.items():
-            wanted: Any = schema[name].type if name in schema else None  # an enum, which the stubs do not say
-            if wanted is not None and int(wanted.value) != proto.type:
-                names = onnx.AttributeProto.AttributeType
-                raise self.fail(f"expected attribute {name} of type {wanted.name}, but got {names.Name(proto.type)}")
-
-    def attr(self, name: str, default: Any = None) -> Any:
-        """An attribute as a Python value; a tensor as an array."""
-        proto = self._attributes.get(name)
-        if proto is None:
-            return default
-        value = onnx.helper.get_attribute_value(proto)
-        if isinstance(value, onnx.TensorProto):
-            return tensor_array(value, f"{self.path}: attribute {name}", self.importer.directory)
-        return value.decode() if isinstance(value, bytes) else list(value) if proto.type > 5 else value
-
-    def fail(self, message: str) -> UserError:
-        """An error about this node."""
-        return UserError(f"{self.importer.source}: {self.path} ({self.proto.op_type}): {message}")
-
-    def has(self, index: int) -> bool:
-        """Whether input `index` is given."""
-        return index < len(self.inputs) and self.inputs[index] is not None
-
-    def input(self, index: int) -> Value:
-        """Input `index`, which must be given."""
-        value = self.inputs[index] if index < len(self.inputs) else None
-        if value is None:
-            raise self.fail(f"expected at least {index + 1} inputs, but got {len(self.inputs)}")
-        return value
-
-    def constant(self, index: int) -> Any:
-        """Input `index` as an array; it must be known at import."""
-        value = self.input(index)
-        if value.array is None:
-            raise self.fail(
-                f"expected input {index} ('{value.name}') to be constant, but it depends on the model's input"
-            )
-        return value.array
-
-    def ints(self, index: int, name: str | None = None, default: Any = None) -> Any:
-        """Integers from an attribute `name`, else from input `index`."""
-        if name is not None and name in self._attributes:
-            return list(self.attr(name))
-        return [int(v) for v in self.constant(index).reshape(-1)] if self.has(index) else default
-
-    def emit(self, op: Any, *operands: Value, **attrs: Any) -> Value:
-        """The (first) result of an op on values."""
-        return self.emit_all(op, *operands, **attrs)[0]
-
-    def emit_all(self, op: Any, *operands: Value, **attrs: Any) -> list[Value]:
-        """The results of an op on values: a new op, or arrays if everything is small and constant."""
-        try:
-            return self.importer.emit(op, operands, attrs, self.path)
-        except VerifyException as error:
-            raise self.fail(str(error)) from error
-
-    def array(self, array: Any, like: Value | None = None) -> Value:
-        """A constant, with the element type of `like` if given."""
-        array = np.asarray(array)
-        if like is not None:
-            array = array.astype(dtype_like(like))
-        return Value(None, array, self.importer.fresh(self.path))
-
-
-def dtype_like(value: Value) -> Any:
-    """The numpy dtype of a value's elements."""
-    from mlc.dialects.graph.types import numpy_dtype
-
-    return value.array.dtype if value.ssa is None else numpy_dtype(value.dtype)
 
 
 class Importer:
@@ -154,6 +43,8 @@ class Importer:
         self.directory = directory
         self.values: dict[str, Value] = {}
         self.missing: dict[str, str] = {}
+        self.arguments: dict[SSAValue, str] = {}
+        self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
         self.weights = WeightStore()
         self.block = Block()
         self._count = 0
@@ -165,13 +56,32 @@ class Importer:
 
     def emit(self, cls: Any, operands: Sequence[Value], attrs: dict[str, Any], location: str) -> list[Value]:
         """The results of an op on values."""
-        if all(v.array is not None and v.array.size <= FOLD_LIMIT for v in operands):
+        folded = None
+        if operands and all(v.array is not None and v.array.size <= FOLD_LIMIT for v in operands):
             folded = self._fold(cls, operands, attrs, location)
-            if folded is not None:
+            if folded is not None and not any(v.bound for v in operands):
                 return folded
         op = cls.make(*(self.materialize(v, location) for v in operands), **attrs, location=location)
         self.block.add_op(op)
+        if folded is not None:
+            return [Value(r, v.array, location, bound=True) for r, v in zip(op.results, folded, strict=True)]
         return [Value(result, None, location) for result in op.results]
+
+    def sources(self, value: Value) -> set[str]:
+        """The names of the model's inputs that a value is computed from."""
+        found: set[str] = set()
+        seen: set[SSAValue] = set()
+        left = [] if value.ssa is None else [value.ssa]
+        while left:
+            one = left.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if isinstance(one.owner, Block):
+                found.add(self.arguments[one])
+            else:
+                left.extend(one.owner.operands)
+        return found
 
     def _fold(self, cls: Any, operands: Sequence[Value], attrs: Any, location: str) -> list[Value] | None:
         """The op's results by numpy, if they are small; None otherwise."""
@@ -196,17 +106,20 @@ class Importer:
             value.ssa = op.result
         return value.ssa
 
-    def run(self, graph: onnx.GraphProto, opsets: Mapping[str, int], shapes: Mapping[str, Sequence[int]]) -> Model:
-        """The model of a graph."""
-        converters = _converters()
-        self._check_ops(graph, opsets, converters)
+    def run(
+        self, proto: onnx.ModelProto, opsets: Mapping[str, int], shapes: Mapping[str, Any], values: Mapping[str, Any]
+    ) -> Model:
+        """The model of a graph; of the inputs in `values` the import knows what they are."""
+        graph = proto.graph
+        self.functions = {(function.domain, function.name): function for function in proto.functions}
+        self._check_ops(graph, opsets)
         for initializer in graph.initializer:
             place = f"{self.source}: initializer '{initializer.name}'"
             array = tensor_array(initializer, place, self.directory)
             self.values[initializer.name] = Value(None, array, initializer.name)
-        names = self._add_inputs(graph, shapes)
-        for index, proto in enumerate(graph.node):
-            self._convert(proto, index, opsets, converters)
+        names = self._add_inputs(graph, shapes, values)
+        for index, node in enumerate(graph.node):
+            self.convert(node, node_path(node, index), opsets)
         outputs = [self._output(info.name) for info in graph.output]
         self.block.add_op(ReturnOp(*outputs))
         main = FuncOp(
@@ -219,20 +132,14 @@ class Importer:
         _hoist_sources(self.block)
         return Model(ModuleOp([main]), self.weights)
 
-    def _check_ops(self, graph: onnx.GraphProto, opsets: Mapping[str, int], converters: Mapping[str, Any]) -> None:
-        missing: list[tuple[str, str, str]] = []
-        for index, node in enumerate(graph.node):
-            domain = "" if node.domain == "ai.onnx" else node.domain
-            if domain:
-                missing.append((node_path(node, index), f"{domain}.{node.op_type}", "another domain"))
-            elif node.op_type not in converters:
-                missing.append((node_path(node, index), node.op_type, ""))
-            elif domain not in opsets:
-                raise UserError(f"{self.source}: expected an opset version of the domain 'ai.onnx', but got none")
+    def _check_ops(self, graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
+        missing = list(missing_nodes(graph, opsets, self.functions))
         if missing:
             raise UnsupportedOps(self.source, missing)
+        if "" not in opsets and any(node.domain in ("", "ai.onnx") for node in graph.node):
+            raise UserError(f"{self.source}: expected an opset version of the domain 'ai.onnx', but got none")
 
-    def _add_inputs(self, graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) -> list[str]:
+    def _add_inputs(self, graph: onnx.GraphProto, shapes: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
         infos = [info for info in graph.input if info.name not in self.values]
         unknown_names = [name for name in shapes if name not in {info.name for info in infos}]
         if unknown_names:
@@ -246,13 +153,14 @@ class Importer:
             argument = self.block.insert_arg(tensor(shape, dtype), len(self.block.args))
             argument.name_hint = _identifier(info.name)
             argument.location = name_location(info.name)
-            self.values[info.name] = Value(argument, None, info.name)
+            self.arguments[argument] = info.name
+            self.values[info.name] = Value(argument, values.get(info.name), info.name, bound=info.name in values)
         if problems:
             raise UserError(f"{self.source}: " + "; ".join(problems))
         return [info.name for info in infos]
 
-    def _convert(self, proto: onnx.NodeProto, index: int, opsets: Mapping[str, int], converters: Any) -> None:
-        path = node_path(proto, index)
+    def convert(self, proto: onnx.NodeProto, path: str, opsets: Mapping[str, int]) -> None:
+        """Convert one node, whose outputs become values."""
         inputs: list[Value | None] = []
         for name in proto.input:
             if name in self.missing:
@@ -260,23 +168,33 @@ class Importer:
             if name and name not in self.values:
                 raise UserError(f"{self.source}: {path} ({proto.op_type}): no node before it gives its input '{name}'")
             inputs.append(self.values[name] if name else None)
-        node = Node(self, proto, path, inputs, opsets[""])
-        node.check_attributes()
+        node = Node(self, proto, path, inputs, opsets.get(plain_domain(proto), 1))
+        converter = converters().get(op_key(proto))
         try:
-            results = converters[proto.op_type](node)
+            if converter is not None and op_key(proto) not in self.functions:
+                node.check_attributes()
+                results = converter(node)
+            else:
+                results = expand(node, opsets)
         except (VerifyException, ValueError, TypeError, IndexError, OverflowError, ArithmeticError) as error:
             raise error if isinstance(error, UserError) else node.fail(str(error)) from error
+        self._define(node, results)
+
+    def _define(self, node: Node, results: Value | Sequence[Value | None]) -> None:
+        """Name the results of a node."""
+        path, proto = node.path, node.proto
         results = [results] if isinstance(results, Value) else list(results)
         for position, name in enumerate(proto.output):
             if not name:
                 continue
-            if position >= len(results):
+            if position >= len(results) or results[position] is None:
                 self.missing[name] = f"output {position} of {path} ({proto.op_type})"  # an error if it is used
                 continue
             if name in self.values:
                 raise node.fail(f"expected a new name for output {position}, but '{name}' is defined already")
             value = results[position]
             # A constant is called after the output that holds it: weights in Constant nodes keep their names.
+            assert value is not None
             self.values[name] = Value(None, value.array, name) if value.ssa is None else value
 
     def _output(self, name: str) -> SSAValue:
@@ -338,29 +256,29 @@ def _given_shape(given: Any, what: str) -> tuple[int, ...]:
         raise UserError(f"{what}: expected a tuple of whole numbers as its shape, but got {given!r}") from error
 
 
-def node_path(node: onnx.NodeProto, index: int) -> str:
-    """What messages and locations call a node: its name, else type and index."""
-    return node.name or f"{node.op_type}_{index}"
-
-
 def _identifier(name: str) -> str | None:
     cleaned = re.sub(r"\W", "_", name, flags=re.ASCII)
     return cleaned if re.fullmatch(r"[A-Za-z_]\w*", cleaned) else None
 
 
-def _converters() -> dict[str, Converter]:
-    from mlc.frontends.onnx import math as math_ops
-    from mlc.frontends.onnx import nn, resize, shape
+def import_model(
+    source: Any, shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, Any] | None = None
+) -> Model:
+    """
+    The model of an .onnx file or a ModelProto; `shapes` gives the input sizes that it leaves open.
 
-    return {**math_ops.CONVERTERS, **nn.CONVERTERS, **resize.CONVERTERS, **shape.CONVERTERS}
-
-
-def import_model(source: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
-    """The model of an .onnx file or a ModelProto; `shapes` gives the input sizes that it leaves open."""
+    `values` gives what inputs are, where shapes depend on it: the model is then for these values alone.
+    """
     if not isinstance(source, str | os.PathLike | onnx.ModelProto):
         raise UserError(f"expected a path, an onnx.ModelProto or an mlc.Model, but got {type(source).__name__}")
     if not isinstance(shapes or {}, Mapping):
         raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
     proto, name, directory = read_model(source)
     opsets = check_model(proto, name)
-    return Importer(name, directory).run(proto.graph, opsets, shapes or {})
+    return Importer(name, directory).run(proto, opsets, shapes or {}, values or {})
+
+
+def unsupported_nodes(model: onnx.ModelProto) -> list[tuple[str, str, str]]:
+    """(node path, op type, why) of each node of a model that mlc has no way to compute."""
+    functions = {(function.domain, function.name): function for function in model.functions}
+    return list(missing_nodes(model.graph, check_model(model, model.graph.name), functions))

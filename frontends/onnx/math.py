@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.frontends.onnx.importer import Converter, Node, Value, dtype_like
+from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
 from mlc.frontends.onnx.tools import matmul_weight, reshape, transpose
 
 

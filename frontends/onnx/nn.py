@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.frontends.onnx.importer import Converter, Node, Value
+from mlc.frontends.onnx.node import Converter, Node, Value
 from mlc.frontends.onnx.tools import as_picture, from_picture, reshape, two, window_padding
 
 

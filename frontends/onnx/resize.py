@@ -12,7 +12,7 @@ from mlc.dialects import graph as g
 from mlc.dialects.graph.resize import COORDINATES, MODES, ROUNDINGS
 from mlc.dialects.graph.types import axis_of
 from mlc.driver.errors import UnsupportedOps, UserError
-from mlc.frontends.onnx.importer import Converter, Node, Value
+from mlc.frontends.onnx.node import Converter, Node, Value
 from mlc.frontends.onnx.tools import as_picture, from_picture, reshape, two
 
 

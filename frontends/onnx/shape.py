@@ -10,7 +10,7 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import axis_of, broadcast
-from mlc.frontends.onnx.importer import Converter, Node, Value, dtype_like
+from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
 from mlc.frontends.onnx.tools import reshape, transpose
 
 MAX_FILL = 1 << 31

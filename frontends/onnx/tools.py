@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from mlc.dialects import graph as g
-from mlc.frontends.onnx.importer import Node, Value
+from mlc.frontends.onnx.node import Node, Value
 
 T = TypeVar("T")
 

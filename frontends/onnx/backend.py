@@ -1,0 +1,127 @@
+"""
+The standard interface of ONNX backends: `prepare(model).run(inputs)`, all of it compiled code.
+
+A model is compiled when it first sees inputs of certain shapes. Inputs whose values decide shapes (what Reshape, Slice
+or Pad are told) are found by the import, and each set of their values is a compilation of its own; what is computed
+from them is still computed by the compiled code.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.backend.base import Backend, BackendRep, namedtupledict
+
+from mlc.driver.errors import UserError
+from mlc.frontends.onnx.importer import import_model
+from mlc.frontends.onnx.node import NeedsValues
+
+CACHED = 32
+"""How many compilations of one model are kept."""
+
+
+class MlcBackendRep(BackendRep):
+    """A model that is compiled for the shapes, and the shape-like values, of the inputs that it is run on."""
+
+    def __init__(self, model: onnx.ModelProto, **options: Any):
+        self.model = model
+        self.options = {"cache": False, "threads": 1, **options}
+        constant = {tensor.name for tensor in model.graph.initializer}
+        self.names = [info.name for info in model.graph.input if info.name not in constant]
+        self._known: set[str] = set()
+        """The inputs whose values the import asked for."""
+        self._compiled: OrderedDict[Any, Any] = OrderedDict()
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The outputs, in the model's order, on a sequence (or a dict) of arrays."""
+        arrays = self._arrays(inputs)
+        executable = self.executable(arrays)
+        outputs = executable({spec.name: arrays[spec.name] for spec in executable.inputs})
+        names = [info.name for info in self.model.graph.output]
+        return namedtupledict("Outputs", names)(*(outputs[name] for name in names))
+
+    def _arrays(self, inputs: Any) -> dict[str, Any]:
+        if isinstance(inputs, Mapping):
+            given = dict(inputs)
+        else:
+            sequence = list(inputs) if isinstance(inputs, Sequence) else [inputs]
+            if len(sequence) > len(self.names):
+                raise UserError(f"expected {len(self.names)} inputs, but got {len(sequence)}")
+            given = dict(zip(self.names, sequence, strict=False))
+        return {name: np.asarray(array) for name, array in given.items()}
+
+    def executable(self, arrays: Mapping[str, Any]) -> Any:
+        """The compiled model for inputs like these."""
+        from mlc.driver.compile import compile
+
+        model, key = None, self._key(arrays)
+        while key not in self._compiled and model is None:
+            bound = {name: arrays[name] for name in self._known}
+            try:
+                model = import_model(self.model, {n: a.shape for n, a in arrays.items()}, bound)
+            except NeedsValues as needs:
+                if needs.inputs <= self._known or not needs.inputs <= arrays.keys():
+                    raise
+                self._known |= needs.inputs
+                key = self._key(arrays)
+        if model is not None:
+            self._compiled[key] = compile(model, **self.options)
+            if len(self._compiled) > CACHED:
+                self._compiled.popitem(last=False)
+        self._compiled.move_to_end(key)
+        return self._compiled[key]
+
+    def _key(self, arrays: Mapping[str, Any]) -> Any:
+        shapes = tuple((name, array.shape) for name, array in arrays.items())
+        return shapes, tuple((name, arrays[name].tobytes()) for name in sorted(self._known & arrays.keys()))
+
+
+class MlcBackend(Backend):
+    """ONNX models, compiled for this machine."""
+
+    @classmethod
+    def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
+        """Whether every op of the model is one that mlc compiles."""
+        from mlc.frontends.onnx.importer import unsupported_nodes
+
+        return cls.supports_device(device) and not unsupported_nodes(model)
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> MlcBackendRep:
+        """A model to be run; `kwargs` are those of `mlc.compile`."""
+        if not cls.supports_device(device):
+            raise UserError(f"expected the device CPU, but got {device}")
+        return MlcBackendRep(model, **kwargs)
+
+    @classmethod
+    def run_node(
+        cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any
+    ) -> tuple[Any, ...]:
+        """The outputs of one node; `opset_version` says which opset it is of (default: the newest)."""
+        arrays = [np.asarray(array) for array in inputs]
+        named = [name for name in node.input if name]
+        given = [
+            onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in zip(named, arrays, strict=True)
+        ]
+        outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
+        graph = onnx.helper.make_graph([node], node.op_type, given, outputs)
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, opset)])
+        return cls.prepare(model, device, **kwargs).run(arrays)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Only the CPU."""
+        return device.partition(":")[0] == "CPU"
+
+
+is_compatible = MlcBackend.is_compatible
+prepare = MlcBackend.prepare
+run_model = MlcBackend.run_model
+run_node = MlcBackend.run_node
+supports_device = MlcBackend.supports_device

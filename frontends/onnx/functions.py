@@ -1,0 +1,114 @@
+"""Ops that are defined by other ops: functions of the model, and the function bodies in ONNX's own op schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import onnx
+
+from mlc.frontends.onnx.node import Node, Value, converters, dtype_like, node_path, op_key, plain_domain
+
+Functions = Mapping[tuple[str, str], onnx.FunctionProto]
+MAX_DEPTH = 32
+"""How deeply functions may call functions."""
+
+
+def missing_nodes(
+    graph: onnx.GraphProto, opsets: Mapping[str, int], functions: Functions
+) -> Iterator[tuple[str, str, str]]:
+    """(node path, op type, why) of each node that mlc has no way to compute."""
+    for index, node in enumerate(graph.node):
+        domain, kind = op_key(node)
+        if (domain, kind) in converters() or (domain, kind) in functions or _has_body(node, opsets):
+            continue
+        name, why = (f"{domain}.{kind}", "another domain") if domain else (kind, "")
+        yield node_path(node, index), name, why
+
+
+def _schema(node: onnx.NodeProto, opsets: Mapping[str, int]) -> Any:
+    """The schema of a node's op at the model's opset; None if there is none."""
+    domain = plain_domain(node)
+    try:
+        return onnx.defs.get_schema(node.op_type, opsets.get(domain, 1), domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _has_body(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
+    schema = _schema(node, opsets)
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def expand(node: Node, opsets: Mapping[str, int]) -> list[Value | None]:
+    """The results of a node whose op is a function."""
+    importer = node.importer
+    function = importer.functions.get(op_key(node.proto)) or _body(node, opsets)
+    if function is None:
+        raise node.fail("expected an op that mlc has, but got one without a counterpart")
+    if node.path.count("/") > MAX_DEPTH:
+        raise node.fail(f"expected functions nested at most {MAX_DEPTH} deep")
+    inner = dict(opsets) | {("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import}
+    outer, missing = importer.values, importer.missing
+    importer.values, importer.missing = {}, {}
+    try:
+        for name, value in zip(function.input, [*node.inputs, *[None] * len(function.input)], strict=False):
+            importer.values[name] = value  # pyright: ignore[reportArgumentType]
+        for index, one in enumerate(function.node):
+            importer.convert(_bound_attributes(one, node, function), f"{node.path}/{node_path(one, index)}", inner)
+        return [importer.values.get(name) for name in function.output]
+    finally:
+        importer.values, importer.missing = outer, missing
+
+
+def _body(node: Node, opsets: Mapping[str, int]) -> onnx.FunctionProto | None:
+    """The function body of the op's schema, for the inputs that the node has."""
+    schema = _schema(node.proto, opsets)
+    if schema is None:
+        return None
+    text = None
+    if schema.has_context_dependent_function:
+        types = [_type_proto(value).SerializeToString() for value in node.inputs]
+        version = _version(schema.context_dependent_function_opset_versions, node.opset)
+        text = schema.get_context_dependent_function_with_opset_version(version, node.proto.SerializeToString(), types)
+    elif schema.has_function:
+        version = _version(schema.function_opset_versions, node.opset)
+        text = schema.get_function_with_opset_version(version)
+    return onnx.FunctionProto.FromString(text) if text else None
+
+
+def _version(versions: list[int], opset: int) -> int:
+    """The newest version up to the opset, else the oldest: a body may be written for a later opset than its op."""
+    return max((v for v in versions if v <= opset), default=min(versions))
+
+
+def _type_proto(value: Value | None) -> onnx.TypeProto:
+    if value is None:
+        return onnx.TypeProto()
+    return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(dtype_like(value)), value.shape)
+
+
+def _bound_attributes(inner: onnx.NodeProto, node: Node, function: onnx.FunctionProto) -> onnx.NodeProto:
+    """A node of a function's body with the attributes that refer to those of the call."""
+    if not any(a.ref_attr_name for a in inner.attribute):
+        return inner
+    given = {a.name: a for a in (*_defaults(node), *function.attribute_proto, *node.proto.attribute)}
+    result = onnx.NodeProto()
+    result.CopyFrom(inner)
+    del result.attribute[:]
+    for attribute in inner.attribute:
+        source = given.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+        if source is not None:
+            copy = result.attribute.add()
+            copy.CopyFrom(source)
+            copy.name = attribute.name
+    return result
+
+
+def _defaults(node: Node) -> list[onnx.AttributeProto]:
+    """The attributes that the op's schema gives where the node does not."""
+    try:
+        schema = onnx.defs.get_schema(node.proto.op_type, node.opset, plain_domain(node.proto))
+    except onnx.defs.SchemaError:
+        return []
+    return [a.default_value for a in schema.attributes.values() if a.default_value.name]

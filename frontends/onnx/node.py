@@ -1,0 +1,172 @@
+"""One ONNX node during its conversion, its values, and the table of converters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import onnx
+from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.graph import shape_of
+from mlc.driver.errors import UserError
+from mlc.frontends.onnx.files import tensor_array
+
+if TYPE_CHECKING:
+    from mlc.frontends.onnx.importer import Importer
+
+
+@dataclass(eq=False)
+class Value:
+    """
+    A tensor during import: an SSA value, a constant array, or (once an op used the constant) both.
+
+    A bound value is computed by the model, and its array is what it computes for the inputs at hand.
+    """
+
+    ssa: SSAValue | None
+    array: Any
+    name: str
+    bound: bool = False
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The sizes."""
+        return self.array.shape if self.ssa is None else shape_of(self.ssa.type)
+
+    @property
+    def dtype(self) -> Any:
+        """The element type, as a numpy dtype or an xDSL type."""
+        return self.array.dtype if self.ssa is None else self.ssa.type.element_type  # pyright: ignore
+
+
+Converter: TypeAlias = "Callable[[Node], Value | Sequence[Value]]"
+
+
+class NeedsValues(UserError):
+    """An op must know a value that depends on `inputs`, the names of inputs of the model."""
+
+    def __init__(self, message: str, inputs: set[str]):
+        super().__init__(message)
+        self.inputs = inputs
+
+
+class Node:
+    """One ONNX node during its conversion: its inputs and attributes, and the means to emit graph ops."""
+
+    def __init__(self, importer: Importer, proto: onnx.NodeProto, path: str, inputs: list[Value | None], opset: int):
+        self.importer = importer
+        self.proto = proto
+        self.path = path
+        self.inputs = inputs
+        self.opset = opset
+        self._attributes = {attribute.name: attribute for attribute in proto.attribute}
+
+    def check_attributes(self) -> None:
+        """Check the attributes' types against ONNX's own schema of the op."""
+        try:
+            schema = onnx.defs.get_schema(self.proto.op_type, self.opset).attributes
+        except onnx.defs.SchemaError:
+            raise self.fail(f"expected an op of opset {self.opset}, but it has no {self.proto.op_type}") from None
+        for name, proto in self._attributes.items():
+            wanted: Any = schema[name].type if name in schema else None  # an enum, which the stubs do not say
+            if wanted is not None and int(wanted.value) != proto.type:
+                names = onnx.AttributeProto.AttributeType
+                raise self.fail(f"expected attribute {name} of type {wanted.name}, but got {names.Name(proto.type)}")
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute as a Python value; a tensor as an array."""
+        proto = self._attributes.get(name)
+        if proto is None:
+            return default
+        value = onnx.helper.get_attribute_value(proto)
+        if isinstance(value, onnx.TensorProto):
+            return tensor_array(value, f"{self.path}: attribute {name}", self.importer.directory)
+        return value.decode() if isinstance(value, bytes) else list(value) if proto.type > 5 else value
+
+    def fail(self, message: str) -> UserError:
+        """An error about this node."""
+        return UserError(f"{self.importer.source}: {self.path} ({self.proto.op_type}): {message}")
+
+    def has(self, index: int) -> bool:
+        """Whether input `index` is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def input(self, index: int) -> Value:
+        """Input `index`, which must be given."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise self.fail(f"expected at least {index + 1} inputs, but got {len(self.inputs)}")
+        return value
+
+    def constant(self, index: int) -> Any:
+        """Input `index` as an array; it must be known at import."""
+        value = self.input(index)
+        return self.known(value, f"input {index} ('{value.name}')")
+
+    def known(self, value: Value, what: str) -> Any:
+        """A value as an array; it must be known at import."""
+        if value.array is None:
+            error = self.fail(f"expected {what} to be constant, but it depends on the model's input")
+            raise NeedsValues(str(error), self.importer.sources(value)) from None
+        return value.array
+
+    def ints(self, index: int, name: str | None = None, default: Any = None) -> Any:
+        """Integers from an attribute `name`, else from input `index`."""
+        if name is not None and name in self._attributes:
+            return list(self.attr(name))
+        return [int(v) for v in self.constant(index).reshape(-1)] if self.has(index) else default
+
+    def emit(self, op: Any, *operands: Value, **attrs: Any) -> Value:
+        """The (first) result of an op on values."""
+        return self.emit_all(op, *operands, **attrs)[0]
+
+    def emit_all(self, op: Any, *operands: Value, **attrs: Any) -> list[Value]:
+        """The results of an op on values: a new op, or arrays if everything is small and constant."""
+        try:
+            return self.importer.emit(op, operands, attrs, self.path)
+        except VerifyException as error:
+            raise self.fail(str(error)) from error
+
+    def array(self, array: Any, like: Value | None = None) -> Value:
+        """A constant, with the element type of `like` if given."""
+        array = np.asarray(array)
+        if like is not None:
+            array = array.astype(dtype_like(like))
+        return Value(None, array, self.importer.fresh(self.path))
+
+
+def dtype_like(value: Value) -> Any:
+    """The numpy dtype of a value's elements."""
+    from mlc.dialects.graph.types import numpy_dtype
+
+    return value.array.dtype if value.ssa is None else numpy_dtype(value.dtype)
+
+
+def node_path(node: onnx.NodeProto, index: int) -> str:
+    """What messages and locations call a node: its name, else type and index."""
+    return node.name or f"{node.op_type}_{index}"
+
+
+def plain_domain(node: onnx.NodeProto) -> str:
+    """The domain of a node, `ai.onnx` by its other name."""
+    return "" if node.domain == "ai.onnx" else node.domain
+
+
+def op_key(node: onnx.NodeProto) -> tuple[str, str]:
+    """What converters and functions are found by: (domain, op type)."""
+    return plain_domain(node), node.op_type
+
+
+@cache
+def converters() -> dict[tuple[str, str], Converter]:
+    """(domain, op type) -> what converts a node of it."""
+    from mlc.frontends.onnx import math as math_ops
+    from mlc.frontends.onnx import nn, resize, shape
+
+    modules = (math_ops, nn, resize, shape)
+    return {("", name): function for module in modules for name, function in module.CONVERTERS.items()}
