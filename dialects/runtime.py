@@ -1,7 +1,8 @@
 """
-The runtime dialect: how @main calls a kernel once tensors have become buffers.
+The runtime dialect: how @main calls a kernel once tensors have become buffers, and what is a part of a buffer.
 
     op ::= `runtime.call` @kernel `ins` `(` values `:` types `)` `outs` `(` values `:` types `)`
+         | `runtime.part` value `at` bytes `:` type `to` type
 
 The kernel may stand in the same module at any level (func.func on tensors, te.func, loop.func, llvm.func), which is
 why this is not func.call.
@@ -9,17 +10,19 @@ why this is not func.call.
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import MemRefType, SymbolRefAttr, TensorType
+from xdsl.dialects.builtin import I64, IntegerAttr, MemRefType, SymbolRefAttr, TensorType, i64
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
+    operand_def,
     prop_def,
+    result_def,
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, SymbolTable
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 
@@ -59,6 +62,52 @@ class CallOp(IRDLOperation):
             )
 
 
+@irdl_op_definition
+class PartOp(IRDLOperation):
+    """
+    The memory of a buffer from a byte on, as a buffer of its own: what is written to one is read from the other.
+
+    `%1 = runtime.part %0 at 1024 : memref<1x4x8x8xf32> to memref<1x2x8x8xf32>`
+    """
+
+    name = "runtime.part"
+
+    source = operand_def(MemRefType)
+    offset = prop_def(IntegerAttr[I64])
+    result = result_def(MemRefType)
+
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = "$source `at` $offset `:` type($source) `to` type($result) attr-dict"
+
+    def __init__(self, source: SSAValue | Operation, offset: int, type_: Attribute) -> None:
+        super().__init__(operands=[source], properties={"offset": IntegerAttr(offset, i64)}, result_types=[type_])
+
+    def verify_(self) -> None:
+        """The part lies in the buffer, at a multiple of its element's size."""
+        start, (size, element), (whole, _) = (
+            self.offset.value.data,
+            _extent(self.result.type),
+            _extent(self.source.type),
+        )
+        if start < 0 or start + size > whole:
+            raise VerifyException(
+                f"expected a part within the {whole} bytes of {self.source.type}, "
+                f"but got {size} bytes at {start}; make the offset or the type smaller"
+            )
+        if start % element:
+            raise VerifyException(f"expected an offset that is a multiple of {element} bytes, but got {start}")
+
+
+def _extent(type_: Attribute) -> tuple[int, int]:
+    """The bytes of a buffer of static sizes, and of one element."""
+    assert isinstance(type_, MemRefType)
+    element = max(1, getattr(type_.element_type, "bitwidth", 64) // 8)
+    size = element
+    for extent in type_.get_shape():
+        size *= extent
+    return size, element
+
+
 def _buffer(type_: Attribute) -> Attribute:
     """The buffer of a tensor; a buffer is itself."""
     return MemRefType(type_.element_type, type_.get_shape()) if isinstance(type_, TensorType) else type_
@@ -68,4 +117,4 @@ def _types(types: Sequence[Attribute]) -> str:
     return ", ".join(map(str, types))
 
 
-Runtime = Dialect("runtime", [CallOp])
+Runtime = Dialect("runtime", [CallOp, PartOp])

@@ -2,11 +2,12 @@
 An independent check of a memory plan, read from the IR of @main alone.
 
 It plays the calls in order and remembers, for every byte range of each argument, which buffer wrote it last.
-A plan is right if each call reads only bytes that were written through the very buffer it reads them by, and
-writes nothing that it reads at the same time. Inputs and weights must never be written.
+A plan is right if each call reads only bytes that were written through the very buffer it reads them by, through a
+part of it or through what it is a part of, and writes nothing that it reads at the same time. A part that nothing
+writes counts as what it is a part of. Inputs and weights must never be written.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, func, memref
@@ -54,7 +55,7 @@ class _Memory:
     def intruder(self, place: Place) -> SSAValue | None:
         """Another buffer that wrote into `place` after its own, or None."""
         for start, end, buffer in self.written.get(place.root, []):
-            if start < place.end and place.start < end and buffer is not place.buffer:
+            if start < place.end and place.start < end and not _related(buffer, place.buffer):
                 return buffer
         return None
 
@@ -63,18 +64,45 @@ class _Memory:
         own = sum(
             max(0, min(end, place.end) - max(start, place.start))
             for start, end, buffer in self.written.get(place.root, [])
-            if buffer is place.buffer
+            if _related(buffer, place.buffer)
         )
         return own == place.end - place.start
 
 
-def locate(value: SSAValue) -> Place:
-    """The bytes of a buffer of @main; an alias counts as the buffer it was made from."""
+def _owner(value: SSAValue) -> SSAValue:
+    """The buffer that an alias was made from."""
     while isinstance(value, OpResult) and isinstance(value.op, memref.ReinterpretCastOp):
         value = value.op.source
+    return value
+
+
+def _lineage(value: SSAValue) -> list[SSAValue]:
+    """A buffer, what it is a part of, what that is a part of, and so on."""
+    found = [_owner(value)]
+    while isinstance(op := found[-1].owner, runtime.PartOp):
+        found.append(_owner(op.source))
+    return found
+
+
+def _related(a: SSAValue, b: SSAValue) -> bool:
+    """Whether one of two buffers is the other, or a part of it; two parts of one buffer are not related."""
+    return a in _lineage(b) or b in _lineage(a)
+
+
+def locate(value: SSAValue) -> Place:
+    """The bytes of a buffer of @main; an alias counts as the buffer it was made from."""
+    value = _owner(value)
     if isinstance(value, BlockArgument):
         return Place(value, 0, _bytes(value), value)
     op = value.owner
+    if isinstance(op, runtime.PartOp):
+        whole = locate(op.source)
+        start = whole.start + op.offset.value.data
+        if start + _bytes(value) > whole.end:
+            raise PlanError(
+                f"expected a part within {whole.end - whole.start} bytes, but got {op.offset.value.data}", op
+            )
+        return Place(whole.root, start, start + _bytes(value), value)
     if not isinstance(op, memref.ViewOp) or not isinstance(op.source, BlockArgument):
         raise PlanError(f"expected a buffer of @main to be a view of an argument, but got {_name(value)}")
     shift = op.byte_shift.owner
@@ -106,6 +134,7 @@ def check_plan(main: func.FuncOp) -> int:
     readable = {*args[:inputs], args[-2]}
     must_write = set(args[inputs : inputs + outputs])
     memory, calls = _Memory(), 0
+    written = {buffer for out in _written(main) for buffer in _lineage(out)}
     for op in main.body.block.ops:
         if isinstance(op, runtime.CallOp):
             reads, writes = op.ins, op.outs
@@ -114,11 +143,24 @@ def check_plan(main: func.FuncOp) -> int:
             reads, writes = [op.source], [op.destination]
         else:
             continue
-        _play(op, [locate(v) for v in reads], [locate(v) for v in writes], memory, readable)
+        _play(op, [_as_written(locate(v), written) for v in reads], [locate(v) for v in writes], memory, readable)
     for argument in must_write:
         if not memory.complete(locate(argument)):
             raise PlanError(f"output {argument.index - inputs} of @main is not written in full", main)
     return calls
+
+
+def _written(main: func.FuncOp) -> Iterator[SSAValue]:
+    """Everything that is written."""
+    for op in main.body.block.ops:
+        yield from op.outs if isinstance(op, runtime.CallOp) else ()
+        yield from [op.destination] if isinstance(op, memref.CopyOp) else ()
+
+
+def _as_written(place: Place, written: set[SSAValue]) -> Place:
+    """The same bytes, as the innermost buffer that is written, itself or through parts."""
+    buffer = next((b for b in _lineage(place.buffer) if b in written), place.buffer)
+    return Place(place.root, place.start, place.end, buffer)
 
 
 def _play(

@@ -1,13 +1,15 @@
 """
 convert-graph-to-main: @main, a list of kernel calls on tensors, becomes one on buffers.
 
-Goes in: @main after graph-outline-kernels: `graph.param`, `graph.constant`, `graph.call`, `graph.reshape`, return.
+Goes in: @main after graph-outline-kernels: `graph.param`, `graph.constant`, `graph.call`, views, return.
 Comes out: @main(inputs..., outputs..., %weights, %workspace), in which every tensor is
 
     an input or an output           the argument (its producer writes an output in place)
     a parameter or a constant       memref.view %weights[offset] {param = "name"} or {value = dense<...>}
     an intermediate                 memref.view %workspace[offset], as driver/memory_plan.py places it
     a reshape                       memref.reinterpret_cast of its operand's buffer
+    a slice, a result of a split    runtime.part of its operand's buffer
+    an operand of a concatenate     runtime.part of the buffer of the result: its producer writes it there
 
 and every call is in destination-passing style: `runtime.call @k ins(...) outs(...)`.
 What must hold before: static sizes. The kernels stay as they are; they are lowered one by one.
@@ -39,6 +41,7 @@ from mlc.dialects import runtime
 from mlc.dialects.graph import ParamOp
 from mlc.driver.memory_plan import Lifetime, MemoryPlan, align, plan
 from mlc.passes.errors import fail
+from mlc.passes.graph.views import part_starts
 
 INDEX = IndexType()
 
@@ -78,8 +81,17 @@ class Storage:
     """Of a constant: which parameter it is, or its value."""
     first: int = -1
     last: int = -1
+    inside: "Storage | None" = None
+    """The storage of the concatenation that this is a part of."""
+    at: int = 0
+    """Where in it, in bytes."""
     value: SSAValue | None = None
     """The SSA value of its buffer, once there is one."""
+
+    @property
+    def root(self) -> "Storage":
+        """The storage that it is in, and that is in no other."""
+        return self if self.inside is None else self.inside.root
 
 
 @dataclass(frozen=True)
@@ -124,6 +136,8 @@ class _Converter:
         self.main = main
         self.content = content
         self.storages: dict[SSAValue, Storage] = {}
+        self.starts: dict[SSAValue, int] = {}
+        """Of a slice: where it is in its storage, in bytes."""
         self.constants: dict[Hashable, Storage] = {}
         self.buffers: list[Storage] = []
         self.steps = 0
@@ -139,8 +153,8 @@ class _Converter:
             self.visit(op)
         returned = list(ops[-1].operands)
         outputs = self.choose_outputs(ops[-1], returned)
-        inner = [s for s in self.buffers if s not in outputs]
-        planned = plan([Lifetime(s.bytes, s.first, s.last) for s in inner])
+        inner = [s for s in self.buffers if s.root not in outputs]
+        planned = plan(_lifetimes(inner))
         weights = self.place_constants()
         types = [s.type for s in inputs] + [to_memref(main, v.type) for v in returned]
         types += [MemRefType(i8, [weights]), MemRefType(i8, [planned.bytes])]
@@ -158,23 +172,60 @@ class _Converter:
 
     def visit(self, op: Operation) -> None:
         """Note the storage of the op's results and the use of its operands."""
-        name = op.name
-        if name != "graph.reshape":
-            for operand in op.operands:
-                self.storages[operand].last = self.steps
-        if name in ("graph.param", "graph.constant"):
-            self.storages[op.results[0]] = self.constant(op)
-        elif name == "graph.reshape":
-            self.storages[op.results[0]] = self.storages[op.operands[0]]
-        elif name == "graph.call":
-            for result in op.results:
-                type_ = to_memref(op, result.type)
-                storage = Storage(bytes_of(type_), type_, first=self.steps, last=self.steps)
-                self.storages[result] = storage
-                self.buffers.append(storage)
-            self.steps += 1
-        elif not isinstance(op, func.ReturnOp):
-            fail(op, "expected only kernel calls, parameters and reshapes in @main; run graph-outline-kernels first")
+        visitor = _VISITORS.get(op.name)
+        if visitor is None:
+            fail(op, "expected only kernel calls, parameters and views in @main; run graph-outline-kernels first")
+        visitor(self, op)
+
+    def visit_source(self, op: Operation) -> None:
+        """A parameter or a constant."""
+        self.storages[op.results[0]] = self.constant(op)
+
+    def visit_reshape(self, op: Operation) -> None:
+        """The operand's storage, in another shape."""
+        (x,), (result,) = op.operands, op.results
+        self.storages[result] = self.storages[x]
+        if x in self.starts:
+            self.starts[result] = self.starts[x]
+
+    def visit_part(self, op: Operation) -> None:
+        """A part of the operand's storage."""
+        x, starts = op.operands[0], part_starts(op)
+        if starts is None or self.storages[x].key is not None:
+            fail(op, f"expected a {op.name} in @main to be one piece of a computed tensor; run graph-outline-kernels")
+        size = byte_size(to_memref(op, x.type).element_type)
+        for result, start in zip(op.results, starts, strict=True):
+            self.storages[result] = self.storages[x]
+            self.starts[result] = self.starts.get(x, 0) + start * size
+
+    def visit_concatenate(self, op: Operation) -> None:
+        """A storage that those of the operands become parts of."""
+        type_ = to_memref(op, op.results[0].type)
+        whole = Storage(bytes_of(type_), type_, last=self.steps)
+        start = 0
+        for index, operand in enumerate(op.operands):
+            part = self.storages[operand]
+            if part not in self.buffers or part.inside is not None or operand in self.starts:
+                fail(op, f"expected operand {index} to be written for it alone; run graph-outline-kernels first")
+            part.inside, part.at = whole, start
+            start += part.bytes
+        self.storages[op.results[0]] = whole
+        self.buffers.append(whole)
+
+    def visit_call(self, op: Operation) -> None:
+        """A kernel reads the operands and writes the results."""
+        self.use(op)
+        for result in op.results:
+            type_ = to_memref(op, result.type)
+            storage = Storage(bytes_of(type_), type_, first=self.steps, last=self.steps)
+            self.storages[result] = storage
+            self.buffers.append(storage)
+        self.steps += 1
+
+    def use(self, op: Operation) -> None:
+        """The operands are in use now."""
+        for operand in op.operands:
+            self.storages[operand].last = self.steps
 
     def constant(self, op: Operation) -> Storage:
         """The storage of a parameter or constant; equal contents of one type share it."""
@@ -194,7 +245,8 @@ class _Converter:
         outputs: list[Storage | None] = []
         for value in returned:
             storage = self.storages[value]
-            mine = storage in self.buffers and storage not in outputs
+            mine = storage in self.buffers and storage not in outputs and storage.inside is None
+            mine = mine and value not in self.starts
             outputs.append(storage if mine else None)
         return outputs
 
@@ -225,6 +277,24 @@ class _Converter:
         main.attributes["mlc.plan"] = DictionaryAttr({k: IntegerAttr(v, i64) for k, v in figures.items()})
 
 
+_VISITORS: dict[str, Callable[[_Converter, Operation], None]] = {
+    "graph.param": _Converter.visit_source,
+    "graph.constant": _Converter.visit_source,
+    "graph.reshape": _Converter.visit_reshape,
+    "graph.slice": _Converter.visit_part,
+    "graph.split": _Converter.visit_part,
+    "graph.concatenate": _Converter.visit_concatenate,
+    "graph.call": _Converter.visit_call,
+    "func.return": _Converter.use,
+}
+
+
+def _lifetimes(storages: Sequence[Storage]) -> list[Lifetime]:
+    """What the planner reads; a part names the number of what it is in."""
+    number = {storage: index for index, storage in enumerate(storages)}
+    return [Lifetime(s.bytes, s.first, s.last, None if s.inside is None else number[s.inside], s.at) for s in storages]
+
+
 def _name_attributes(main: func.FuncOp, inputs: int, outputs: int) -> "ArrayAttr[DictionaryAttr] | None":
     """The attributes of the arguments and results, for the arguments that they become."""
     if main.arg_attrs is None and main.res_attrs is None:
@@ -240,6 +310,7 @@ class _Writer:
 
     def __init__(self, converter: _Converter, block: Block, offsets: dict[Storage, int], inputs: int) -> None:
         self.storages = converter.storages
+        self.starts = converter.starts
         self.block = block
         self.offsets = offsets
         self.inputs = inputs
@@ -268,11 +339,28 @@ class _Writer:
     def value(self, tensor: SSAValue) -> SSAValue:
         """The buffer of a tensor, with the tensor's shape."""
         if (known := self.values.get(tensor)) is None:
-            storage = self.storages[tensor]
-            if storage.value is None:
-                storage.value = self.view(storage)
-            known = self.values[tensor] = self.cast(storage.value, to_memref(self.main_op(tensor), tensor.type))
+            type_ = to_memref(self.main_op(tensor), tensor.type)
+            buffer = self.buffer(self.storages[tensor])
+            known = self.cast(buffer, type_) if tensor not in self.starts else self.part(buffer, tensor, type_)
+            self.values[tensor] = known
         return known
+
+    def buffer(self, storage: Storage) -> SSAValue:
+        """The buffer that a storage is."""
+        if storage.value is None:
+            if storage.inside is None:
+                storage.value = self.view(storage)
+            else:
+                part = runtime.PartOp(self.buffer(storage.inside), storage.at, storage.type)
+                self.block.add_op(part)
+                storage.value = part.result
+        return storage.value
+
+    def part(self, buffer: SSAValue, tensor: SSAValue, type_: "MemRefType[Any]") -> SSAValue:
+        """The buffer of a slice."""
+        part = runtime.PartOp(buffer, self.starts[tensor], type_)
+        self.block.add_op(part)
+        return part.result
 
     @staticmethod
     def main_op(tensor: SSAValue) -> Operation:

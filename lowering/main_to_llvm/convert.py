@@ -124,6 +124,8 @@ class _Lowering:
             self.pointers[op.result] = b.gep(self.pointers[op.source], _integer(offset.value), i8)
         elif isinstance(op, memref.ReinterpretCastOp):
             self.pointers[op.result] = self.pointers[op.source]
+        elif isinstance(op, runtime.PartOp):
+            self.pointers[op.result] = b.gep(self.pointers[op.source], _integer(op.offset), i8)
         elif isinstance(op, runtime.CallOp):
             self.call(op, array)
         elif isinstance(op, memref.CopyOp):

@@ -27,6 +27,7 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.canonicalize import PATTERNS
 from mlc.dialects.graph.types import is_float
+from mlc.passes.graph.canonicalize_concat import CONCATS
 from mlc.passes.graph.canonicalize_moves import MOVES, broadcast_operand
 from mlc.passes.graph.canonicalize_sink import SINKS
 from mlc.passes.graph.constants import splat
@@ -140,6 +141,7 @@ RULES: Rules = merged(
     {cls: [_pattern_rule(cls)] for cls in PATTERNS},
     {cls: [broadcast_operand] for cls in OPS.values() if issubclass(cls, BinaryOp)},
     MOVES,
+    CONCATS,
     SINKS,
     LOCAL,
 )

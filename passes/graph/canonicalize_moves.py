@@ -70,6 +70,22 @@ def layout_of_units(op: Any, rw: Rewriter) -> Replacement:
     return rw.insert(ReshapeOp.make(op.operands[0], result=op.type))
 
 
+@on(LayoutTransformOp)
+def unpadding_of_units(op: Any, rw: Rewriter) -> Replacement:
+    """`layout_transform %x -> slice (reshape %x)` where only axes of size 1 move, and padding at the end is dropped."""
+    source, target = layout(op.src), layout(op.dst)
+    x, result = shape_of(op.operands[0].type), shape_of(op.type)
+    if not is_static(x) or not is_static(result) or not target.is_plain:
+        return None
+    letters = [a for (a, _), size in zip(source.parts, x, strict=True) if size != 1]
+    kept = [a for (a, _), size in zip(target.parts, result, strict=True) if size != 1]
+    if len(set(letters)) != 1 or kept != letters[:1] or math.prod(x) <= math.prod(result):  # pyright: ignore
+        return None
+    flat = rw.insert(ReshapeOp.make(op.operands[0], shape=(math.prod(x),)))  # pyright: ignore
+    part = rw.make(SliceOp, flat, begin=(0,), end=(math.prod(result),), strides=(1,))  # pyright: ignore
+    return rw.insert(ReshapeOp.make(part, result=op.type))
+
+
 def _same_without_runs(a: list[str], b: list[str]) -> bool:
     """Whether two orders of axis parts are equal once neighbouring parts of one axis are one."""
     runs = [[x for i, x in enumerate(order) if i == 0 or order[i - 1] != x] for order in (a, b)]

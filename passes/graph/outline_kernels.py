@@ -1,9 +1,10 @@
 """
 graph-outline-kernels: each fused region becomes a private function, equal regions the same one.
 
-In: functions of graph ops and `graph.fused`. Out: @main calls kernels (`graph.call`), and holds views (reshape),
-weights and constants besides. Kernels are equal if their text is, names and locations aside. Where regions differ
-in the value of a one-element constant only, the constant becomes an operand, so that they share one kernel.
+In: functions of graph ops and `graph.fused`. Out: @main calls kernels (`graph.call`), and holds views (reshapes, and
+the slices, splits and concatenations that passes/graph/views.py finds), weights and constants besides. Kernels are
+equal if their text is, names and locations aside. Where regions differ in the value of a one-element constant only,
+the constant becomes an operand, so that they share one kernel.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnitAttr, UnknownLoc
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -26,6 +27,7 @@ from mlc.passes.graph.defuse_ops import defuse
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fuse_ops import drop_unused_constants, fuse
 from mlc.passes.graph.rewriting import functions
+from mlc.passes.graph.views import concatenates_in_place, insert_copy, is_part
 from mlc.passes.graph.weights import store_of
 
 KERNEL = "graph.kernel"
@@ -65,14 +67,19 @@ class Outliner:
         """The block's fused regions, one made for each op that is alone; regions of reshapes alone are dissolved."""
         made: list[FusedOp] = []
         constants = [op for op in block.ops if not op.operands]
+        in_place = concatenates_in_place(block)
+        for op, copied in in_place.items():
+            for index in copied:
+                _copy(op, index)
         for op in list(block.ops):
             if isinstance(op, FusedOp):
                 if all(isinstance(inner, ReshapeOp) for inner in list(op.body.block.ops)[:-1]):
                     defuse(op)
                 else:
                     made.append(op)
-            elif isinstance(op, GraphOp) and not isinstance(op, (*SOURCES, ReshapeOp)):
-                made.append(fuse([op]))
+            elif isinstance(op, GraphOp) and not isinstance(op, (*SOURCES, ReshapeOp)) and op not in in_place:
+                if not is_part(op):
+                    made.append(fuse([op]))
         drop_unused_constants(constants)
         return made
 
@@ -174,6 +181,12 @@ class Outliner:
                 op.result.replace_all_uses_with(param.result)
                 op.detach()
                 op.erase()
+
+
+def _copy(op: Operation, index: int) -> None:
+    """A kernel that copies an operand, so that there is something to write in place."""
+    fused = fuse([insert_copy(op, index)])
+    fused.label = StringAttr("copy")
 
 
 def lift(fused: FusedOp, constant: ConstantOp) -> None:

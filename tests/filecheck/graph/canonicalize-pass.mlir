@@ -88,3 +88,38 @@ func.func @broadcast(%x: tensor<2x3xf32>, %y: tensor<3xf32>) -> (tensor<2x3xf32>
   %2 = graph.add %0, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
   return %1, %2 : tensor<2x3xf32>, tensor<2x3xf32>
 }
+
+// What is concatenated again starts with what is there; the inner result is used, so it stays.
+// CHECK-LABEL: func.func @concat_again
+// CHECK-NEXT:    %[[A:.*]] = graph.concatenate %x, %y {axis = 1}
+// CHECK-NEXT:    %[[R:.*]] = graph.relu %[[A]]
+// CHECK-NEXT:    graph.concatenate %[[A]], %[[R]] {axis = 1}
+func.func @concat_again(%x: tensor<1x2xf32>, %y: tensor<1x3xf32>) -> tensor<1x10xf32> {
+  %0 = graph.concatenate %x, %y {axis = 1} : (tensor<1x2xf32>, tensor<1x3xf32>) -> tensor<1x5xf32>
+  %1 = graph.relu %0 : tensor<1x5xf32>
+  %2 = graph.concatenate %x, %y, %1 {axis = 1} : (tensor<1x2xf32>, tensor<1x3xf32>, tensor<1x5xf32>) -> tensor<1x10xf32>
+  return %2 : tensor<1x10xf32>
+}
+
+// A concatenation that only another one reads is part of it; so are all parts of a split, and slices that touch.
+// CHECK-LABEL: func.func @concat_of_parts
+// CHECK-NEXT:    %[[S:.*]] = graph.slice %y {begin = [0, 0], end = [1, 3], strides = [1, 1]}
+// CHECK-NEXT:    graph.concatenate %x, %[[S]], %x {axis = 1}
+func.func @concat_of_parts(%x: tensor<1x2xf32>, %y: tensor<1x6xf32>) -> tensor<1x7xf32> {
+  %a, %b = graph.split %x {axis = 1, sections = [1, 1]} : (tensor<1x2xf32>) -> (tensor<1x1xf32>, tensor<1x1xf32>)
+  %c = graph.slice %y {begin = [0, 0], end = [1, 1], strides = [1, 1]} : (tensor<1x6xf32>) -> tensor<1x1xf32>
+  %d = graph.slice %y {begin = [0, 1], end = [1, 3], strides = [1, 1]} : (tensor<1x6xf32>) -> tensor<1x2xf32>
+  %0 = graph.concatenate %a, %b, %c {axis = 1} : (tensor<1x1xf32>, tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<1x3xf32>
+  %1 = graph.concatenate %0, %d, %x {axis = 1} : (tensor<1x3xf32>, tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<1x7xf32>
+  return %1 : tensor<1x7xf32>
+}
+
+// Channels of a single pixel are in order in every layout: what pads the last block up is sliced off.
+// CHECK-LABEL: func.func @unpad
+// CHECK-NEXT:    %[[R:.*]] = graph.reshape %x : (tensor<1x2x1x1x16xf32>) -> tensor<32xf32>
+// CHECK-NEXT:    %[[S:.*]] = graph.slice %[[R]] {begin = [0], end = [20], strides = [1]}
+// CHECK-NEXT:    graph.reshape %[[S]] : (tensor<20xf32>) -> tensor<1x20x1x1xf32>
+func.func @unpad(%x: tensor<1x2x1x1x16xf32>) -> tensor<1x20x1x1xf32> {
+  %0 = graph.layout_transform %x {src = "NCHW16c", dst = "NCHW"} : (tensor<1x2x1x1x16xf32>) -> tensor<1x20x1x1xf32>
+  return %0 : tensor<1x20x1x1xf32>
+}

@@ -1,7 +1,7 @@
 // RUN: mlc-opt %s --split-input-file --verify-diagnostics --pass-pipeline=convert-graph-to-main
 
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @below {{expected only kernel calls, parameters and reshapes in @main; run graph-outline-kernels first}}
+  // expected-error @below {{expected only kernel calls, parameters and views in @main; run graph-outline-kernels first}}
   %0 = graph.relu %x : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
@@ -11,4 +11,20 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // expected-error @below {{expected static sizes in @main, but got tensor<?xf32, #graph.dims<[n]>>; fix them with shapes=}}
 func.func @main(%x: tensor<?xf32, #graph.dims<[n]>>) -> tensor<?xf32, #graph.dims<[n]>> {
   return %x : tensor<?xf32, #graph.dims<[n]>>
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) -> tensor<8xf32> {
+  // expected-error @below {{expected operand 0 to be written for it alone; run graph-outline-kernels first}}
+  %0 = graph.concatenate %x, %x {axis = 0} : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x2xf32> {
+  // expected-error @below {{expected a graph.slice in @main to be one piece of a computed tensor; run graph-outline-kernels}}
+  %0 = graph.slice %x {begin = [0, 0], end = [4, 2], strides = [1, 1]} : (tensor<4x4xf32>) -> tensor<4x2xf32>
+  return %0 : tensor<4x2xf32>
 }

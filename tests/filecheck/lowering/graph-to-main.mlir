@@ -41,3 +41,24 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// What is concatenated is written in place; the buffer lives until its last part is read; a slice is a part as well.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    mlc.plan = {bytes = 128 : i64, sum = 128 : i64, bound = 128 : i64}
+// CHECK:         %[[W:.*]] = memref.view %workspace[%{{.*}}][] : memref<128xi8> to memref<8x4xf32>
+// CHECK-NEXT:    %[[A:.*]] = runtime.part %[[W]] at 0 : memref<8x4xf32> to memref<4x4xf32>
+// CHECK-NEXT:    runtime.call @k ins(%x : memref<4x4xf32>) outs(%[[A]] : memref<4x4xf32>)
+// CHECK-NEXT:    %[[B:.*]] = runtime.part %[[W]] at 64 : memref<8x4xf32> to memref<4x4xf32>
+// CHECK-NEXT:    runtime.call @k ins(%[[A]] : memref<4x4xf32>) outs(%[[B]] : memref<4x4xf32>)
+// CHECK-NEXT:    %[[S:.*]] = runtime.part %[[W]] at 32 : memref<8x4xf32> to memref<4x4xf32>
+// CHECK-NEXT:    runtime.call @k ins(%[[S]] : memref<4x4xf32>) outs(%out0 : memref<4x4xf32>)
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = graph.call @k(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = graph.call @k(%0) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = graph.concatenate %0, %1 {axis = 0} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %3 = graph.slice %2 {begin = [2, 0], end = [6, 4], strides = [1, 1]} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  %4 = graph.call @k(%3) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %4 : tensor<4x4xf32>
+}

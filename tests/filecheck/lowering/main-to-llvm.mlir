@@ -28,3 +28,17 @@ func.func @main(%x: memref<4xf32>, %y: memref<4xf32>, %w: memref<0xi8>, %s: memr
   "memref.copy"(%x, %y) : (memref<4xf32>, memref<4xf32>) -> ()
   return
 }
+
+// -----
+
+// A part is an offset.
+// CHECK-LABEL: llvm.func @mlc_main
+// CHECK:         %[[Y:.*]] = llvm.load
+// CHECK:         %[[P:.*]] = llvm.getelementptr inbounds %[[Y]][16]
+// CHECK:         llvm.store %[[P]]
+func.func @main(%y: memref<8xf32>, %w: memref<0xi8>, %s: memref<0xi8>)
+    attributes {mlc.inputs = 0 : i64, mlc.outputs = 1 : i64, mlc.plan = {bytes = 0 : i64, sum = 0 : i64, bound = 0 : i64}} {
+  %p = runtime.part %y at 16 : memref<8xf32> to memref<4xf32>
+  runtime.call @k ins() outs(%p : memref<4xf32>)
+  return
+}

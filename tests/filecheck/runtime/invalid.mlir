@@ -17,3 +17,19 @@ func.func @main(%x: memref<8xf32>) {
 loop.func @relu(%x: memref<8xf32>, %y: memref<8xf32>) attributes {outputs = 1 : i64} {
   loop.yield
 }
+
+// -----
+
+func.func @main(%x: memref<8xf32>) {
+  // expected-error @below {{expected a part within the 32 bytes of memref<8xf32>, but got 16 bytes at 20; make the offset or the type smaller}}
+  %0 = runtime.part %x at 20 : memref<8xf32> to memref<4xf32>
+  return
+}
+
+// -----
+
+func.func @main(%x: memref<8xf32>) {
+  // expected-error @below {{expected an offset that is a multiple of 4 bytes, but got 6}}
+  %0 = runtime.part %x at 6 : memref<8xf32> to memref<4xf32>
+  return
+}

@@ -14,3 +14,10 @@ func.func private @relu(tensor<8xf32>) -> tensor<8xf32>
 loop.func @fill(%y: memref<8xf32>) attributes {outputs = 1 : i64} {
   loop.yield
 }
+
+// CHECK-LABEL: func.func @parts
+// CHECK-NEXT:    runtime.part %x at 16 : memref<8xf32> to memref<2x2xf32>
+func.func @parts(%x: memref<8xf32>) {
+  %0 = runtime.part %x at 16 : memref<8xf32> to memref<2x2xf32>
+  return
+}

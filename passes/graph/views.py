@@ -1,0 +1,131 @@
+"""
+Which movements cost nothing in @main on buffers, because their results are parts of memory that is there anyway.
+
+    reshape           the same memory
+    slice, split      a part of the operand's memory, where the axes before the one that is cut have size 1
+    concatenate       each operand is written into its part of the result, where the axes before that axis have size 1
+
+An operand that cannot be written in place - an input, a constant, a part of something else, an output of the model -
+is copied there, by a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.graph import ConcatenateOp, FusedOp, GraphOp, ReshapeOp, SliceOp, SplitOp, TransposeOp
+from mlc.dialects.graph.types import axis_of
+from mlc.passes.graph.constants import SOURCES
+
+
+def base_of(value: SSAValue) -> SSAValue:
+    """What a value is a reshape of."""
+    while isinstance(value.owner, ReshapeOp):
+        value = value.owner.operands[0]
+    return value
+
+
+def elements(value: SSAValue) -> int:
+    """The number of elements of a tensor of static sizes; -1 of others."""
+    assert isinstance(value.type, TensorType)
+    count = 1
+    for size in value.type.get_shape():
+        if size < 0:
+            return -1
+        count *= size
+    return count
+
+
+def cuts_outside(shape: Sequence[int], axis: int) -> bool:
+    """Whether parts along an axis follow one another in memory: all axes before it have size 1."""
+    return all(size == 1 for size in shape[:axis])
+
+
+def part_starts(op: Operation) -> list[int] | None:
+    """Where the results of a slice or split start in the operand, in elements; None where they are not of one piece."""
+    if not isinstance(op, SliceOp | SplitOp) or elements(x := op.operands[0]) <= 0:
+        return None
+    shape = x.type.get_shape()  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(op, SplitOp):
+        axis = axis_of(op.axis, len(shape))
+        inner = _product(shape[axis + 1 :])
+        starts = [sum(op.sections[:k]) * inner for k in range(len(op.sections))]
+        return starts if cuts_outside(shape, axis) and min(op.sections) > 0 else None
+    cuts = [part for part in (_cut(*a) for a in zip(shape, op.begin, op.end, op.strides, strict=True))]
+    if any(cut is None for cut in cuts):
+        return None
+    cut_axes = [axis for axis, (cut, size) in enumerate(zip(cuts, shape, strict=True)) if cut != (0, size)]
+    if len(cut_axes) > 1 or not all(cuts_outside(shape, axis) for axis in cut_axes):
+        return None
+    return [sum(cuts[axis][0] * _product(shape[axis + 1 :]) for axis in cut_axes)]  # pyright: ignore
+
+
+def _cut(size: int, begin: int, end: int, stride: int) -> tuple[int, int] | None:
+    """The begin and the end of a slice of an axis; None where it skips elements, or holds none."""
+    start, stop, step = slice(begin, end, stride).indices(size)
+    return (start, stop) if step == 1 and start < stop else None
+
+
+def _product(sizes: Iterable[int]) -> int:
+    result = 1
+    for size in sizes:
+        result *= size
+    return result
+
+
+def is_part(op: Operation) -> bool:
+    """Whether a slice or split of a computed value or an input is a view."""
+    return part_starts(op) is not None and not isinstance(base_of(op.operands[0]).owner, SOURCES)
+
+
+def concatenates_in_place(block: Block) -> dict[ConcatenateOp, list[int]]:
+    """The concatenations of a block that are views, and the numbers of the operands that must be copied."""
+    last = block.last_op
+    taken = {base_of(v) for v in last.operands} if isinstance(last, ReturnOp) else set()
+    found: dict[ConcatenateOp, list[int]] = {}
+    for op in block.ops:
+        if not isinstance(op, ConcatenateOp) or not _in_one_piece(op):
+            continue
+        copied: list[int] = []
+        own: set[SSAValue] = set()
+        for index, value in enumerate(op.operands):
+            base = base_of(value)
+            if base in taken or base in own or not _is_computed(base):
+                copied.append(index)
+            own.add(base)
+        if 2 * sum(elements(op.operands[i]) for i in copied) <= elements(op.results[0]):
+            found[op] = copied
+            taken |= own
+    return found
+
+
+def _in_one_piece(op: ConcatenateOp) -> bool:
+    shape = op.type.get_shape()
+    sizes = [elements(v) for v in (*op.operands, op.results[0])]
+    return min(sizes) > 0 and cuts_outside(shape, axis_of(op.axis, len(shape)))
+
+
+def _is_computed(base: SSAValue) -> bool:
+    """Whether a kernel writes all of a value, or a concatenation is it."""
+    owner = base.owner
+    return isinstance(owner, GraphOp | FusedOp) and not isinstance(owner, SOURCES) and not is_part(owner)
+
+
+def insert_copy(op: Operation, index: int) -> Any:
+    """A copy of an operand, made before the op that reads it; a transpose that moves nothing."""
+    value = op.operands[index]
+    assert op.parent is not None
+    assert isinstance(value.type, TensorType)
+    copy = TransposeOp.make(value, axes=tuple(range(len(value.type.get_shape()))))
+    copy.location = op.location
+    op.parent.insert_op_before(copy, op)
+    op.operands[index] = copy.results[0]
+    return copy
+
+
+__all__ = ["base_of", "concatenates_in_place", "elements", "insert_copy", "is_part", "part_starts"]
