@@ -19,7 +19,10 @@ from blocks import ROOT, run_page
 from mlc.dialects import DIALECTS
 
 PAGES = ROOT / "docs" / "dialects"
-WITH_COMMANDS = (ROOT / "README.md", ROOT / "docs" / "first-pass.md", ROOT / "docs" / "levels.md")
+WITH_COMMANDS = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("first-pass", "levels", "schedules", "profiling")),
+)
 _FUSION = {
     0: "elementwise",
     1: "broadcast",

@@ -65,9 +65,9 @@ class Schedules:
         for name, _ in self.texts:
             if name not in kernels:
                 fail(
-                    f"{self.path(name)}: expected the name of one of the model's {len(kernels)} kernels, "
-                    f"but there is no kernel '{name}'{did_you_mean(name, kernels)}; "
-                    "kernels change with the model, the target, -O and the version of mlc"
+                    f"{self.path(name)}: expected a file named after a kernel of the model, but it has no kernel "
+                    f"'{name}'{did_you_mean(name, kernels)} (kernels follow from the model, the target, -O "
+                    "and the version of mlc; --dump-schedules writes those of now)"
                 )
 
     def path(self, kernel: str) -> Path:

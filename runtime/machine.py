@@ -1,5 +1,5 @@
 """
-What this machine reaches: fp32 FMA peak, memory bandwidth, and the time a cache line takes between two CPUs.
+What this machine reaches: fp32 FMA peak, bandwidth of each level of memory, the time a cache line takes between CPUs.
 
 Every figure with two threads needs the last one beside it: on a virtual machine a line passes between the CPUs in
 about 25 to 50 ns or in 165 to 370, depending on where the hypervisor put them, and nothing else shows it.
@@ -7,6 +7,7 @@ about 25 to 50 ns or in 165 to 370, depending on where the hypervisor put them, 
 
 import ctypes
 import time
+from dataclasses import dataclass
 from functools import cache
 
 from mlc.codegen.native import Library, emit_object
@@ -110,15 +111,23 @@ def _flops(vector: str, lanes: int) -> str:
 
 
 def _stream(vector: str, lanes: int) -> str:
-    """The task of the bandwidth: each sums its own part of the buffer whose address is at ctx."""
+    """
+    The task of the bandwidth: each sums its own part of the buffer whose address is at ctx, again and again.
+
+    The floats of a part are a power of two, at ctx + 16.
+    """
     prologue = """\
   %data = load ptr, ptr %ctx
+  %size.p = getelementptr i64, ptr %ctx, i64 2
+  %size = load i64, ptr %size.p
+  %mask = sub i64 %size, 1
   %part = zext i32 %task to i64
-  %skip = mul i64 %part, %count
+  %skip = mul i64 %part, %size
   %base = getelementptr float, ptr %data, i64 %skip"""
     phis = [f"%a{k} = phi {vector} [zeroinitializer, %entry], [%b{k}, %loop]" for k in range(_STREAMS)]
-    body = [
-        f"  %at{k} = add i64 %i, {k * lanes}\n  %p{k} = getelementptr float, ptr %base, i64 %at{k}\n"
+    body = ["  %at = and i64 %i, %mask\n  %here = getelementptr float, ptr %base, i64 %at"]
+    body += [
+        f"  %p{k} = getelementptr float, ptr %here, i64 {k * lanes}\n"
         f"  %v{k} = load {vector}, ptr %p{k}, align 64\n  %b{k} = fadd {vector} %a{k}, %v{k}"
         for k in range(_STREAMS)
     ]
@@ -161,17 +170,62 @@ def measure_peak_gflops(threads: int = 1, repeats: int = 5) -> float:
     return 2 * native_target().lanes("f32") * _CHAINS * rounds * threads / best / 1e9
 
 
-def measure_bandwidth(threads: int = 1, megabytes: int = 128, repeats: int = 4) -> float:
-    """Return the GB/s of reading memory that no cache holds, all threads together; the best of some runs."""
+def measure_bandwidth(threads: int = 1, megabytes: float = 128, repeats: int = 4, passes: int = 1) -> float:
+    """
+    Return the GB/s of reading a buffer of about that size, all threads together; the best of some runs.
+
+    A size that no cache holds gives the memory's; a smaller one, read in several `passes`, that of a cache.
+    """
     bench = _Bench(threads)
-    step = _STREAMS * native_target().lanes("f32")
-    count = (megabytes << 20) // 4 // threads // step * step
-    buffer = (ctypes.c_char * (count * 4 * threads + 4096))()
+    part = 1 << max(12, int(megabytes * 2**20 / 4 / threads).bit_length() - 1)
+    buffer = (ctypes.c_char * (part * 4 * threads + 4096))()
     ctypes.memset(buffer, 1, len(buffer))
     bench.set(0, (ctypes.addressof(buffer) + 4095) & -4096)
-    bench.set(8, count)
+    bench.set(8, part * passes)
+    bench.set(16, part)
     best = min(bench.seconds("stream", threads) for _ in range(repeats))
-    return count * 4 * threads / best / 1e9
+    return part * passes * 4 * threads / best / 1e9
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of memory: how much it holds for all threads together, and how fast they read it."""
+
+    name: str
+    bytes: int
+    gbytes: float
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a number of threads reach at best, as measured: the roofs above every kernel."""
+
+    threads: int
+    gflops: float
+    levels: tuple[Level, ...]
+    """The caches that hold more than their inner one, then the memory."""
+
+    def __str__(self) -> str:
+        reads = ", ".join(f"{level.name} {level.gbytes:.0f}" for level in self.levels)
+        threads = "1 thread reaches" if self.threads == 1 else f"{self.threads} threads reach"
+        return f"{threads} {self.gflops:.0f} GFLOP/s (fp32 FMA) and read {reads} GB/s"
+
+    def level(self, distance: int) -> Level:
+        """The level that still holds what was used so many bytes ago."""
+        return next((level for level in self.levels if distance <= level.bytes), self.levels[-1])
+
+
+@cache
+def measure_machine(threads: int = 1) -> Machine:
+    """Measure the FMA peak and the bandwidth of L2, L3 and memory; once in a process, in about half a second."""
+    target = native_target()
+    own, shared = target.l2_bytes * threads, target.l3_bytes
+    levels = [Level("L2", own, measure_bandwidth(threads, own / 2**21, passes=64))]
+    if shared >= 4 * own:
+        levels.append(Level("L3", shared, measure_bandwidth(threads, shared / 2**21, passes=4)))
+    beyond = min(1024, max(128, 4 * shared >> 20))
+    levels.append(Level("DRAM", 1 << 62, measure_bandwidth(threads, beyond)))
+    return Machine(threads, measure_peak_gflops(threads), tuple(levels))
 
 
 def measure_handover_ns(rounds: int = 20_000, repeats: int = 3) -> float:

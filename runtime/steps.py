@@ -3,43 +3,14 @@
 import ctypes
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from mlc.runtime.abi import KERNEL
+from mlc.runtime.abi import KERNEL, RuntimeStruct
+from mlc.runtime.machine import Machine, measure_machine
+from mlc.runtime.profile import Event, KernelProfile, Profile
+from mlc.runtime.reuse import memory_seconds, reuse_distances
 
-
-@dataclass(frozen=True)
-class KernelProfile:
-    """What one call of a kernel took and did."""
-
-    kernel: str
-    seconds: float
-    """The median over the repetitions."""
-    flops: int
-    bytes: int
-    """The bytes of its operands: each read or written once."""
-    origins: tuple[str, ...]
-    """The source nodes that became it."""
-
-
-class Profile(list[KernelProfile]):
-    """The calls of a model, in order; `str` of it is a table, the slowest first."""
-
-    @property
-    def seconds(self) -> float:
-        """All calls together."""
-        return sum(row.seconds for row in self)
-
-    def __str__(self) -> str:
-        total = self.seconds or 1.0
-        lines = ["      us      %   GFLOP/s     GB/s  kernel  (source nodes)"]
-        for row in sorted(self, key=lambda row: -row.seconds):
-            rate, width = row.flops / row.seconds / 1e9, row.bytes / row.seconds / 1e9
-            share = 100 * row.seconds / total
-            nodes = ", ".join(row.origins)
-            lines.append(f"{row.seconds * 1e6:8.1f} {share:6.1f} {rate:9.1f} {width:8.1f}  {row.kernel}  ({nodes})")
-        return "\n".join([*lines, f"{total * 1e6:8.1f}  100.0  all {len(self)} calls"])
+__all__ = ["KernelProfile", "Profile", "Stepper"]
 
 
 class Stepper:
@@ -50,6 +21,7 @@ class Stepper:
     ) -> None:
         self.nodes: Sequence[Mapping[str, Any]] = graph["nodes"]
         self.rt = rt
+        self._graph = graph
         self._values: Sequence[Mapping[str, Any]] = graph["values"]
         self._kernels = [KERNEL(address(node["kernel"])) for node in self.nodes]
         self._copies: Sequence[Sequence[int]] = graph["copies"]
@@ -60,16 +32,16 @@ class Stepper:
         """The address of a value, given those of inputs and outputs."""
         value = self._values[index]
         kind = value["storage"]
-        return (io[kind][value["index"]] if kind in io else self._bases[kind]) + value["offset"]
+        return io[kind][value["index"]] if kind in io else self._bases[kind] + value["offset"]
 
-    def step(self, index: int, io: Mapping[str, Sequence[int]]) -> float:
-        """Run one call; return the seconds it took."""
+    def step(self, index: int, io: Mapping[str, Sequence[int]], rt: int | None = None) -> float:
+        """Run one call, on another rt if that is given; return the seconds it took."""
         node = self.nodes[index]
         pointers = [self._pointer(i, io) for i in (*node["inputs"], *node["outputs"])]
         args = (ctypes.c_void_p * (len(pointers) + 1))(*pointers, self._scratch)
-        kernel, rt = self._kernels[index], self.rt
+        kernel, rt, address = self._kernels[index], rt or self.rt, ctypes.addressof(args)
         start = time.perf_counter()
-        status = kernel(ctypes.addressof(args), rt)
+        status = kernel(address, rt)
         seconds = time.perf_counter() - start
         if status:
             raise RuntimeError(f"kernel '{node['kernel']}' returned error {status}")
@@ -82,13 +54,44 @@ class Stepper:
             ctypes.memmove(self._pointer(target, io), self._pointer(source, io), size)
         return times
 
+    def trace(self, io: Mapping[str, Sequence[int]]) -> list[Event]:
+        """Run all calls, and note when each ran, and each thread's parts of it."""
+        from mlc.runtime.tracing import Tracer, now
+
+        tracer = Tracer(self.rt)
+        self.run(io)
+        events: list[Event] = []
+        for index in range(len(self.nodes)):
+            start = now()
+            self.step(index, io, tracer.address)
+            end = now()
+            parts = tracer.take() or [(start, end, 0, 0)]  # without a parallel loop the caller does it all
+            events.append(Event(index, -1, 0, start, end))
+            events += [Event(index, thread, task, begin, stop) for begin, stop, task, thread in parts]
+        return events
+
     def profile(self, io: Mapping[str, Sequence[int]], repeat: int) -> Profile:
-        """The median time of each call over some runs, the first left out."""
+        """The median time of each call over some runs, the first left out, beside what the machine reaches."""
+        machine = measure_machine(RuntimeStruct.from_address(self.rt).threads)
         self.run(io)
         runs = [self.run(io) for _ in range(repeat)]
-        rows = Profile()
-        for index, node in enumerate(self.nodes):
-            times = sorted(run[index] for run in runs)
-            origins = tuple(node["origins"])
-            rows.append(KernelProfile(node["kernel"], times[repeat // 2], node["flops"], node["bytes"], origins))
-        return rows
+        medians = [sorted(times)[repeat // 2] for times in zip(*runs, strict=True)]
+        distances = reuse_distances(self._graph)
+        rows = [_row(*facts, machine) for facts in zip(self.nodes, medians, distances, strict=True)]
+        return Profile(rows, machine, self.trace(io))
+
+
+def _row(
+    node: Mapping[str, Any], seconds: float, operands: Sequence[tuple[int, int]], machine: Machine
+) -> KernelProfile:
+    """One call: its time, and how long the machine needs for it at best."""
+    return KernelProfile(
+        node["kernel"],
+        seconds,
+        node["flops"],
+        node["bytes"],
+        tuple(node["origins"]),
+        node.get("schedule", ""),
+        node["flops"] / machine.gflops / 1e9,
+        memory_seconds(operands, machine.level),
+    )

@@ -82,6 +82,8 @@ def executable_of(args: argparse.Namespace):
     if os.path.isdir(args.model):
         from mlc.runtime.executable import load_executable
 
+        if args.schedules is not None:
+            raise UsageError(f"expected a model file to compile with --schedules, but got the directory {args.model}")
         return load_executable(args.model, args.threads)
     from mlc.driver.compile import compile
 

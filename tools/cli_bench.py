@@ -6,10 +6,13 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlc.tools.cli import UsageError, add_model_arguments, executable_of, print_table, seconds
 from mlc.tools.cli_run import random_inputs
+
+if TYPE_CHECKING:
+    from mlc.runtime.profile import Profile
 
 PEERS = ("onnxruntime",)
 
@@ -20,7 +23,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compare", action="append", default=[], choices=PEERS, help="measure a peer in the same run")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
     parser.add_argument("--seconds", type=seconds, default=2.0, help="how long to measure each (default: 2)")
-    parser.add_argument("--profile", action="store_true", help="print the time of each kernel")
+    parser.add_argument("--profile", action="store_true", help="print a table of the kernels: see --roofline")
+    parser.add_argument(
+        "--roofline",
+        metavar="FILE",
+        nargs="?",
+        const="",
+        help="print each kernel's time, work, and part of what the machine reaches; with a FILE (.svg, .png), plot it",
+    )
+    parser.add_argument("--trace", metavar="FILE", help="write one run as a Chrome trace (.json, for ui.perfetto.dev)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,14 +49,36 @@ def run(args: argparse.Namespace) -> int:
     if executable.threads > 1:
         record["handover_ns"] = _handover()
     _print(record)
-    if args.profile:
-        print(executable.profile(inputs))
+    if args.profile or args.roofline is not None or args.trace:
+        record["profile"] = _report(args, executable.profile(inputs, repeat=30))
     if args.json:
-        try:
-            Path(args.json).write_text(json.dumps(record, indent=1) + "\n")
-        except OSError as error:
-            raise UsageError(f"{args.json}: {error.strerror}") from error
+        _write(args.json, lambda path: path.write_text(json.dumps(record, indent=1) + "\n"))
     return 0
+
+
+def _report(args: argparse.Namespace, profile: "Profile") -> dict[str, Any]:
+    """Print and write what is asked for of a profile; it as data."""
+    from rich.console import Console
+
+    from mlc.tools.report.table import show
+
+    if args.profile or args.roofline is not None:
+        show(profile, Console())
+    if args.roofline:
+        title = f"{args.model}, {'1 thread' if profile.machine.threads == 1 else f'{profile.machine.threads} threads'}"
+        _write(args.roofline, lambda path: profile.plot(path, title))
+    if args.trace:
+        _write(args.trace, profile.save_trace)
+    return profile.facts()
+
+
+def _write(name: str, write: Callable[[Path], Any]) -> None:
+    """Write a file, and say so."""
+    try:
+        write(Path(name))
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}") from error
+    print(f"wrote {name}")
 
 
 def measure(runs: dict[str, Callable[[], Any]], seconds: float) -> dict[str, list[float]]:

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"expected a model file, but got the directory {args.model}")
     if args.dump_schedules is not None:
         files = dump_schedules(args)
-        print(f"wrote {len(files)} schedules to {args.dump_schedules}")
+        print(f"wrote {len(files)} schedule{'s' * (len(files) != 1)} to {args.dump_schedules}")
         if what is None:
             return 0
     from mlc.driver.timing import table

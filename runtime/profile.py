@@ -1,0 +1,167 @@
+"""What a profile says of each kernel: time, work, and how near that is to what the machine reaches."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mlc.runtime.machine import Machine
+
+COMPUTE = "compute"
+
+
+class Event(NamedTuple):
+    """One thing that ran, in nanoseconds of the monotonic clock: a call (thread -1), or a thread's part of it."""
+
+    call: int
+    thread: int
+    task: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class KernelProfile:
+    """What one call of a kernel took and did; `count` calls where it stands for several."""
+
+    kernel: str
+    seconds: float
+    """The median over the repetitions."""
+    flops: int
+    bytes: int
+    """The bytes of its operands: each read or written once."""
+    origins: tuple[str, ...]
+    """The source nodes that became it."""
+    schedule: str = ""
+    """The strategy that chose its schedule, the register tile of its main stage, the parallel loop."""
+    compute_seconds: float = 0.0
+    """How long its flops take at the machine's FMA peak."""
+    memory_seconds: Mapping[str, float] = field(default_factory=dict)
+    """How long its operands take at the bandwidth of the level of memory that each is in."""
+    count: int = 1
+
+    @property
+    def gflops(self) -> float:
+        """GFLOP/s."""
+        return self.flops / self.seconds / 1e9
+
+    @property
+    def gbytes(self) -> float:
+        """GB/s of operands."""
+        return self.bytes / self.seconds / 1e9
+
+    @property
+    def intensity(self) -> float:
+        """Flops a byte."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+    @property
+    def percent_of_peak(self) -> float:
+        """The part of the machine's FMA peak that it reaches."""
+        return 100 * self.compute_seconds / self.seconds
+
+    @property
+    def percent_of_bandwidth(self) -> float:
+        """The part of the bandwidth of its operands' levels of memory that it reaches."""
+        return 100 * sum(self.memory_seconds.values()) / self.seconds
+
+    @property
+    def bound(self) -> str:
+        """What bounds it at best: "compute", or the level of memory that takes longest."""
+        memory = self.memory_seconds
+        if self.compute_seconds >= sum(memory.values()):
+            return COMPUTE
+        return max(memory, key=lambda name: memory[name])
+
+    @property
+    def percent_of_roof(self) -> float:
+        """The part of its bound that it reaches."""
+        return max(self.percent_of_peak, self.percent_of_bandwidth)
+
+    def facts(self) -> dict[str, Any]:
+        """All figures by name, those that follow from others too."""
+        names = ("gflops", "gbytes", "intensity", "percent_of_peak", "percent_of_bandwidth", "percent_of_roof", "bound")
+        return asdict(replace(self, memory_seconds=dict(self.memory_seconds))) | {n: getattr(self, n) for n in names}
+
+
+def merged(rows: Iterable[KernelProfile]) -> list[KernelProfile]:
+    """The calls of each kernel as one row, the longest first."""
+    groups: dict[str, list[KernelProfile]] = {}
+    for row in rows:
+        groups.setdefault(row.kernel, []).append(row)
+    return sorted(map(_sum, groups.values()), key=lambda row: -row.seconds)
+
+
+def _sum(rows: Sequence[KernelProfile]) -> KernelProfile:
+    """Several calls of a kernel together."""
+    memory: dict[str, float] = {}
+    for row in rows:
+        for level, seconds in row.memory_seconds.items():
+            memory[level] = memory.get(level, 0.0) + seconds
+    return replace(
+        rows[0],
+        seconds=sum(row.seconds for row in rows),
+        flops=sum(row.flops for row in rows),
+        bytes=sum(row.bytes for row in rows),
+        origins=tuple(dict.fromkeys(name for row in rows for name in row.origins)),
+        compute_seconds=sum(row.compute_seconds for row in rows),
+        memory_seconds=memory,
+        count=sum(row.count for row in rows),
+    )
+
+
+class Profile(list[KernelProfile]):
+    """The calls of a model, in order; `print` it for a table by kernel, the slowest first."""
+
+    def __init__(self, rows: Iterable[KernelProfile], machine: Machine, events: Sequence[Event] = ()) -> None:
+        super().__init__(rows)
+        self.machine = machine
+        """What this number of threads reaches on this machine."""
+        self.events = tuple(events)
+        """What ran when, in one run: the calls, and each thread's parts of them."""
+
+    @property
+    def rows(self) -> list[KernelProfile]:
+        """The calls, in order."""
+        return list(self)
+
+    @property
+    def kernels(self) -> list[KernelProfile]:
+        """A row for each kernel, all of its calls together, the slowest first."""
+        return merged(self)
+
+    @property
+    def seconds(self) -> float:
+        """All calls together."""
+        return sum(row.seconds for row in self)
+
+    def table(self, width: int = 100) -> str:
+        """A table by kernel, as text of that width."""
+        from mlc.tools.report.table import text
+
+        return text(self, width)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def facts(self) -> dict[str, Any]:
+        """The machine and the calls as data."""
+        return {"machine": asdict(self.machine), "seconds": self.seconds, "calls": [row.facts() for row in self]}
+
+    def to_json(self) -> str:
+        """The machine and the calls as JSON."""
+        return json.dumps(self.facts(), indent=1)
+
+    def save_trace(self, path: "str | os.PathLike[str]") -> None:
+        """Write one run as a Chrome trace, for ui.perfetto.dev or chrome://tracing."""
+        from mlc.tools.report.trace import trace
+
+        Path(path).write_text(json.dumps(trace(self)))
+
+    def plot(self, path: "str | os.PathLike[str]", title: str = "") -> None:
+        """Draw the roofline: an .svg, or (with the extra `plot`) a .png or .pdf."""
+        from mlc.tools.report.roofline import plot
+
+        plot(self, Path(path), title)

@@ -1,0 +1,64 @@
+"""
+Which level of memory each operand of a call comes from, had the caches no other user.
+
+A value is where it was left: as many bytes away as the calls have touched since they last touched it (or, for what is
+the first to be written there, its memory). A model that runs again and again finds its weights one whole run away.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from mlc.codegen.targets import dtype_bits
+
+Place = tuple[str, int, int]
+"""The storage of a value, where it begins and where it ends."""
+
+
+def size_of(value: Mapping[str, Any]) -> int:
+    """The bytes of a value."""
+    return prod(value["shape"]) * dtype_bits(value["dtype"]) // 8
+
+
+def place_of(value: Mapping[str, Any]) -> Place:
+    """Where a value is; each input and output has a storage of its own."""
+    size = size_of(value)
+    if "offset" in value:
+        return value["storage"], value["offset"], value["offset"] + size
+    return f"{value['storage']}{value['index']}", 0, size
+
+
+def reuse_distances(graph: Mapping[str, Any]) -> list[list[tuple[int, int]]]:
+    """For each call and each of its operands: (its bytes, the bytes touched since it was touched, itself included)."""
+    places = [place_of(value) for value in graph["values"]]
+    calls = [[places[i] for i in (*node["inputs"], *node["outputs"])] for node in graph["nodes"]]
+    # The run before this one is the history of its first calls.
+    history = [place for _ in range(2) for call in calls for place in call]
+    position, result = len(history) // 2, []
+    for call in calls:
+        result.append([(end - start, _distance((of, start, end), history, position)) for of, start, end in call])
+        position += len(call)
+    return result
+
+
+def _distance(place: Place, history: Sequence[Place], position: int) -> int:
+    """The bytes of the different values between a position and the last use of a place."""
+    seen: set[Place] = {place}
+    distance = place[2] - place[1]
+    for index in range(position - 1, position - 1 - len(history) // 2, -1):
+        other = history[index]
+        if other[0] == place[0] and other[1] < place[2] and place[1] < other[2]:
+            return distance
+        if other not in seen:
+            seen.add(other)
+            distance += other[2] - other[1]
+    return distance
+
+
+def memory_seconds(operands: Sequence[tuple[int, int]], level: Callable[[int], Any]) -> dict[str, float]:
+    """How long the operands of a call take from the level where each is, at that level's bandwidth."""
+    seconds: dict[str, float] = {}
+    for size, distance in operands:
+        one = level(distance)
+        seconds[one.name] = seconds.get(one.name, 0.0) + size / one.gbytes / 1e9
+    return seconds

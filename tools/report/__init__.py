@@ -1,0 +1,1 @@
+"""How a profile is shown: a table, a roofline plot, a trace."""
