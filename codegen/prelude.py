@@ -61,7 +61,7 @@ def definitions(keys: Iterable[Key], target: Target | None = None) -> tuple[list
         key = pending.pop()
         if key in texts:
             continue
-        body = Body(key)
+        body = Body(key, target)
         texts[key] = body.function()
         declarations.update(body.declarations)
         pending.extend(body.called)
@@ -71,8 +71,9 @@ def definitions(keys: Iterable[Key], target: Target | None = None) -> tuple[list
 class Body:
     """The body of one function while it is written; values are names, constants are inlined."""
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, target: Target | None = None) -> None:
         self.key = key
+        self.target = target
         self.name, self.element, self.lanes = key
         self.lines: list[str] = []
         self.types: dict[str, str] = {}
@@ -169,6 +170,19 @@ class Body:
         type_ = self.type("f32")
         return self.emit(f"call {type_} @{symbol_of(key)}({', '.join(f'{type_} {v}' for v in values)})", "f32")
 
+    @property
+    def has_scalef(self) -> bool:
+        """Whether one instruction multiplies the lanes by powers of two: AVX-512's vscalefps."""
+        wide = self.target is not None and self.target.architecture == "x86_64" and self.target.vector_bits == 512
+        return wide and self.lanes == 16
+
+    def scalef(self, y: str, n: str) -> str:
+        """`y * 2^n` for whole n, in one rounding."""
+        name = "llvm.x86.avx512.mask.scalef.ps.512"
+        type_ = self.type("f32")
+        self.declarations[name] = f"declare {type_} @{name}({type_}, {type_}, {type_}, i16, i32 immarg)"
+        return self.emit(f"call {type_} @{name}({type_} {y}, {type_} {n}, {type_} {y}, i16 -1, i32 4)", "f32")
+
     def clamp(self, x: str, low: float, high: float) -> str:
         """Bound x; a NaN stays one (it fails both comparisons)."""
         element = self.types[x]
@@ -222,6 +236,8 @@ def _exp(b: Body, x: str) -> str:
         (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
     )
     y = b.op("fadd", b.fma(p, b.op("fmul", r, r), r), 1.0)
+    if b.has_scalef:
+        return b.scalef(y, n)
     integer = b.op("sub", b.convert("bitcast", biased, "i32"), MAGIC_F32_BITS)
     half = b.op("ashr", integer, 1)
     for part in (half, b.op("sub", integer, half)):

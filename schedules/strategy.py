@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from mlc.codegen.targets import Target
 from mlc.dialects import sched, te
 from mlc.schedules.analysis import KernelInfo
+from mlc.schedules.attention import attention
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.contraction import contraction
 from mlc.schedules.injective import injective
@@ -20,7 +21,7 @@ from mlc.schedules.rows import rows
 from mlc.schedules.winograd import winograd
 
 Strategy = Callable[[KernelInfo, Target, int], sched.ScheduleOp | None]
-STRATEGIES: tuple[Strategy, ...] = (winograd, contraction, rows, reduction, injective)
+STRATEGIES: tuple[Strategy, ...] = (attention, winograd, contraction, rows, reduction, injective)
 
 
 def choose_schedule(func: te.FuncOp, target: Target, threads: int) -> sched.ScheduleOp:

@@ -73,7 +73,7 @@ def _divided(x: Scalar, count: int) -> Scalar:
 
 @lowering(graph.SoftmaxOp, graph.LogSoftmaxOp)
 def softmax(op: Any, x: Tensor) -> Tensor:
-    """The maximum, the exponentials, their sum, the quotient; of the logarithm, the difference."""
+    """The maximum, the exponentials, the inverse of their sum, the product; of the logarithm, the difference."""
     axis = op.axis % x.ndim
     logarithm = isinstance(op, graph.LogSoftmaxOp)
     rows = x.shape[:axis] + x.shape[axis + 1 :]
@@ -92,7 +92,8 @@ def softmax(op: Any, x: Tensor) -> Tensor:
         return te.compute(x.shape, lambda *i: x[i] - top[row(i)] - te.log(total[row(i)]), stage_name(op))
     e = te.compute(x.shape, lambda *i: te.exp(x[i] - top[row(i)]), "exp")
     total = along(e, te.sum, "sum", lambda t, i: t[i])
-    return te.compute(x.shape, lambda *i: e[i] / total[row(i)], stage_name(op))
+    scale = te.compute(rows, lambda *i: 1.0 / total[i], "scale")  # one division a row
+    return te.compute(x.shape, lambda *i: e[i] * scale[row(i)], stage_name(op))
 
 
 def normalize(x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Callable[[Sequence[Any]], Scalar], Any]:

@@ -7,10 +7,12 @@ Operator fusion by mlc's rules: a producer joins its consumer's group when nobod
     reduction   one reduction, pointwise after it                    pointwise, moving
     rows        one softmax or layer norm, pointwise after it        cheap pointwise
     heavy       one convolution, product or pool, pointwise after    pointwise, into what follows the heavy op
+    attention   product, softmax over its rows, product              transposes, which the products read through
     alone       all else                                             nothing
 
 Merging a producer whose every reader is in the group can make no cycle, so one rule serves chains and diamonds.
-A reshape is a view: it joins nothing. Constants of one element, fills and counting are copied to each group that reads them.
+A reshape is a view: it joins nothing. Constants of one element, fills and counting are copied to each group that reads
+them.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.base import BROADCAST, INJECTIVE, OUT_FUSABLE, REDUCTION
 from mlc.passes.graph.constants import SOURCES
+from mlc.passes.graph.fuse_attention import joins_attention, leaves_attention, mixes
 
 EXPENSIVE = {
     ExpOp, LogOp, TanhOp, SigmoidOp, ErfOp, EluOp, SoftplusOp, GeluOp, SiluOp, SinOp, CosOp, PowerOp, DivideOp, ModOp,
@@ -68,7 +71,8 @@ class Sort(IntEnum):
     REDUCTION = 2
     ROWS = 3
     HEAVY = 4
-    ALONE = 5
+    ATTENTION = 5
+    ALONE = 6
 
 
 @dataclass(eq=False)
@@ -150,8 +154,9 @@ class Fuser:
     def merge(self, producer: Group, into: Group) -> None:
         """Put the producer's ops into the group."""
         into.ops = sorted(producer.ops + into.ops, key=self.position.__getitem__)
+        both = producer.anchor is not None and into.anchor is not None
+        into.sort = Sort.ATTENTION if both else max(producer.sort, into.sort)
         into.anchor = into.anchor or producer.anchor
-        into.sort = max(producer.sort, into.sort)
         into.expensive |= producer.expensive
         for op in producer.ops:
             self.group[op] = into
@@ -161,6 +166,12 @@ class Fuser:
         if len(producer.ops) + len(into.ops) > self.max_depth or Sort.ALONE in (producer.sort, into.sort):
             return False
         result = producer.output.results[0]
+        if into.sort == Sort.ATTENTION:
+            return joins_attention(producer, into)
+        if producer.sort == Sort.ATTENTION:
+            return leaves_attention(into)
+        if mixes(producer, into, lambda value: self.group.get(value.owner)):  # pyright: ignore[reportArgumentType]
+            return True
         if producer.anchor is not None:
             return into.sort == Sort.POINTWISE and shape_of(result.type) == shape_of(into.output.results[0].type)
         if into.anchor is not None and any(operand is result for operand in into.anchor.operands):

@@ -31,8 +31,8 @@ from mlc.dialects.graph import (
     shape_of,
 )
 from mlc.dialects.graph.types import axis_of, is_float, product
-from mlc.passes.graph.constants import is_constant
-from mlc.passes.graph.rewriting import Replacement, Rewriter, rules_table
+from mlc.passes.graph.constants import is_constant, scalar
+from mlc.passes.graph.rewriting import Replacement, Rewriter, producer, rules_table
 
 AFFINE, on = rules_table()
 LINEAR = (Conv2dOp, Conv2dTransposeOp, DenseOp)
@@ -183,3 +183,18 @@ def _biased(rw: Rewriter, value: SSAValue, vector: SSAValue, bias: Any) -> SSAVa
 
 def _constants(*ops: Any) -> bool:
     return all(is_constant(op.operands[1]) for op in ops)
+
+
+@on(BatchMatmulOp)
+def scale_behind_product(op: Any, rw: Rewriter) -> Replacement:
+    """`batch_matmul(x * c, y) -> batch_matmul(x, y) * c` for one number c, which costs nothing behind the product."""
+    for index, value in enumerate(op.operands):
+        scaled = producer(value, MultiplyOp)
+        if scaled is None or not is_float(op.type):
+            continue
+        for x, c in (scaled.operands, scaled.operands[::-1]):
+            if scalar(c) is not None and shape_of(x.type) == shape_of(value.type):
+                operands = [x if i == index else v for i, v in enumerate(op.operands)]
+                product_ = rw.make(BatchMatmulOp, *operands, transpose_a=op.transpose_a, transpose_b=op.transpose_b)
+                return rw.make(MultiplyOp, product_, c)
+    return None

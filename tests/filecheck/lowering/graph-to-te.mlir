@@ -72,8 +72,10 @@ func.func private @to_blocked(%x: tensor<1x7x3x3xf32>) -> tensor<1x2x3x3x4xf32> 
 // CHECK:         te.compute "max" (%i0 : 3) reduce (%k : 10) max {
 // CHECK:         te.compute "exp" (
 // CHECK:         te.compute "sum" (%{{.*}} : 3) reduce (%{{.*}} : 10) sum {
-// CHECK:         te.compute "softmax" (
+// CHECK:         te.compute "scale" (%{{.*}} : 3) {
 // CHECK:           arith.divf
+// CHECK:         te.compute "softmax" (
+// CHECK:           arith.mulf
 func.func private @softmax(%x: tensor<3x10xf32>) -> tensor<3x10xf32> attributes {graph.kernel} {
   %0 = graph.softmax %x : tensor<3x10xf32>
   return %0 : tensor<3x10xf32>

@@ -1,0 +1,238 @@
+"""
+Attention: two products with a softmax between them, a block of queries at a time.
+
+    parallel(batch, heads, block of queries)
+        q^T                          the block's queries, so that they are lanes
+        scores | pointwise           keys in rows, queries in lanes: a strip [keys, queries] in the thread's scratch
+        max, exp, sum, scale         over the strip: the keys go down, so no lane waits for another
+        mix | transpose              queries in rows, broadcast from the strip; columns of v in lanes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from xdsl.ir import SSAValue
+
+from mlc.codegen.targets import Target
+from mlc.dialects import sched
+from mlc.dialects.index import tile
+from mlc.schedules.analysis import KernelInfo, Read, Stage
+from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.tiling import divisors, even_split, register_tile
+
+UNROLL = 4  # keys that one step of a pass over the strip takes
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The stages of an attention kernel and what its operands are."""
+
+    scores: Stage
+    between: list[Stage]
+    """Everything from the scores to the second product."""
+    mix: Stage
+    after: list[Stage]
+    """Pointwise stages that move the result's axes; the last one gives the output."""
+    query: Read
+    key: Read
+    value: Read
+
+    @property
+    def rank(self) -> int:
+        """The rank of the scores: batch axes, queries, keys."""
+        return self.scores.num_spatial
+
+
+def parts_of(kernel: KernelInfo) -> Parts | None:
+    """The parts of a kernel that is an attention; None of any other."""
+    products = [st for st in kernel.stages if st.factors is not None]
+    if len(products) != 2 or len(kernel.outputs) != 1 or kernel.stages[0] is not products[0]:
+        return None
+    scores, mix = products
+    rank = scores.num_spatial
+    if rank < 2 or mix.num_spatial != rank or len(mix.reduce) != 1 or len(scores.reduce) != 1:
+        return None
+    between = [st for st in kernel.after(scores) if st in kernel.before(mix)]
+    outer = scores.extents[: rank - 1]
+    if any(list(st.extents[: rank - 1]) != list(outer) for st in (*between, mix)) or not between:
+        return None
+    assert scores.factors is not None
+    assert mix.factors is not None
+    query, key = _by_use(scores.factors, rank - 2)
+    weights, value = _by_use(mix.factors, rank - 2)
+    if query is None or weights is None or weights.tensor not in between[-1].results:
+        return None
+    if any(r.tensor in kernel.by_result for r in (query, key, value)) or query.uses(rank - 1) or key.uses(rank - 2):
+        return None
+    if value.uses(rank - 2) or value.step(rank - 1, mix.ranges) != 1:
+        return None
+    after = kernel.after(mix)
+    if any(st.is_reduction or len(st.extents) != rank for st in after) or len(after) > 1:
+        return None
+    return Parts(scores, between, mix, after, query, key, value)
+
+
+def _by_use(factors: tuple[Read, Read], axis: int) -> tuple[Read | None, Read]:
+    """(the factor that an axis moves through, the other one)."""
+    first, second = factors
+    if first.uses(axis) == second.uses(axis):
+        return None, second
+    return (first, second) if first.uses(axis) else (second, first)
+
+
+def attention(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
+    """Kernels that graph-fuse-ops made of an attention."""
+    parts = parts_of(kernel)
+    return AttentionSchedule(kernel, parts, target, threads).build() if parts is not None else None
+
+
+class AttentionSchedule:
+    """Writes the schedule of one kernel."""
+
+    def __init__(self, kernel: KernelInfo, parts: Parts, target: Target, threads: int) -> None:
+        self.kernel, self.parts, self.target, self.threads = kernel, parts, target, threads
+        self.s = ScheduleBuilder(kernel.name)
+        self.width = max(1, target.vector_bits // 32)
+        self.keys = parts.scores.extents[parts.rank - 1]
+        self.queries = parts.scores.extents[parts.rank - 2]
+        self.block = self.block_of_queries()
+
+    def block_of_queries(self) -> int:
+        """As many queries as keep three strips in half of L2: up to four vectors, evenly split."""
+        strips = 3 * 4 * self.keys * self.width
+        vectors = max(1, min(4, int(self.target.l2_bytes * 0.5) // strips))
+        block = even_split(ceil(self.queries / self.width), vectors) * self.width
+        return min(self.queries, block)
+
+    def build(self) -> sched.ScheduleOp:
+        """From the last stage to the first: a producer moves into the block of its consumer."""
+        s, p = self.s, self.parts
+        top = self.mix()
+        for st in reversed(p.between):
+            block = s.block(st.name)
+            s.compute_at(block, top)
+            self.strip(st, block)
+        self.scores(top)
+        for st in self.between_passes():
+            self.one_pass(st, s.loops(s.block(st.name), len(st.extents), under=top), top)
+        if self.threads > 1:
+            s.parallel(top)
+        return s.finish()
+
+    def mix(self) -> SSAValue:
+        """The second product: the loop over blocks of queries, and in it a register-tiled nest."""
+        s, p = self.s, self.parts
+        st, n = p.mix, p.rank
+        *outer, i, d, j = s.loops(s.block(st.name), n + 1)
+        lanes = st.extents[n - 1]
+        size = register_tile(self.block, ceil(lanes / self.width), self.target.vector_registers)
+        rows = max(r for r in divisors(self.block) if r <= size.rows)
+        i_tile, i = self.split(i, self.queries, rows)
+        i_block = []
+        if i_tile:
+            i_block, inner = self.split(i_tile[0], ceil(self.queries / rows), self.block // rows)
+            i_tile = [inner]
+        d_tile, d = self.split(d, lanes, size.vectors * self.width)
+        grid = [*outer, *i_block]
+        s.reorder(*grid, *d_tile, *i_tile, j, i, d)
+        top = s.fuse(*grid) if len(grid) > 1 else grid[0]
+        at = [top, *d_tile, *i_tile][-1]
+        for after in p.after:
+            block = s.block(after.name)
+            s.reverse_compute_at(block, at)
+            loops = s.loops(block, n, under=at)
+            order = [self.axis_of(after, k) for k in range(n)]
+            s.reorder(*(loops[k] for k in order))
+            s.vectorize(loops[order[n - 2]], loops[order[n - 1]])
+        self.accumulate(st, j, [i, d], at)
+        return top
+
+    def axis_of(self, after: Stage, k: int) -> int:
+        """The axis of a stage behind the product that moves along axis k of the product."""
+        expr = after.reads[0].exprs[k]
+        return next((a for a in after.spatial if expr.uses(a)), k)
+
+    def scores(self, top: SSAValue) -> None:
+        """The first product into the strip, with the pointwise stage behind it while the tile is in registers."""
+        s, p = self.s, self.parts
+        st, n = p.scores, p.rank
+        block = s.block(st.name)
+        s.compute_at(block, top)
+        self.strip(st, block)
+        size = register_tile(self.keys, ceil(self.block / self.width), self.target.vector_registers)
+        *_, i, j, d = s.loops(block, n + 1, under=top)
+        i_tile, i = self.split(i, self.block, size.vectors * self.width)
+        j_tile, j = self.split(j, self.keys, size.rows)
+        s.reorder(*i_tile, *j_tile, d, j, i)
+        at = [top, *i_tile, *j_tile][-1]
+        for follower in self.followers():
+            other = s.block(follower.name)
+            s.reverse_compute_at(other, at)
+            *_, fi, fj = s.loops(other, n, under=at)
+            s.reorder(fj, fi)
+            s.vectorize(fj, fi)
+        self.pack_queries(block, top)
+        self.accumulate(st, d, [j, i], at, n if at is top else None)
+
+    def pack_queries(self, block: SSAValue, top: SSAValue) -> None:
+        """The block's queries with the queries last."""
+        s, p = self.s, self.parts
+        tensors = list(dict.fromkeys(read.tensor for read in p.scores.reads))
+        copy = s.cache_read(block, tensors.index(p.query.tensor))
+        s.compute_at(copy, top)
+        rank = len(p.query.shape)
+        along = next(k for k, e in enumerate(p.query.exprs) if e.uses(p.rank - 2))
+        s.transform_layout(copy, [tile(k) for k in range(rank) if k != along] + [tile(along)])
+        loops = s.loops(copy, rank, under=top)
+        s.reorder(*(loops[k] for k in range(rank) if k != along), loops[along])
+        s.vectorize(loops[along])
+
+    def followers(self) -> list[Stage]:
+        """The pointwise stage that alone reads the scores."""
+        first = self.parts.between[0]
+        alone = self.kernel.consumers(self.parts.scores) == [first]
+        return [first] if alone and not first.is_reduction and first.num_spatial == self.parts.rank else []
+
+    def between_passes(self) -> list[Stage]:
+        """The stages that pass over the strip, or over one value a query."""
+        return [st for st in self.parts.between if st not in self.followers()]
+
+    def strip(self, st: Stage, block: SSAValue) -> None:
+        """Lay a stage's result out with the queries last, in the thread's scratch."""
+        n = self.parts.rank
+        if st.num_spatial == n:
+            self.s.transform_layout(block, [*(tile(k) for k in range(n - 2)), tile(n - 1), tile(n - 2)])
+        self.s.set_scope(block, "local")
+
+    def one_pass(self, st: Stage, loops: list[SSAValue], top: SSAValue) -> None:
+        """Down the keys, the queries in lanes."""
+        s, n = self.s, self.parts.rank
+        i = loops[n - 2]
+        if len(st.extents) < n:
+            s.vectorize(i)
+            return
+        j = loops[n - 1]
+        s.reorder(j, i)
+        if st.is_reduction:
+            self.accumulate(st, j, [i], top, n - 1)
+            return
+        _, j = self.split(j, self.keys, UNROLL)
+        s.vectorize(j, i)
+
+    def accumulate(
+        self, st: Stage, reduce: SSAValue, tiles: list[SSAValue], at: SSAValue, around: int | None = None
+    ) -> None:
+        """Start a reduction in front of its loop, and make registers of the tile; `around` loops are under `at`."""
+        s = self.s
+        init, _ = s.decompose_reduction(s.block(st.name), reduce)
+        s.vectorize(*tiles)
+        s.vectorize(*s.loops(init, around or len(tiles), under=at)[-len(tiles) :])
+
+    def split(self, loop: SSAValue, extent: int, size: int) -> tuple[list[SSAValue], SSAValue]:
+        """([outer], inner); no outer loop where one piece covers the axis."""
+        if size >= extent:
+            return [], loop
+        outer, inner = self.s.split(loop, [None, size])
+        return [outer], inner
