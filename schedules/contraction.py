@@ -80,6 +80,7 @@ class TileSize(NamedTuple):
     rows: int
     columns: int
     lanes: int
+    pixels: int = 1  # rows side by side in the lanes
 
 
 @dataclass
@@ -108,6 +109,7 @@ class ContractionSchedule:
         self.s = ScheduleBuilder(kernel.name)
         self.width = max(1, target.vector_bits // 32)
         self.pads = [p for p in kernel.producers(stage) if not p.is_reduction]
+        self.size = self.tile()
         self.epilogue = [c for c in kernel.after(stage) if reads_pointwise(c, stage)]
 
     # --- sizes ---
@@ -124,6 +126,11 @@ class ContractionSchedule:
         if self.slides:
             step = max(1, *(abs(x.coefficient(r.rows)) for x in r.scalar.exprs)) if r.rows is not None else 1
             return TileSize(even_split(rows, max(1, registers * 3 // (8 * step))), 1, min(lanes, self.width))
+        if (pixels := self._side_by_side()) > 1:
+            per_lane = pixels * lanes // self.width
+            columns = e[r.columns] if r.columns is not None else 1
+            t = register_tile(ceil(rows / pixels), columns * per_lane, registers - pixels, not both, per_lane)
+            return TileSize(t.rows * pixels, max(1, t.vectors // per_lane), lanes, pixels)
         if lanes <= self.width or r.columns is not None:
             per_lane = ceil(lanes / self.width)
             columns = e[r.columns] if r.columns is not None else 1
@@ -136,12 +143,25 @@ class ContractionSchedule:
             wide = lanes
         return TileSize(t.rows, 1, wide)
 
+    def _side_by_side(self) -> int:
+        """How many rows share vectors, where the lanes alone leave the last one half empty: 24 channels, two pixels."""
+        r, e = self.roles, self.stage.extents
+        lanes = e[r.lanes]
+        if r.rows is None or r.dot or r.rows != r.lanes - 1 or e[r.rows] < 2 or lanes > 5 * self.width:
+            return 1
+        return 2 if 2 * (lanes % self.width) == self.width else 1
+
     @property
     def slides(self) -> bool:
         """A depthwise window: rows share most of what they read, so its last axis is unrolled and loads are reused."""
         r, st = self.roles, self.stage
         shares = r.scalar.uses(r.lanes) and r.vector.uses(r.lanes) and r.rows is not None and r.columns is None
         return shares and 1 < st.extents[st.reduce[-1]] <= 7 and r.scalar.uses(st.reduce[-1])
+
+    @property
+    def inlines_pads(self) -> bool:
+        """Whether masks replace the padded copy: whole vectors are loaded, few of them at a border."""
+        return self.slides and self.target.masked_memory
 
     def _packed_vectors(self) -> int:
         """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""
@@ -172,7 +192,7 @@ class ContractionSchedule:
             cycles=self.cycles,
             threads=self.threads,
             target=self.target,
-            pads=bool(self.pads),
+            pads=bool(self.pads) and not self.inlines_pads,
         )
 
     @property
@@ -195,7 +215,10 @@ class ContractionSchedule:
     def build(self) -> sched.ScheduleOp:
         """The schedule."""
         s, st, r = self.s, self.stage, self.roles
-        size = self.tile()
+        size = self.size
+        if self.inlines_pads:
+            for pad in self.pads:
+                s.compute_inline(s.block(pad.name))
         block = s.block(st.name)
         loops = list(s.loops(block, len(st.extents)))
         reduce, k_inner = [loops[k] for k in st.reduce], None
@@ -236,11 +259,11 @@ class ContractionSchedule:
         if packs and self._worth_packing():
             self._pack(nest.block, [*_present(top), *nest.columns][-1])
         init, _ = s.decompose_reduction(nest.block, (nest.reduce or nest.tile)[0])
-        s.vectorize(*nest.tile)
+        s.vectorize(*self._shared(nest.tile))
         if self.slides and len(nest.reduce) > 1:
             s.unroll(nest.reduce[-1])
-        s.vectorize(*(s.loops(init, n, under=attach[0]) if attach else s.loops(init, n)))
-        for pad in reversed(self.pads):
+        s.vectorize(*self._shared(s.loops(init, n, under=attach[0]) if attach else s.loops(init, n)))
+        for pad in reversed([] if self.inlines_pads else self.pads):
             if attach and self.kernel.consumers(pad) == [self.stage]:
                 self._pad(pad, top if top is not None else attach[0])
         if top is not None and self.threads > 1 and self.cycles > WORTH_A_THREAD:
@@ -249,7 +272,7 @@ class ContractionSchedule:
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix whose rows are far apart: a panel of it is copied for all rows of a block."""
-        r, lanes = self.roles, self.tile().lanes
+        r, lanes = self.roles, self.size.lanes
         plain = all(e.is_affine for e in r.vector.exprs) and r.vector.tensor not in self.kernel.by_result
         depth = prod(self.stage.extents[k] for k in self.stage.reduce)
         return plain and not r.dot and r.columns is None and r.vector.shape[-1] >= 8 * lanes and depth >= 128
@@ -296,7 +319,7 @@ class ContractionSchedule:
         return part, [rest, *column_loops[1:]]
 
     def _column_extents(self) -> list[int]:
-        _, columns, lanes = self.tile()
+        _, columns, lanes, _ = self.size
         r, counts = self.roles, []
         if r.columns is not None and columns < self.stage.extents[r.columns]:
             counts.append(self._count(r.columns, columns))
@@ -305,6 +328,17 @@ class ContractionSchedule:
         return counts
 
     # --- parts of the nest ---
+
+    def _shared(self, tile: list[Handle]) -> list[Handle]:
+        """Neighbouring rows in one axis with the lanes: `rows, columns, lanes -> rows / 2, columns, 2 * lanes`."""
+        if self.size.pixels == 1:
+            return tile
+        s, (rows, *columns, lanes), outer = self.s, tile, []
+        if self.size.rows > self.size.pixels:
+            split, rows = s.split(rows, [None, self.size.pixels])
+            outer = [split]
+        s.reorder(*outer, *columns, rows, lanes)
+        return [*outer, *columns, s.fuse(rows, lanes)]
 
     def _attach(self, stage: Stage, at: Handle) -> None:
         """Compute an epilogue on the tile while it is in registers."""
@@ -315,7 +349,7 @@ class ContractionSchedule:
         order = [k for k in (self.roles.rows, self.roles.columns, self.roles.lanes) if k is not None]
         tile = [loops[k] for k in order]
         s.reorder(*[loops[k] for k in stage.spatial if k not in order], *tile)
-        s.vectorize(*tile)
+        s.vectorize(*self._shared(tile))
 
     def _pad(self, pad: Stage, at: Handle) -> None:
         """The padded rows of a block, in the thread's scratch."""

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.index import Index, const, dim
 from mlc.lowering.loop_to_llvm.address import Addresses
-from mlc.lowering.loop_to_llvm.builder import Builder, byte_size, element_of, memory_type
+from mlc.lowering.loop_to_llvm.builder import Builder, byte_size, element_of, lanes_of, memory_type
 from mlc.lowering.loop_to_llvm.tiles import Chunk, native_type
 
 
@@ -129,6 +129,8 @@ class Accesses:
         step = offset.coefficient(lane)
         rest = offset - dim(lane) * step
         if rest.uses(lane) or step not in (0, 1):
+            if (pattern := self._load_pattern(a, offset, exprs, lane, chunk, otherwise)) is not None:
+                return pattern
             return self._load_lanes(a, offset, lane, chunk, self._with_valid(mask, chunk), otherwise)
         if step == 0:
             v = self._load_scalar(a, rest, self._any_lane(mask, chunk))
@@ -201,6 +203,69 @@ class Accesses:
                 m = mask if mask.type == i1 else b.extract(mask, k)
             v = b.insert(v, self._load_scalar(a, at, m), k)
         return self._chosen(mask, v, otherwise) if a.mask else v
+
+    def _load_pattern(
+        self, a: Access, offset: Index, mask: Sequence[Index], lane: int, chunk: Chunk, otherwise: SSAValue | None
+    ) -> SSAValue | None:
+        """Lanes at constant distances, near each other: splats of two elements, or whole vectors and shuffles."""
+        valid = self._static_mask(mask, lane, chunk)
+        if valid is None or a.shift is not None or a.element == i1:
+            return None
+        spans = self.addresses.spans()
+        places = [offset.substitute({lane: const(k)}, spans) for k, holds in enumerate(valid) if holds]
+        if any(p.terms != places[0].terms for p in places):
+            return None
+        near = iter(p.const for p in places)
+        at = [next(near) if holds else places[-1].const for holds in valid]
+        at += at[-1:] * (chunk.width - len(at))
+        total = self._permuted(a, places[0] - places[0].const, at)
+        if total is None or all(valid):
+            return total
+        holds = self.b.lanes([int(k < len(valid) and valid[k]) for k in range(chunk.width)], i1)
+        return self.b.select(holds, total, self._or_zero(otherwise, total.type))
+
+    def _static_mask(self, mask: Sequence[Index], lane: int, chunk: Chunk) -> list[bool] | None:
+        """Which lanes a mask lets through, where that is known at compile time and not none."""
+        spans, holds = self.addresses.spans({lane: (0, chunk.valid - 1)}), [True] * chunk.valid
+        for e in mask:
+            if e.bounds(spans)[0] >= 0:
+                continue
+            for k in range(chunk.valid):
+                low, high = e.substitute({lane: const(k)}, spans).bounds(spans)
+                if low < 0 <= high:
+                    return None
+                holds[k] = holds[k] and low >= 0
+        return holds if any(holds) else None
+
+    def _permuted(self, a: Access, origin: Index, at: Sequence[int]) -> SSAValue | None:
+        """A vector of the elements at `origin + at[k]`; None where they are too far apart."""
+        low, high = min(at), max(at)
+        if len(set(at)) <= 2:
+            first, last = (self.b.splat(self._load_near(a, origin + k, 0), len(at)) for k in (low, high))
+            return self.b.select(self.b.lanes([int(k == low) for k in at], i1), first, last)
+        size = min(len(at), 1 << ((high - low + 1).bit_length() - 1))
+        if high - low >= 4 * size:
+            return None
+        total: SSAValue | None = None
+        for start in [min(k, high + 1 - size) for k in range(low, high + 1, size)]:
+            v = self._load_near(a, origin + start, size)
+            total = self._merged(total, v, [k - start if start <= k < start + size else -1 for k in at])
+        return total
+
+    def _load_near(self, a: Access, offset: Index, size: int) -> SSAValue:
+        """A scalar (size 0) or a vector from memory; the same one again is loaded once."""
+        t = native_type(a.element, Chunk(0, size, size))
+        return self._load_once(self.pointer(a, offset), t, byte_size(a.element))
+
+    def _merged(self, total: SSAValue | None, v: SSAValue, lanes: Sequence[int]) -> SSAValue:
+        """`total` with those lanes replaced for which `lanes` names one of `v`."""
+        b, n = self.b, len(lanes)
+        if total is None:
+            return b.shuffle(v, v, [max(k, 0) for k in lanes])
+        if lanes_of(v.type) < n:
+            v = b.shuffle(v, v, [max(k, 0) for k in lanes])
+            lanes = [j if k >= 0 else -1 for j, k in enumerate(lanes)]
+        return b.shuffle(total, v, [n + k if k >= 0 else j for j, k in enumerate(lanes)])
 
     # --- stores ---
 

@@ -51,7 +51,7 @@ def _operands(op: loop.LoadOp, lanes: int) -> int:
     assert isinstance(t, VectorType)
     if prod(t.get_shape()) == prod(shape):
         return 1
-    return max(_vectors(op.result, lanes), 1)
+    return max(_vectors(op.result, lanes) // t.get_shape()[0], 1)
 
 
 def _accumulators(op: loop.ForOp) -> list[SSAValue]:

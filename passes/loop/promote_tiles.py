@@ -257,6 +257,12 @@ def _is_lane_wise(load: loop.LoadOp, store: loop.StoreOp) -> bool:
             user = use.operation
             if user is store or user in seen:
                 continue
+            if isinstance(user, loop.ForOp) and use.index >= user.bounds.arity:
+                k = use.index - user.bounds.arity
+                pending += [user.carried[k], user.results[k]]
+                continue
+            if isinstance(user, loop.YieldOp):
+                continue  # what the loop gives is followed from its first value on
             if not user.results or user.regions or any(loop.shape_of(r.type) != shape for r in user.results):
                 return False
             seen.add(user)

@@ -45,18 +45,18 @@ def dense_transposed(m, n, k, batch=1):
     return kernel(args, d + relu_of("o", s, "%d[%b, %i, %j]", out), "o", out)
 
 
-def conv(c, o, h, w, kernel_size=3, stride=1, pad=1, dilation=1, block=16):
+def conv(c, o, h, w, kernel_size=3, stride=1, pad=1, dilation=1, block=16, lanes=16):
     k = kernel_size
     hp, wp = h + 2 * pad, w + 2 * pad
     oh, ow = ((n - dilation * (k - 1) - 1) // stride + 1 for n in (hp, wp))
-    padded, out = f"tensor<1x{c}x{hp}x{wp}x{block}xf32>", f"tensor<1x{o}x{oh}x{ow}x16xf32>"
+    padded, out = f"tensor<1x{c}x{hp}x{wp}x{block}xf32>", f"tensor<1x{o}x{oh}x{ow}x{lanes}xf32>"
     body = (
         f"%z = arith.constant 0.0 : f32\n%0 = te.read %x[%n, %c, %h - {pad}, %w - {pad}, %b] "
         f"mask (%h - {pad}, {h + pad - 1} - %h, %w - {pad}, {w + pad - 1} - %w) else %z : f32\nte.yield %0 : f32"
     )
     source = "%pad" if pad else "%x"
     stages = compute("pad", f"%n : 1, %c : {c}, %h : {hp}, %w : {wp}, %b : {block}", body, padded) if pad else ""
-    s = f"%n : 1, %o : {o}, %h : {oh}, %w : {ow}, %b : 16"
+    s = f"%n : 1, %o : {o}, %h : {oh}, %w : {ow}, %b : {lanes}"
     stages += contraction(
         "conv",
         s,
@@ -66,18 +66,25 @@ def conv(c, o, h, w, kernel_size=3, stride=1, pad=1, dilation=1, block=16):
         out,
     )
     stages += relu_of("out", s, "%conv[%n, %o, %h, %w, %b]", out)
-    args = f"%x: tensor<1x{c}x{h}x{w}x{block}xf32>, %f: tensor<{o}x{c}x{k}x{k}x{block}x16xf32>"
+    args = f"%x: tensor<1x{c}x{h}x{w}x{block}xf32>, %f: tensor<{o}x{c}x{k}x{k}x{block}x{lanes}xf32>"
     return kernel(args, stages, "out", out)
 
 
-def depthwise(c, h, w, stride=1):
-    oh, ow = (h - 3) // stride + 1, (w - 3) // stride + 1
-    out, s = f"tensor<1x{c}x{oh}x{ow}x16xf32>", f"%n : 1, %o : {c}, %h : {oh}, %w : {ow}, %b : 16"
-    d = contraction(
+def depthwise(c, h, w, stride=1, pad=0):
+    hp, wp = h + 2 * pad, w + 2 * pad
+    oh, ow = (hp - 3) // stride + 1, (wp - 3) // stride + 1
+    padded, out = f"tensor<1x{c}x{hp}x{wp}x16xf32>", f"tensor<1x{c}x{oh}x{ow}x16xf32>"
+    s = f"%n : 1, %o : {c}, %h : {oh}, %w : {ow}, %b : 16"
+    body = (
+        f"%z = arith.constant 0.0 : f32\n%0 = te.read %x[%n, %c, %h - {pad}, %w - {pad}, %b] "
+        f"mask (%h - {pad}, {h + pad - 1} - %h, %w - {pad}, {w + pad - 1} - %w) else %z : f32\nte.yield %0 : f32"
+    )
+    stages = compute("pad", f"%n : 1, %c : {c}, %h : {hp}, %w : {wp}, %b : 16", body, padded) if pad else ""
+    d = stages + contraction(
         "dw",
         s,
         "%kh : 3, %kw : 3",
-        f"%x[%n, %o, %h * {stride} + %kh, %w * {stride} + %kw, %b]",
+        f"%{'pad' if pad else 'x'}[%n, %o, %h * {stride} + %kh, %w * {stride} + %kw, %b]",
         "%f[%o, 0, %kh, %kw, %b]",
         out,
     )
@@ -157,9 +164,14 @@ CASES = {
     "conv dilation": conv(1, 2, 13, 16, dilation=2, pad=2),
     "conv 1x1": conv(3, 2, 7, 9, kernel_size=1, pad=0),
     "conv first layer": conv(1, 2, 23, 21, kernel_size=5, stride=2, pad=2, block=3),
+    "conv half a vector": conv(2, 3, 9, 14, lanes=8),
+    "conv half a vector, odd": conv(1, 1, 3, 19, block=8, lanes=8),
+    "conv one vector and a half": conv(1, 1, 5, 17, kernel_size=1, pad=0, lanes=24),
     "conv row": conv(2, 2, 1, 40, kernel_size=1, pad=0),
     "depthwise": depthwise(3, 12, 19),
     "depthwise stride": depthwise(2, 11, 23, stride=2),
+    "depthwise padded": depthwise(2, 9, 15, pad=1),
+    "depthwise padded stride": depthwise(1, 12, 13, stride=2, pad=1),
     "grouped": grouped(2, 3, 5, 9, 21),
     "max pool": pool(2, 12, 22),
     "sum pool": pool(1, 7, 9, "sum"),
@@ -203,7 +215,7 @@ def test_strategy_gives_the_values_of_the_plain_loops(name: str, threads: int) -
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", ["dense ragged", "conv 3x3 prime", "depthwise", "softmax long", "max pool"])
+@pytest.mark.parametrize("name", ["dense ragged", "conv 3x3 prime", "depthwise", "depthwise padded", "softmax long", "max pool"])
 def test_strategy_on_narrower_vectors(name: str) -> None:
     arrays, expected = reference(CASES[name])
     module = through(parse(CASES[name]), "te-add-schedule{target=x86-64-v3}", *SCHEDULED)
