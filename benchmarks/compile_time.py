@@ -132,7 +132,7 @@ def main() -> None:
         table.add_column(heading, justify="left" if heading == "model" else "right", no_wrap=True)
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
-        for name in args.model or models.NAMES:
+        for name in args.model or models.available():
             case = models.case(name, Path(directory))
             results.append(record := measure(case, Path(directory), args.threads, args.repeat))
             middle = {key: f"{statistics.median(values):.2f}" for key, values in record["seconds"].items()}

@@ -120,17 +120,21 @@ def efficientnet() -> nn.Module:
     ).eval()
 
 
-def write(directory: Path, tokens: int) -> list[Path]:
-    """Write both models; those already there stay."""
-    directory.mkdir(parents=True, exist_ok=True)
+def modules(tokens: int = 128) -> dict[str, tuple[Any, tuple[Tensor, ...], list[str]]]:
+    """Name -> (a function that makes the module, inputs of its shapes, their names)."""
     ids = torch.ones(1, tokens, dtype=torch.int64)
     picture = torch.zeros(1, 3, 224, 224)
-    makers = {
+    return {
         f"minilm-l6-{tokens}": (minilm, (ids, ids.clone(), ids * 0), ["input_ids", "attention_mask", "token_type_ids"]),
         "efficientnet-lite0": (efficientnet, (picture,), ["image"]),
     }
+
+
+def write(directory: Path, tokens: int) -> list[Path]:
+    """Write both models; those already there stay."""
+    directory.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
-    for name, (make, inputs, names) in makers.items():
+    for name, (make, inputs, names) in modules(tokens).items():
         path = directory / f"{name}.onnx"
         if not path.exists():
             torch.onnx.export(

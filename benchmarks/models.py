@@ -1,4 +1,8 @@
-"""The models that are measured: files, input shapes, inputs, and onnxruntime as the peer."""
+"""
+The models that are measured: files, input shapes, inputs, and onnxruntime as the peer.
+
+Two of them exist as PyTorch weights; `benchmarks/export.py` writes them as ONNX, and until then they are left out.
+"""
 
 import sys
 from collections.abc import Callable
@@ -12,6 +16,7 @@ import onnx
 import onnxruntime
 
 ROOT = Path(__file__).resolve().parents[1]
+EXPORTED = ROOT / "build" / "models"
 sys.path.append(str(ROOT / "tests" / "models"))
 
 from randomize import before_softmax, randomize  # noqa: E402
@@ -27,6 +32,32 @@ class Case:
     path: Path
     shapes: dict[str, tuple[int, ...]]
     inputs: dict[str, Any]
+
+    def save_fixed(self, path: Path) -> None:
+        """Write the model with these input shapes in it, what follows from them folded: chains of Shape and Gather."""
+        model = onnx.load(self.path)
+        for value in model.graph.input:
+            if value.name in self.shapes:
+                for dim, size in zip(value.type.tensor_type.shape.dim, self.shapes[value.name], strict=True):
+                    dim.dim_value = size
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options.optimized_model_filepath = str(path)
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        folded = onnx.load(path)
+        used = {node.domain for node in folded.graph.node} | {""}
+        kept = [one for one in folded.opset_import if one.domain in used]
+        del folded.opset_import[:]
+        folded.opset_import.extend(kept)
+        for output, info in zip(folded.graph.output, session.get_outputs(), strict=True):
+            del output.type.tensor_type.shape.dim[:]
+            for size in info.shape:
+                output.type.tensor_type.shape.dim.add(dim_value=size)
+        weights = {tensor.name for tensor in folded.graph.initializer}
+        for value in [one for one in folded.graph.input if one.name in weights]:
+            folded.graph.input.remove(value)  # as old versions of the format want it
+        folded.ir_version = max(folded.ir_version, 8)
+        onnx.save(onnx.shape_inference.infer_shapes(folded), path)
 
 
 def _in_package(package: str, path: str) -> Path:
@@ -48,15 +79,36 @@ def _ocr(name: str) -> Path:
     return _in_package("rapidocr_onnxruntime", f"models/{name}.onnx")
 
 
+_EXPORTS = ("efficientnet-lite0", "minilm-l6-128")
+
+
+def _exported(name: str) -> Path:
+    path = EXPORTED / f"{name}.onnx"
+    if not path.exists():
+        raise SystemExit(f"expected {path}; run benchmarks/export.py, or make bench-peers")
+    return path
+
+
 # Name -> (its file, made in the directory given if need be; input shapes of a file that leaves them open)
 _MODELS: dict[str, tuple[Callable[[Path], Path], dict[str, tuple[int, ...]]]] = {
     "resnet50": (lambda directory: _light("resnet50", directory), {}),
     "squeezenet": (lambda directory: _light("squeezenet", directory), {}),
     "ocr-rec 48x320": (lambda directory: _ocr("ch_PP-OCRv4_rec_infer"), {"x": (1, 3, 48, 320)}),
+    "ocr-det 640x640": (lambda directory: _ocr("ch_PP-OCRv4_det_infer"), {"x": (1, 3, 640, 640)}),
     "ocr-cls 48x192": (lambda directory: _ocr("ch_ppocr_mobile_v2.0_cls_infer"), {"x": (1, 3, 48, 192)}),
+    **{name: (lambda directory, name=name: _exported(name), {}) for name in _EXPORTS},
     "magika": (lambda directory: _in_package("magika", "models/standard_v3_3/model.onnx"), {"bytes": (1, 2048)}),
 }
 NAMES = tuple(_MODELS)
+
+
+# Inputs of a text encoder that are no words.
+_FILLED = {"attention_mask": 1, "token_type_ids": 0}
+
+
+def available() -> list[str]:
+    """The models whose files are there or can be made."""
+    return [name for name in NAMES if name not in _EXPORTS or (EXPORTED / f"{name}.onnx").exists()]
 
 
 def case(name: str, directory: Path) -> Case:
@@ -67,21 +119,26 @@ def case(name: str, directory: Path) -> Case:
 
 
 def _inputs(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Random pictures between -1 and 1, random bytes."""
+    """Random pictures between -1 and 1, random bytes or words, a mask that hides the last quarter of them."""
     rng = np.random.default_rng(0)
     inputs: dict[str, Any] = {}
     for info in session(path, 1).get_inputs():
         shape = shapes.get(info.name) or tuple(info.shape)
-        if "int" in info.type:
+        if info.name in _FILLED:
+            inputs[info.name] = np.full(shape, _FILLED[info.name], info.type[7:-1])
+            inputs[info.name][..., shape[-1] * 3 // 4 :] = 0
+        elif "int" in info.type:
             inputs[info.name] = rng.integers(0, 256, shape).astype(info.type[7:-1])
         else:
             inputs[info.name] = rng.uniform(-1, 1, shape).astype(np.float32)
     return inputs
 
 
-def session(path: Path, threads: int) -> onnxruntime.InferenceSession:
+def session(path: Path, threads: int, optimised: bool = True) -> onnxruntime.InferenceSession:
     """The model in onnxruntime."""
     options = onnxruntime.SessionOptions()
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 

@@ -73,7 +73,7 @@ def bench_models(args: argparse.Namespace) -> list[dict[str, Any]]:
     rows = table("models, ms: median (quartiles)", "model", "threads", "mlc", "onnxruntime", "ratio", "error", "gate")
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
-        for name in args.model or models.NAMES:
+        for name in args.model or models.available():
             case = models.case(name, Path(directory))
             for threads in threads_of(args):
                 results.append(record := _model(case, threads, args.seconds))
