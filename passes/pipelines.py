@@ -26,7 +26,7 @@ PIPELINES: dict[str, list[str]] = {
     ],
     "graph-O3": [
         "graph-simplify",
-        "graph-to-mixed-precision",
+        "graph-convert-layout{desired=conv2d:NCHW:OIHW}",
         "graph-alter-op-layout",
         "graph-select-algorithm",
         "graph-fold-constant",

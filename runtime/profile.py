@@ -34,6 +34,8 @@ class KernelProfile:
     """The bytes of its operands: each read or written once."""
     origins: tuple[str, ...]
     """The source nodes that became it."""
+    least_seconds: float = 0.0
+    """The least of the repetitions: on a busy machine it says more."""
     schedule: str = ""
     """The strategy that chose its schedule, the register tile of its main stage, the parallel loop."""
     compute_seconds: float = 0.0
@@ -103,6 +105,7 @@ def _sum(rows: Sequence[KernelProfile]) -> KernelProfile:
     return replace(
         rows[0],
         seconds=sum(row.seconds for row in rows),
+        least_seconds=sum(row.least_seconds for row in rows),
         flops=sum(row.flops for row in rows),
         bytes=sum(row.bytes for row in rows),
         origins=tuple(dict.fromkeys(name for row in rows for name in row.origins)),

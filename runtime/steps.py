@@ -75,22 +75,23 @@ class Stepper:
         machine = measure_machine(RuntimeStruct.from_address(self.rt).threads)
         self.run(io)
         runs = [self.run(io) for _ in range(repeat)]
-        medians = [sorted(times)[repeat // 2] for times in zip(*runs, strict=True)]
+        times = [sorted(times) for times in zip(*runs, strict=True)]
         distances = reuse_distances(self._graph)
-        rows = [_row(*facts, machine) for facts in zip(self.nodes, medians, distances, strict=True)]
+        rows = [_row(*facts, machine) for facts in zip(self.nodes, times, distances, strict=True)]
         return Profile(rows, machine, self.trace(io))
 
 
 def _row(
-    node: Mapping[str, Any], seconds: float, operands: Sequence[tuple[int, int]], machine: Machine
+    node: Mapping[str, Any], times: Sequence[float], operands: Sequence[tuple[int, int]], machine: Machine
 ) -> KernelProfile:
-    """One call: its time, and how long the machine needs for it at best."""
+    """One call: its times, in order, and how long the machine needs for it at best."""
     return KernelProfile(
         node["kernel"],
-        seconds,
+        times[len(times) // 2],
         node["flops"],
         node["bytes"],
         tuple(node["origins"]),
+        times[0],
         node.get("schedule", ""),
         node["flops"] / machine.gflops / 1e9,
         memory_seconds(operands, machine.level),

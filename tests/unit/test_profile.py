@@ -114,6 +114,7 @@ def test_a_profile_knows_schedules_roofs_and_lanes(exe: mlc.Executable):
     for row in profile:
         assert re.match(r"(contraction|rows|injective|reduction)", row.schedule), row
         assert row.percent_of_roof > 0
+        assert 0 < row.least_seconds <= row.seconds
         assert sum(row.memory_seconds.values()) > 0
     calls = [event for event in profile.events if event.thread < 0]
     assert [event.call for event in calls] == list(range(len(profile)))
@@ -168,11 +169,17 @@ def test_the_table_fits(profile: Profile, width: int):
     lines = text.splitlines()
     assert max(map(len, lines[1:])) <= width
     assert ("GFLOP/s" in lines[1]) == (width >= 90)
-    assert re.search(r"^ *40\.0 +88\.9 .*80% .*4% compute conv x2$", text, re.MULTILINE)
+    assert re.search(r"^ *40\.0 +88\.9 .*80% .*4% compute 2 x conv$", text, re.MULTILINE)
     assert "  contraction: conv 14x32 (n0, n1, n2)" in text
     assert re.search(r" 22% L3 +copy$", text, re.MULTILINE)
     assert lines[-1].endswith("all 4 calls of 3 kernels")
     assert str(profile) == profile.table(100)
+
+
+def test_a_long_name_keeps_its_end():
+    for width in (80, 90, 100):
+        text = Profile([kernel("conv2d_" * 9 + "1df9d2ff")], MACHINE).table(width)
+        assert re.search(r" conv2d_conv2d_[a-z_2]+…_1df9d2ff$", text, re.MULTILINE)
 
 
 def test_small_kernels_share_a_line_on_the_terminal(profile: Profile):

@@ -42,17 +42,15 @@ def _table(profile: "Profile", width: int, small: float) -> "Table":
     for name in columns:
         table.add_column(name, justify="left" if name == "bound" else "right", no_wrap=True)
     table.add_column("kernel: schedule (source nodes)", ratio=1, no_wrap=True, overflow="ellipsis")
-    total, rest = profile.seconds or 1.0, 0
-    kernels = profile.kernels
-    for row in kernels:
-        if row.seconds < small * total:
-            rest += 1
-            continue
-        figures = _figures(row, total)
-        table.add_row(*(figures[name] for name in columns), _description(row))
-    if rest:
-        seconds = sum(row.seconds for row in kernels[-rest:])
-        _add_total(table, columns, seconds, total, f"{rest} more kernels")
+    total, kernels = profile.seconds or 1.0, profile.kernels
+    shown = [row for row in kernels if row.seconds >= small * total]
+    figures = [[_figures(row, total)[name] for name in columns] for row in shown]
+    used = [max(map(len, column)) for column in zip(columns, *figures, strict=True)]
+    room = max(24, width - sum(used) - len(used) - 1)
+    for row, cells in zip(shown, figures, strict=True):
+        table.add_row(*cells, _description(row, room))
+    if rest := kernels[len(shown) :]:
+        _add_total(table, columns, sum(row.seconds for row in rest), total, f"{len(rest)} more kernels")
     _add_total(table, columns, total, total, f"all {len(profile)} calls of {len(kernels)} kernels")
     return table
 
@@ -80,10 +78,13 @@ def _figures(row: "KernelProfile", total: float) -> "dict[str, str | Text]":
     }
 
 
-def _description(row: "KernelProfile") -> "Text":
-    """The kernel's name and calls; under it, its schedule and the source nodes."""
+def _description(row: "KernelProfile", room: int) -> "Text":
+    """The calls and the kernel's name, of which the end tells most; under it, its schedule and the source nodes."""
     from rich.text import Text
 
-    calls = f" x{row.count}" if row.count > 1 else ""
+    calls = f"{row.count} x " if row.count > 1 else ""
+    name, room = row.kernel, room - len(calls)
+    if len(name) > room:
+        name = f"{name[: room - 10]}…{name[-9:]}"
     nodes = f" ({', '.join(row.origins)})" if row.origins else ""
-    return Text.assemble(f"{row.kernel}{calls}\n", (f"  {row.schedule}{nodes}", "dim"))
+    return Text.assemble(f"{calls}{name}\n", (f"  {row.schedule}{nodes}", "dim"))
