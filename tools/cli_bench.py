@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.tools.cli import UsageError, add_model_arguments, executable_of, print_table, seconds
 from mlc.tools.cli_run import random_inputs
+from mlc.tools.report.roofline import FORMATS
 
 if TYPE_CHECKING:
     from mlc.runtime.profile import Profile
@@ -28,10 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--roofline",
         metavar="FILE",
         nargs="?",
-        const="",
+        const=False,  # the table alone
+        type=_plot_file,
         help="print each kernel's time, work, and part of what the machine reaches; with a FILE (.svg, .png), plot it",
     )
     parser.add_argument("--trace", metavar="FILE", help="write one run as a Chrome trace (.json, for ui.perfetto.dev)")
+
+
+def _plot_file(text: str) -> str:
+    """The file of a plot, as an option gives it: what is wrong is said before anything is measured."""
+    if Path(text).suffix not in FORMATS:
+        known = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        raise argparse.ArgumentTypeError(f"expected a FILE that ends in {known}, but got '{text}'")
+    return text
 
 
 def run(args: argparse.Namespace) -> int:

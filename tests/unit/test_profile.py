@@ -282,3 +282,5 @@ def test_bench_writes_plot_trace_and_figures(
     assert "no/t.json: No such file or directory" in capsys.readouterr().err
     assert cli.run(["bench", str(path), "--seconds", "0.02", "--threads", "1", "--roofline"]) == 0
     assert "GFLOP/s" in capsys.readouterr().out
+    assert cli.run(["bench", "--roofline", str(path)]) == 1
+    assert f"expected a FILE that ends in .svg, .png or .pdf, but got '{path}'" in capsys.readouterr().err

@@ -20,7 +20,7 @@ from mlc.codegen.errors import fail
 if TYPE_CHECKING:
     from mlc.runtime.profile import KernelProfile, Profile
 
-WITH_MATPLOTLIB = (".png", ".pdf")
+FORMATS = (".svg", ".png", ".pdf")
 COLOURS = {"compute": "#d1495b", "L2": "#30638e", "L3": "#2a9d8f", "DRAM": "#8d6a9f"}
 GREY = "#555555"
 _LABELS = 8
@@ -127,8 +127,8 @@ class Roofline:
 
 def plot(profile: "Profile", path: Path, title: str = "") -> None:
     """Write the plot to an .svg, .png or .pdf file."""
-    if path.suffix != ".svg" and path.suffix not in WITH_MATPLOTLIB:
-        fail(f"expected a plot's file to end in .svg, {' or '.join(WITH_MATPLOTLIB)}, but got '{path}'")
+    if path.suffix not in FORMATS:
+        fail(f"expected a plot's file to end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, but got '{path}'")
     if not any(row.bytes for row in profile):
         fail("expected a profile with at least one kernel to plot, but got none")
     title = title or "roofline"
