@@ -358,10 +358,12 @@ class ContractionSchedule:
         s.compute_at(block, at)
         s.set_scope(block, "local")
         loops = list(s.loops(block, pad.num_spatial, under=at))
-        last = loops[-1]
+        last, tile = loops[-1], []
         if pad.extents[-1] > 8 * self.width:
             _, last = s.split(last, [None, 4 * self.width])
-        s.vectorize(last)
+        elif self.target.masked_memory and pad.num_spatial > 1 and (size := min(pad.extents[-2], 8)) > 1:
+            tile = [self._split(loops[-2], pad.extents[-2], size)[1]]
+        s.vectorize(*tile, last)
 
 
 def _or_zero(ranges: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:

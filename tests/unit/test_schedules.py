@@ -215,7 +215,10 @@ def test_strategy_gives_the_values_of_the_plain_loops(name: str, threads: int) -
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", ["dense ragged", "conv 3x3 prime", "depthwise", "depthwise padded", "softmax long", "max pool"])
+NARROW = ["dense ragged", "conv 3x3 prime", "depthwise", "depthwise padded", "softmax long", "max pool"]
+
+
+@pytest.mark.parametrize("name", NARROW)
 def test_strategy_on_narrower_vectors(name: str) -> None:
     arrays, expected = reference(CASES[name])
     module = through(parse(CASES[name]), "te-add-schedule{target=x86-64-v3}", *SCHEDULED)
