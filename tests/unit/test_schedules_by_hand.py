@@ -3,12 +3,15 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import small_model
 
 import mlc
+from mlc.driver import compilation
+from mlc.driver.kernels import run_jobs
 from mlc.driver.model import parse_module
 from mlc.driver.schedules import Schedules, place_of
 from mlc.passes.errors import UserError
@@ -102,6 +105,25 @@ def test_the_files_are_part_of_the_key(model: Path, dumped: Path):
     assert place() == first != mlc.compile(model, threads=1).artifact.path
     edit(dumped, tiled(8))
     assert place() != first
+
+
+def test_only_the_kernels_with_a_file_are_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, directory = small_model.write(tmp_path), tmp_path / "by_hand"
+    mlc.compile(path, threads=1)
+    assert cli.run(["compile", str(path), "--threads", "1", "--dump-schedules", str(directory)]) == 0
+    first, *others = sorted(directory.glob("*.mlir"))
+    assert others
+    for other in others:
+        other.unlink()
+    compiled: list[str] = []
+
+    def recording(jobs: Any) -> list[bytes]:
+        compiled.extend(job.name for job in jobs)
+        return run_jobs(jobs)
+
+    monkeypatch.setattr(compilation, "run_jobs", recording)
+    mlc.compile(path, threads=1, schedules=directory)
+    assert compiled == [first.stem]
 
 
 def test_a_file_that_was_handed_in_is_dumped_as_it_is(model: Path, dumped: Path, tmp_path: Path):

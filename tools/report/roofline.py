@@ -11,6 +11,7 @@ An .svg is written here; .png and .pdf are drawn by matplotlib.
 
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from math import ceil, floor, log10, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -143,12 +144,11 @@ def plot(profile: "Profile", path: Path, title: str = "") -> None:
 def _with_matplotlib(roofline: Roofline, path: Path, title: str) -> None:
     """Draw the plot with matplotlib."""
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        backend, figures = map(import_module, ("matplotlib.backends.backend_agg", "matplotlib.figure"))
     except ImportError:
         fail(f"expected matplotlib to draw '{path}'; pip install 'mlc[plot]', or write an .svg, which needs nothing")
-    figure = Figure(figsize=(9.5, 6.5), dpi=150)
-    FigureCanvasAgg(figure)
+    figure = figures.Figure(figsize=(9.5, 6.5), dpi=150)
+    backend.FigureCanvasAgg(figure)
     axes = figure.add_subplot(title=f"{title}\n{roofline.machine}", xscale="log", yscale="log")
     axes.set(xlim=roofline.x_range, ylim=roofline.y_range, xlabel="flops a byte", ylabel="GFLOP/s")
     axes.grid(which="major", color="#e4e4e4")
