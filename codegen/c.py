@@ -389,6 +389,20 @@ def _fma(p: _Printer, op: loop.FmaOp) -> None:
         p.define(op.result, f"({t})((uint64_t){a} * (uint64_t){b} + (uint64_t){c})")
 
 
+def _contract(p: _Printer, op: loop.ContractOp) -> None:
+    """One fma after another for the lanes of a word."""
+    shape, wide = loop.shape_of(op.result.type), loop.element_of(op.result.type)
+    count = loop.shape_of(op.a.type)[-1]
+    result, t = p.at(op.result), value_type(wide)
+    p.declare(op.result)
+    steps = [f"{result} = {p.at(op.c)};"]
+    for k in range(count):
+        a, b = (p.at(v).replace(f"d{len(shape)}", str(k)) for v in (op.a, op.b))
+        step = f"fmaf({a}, {b}, {result})" if isinstance(wide, AnyFloat) else f"({t})({result} + ({t}){a} * ({t}){b})"
+        steps.append(f"{result} = {step};")
+    p.lanes(shape, *steps)
+
+
 def _broadcast(p: _Printer, op: loop.BroadcastOp) -> None:
     p.define(op.result, p.at(op.value))
 
@@ -444,6 +458,7 @@ _STATEMENTS: dict[type[Operation], Callable[[_Printer, Any], None]] = {
     loop.YieldOp: lambda p, op: None,
     loop.IndexOp: _index,
     loop.FmaOp: _fma,
+    loop.ContractOp: _contract,
     loop.BroadcastOp: _broadcast,
     loop.ReduceOp: _reduce,
     loop.CompareOp: _compare,

@@ -30,6 +30,9 @@ _KNOWN: dict[str, tuple[str, str, int, int, bool, bool, int, int, int]] = {
     "neoverse-n1": (_ARM, "neoverse-n1", 128, 32, False, True, 64, 1024, 32768),
 }
 
+# A dot product's name -> (LLVM's feature, the CPUs above that have it).
+_DOT_PRODUCTS = {"dpbf16ps": ("avx512bf16", ("sapphirerapids", "znver4", "znver5"))}
+
 
 @dataclass(frozen=True)
 class Target:
@@ -53,6 +56,17 @@ class Target:
     def lanes(self, dtype: object) -> int:
         """Return how many elements of `dtype` ("f32", an xDSL type, or its bits) fill a native vector."""
         return max(1, self.vector_bits // dtype_bits(dtype))
+
+    @property
+    def instructions(self) -> tuple[str, ...]:
+        """The dot products of narrow numbers that the machine has."""
+        return tuple(name for name, (feature, cpus) in _DOT_PRODUCTS.items() if self._has(feature, cpus))
+
+    def _has(self, feature: str, cpus: tuple[str, ...]) -> bool:
+        """Whether the feature string asks for a feature, or, where it does not name it, the CPU has it."""
+        words = [w for w in self.features.split(",") if w[1:] == feature]
+        has = words[-1][0] == "+" if words else self.cpu in cpus
+        return has and self.vector_bits >= 512
 
     @property
     def architecture(self) -> str:

@@ -244,6 +244,7 @@ class Compilation:
         return {
             "timing": self.timing.rows(),
             "seconds": self.timing.total(),
+            "precision": self.options.precision,
             "ops": self.ops,
             "calls": calls,
             "kernels": len(self.kernels),

@@ -41,6 +41,7 @@ def compile(
     cache: bool = True,
     validate_each: bool = False,
     schedules: "str | os.PathLike[str] | None" = None,
+    precision: str = "f32",
 ) -> "Executable":
     """
     Compile a Model, an ONNX model, or a file (.onnx, .mlir) for this machine.
@@ -48,7 +49,8 @@ def compile(
     `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
     that a file leaves open. `threads`: one for each CPU that this process may use. `validate_each` runs every function
     in the reference interpreters before and after each pass, and stops at the first that changes a result (slow).
-    `schedules` is a directory of schedules by hand (driver/schedules.py).
+    `schedules` is a directory of schedules by hand (driver/schedules.py). `precision` is what convolutions and dense
+    layers multiply: "f32", "bf16" (stored so between them), or "f16" (weights only); they add in f32.
     """
     from mlc.driver.schedules import Schedules
     from mlc.runtime.executable import EXECUTORS, Executable, thread_count
@@ -56,7 +58,9 @@ def compile(
     if executor not in EXECUTORS:
         fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
     handed = Schedules.read(schedules)
-    options = Options(target, opt_level, thread_count(threads), validate=validate_each, schedules=handed)
+    options = Options(
+        target, opt_level, thread_count(threads), validate=validate_each, schedules=handed, precision=precision
+    )
     store = Cache.default() if cache and not validate_each else None
     artifact, owned = build_artifact(model, options, shapes, store)
     try:

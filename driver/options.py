@@ -11,6 +11,8 @@ from mlc.driver.schedules import Schedules
 
 LEVELS = ("graph", "te", "loop", "llvm", "llvm-ir", "asm")
 """The textual forms that a compilation can keep."""
+PRECISIONS = ("f32", "bf16", "f16")
+"""What contractions may multiply."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +27,21 @@ class Options:
     """Run every function in the reference interpreters before and after each pass."""
     schedules: Schedules | None = None
     """Schedules by hand, which stand in for those of the strategies."""
+    precision: str = "f32"
+    """What contractions multiply: "f32", "bf16", or "f16" (weights only); sums are of f32."""
 
     def __post_init__(self) -> None:
         if self.opt_level not in range(4):
             fail(f"expected opt_level to be 0, 1, 2 or 3, but got {self.opt_level!r}")
+        if self.precision not in PRECISIONS:
+            fail(f"expected precision to be one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
         if not isinstance(self.target, str):
             fail(f"expected target to be a name like 'native' or 'x86-64-v3', but got {self.target!r}")
 
     def model_key(self) -> str:
         """The part of a model's cache key that these options are."""
-        return self.key() + (f" schedules={self.schedules.key()}" if self.schedules else "")
+        handed = f" schedules={self.schedules.key()}" if self.schedules else ""
+        return f"{self.key()} precision={self.precision}{handed}"
 
     def key(self) -> str:
         """The part of a kernel's cache key that these options are; its schedule comes on top."""
@@ -54,7 +61,13 @@ class Options:
         from mlc.codegen.targets import Target
 
         target = Target.parse(self.target)
-        values = {"target": self.target, "threads": self.threads, "vector_bits": target.vector_bits}
+        values = {
+            "target": self.target,
+            "threads": self.threads,
+            "vector_bits": target.vector_bits,
+            "precision": self.precision,
+            "instructions": ",".join(target.instructions),
+        }
         result: list[Any] = []
         for one in passes:
             mine = {f.name: values[f.name] for f in dataclasses.fields(one) if f.name in values and _is_default(one, f)}

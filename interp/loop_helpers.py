@@ -101,6 +101,7 @@ HELPERS: dict[str, Any] = {
     "np": np,
     "_fma": V.fma,
     "_fma32": V.fma32_scalar,
+    "_contract": V.contract,
     "_reduce": V.reduce,
     "_load": _load,
     "_store": _store,

@@ -349,6 +349,10 @@ def _fma(e: Emitter, op: loop.FmaOp) -> str:
     return f"{'_fma32' if scalar else '_fma'}({', '.join(map(e.name, op.operands))})"
 
 
+def _contract(e: Emitter, op: loop.ContractOp) -> str:
+    return f"_contract({', '.join(map(e.name, op.operands))})"
+
+
 def _broadcast(e: Emitter, op: loop.BroadcastOp) -> str:
     return f"np.broadcast_to({e.name(op.value)}, {loop.shape_of(op.result.type)})"
 
@@ -394,6 +398,7 @@ _VALUES: dict[type[Operation], Callable[[Emitter, Any], str]] = {
     loop.IndexOp: _index,
     arith.ConstantOp: _constant,
     loop.FmaOp: _fma,
+    loop.ContractOp: _contract,
     loop.BroadcastOp: _broadcast,
     loop.ReduceOp: _reduce,
     loop.CompareOp: _compare,

@@ -292,6 +292,14 @@ def fma(a: Values, b: Values, c: Values) -> Values:
     return np.asarray(wide).astype(dtype)[()]
 
 
+def contract(a: Values, b: Values, c: Values) -> Values:
+    """c + sum(a * b) over the last axis of a and b, each product added with one rounding."""
+    for k in range(a.shape[-1]):
+        x, y = (np.broadcast_to(v[..., k].astype(c.dtype), c.shape) for v in (a, b))
+        c = fma(x, y, c)
+    return c
+
+
 def fma32_scalar(a: Values, b: Values, c: Values, f32: Function = np.float32) -> Values:
     """
     One f32 fma: the product is exact in f64; of the two roundings of the sum the second may meet a tie that the

@@ -18,6 +18,7 @@ PASSES: dict[str, str] = {
     "graph-select-algorithm": "mlc.passes.graph.select_algorithm:SelectAlgorithmPass",
     "graph-outline-kernels": "mlc.passes.graph.outline_kernels:OutlineKernelsPass",
     "graph-convert-layout": "mlc.passes.graph.convert_layout:ConvertLayoutPass",
+    "graph-to-mixed-precision": "mlc.passes.graph.to_mixed_precision:ToMixedPrecisionPass",
     "graph-alter-op-layout": "mlc.passes.graph.alter_op_layout:AlterOpLayoutPass",
     # te
     "te-inline": "mlc.passes.te.inline:InlinePass",

@@ -27,6 +27,7 @@ PIPELINES: dict[str, list[str]] = {
     "graph-O3": [
         "graph-simplify",
         "graph-convert-layout{desired=conv2d:NCHW:OIHW}",
+        "graph-to-mixed-precision",
         "graph-alter-op-layout",
         "graph-select-algorithm",
         "graph-fold-constant",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import te
-from mlc.dialects.index import Index, dim
+from mlc.dialects.index import Index, const, dim
+from mlc.dialects.loop import word_factors
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Read:
     exprs: tuple[Index, ...]
     mask: tuple[Index, ...]
     op: te.ReadOp
+    unit: int = 1
+    """Elements that lie together and are multiplied as one word: distances count words."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -30,6 +33,27 @@ class Read:
         t = self.tensor.type
         assert isinstance(t, TensorType)
         return tuple(t.get_shape())
+
+    @property
+    def element(self) -> Attribute:
+        """The element type of the tensor."""
+        t = self.tensor.type
+        assert isinstance(t, TensorType)
+        return t.element_type
+
+    def lies_together(self, axis: int, count: int, ranges: dict[int, tuple[int, int]]) -> bool:
+        """Whether `count` steps along an axis, from a multiple of it on, are neighbours in memory."""
+        if any(m.uses(axis) for m in self.mask):
+            return False
+
+        def address(step: int) -> Index:
+            total, stride = const(0), 1
+            for e, size in zip(reversed(self.exprs), reversed(self.shape), strict=True):
+                total, stride = total + e.substitute({axis: dim(axis) * count + step}, ranges) * stride, stride * size
+            return total
+
+        first = address(0)
+        return all(address(step) == first + step for step in range(1, count))
 
     def uses(self, axis: int) -> bool:
         """Whether an axis of the stage occurs in the index expressions."""
@@ -44,11 +68,16 @@ class Read:
                 return self._blocked_step(axis, ranges)
             total += e.coefficient(axis) * stride
             stride *= size
-        return total
+        return total // self.unit if total % self.unit == 0 else None
+
+    @property
+    def minor(self) -> Index:
+        """The index within the rows of the tensor's memory: of the last dimension, or the last but that of a word."""
+        return self.exprs[-1 if self.unit == 1 or len(self.exprs) == 1 else -2]
 
     def _blocked_step(self, axis: int, ranges: Sequence[tuple[int, int]]) -> int | None:
         """A packed operand `w[j floordiv 32, k, j mod 32]`: contiguous inside of a block."""
-        last = self.exprs[-1]
+        last = self.minor
         terms = [t for t, _ in last.terms if not isinstance(t, int) and t.is_mod and t.expr == dim(axis)]
         return 1 if len(terms) == 1 and len(last.terms) == 1 and terms[0].by % 8 == 0 else None
 
@@ -111,7 +140,20 @@ class Stage:
             return None
         by_value: dict[SSAValue, Read] = {r.op.result: r for r in self.reads}
         a, b = (by_value.get(_through_casts(v)) for v in product.operands)
-        return (a, b) if a is not None and b is not None else None
+        if a is None or b is None:
+            return None
+        unit = self._word((a, b))
+        return replace(a, unit=unit), replace(b, unit=unit)
+
+    def _word(self, factors: tuple[Read, Read]) -> int:
+        """How many steps of the last reduction axis are the two halves (quarters) of one word in both operands."""
+        elements = {r.element for r in factors}
+        count = word_factors(elements.pop())
+        last = self.reduce[-1]
+        if elements or count == 1 or self.extents[last] % count:
+            return 1
+        ranges = dict(enumerate(self.ranges)) | {last: (0, self.extents[last] // count - 1)}
+        return count if all(r.lies_together(last, count, ranges) for r in factors) else 1
 
     @property
     def is_reduction(self) -> bool:

@@ -165,7 +165,7 @@ class ContractionSchedule:
 
     def _packed_vectors(self) -> int:
         """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""
-        for t, _ in self.roles.vector.exprs[-1].terms:
+        for t, _ in self.roles.vector.minor.terms:
             if not isinstance(t, int) and t.is_mod:
                 return max(1, t.by // self.width)
         return 1
@@ -198,7 +198,7 @@ class ContractionSchedule:
     @property
     def cycles(self) -> float:
         """The kernel's time on one core at its peak."""
-        return self.stage.points / self.width / 2
+        return self.stage.points / self.width / 2 / self.roles.scalar.unit
 
     def _image_rows(self, outer_row: int) -> tuple[int, float, int]:
         """(output rows, input bytes of one, input rows that two neighbours share)."""
@@ -224,6 +224,9 @@ class ContractionSchedule:
         reduce, k_inner = [loops[k] for k in st.reduce], None
         if r.dot:
             k_outer, k_inner = self._split(reduce[-1], st.extents[-1], self.width)
+            reduce = [*reduce[:-1], *_present(k_outer)]
+        elif r.scalar.unit > 1:  # a word's factors are summed inside of the tile
+            k_outer, k_inner = self._split(reduce[-1], st.extents[-1], r.scalar.unit)
             reduce = [*reduce[:-1], *_present(k_outer)]
         outer_row = self._outer_row()
         l_outer, l_inner = self._split(loops[r.lanes], st.extents[r.lanes], size.lanes)

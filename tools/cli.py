@@ -14,6 +14,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
+from mlc.driver.options import PRECISIONS
+
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
     "compile": ("mlc.tools.cli_compile", "compile a model to a library, a directory, or the IR of a level"),
@@ -58,6 +60,12 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=None, metavar="N", help="threads (default: one for each CPU)")
     parser.add_argument("-O", dest="opt_level", type=int, default=3, choices=range(4), help="optimisation (default: 3)")
     parser.add_argument(
+        "--precision",
+        default="f32",
+        choices=PRECISIONS,
+        help="what convolutions and dense layers multiply: f32, bf16, or f16 (weights only); they add in f32",
+    )
+    parser.add_argument(
         "--schedules", metavar="DIR", help="schedules by hand, from the files that --dump-schedules wrote"
     )
     parser.add_argument("--no-cache", action="store_true", help="compile anew and keep nothing")
@@ -95,6 +103,7 @@ def executable_of(args: argparse.Namespace):
         shapes=shapes_of(args),
         cache=not args.no_cache,
         schedules=args.schedules,
+        precision=args.precision,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.graph.accumulate import accumulator, widened
 from mlc.dialects.graph.base import OUT_FUSABLE, Bool, GraphOp, Int, Ints, Sample, Str
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.layout import Layout, layout, same_axes, transform_steps
@@ -24,7 +25,7 @@ class Conv2dOp(GraphOp):
     (`data_layout = "NCHW16c", kernel_layout = "OIHW16i32o"`) operands stay blocked in their types, and the result
     has the data's layout with the kernel's block of o. Sizes that do not divide are padded up, the kernel with
     zeros; `channels` is then the logical number of output channels (0: the kernel's O). A depthwise kernel is
-    `OIHW16o`, with I = 1.
+    `OIHW16o`, with I = 1. With an `out_dtype` picture and kernel may be narrower floats, which are widened first.
     """
 
     name = "graph.conv2d"
@@ -39,6 +40,7 @@ class Conv2dOp(GraphOp):
     channels = Int(0)
     data_layout = Str("NCHW")
     kernel_layout = Str("OIHW")
+    out_dtype = Str("")
 
     @property
     def out_layout(self) -> str:
@@ -59,8 +61,7 @@ class Conv2dOp(GraphOp):
     def infer_types(self) -> list[Tensor]:
         check_window(self, self.strides, self.dilation, self.padding)
         x, w = self.input_types
-        if x.element_type != w.element_type:
-            raise VerifyException(f"expected picture and kernel with the same element type, but got {x} and {w}")
+        element = accumulator(self.out_dtype, x, w, "picture and kernel")
         picture, kernel = self.logical_sizes()
         self._check_channels(picture["C"], kernel["O"], kernel["I"])
         sizes = {"N": picture["N"], "C": kernel["O"]}
@@ -68,7 +69,7 @@ class Conv2dOp(GraphOp):
             sizes[letter] = window_count(
                 letter, picture[letter], kernel[letter], self.strides[axis], self.dilation[axis], self.padding[axis::2]
             )
-        return [tensor(layout(self.out_layout).shape(sizes), x.element_type)]
+        return [tensor(layout(self.out_layout).shape(sizes), element)]
 
     @property
     def is_depthwise(self) -> bool:
@@ -104,6 +105,7 @@ class Conv2dOp(GraphOp):
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import conv2d, layout_transform
 
+        arrays = widened(self, *arrays)
         x = layout_transform(arrays[0], plain_steps(self.data_layout, "NCHW", arrays[0].shape))
         w = layout_transform(arrays[1], plain_steps(self.kernel_layout, "OIHW", arrays[1].shape))
         groups = x.shape[1] if self.groups > 1 and w.shape[1] == 1 else self.groups
@@ -127,6 +129,10 @@ class Conv2dOp(GraphOp):
             one((1, 6, 5, 3), (4, 3, 1, 1), data_layout="NHWC"),
             one((1, 2, 5, 5, 4), (1, 2, 3, 3, 4, 8), data_layout="NCHW4c", kernel_layout="OIHW4i8o", channels=6),
             one((1, 2, 5, 5, 4), (2, 1, 3, 3, 4), data_layout="NCHW4c", kernel_layout="OIHW4o", groups=7, channels=7),
+            Sample(
+                (tensor((1, 1, 5, 5, 4), "bfloat16"), tensor((2, 1, 3, 3, 2, 8, 2), "bfloat16")),
+                {"data_layout": "NCHW4c", "kernel_layout": "OIHW2i8o2i", "out_dtype": "float32"},
+            ),
         ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.graph.accumulate import accumulator, widened
 from mlc.dialects.graph.base import OUT_FUSABLE, Bool, GraphOp, Int, Sample, Str
 from mlc.dialects.graph.conv import plain_steps
 from mlc.dialects.graph.layout import layout, same_axes
@@ -21,6 +22,7 @@ class DenseOp(GraphOp):
 
     A packed weight (`kernel_layout = "OI32o"`) stays packed in its type, padded up with zeros where O does not
     divide; `units` is then the logical O (0: all). The result is plain.
+    With an `out_dtype` the operands may be narrower floats, which are widened before they are multiplied.
     """
 
     name = "graph.dense"
@@ -29,6 +31,7 @@ class DenseOp(GraphOp):
     tolerance = 2.0
     units = Int(0)
     kernel_layout = Str("OI")
+    out_dtype = Str("")
 
     def weight_sizes(self) -> dict[str, Dim]:
         """O and I of the weight, block padding included."""
@@ -38,8 +41,7 @@ class DenseOp(GraphOp):
 
     def infer_types(self) -> list[Tensor]:
         x, w = self.input_types
-        if x.element_type != w.element_type:
-            raise VerifyException(f"expected operands with the same element type, but got {x} and {w}")
+        element = accumulator(self.out_dtype, x, w, "operands")
         shape, sizes = shape_of(x), self.weight_sizes()
         kernel = layout(self.kernel_layout)
         if not shape or kernel.padded("I", shape[-1]) != sizes["I"]:
@@ -48,12 +50,12 @@ class DenseOp(GraphOp):
             )
         if self.units and kernel.padded("O", self.units) != sizes["O"]:
             raise VerifyException(f"expected a weight for {self.units} units, padded up, but got O = {sizes['O']}")
-        return [tensor((*shape[:-1], self.units or sizes["O"]), x.element_type)]
+        return [tensor((*shape[:-1], self.units or sizes["O"]), element)]
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import layout_transform
 
-        x, w = arrays
+        x, w = widened(self, *arrays)
         plain = layout_transform(w, plain_steps(self.kernel_layout, "OI", w.shape))
         plain = plain[: self.units or None, : x.shape[-1]]
         return (np.matmul(x, plain.T),)
@@ -69,6 +71,10 @@ class DenseOp(GraphOp):
             Sample((tensor((2, 3, 8)), tensor((4, 8)))),
             Sample((tensor((3, 7)), tensor((2, 7, 4))), {"kernel_layout": "OI4o", "units": 6}),
             Sample((tensor((3, 7)), tensor((7, 2, 4))), {"kernel_layout": "IO4o"}),
+            Sample(
+                (tensor((3, 6), "bfloat16"), tensor((2, 3, 4, 2), "bfloat16")),
+                {"kernel_layout": "OI4o2i", "out_dtype": "float32"},
+            ),
         ]
 
 

@@ -11,8 +11,8 @@ loop: the order of the work - loop nests over buffers, blocks, and register tile
              | `loop.gather` %A `[` expr,* `]` `by` %index `at` dim tile `:` type
     mask   ::= `mask` `(` expr,* `)` (`else` %fill)?    every expression must be >= 0, lane by lane
     tile   ::= `tile` `(` (dN `:` size),* `)`
-    value  ::= `loop.fma` | `loop.broadcast` | `loop.reduce` | `loop.compare` | `loop.select` | `loop.cast`
-             | `loop.index`
+    value  ::= `loop.fma` | `loop.contract` | `loop.broadcast` | `loop.reduce` | `loop.compare` | `loop.select`
+             | `loop.cast` | `loop.index`
              | upstream arith.* and math.* on scalars and on equal vector types
 
 Loops run from `lo` to `hi` in steps of one. A tile access names the tile axes d0, d1, ... in its index expressions; an
@@ -31,6 +31,7 @@ from mlc.dialects.loop.access import (
     i64_array,
     tile_shape,
 )
+from mlc.dialects.loop.contract import WORD_BITS, ContractOp, word_factors
 from mlc.dialects.loop.structure import (
     FOR_KINDS,
     KINDS,
@@ -60,11 +61,13 @@ __all__ = [
     "FOR_KINDS",
     "KINDS",
     "SCOPES",
+    "WORD_BITS",
     "AllocOp",
     "BlockOp",
     "BroadcastOp",
     "CastOp",
     "CompareOp",
+    "ContractOp",
     "FmaOp",
     "ForOp",
     "FuncOp",
@@ -82,6 +85,7 @@ __all__ = [
     "shape_of",
     "tile_shape",
     "with_element",
+    "word_factors",
 ]
 
 Loop = Dialect(
@@ -97,6 +101,7 @@ Loop = Dialect(
         IndexOp,
         GatherOp,
         FmaOp,
+        ContractOp,
         BroadcastOp,
         ReduceOp,
         CompareOp,

@@ -16,7 +16,7 @@ from mlc.dialects.graph import conv as graph
 from mlc.dialects.graph.layout import layout
 from mlc.lowering.graph_to_te import builder as te
 from mlc.lowering.graph_to_te.builder import ReduceAxis, Scalar, Tensor
-from mlc.lowering.graph_to_te.layouts import axis_names, blocked, logical
+from mlc.lowering.graph_to_te.layouts import axis_names, blocked, logical, widened
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 OUT = {"C": "oc", "H": "oh", "W": "ow"}
@@ -83,7 +83,7 @@ def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
         source = {"N": at["N"], "C": c, "H": window.at(0, at["H"], kh), "W": window.at(1, at["W"], kw)}
         pixel = x.read(blocked(op.data_layout, _exprs(source)))
         weight = w.read(blocked(op.kernel_layout, _exprs({"O": oc, "I": ic, "H": kh, "W": kw})))
-        return te.sum(pixel * weight, axis=reduce)
+        return te.sum(widened(op, pixel) * widened(op, weight), axis=reduce)
 
     return te.compute(shape, body, stage_name(op), axes=axis_names(out, OUT), reduce=reduce)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlc.dialects.graph.layout import layout
+from mlc.lowering.graph_to_te import builder as te
 
 
 def logical(name: str, indices: Sequence[Any]) -> dict[str, Any]:
@@ -46,3 +47,8 @@ def axis_names(name: str, letters: Mapping[str, str]) -> list[str]:
         base = letters.get(letter, letter.lower())
         names.append(f"{base}_i" if inner else f"{base}_o" if of.factors[letter] > 1 else base)
     return names
+
+
+def widened(op: Any, factor: te.Scalar) -> te.Scalar:
+    """A factor in the type of the sums that the op makes."""
+    return te.cast(factor, op.type.element_type) if op.out_dtype else factor

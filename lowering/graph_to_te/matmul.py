@@ -7,7 +7,7 @@ from typing import Any
 from mlc.dialects.graph import matmul as graph
 from mlc.lowering.graph_to_te import builder as te
 from mlc.lowering.graph_to_te.builder import Tensor
-from mlc.lowering.graph_to_te.layouts import blocked
+from mlc.lowering.graph_to_te.layouts import blocked, widened
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 
@@ -23,8 +23,8 @@ def dense(op: Any, x: Tensor, w: Tensor) -> Tensor:
     shape = shape_of_result(op)
 
     def body(*i: Any) -> te.Reduction:
-        left = x.read([*i[:-1], k])
-        return te.sum(left * w.read(blocked(op.kernel_layout, {"O": i[-1], "I": k.expr})), axis=k)
+        left, right = x.read([*i[:-1], k]), w.read(blocked(op.kernel_layout, {"O": i[-1], "I": k.expr}))
+        return te.sum(widened(op, left) * widened(op, right), axis=k)
 
     return te.compute(shape, body, stage_name(op), axes=_names(len(shape)), reduce=[k])
 

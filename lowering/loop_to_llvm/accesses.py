@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import IndexType, MemRefType, i1, i8, i64
+from xdsl.dialects.builtin import IndexType, MemRefType, i1, i8, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.index import Index, const, dim
@@ -25,6 +25,12 @@ class Access:
     element: Attribute
     rank: int  # of the tile; 0 for a scalar access
     shift: SSAValue | None = None  # elements to add to the offset, where a look-up gives them
+    unit: int = 1  # elements that are loaded as one word of i32
+
+    @property
+    def loaded(self) -> Attribute:
+        """The type of what one lane loads, in memory."""
+        return memory_type(self.element) if self.unit == 1 else i32
 
     def place(self, addresses: Addresses, outer: Sequence[int], chunk: Chunk) -> tuple[Index, tuple[Index, ...]]:
         """Offset and mask of one native value: the outer tile axes fixed, the lane axis counting from 0."""
@@ -128,8 +134,8 @@ class Accesses:
             return self._chosen(mask, self._load_scalar(a, offset, mask), otherwise)
         step = offset.coefficient(lane)
         rest = offset - dim(lane) * step
-        if rest.uses(lane) or step not in (0, 1):
-            if (pattern := self._load_pattern(a, offset, exprs, lane, chunk, otherwise)) is not None:
+        if rest.uses(lane) or step not in (0, a.unit):
+            if a.unit == 1 and (pattern := self._load_pattern(a, offset, exprs, lane, chunk, otherwise)) is not None:
                 return pattern
             return self._load_lanes(a, offset, lane, chunk, self._with_valid(mask, chunk), otherwise)
         if step == 0:
@@ -159,13 +165,13 @@ class Accesses:
         p = self.pointer(a, offset)
         if isinstance(mask, SSAValue):
             p = self.b.select(mask, p, a.base)
-        return self._from_memory(self.b.load(p, memory_type(a.element), byte_size(a.element)), a.element)
+        return self._from_memory(self.b.load(p, a.loaded, byte_size(a.element)), a.element)
 
     def _load_vector(
         self, a: Access, offset: Index, chunk: Chunk, mask: SSAValue | bool, otherwise: SSAValue | None
     ) -> SSAValue:
         b = self.b
-        t = native_type(memory_type(a.element), chunk)
+        t = native_type(a.loaded, chunk)
         p = self.pointer(a, offset)
         if mask is True:
             return self._from_memory(self._load_once(p, t, byte_size(a.element)), a.element)
@@ -195,7 +201,7 @@ class Accesses:
     ) -> SSAValue:
         """Strided or irregular lanes, one by one."""
         b = self.b
-        v = b.poison(native_type(a.element, chunk))
+        v = b.poison(native_type(a.element if a.unit == 1 else a.loaded, chunk))
         for k in range(chunk.valid):
             at = offset.substitute({lane: const(k)}, self.addresses.spans())
             m: SSAValue | bool = True

@@ -35,6 +35,7 @@ from mlc.dialects.index import Index
 from mlc.lowering.loop_to_llvm.accesses import Access, Accesses
 from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, byte_size, machine_function
+from mlc.lowering.loop_to_llvm.contract import load_words
 from mlc.lowering.loop_to_llvm.parallel import lower_parallel
 from mlc.lowering.loop_to_llvm.pressure import check_loop
 from mlc.lowering.loop_to_llvm.scalars import machine_type
@@ -53,6 +54,8 @@ class Kernel:
     name: str
     lanes: int
     registers: int
+    instructions: tuple[str, ...] = ()
+    """Names of the dot products that the machine has."""
     functions: list[llvm.FuncOp] = field(default_factory=list)
     scratch_bytes: int = 0
     workspace_bytes: int = 0
@@ -211,6 +214,10 @@ class FunctionLowering:
 
     def lower_load(self, op: loop.LoadOp) -> None:
         """A load; tiles are loaded when first used, so that a micro-kernel's scalars come one row at a time."""
+        if (words := load_words(self, op)) is not None:
+            self.values[op.result] = words
+            self._pending.append(words)
+            return
         access = self.access(op.buffer, op.map.data, op)
         t = op.result.type
         if not isinstance(t, VectorType):
@@ -285,9 +292,11 @@ HANDLERS: dict[type[Operation], Callable[[FunctionLowering, Any], None]] = {
 }
 
 
-def lower_kernel(func: loop.FuncOp, lanes: int, registers: int | None = None) -> list[llvm.FuncOp]:
+def lower_kernel(
+    func: loop.FuncOp, lanes: int, registers: int | None = None, instructions: Sequence[str] = ()
+) -> list[llvm.FuncOp]:
     """The machine functions of one kernel, its entry last, for vectors of so many 32-bit lanes."""
-    kernel = Kernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16))
+    kernel = Kernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16), tuple(instructions))
     op, entry = machine_function(kernel.name, [PTR, PTR], True, 8)
     args, rt = entry.args
     f = FunctionLowering(kernel, entry, rt, None)
@@ -314,16 +323,19 @@ class ConvertLoopToLLVMPass(ModulePass):
     `loop.func` -> `llvm.func`; `vector-bits` is the width of the machine's vectors (512: AVX-512, 256: AVX2).
 
     `registers` is the number of vector registers, above which a tile gets a warning; 0: 32 with AVX-512, else 16.
+    `instructions` are the dot products that `loop.contract` may use, with commas between: "dpbf16ps".
     """
 
     name = "convert-loop-to-llvm"
 
     vector_bits: int = 512
     registers: int = 0
+    instructions: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in [o for o in op.body.block.ops if isinstance(o, loop.FuncOp)]:
-            new = lower_kernel(func, self.vector_bits // 32, self.registers or None)
+            names = [name for name in self.instructions.split(",") if name]
+            new = lower_kernel(func, self.vector_bits // 32, self.registers or None, names)
             for machine in new:
                 op.body.block.insert_op_before(machine, func)
             func.detach()

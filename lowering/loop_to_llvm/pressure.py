@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from math import prod
 
-from xdsl.dialects.builtin import VectorType
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import VectorType, i32
+from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import loop
 from mlc.lowering.loop_to_llvm.tiles import positions
@@ -18,7 +18,7 @@ class KernelWarning(UserWarning):
 
 def check_loop(kernel: str, op: loop.ForOp, lanes: int, registers: int) -> None:
     """Warn where what a loop carries does not fit the registers, or where it accumulates in memory."""
-    carried = sum(_vectors(v, lanes) for v in op.carried)
+    carried = sum(_vectors(v.type, lanes) for v in op.carried)
     operands = [_operands(o, lanes) for o in op.body.block.ops if isinstance(o, loop.LoadOp)] if carried else []
     if carried and (needed := carried + sum(operands)) > registers:
         warnings.warn(
@@ -36,9 +36,8 @@ def check_loop(kernel: str, op: loop.ForOp, lanes: int, registers: int) -> None:
         )
 
 
-def _vectors(v: SSAValue, lanes: int) -> int:
+def _vectors(t: Attribute, lanes: int) -> int:
     """The native vectors of a tile; scalars and columns of scalars take none."""
-    t = v.type
     return len(positions(tuple(t.get_shape()), lanes)) if isinstance(t, VectorType) and t.get_shape()[-1] > 1 else 0
 
 
@@ -49,9 +48,11 @@ def _operands(op: loop.LoadOp, lanes: int) -> int:
         return 0
     t = op.result.type
     assert isinstance(t, VectorType)
+    if all(isinstance(use.operation, loop.ContractOp) for use in op.result.uses):  # the last axis fills a word
+        t, shape = VectorType(i32, t.get_shape()[:-1]), shape[:-1]
     if prod(t.get_shape()) == prod(shape):
         return 1
-    return max(_vectors(op.result, lanes) // t.get_shape()[0], 1)
+    return max(_vectors(t, lanes) // t.get_shape()[0], 1)
 
 
 def _accumulators(op: loop.ForOp) -> list[SSAValue]:

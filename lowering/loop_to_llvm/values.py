@@ -26,6 +26,7 @@ from mlc.dialects.constants import numbers
 from mlc.lowering.loop_to_llvm.accesses import Access
 from mlc.lowering.loop_to_llvm.address import strides_of
 from mlc.lowering.loop_to_llvm.builder import Builder
+from mlc.lowering.loop_to_llvm.contract import contract
 from mlc.lowering.loop_to_llvm.scalars import EMIT, emit_cast, emit_compare, machine_type
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, Tile, broadcast_values, chunks, native_type
 
@@ -231,6 +232,7 @@ def _across_lanes(f: FunctionLowering, v: SSAValue, emit: Any) -> SSAValue:
 
 VALUES: dict[type[Operation], Callable[[FunctionLowering, Any], None]] = {
     loop.FmaOp: _fma,
+    loop.ContractOp: contract,
     loop.BroadcastOp: _broadcast,
     loop.CompareOp: _compare,
     loop.SelectOp: _select,

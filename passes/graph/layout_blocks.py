@@ -47,6 +47,8 @@ def data_name(block: int) -> str:
     return f"NCHW{block}c"
 
 
-def kernel_name(inner: int, outer: int) -> str:
-    """`3, 16 -> OIHW3i16o`; a depthwise kernel has no inner block: `0, 16 -> OIHW16o`."""
+def kernel_name(inner: int, outer: int, word: int = 1) -> str:
+    """`3, 16 -> OIHW3i16o`; a depthwise kernel has no inner block: `0, 16 -> OIHW16o`; `8, 16, 2 -> OIHW4i16o2i`."""
+    if word > 1:
+        return f"OIHW{inner // word}i{outer}o{word}i" if inner > word else f"OIHW{outer}o{word}i"
     return "OIHW" + (f"{inner}i" if inner else "") + (f"{outer}o" if outer > 1 else "")

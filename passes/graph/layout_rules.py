@@ -50,6 +50,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import axis_of
+from mlc.dialects.loop import word_factors
 from mlc.passes.graph.constants import is_constant
 from mlc.passes.graph.layout_blocks import (
     channel_block,
@@ -84,7 +85,7 @@ def convolution(op: Any, v: Versions, block: int) -> Result:
         return None
     if op.groups == 1:
         inner, outer = channel_block(channels, block), channel_block(outputs, block)
-        kernel = kernel_name(inner, outer)
+        kernel = kernel_name(inner, outer, words(x, w, inner))
     elif inputs == 1 and op.groups == channels == outputs:
         inner = outer = channel_block(channels, block)
         kernel = kernel_name(0, outer)
@@ -103,6 +104,13 @@ def convolution(op: Any, v: Versions, block: int) -> Result:
     return new.owner.out_layout, new  # pyright: ignore
 
 
+def words(x: SSAValue, w: SSAValue, channels: Any) -> int:
+    """How many channels of a picture and its weights one word holds, where they can be multiplied as words."""
+    elements = {x.type.element_type, w.type.element_type}  # pyright: ignore
+    count = word_factors(elements.pop())
+    return count if not elements and isinstance(channels, int) and channels % count == 0 else 1
+
+
 def dense(op: Any, v: Versions, block: int) -> Result:
     """`dense %x, %w -> dense %x, %w' {kernel_layout = "OI32o"}` for a constant weight."""
     x, w = op.operands
@@ -111,10 +119,19 @@ def dense(op: Any, v: Versions, block: int) -> Result:
         return None
     wide = 2 * block
     size = wide if not wasteful(units, wide) else channel_block(units, block)
-    name = f"OI{size}o"
+    word = words(x, w, shape_of(x.type)[-1])
+    name = f"OI{size}o" if word == 1 else f"OI{size}o{word}i"
     weight = v.make(LayoutTransformOp, w, src="OI", dst=name)
     logical = 0 if padded(units, size) == units else units
-    new = v.make(DenseOp, v.get(x, PLAIN), weight, location=op.location, kernel_layout=name, units=logical)
+    new = v.make(
+        DenseOp,
+        v.get(x, PLAIN),
+        weight,
+        location=op.location,
+        kernel_layout=name,
+        units=logical,
+        out_dtype=op.out_dtype,
+    )
     return PLAIN, new
 
 

@@ -68,7 +68,7 @@ def plain_weight(w: SSAValue) -> SSAValue | None:
 def shape_if_eligible(op: Conv2dOp) -> Shape | None:
     """The sizes of a blocked 3 x 3 convolution of stride 1 with constant weights; None of any other."""
     data, kernel = layout(op.data_layout), layout(op.kernel_layout)
-    if op.groups != 1 or tuple(op.strides) != (1, 1) or tuple(op.dilation) != (1, 1) or op.channels:
+    if op.groups != 1 or tuple(op.strides) != (1, 1) or tuple(op.dilation) != (1, 1) or op.channels or op.out_dtype:
         return None
     sizes = [*shape_of(op.operands[0].type), *shape_of(op.operands[1].type)]
     if not all(isinstance(n, int) for n in sizes) or str(op.type.element_type) != "f32":

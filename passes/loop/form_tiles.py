@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import PassFailedException
 from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.index import Index, const, dim, tile
+from mlc.passes.loop.form_contract import drop_cast, is_contraction, narrow_factor
 from mlc.passes.loop.nest import Ranges, body_ops
 
 COMBINES = {op: c.name for c in COMBINERS.values() for op in (c.float_op, c.int_op)}
@@ -64,6 +65,7 @@ class BlockToTiles:
         self.bindings = bindings
         self.reduce_axes = self._reduce_axes()
         self.wide_axes = [k for k in sorted(self.reduce_axes) if self.sizes[k] > 1]
+        self.contracts = is_contraction(block, self.sizes, self.wide_axes, self.where)
         self.accumulators: set[SSAValue] = set()
 
     def number(self, value: SSAValue) -> int:
@@ -243,6 +245,9 @@ class BlockToTiles:
     def fma(self, op: loop.FmaOp) -> None:
         """a * b + c; where a * b has reduction axes that c lacks, multiply and reduce first."""
         a, b, c = (self.get(v) for v in op.operands)
+        if self.contracts and (contracted := self._contract(a, b, c)) is not None:
+            self.values[op.result] = contracted
+            return
         if c in self.accumulators:
             product = self.common_shape([a, b])
             mul = arith.MulfOp if isinstance(loop.element_of(c.type), AnyFloat) else arith.MuliOp
@@ -252,6 +257,22 @@ class BlockToTiles:
             return
         c = self.stretch(c, self.common_shape([a, b, c]))
         self.values[op.result] = self.value(loop.FmaOp.make(a, b, c))
+
+    def _contract(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue | None:
+        """The products of a word summed inside: `loop.contract` of what was widened."""
+        x, y = (narrow_factor(v, len(self.sizes)) for v in (a, b))
+        if x is None or y is None:
+            return None
+        shape = [max(ns) for ns in zip(loop.shape_of(x.type), loop.shape_of(y.type), strict=True)]
+        new = loop.ContractOp.make(*(self.stretch_last(v) for v in (x, y)), self.stretch(c, shape[:-1]))
+        result = self.value(new)
+        drop_cast(a)
+        drop_cast(b)
+        return result
+
+    def stretch_last(self, v: SSAValue) -> SSAValue:
+        """A tile broadcast along its last axis alone."""
+        return self.stretch(v, (*loop.shape_of(v.type)[:-1], self.sizes[-1]))
 
     def constant(self, op: arith.ConstantOp) -> None:
         """Constants stay scalars."""
@@ -273,7 +294,8 @@ class BlockToTiles:
             self._gather(op, exprs, own, by)
             return
         mask = [*own, *self.predicate([*exprs, *own])]
-        small = loop.tile_shape([*exprs, *mask], self.sizes)
+        sizes = self._tile_sizes(op.buffer, exprs)
+        small = loop.tile_shape([*exprs, *mask], sizes)
         otherwise = None
         if mask:
             given = self.get(op.otherwise) if own and op.otherwise is not None else None
@@ -283,10 +305,14 @@ class BlockToTiles:
             if given is None:
                 given = self.scalar_constant(0, op.result.type)
             otherwise = self.stretch(given, small)
-        new = loop.LoadOp.make(op.buffer, exprs, self.operands, self.sizes, mask, otherwise)
+        new = loop.LoadOp.make(op.buffer, exprs, self.operands, sizes, mask, otherwise)
         self.values[op.result] = self.value(new)
         if (op.buffer, *exprs) in self.stored:
             self.accumulators.add(new.result)
+
+    def _tile_sizes(self, buffer: SSAValue, exprs: Sequence[Index]) -> tuple[int, ...]:
+        """The tile of an access: the accumulator of a contraction has no axis for what a word sums."""
+        return self.sizes[:-1] if self.contracts and (buffer, *exprs) in self.stored else self.sizes
 
     @staticmethod
     def _wider(shape: Sequence[int], v: SSAValue) -> tuple[int, ...] | None:
@@ -349,7 +375,8 @@ class BlockToTiles:
     def store(self, op: loop.StoreOp) -> None:
         """A store of an element becomes one of a tile."""
         exprs = self.affine(op.map.data, op.indices)
-        shape = loop.tile_shape(exprs, self.sizes) if self.sizes else ()
+        sizes = self._tile_sizes(op.buffer, exprs)
+        shape = loop.tile_shape(exprs, sizes) if sizes else ()
         own = [self._any_lane(e, exprs) for e in self.affine(op.mask_exprs, op.indices)]
         value = self.get(op.value)
         if any(n < m for n, m in zip(shape, loop.shape_of(value.type), strict=False)):
@@ -359,7 +386,7 @@ class BlockToTiles:
                 f"{'x'.join(map(str, shape))}; vectorize its spatial loops only"
             )
         mask = [*own, *self.predicate(exprs)]
-        self.emit(loop.StoreOp.make(self.stretch(value, shape), op.buffer, exprs, self.operands, self.sizes, mask))
+        self.emit(loop.StoreOp.make(self.stretch(value, shape), op.buffer, exprs, self.operands, sizes, mask))
 
     def index(self, op: loop.IndexOp) -> None:
         """An index expression as a value."""

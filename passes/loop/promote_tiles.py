@@ -22,7 +22,8 @@ Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
 TRAPPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.FloorDivSIOp)
 PURE = (
     *(op for op in (*arith.Arith.operations, *math.Math.operations) if op not in TRAPPING),
-    *(loop.FmaOp, loop.BroadcastOp, loop.ReduceOp, loop.CompareOp, loop.SelectOp, loop.CastOp, loop.IndexOp),
+    *(loop.FmaOp, loop.ContractOp, loop.BroadcastOp, loop.ReduceOp, loop.CompareOp, loop.SelectOp, loop.CastOp),
+    loop.IndexOp,
 )
 
 

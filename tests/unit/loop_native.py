@@ -78,11 +78,11 @@ def reread(func: loop.FuncOp) -> loop.FuncOp:
     return parse(str(func))
 
 
-def native_kernel(func: loop.FuncOp, bits: int = 512):
+def native_kernel(func: loop.FuncOp, bits: int = 512, instructions=()):
     """Compile a kernel; returns a function on arrays that fills and returns the outputs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelWarning)
-        functions = lower_kernel(func, bits // 32)
+        functions = lower_kernel(func, bits // 32, instructions=instructions)
     module = ModuleOp([])
     for f in functions:
         module.body.block.add_op(f)

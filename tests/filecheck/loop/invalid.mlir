@@ -422,3 +422,61 @@ loop.func @f() attributes {outputs = 0 : i64} {
   // expected-error @+1 {{expected one shape, but got f32 and vector<4xi32>}}
   %b = loop.cast fptosi %a : f32 to vector<4xi32>
 }
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = "test.op"() : () -> vector<4x1x2xbf16>
+  %b = "test.op"() : () -> vector<1x16x2xf16>
+  %c = "test.op"() : () -> vector<4x16xf32>
+  // expected-error @+1 {{expected factors of one element type, but got vector<4x1x2xbf16> and vector<1x16x2xf16>}}
+  %n = loop.contract %a, %b, %c : vector<4x1x2xbf16>, vector<1x16x2xf16>, vector<4x16xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = "test.op"() : () -> vector<4x1x2xf32>
+  %b = "test.op"() : () -> vector<1x16x2xf32>
+  %c = "test.op"() : () -> vector<4x16xf32>
+  // expected-error @+1 {{expected factors of bf16 or f16 for sums of f32, or of i8 or i16 for sums of i32, but got f32 for f32}}
+  %n = loop.contract %a, %b, %c : vector<4x1x2xf32>, vector<1x16x2xf32>, vector<4x16xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = "test.op"() : () -> vector<4x1x2xbf16>
+  %b = "test.op"() : () -> vector<1x16x2xbf16>
+  %c = "test.op"() : () -> vector<4x16xf64>
+  // expected-error @+1 {{expected factors of bf16 or f16 for sums of f32, or of i8 or i16 for sums of i32, but got bf16 for f64}}
+  %n = loop.contract %a, %b, %c : vector<4x1x2xbf16>, vector<1x16x2xbf16>, vector<4x16xf64>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = "test.op"() : () -> vector<4x1x4xbf16>
+  %b = "test.op"() : () -> vector<1x16x2xbf16>
+  %c = "test.op"() : () -> vector<4x16xf32>
+  // expected-error @+1 {{expected a factor that broadcasts to 4x16x2, but got vector<4x1x4xbf16>}}
+  %n = loop.contract %a, %b, %c : vector<4x1x4xbf16>, vector<1x16x2xbf16>, vector<4x16xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = "test.op"() : () -> vector<4x1x2xbf16>
+  %b = "test.op"() : () -> vector<2x16x2xbf16>
+  %c = "test.op"() : () -> vector<4x16xf32>
+  // expected-error @+1 {{expected a factor that broadcasts to 4x16x2, but got vector<2x16x2xbf16>}}
+  %n = loop.contract %a, %b, %c : vector<4x1x2xbf16>, vector<2x16x2xbf16>, vector<4x16xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant 1.0 : f32
+  // expected-error @+1 {{expected three operands and their three types}}
+  %b = loop.contract %a, %a : f32, f32
+}

@@ -1,0 +1,37 @@
+"""Products of narrow floats summed in wide ones: the `out_dtype` of convolutions and dense layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.graph.types import FLOATS, Tensor, element_type, numpy_dtype
+
+
+def accumulator(out_dtype: str, x: Tensor, w: Tensor, what: str) -> Attribute:
+    """The element type of the sums: that of both operands, or the `out_dtype` to which narrower floats are widened."""
+    given = (x.element_type, w.element_type)
+    if not out_dtype:
+        if given[0] != given[1]:
+            raise VerifyException(f"expected {what} with the same element type, or an out_dtype, but got {x} and {w}")
+        return given[0]
+    wide = element_type(out_dtype)
+    if any(not isinstance(t, FLOATS) or _bits(t) > _bits(wide) for t in (*given, wide)):
+        raise VerifyException(
+            f"expected {what} of floats no wider than {out_dtype}, the out_dtype, but got {x} and {w}"
+        )
+    return wide
+
+
+def _bits(t: Any) -> int:
+    return t.bitwidth if isinstance(t, FLOATS) else 0
+
+
+def widened(op: Any, *arrays: Any) -> tuple[Any, ...]:
+    """The operands' values in the type of the sums; in a run in f64 they stay."""
+    if not op.out_dtype:
+        return arrays
+    dtype = numpy_dtype(element_type(op.out_dtype))
+    return tuple(a if a.dtype.itemsize >= dtype.itemsize else a.astype(dtype) for a in arrays)

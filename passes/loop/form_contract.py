@@ -1,0 +1,52 @@
+"""Blocks whose sums of narrow products become `loop.contract`: the accumulator has no axis for what a word sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects import loop
+from mlc.dialects.index import Index
+from mlc.passes.loop.nest import body_ops
+
+WIDENINGS = ("extf", "extsi")
+
+
+def widened(v: SSAValue) -> SSAValue | None:
+    """The narrow value of a cast that keeps it exactly."""
+    owner = v.owner
+    return owner.value if isinstance(owner, loop.CastOp) and owner.kind.data in WIDENINGS else None
+
+
+def is_contraction(block: loop.BlockOp, sizes: Sequence[int], wide_axes: Sequence[int], where: Sequence[Index]) -> bool:
+    """
+    Whether a block `acc + widen(a) * widen(b)` sums, along the tile's last axis and no other, the factors of a word.
+
+    The last axis must not meet a predicate: there is no lane to mask it in.
+    """
+    last = len(sizes) - 1
+    if list(wide_axes) != [last] or last < 1 or any(e.uses(-1 - last) for e in where):
+        return False
+    sums = [op for op in body_ops(block.body.block) if isinstance(op, loop.FmaOp)]
+    if len(sums) != 1:
+        return False
+    factors = [widened(v) for v in (sums[0].a, sums[0].b)]
+    if any(v is None or not isinstance(v.owner, loop.LoadOp) for v in factors):
+        return False
+    elements = {v.type for v in factors if v is not None}
+    return len(elements) == 1 and loop.word_factors(elements.pop()) == sizes[last]
+
+
+def narrow_factor(v: SSAValue, rank: int) -> SSAValue | None:
+    """The narrow tile behind a widened one of this rank."""
+    source = widened(v)
+    return source if source is not None and len(loop.shape_of(source.type)) == rank else None
+
+
+def drop_cast(v: SSAValue) -> None:
+    """Erase a widening that nobody reads."""
+    owner = v.owner
+    if isinstance(owner, Operation) and v.first_use is None:
+        owner.detach()
+        owner.erase()
