@@ -6,7 +6,8 @@ Operator fusion by mlc's rules: a producer joins its consumer's group when nobod
     moving      transposes, slices, layout changes and pointwise     pointwise, moving
     reduction   one reduction, pointwise after it                    pointwise, moving
     rows        one softmax or layer norm, pointwise after it        cheap pointwise
-    heavy       one convolution, product or pool, pointwise after    pointwise, into what follows the heavy op
+    heavy       one convolution, product or pool, pointwise after    pointwise, into what follows the heavy op;
+                                                                     cheap pointwise, into the copy that pads
     attention   product, softmax over its rows, product              transposes, which the products read through
     alone       all else                                             nothing
 
@@ -27,6 +28,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.dialects.graph import (
     ConcatenateOp,
     ConstantOp,
+    Conv2dOp,
+    Conv2dWinogradOp,
     CosOp,
     DimExpr,
     DivideOp,
@@ -193,7 +196,14 @@ def _prologue(producer: Group, into: Group) -> bool:
     """Whether a producer may be computed as the anchor reads it."""
     if into.sort == Sort.REDUCTION:
         return True
-    return into.sort == Sort.ROWS and producer.sort == Sort.POINTWISE and not producer.expensive
+    cheap = producer.sort == Sort.POINTWISE and not producer.expensive
+    return cheap and (into.sort == Sort.ROWS or _copies(into.anchor, producer.output.results[0]))
+
+
+def _copies(anchor: Operation | None, value: SSAValue) -> bool:
+    """Whether the anchor copies the value once before it reads it often, as a convolution does that pads."""
+    padded = isinstance(anchor, Conv2dOp | Conv2dWinogradOp) and any(anchor.padding)
+    return padded and anchor.operands[0] is value and value not in list(anchor.operands)[1:]
 
 
 def _expands(value: SSAValue) -> bool:

@@ -79,3 +79,18 @@ func.func @costly(%x: tensor<64x64x64xf32>, %y: tensor<64xf32>) -> tensor<64x64x
   %2 = graph.multiply %1, %0 : (tensor<64x64x64xf32>, tensor<64xf32>) -> tensor<64x64x64xf32>
   return %2 : tensor<64x64x64xf32>
 }
+
+// A convolution that pads copies its rows anyway: cheap pointwise ops are computed in the copy, expensive ones are not.
+// CHECK-LABEL: func.func @prologue
+// CHECK:         graph.fused "relu_conv2d"
+// CHECK:         graph.exp
+// CHECK-NEXT:    graph.conv2d
+func.func @prologue(%x: tensor<1x4x9x9xf32>, %w: tensor<4x4x3x3xf32>) -> (tensor<1x4x9x9xf32>, tensor<1x4x9x9xf32>) {
+  %0 = graph.relu %x : tensor<1x4x9x9xf32>
+  %1 = graph.conv2d %0, %w {padding = [1, 1, 1, 1]}
+      : (tensor<1x4x9x9xf32>, tensor<4x4x3x3xf32>) -> tensor<1x4x9x9xf32>
+  %2 = graph.exp %x : tensor<1x4x9x9xf32>
+  %3 = graph.conv2d %2, %w {padding = [1, 1, 1, 1]}
+      : (tensor<1x4x9x9xf32>, tensor<4x4x3x3xf32>) -> tensor<1x4x9x9xf32>
+  return %1, %3 : tensor<1x4x9x9xf32>, tensor<1x4x9x9xf32>
+}
