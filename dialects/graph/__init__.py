@@ -17,8 +17,30 @@ from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializa
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Dialect, Operation
 
-from mlc.dialects.graph import conv, conv_transpose, elementwise, matmul, movement, reduce, resize, structure, winograd
+from mlc.dialects.graph import (
+    bits,
+    conv,
+    conv_transpose,
+    elementwise,
+    indexing,
+    matmul,
+    movement,
+    reduce,
+    resize,
+    structure,
+    trigonometry,
+    winograd,
+)
 from mlc.dialects.graph.base import GraphOp, Sample, infer, location_name, name_location
+from mlc.dialects.graph.bits import (
+    BitcastOp,
+    BitwiseAndOp,
+    BitwiseNotOp,
+    BitwiseOrOp,
+    BitwiseXorOp,
+    ShiftLeftOp,
+    ShiftRightOp,
+)
 from mlc.dialects.graph.conv import AvgPool2dOp, Conv2dOp, MaxPool2dOp, PoolOp
 from mlc.dialects.graph.conv_transpose import Conv2dTransposeOp
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
@@ -73,6 +95,7 @@ from mlc.dialects.graph.elementwise import (
     UnaryOp,
     WhereOp,
 )
+from mlc.dialects.graph.indexing import ArgsortOp, GatherElementsOp, GatherRowsOp, ScatterElementsOp, ScatterNdOp
 from mlc.dialects.graph.matmul import BatchMatmulOp, DenseOp
 from mlc.dialects.graph.movement import (
     BroadcastToOp,
@@ -104,12 +127,30 @@ from mlc.dialects.graph.reduce import (
 )
 from mlc.dialects.graph.resize import Resize2dOp
 from mlc.dialects.graph.structure import CallOp, ConstantOp, FullOp, FusedOp, IotaOp, ParamOp, YieldOp
+from mlc.dialects.graph.trigonometry import AcosOp, AsinOp, AtanOp, CoshOp, SinhOp, TanOp
 from mlc.dialects.graph.types import shape_of, static_shape, tensor
 from mlc.dialects.graph.winograd import Conv2dWinogradOp, WinogradWeightOp
 
+MODULES = (
+    elementwise, trigonometry, bits, reduce, indexing, conv, conv_transpose, winograd, resize, matmul, movement,
+    structure,
+)  # fmt: skip
 OPS: dict[str, type[GraphOp]] = {
     op.name: op
-    for module in (elementwise, reduce, conv, conv_transpose, winograd, resize, matmul, movement, structure)
+    for module in (
+        elementwise,
+        trigonometry,
+        bits,
+        reduce,
+        indexing,
+        conv,
+        conv_transpose,
+        winograd,
+        resize,
+        matmul,
+        movement,
+        structure,
+    )
     for op in module.OPS
 }
 """Every op with a numpy meaning and type inference: name -> class."""
@@ -127,6 +168,9 @@ Graph = Dialect("graph", [*OPS.values(), *structure.STRUCTURE], [DimsAttr, Symbo
 __all__ = [  # noqa: RUF022
     "OPS", "Dim", "DimExpr", "DimsAttr", "Graph", "GraphOp", "Sample", "SymbolAttr", "infer", "location_name",
     "name_location", "shape_of", "static_shape", "tensor",
+    "AcosOp", "ArgsortOp", "AsinOp", "AtanOp", "BitcastOp", "BitwiseAndOp", "BitwiseNotOp", "BitwiseOrOp",
+    "BitwiseXorOp", "CoshOp", "GatherElementsOp", "GatherRowsOp", "ScatterElementsOp", "ScatterNdOp", "ShiftLeftOp",
+    "ShiftRightOp", "SinhOp", "TanOp",
     "AbsOp", "AddOp", "ArgmaxOp", "ArgminOp", "AvgPool2dOp", "BatchMatmulOp", "BatchNormOp", "BiasAddOp", "BinaryOp",
     "BroadcastToOp", "CallOp", "CastOp", "CeilOp", "ClipOp", "ConcatenateOp", "ConstantOp", "Conv2dOp",
     "Conv2dTransposeOp", "Conv2dWinogradOp", "CosOp",

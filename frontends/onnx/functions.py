@@ -40,15 +40,15 @@ def _has_body(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
-def expand(node: Node, opsets: Mapping[str, int]) -> list[Value | None]:
+def expand(node: Node) -> list[Value | None]:
     """The results of a node whose op is a function."""
     importer = node.importer
-    function = importer.functions.get(op_key(node.proto)) or _body(node, opsets)
+    function = importer.functions.get(op_key(node.proto)) or _body(node)
     if function is None:
         raise node.fail("expected an op that mlc has, but got one without a counterpart")
     if node.path.count("/") > MAX_DEPTH:
         raise node.fail(f"expected functions nested at most {MAX_DEPTH} deep")
-    inner = dict(opsets) | {("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import}
+    inner = dict(node.opsets) | {("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import}
     outer, missing = importer.values, importer.missing
     importer.values, importer.missing = {}, {}
     try:
@@ -61,9 +61,9 @@ def expand(node: Node, opsets: Mapping[str, int]) -> list[Value | None]:
         importer.values, importer.missing = outer, missing
 
 
-def _body(node: Node, opsets: Mapping[str, int]) -> onnx.FunctionProto | None:
+def _body(node: Node) -> onnx.FunctionProto | None:
     """The function body of the op's schema, for the inputs that the node has."""
-    schema = _schema(node.proto, opsets)
+    schema = _schema(node.proto, node.opsets)
     if schema is None:
         return None
     text = None

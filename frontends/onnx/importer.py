@@ -12,24 +12,41 @@ import math
 import operator
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph import ConstantOp, GraphOp, ParamOp, name_location, shape_of, tensor
+from mlc.dialects.graph import (
+    BatchMatmulOp,
+    ConstantOp,
+    DenseOp,
+    GraphOp,
+    MaxOp,
+    MeanOp,
+    MinOp,
+    ParamOp,
+    ProdOp,
+    SumOp,
+    name_location,
+    shape_of,
+    static_shape,
+    tensor,
+)
 from mlc.dialects.graph.graph_numpy import evaluate
+from mlc.dialects.graph.types import numpy_dtype
 from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.driver.model import Model, name_attrs
 from mlc.driver.weights import WeightStore
 from mlc.frontends.onnx.files import check_model, dtype_of, read_model, tensor_array
 from mlc.frontends.onnx.functions import expand, missing_nodes
-from mlc.frontends.onnx.node import Node, Value, converters, node_path, op_key, plain_domain
+from mlc.frontends.onnx.node import Node, UseBody, Value, converters, node_path, op_key
 
 FOLD_LIMIT = 4096
 """Folding during import makes arrays of at most so many elements; larger ones are folded by a graph pass."""
@@ -62,6 +79,9 @@ class Importer:
             if folded is not None and not any(v.bound for v in operands):
                 return folded
         op = cls.make(*(self.materialize(v, location) for v in operands), **attrs, location=location)
+        if (arrays := without_elements(op)) is not None:
+            op.drop_all_references()
+            return [Value(None, array, self.fresh(location)) for array in arrays]
         self.block.add_op(op)
         if folded is not None:
             return [Value(r, v.array, location, bound=True) for r, v in zip(op.results, folded, strict=True)]
@@ -168,14 +188,17 @@ class Importer:
             if name and name not in self.values:
                 raise UserError(f"{self.source}: {path} ({proto.op_type}): no node before it gives its input '{name}'")
             inputs.append(self.values[name] if name else None)
-        node = Node(self, proto, path, inputs, opsets.get(plain_domain(proto), 1))
+        node = Node(self, proto, path, inputs, opsets)
         converter = converters().get(op_key(proto))
         try:
             if converter is not None and op_key(proto) not in self.functions:
                 node.check_attributes()
-                results = converter(node)
+                try:
+                    results = converter(node)
+                except UseBody:
+                    results = expand(node)
             else:
-                results = expand(node, opsets)
+                results = expand(node)
         except (VerifyException, ValueError, TypeError, IndexError, OverflowError, ArithmeticError) as error:
             raise error if isinstance(error, UserError) else node.fail(str(error)) from error
         self._define(node, results)
@@ -204,6 +227,35 @@ class Importer:
         return self.materialize(self.values[name], name)
 
 
+def without_elements(op: GraphOp) -> list[Any] | None:
+    """The results of an op that has nothing to compute, or nothing to compute it from; None of any other."""
+    types = [result.type for result in op.results]
+    if all(0 in shape_of(t) for t in types):
+        return [np.zeros(static_shape(t), numpy_dtype(t.element_type)) for t in types]  # pyright: ignore
+    if not any(0 in shape_of(t) for t in op.input_types) or not isinstance(op, (*_EMPTY, DenseOp, BatchMatmulOp)):
+        return None
+    dtype = numpy_dtype(op.type.element_type)
+    return [np.full(static_shape(op.type), _EMPTY.get(type(op), lambda dtype: 0)(dtype), dtype)]
+
+
+def _least(dtype: Any) -> Any:
+    return -np.inf if dtype.kind in "fV" else np.iinfo(dtype).min if dtype.kind in "iu" else False
+
+
+def _most(dtype: Any) -> Any:
+    return np.inf if dtype.kind in "fV" else np.iinfo(dtype).max if dtype.kind in "iu" else True
+
+
+_EMPTY: dict[type[GraphOp], Callable[[Any], Any]] = {
+    SumOp: lambda dtype: 0,
+    ProdOp: lambda dtype: 1,
+    MeanOp: lambda dtype: np.nan if dtype.kind in "fV" else 0,
+    MaxOp: _least,
+    MinOp: _most,
+}
+"""What a reduction of no elements gives, by the dtype."""
+
+
 def _hoist_sources(block: Block) -> None:
     """Weights and constants first, then the computation."""
     sources = [op for op in block.ops if isinstance(op, ParamOp | ConstantOp)]
@@ -228,7 +280,7 @@ def _input_shape(info: Any, given: Sequence[int] | None, source: str, problems: 
         shape = _given_shape(given, f"{source}: input '{info.name}'")
         ranks = proto.HasField("shape") and len(shape) != len(declared)
         fixed = [d for d, s in zip(declared, shape, strict=False) if d is not None and d > 0 and d != s]
-        if ranks or fixed or min(shape, default=1) < 1:
+        if ranks or fixed or any(s < 0 or (s == 0 and d != 0) for d, s in zip(declared, shape, strict=False)):
             sizes = [names[i] if d is None or d <= 0 else d for i, d in enumerate(declared)]
             wanted = f"{sizes} with sizes of at least 1"
             raise UserError(f"{source}: input '{info.name}': expected a shape like {wanted}, but got {list(shape)}")

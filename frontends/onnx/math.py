@@ -9,8 +9,19 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
-from mlc.frontends.onnx.tools import matmul_weight, reshape, transpose
+from mlc.frontends.onnx.node import Converter, Node, UseBody, Value, dtype_like
+from mlc.frontends.onnx.tools import (
+    add,
+    binary,
+    cast,
+    divide,
+    full,
+    matmul_weight,
+    multiply,
+    reshape,
+    subtract,
+    transpose,
+)
 
 
 def _unary(op: Any, **attrs: tuple[str, Any]) -> Converter:
@@ -87,7 +98,7 @@ def _cast_like(node: Node) -> Value:
 
 def _gelu(node: Node) -> Value:
     if node.attr("approximate", "none") != "none":
-        raise node.fail("expected approximate = none, but got tanh")
+        raise UseBody
     return node.emit(g.GeluOp, node.input(0))
 
 
@@ -119,9 +130,12 @@ def _square(node: Node, x: Value) -> Value:
 
 def _arg(op: Any) -> Converter:
     def convert(node: Node) -> Value:
+        x, axis = node.input(0), node.attr("axis", 0)
+        attrs = {"axes": (axis,), "keepdims": bool(node.attr("keepdims", 1))}
         if node.attr("select_last_index", 0):
-            raise node.fail("expected select_last_index = 0, but got 1")
-        return node.emit(op, node.input(0), axes=(node.attr("axis", 0),), keepdims=bool(node.attr("keepdims", 1)))
+            backward = node.emit(op, node.emit(g.FlipOp, x, axes=(axis,)), **attrs)
+            return subtract(node, x.shape[axis] - 1, backward)
+        return node.emit(op, x, **attrs)
 
     return convert
 
@@ -189,7 +203,10 @@ def _where(node: Node) -> Value:
 
 
 def _prelu(node: Node) -> Value:
-    return node.emit(g.PreluOp, node.input(0), node.input(1))
+    x, slope = node.input(0), node.input(1)
+    if node.opset < 7 and len(slope.shape) == 1 and slope.shape[0] > 1:  # one for each channel
+        slope = reshape(node, slope, (slope.shape[0], *[1] * (len(x.shape) - 2)))
+    return node.emit(g.PreluOp, x, slope)
 
 
 def _is_nan(node: Node) -> Value:
@@ -204,9 +221,53 @@ def _mish(node: Node) -> Value:
     return node.emit(g.MultiplyOp, x, node.emit(g.TanhOp, node.emit(g.SoftplusOp, x)))
 
 
-def _tan(node: Node) -> Value:
+def _is_inf(node: Node) -> Value:
     x = node.input(0)
-    return node.emit(g.DivideOp, node.emit(g.SinOp, x), node.emit(g.CosOp, x))
+    negative, positive = node.attr("detect_negative", 1), node.attr("detect_positive", 1)
+    if negative and positive:
+        return binary(node, g.EqualOp, node.emit(g.AbsOp, x), math.inf)
+    if not negative and not positive:
+        return full(node, x.shape, 0, np.bool_)
+    return binary(node, g.EqualOp, x, math.inf if positive else -math.inf)
+
+
+def _asinh(node: Node) -> Value:
+    # asinh(x) == sign(x) * log(|x| + sqrt(x * x + 1))
+    x = node.input(0)
+    size = node.emit(g.AbsOp, x)
+    root = node.emit(g.SqrtOp, add(node, multiply(node, x, x), 1.0))
+    return multiply(node, node.emit(g.SignOp, x), node.emit(g.LogOp, add(node, size, root)))
+
+
+def _acosh(node: Node) -> Value:
+    # acosh(x) == log(x + sqrt(x * x - 1))
+    x = node.input(0)
+    root = node.emit(g.SqrtOp, subtract(node, multiply(node, x, x), 1.0))
+    return node.emit(g.LogOp, add(node, x, root))
+
+
+def _atanh(node: Node) -> Value:
+    # atanh(x) == log((1 + x) / (1 - x)) / 2
+    x = node.input(0)
+    quotient = divide(node, add(node, 1.0, x), subtract(node, 1.0, x))
+    return multiply(node, node.emit(g.LogOp, quotient), 0.5)
+
+
+def _bit_shift(node: Node) -> Value:
+    direction = node.attr("direction")
+    if direction not in ("LEFT", "RIGHT"):
+        raise node.fail(f"expected direction LEFT or RIGHT, but got {direction}")
+    op = g.ShiftLeftOp if direction == "LEFT" else g.ShiftRightOp
+    return node.emit(op, node.input(0), node.input(1))
+
+
+def _bit_cast(node: Node) -> Value:
+    from mlc.frontends.onnx.files import dtype_of
+
+    x, dtype = node.input(0), dtype_of(int(node.attr("to")), node.path)
+    if dtype == np.bool_:
+        return cast(node, x, np.bool_)
+    return node.emit(g.BitcastOp, cast(node, x, np.uint8) if dtype_like(x) == np.bool_ else x, dtype=dtype)
 
 
 def _softsign(node: Node) -> Value:
@@ -232,7 +293,15 @@ CONVERTERS: dict[str, Converter] = {
     "Round": _unary(g.RoundOp),
     "Sin": _unary(g.SinOp),
     "Cos": _unary(g.CosOp),
-    "Tan": _tan,
+    "Tan": _unary(g.TanOp),
+    "Asin": _unary(g.AsinOp),
+    "Acos": _unary(g.AcosOp),
+    "Atan": _unary(g.AtanOp),
+    "Sinh": _unary(g.SinhOp),
+    "Cosh": _unary(g.CoshOp),
+    "Asinh": _asinh,
+    "Acosh": _acosh,
+    "Atanh": _atanh,
     "Sign": _unary(g.SignOp),
     "Not": _unary(g.LogicalNotOp),
     "Softplus": _unary(g.SoftplusOp),
@@ -247,6 +316,9 @@ CONVERTERS: dict[str, Converter] = {
     "Cast": _cast,
     "CastLike": _cast_like,
     "IsNaN": _is_nan,
+    "IsInf": _is_inf,
+    "BitwiseNot": _unary(g.BitwiseNotOp),
+    "BitCast": _bit_cast,
     # with broadcasting
     "Add": _binary(g.AddOp),
     "Sub": _binary(g.SubtractOp),
@@ -262,6 +334,10 @@ CONVERTERS: dict[str, Converter] = {
     "And": _binary(g.LogicalAndOp),
     "Or": _binary(g.LogicalOrOp),
     "Xor": _binary(g.LogicalXorOp),
+    "BitwiseAnd": _binary(g.BitwiseAndOp),
+    "BitwiseOr": _binary(g.BitwiseOrOp),
+    "BitwiseXor": _binary(g.BitwiseXorOp),
+    "BitShift": _bit_shift,
     "Sum": _variadic(g.AddOp),
     "Mean": _mean,
     "Max": _variadic(g.MaximumOp),

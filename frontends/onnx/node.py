@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -55,15 +55,27 @@ class NeedsValues(UserError):
         self.inputs = inputs
 
 
+class UseBody(Exception):
+    """A converter leaves this node to the function body of its op."""
+
+
 class Node:
     """One ONNX node during its conversion: its inputs and attributes, and the means to emit graph ops."""
 
-    def __init__(self, importer: Importer, proto: onnx.NodeProto, path: str, inputs: list[Value | None], opset: int):
+    def __init__(
+        self,
+        importer: Importer,
+        proto: onnx.NodeProto,
+        path: str,
+        inputs: list[Value | None],
+        opsets: Mapping[str, int],
+    ):
         self.importer = importer
         self.proto = proto
         self.path = path
         self.inputs = inputs
-        self.opset = opset
+        self.opsets = opsets
+        self.opset = opsets.get(plain_domain(proto), 1)
         self._attributes = {attribute.name: attribute for attribute in proto.attribute}
 
     def check_attributes(self) -> None:
@@ -165,8 +177,8 @@ def op_key(node: onnx.NodeProto) -> tuple[str, str]:
 @cache
 def converters() -> dict[tuple[str, str], Converter]:
     """(domain, op type) -> what converts a node of it."""
+    from mlc.frontends.onnx import control, indexing, nn, pooling, quantized, recurrent, resize, shape
     from mlc.frontends.onnx import math as math_ops
-    from mlc.frontends.onnx import nn, resize, shape
 
-    modules = (math_ops, nn, resize, shape)
+    modules = (math_ops, nn, pooling, resize, shape, indexing, quantized, recurrent, control)
     return {("", name): function for module in modules for name, function in module.CONVERTERS.items()}

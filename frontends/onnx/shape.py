@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import axis_of, broadcast
-from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
-from mlc.frontends.onnx.tools import reshape, transpose
+from mlc.frontends.onnx.node import Converter, Node, UseBody, Value
+from mlc.frontends.onnx.tools import part, reshape, transpose
 
 MAX_FILL = 1 << 31
 
@@ -45,13 +44,6 @@ def _shape(node: Node) -> Value:
 
 def _size(node: Node) -> Value:
     return node.array(np.array(math.prod(node.input(0).shape), np.int64))
-
-
-def _range(node: Node) -> Value:
-    start, limit, delta = (node.constant(i).reshape(()) for i in range(3))
-    if delta == 0 or abs((limit - start) / delta) > MAX_FILL:
-        raise node.fail(f"expected a range of at most {MAX_FILL} elements, but got {start}..{limit} by {delta}")
-    return node.array(np.arange(start, limit, delta, dtype=start.dtype))
 
 
 def _reshape(node: Node) -> Value:
@@ -146,6 +138,9 @@ def _split(node: Node) -> list[Value]:
         count = node.attr("num_outputs", len(node.proto.output))
         each = -(-x.shape[axis] // count)
         sections = [min(each, x.shape[axis] - each * i) for i in range(count)]
+    if min(sections, default=1) == 0 and sum(sections) == x.shape[axis]:
+        starts = [sum(sections[:k]) for k in range(len(sections))]
+        return [part(node, x, axis, start, start + size) for start, size in zip(starts, sections, strict=True)]
     return node.emit_all(g.SplitOp, x, axis=axis, sections=tuple(sections))
 
 
@@ -183,6 +178,8 @@ def _space(to_depth: bool) -> Converter:
 
     def convert(node: Node) -> Value:
         x, size = node.input(0), node.attr("blocksize")
+        if to_depth and node.attr("mode", "DCR") != "DCR":
+            raise UseBody
         n, c, h, w = x.shape
         if to_depth:
             y = reshape(node, x, (n, c, h // size, size, w // size, size))
@@ -197,19 +194,11 @@ def _space(to_depth: bool) -> Converter:
     return convert
 
 
-def _eye_like(node: Node) -> Value:
-    x = node.input(0)
-    dtype: Any = dtype_like(x)
-    return node.array(np.eye(*x.shape, k=node.attr("k", 0), dtype=dtype))
-
-
 CONVERTERS: dict[str, Converter] = {
     "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "Shape": _shape,
     "Size": _size,
-    "Range": _range,
-    "EyeLike": _eye_like,
     "Reshape": _reshape,
     "Flatten": _flatten,
     "Squeeze": _squeeze,

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from mlc.dialects import graph as g
-from mlc.frontends.onnx.node import Node, Value
+from mlc.dialects.graph import tensor
+from mlc.dialects.graph.movement import END
+from mlc.frontends.onnx.node import Node, Value, dtype_like
 
 T = TypeVar("T")
 
@@ -19,6 +24,113 @@ def reshape(node: Node, x: Value, shape: Sequence[Any]) -> Value:
 def transpose(node: Node, x: Value, axes: Sequence[int]) -> Value:
     """`x` with its axes in another order."""
     return x if list(axes) == list(range(len(x.shape))) else node.emit(g.TransposeOp, x, axes=tuple(axes))
+
+
+def binary(node: Node, op: Any, a: Value | float, b: Value | float) -> Value:
+    """A binary op on values, or on a value and a number of its type."""
+    if not isinstance(a, Value):
+        assert isinstance(b, Value)
+        a = node.array(a, like=b)
+    return node.emit(op, a, b if isinstance(b, Value) else node.array(b, like=a))
+
+
+def add(node: Node, a: Value | float, b: Value | float) -> Value:
+    """`a + b`."""
+    return binary(node, g.AddOp, a, b)
+
+
+def subtract(node: Node, a: Value | float, b: Value | float) -> Value:
+    """`a - b`."""
+    return binary(node, g.SubtractOp, a, b)
+
+
+def multiply(node: Node, a: Value | float, b: Value | float) -> Value:
+    """`a * b`."""
+    return binary(node, g.MultiplyOp, a, b)
+
+
+def divide(node: Node, a: Value | float, b: Value | float) -> Value:
+    """`a / b`."""
+    return binary(node, g.DivideOp, a, b)
+
+
+def cast(node: Node, x: Value, dtype: Any) -> Value:
+    """`x` with elements of another type."""
+    return x if np.dtype(dtype_like(x)) == np.dtype(dtype) else node.emit(g.CastOp, x, dtype=np.dtype(dtype))
+
+
+def iota(node: Node, shape: Sequence[Any], axis: int, dtype: Any = np.int64) -> Value:
+    """Each element is its index along an axis."""
+    return node.emit(g.IotaOp, result=tensor(tuple(shape), np.dtype(dtype)), axis=axis)
+
+
+def full(node: Node, shape: Sequence[Any], value: float, dtype: Any) -> Value:
+    """A tensor of one value."""
+    return node.emit(g.FullOp, shape=tuple(shape), value=value, dtype=np.dtype(dtype))
+
+
+def broadcast_to(node: Node, x: Value, shape: Sequence[Any]) -> Value:
+    """`x` repeated along the axes of size 1 that `shape` has larger."""
+    return x if tuple(x.shape) == tuple(shape) else node.emit(g.BroadcastToOp, x, shape=tuple(shape))
+
+
+def select(node: Node, condition: Value, a: Value | float, b: Value | float) -> Value:
+    """`a if condition else b`, each element."""
+    if not isinstance(a, Value):
+        assert isinstance(b, Value)
+        a = node.array(a, like=b)
+    return node.emit(g.WhereOp, condition, a, b if isinstance(b, Value) else node.array(b, like=a))
+
+
+def part(node: Node, x: Value, axis: int, begin: int, end: int, stride: int = 1) -> Value:
+    """`x[.., begin:end:stride, ..]` along one axis."""
+    rank = len(x.shape)
+    axis %= rank
+    if (begin, stride) == (0, 1) and end >= x.shape[axis]:
+        return x
+    bounds = [(begin, end, stride) if a == axis else (0, END, 1) for a in range(rank)]
+    begins, ends, strides = zip(*bounds, strict=True)
+    return node.emit(g.SliceOp, x, begin=begins, end=ends, strides=strides)
+
+
+def element(node: Node, x: Value, axis: int, index: int) -> Value:
+    """`x[.., index, ..]` without the axis."""
+    axis %= len(x.shape)
+    return reshape(node, part(node, x, axis, index, index + 1), (*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+def stack(node: Node, parts: Sequence[Value], axis: int) -> Value:
+    """Tensors of one shape one after the other along a new axis."""
+    axis %= len(parts[0].shape) + 1
+    wide = [reshape(node, x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in parts]
+    return wide[0] if len(wide) == 1 else node.emit(g.ConcatenateOp, *wide, axis=axis)
+
+
+def concat(node: Node, parts: Sequence[Value], axis: int) -> Value:
+    """Tensors one after the other along an axis; those of no elements are left out."""
+    axis %= len(parts[0].shape)
+    kept = [x for x in parts if x.shape[axis]] or list(parts[:1])
+    return kept[0] if len(kept) == 1 else node.emit(g.ConcatenateOp, *kept, axis=axis)
+
+
+def pad(node: Node, x: Value, axis: int, before: int, after: int, value: float = 0.0) -> Value:
+    """`x` with elements of one value before and behind along an axis."""
+    if not before and not after:
+        return x
+    width = [0] * (2 * len(x.shape))
+    axis %= len(x.shape)
+    width[2 * axis : 2 * axis + 2] = before, after
+    return node.emit(g.PadOp, x, pad_width=tuple(width), value=value)
+
+
+def reduce(node: Node, op: Any, x: Value, axes: Sequence[int], keepdims: bool = False) -> Value:
+    """A reduction over axes."""
+    return node.emit(op, x, axes=tuple(axes), keepdims=keepdims) if axes else x
+
+
+def wants(node: Node, output: int) -> bool:
+    """Whether the model names this output of the node."""
+    return output < len(node.proto.output) and bool(node.proto.output[output])
 
 
 def matmul_weight(node: Node, w: Value) -> Value:
@@ -47,6 +159,45 @@ def window_padding(node: Node, spatial: Sequence[int], kernel: Sequence[int], st
         begins.append(small if auto == "SAME_UPPER" else large)
         ends.append(large if auto == "SAME_UPPER" else small)
     return begins + ends
+
+
+@dataclass(frozen=True)
+class Window:
+    """What convolutions and pools say about their windows, one number an axis."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilation: tuple[int, ...]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    def span(self, axis: int) -> int:
+        """From the first element of a window to its last."""
+        return (self.kernel[axis] - 1) * self.dilation[axis] + 1
+
+    def without_padding(self) -> Window:
+        """The same windows on something padded."""
+        zeros = (0,) * len(self.kernel)
+        return Window(self.kernel, self.strides, self.dilation, zeros, zeros)
+
+    def picture(self) -> dict[str, tuple[int, ...]]:
+        """The attributes of a convolution along the last two axes; one axis has one of size 1 before it."""
+        begins, ends = two(self.begins[-2:], 0), two(self.ends[-2:], 0)
+        strides, dilation = two(self.strides[-2:], 1), two(self.dilation[-2:], 1)
+        return {"strides": strides, "dilation": dilation, "padding": (*begins, *ends)}
+
+
+def window(node: Node, x: Value, kernel: Sequence[int]) -> Window:
+    """The windows that a node's attributes describe."""
+    rank = len(x.shape) - 2
+    if rank < 1:
+        raise node.fail(f"expected an input of rank 3 or more, but got rank {rank + 2}")
+    if len(kernel) != rank:
+        raise node.fail(f"expected a kernel of {rank} sizes, but got {list(kernel)}")
+    strides = tuple(node.attr("strides", [1] * rank))
+    dilation = tuple(node.attr("dilations", [1] * rank))
+    pads = window_padding(node, x.shape[2:], kernel, strides, dilation)
+    return Window(tuple(kernel), strides, dilation, tuple(pads[:rank]), tuple(pads[rank:]))
 
 
 def as_picture(node: Node, x: Value) -> Value:

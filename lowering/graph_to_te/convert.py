@@ -22,10 +22,12 @@ from mlc.dialects import te
 from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.types import static_shape
 from mlc.lowering.graph_to_te import (
+    bits,
     builder,
     conv,
     conv_transpose,
     elementwise,
+    indexing,
     matmul,
     movement,
     reduce,
@@ -39,7 +41,7 @@ from mlc.passes.errors import UserError, fail
 KERNEL = "graph.kernel"
 # What a kernel function says about itself as a function of the graph level.
 _DROPPED = (KERNEL, "sym_visibility", "graph.symbols")
-FAMILIES = (conv, conv_transpose, elementwise, matmul, movement, reduce, resize, winograd)
+FAMILIES = (bits, indexing, conv, conv_transpose, elementwise, matmul, movement, reduce, resize, winograd)
 
 
 @dataclass(frozen=True)

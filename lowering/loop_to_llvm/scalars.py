@@ -156,6 +156,12 @@ EMIT: dict[type[Operation], Emit] = {
     math.PowFOp: _math("pow"),
     math.SinOp: _math("sin"),
     math.CosOp: _math("cos"),
+    math.TanOp: _math("tan"),
+    math.AsinOp: _math("asin"),
+    math.AcosOp: _math("acos"),
+    math.AtanOp: _math("atan"),
+    math.SinhOp: _math("sinh"),
+    math.CoshOp: _math("cosh"),
     math.FmaOp: lambda b, v, _: b.fma(*v),
 }
 

@@ -272,3 +272,91 @@ func.func @call(%x: tensor<4xf32>) {
   return
 }
 func.func private @k(tensor<2xf32>) -> tensor<2xf32>
+
+// -----
+
+func.func @bitwise_of_floats(%x: tensor<4xf32>) {
+  // expected-error@+1 {{expected operands of integers, but got tensor<4xf32>; insert a graph.cast}}
+  %0 = graph.bitwise_and %x, %x : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @bitcast_changes_the_width(%x: tensor<4xf32>) {
+  // expected-error@+1 {{expected a result with elements as wide as those of tensor<4xf32>, but got tensor<4xi64>}}
+  %0 = graph.bitcast %x : (tensor<4xf32>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @bitcast_of_bits(%x: tensor<4xi1>) {
+  // expected-error@+1 {{expected elements that are not i1, but got tensor<4xi1> and tensor<4xi8>; use graph.cast}}
+  %0 = graph.bitcast %x : (tensor<4xi1>) -> tensor<4xi8>
+  return
+}
+
+// -----
+
+func.func @gather_by_floats(%x: tensor<2x4xf32>, %i: tensor<2x3xf32>) {
+  // expected-error@+1 {{expected indices of integers, but got tensor<2x3xf32>}}
+  %0 = graph.gather_elements %x, %i {axis = 1} : (tensor<2x4xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @gather_elements_beyond(%x: tensor<2x4xf32>, %i: tensor<3x3xi64>) {
+  // expected-error@+1 {{expected indices no larger than 2x4 but for axis 1, but got tensor<3x3xi64>}}
+  %0 = graph.gather_elements %x, %i {axis = 1} : (tensor<2x4xf32>, tensor<3x3xi64>) -> tensor<3x3xf32>
+  return
+}
+
+// -----
+
+func.func @gather_rows_batch(%x: tensor<2x4xf32>, %i: tensor<3x3xi64>) {
+  // expected-error@+1 {{expected indices that share the first 1 axes of tensor<2x4xf32>, but got tensor<3x3xi64>}}
+  %0 = graph.gather_rows %x, %i {batch_dims = 1} : (tensor<2x4xf32>, tensor<3x3xi64>) -> tensor<3x3xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_reduction(%x: tensor<4xf32>, %i: tensor<2xi64>, %u: tensor<2xf32>) {
+  // expected-error@+1 {{expected reduction to be one of none, add, mul, max, min, but got 'mean'}}
+  %0 = graph.scatter_elements %x, %i, %u {reduction = "mean"} : (tensor<4xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_updates(%x: tensor<4x5xf32>, %i: tensor<2x1xi64>, %u: tensor<2x4xf32>) {
+  // expected-error@+1 {{expected updates of type tensor<2x5xf32>, but got tensor<2x4xf32>}}
+  %0 = graph.scatter_nd %x, %i, %u : (tensor<4x5xf32>, tensor<2x1xi64>, tensor<2x4xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_nd_rank(%x: tensor<4x5xf32>, %i: tensor<2xi64>, %u: tensor<2xf32>) {
+  // expected-error@+1 {{expected indices of rank 2 whose last axis names axes of tensor<4x5xf32>, but got tensor<2xi64>}}
+  %0 = graph.scatter_nd %x, %i, %u : (tensor<4x5xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_elements_beyond(%x: tensor<2x4xf32>, %i: tensor<3x3xi64>, %u: tensor<3x3xf32>) {
+  // expected-error@+1 {{expected indices that fit into tensor<2x4xf32> but for axis 1, but got tensor<3x3xi64>}}
+  %0 = graph.scatter_elements %x, %i, %u {axis = 1} : (tensor<2x4xf32>, tensor<3x3xi64>, tensor<3x3xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @argsort_axis(%x: tensor<4xf32>) {
+  // expected-error@+1 {{expected axis in [-1, 1) for a tensor of rank 1, but got 3}}
+  %0 = graph.argsort %x {axis = 3} : (tensor<4xf32>) -> tensor<4xi64>
+  return
+}

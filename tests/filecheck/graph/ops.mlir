@@ -537,3 +537,111 @@ func.func @structure(%x: tensor<1x4xf32>, %w: tensor<2x4xf32>) -> tensor<1x2xf32
   return %z : tensor<1x2xf32>
 }
 func.func private @relu_kernel(tensor<1x2xf32>) -> tensor<1x2xf32>
+// CHECK-LABEL: func.func @tan(
+// CHECK: %x = graph.tan %a : tensor<7xf32>
+func.func @tan(%a: tensor<7xf32>) -> tensor<7xf32> {
+  %x = graph.tan %a : tensor<7xf32>
+  return %x : tensor<7xf32>
+}
+// CHECK-LABEL: func.func @asin(
+// CHECK: %x = graph.asin %a : tensor<7xf32>
+func.func @asin(%a: tensor<7xf32>) -> tensor<7xf32> {
+  %x = graph.asin %a : tensor<7xf32>
+  return %x : tensor<7xf32>
+}
+// CHECK-LABEL: func.func @acos(
+// CHECK: %x = graph.acos %a : tensor<7xf32>
+func.func @acos(%a: tensor<7xf32>) -> tensor<7xf32> {
+  %x = graph.acos %a : tensor<7xf32>
+  return %x : tensor<7xf32>
+}
+// CHECK-LABEL: func.func @atan(
+// CHECK: %x = graph.atan %a : tensor<7xf32>
+func.func @atan(%a: tensor<7xf32>) -> tensor<7xf32> {
+  %x = graph.atan %a : tensor<7xf32>
+  return %x : tensor<7xf32>
+}
+// CHECK-LABEL: func.func @sinh(
+// CHECK: %x = graph.sinh %a : tensor<7xf32>
+func.func @sinh(%a: tensor<7xf32>) -> tensor<7xf32> {
+  %x = graph.sinh %a : tensor<7xf32>
+  return %x : tensor<7xf32>
+}
+// CHECK-LABEL: func.func @cosh(
+// CHECK: %x = graph.cosh %a : tensor<7xf32>
+func.func @cosh(%a: tensor<7xf32>) -> tensor<7xf32> {
+  %x = graph.cosh %a : tensor<7xf32>
+  return %x : tensor<7xf32>
+}
+// CHECK-LABEL: func.func @bitwise_and(
+// CHECK: %x = graph.bitwise_and %a, %b : tensor<4xi32>
+func.func @bitwise_and(%a: tensor<4xi32>, %b: tensor<4xi32>) -> tensor<4xi32> {
+  %x = graph.bitwise_and %a, %b : tensor<4xi32>
+  return %x : tensor<4xi32>
+}
+// CHECK-LABEL: func.func @bitwise_or(
+// CHECK: %x = graph.bitwise_or %a, %b : tensor<4xi32>
+func.func @bitwise_or(%a: tensor<4xi32>, %b: tensor<4xi32>) -> tensor<4xi32> {
+  %x = graph.bitwise_or %a, %b : tensor<4xi32>
+  return %x : tensor<4xi32>
+}
+// CHECK-LABEL: func.func @bitwise_xor(
+// CHECK: %x = graph.bitwise_xor %a, %b : tensor<4xi32>
+func.func @bitwise_xor(%a: tensor<4xi32>, %b: tensor<4xi32>) -> tensor<4xi32> {
+  %x = graph.bitwise_xor %a, %b : tensor<4xi32>
+  return %x : tensor<4xi32>
+}
+// CHECK-LABEL: func.func @shift_left(
+// CHECK: %x = graph.shift_left %a, %b : tensor<4xi32>
+func.func @shift_left(%a: tensor<4xi32>, %b: tensor<4xi32>) -> tensor<4xi32> {
+  %x = graph.shift_left %a, %b : tensor<4xi32>
+  return %x : tensor<4xi32>
+}
+// CHECK-LABEL: func.func @shift_right(
+// CHECK: %x = graph.shift_right %a, %b : tensor<4xi32>
+func.func @shift_right(%a: tensor<4xi32>, %b: tensor<4xi32>) -> tensor<4xi32> {
+  %x = graph.shift_right %a, %b : tensor<4xi32>
+  return %x : tensor<4xi32>
+}
+// CHECK-LABEL: func.func @bitwise_not(
+// CHECK: %x = graph.bitwise_not %a : tensor<4xi32>
+func.func @bitwise_not(%a: tensor<4xi32>) -> tensor<4xi32> {
+  %x = graph.bitwise_not %a : tensor<4xi32>
+  return %x : tensor<4xi32>
+}
+// CHECK-LABEL: func.func @bitcast(
+// CHECK: %x = graph.bitcast %a : (tensor<5xi32>) -> tensor<5xui32>
+func.func @bitcast(%a: tensor<5xi32>) -> tensor<5xui32> {
+  %x = graph.bitcast %a : (tensor<5xi32>) -> tensor<5xui32>
+  return %x : tensor<5xui32>
+}
+// CHECK-LABEL: func.func @gather_elements(
+// CHECK: %x = graph.gather_elements %a, %b {axis = 1} : (tensor<2x4xf32>, tensor<2x3xi64>) -> tensor<2x3xf32>
+func.func @gather_elements(%a: tensor<2x4xf32>, %b: tensor<2x3xi64>) -> tensor<2x3xf32> {
+  %x = graph.gather_elements %a, %b {axis = 1} : (tensor<2x4xf32>, tensor<2x3xi64>) -> tensor<2x3xf32>
+  return %x : tensor<2x3xf32>
+}
+// CHECK-LABEL: func.func @gather_rows(
+// CHECK: %x = graph.gather_rows %a, %b {batch_dims = 1} : (tensor<2x4x3xf32>, tensor<2x5xi32>) -> tensor<2x5x3xf32>
+func.func @gather_rows(%a: tensor<2x4x3xf32>, %b: tensor<2x5xi32>) -> tensor<2x5x3xf32> {
+  %x = graph.gather_rows %a, %b {batch_dims = 1} : (tensor<2x4x3xf32>, tensor<2x5xi32>) -> tensor<2x5x3xf32>
+  return %x : tensor<2x5x3xf32>
+}
+// CHECK-LABEL: func.func @scatter_elements(
+// CHECK: %x = graph.scatter_elements %a, %b, %c {axis = 1} : (tensor<2x4xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<2x4xf32>
+func.func @scatter_elements(%a: tensor<2x4xf32>, %b: tensor<2x3xi64>, %c: tensor<2x3xf32>) -> tensor<2x4xf32> {
+  %x = graph.scatter_elements %a, %b, %c {axis = 1} : (tensor<2x4xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<2x4xf32>
+  return %x : tensor<2x4xf32>
+}
+// CHECK-LABEL: func.func @scatter_nd(
+// CHECK: %x = graph.scatter_nd %a, %b, %c : (tensor<4x5xf32>, tensor<3x1xi64>, tensor<3x5xf32>) -> tensor<4x5xf32>
+func.func @scatter_nd(%a: tensor<4x5xf32>, %b: tensor<3x1xi64>, %c: tensor<3x5xf32>) -> tensor<4x5xf32> {
+  %x = graph.scatter_nd %a, %b, %c : (tensor<4x5xf32>, tensor<3x1xi64>, tensor<3x5xf32>) -> tensor<4x5xf32>
+  return %x : tensor<4x5xf32>
+}
+// CHECK-LABEL: func.func @argsort(
+// CHECK: %x = graph.argsort %a {descending = true} : (tensor<6xf32>) -> tensor<6xi64>
+func.func @argsort(%a: tensor<6xf32>) -> tensor<6xi64> {
+  %x = graph.argsort %a {descending = true} : (tensor<6xf32>) -> tensor<6xi64>
+  return %x : tensor<6xi64>
+}

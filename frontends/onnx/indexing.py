@@ -1,0 +1,224 @@
+"""ONNX ops that read or write at computed places, sort, accumulate along an axis, or compare with positions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects import graph as g
+from mlc.dialects.graph.types import axis_of
+from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
+from mlc.frontends.onnx.tools import (
+    add,
+    binary,
+    cast,
+    concat,
+    element,
+    full,
+    iota,
+    part,
+    reshape,
+    select,
+    subtract,
+)
+
+
+def _gather_elements(node: Node) -> Value:
+    return node.emit(g.GatherElementsOp, node.input(0), node.input(1), axis=node.attr("axis", 0))
+
+
+def _gather_nd(node: Node) -> Value:
+    return gather_nd(node, node.input(0), node.input(1), node.attr("batch_dims", 0))
+
+
+def gather_nd(node: Node, x: Value, indices: Value, batch: int = 0) -> Value:
+    """What tuples of indices name: the axes that they index become one, and the tuples numbers."""
+    depth = indices.shape[-1]
+    sizes = x.shape[batch : batch + depth]
+    if not 0 < depth <= len(x.shape) - batch:
+        raise node.fail(f"expected indices of 1 to {len(x.shape) - batch} axes, but got {depth}")
+    place: Value | None = None
+    for axis, size in enumerate(sizes):
+        at = cast(node, element(node, indices, -1, axis), np.int64)
+        at = select(node, binary(node, g.LessOp, at, 0), add(node, at, size), at) if depth > 1 else at
+        place = at if place is None else add(node, binary(node, g.MultiplyOp, place, size), at)
+    assert place is not None
+    flat = reshape(node, x, (*x.shape[:batch], math.prod(sizes), *x.shape[batch + depth :]))
+    return node.emit(g.GatherRowsOp, flat, place, batch_dims=batch)
+
+
+def _scatter_elements(node: Node) -> Value:
+    operands = (node.input(0), node.input(1), node.input(2))
+    return node.emit(
+        g.ScatterElementsOp, *operands, axis=node.attr("axis", 0), reduction=node.attr("reduction", "none")
+    )
+
+
+def _scatter_nd(node: Node) -> Value:
+    x, indices, updates = node.input(0), node.input(1), node.input(2)
+    depth = indices.shape[-1]
+    count = math.prod(indices.shape[:-1])
+    indices = reshape(node, indices, (count, depth))
+    updates = reshape(node, updates, (count, *x.shape[depth:]))
+    return node.emit(g.ScatterNdOp, x, indices, updates, reduction=node.attr("reduction", "none"))
+
+
+def _tensor_scatter(node: Node) -> Value:
+    """Updates written into a cache from a position on that each batch has of its own."""
+    cache, update = node.input(0), node.input(1)
+    axis = axis_of(node.attr("axis", -2), len(cache.shape))
+    places = iota(node, update.shape, axis)
+    if node.has(2):
+        starts = cast(node, node.input(2), np.int64)
+        places = add(node, places, reshape(node, starts, (starts.shape[0], *[1] * (len(cache.shape) - 1))))
+    if node.attr("mode", "linear") == "circular":
+        places = binary(node, g.ModOp, places, cache.shape[axis])
+    return node.emit(g.ScatterElementsOp, cache, places, update, axis=axis)
+
+
+def _one_hot(node: Node) -> Value:
+    indices, values = node.input(0), node.input(2)
+    depth = int(node.constant(1).reshape(()))
+    axis = axis_of(node.attr("axis", -1), len(indices.shape) + 1)
+    shape = (*indices.shape[:axis], depth, *indices.shape[axis:])
+    places = cast(node, indices, np.int64)
+    negative = binary(node, g.LessOp, places, 0)
+    places = select(node, negative, add(node, places, depth), places)
+    places = reshape(node, places, (*indices.shape[:axis], 1, *indices.shape[axis:]))
+    hot = node.emit(g.EqualOp, places, iota(node, shape, axis))
+    return select(node, hot, element(node, values, 0, 1), element(node, values, 0, 0))
+
+
+def _top_k(node: Node) -> list[Value]:
+    x = node.input(0)
+    axis = axis_of(node.attr("axis", -1), len(x.shape))
+    count = node.attr("k") if node.opset < 10 else int(node.constant(1).reshape(()))
+    if not 0 <= count <= x.shape[axis]:
+        raise node.fail(f"expected k in 0..{x.shape[axis]}, but got {count}")
+    order = node.emit(g.ArgsortOp, x, axis=axis, descending=bool(node.attr("largest", 1)))
+    order = part(node, order, axis, 0, count)
+    return [node.emit(g.GatherElementsOp, x, order, axis=axis), order]
+
+
+def _cumulative(op: Any, neutral: float) -> Converter:
+    """A running sum or product, in steps of 1, 2, 4, ...: each element takes in what stands that far before it."""
+
+    def convert(node: Node) -> Value:
+        x = node.input(0)
+        axis = axis_of(int(node.constant(1).reshape(())), len(x.shape))
+        size, backward = x.shape[axis], bool(node.attr("reverse", 0))
+        x = node.emit(g.FlipOp, x, axes=(axis,)) if backward else x
+        if node.attr("exclusive", 0):
+            x = _moved(node, x, axis, 1, neutral)
+        step = 1
+        while step < size:
+            x = node.emit(op, x, _moved(node, x, axis, step, neutral))
+            step *= 2
+        return node.emit(g.FlipOp, x, axes=(axis,)) if backward else x
+
+    return convert
+
+
+def _moved(node: Node, x: Value, axis: int, by: int, filler: float) -> Value:
+    """`x` moved up along an axis; what comes in at the front is the filler."""
+    front = full(node, [*x.shape[:axis], by, *x.shape[axis + 1 :]], filler, dtype_like(x))
+    return concat(node, [front, part(node, x, axis, 0, x.shape[axis] - by)], axis)
+
+
+def _trilu(node: Node) -> Value:
+    x = node.input(0)
+    size = x.shape[-2:]
+    diagonal = subtract(node, iota(node, size, 1), iota(node, size, 0))
+    k: Value | float = reshape(node, cast(node, node.input(1), np.int64), ()) if node.has(1) else 0
+    compare = g.GreaterEqualOp if node.attr("upper", 1) else g.LessEqualOp
+    return select(node, binary(node, compare, diagonal, k), x, 0)
+
+
+def _hardmax(node: Node) -> Value:
+    x = node.input(0)
+    rank = len(x.shape)
+    axis = axis_of(node.attr("axis", -1 if node.opset >= 13 else 1), rank)
+    shape = x.shape if node.opset >= 13 else (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+    axis = axis if node.opset >= 13 else 1
+    flat = reshape(node, x, shape)
+    best = node.emit(g.ArgmaxOp, flat, axes=(axis,), keepdims=True)
+    hot = node.emit(g.EqualOp, best, iota(node, shape, axis))
+    return reshape(node, cast(node, hot, dtype_like(x)), x.shape)
+
+
+def _eye_like(node: Node) -> Value:
+    from mlc.frontends.onnx.files import dtype_of
+
+    x = node.input(0)
+    wanted = node.attr("dtype")
+    dtype = dtype_like(x) if wanted is None else dtype_of(wanted, node.path)
+    diagonal = subtract(node, iota(node, x.shape, 1), iota(node, x.shape, 0))
+    return cast(node, binary(node, g.EqualOp, diagonal, node.attr("k", 0)), dtype)
+
+
+def _range(node: Node) -> Value:
+    start, limit, delta = (node.constant(i).reshape(()) for i in range(3))
+    if delta == 0 or abs((limit - start) / delta) > MAX_RANGE:
+        raise node.fail(f"expected a range of at most {MAX_RANGE} elements, but got {start}..{limit} by {delta}")
+    if not any(node.input(i).bound for i in range(3)):
+        return node.array(np.arange(start, limit, delta, dtype=start.dtype))
+    count = max(0, math.ceil((limit.astype(np.float64) - start.astype(np.float64)) / delta.astype(np.float64)))
+    first, step = (reshape(node, node.input(i), (1,)) for i in (0, 2))
+    steps = node.emit(g.MultiplyOp, cast(node, iota(node, (count,), 0), start.dtype), step)
+    return node.emit(g.AddOp, steps, first)
+
+
+MAX_RANGE = 1 << 31
+
+
+def _max_unpool(node: Node) -> Value:
+    """The elements of a max pooling back where they came from; the rest is 0."""
+    x, places = node.input(0), node.input(1)
+    kernel = node.attr("kernel_shape")
+    rank = len(kernel)
+    strides, pads = node.attr("strides", [1] * rank), node.attr("pads", [0] * (2 * rank))
+    sizes = [
+        (n - 1) * s + k - pads[a] - pads[a + rank]
+        for a, (n, s, k) in enumerate(zip(x.shape[2:], strides, kernel, strict=True))
+    ]
+    inner = (*x.shape[:2], *sizes)
+    shape = tuple(node.ints(2, None, inner))
+    if shape != inner:
+        places = _relocated(node, places, inner, shape)
+    count = math.prod(x.shape)
+    flat = full(node, (math.prod(shape),), 0, dtype_like(x))
+    operands = (flat, reshape(node, places, (count,)), reshape(node, x, (count,)))
+    return reshape(node, node.emit(g.ScatterElementsOp, *operands), shape)
+
+
+def _relocated(node: Node, places: Value, inner: tuple[int, ...], outer: tuple[int, ...]) -> Value:
+    """Linear indices into one shape as those of the same places in another."""
+    result: Value | None = None
+    left, scale = places, 1
+    for old, new in zip(reversed(inner), reversed(outer), strict=True):
+        digit = binary(node, g.MultiplyOp, binary(node, g.ModOp, left, old), scale)
+        left, scale = binary(node, g.DivideOp, left, old), scale * new
+        result = digit if result is None else add(node, result, digit)
+    assert result is not None
+    return result
+
+
+CONVERTERS: dict[str, Converter] = {
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "ScatterElements": _scatter_elements,
+    "Scatter": _scatter_elements,
+    "ScatterND": _scatter_nd,
+    "TensorScatter": _tensor_scatter,
+    "OneHot": _one_hot,
+    "TopK": _top_k,
+    "CumSum": _cumulative(g.AddOp, 0.0),
+    "CumProd": _cumulative(g.MultiplyOp, 1.0),
+    "Trilu": _trilu,
+    "Hardmax": _hardmax,
+    "EyeLike": _eye_like,
+    "Range": _range,
+    "MaxUnpool": _max_unpool,
+}

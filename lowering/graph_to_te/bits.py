@@ -1,0 +1,80 @@
+"""Bitwise ops, bit casts, and the angle functions: one expression each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects import arith, math
+
+from mlc.dialects.graph import bits, trigonometry
+from mlc.dialects.scalar import make
+from mlc.lowering.graph_to_te import builder as te
+from mlc.lowering.graph_to_te.builder import Scalar, Tensor
+from mlc.lowering.graph_to_te.elementwise import broadcast_read
+from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
+
+
+def _shift(x: Scalar, y: Scalar, op: Any) -> Scalar:
+    """By the width or more, all bits are shifted out."""
+    width = x.type.width.data  # pyright: ignore[reportAttributeAccessIssue]
+    left = isinstance(op, bits.ShiftLeftOp)
+    shift = arith.ShLIOp if left else arith.ShRUIOp if x.kind == 2 else arith.ShRSIOp
+    inside = y < width
+    by = te.where(inside, y, width - 1)
+    shifted = Scalar(x.stage, x.stage.add(make(shift, x.value, by.value)), x.unsigned)
+    return shifted if shift is arith.ShRSIOp else te.where(inside, shifted, 0)
+
+
+BINARY: dict[type[Any], Any] = {
+    bits.BitwiseAndOp: lambda x, y, op: x & y,
+    bits.BitwiseOrOp: lambda x, y, op: x | y,
+    bits.BitwiseXorOp: lambda x, y, op: x ^ y,
+    bits.ShiftLeftOp: _shift,
+    bits.ShiftRightOp: _shift,
+}
+
+
+@lowering(*BINARY)
+def binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
+    """One integer operation an element."""
+    compute = BINARY[type(op)]
+    return te.compute(
+        shape_of_result(op), lambda *i: compute(broadcast_read(x, i), broadcast_read(y, i), op), stage_name(op)
+    )
+
+
+@lowering(bits.BitwiseNotOp)
+def bitwise_not(op: Any, x: Tensor) -> Tensor:
+    """All bits flipped."""
+    return te.compute(x.shape, lambda *i: ~x[i], stage_name(op))
+
+
+@lowering(bits.BitcastOp)
+def bitcast(op: Any, x: Tensor) -> Tensor:
+    """The same bits as another type."""
+    element, unsigned = te.signless(op.type.element_type)
+
+    def body(*i: Any) -> Scalar:
+        value = x[i]
+        if value.type == element:
+            return Scalar(value.stage, value.value, unsigned)
+        return Scalar(value.stage, value.stage.add(make(arith.BitcastOp, value.value, type=element)), unsigned)
+
+    return te.compute(x.shape, body, stage_name(op))
+
+
+UNARY: dict[type[Any], Any] = {
+    trigonometry.TanOp: math.TanOp,
+    trigonometry.AsinOp: math.AsinOp,
+    trigonometry.AcosOp: math.AcosOp,
+    trigonometry.AtanOp: math.AtanOp,
+    trigonometry.SinhOp: math.SinhOp,
+    trigonometry.CoshOp: math.CoshOp,
+}
+
+
+@lowering(*UNARY)
+def unary(op: Any, x: Tensor) -> Tensor:
+    """One call of the C library's function an element."""
+    function = UNARY[type(op)]
+    return te.compute(x.shape, lambda *i: te.scalars.apply(function, x[i]), stage_name(op))

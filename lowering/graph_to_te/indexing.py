@@ -1,0 +1,151 @@
+"""
+Gathers and scatters without writes to computed places: each element of the result looks for what was written to it.
+
+A scatter is a reduction over the updates - the last that names the element, or their sum, product, maximum, minimum -
+and a sort counts how many elements come before each. Both take time proportional to a product of sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlc.dialects.graph import indexing as graph
+from mlc.lowering.graph_to_te import builder as te
+from mlc.lowering.graph_to_te.builder import Scalar, Tensor
+from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
+
+
+def _wrapped(at: Scalar, size: int) -> Scalar:
+    """An index as i64, negative ones counted from the end."""
+    if at.kind == 2:
+        return te.cast(at, "int64")
+    at = te.cast(at, "int64")
+    return te.where(at < 0, at + size, at)
+
+
+def _inside(at: Scalar, size: int) -> Scalar:
+    """An index that never leaves the axis."""
+    return te.minimum(te.maximum(_wrapped(at, size), 0), size - 1)
+
+
+@lowering(graph.GatherElementsOp)
+def gather_elements(op: Any, x: Tensor, indices: Tensor) -> Tensor:
+    """A read whose index along the axis is read."""
+    axis = op.axis % x.ndim
+
+    def body(*i: Any) -> Scalar:
+        return x.read([*i[:axis], _inside(indices[i], x.shape[axis]), *i[axis + 1 :]])
+
+    return te.compute(shape_of_result(op), body, stage_name(op))
+
+
+@lowering(graph.GatherRowsOp)
+def gather_rows(op: Any, x: Tensor, indices: Tensor) -> Tensor:
+    """A read whose index after the shared ones is read."""
+    batch, lead = op.batch_dims, indices.ndim
+
+    def body(*i: Any) -> Scalar:
+        return x.read([*i[:batch], _inside(indices[i[:lead]], x.shape[batch]), *i[lead:]])
+
+    return te.compute(shape_of_result(op), body, stage_name(op))
+
+
+Places = Callable[[Sequence[Any], Any], tuple[Scalar, Callable[[Any], Scalar]]]
+"""(indices of an element, an update's number) -> (whether it is written there, the update by its number)."""
+
+_COMBINE: dict[str, tuple[Any, Any]] = {
+    "add": (te.sum, lambda x, y: x + y),
+    "mul": (te.prod, lambda x, y: x * y),
+    "max": (te.max, te.maximum),
+    "min": (te.min, te.minimum),
+}
+
+
+def _scatter(op: Any, x: Tensor, count: int, places: Places) -> Tensor:
+    """The elements of x, each combined with the updates that name it."""
+    if not count:
+        return x
+    k = te.reduce_axis(count)
+    if op.reduction == "none":
+
+        def last(*i: Any) -> Any:
+            hit, _ = places(i, k)
+            return te.max(te.where(hit, te.cast(k, "int64"), -1), axis=k)
+
+        winner = te.compute(x.shape, last, "winner", attrs=te.NO_INLINE)
+
+        def chosen(*i: Any) -> Scalar:
+            w = winner[i]
+            _, update = places(i, te.maximum(w, 0))
+            return te.where(w >= 0, update(te.maximum(w, 0)), x[i])
+
+        return te.compute(x.shape, chosen, stage_name(op))
+    reducer, combine = _COMBINE[op.reduction]
+    neutral = {"add": 0, "mul": 1}.get(op.reduction)
+
+    def total(*i: Any) -> Any:
+        hit, update = places(i, k)
+        return reducer(te.where(hit, update(k), x[i] if neutral is None else neutral), axis=k)
+
+    sums = te.compute(x.shape, total, "updates", attrs=te.NO_INLINE)
+    return te.compute(x.shape, lambda *i: combine(x[i], sums[i]), stage_name(op))
+
+
+@lowering(graph.ScatterElementsOp)
+def scatter_elements(op: Any, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """Updates along one axis."""
+    axis = op.axis % x.ndim
+    size = x.shape[axis]
+
+    def places(i: Sequence[Any], k: Any) -> tuple[Scalar, Callable[[Any], Scalar]]:
+        mask = te.condition([n - 1 - i[a] for a, n in enumerate(indices.shape) if a != axis])
+
+        def update(m: Any) -> Scalar:
+            return updates.read([*i[:axis], m, *i[axis + 1 :]], mask=mask)
+
+        at = indices.read([*i[:axis], k, *i[axis + 1 :]], mask=mask)
+        hit = te.equal(_wrapped(at, size), te.cast(i[axis], "int64"))
+        return (hit & te.holds(mask) if mask.exprs else hit), update
+
+    return _scatter(op, x, indices.shape[axis], places)
+
+
+@lowering(graph.ScatterNdOp)
+def scatter_nd(op: Any, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """Updates of slices."""
+    depth = indices.shape[1]
+
+    def places(i: Sequence[Any], k: Any) -> tuple[Scalar, Callable[[Any], Scalar]]:
+        hit: Scalar | None = None
+        for d in range(depth):
+            one = te.equal(_wrapped(indices[k, d], x.shape[d]), te.cast(i[d], "int64"))
+            hit = one if hit is None else hit & one
+        assert hit is not None
+        return hit, lambda m: updates[(m, *i[depth:])]
+
+    return _scatter(op, x, indices.shape[0], places)
+
+
+@lowering(graph.ArgsortOp)
+def argsort(op: Any, x: Tensor) -> Tensor:
+    """The rank of each element, then for each rank its element."""
+    axis = op.axis % x.ndim
+    size = x.shape[axis]
+
+    def rank(*i: Any) -> Any:
+        k = te.reduce_axis(size)
+        mine, other = x[i], x[(*i[:axis], k, *i[axis + 1 :])]
+        better = other > mine if op.descending else other < mine
+        before = te.cast(k, "int64") < te.cast(i[axis], "int64")
+        first = better | (te.equal(other, mine) & before)
+        return te.sum(te.cast(first, "int64"), axis=k)
+
+    ranks = te.compute(x.shape, rank, "rank", attrs=te.NO_INLINE)
+
+    def place(*i: Any) -> Any:
+        k = te.reduce_axis(size)
+        mine = te.equal(ranks[(*i[:axis], k, *i[axis + 1 :])], te.cast(i[axis], "int64"))
+        return te.sum(te.where(mine, te.cast(k, "int64"), 0), axis=k)
+
+    return te.compute(x.shape, place, stage_name(op))
