@@ -5,9 +5,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mlc.runtime.machine import Machine
+if TYPE_CHECKING:
+    from mlc.runtime.machine import Machine
 
 COMPUTE = "compute"
 
@@ -118,7 +119,7 @@ def _sum(rows: Sequence[KernelProfile]) -> KernelProfile:
 class Profile(list[KernelProfile]):
     """The calls of a model, in order; `print` it for a table by kernel, the slowest first."""
 
-    def __init__(self, rows: Iterable[KernelProfile], machine: Machine, events: Sequence[Event] = ()) -> None:
+    def __init__(self, rows: Iterable[KernelProfile], machine: "Machine", events: Sequence[Event] = ()) -> None:
         super().__init__(rows)
         self.machine = machine
         """What this number of threads reaches on this machine."""

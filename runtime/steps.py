@@ -3,12 +3,14 @@
 import ctypes
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlc.runtime.abi import KERNEL, RuntimeStruct
-from mlc.runtime.machine import Machine, measure_machine
 from mlc.runtime.profile import Event, KernelProfile, Profile
 from mlc.runtime.reuse import memory_seconds, reuse_distances
+
+if TYPE_CHECKING:
+    from mlc.runtime.machine import Machine
 
 __all__ = ["KernelProfile", "Profile", "Stepper"]
 
@@ -73,6 +75,8 @@ class Stepper:
 
     def profile(self, io: Mapping[str, Sequence[int]], repeat: int) -> Profile:
         """The median time of each call over some runs, the first left out, beside what the machine reaches."""
+        from mlc.runtime.machine import measure_machine  # llvmlite: not where a compiled model only runs
+
         machine = measure_machine(RuntimeStruct.from_address(self.rt).threads)
         self.run(io)
         runs = [self.run(io) for _ in range(repeat)]
@@ -84,7 +88,7 @@ class Stepper:
 
 
 def _row(
-    node: Mapping[str, Any], times: Sequence[float], operands: Sequence[tuple[int, int]], machine: Machine
+    node: Mapping[str, Any], times: Sequence[float], operands: Sequence[tuple[int, int]], machine: "Machine"
 ) -> KernelProfile:
     """One call: its times, in order, and how long the machine needs for it at best."""
     return KernelProfile(
