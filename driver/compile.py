@@ -9,6 +9,7 @@ From a model to an Executable: graph passes, kernels in forked workers, @main, o
 This file imports nothing heavy before the cache has been asked.
 """
 
+import hashlib
 import os
 import re
 import tempfile
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from mlc.runtime.executable import Executable
 
 Shapes = Mapping[str, Sequence[int]]
+_PIECE = 1 << 20
+_EXTERNAL = b"\x0a\x08location"
+"""What an ONNX file with external data has in it."""
 
 
 def compile(
@@ -120,19 +124,31 @@ def _plain(shapes: Shapes | None) -> Any:
 def _file_parts(path: Path) -> list[bytes | str]:
     """What a model file says, and what else it reads: the weights beside an .mlir, ONNX's external data."""
     try:
-        data = path.read_bytes()
+        digest, external = _read(path)
     except OSError as error:
         fail(f"{path}: {error.strerror}")
-    parts: list[bytes | str] = [path.suffix, data]
+    parts: list[bytes | str] = [path.suffix, digest]
     beside = path.with_suffix(".safetensors")
     if path.suffix == ".mlir" and beside.exists():
-        parts.append(beside.read_bytes())
-    if b"\x0a\x08location" in data:
+        parts.append(_read(beside)[0])
+    if external:
         for directory, _, names in os.walk(path.parent):
             for name in sorted(names):
                 facts = os.stat(os.path.join(directory, name))
                 parts.append(f"{directory}/{name} {facts.st_size} {facts.st_mtime_ns}")
     return parts
+
+
+def _read(path: Path) -> tuple[str, bool]:
+    """A file's checksum, and whether it names external data; read in pieces, for it may be large."""
+    digest, external, tail = hashlib.sha256(), False, b""
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+            window = tail + piece
+            external = external or _EXTERNAL in window
+            tail = window[1 - len(_EXTERNAL) :]
+    return digest.hexdigest(), external
 
 
 def _model_parts(model: "Model") -> list[bytes | str]:

@@ -9,11 +9,13 @@ import ctypes
 import time
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
-from mlc.codegen.native import Library, emit_object
 from mlc.codegen.targets import native_target
 from mlc.runtime.abi import RT_PARALLEL_FOR
-from mlc.runtime.pool import Pool, native
+
+if TYPE_CHECKING:
+    from mlc.codegen.native import Library
 
 _CHAINS = 10  # independent accumulators: latency 4 to 5, two FMA units
 _STREAMS = 8
@@ -135,7 +137,9 @@ def _stream(vector: str, lanes: int) -> str:
 
 
 @cache
-def _library() -> Library:
+def _library() -> "Library":
+    from mlc.codegen.native import Library, emit_object
+
     lanes = native_target().lanes("f32")
     vector = f"<{lanes} x float>"
     shared = _HANDOVER.replace("{FOR}", str(RT_PARALLEL_FOR))
@@ -147,6 +151,8 @@ class _Bench:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
+        from mlc.runtime.pool import Pool
+
         self.rt = Pool.get(threads).rt()
         self.memory = ctypes.create_string_buffer(4096 * (threads + 2) + 4096)
         self.ctx = (ctypes.addressof(self.memory) + 4095) & -4096
@@ -155,6 +161,8 @@ class _Bench:
         type_.from_address(self.ctx + offset).value = value
 
     def seconds(self, name: str, tasks: int) -> float:
+        from mlc.runtime.pool import native
+
         task = _library().address(name)
         begin = time.perf_counter()
         native().parallel_for(self.rt.address, task, self.ctx, tasks, tasks)
@@ -246,6 +254,8 @@ def is_near(handover_ns: float) -> bool:
 
 def measure_dispatch_ns(threads: int = 2, times: int = 10_000, repeats: int = 5) -> float:
     """Return the nanoseconds of one parallel loop that does nothing, back to back; the best of some runs."""
+    from mlc.runtime.pool import Pool
+
     rt = Pool.get(threads).rt()
     dispatch = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)(_library().address("dispatch"))
     dispatch(rt.address, 100, threads)

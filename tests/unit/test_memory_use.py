@@ -1,0 +1,66 @@
+"""What running takes: a call that is given its outputs allocates nothing, weights are mapped, files are read in pieces."""
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small_model
+
+import mlc
+from mlc.driver import compile as driver
+
+
+class Mallinfo(ctypes.Structure):
+    """glibc's mallinfo2."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks"),
+            *("fordblks", "keepcost"),
+        )
+    ]
+
+
+def in_use() -> int:
+    """Bytes that malloc has given out."""
+    mallinfo = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if mallinfo is None:
+        pytest.skip("the C library has no mallinfo2")
+    mallinfo.restype = Mallinfo
+    facts = mallinfo()
+    return facts.uordblks + facts.hblkhd
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_call_with_outputs_allocates_nothing_that_stays_or_is_mapped(tmp_path: Path, threads: int):
+    exe = mlc.compile(small_model.write(tmp_path), threads=threads)
+    inputs = small_model.inputs()
+    out = {spec.name: np.empty(spec.shape, spec.dtype) for spec in exe.outputs}
+    for _ in range(20):
+        exe(inputs, out=out)
+    heap, maps = in_use(), Path("/proc/self/maps").read_text().count("\n")
+    for _ in range(1000):
+        exe(inputs, out=out)
+    assert in_use() - heap < 8000  # less than a pointer a call
+    assert Path("/proc/self/maps").read_text().count("\n") - maps <= 1
+
+
+def test_weights_are_mapped(tmp_path: Path):
+    exe = mlc.compile(small_model.write(tmp_path), threads=1)
+    assert str(exe.artifact.path / "weights.bin") in Path("/proc/self/maps").read_text()
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 64])
+def test_external_data_is_found_wherever_pieces_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int):
+    marker = b"\x0a\x08location"
+    monkeypatch.setattr(driver, "_PIECE", size)
+    digests = set()
+    for data, found in ((b"x" * 40, False), (b"x" * 13 + marker + b"y" * 20, True), (b"x" * 30 + marker, True)):
+        path = tmp_path / "file"
+        path.write_bytes(data)
+        digest, external = driver._read(path)
+        assert external == found
+        digests.add(digest)
+    assert len(digests) == 3
