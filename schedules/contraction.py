@@ -269,9 +269,18 @@ class ContractionSchedule:
         for pad in reversed([] if self.inlines_pads else self.pads):
             if attach and self.kernel.consumers(pad) == [self.stage]:
                 self._pad(pad, top if top is not None else attach[0])
+        if nest.columns and nest.rows and self._streams():
+            s.pragma(nest.columns[-1], "prefetch", 1)
         if top is not None and self.threads > 1 and self.cycles > WORTH_A_THREAD:
             s.parallel(top)
         return s.finish()
+
+    def _streams(self) -> bool:
+        """Whether V comes from beyond L2, and so few rows share a panel of it that waiting for it shows."""
+        taken = (self.roles.lanes, self.roles.columns)
+        rows = prod(e for k, e in enumerate(self.stage.extents[: self.stage.num_spatial]) if k not in taken)
+        bytes_ = 4 * prod(self.roles.vector.shape)
+        return bytes_ > self.target.l2_bytes // 2 and rows <= 32 * self.size.rows
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix whose rows are far apart: a panel of it is copied for all rows of a block."""

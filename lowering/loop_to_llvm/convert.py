@@ -37,6 +37,7 @@ from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, byte_size, machine_function
 from mlc.lowering.loop_to_llvm.contract import load_words
 from mlc.lowering.loop_to_llvm.parallel import lower_parallel
+from mlc.lowering.loop_to_llvm.prefetch import Prefetcher
 from mlc.lowering.loop_to_llvm.pressure import check_loop
 from mlc.lowering.loop_to_llvm.scalars import machine_type
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
@@ -69,6 +70,7 @@ class FunctionLowering:
         self.b = Builder(entry)
         self.addresses = Addresses(self.b)
         self.accesses = Accesses(self.b, self.addresses)
+        self.prefetcher = Prefetcher(self.b, self.addresses)
         self.rt = rt
         self.thread = thread
         self.values: dict[SSAValue, Value] = {}
@@ -179,7 +181,8 @@ class FunctionLowering:
         spans = a.spans()
         a.bind(op.iv, head.args[0], (lower.bounds(spans)[0], upper.bounds(spans)[1] - 1))
         self._define_groups(op.carried, counts, head.args[1:])
-        self.lower_block(op.body.block)
+        with self.prefetcher.inside(op, extent):
+            self.lower_block(op.body.block)
         out = [n for v in op.yield_op.values for n in self.natives(v)]
         self.force()
         following = b.add(head.args[0], b.int(1))
@@ -229,6 +232,7 @@ class FunctionLowering:
         for k, (outer, chunk) in enumerate(self.positions(t)):
             fill = fills[k] if fills is not None else None
             thunks.append(lambda o=outer, c=chunk, f=fill: self.accesses.load(access, o, c, f))
+        self.prefetcher.load(op, access)
         self.define(op.result, thunks)
         self._pending.append(self.tile(op.result))
 
