@@ -1,11 +1,12 @@
 """
 Seconds from starting a process to the first output, cold and warm, and the memory that compiling takes.
 
-    python benchmarks/compile_time.py [--model resnet50] [--repeat 3] [--json FILE]
+    python benchmarks/compile_time.py [--model resnet50] [--repeat 3] [--json FILE]      # or make bench-compile
 
-Every figure is a new process: cold with an empty cache, warm with the cache that cold left, onnxruntime beside them.
-Peak memory is that of all processes of a cold compilation together (proportional set sizes, sampled in a run of its
-own). "compiler" is what mlc itself reports for a cold compilation: load, passes, kernels, linking.
+Every figure is a new process: cold with an empty cache, warm with the cache that cold left. Beside them stand the peers
+that are installed: onnxruntime and OpenVINO, which compile nothing, and the compilers IREE and TVM, once each. Peak
+memory is that of all processes of a cold compilation together (proportional set sizes, sampled in a run of its own).
+"compiler" is what mlc itself reports for a cold compilation: load, passes, kernels, linking.
 """
 
 import argparse
@@ -22,6 +23,8 @@ from typing import Any
 
 import models
 import numpy as np
+import processes
+from contenders import CONTENDERS
 from rich.console import Console
 from rich.table import Table
 
@@ -34,15 +37,7 @@ exe = mlc.compile(path, shapes=shapes, threads=int(threads))
 exe(dict(numpy.load(inputs)))
 print(exe.report["seconds"])
 """
-_ONNXRUNTIME = """
-import sys, numpy, onnxruntime
-path, inputs, shapes, threads = sys.argv[1:]
-options = onnxruntime.SessionOptions()
-options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = int(threads), 1, 3
-session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-session.run(None, dict(numpy.load(inputs)))
-print(0)
-"""
+_PEERS = ("onnxruntime", "openvino", "iree", "tvm")
 
 
 class Child:
@@ -102,47 +97,60 @@ def _pss(pid: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
-def measure(case: models.Case, directory: Path, threads: int, repeat: int) -> dict[str, Any]:
+def measure(case: models.Case, directory: Path, args: argparse.Namespace) -> dict[str, Any]:
     """All figures of one model."""
-    child = Child(case, directory, threads)
-    figures: dict[str, list[float]] = {"cold": [], "warm": [], "compiler": [], "onnxruntime": []}
-    for _ in range(repeat):
+    child = Child(case, directory, args.threads)
+    figures: dict[str, list[float]] = {"cold": [], "warm": [], "compiler": []}
+    for _ in range(args.repeat):
         with tempfile.TemporaryDirectory(prefix="mlc.") as cache:
             cold, compiler = child.seconds(_MLC, cache)
             figures["cold"].append(cold)
             figures["compiler"].append(compiler)
             figures["warm"] += [child.seconds(_MLC, cache)[0] for _ in range(3)]
-        figures["onnxruntime"].append(child.seconds(_ONNXRUNTIME, "")[0])
     with tempfile.TemporaryDirectory(prefix="mlc.") as cache:
-        megabytes = {"mlc": child.megabytes(_MLC, cache), "onnxruntime": child.megabytes(_ONNXRUNTIME, "")}
-    return {"model": case.name, "threads": threads, "seconds": figures, "peak_mb": megabytes}
+        megabytes = child.megabytes(_MLC, cache)
+    return {"model": case.name, "threads": args.threads, "seconds": figures | peers(case, args), "peak_mb": megabytes}
+
+
+def peers(case: models.Case, args: argparse.Namespace) -> dict[str, list[float]]:
+    """The first output of each peer that is installed and can run the model."""
+    result: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
+        job = models.job(case, args.threads, Path(directory))
+        for name in args.peer or _PEERS:
+            if not CONTENDERS[name].missing and "ready" in (record := processes.alone(name, job)):
+                result[name] = [record["ready"]]
+    return result
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="measure how long compiling takes")
     parser.add_argument("--model", action="append", choices=models.NAMES, help="a model; may be repeated")
+    parser.add_argument("--peer", action="append", choices=_PEERS, help="a peer; may be repeated (default: all)")
     parser.add_argument("--repeat", type=int, default=3, help="cold compilations of each model (default: 3)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all CPUs")
     parser.add_argument("--json", type=Path, default=ROOT / "build" / "compile_time.json")
     args = parser.parse_args()
     table = Table(title="from exec to the first output, seconds: median", title_justify="left", title_style="bold")
-    headings = ("model", "cold", "of which compiler", "warm", "onnxruntime", "peak MB", "onnxruntime MB")
-    for heading in headings:
+    for heading in ("model", "cold", "of which compiler", "warm", *_PEERS, "cold / iree", "cold / tvm", "peak MB"):
         table.add_column(heading, justify="left" if heading == "model" else "right", no_wrap=True)
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
         for name in args.model or models.available():
-            case = models.case(name, Path(directory))
-            results.append(record := measure(case, Path(directory), args.threads, args.repeat))
-            middle = {key: f"{statistics.median(values):.2f}" for key, values in record["seconds"].items()}
-            memory = record["peak_mb"]
-            cells = (middle["cold"], middle["compiler"], middle["warm"], middle["onnxruntime"])
-            table.add_row(name, *cells, f"{memory['mlc']:.0f}", f"{memory['onnxruntime']:.0f}")
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
+            results.append(record := measure(models.case(name, Path(directory)), Path(directory), args))
+            table.add_row(name, *_cells(record))
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
     args.json.parent.mkdir(parents=True, exist_ok=True)
     args.json.write_text(json.dumps(results, indent=1) + "\n")
     print(f"wrote {args.json}")
+
+
+def _cells(record: dict[str, Any]) -> list[str]:
+    middle = {key: statistics.median(values) for key, values in record["seconds"].items()}
+    figures = [f"{middle[key]:.2f}" if key in middle else "-" for key in ("cold", "compiler", "warm", *_PEERS)]
+    ratios = [f"{middle['cold'] / middle[name]:.2f}" if name in middle else "-" for name in ("iree", "tvm")]
+    return [*figures, *ratios, f"{record['peak_mb']:.0f}"]
 
 
 if __name__ == "__main__":

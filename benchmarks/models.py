@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+from contenders import Job
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPORTED = ROOT / "build" / "models"
@@ -141,6 +142,17 @@ def session(path: Path, threads: int, optimised: bool = True) -> onnxruntime.Inf
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def job(case: Case, threads: int, directory: Path) -> Job:
+    """The model as files for processes of their own; files that are there stay."""
+    directory.mkdir(exist_ok=True)
+    result = Job(case.name, directory, threads, case.path, case.shapes)
+    if not result.fixed.exists():
+        case.save_fixed(result.fixed)
+        np.savez(directory / "inputs.npz", **case.inputs)
+        np.savez(directory / "reference.npz", *session(case.path, 1, optimised=False).run(None, case.inputs))
+    return result
 
 
 def error(ours: dict[str, Any], theirs: list[Any]) -> float:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import models
-import numpy as np
 import processes
 import products
 from contenders import CONTENDERS, PEERS, Job
@@ -54,18 +53,6 @@ def _export() -> None:
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["?"])[-1]
             CONSOLE.print(f"models that come from PyTorch are left out: {reason}", markup=False)
-
-
-def _job(name: str, threads: int, directory: Path) -> Job:
-    """The files of a model, made once."""
-    directory.mkdir(exist_ok=True)
-    case = models.case(name, directory)
-    job = Job(name, directory, threads, case.path, case.shapes)
-    if not job.fixed.exists():
-        case.save_fixed(job.fixed)
-        np.savez(directory / "inputs.npz", **case.inputs)
-        np.savez(directory / "reference.npz", *models.session(case.path, 1, optimised=False).run(None, case.inputs))
-    return job
 
 
 def _measure(job: Job, names: list[str], seconds: float) -> dict[str, Any]:
@@ -111,8 +98,9 @@ def bench_models(args: argparse.Namespace, names: list[str]) -> list[dict[str, A
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
         for name in args.model or models.available():
+            case = models.case(name, Path(directory))
             for threads in threads_of(args):
-                job = _job(name, threads, Path(directory) / name.replace(" ", "-"))
+                job = models.job(case, threads, Path(directory) / case.path.stem)
                 results.append(record := _measure(job, names, args.seconds))
                 _progress(record)
     _print_latency(results, names)

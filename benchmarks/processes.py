@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from contenders import CONTENDERS, Job, Run
-from measure import figures, in_turns
 
 _TOO_LONG = 400.0  # seconds
 _CALLS, _SECONDS = 3, 1.0  # the least that a figure taken alone is made of
@@ -78,8 +77,10 @@ def _alone(name: str, job: Job) -> dict[str, Any]:
     error = _error(outputs, job.reference())
     del outputs
     _forget_peak()
-    times = _times(run)
-    return {"ms": figures(times), "error": error, "mb": _peak_mb()}
+    times, memory = _times(run), _peak_mb()
+    from measure import figures  # not before: it takes memory
+
+    return {"ms": figures(times), "error": error, "mb": memory}
 
 
 def _times(run: Run) -> list[float]:
@@ -116,6 +117,8 @@ def _peak_mb() -> float:
 
 
 def _together(job: Job, seconds: float, names: list[str]) -> dict[str, Any]:
+    from measure import in_turns
+
     runs = {name: CONTENDERS[name].load(job) for name in names}
     return in_turns(runs, seconds, job.threads)
 
