@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from contenders import PEERS
+
 _COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#bbbbbb")
 
 
@@ -14,7 +16,7 @@ def plot(models: list[dict[str, Any]], paths: list[Path]) -> None:
     from matplotlib import pyplot
 
     counts = sorted({record["threads"] for record in models})
-    names = list(dict.fromkeys(name for record in models for name in record["ms"] if name != "mlc"))
+    names = [name for name in PEERS if any(name in record["ms"] for record in models)]
     figure, axes = pyplot.subplots(len(counts), 1, figsize=(12, 3.4 * len(counts)), squeeze=False)
     for axis, threads in zip(axes[:, 0], counts, strict=True):
         rows = [record for record in models if record["threads"] == threads and "mlc" in record["ms"]]
