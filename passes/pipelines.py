@@ -6,36 +6,25 @@ The pipelines that the compiler uses, by name.
 
 from mlc.passes.errors import UserError, did_you_mean
 
+# A model to kernels and the calls of them: each pass or pipeline in its place, with the optimisation level from which
+# it runs and, where another one takes over, the last level at which it does.
+GRAPH: list[tuple[str, int] | tuple[str, int, int]] = [
+    ("graph-simplify", 1),
+    ("graph-convert-layout{desired=conv2d:NCHW:OIHW}", 3),
+    ("graph-to-mixed-precision", 3),
+    ("graph-alter-op-layout", 3),
+    ("graph-select-algorithm", 3),
+    ("graph-fold-constant", 1),
+    ("graph-canonicalize", 2),
+    ("graph-eliminate-common-subexpr", 2),
+    ("graph-fuse-ops{mode=tvm}", 1, 1),
+    ("graph-fuse-ops", 2),
+    ("graph-outline-kernels", 0),
+]
+MAX_LEVEL = 4
+
 # Name -> pass specs in pipeline syntax (`loop-split{factor=4}`), or names of other pipelines.
 PIPELINES: dict[str, list[str]] = {
-    # a model to kernels and the calls of them
-    "graph-O0": ["graph-outline-kernels"],
-    "graph-O1": [
-        "graph-simplify",
-        "graph-fold-constant",
-        "graph-fuse-ops{mode=tvm}",
-        "graph-outline-kernels",
-    ],
-    "graph-O2": [
-        "graph-simplify",
-        "graph-fold-constant",
-        "graph-canonicalize",
-        "graph-eliminate-common-subexpr",
-        "graph-fuse-ops",
-        "graph-outline-kernels",
-    ],
-    "graph-O3": [
-        "graph-simplify",
-        "graph-convert-layout{desired=conv2d:NCHW:OIHW}",
-        "graph-to-mixed-precision",
-        "graph-alter-op-layout",
-        "graph-select-algorithm",
-        "graph-fold-constant",
-        "graph-canonicalize",
-        "graph-eliminate-common-subexpr",
-        "graph-fuse-ops",
-        "graph-outline-kernels",
-    ],
     "graph-simplify": [
         "graph-canonicalize",
         "graph-fold-constant",
@@ -60,7 +49,9 @@ PIPELINES: dict[str, list[str]] = {
     ],
 }
 # what the compiler runs at an optimisation level, from the graph to machine code
-PIPELINES |= {f"O{n}": [f"graph-O{n}", "convert-graph-to-te", "kernel-O3"] for n in range(4)}
+for _n in range(MAX_LEVEL + 1):
+    PIPELINES[f"graph-O{_n}"] = [e[0] for e in GRAPH if e[1] <= _n <= (e[2] if len(e) > 2 else MAX_LEVEL)]
+    PIPELINES[f"O{_n}"] = [f"graph-O{_n}", "convert-graph-to-te", "kernel-O3"]
 
 SHIPPED = {name: tuple(specs) for name, specs in PIPELINES.items()}
 """PIPELINES as they came: a program that changes one compiles something else (the caches must tell)."""
@@ -71,3 +62,13 @@ def pipeline(name: str) -> list[str]:
     if name not in PIPELINES:
         raise UserError(f"unknown pipeline '{name}'{did_you_mean(name, PIPELINES)}")
     return PIPELINES[name]
+
+
+def level_of(name: str) -> int:
+    """The optimisation level from which the compiler runs a pass; 0 for one that the graph pipelines do not have."""
+    levels: dict[str, int] = {}
+    for spec, level, *_ in GRAPH:
+        for one in PIPELINES.get(spec, [spec]):
+            bare = one.partition("{")[0]
+            levels[bare] = min(level, levels.get(bare, MAX_LEVEL))
+    return levels.get(name, 0)

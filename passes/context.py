@@ -1,0 +1,145 @@
+"""
+PassContext: which passes of a pipeline run, with which options, and who watches.
+
+    with mlc.PassContext(opt_level=2, disabled=["graph-fuse-ops"], config={"graph-fold-constant.max-bytes": 1 << 20}):
+        exe = mlc.compile("model.onnx")
+
+The rule that decides about a pass of a named pipeline is TVM's: a disabled pass is left out, a required one runs, any
+other runs if the context's level is at least the pass's (LEVELS in passes/pipelines.py). A pass that a program applies
+itself, or names in a pipeline text, is not subject to it. A required pass ignores the veto of an instrument.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import TracebackType
+from typing import Any
+
+from xdsl.passes import ModulePass
+
+from mlc.passes.errors import UserError, did_you_mean
+
+_STACK: contextvars.ContextVar[tuple[PassContext, ...]] = contextvars.ContextVar("mlc_pass_context", default=())
+
+
+@dataclass(frozen=True)
+class PassContext:
+    """
+    An optimisation level (0 to 4), names of passes, instruments (passes/instruments.py), options by `pass.option`.
+
+    Raises UserError for an unknown pass or option (with the nearest name) and for a value of the wrong type.
+    """
+
+    opt_level: int = 3
+    required: Sequence[str] = ()
+    disabled: Sequence[str] = ()
+    instruments: Sequence[Any] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.opt_level, bool) or self.opt_level not in range(5):
+            raise UserError(f"expected opt_level to be 0 to 4, but got {self.opt_level!r}")
+        for what, names in (("required", self.required), ("disabled", self.disabled)):
+            if isinstance(names, str):
+                raise UserError(f"expected {what} to be a list of pass names, but got the text {names!r}")
+            for name in names:
+                _known_pass(name)
+        both = sorted(set(self.required) & set(self.disabled))
+        if both:
+            raise UserError(f"expected a pass to be required or disabled, but '{both[0]}' is both")
+        _ = self.options
+
+    @staticmethod
+    def current() -> PassContext | None:
+        """The innermost context of this thread that has been entered."""
+        stack = _STACK.get()
+        return stack[-1] if stack else None
+
+    def __enter__(self) -> PassContext:
+        """Make this the current context; if an instrument refuses, those that entered leave again."""
+        entered: list[Any] = []
+        try:
+            for instrument in self.instruments:
+                _call(instrument, "enter_context", self)
+                entered.append(instrument)
+        except BaseException:
+            for instrument in reversed(entered):
+                _call(instrument, "exit_context", self)
+            raise
+        _STACK.set((*_STACK.get(), self))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Make the context around it the current one again; every instrument leaves, whatever another one raises."""
+        _STACK.set(_STACK.get()[:-1])
+        failed: BaseException | None = None
+        for instrument in reversed(self.instruments):
+            try:
+                _call(instrument, "exit_context", self)
+            except Exception as problem:  # the others must leave too; the first problem is raised below
+                failed = failed or problem
+        if failed is not None and error is None:
+            raise failed
+
+    @cached_property
+    def options(self) -> dict[str, dict[str, Any]]:
+        """Pass name -> field -> value, checked against the passes' own fields."""
+        from mlc.passes.registry import pass_class
+
+        result: dict[str, dict[str, Any]] = {}
+        for key, value in self.config.items():
+            name, dot, option = key.rpartition(".")
+            if not dot:
+                raise UserError(f"expected a config key like 'graph-fuse-ops.max-depth', but got '{key}'")
+            _known_pass(name)
+            fields = {f.name.replace("_", "-"): f.name for f in dataclasses.fields(pass_class(name))}
+            if option not in fields:
+                raise UserError(f"pass '{name}' has no option '{option}'{did_you_mean(option, fields)}")
+            check_option(pass_class(name), fields[option], value, f"config '{key}'")
+            result.setdefault(name, {})[fields[option]] = value
+        return result
+
+    def enabled(self, name: str, level: int) -> bool:
+        """Whether a pass of this level runs."""
+        if name in self.disabled:
+            return False
+        return name in self.required or level <= self.opt_level
+
+    def configure(self, passes: Iterable[ModulePass]) -> list[ModulePass]:
+        """The passes of a pipeline that run, with the options that `config` gives."""
+        from mlc.passes.pipelines import level_of
+
+        chosen = [one for one in passes if self.enabled(one.name, level_of(one.name))]
+        return [dataclasses.replace(one, **self.options.get(one.name, {})) for one in chosen]
+
+    def key(self) -> str:
+        """What a cache must know of this context."""
+        return repr((self.opt_level, sorted(self.required), sorted(self.disabled), sorted(self.config.items())))
+
+
+def check_option(cls: type[ModulePass], name: str, value: Any, what: str) -> None:
+    """UserError unless the value has the type of a pass's field."""
+    from typing import get_type_hints
+
+    from xdsl.utils.hints import isa, type_repr
+
+    hint = get_type_hints(cls)[name]
+    fits = isa(value, hint) and (not isinstance(value, bool) or (isa(True, hint) and hint is not int))
+    if not fits and not (hint is float and isinstance(value, int) and not isinstance(value, bool)):
+        raise UserError(f"expected {what} to be {type_repr(hint)}, but got {value!r}")
+
+
+def _known_pass(name: str) -> None:
+    from mlc.passes.registry import is_pass, pass_names
+
+    if not is_pass(name):
+        raise UserError(f"unknown pass '{name}'{did_you_mean(name, pass_names())}")
+
+
+def _call(instrument: Any, method: str, *arguments: Any) -> None:
+    if (hook := getattr(instrument, method, None)) is not None:
+        hook(*arguments)
