@@ -9,9 +9,10 @@ only S has: each step broadcasts one scalar a row) and columns (an axis that onl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
@@ -23,6 +24,7 @@ from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.tiling import Grid, choose_grid, even_split, register_tile
 
 Handle = SSAValue
+S = TypeVar("S", bound="ContractionSchedule")
 WORTH_A_THREAD = 4000.0  # cycles of a kernel below which waking a second thread costs more than it saves
 
 
@@ -386,18 +388,24 @@ def _or_zero(ranges: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
     return Default(enumerate(ranges))
 
 
-def contraction(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
-    """Kernels with one contraction, perhaps a pad before it, and pointwise stages behind it."""
+def schedule_of(
+    kernel: KernelInfo, target: Target, threads: int, kind: type[S], roles: Callable[[Stage], Roles | None]
+) -> S | None:
+    """How a kernel's contraction is scheduled: it has one, perhaps a pad before it, and pointwise stages behind it."""
     anchors = [st for st in kernel.stages if st.factors is not None]
     if len(anchors) != 1 or any(st.is_reduction and st is not anchors[0] for st in kernel.stages):
         return None
     stage = anchors[0]
     if any(e < 1 for e in stage.extents) or any(not isinstance(r.type, TensorType) for r in stage.results):
         return None
-    roles = roles_of(stage)
-    if roles is None:
+    found = roles(stage)
+    if found is None:
         return None
-    schedule = ContractionSchedule(kernel, stage, roles, target, threads)
-    if len(schedule.epilogue) != len(kernel.after(stage)):
-        return None
-    return schedule.build()
+    schedule = kind(kernel, stage, found, target, threads)
+    return schedule if len(schedule.epilogue) == len(kernel.after(stage)) else None
+
+
+def contraction(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
+    """Kernels with one contraction, perhaps a pad before it, and pointwise stages behind it."""
+    schedule = schedule_of(kernel, target, threads, ContractionSchedule, roles_of)
+    return schedule.build() if schedule is not None else None

@@ -16,12 +16,13 @@ from mlc.schedules.attention import attention
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.contraction import contraction
 from mlc.schedules.injective import injective
+from mlc.schedules.matmul import matmul
 from mlc.schedules.reduction import reduction
 from mlc.schedules.rows import rows
 from mlc.schedules.winograd import winograd
 
 Strategy = Callable[[KernelInfo, Target, int], sched.ScheduleOp | None]
-STRATEGIES: tuple[Strategy, ...] = (attention, winograd, contraction, rows, reduction, injective)
+STRATEGIES: tuple[Strategy, ...] = (attention, winograd, matmul, contraction, rows, reduction, injective)
 
 
 def choose_schedule(func: te.FuncOp, target: Target, threads: int) -> sched.ScheduleOp:

@@ -125,3 +125,11 @@ def choose_grid(
             if best is None or cost < best[0]:
                 best = (cost, Grid(block, parts))
     return best[1] if best is not None else Grid(1, 1)
+
+
+DISPATCH_CYCLES = 2000.0  # of handing a kernel to other threads and waiting for them, between CPUs far apart
+
+
+def worth_threads(cycles: float, threads: int) -> bool:
+    """Whether dealing a kernel of so many cycles out to threads saves more than waking them costs."""
+    return threads > 1 and cycles * (1 - 1 / threads) > DISPATCH_CYCLES

@@ -181,6 +181,10 @@ class Accesses:
         fill = self._to_memory(otherwise, a.element) if otherwise is not None else self._or_zero(None, t)
         return self._from_memory(b.masked_load(p, mask, fill, byte_size(a.element)), a.element)
 
+    def load_contiguous(self, a: Access, offset: Index, chunk: Chunk) -> SSAValue:
+        """A vector of neighbouring elements; those off a ragged chunk are not touched."""
+        return self._load_vector(a, offset, chunk, self._with_valid(True, chunk), None)
+
     def _load_once(self, p: SSAValue, t: Attribute, align: int) -> SSAValue:
         """A load; the same one again, before memory changes and in the same block, is the value that it gave."""
         base, offset = _constant_offset(p)

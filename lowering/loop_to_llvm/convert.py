@@ -41,6 +41,7 @@ from mlc.lowering.loop_to_llvm.prefetch import Prefetcher
 from mlc.lowering.loop_to_llvm.pressure import check_loop
 from mlc.lowering.loop_to_llvm.scalars import machine_type
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
+from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis
 from mlc.lowering.loop_to_llvm.values import VALUES
 from mlc.passes.errors import UserError
 
@@ -229,6 +230,10 @@ class FunctionLowering:
             return
         fills = self.natives(op.otherwise) if op.otherwise is not None else None
         thunks: list[Callable[[], SSAValue]] = []
+        if fills is None and (axis := contiguous_axis(access, t.get_shape())) is not None:
+            self.define(op.result, TransposedLoad(self.accesses, access, axis).thunks(t.get_shape(), self.kernel.lanes))
+            self._pending.append(self.tile(op.result))
+            return
         for k, (outer, chunk) in enumerate(self.positions(t)):
             fill = fills[k] if fills is not None else None
             thunks.append(lambda o=outer, c=chunk, f=fill: self.accesses.load(access, o, c, f))

@@ -11,6 +11,8 @@ from xdsl.ir import Attribute, SSAValue
 from mlc.dialects import loop
 from mlc.lowering.loop_to_llvm.tiles import positions
 
+AMORTISES = 64  # iterations in registers for each time that an accumulator goes through memory
+
 
 class KernelWarning(UserWarning):
     """A kernel that computes the right values slowly."""
@@ -65,5 +67,12 @@ def _accumulators(op: loop.ForOp) -> list[SSAValue]:
         elif isinstance(o, loop.StoreOp):
             load = first.setdefault(o.buffer, None)
             if load is not None and load.map == o.map and list(load.indices) == list(o.indices):
-                found.append(o.buffer)
+                if not _starts_long_loop(load):
+                    found.append(o.buffer)
     return found
+
+
+def _starts_long_loop(load: loop.LoadOp) -> bool:
+    """Whether a loaded tile is where a loop of many iterations goes on, as between blocks of a reduction."""
+    readers = [use.operation for use in load.result.uses]
+    return len(readers) == 1 and isinstance(readers[0], loop.ForOp) and (readers[0].extent or 0) >= AMORTISES

@@ -1,0 +1,82 @@
+"""Loads of tiles whose lanes lie far apart while another axis is contiguous: whole vectors, transposed in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.index import Index, const, dim
+from mlc.lowering.loop_to_llvm.accesses import Access, Accesses
+from mlc.lowering.loop_to_llvm.builder import Builder
+from mlc.lowering.loop_to_llvm.tiles import Chunk, positions
+
+
+def contiguous_axis(a: Access, shape: Sequence[int]) -> int | None:
+    """The axis, not the lanes, along which the elements of an unmasked tile lie side by side; None where lanes do."""
+    if a.mask or a.shift is not None or a.rank < 2 or len(shape) != a.rank:
+        return None
+    if not _moves_by(a.offset, -a.rank, lambda step: step not in (0, 1)):
+        return None
+    found = [k for k in range(a.rank - 1) if _moves_by(a.offset, -1 - k, lambda step: step == 1)]
+    return found[-1] if found else None
+
+
+def _moves_by(offset: Index, axis: int, holds: Callable[[int], bool]) -> bool:
+    """Whether an offset is affine along an axis, with a step for which `holds`."""
+    step = offset.coefficient(axis)
+    return holds(step) and not (offset - dim(axis) * step).uses(axis)
+
+
+def transpose(b: Builder, rows: Sequence[SSAValue]) -> list[SSAValue]:
+    """The columns of a square of n vectors of n lanes, n a power of two, by log2(n) rounds of shuffles."""
+    values, n = list(rows), len(rows)
+    half = n // 2
+    while half:
+        low = [j if not j & half else n + j - half for j in range(n)]
+        high = [j + half if not j & half else n + j for j in range(n)]
+        for i in range(n):
+            if not i & half:
+                one, two = values[i], values[i | half]
+                values[i], values[i | half] = b.shuffle(one, two, low), b.shuffle(one, two, high)
+        half //= 2
+    return values
+
+
+class TransposedLoad:
+    """The native values of such a tile; a square is loaded and transposed when one of its rows is asked for."""
+
+    def __init__(self, accesses: Accesses, access: Access, axis: int) -> None:
+        self.accesses, self.access, self.axis = accesses, access, axis
+        self._squares: dict[tuple[tuple[int, ...], Chunk], list[SSAValue]] = {}
+
+    def thunks(self, shape: tuple[int, ...], lanes: int) -> list[Callable[[], SSAValue]]:
+        """One for each native value; single lanes at the edge are loaded one by one."""
+        found: list[Callable[[], SSAValue]] = []
+        for outer, chunk in positions(shape, lanes):
+            load = self._of_square if chunk.width else self._alone
+            found.append(lambda o=outer, c=chunk, f=load: f(o, c, shape[self.axis]))
+        return found
+
+    def _alone(self, outer: tuple[int, ...], chunk: Chunk, _: int) -> SSAValue:
+        return self.accesses.load(self.access, outer, chunk, None)
+
+    def _of_square(self, outer: tuple[int, ...], chunk: Chunk, rows: int) -> SSAValue:
+        n, row = chunk.width, outer[self.axis]
+        origin = (*outer[: self.axis], row - row % n, *outer[self.axis + 1 :])
+        square = self._squares.get((origin, chunk))
+        if square is None:
+            valid = min(n, rows - origin[self.axis])
+            square = self._squares[origin, chunk] = self._square(origin, chunk, Chunk(0, n, valid))
+        return square[row % n]
+
+    def _square(self, origin: tuple[int, ...], chunk: Chunk, column: Chunk) -> list[SSAValue]:
+        """One vector for each lane, along the contiguous axis; transposed, one for each row."""
+        a, b, spans = self.access, self.accesses.b, self.accesses.addresses.spans()
+        fixed = {-1 - k: const(i) for k, i in enumerate(origin)}
+        vectors: list[SSAValue] = []
+        for k in range(chunk.valid):
+            offset = a.offset.substitute(fixed | {-a.rank: const(chunk.start + k)}, spans)
+            vectors.append(self.accesses.load_contiguous(a, offset, column))
+        missing = [b.poison(vectors[0].type)] * (chunk.width - chunk.valid)
+        return transpose(b, [*vectors, *missing])

@@ -1,0 +1,256 @@
+"""
+Matrix products: blocked by the caches, the right operand packed where its rows are far apart.
+
+A product whose left operand stays in L2 keeps the nest of a contraction. A larger one is blocked as in BLIS (Low et
+al., "Analytical modeling is enough for high-performance BLIS", 2016), with the roles of the operands swapped:
+
+    parallel(batch, row part, column part) | column group | depth block | pack V | row tiles | column tiles | k | tile
+
+The strip of S that a row tile reads in a depth block stays in L1 while the column tiles of a group pass over it, and
+the group's block of V stays in L2 for all rows. Partial sums go from one depth block to the next through the output.
+A V whose lanes lie apart (the B of A B^T) is always packed: squares of it are transposed in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, gcd, prod
+
+from mlc.codegen.targets import Target
+from mlc.dialects import sched
+from mlc.dialects.index import tile
+from mlc.schedules.analysis import KernelInfo, Read, Stage
+from mlc.schedules.contraction import ContractionSchedule, Handle, Roles, TileSize, schedule_of
+from mlc.schedules.tiling import Grid, choose_grid, divisors, even_split, worth_threads
+
+WAY = 4096  # bytes after which addresses share a set of L1: a page, as it is indexed before translation
+FAR_CYCLES_A_BYTE = 1 / 8  # memory or L3, streaming
+TASK_CYCLES = 300.0
+WORTH_TRANSPOSING = 24  # rows for which a transposed copy of V is cheaper than sums over lanes
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How a product is dealt out and blocked: tiles a part, column tiles a group, steps of the reduction a block."""
+
+    row_part: int
+    column_part: int
+    group: int
+    depth: int
+
+
+def streams(stride: int, target: Target) -> int:
+    """How many rows, `stride` bytes apart, can be walked at once before their lines push each other out of L1."""
+    ways = max(1, target.l1_bytes // WAY)
+    return ways * (WAY // gcd(max(stride, 1), WAY))
+
+
+def depth_block(depth: int, rows: int, target: Target) -> int:
+    """The reduction steps for which a strip of `rows` rows fits in L1; a divisor of all steps where one is near."""
+    most = max(64, target.l1_bytes // (4 * rows))
+    if depth <= most:
+        return depth
+    fitting = [d for d in divisors(depth) if most // 2 < d <= most]
+    return fitting[-1] if fitting else even_split(depth, most)
+
+
+def parts_of(rows: int, columns: int, batches: int, cycles: float, far: tuple[float, float], threads: int) -> Grid:
+    """Row and column parts, as (rows a part, columns a part), so that threads are busy and bytes come from far once."""
+    best: tuple[float, Grid] | None = None
+    for row_parts in range(1, min(rows, 2 * threads) + 1):
+        for column_parts in range(1, min(columns, 2 * threads) + 1):
+            row, column = ceil(rows / row_parts), ceil(columns / column_parts)
+            if ceil(rows / row) != row_parts or ceil(columns / column) != column_parts:
+                continue
+            rounds = ceil(batches * row_parts * column_parts / threads)
+            share = rounds * row * column / (batches * rows * columns)
+            bytes_in = rounds * (far[0] * row / rows + 2 * far[1] * column / columns)
+            cost = cycles * share + bytes_in * FAR_CYCLES_A_BYTE + TASK_CYCLES * rounds
+            if best is None or cost < best[0]:
+                best = (cost, Grid(row, column))
+    assert best is not None
+    return best[1]
+
+
+def present(*handles: Handle | None) -> list[Handle]:
+    """The handles that are there."""
+    return [h for h in handles if h is not None]
+
+
+def product_roles(stage: Stage) -> Roles | None:
+    """The roles in `sum over k of S[.., i, k] * V[.., k, j]`, however both are laid out; None of anything else."""
+    if stage.factors is None or len(stage.reduce) != 1 or stage.num_spatial < 2:
+        return None
+    long = [k for k in stage.spatial if stage.extents[k] > 1]
+    if len(long) < 2:
+        return None
+    lanes = long[-1]
+    users = [read for read in stage.factors if read.uses(lanes)]
+    if len(users) != 1:
+        return None
+    vector = users[0]
+    scalar = stage.factors[0] if vector is stage.factors[1] else stage.factors[1]
+    rows = [k for k in long[:-1] if scalar.uses(k) and not vector.uses(k)]
+    if len(rows) != 1 or any(read.mask for read in stage.factors) or not all(e.is_affine for e in scalar.exprs):
+        return None
+    if vector.step(lanes, stage.ranges) == 1:
+        return Roles(scalar, vector, lanes, rows[0], None)
+    plain = all(e.is_affine for e in vector.exprs) and len(vector.shape) >= 2
+    if not plain or stage.extents[rows[0]] < WORTH_TRANSPOSING or stage.extents[lanes] < 8:
+        return None
+    return Roles(scalar, vector, lanes, rows[0], None)
+
+
+class MatmulSchedule(ContractionSchedule):
+    """Writes the schedule of a matrix product: one reduction axis, an axis of rows and the lanes, perhaps batches."""
+
+    # --- sizes ---
+
+    def tile(self) -> TileSize:
+        """The register tile of a contraction, with no more rows than L1 can walk along at once."""
+        size, read = super().tile(), self.roles.scalar
+        apart = read.step(self._rows, self.stage.ranges)
+        if read.step(self.stage.reduce[-1], self.stage.ranges) != 1 or not apart or size.pixels > 1:
+            return size
+        most = streams(4 * apart, self.target)
+        return size if size.rows <= most else size._replace(rows=even_split(self.stage.extents[self._rows], most))
+
+    def _side_by_side(self) -> int:
+        return 1 if self.transposes else super()._side_by_side()
+
+    @property
+    def transposes(self) -> bool:
+        """Whether V's lanes lie apart, so that it is read through a transposed copy."""
+        return self.roles.vector.step(self.roles.lanes, self.stage.ranges) != 1
+
+    @property
+    def _rows(self) -> int:
+        assert self.roles.rows is not None
+        return self.roles.rows
+
+    @property
+    def _batches(self) -> list[int]:
+        return [k for k in self.stage.spatial if k not in (self._rows, self.roles.lanes)]
+
+    def _bytes(self, axis: int) -> float:
+        """The bytes of the operand along one spatial axis, in one batch."""
+        return 4.0 * self.stage.extents[axis] * self.stage.extents[-1]
+
+    @property
+    def blocked(self) -> bool:
+        """Whether S is too large to stay in L2 while all columns pass over it, or V needs a copy."""
+        return self.transposes or (self._bytes(self._rows) > self.target.l2_bytes // 2 and self.size.pixels == 1)
+
+    def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
+        """How rows and columns are dealt out, with the bytes of one batch."""
+        rows = self._count(self._rows, tile_rows)
+        return choose_grid(
+            batches=prod(self.stage.extents[k] for k in self._batches),
+            rows=rows,
+            columns=column_tiles,
+            row_bytes=self._bytes(self._rows) / max(rows, 1),
+            halo_rows=0,
+            weight_bytes=self._bytes(self.roles.lanes),
+            cycles=self.cycles,
+            threads=self.threads,
+            target=self.target,
+            pads=False,
+        )
+
+    def _worth_packing(self) -> bool:
+        """Whether V is a plain matrix that does not stay in L2, or whose rows lie on top of each other there."""
+        if not super()._worth_packing():
+            return False
+        apart = self.roles.vector.step(self.stage.reduce[-1], self.stage.ranges) or 0
+        return self._bytes(self.roles.lanes) > 0.6 * self.target.l2_bytes or (4 * apart) % WAY == 0
+
+    def blocks(self) -> Blocks:
+        """Parts for the threads, groups of columns and blocks of depth for the caches."""
+        r, st, target = self.roles, self.stage, self.target
+        rows, columns = self._count(self._rows, self.size.rows), self._count(r.lanes, self.size.lanes)
+        batches = prod(st.extents[k] for k in self._batches)
+        far = (self._bytes(self._rows), self._bytes(r.lanes))
+        parts = parts_of(rows, columns, batches, self.cycles, far, self.threads)
+        row_part, column_part = parts.row_block, parts.column_parts
+        depth = depth_block(st.extents[-1], self.size.rows, target)
+        group = even_split(column_part, max(1, target.l2_bytes // 2 // (4 * depth * self.size.lanes)))
+        column_part = group * ceil(column_part / group)
+        if self.epilogue and (rows % row_part or columns % column_part):
+            depth = st.extents[-1]  # an epilogue behind all depth blocks takes parts that are whole
+        return Blocks(row_part, column_part, group, depth)
+
+    # --- the nest ---
+
+    def build(self) -> sched.ScheduleOp:
+        """The schedule."""
+        return self._build_blocked() if self.blocked else super().build()
+
+    def _build_blocked(self) -> sched.ScheduleOp:
+        """The nest of a large product."""
+        s, st, r, size, b = self.s, self.stage, self.roles, self.size, self.blocks()
+        block = s.block(st.name)
+        loops = list(s.loops(block, len(st.extents)))
+        rows, r_inner = self._split_axis(loops, r.rows, size.rows)
+        columns, l_inner = self._split_axis(loops, r.lanes, size.lanes)
+        row_part, rows = self._cut(rows, self._count(r.rows, size.rows), b.row_part)
+        column_part, columns = self._cut(columns, self._count(r.lanes, size.lanes), b.column_part)
+        group, columns = self._cut(columns, b.column_part, b.group)
+        depth, k = self._split(loops[-1], st.extents[-1], b.depth)
+        tile_loops = present(r_inner, l_inner)
+        parts = [*(loops[n] for n in self._batches), *present(row_part, column_part)]
+        s.reorder(*parts, *present(group, depth, rows, columns), k, *tile_loops)
+        top = s.fuse(*parts) if len(parts) > 1 else (parts[0] if parts else None)
+        around = present(top, group)
+        if self.transposes or super()._worth_packing():
+            self._pack_group(block, [*around, *present(depth)][-1:])
+        inside = around if depth is not None else [*around, *present(rows, columns)]
+        for stage in self.epilogue if inside else ():
+            self._attach(stage, inside[-1])
+        init, _ = s.decompose_reduction(block, depth if depth is not None else k)
+        s.vectorize(*tile_loops)
+        self._start(init, inside[-1] if inside else None, len(present(rows, columns)) if depth is not None else 0)
+        if top is not None and worth_threads(self.cycles, self.threads):
+            s.parallel(top)
+        return s.finish()
+
+    def _cut(self, loop: Handle | None, extent: int, size: int) -> tuple[Handle | None, Handle | None]:
+        """(outer, inner) of a loop that may be missing."""
+        return (None, None) if loop is None else self._split(loop, extent, size)
+
+    def _start(self, init: Handle, under: Handle | None, outer: int) -> None:
+        """The zeros that a reduction starts with: `outer` loops of tiles."""
+        count = outer + 2
+        loops = self.s.loops(init, count, under=under) if under is not None else self.s.loops(init, count)
+        self.s.vectorize(*loops[outer:])
+
+    def _pack_group(self, block: Handle, at: list[Handle]) -> None:
+        """A copy of a block of V, each column tile's part contiguous: `v[k, j] -> v'[j floordiv 32, k, j mod 32]`."""
+        s, st, read, lanes = self.s, self.stage, self.roles.vector, self.size.lanes
+        tensors = list(dict.fromkeys(one.tensor for one in st.reads))
+        copy = s.cache_read(block, tensors.index(read.tensor))
+        for loop in at:
+            s.compute_at(copy, loop)
+        across, along = (self._dimension(read, axis) for axis in (self.roles.lanes, st.reduce[-1]))
+        rank = len(read.shape)
+        loops = list(s.loops(copy, rank, under=at[0]) if at else s.loops(copy, rank))
+        if self.transposes:
+            outer, inner = s.split(loops[across], [None, min(lanes, self.width)])
+            far, near = s.split(loops[along], [None, self.width])
+            rest = [loops[n] for n in range(rank) if n not in (across, along)]
+            s.reorder(*rest, outer, far, near, inner)
+            s.vectorize(near, inner)
+        else:
+            s.vectorize(s.split(loops[across], [None, lanes])[1])
+        rest = [tile(n) for n in range(rank) if n not in (across, along)]
+        panel = [tile(across).floordiv(lanes)] if read.shape[across] > lanes else []
+        s.transform_layout(copy, [*rest, *panel, tile(along), tile(across).mod(lanes) if panel else tile(across)])
+
+    def _dimension(self, read: Read, axis: int) -> int:
+        """The last dimension of an operand along which an axis moves."""
+        return max(n for n, e in enumerate(read.exprs) if e.uses(axis))
+
+
+def matmul(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
+    """Kernels with one matrix product and pointwise stages behind it."""
+    schedule = schedule_of(kernel, target, threads, MatmulSchedule, product_roles)
+    return schedule.build() if schedule is not None and not schedule.pads else None
