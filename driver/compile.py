@@ -46,6 +46,7 @@ def compile(
     validate_each: bool = False,
     schedules: "str | os.PathLike[str] | None" = None,
     precision: str = "f32",
+    error_growth: float = 16.0,
 ) -> "Executable":
     """
     Compile a Model, an ONNX model, or a file (.onnx, .mlir) for this machine.
@@ -55,6 +56,7 @@ def compile(
     in the reference interpreters before and after each pass, and stops at the first that changes a result (slow).
     `schedules` is a directory of schedules by hand (driver/schedules.py). `precision` is what convolutions and dense
     layers multiply: "f32", "bf16" (stored so between them), or "f16" (weights only); they add in f32.
+    `error_growth` is how much fast algorithms may enlarge the rounding error of a convolution (0: direct sums only).
     """
     from mlc.driver.schedules import Schedules
     from mlc.runtime.executable import EXECUTORS, Executable, thread_count
@@ -63,7 +65,13 @@ def compile(
         fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
     handed = Schedules.read(schedules)
     options = Options(
-        target, opt_level, thread_count(threads), validate=validate_each, schedules=handed, precision=precision
+        target,
+        opt_level,
+        thread_count(threads),
+        validate=validate_each,
+        schedules=handed,
+        precision=precision,
+        error_growth=error_growth,
     )
     store = Cache.default() if cache and not validate_each else None
     artifact, owned = build_artifact(model, options, shapes, store)

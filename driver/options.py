@@ -30,18 +30,23 @@ class Options:
     precision: str = "f32"
     """What contractions multiply: "f32", "bf16", or "f16" (weights only); sums are of f32."""
 
+    error_growth: float = 16.0
+    """By how much fast algorithms may enlarge the rounding error of a convolution; 0: direct sums only."""
+
     def __post_init__(self) -> None:
         if self.opt_level not in range(4):
             fail(f"expected opt_level to be 0, 1, 2 or 3, but got {self.opt_level!r}")
         if self.precision not in PRECISIONS:
             fail(f"expected precision to be one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
+        if not self.error_growth >= 0:
+            fail(f"expected error_growth to be at least 0, but got {self.error_growth!r}")
         if not isinstance(self.target, str):
             fail(f"expected target to be a name like 'native' or 'x86-64-v3', but got {self.target!r}")
 
     def model_key(self) -> str:
         """The part of a model's cache key that these options are."""
         handed = f" schedules={self.schedules.key()}" if self.schedules else ""
-        return f"{self.key()} precision={self.precision}{handed}"
+        return f"{self.key()} precision={self.precision} error={self.error_growth:g}{handed}"
 
     def key(self) -> str:
         """The part of a kernel's cache key that these options are; its schedule comes on top."""
@@ -66,6 +71,7 @@ class Options:
             "threads": self.threads,
             "vector_bits": target.vector_bits,
             "precision": self.precision,
+            "error_growth": self.error_growth,
             "instructions": ",".join(target.instructions),
         }
         result: list[Any] = []

@@ -110,7 +110,7 @@ class _Stage:
         raise InterpreterError("expected te.yield at the end of a stage")
 
     def _plain(self, op: Operation) -> Any:
-        function = meaning.BINARY.get(op.name) or meaning.UNARY.get(op.name)
+        function = meaning.BINARY.get(op.name) or meaning.UNARY.get(op.name) or meaning.TERNARY.get(op.name)
         if function is None:
             raise InterpreterError(f"the te interpreter has no meaning for {op.name}")
         return function(*(self.values[v] for v in op.operands))

@@ -203,6 +203,8 @@ UNARY: dict[str, Function] = {
     "math.erf": _wide(_each(math.erf)),
 }
 
+TERNARY: dict[str, Function] = {"math.fma": _wide(lambda a, b, c: a * b + c)}
+
 COMPARE: dict[str, Function] = {
     "oeq": lambda a, b: a == b,
     "one": lambda a, b: (a < b) | (a > b),

@@ -1,9 +1,11 @@
 """
-Winograd convolutions: three parallel passes - transform the tiles, multiply, transform back with the epilogue.
+Winograd convolutions: transform the tiles, multiply, transform back with the epilogue.
 
-    parallel(channels in, tile rows)  pad | v1 | v        rows and their transforms stay in the thread's cache
-    parallel(points a, b)             m                   one product a point, register-tiled
-    parallel(channels out, tile rows) y1 | y | epilogue
+    parallel(blocks of tiles)         v | m | y, epilogue     where the weights are reused by each block from cache
+or three parallel passes:
+    parallel(channels in, tile rows)  v
+    parallel(points a, b)             m                       one product a point, register-tiled
+    parallel(channels out, tile rows) y | epilogue
 """
 
 from __future__ import annotations
@@ -12,19 +14,20 @@ from xdsl.ir import SSAValue
 
 from mlc.codegen.targets import Target
 from mlc.dialects import sched
-from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
+from mlc.schedules.analysis import KernelInfo, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import even_split, register_tile
+from mlc.schedules.tiling import register_tile
+from mlc.schedules.winograd_cost import Block, problem
 
-STAGES = ["pad", "v1", "v", "m", "y1"]
+STAGES = ["v", "m"]
 
 
 def winograd(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
-    """Kernels with the six stages of lowering/graph_to_te/winograd.py and pointwise stages behind them."""
+    """Kernels with the three stages of lowering/graph_to_te/winograd.py and pointwise stages behind them."""
     names = [st.name for st in kernel.stages]
-    if names[: len(STAGES)] != STAGES or len(names) < 6:
+    if names[: len(STAGES)] != STAGES or len(names) < 3:
         return None
-    if not all(reads_pointwise(st, kernel.stages[5]) for st in kernel.stages[6:]):
+    if not all(reads_pointwise(st, kernel.stages[2]) for st in kernel.stages[3:]):
         return None
     return WinogradSchedule(kernel, target, threads).build()
 
@@ -35,26 +38,22 @@ class WinogradSchedule:
     def __init__(self, kernel: KernelInfo, target: Target, threads: int) -> None:
         self.kernel, self.target, self.threads = kernel, target, threads
         self.s = ScheduleBuilder(kernel.name)
-        self.pad, self.v1, self.v, self.m, self.y1, self.y, *self.epilogue = kernel.stages
-        self.size = self.y1.extents[1]
-        self.columns = -(-self.y.extents[3] // self.size)
+        self.v, self.m, self.y, *self.epilogue = kernel.stages
+        self.lanes = target.lanes("f32")
+        self.size = self.v.extents[1] - 2
+        batch, blocks, height, width, block = self.y.extents
+        v, wide = self.v.extents, self.m.extents[4]
+        work = problem(self.size, batch, (height, width), (v[0], v[4]), (blocks, block), wide, self.lanes)
+        self.block = work.best(target, threads)[1]
+        self.rows, self.columns = work.tile_rows, work.tile_columns
 
     def build(self) -> sched.ScheduleOp:
-        """The three passes, last one first: a producer moves into the loops of its consumer."""
-        for top in (self._back(), self._product(), self._forth()):
+        """The steps, last one first: a producer moves into the loops of its consumer."""
+        tops = self._whole() if self.block.whole else [self._blocked(self.block)]
+        for top in tops:
             if self.threads > 1:
                 self.s.parallel(top)
         return self.s.finish()
-
-    def _accumulate(
-        self, st: Stage, order: list[SSAValue], reduce: list[SSAValue], tile: list[SSAValue], at: SSAValue
-    ) -> None:
-        """Reorder to `order | reduce | tile`, start the reduction at `at`, and make registers of the tile."""
-        s = self.s
-        s.reorder(*order, *reduce, *tile)
-        init, _ = s.decompose_reduction(s.block(st.name), reduce[0])
-        s.vectorize(*tile)
-        s.vectorize(*s.loops(init, len(tile), under=at))
 
     def _split(self, loop: SSAValue, extent: int, size: int) -> tuple[list[SSAValue], SSAValue]:
         """([outer], inner); no outer loop where one piece covers the axis."""
@@ -63,59 +62,68 @@ class WinogradSchedule:
         outer, inner = self.s.split(loop, [None, size])
         return [outer], inner
 
-    def _back(self) -> SSAValue:
-        """y1, y and the epilogue, for one block of channels and one row of tiles."""
+    def _whole(self) -> list[SSAValue]:
+        """Three passes over the picture."""
         s = self.s
-        y = s.block(self.y.name)
-        n, oc, oh, ow, oi, a = s.loops(y, 6)
+        n, oc, oh, ow, oi = s.loops(s.block(self.y.name), 5)
         th, r = self._split(oh, self.y.extents[2], self.size)
         tw, c = self._split(ow, self.y.extents[3], self.size)
-        order = [n, oc, *th, *tw]
-        s.reorder(*order, a, r, c, oi)
+        s.reorder(n, oc, *th, *tw, r, c, oi)
         top = s.fuse(n, oc, *th)
-        at = tw[0] if tw else top
+        self._finish(tw[0] if tw else top, [r, c, oi])
+        a, b, *_ = self._product(self.v.extents[3], None)
+        ic, *rest = self._forth(self.v.extents[3], None)
+        return [top, s.fuse(a, b), s.fuse(ic, *rest)]
+
+    def _blocked(self, block: Block) -> SSAValue:
+        """All steps for a block of tiles: its rows of tiles, or a part of one row."""
+        s, (height, width) = self.s, self.y.extents[2:4]
+        n, oc, oh, ow, oi = s.loops(s.block(self.y.name), 5)
+        rows, columns = block.rows * self.size, block.columns * self.size
+        above, oh = self._split(oh, height, rows)
+        left, ow = self._split(ow, width, columns)
+        th, r = self._split(oh, min(rows, height), self.size)
+        tw, c = self._split(ow, min(columns, width), self.size)
+        s.reorder(n, *above, *left, oc, *th, *tw, r, c, oi)
+        top = s.fuse(n, *above, *left)
+        self._finish([oc, *th, *tw][-1], [r, c, oi])
+        for st in (self.m, self.v):
+            made = s.block(st.name)
+            s.compute_at(made, top)
+            s.set_scope(made, "local")
+        self._product(block.rows * block.columns, top)
+        self._forth(block.rows * block.columns, top)
+        return top
+
+    def _finish(self, at: SSAValue, tile: list[SSAValue]) -> None:
+        """The way back and the epilogue of one tile."""
+        s = self.s
         for st in self.epilogue:
             block = s.block(st.name)
             s.reverse_compute_at(block, at)
             s.vectorize(*s.loops(block, st.num_spatial, under=at)[2:])
-        self._accumulate(self.y, [], [a], [r, c, oi], at)
-        y1 = s.block(self.y1.name)
-        s.compute_at(y1, top)
-        s.set_scope(y1, "local")
-        a, row, oc, t, oi, b = s.loops(y1, 6, under=top)
-        self._accumulate(self.y1, [oc, t], [b], [a, row, oi], t)
-        return top
+        s.vectorize(*tile)
 
-    def _product(self) -> SSAValue:
-        """m: a product for each of the points."""
+    def _product(self, count: int, under: SSAValue | None) -> list[SSAValue]:
+        """m: a product for each of the points; its loops."""
         s, st = self.s, self.m
-        a, b, oc, t, oi, ic, ii = s.loops(s.block(st.name), 7)
-        tile = register_tile(st.extents[3], st.extents[2], self.target.vector_registers)
-        oc_outer, oc = self._split(oc, st.extents[2], tile.vectors)
-        t_outer, t = self._split(t, st.extents[3], tile.rows)
-        order = [a, b, *oc_outer, *t_outer]
-        s.reorder(*order, ic, ii, t, oc, oi)
-        top = s.fuse(a, b)
-        self._accumulate(st, [], [ic, ii], [t, oc, oi], order[-1] if len(order) > 2 else top)
-        return top
+        oc, a, b, t, oi, ic, ii = s.loops(s.block(st.name), 7, under=under)
+        wide, blocks = -(-st.extents[4] // self.lanes), st.extents[0]
+        tile = register_tile(count, wide * blocks, self.target.vector_registers, unit=wide)
+        oc_outer, oc = self._split(oc, blocks, max(1, tile.vectors // wide))
+        t_outer, t = self._split(t, count, tile.rows)
+        group = [oc] if blocks > 1 else []
+        order = [a, b, *(oc_outer if group else [oc]), *t_outer]
+        s.reorder(*order, ic, ii, t, *group, oi)
+        s.vectorize(t, *group, oi)
+        s.decompose_reduction(s.block(st.name), ic)
+        return order
 
-    def _forth(self) -> SSAValue:
-        """pad, v1 and v, for one block of channels and one row of tiles."""
+    def _forth(self, count: int, under: SSAValue | None) -> list[SSAValue]:
+        """v, for one block of channels and one row of tiles; its loops."""
         s = self.s
-        a, b, ic, t, ii, j = s.loops(s.block(self.v.name), 6)
-        th, t = self._split(t, self.v.extents[3], self.columns)
-        a_outer, a = s.split(a, [None, self.v.extents[0] // 2])
-        s.reorder(ic, *th, t, a_outer, j, a, b, ii)
-        top = s.fuse(ic, *th) if th else ic
-        self._accumulate(self.v, [], [j], [a, b, ii], a_outer)
-        v1 = s.block(self.v1.name)
-        s.compute_at(v1, top)
-        s.set_scope(v1, "local")
-        a, ic, row, w, ii, i = s.loops(v1, 6, under=top)
-        outer, w = self._split(w, self.v1.extents[3], even_split(self.v1.extents[3], 4))
-        self._accumulate(self.v1, [ic, row, *outer], [i], [a, w, ii], (outer or [row])[0])
-        pad = s.block(self.pad.name)
-        s.compute_at(pad, top)
-        s.set_scope(pad, "local")
-        s.vectorize(s.loops(pad, 5, under=top)[-1])
-        return top
+        ic, a, b, t, ii = s.loops(s.block(self.v.name), 5, under=under)
+        th, t = self._split(t, count, self.columns)
+        s.reorder(ic, *th, t, a, b, ii)
+        s.vectorize(a, b, ii)
+        return [ic, *th]

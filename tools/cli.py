@@ -60,6 +60,13 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=None, metavar="N", help="threads (default: one for each CPU)")
     parser.add_argument("-O", dest="opt_level", type=int, default=3, choices=range(4), help="optimisation (default: 3)")
     parser.add_argument(
+        "--error-growth",
+        type=float,
+        default=16.0,
+        metavar="X",
+        help="by how much fast convolutions may enlarge the rounding error; 0: direct sums only (default: 16)",
+    )
+    parser.add_argument(
         "--precision",
         default="f32",
         choices=PRECISIONS,
@@ -104,6 +111,7 @@ def executable_of(args: argparse.Namespace):
         cache=not args.no_cache,
         schedules=args.schedules,
         precision=args.precision,
+        error_growth=args.error_growth,
     )
 
 

@@ -87,7 +87,8 @@ def _options(args: argparse.Namespace, keep: frozenset[str] = frozenset(), valid
     from mlc.runtime.executable import thread_count
 
     schedules = Schedules.read(args.schedules)
-    return Options(args.target, args.opt_level, thread_count(args.threads), keep, validate, schedules, args.precision)
+    threads = thread_count(args.threads)
+    return Options(args.target, args.opt_level, threads, keep, validate, schedules, args.precision, args.error_growth)
 
 
 def dump_schedules(args: argparse.Namespace) -> list[Path]:

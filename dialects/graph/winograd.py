@@ -2,7 +2,7 @@
 Winograd's convolution F(m x m, 3 x 3): fewer multiplications, by transforms of tiles.
 
 Y = A^T [ (G w G^T) * (B^T d B) ] A, summed over the input channels (Lavin and Gray, "Fast algorithms for convolutional
-neural networks", CVPR 2016). The matrices are operands, so that a kernel is the same for every m.
+neural networks", CVPR 2016).
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.graph.base import OPAQUE, OUT_FUSABLE, GraphOp, Int, Ints, Sample
 from mlc.dialects.graph.types import Tensor, shape_of, static_shape, tensor
 
+Matrix = list[list[float]]
+
 # m -> (B^T, G, A^T) for tiles of m x m outputs, from the points 0, 1, -1 (and 2, -2)
-MATRICES: dict[int, tuple[list[list[float]], list[list[float]], list[list[float]]]] = {
+MATRICES: dict[int, tuple[Matrix, Matrix, Matrix]] = {
     2: (
         [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]],
         [[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]],
@@ -96,40 +98,41 @@ class Conv2dWinogradOp(GraphOp):
     """
     A 3 x 3 convolution of stride 1 in the layout NCHW[x]c, from transformed weights.
 
-    `graph.conv2d_winograd %x, %u, %bt, %at {padding = [1, 1, 1, 1]} : (tensor<1x4x8x8x16xf32>,
-    tensor<6x6x2x4x16x16xf32>, tensor<6x6xf32>, tensor<4x6xf32>) -> tensor<1x2x8x8x16xf32>`
+    `graph.conv2d_winograd %x, %u {tile = 4, block = 8} :
+    (tensor<1x4x8x8x16xf32>, tensor<6x6x1x4x16x24xf32>) -> tensor<1x3x8x8x8xf32>`
 
-    %u is the result of graph.winograd_weight; %bt and %at are the transforms of the picture's and the result's tiles.
+    %u is the result of graph.winograd_weight for tiles of `tile` x `tile` outputs. The result's blocks hold `block`
+    channels (0: as many as the blocks of %u).
     """
 
     name = "graph.conv2d_winograd"
     kind = OUT_FUSABLE
     layout_rule = "fixed"
-    arity = (4, 4)
+    arity = (2, 2)
     tolerance = 30.0
+    tile = Int(4)
+    block = Int(0)
     padding = Ints((1, 1, 1, 1))
 
-    @property
-    def tile(self) -> int:
-        """m, the outputs of a tile along each axis."""
-        m = shape_of(self.input_types[3])[0]
-        assert isinstance(m, int)
-        return m
-
     def infer_types(self) -> list[Tensor]:
-        x, u, bt, at = (shape_of(t) for t in self.input_types)
-        t, m = bt[0], at[0]
-        if list(bt) != [t, t] or list(at) != [m, t] or list(u[:2]) != [t, t]:
-            raise VerifyException(f"expected transforms of one tile size, but got shapes {u}, {bt} and {at}")
+        x, u = (shape_of(t) for t in self.input_types)
+        if self.tile not in MATRICES:
+            raise VerifyException(f"expected a tile of {' or '.join(map(str, MATRICES))} outputs, but got {self.tile}")
+        if len(u) != 6 or list(u[:2]) != [self.tile + 2] * 2:
+            raise VerifyException(f"expected weights of {self.tile + 2} x {self.tile + 2} points, but got {u}")
         if len(x) != 5 or list(x[1::3]) != list(u[3:5]):
             raise VerifyException(f"expected a picture in the weights' blocks of {u[3:5]} channels, but got {x}")
-        height = x[2] + self.padding[0] + self.padding[2] - (t - m)
-        width = x[3] + self.padding[1] + self.padding[3] - (t - m)
-        return [tensor((x[0], u[2], height, width, u[5]), self.input_types[0].element_type)]
+        channels, block = u[2] * u[5], self.block or u[5]
+        if not isinstance(channels, int) or not isinstance(block, int) or channels % block:
+            raise VerifyException(f"expected a block that divides {channels} channels, but got {block}")
+        height = x[2] + self.padding[0] + self.padding[2] - 2
+        width = x[3] + self.padding[1] + self.padding[3] - 2
+        return [tensor((x[0], channels // block, height, width, block), self.input_types[0].element_type)]
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
-        x, u, bt, at = arrays
-        n, _, height, width, _ = static_shape(self.type)
+        x, u = arrays
+        bt, _, at = (np.array(matrix, x.dtype) for matrix in MATRICES[self.tile])
+        n, _, height, width, block = static_shape(self.type)
         m, t = at.shape
         th, tw = tiles(height, m), tiles(width, m)
         top, left = self.padding[:2]
@@ -139,9 +142,9 @@ class Conv2dWinogradOp(GraphOp):
         windows = np.lib.stride_tricks.sliding_window_view(room, (t, t), axis=(2, 3))[:, :, ::m, ::m]
         v = np.einsum("ai,bj,nchwkij->abnchwk", bt, bt, windows, optimize=True)
         product = np.einsum("abnchwk,abockx->abnohwx", v, u, optimize=True)
-        y = np.einsum("ra,sb,abnohwx->nohrwsx", at, at, product, optimize=True)
-        y = y.reshape(n, u.shape[2], th * m, tw * m, u.shape[5])
-        return (np.ascontiguousarray(y[:, :, :height, :width]),)
+        y = np.einsum("ra,sb,abnohwx->noxhrws", at, at, product, optimize=True)
+        y = y.reshape(n, -1, block, th * m, tw * m)[:, :, :, :height, :width]
+        return (np.ascontiguousarray(y.transpose(0, 1, 3, 4, 2)),)
 
     def reduction_length(self) -> int:
         u = shape_of(self.input_types[1])
@@ -149,13 +152,13 @@ class Conv2dWinogradOp(GraphOp):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        def one(x: tuple[int, ...], u: tuple[int, ...], m: int, **attrs: Any) -> Sample:
-            t = m + 2
-            return Sample((tensor(x), tensor((t, t, *u)), tensor((t, t)), tensor((m, t))), attrs)
+        def one(x: tuple[int, ...], u: tuple[int, ...], tile: int, **attrs: Any) -> Sample:
+            return Sample((tensor(x), tensor((tile + 2, tile + 2, *u))), {"tile": tile, **attrs})
 
         return [
             one((1, 2, 8, 9, 4), (2, 2, 4, 4), 4),
             one((2, 1, 5, 7, 4), (1, 1, 4, 8), 2, padding=(0, 1, 2, 0)),
+            one((1, 1, 5, 5, 4), (1, 1, 4, 12), 4, block=4),
         ]
 
 

@@ -225,6 +225,13 @@ def abs(x: Scalar) -> Scalar:
     return x if x.kind == 2 else maximum(x, -x)
 
 
+def fma(a: Operand, b: Operand, c: Operand) -> Scalar:
+    """`a * b + c` of floats, with one rounding."""
+    a, b = _lift(a, b)
+    b, c = _lift(b, c)
+    return apply(math.FmaOp, a, b, c)
+
+
 def power(a: Operand, b: Operand) -> Scalar:
     """`a ** b`; of integers, through f64."""
     a, b = _lift(a, b)

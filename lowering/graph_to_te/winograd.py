@@ -1,17 +1,19 @@
 """
-Winograd convolution: the stages pad, v1, v (the tiles' transform, one axis at a time), m (a product for each of the
-t x t points), y1, y (the way back).
+Winograd convolution: the stages v (the picture's tiles transformed), m (a product for each of the t x t points), y (the
+way back). Tiles have one axis: number (n * TH + th) * TW + tw.
 
-Tiles have one axis: number (n * TH + th) * TW + tw.
+The transforms are straight-line sums of a tile's elements. Each element of the result chooses its sum by its place in
+the tile: a schedule that vectorizes the places, so that each is known, leaves the sums alone, once each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from mlc.dialects.graph.winograd import Conv2dWinogradOp, WinogradWeightOp, tiles
+from mlc.dialects.graph.winograd import MATRICES, Conv2dWinogradOp, Matrix, WinogradWeightOp, tiles
 from mlc.lowering.graph_to_te import builder as te
-from mlc.lowering.graph_to_te.builder import Tensor
+from mlc.lowering.graph_to_te.builder import IndexExpr, Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 
@@ -28,52 +30,95 @@ def winograd_weight(op: Any, w: Tensor, g: Tensor) -> Tensor:
 
 
 @lowering(Conv2dWinogradOp)
-def conv2d_winograd(op: Any, x: Tensor, u: Tensor, bt: Tensor, at: Tensor) -> Tensor:
-    """The six stages."""
-    n, oc, height, width, oi = shape_of_result(op)
-    m, t = at.shape
+def conv2d_winograd(op: Any, x: Tensor, u: Tensor) -> Tensor:
+    """The three stages."""
+    n, _, height, width, block = shape = shape_of_result(op)
+    bt, _, at = MATRICES[op.tile]
+    m, t = op.tile, op.tile + 2
     th, tw = tiles(height, m), tiles(width, m)
-    count, ic, ii = n * th * tw, x.shape[1], x.shape[4]
-    pad = _pad(op, x, th * m + t - m, tw * m + t - m)
-    i, j = te.reduce_axis(t, "i"), te.reduce_axis(t, "j")
-    v1 = te.compute(
-        (t, ic, n * th, tw * m + t - m, ii),
-        lambda a, c, h, w, k: te.sum(bt[a, i] * pad[h // th, c, h % th * m + i, w, k], axis=i),
-        "v1", axes=["a", "ic", "th", "w", "ii"], reduce=[i], attrs=te.NO_INLINE,
-    )  # fmt: skip
+    (ic, ii), (oc, oi), count = x.shape[1::3], u.shape[2::3], n * th * tw
+    top, left = op.padding[:2]
+
+    def window(c: Any, a: Any, b: Any, k: Any, e: Any) -> Scalar:
+        row, column = k // tw % th * m - top, k % tw * m - left
+
+        def pixel(i: int, j: int) -> Scalar:
+            h, w = row + i, column + j
+            return x.read(
+                (k // (tw * th), c, h, w, e), mask=te.condition([h, x.shape[2] - 1 - h, w, x.shape[3] - 1 - w])
+            )
+
+        return transformed(bt, [[pixel(i, j) for j in range(t)] for i in range(t)], a, b)
+
     v = te.compute(
-        (t, t, ic, count, ii),
-        lambda a, b, c, k, e: te.sum(bt[b, j] * v1[a, c, k // tw, k % tw * m + j, e], axis=j),
-        "v", axes=["a", "b", "ic", "t", "ii"], reduce=[j], attrs=te.NO_INLINE,
+        (ic, t, t, count, ii), window, "v", axes=["ic", "a", "b", "t", "ii"], attrs=te.NO_INLINE
     )  # fmt: skip
     ico, ici = te.reduce_axis(ic, "ic"), te.reduce_axis(ii, "ii")
     product = te.compute(
-        (t, t, oc, count, oi),
-        lambda a, b, o, k, e: te.sum(v[a, b, ico, k, ici] * u[a, b, o, ico, ici, e], axis=[ico, ici]),
-        "m", axes=["a", "b", "oc", "t", "oi"], reduce=[ico, ici], attrs=te.NO_INLINE,
-    )  # fmt: skip
-    b, a = te.reduce_axis(t, "b"), te.reduce_axis(t, "a")
-    y1 = te.compute(
-        (t, m, oc, count, oi),
-        lambda p, s, o, k, e: te.sum(at[s, b] * product[p, b, o, k, e], axis=b),
-        "y1", axes=["a", "s", "oc", "t", "oi"], reduce=[b], attrs=te.NO_INLINE,
+        (oc, t, t, count, oi),
+        lambda o, a, b, k, e: te.sum(v[ico, a, b, k, ici] * u[a, b, o, ico, ici, e], axis=[ico, ici]),
+        "m", axes=["oc", "a", "b", "t", "oi"], reduce=[ico, ici], attrs=te.NO_INLINE,
     )  # fmt: skip
 
-    def out(q: Any, o: Any, h: Any, w: Any, e: Any) -> te.Reduction:
-        return te.sum(at[h % m, a] * y1[a, w % m, o, (q * th + h // m) * tw + w // m, e], axis=a)
+    def out(q: Any, o: Any, h: Any, w: Any, e: Any) -> Scalar:
+        k, channel = (q * th + h // m) * tw + w // m, o * block + e
+        return transformed(
+            at, [[product[channel // oi, a, b, k, channel % oi] for b in range(t)] for a in range(t)], h % m, w % m
+        )
 
-    return te.compute(
-        (n, oc, height, width, oi), out, stage_name(op), axes=["n", "oc", "oh", "ow", "oi"], reduce=[a]
-    )  # fmt: skip
+    return te.compute(shape, out, stage_name(op), axes=["n", "oc", "oh", "ow", "oi"], attrs=te.NO_INLINE)
 
 
-def _pad(op: Any, x: Tensor, rows: int, columns: int) -> Tensor:
-    """The picture with zeros around it, filled up to whole tiles."""
-    top, left = op.padding[:2]
+def transformed(matrix: Matrix, values: Sequence[Sequence[Scalar]], row: IndexExpr, column: IndexExpr) -> Scalar:
+    """Element [row, column] of `matrix @ values @ matrix^T`."""
+    columns = [_element(multiplied(matrix, list(one)), row) for one in zip(*values, strict=True)]
+    return _element(multiplied(matrix, columns), column)
 
-    def body(n: Any, c: Any, h: Any, w: Any, k: Any) -> Any:
-        at = (n, c, h - top, w - left, k)
-        return x.read(at, mask=te.condition([at[2], x.shape[2] - 1 - at[2], at[3], x.shape[3] - 1 - at[3]]))
 
-    shape = (x.shape[0], x.shape[1], rows, columns, x.shape[4])
-    return te.compute(shape, body, "pad", axes=["n", "ic", "h", "w", "ii"], attrs=te.NO_INLINE)
+def _element(values: Sequence[Scalar], at: IndexExpr) -> Scalar:
+    """values[at], as a chain of choices; where `at` is known, so is the choice."""
+    *first, chosen = values
+    for k, value in reversed(list(enumerate(first))):
+        chosen = te.where(at <= k, value, chosen)
+    return chosen
+
+
+def multiplied(matrix: Matrix, x: Sequence[Scalar]) -> list[Scalar]:
+    """
+    `matrix @ x` in few operations.
+
+    Two columns that differ in signs alone are taken as x + y and x - y; two rows that do are e + o and e - o.
+    """
+    rows = [list(row) for row in matrix]
+    terms = list(x)
+    for p, q in _pairs([list(column) for column in zip(*rows, strict=True)]):
+        terms[p], terms[q] = terms[p] + terms[q], terms[p] - terms[q]
+        for row in rows:
+            row[p], row[q] = (row[p], 0.0) if row[p] == row[q] else (0.0, row[p])
+    results: list[Any] = [None] * len(rows)
+    for p, q in _pairs(rows):
+        even = _sum([c if c == d else 0.0 for c, d in zip(rows[p], rows[q], strict=True)], terms)
+        odd = _sum([c if c != d else 0.0 for c, d in zip(rows[p], rows[q], strict=True)], terms)
+        results[p], results[q] = even + odd, even - odd
+    return [_sum(row, terms) if done is None else done for row, done in zip(rows, results, strict=True)]
+
+
+def _pairs(rows: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
+    """Neighbours that are equal but for the signs of some, not all, of their elements."""
+    found: list[tuple[int, int]] = []
+    for p in range(len(rows) - 1):
+        same = [c == d for c, d in zip(rows[p], rows[p + 1], strict=True) if c or d]
+        magnitudes = list(map(abs, rows[p])) == list(map(abs, rows[p + 1]))
+        if magnitudes and any(same) and not all(same) and not any(p in pair for pair in found):
+            found.append((p, p + 1))
+    return found
+
+
+def _sum(coefficients: Sequence[float], terms: Sequence[Scalar]) -> Scalar:
+    """The sum of the products: a term with factor 1 first, so that the others are added by one operation each."""
+    used = sorted(((c, x) for c, x in zip(coefficients, terms, strict=True) if c), key=lambda one: one[0] != 1)
+    (c, total), *rest = used
+    total = total if c == 1 else total * c
+    for c, x in rest:
+        total = total + x if c == 1 else total - x if c == -1 else te.fma(x, c, total)
+    return total

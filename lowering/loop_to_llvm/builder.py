@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import eq, ge, gt, le, lt, ne
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
@@ -33,6 +34,7 @@ NO_FASTMATH = llvm.FastMathAttr(None)
 UNIT = UnitAttr()
 _FROM_SSA = DenseArrayBase.from_list(i32, [llvm.GEP_USE_SSA_VAL])
 _PREDICATES = {p: IntegerAttr(n, i64) for n, p in enumerate("eq ne slt sle sgt sge ult ule ugt uge".split())}
+_SIGNED = {"eq": eq, "ne": ne, "slt": lt, "sle": le, "sgt": gt, "sge": ge}
 _ALIGNMENTS = {n: IntegerAttr(n, i64) for n in (1, 2, 4, 8, 16, 32, 64)}
 _ORDER_0 = IntegerAttr(0, i64)
 
@@ -76,6 +78,16 @@ def _gep_index(index: int) -> DenseArrayBase:
 def _bits(value: float | int) -> object:
     """What tells constants apart: -0.0 is not 0.0, and NaN is NaN."""
     return struct.pack("<d", value) if isinstance(value, float) else value
+
+
+def constant_of(value: SSAValue) -> float | int | None:
+    """The number that a scalar constant holds, or every lane of a vector constant; None of anything else."""
+    if not isinstance(value.owner, llvm.ConstantOp):
+        return None
+    attr = value.owner.value
+    if isinstance(attr, DenseIntOrFPElementsAttr):
+        return attr.get_values()[0] if attr.is_splat() else None
+    return attr.value.data if isinstance(attr, IntegerAttr | FloatAttr) else None
 
 
 def _dense(t: VectorType, values: Sequence[float]) -> DenseIntOrFPElementsAttr:
@@ -154,7 +166,10 @@ class Builder:
         return self.op(llvm.MulOp, [a, b], a.type, {"overflowFlags": NO_FLAGS})
 
     def icmp(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
-        """Integer comparison, lane by lane."""
+        """Integer comparison, lane by lane; of constants, a constant."""
+        x, y = constant_of(a), constant_of(b)
+        if x is not None and y is not None and predicate in _SIGNED:
+            return self.number(int(_SIGNED[predicate](x, y)), llvm_ext.mask_type(a.type))
         return self.op(llvm.ICmpOp, [a, b], llvm_ext.mask_type(a.type), {"predicate": _PREDICATES[predicate]})
 
     def and_(self, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -200,6 +215,8 @@ class Builder:
 
     def splat(self, scalar: SSAValue, lanes: int) -> SSAValue:
         """A scalar in every lane (once per block and scalar)."""
+        if (value := constant_of(scalar)) is not None:
+            return self.number(value, vector_type(scalar.type, lanes))
         known = self._splats.get((scalar, lanes))
         if known is not None and known[0] is self.block:
             return known[1]
@@ -208,7 +225,9 @@ class Builder:
         return v
 
     def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
-        """a where the condition holds, else b."""
+        """a where the condition holds, else b; one of them, where the condition is constant."""
+        if (value := constant_of(condition)) is not None:
+            return a if value else b
         return self.op(llvm_ext.SelectOp, [condition, a, b], a.type)
 
     def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:

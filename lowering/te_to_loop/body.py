@@ -81,6 +81,10 @@ def _select(op: arith.SelectOp, values: Values, buffers: Values) -> Operation:
     return loop.SelectOp.make(*(values[v] for v in op.operands))
 
 
+def _fma(op: Operation, values: Values, buffers: Values) -> Operation:
+    return loop.FmaOp.make(*(values[v] for v in op.operands))
+
+
 def _cast(op: Operation, values: Values, buffers: Values) -> Operation:
     return loop.CastOp.create(
         operands=[values[op.operands[0]]],
@@ -115,4 +119,5 @@ BODY: dict[type[Operation], Callable[..., Operation]] = {
     arith.CmpfOp: _compare(FLOAT_PREDICATES),
     arith.CmpiOp: _compare(INT_PREDICATES),
     arith.SelectOp: _select,
+    math.FmaOp: _fma,
 }

@@ -3,58 +3,60 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil, prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.codegen.targets import Target
 from mlc.dialects.graph import ConstantOp, Conv2dOp, Conv2dWinogradOp, LayoutTransformOp, WinogradWeightOp, shape_of
 from mlc.dialects.graph.layout import layout
-from mlc.dialects.graph.winograd import ERROR_GROWTH, MATRICES, tiles
+from mlc.dialects.graph.winograd import ERROR_GROWTH, MATRICES
 from mlc.passes.errors import fail
 from mlc.passes.graph.constants import is_constant
+from mlc.schedules.winograd_cost import HIDDEN, MEMORY_RATE, problem
 
-BYTES_A_CYCLE = 8.0  # what one core streams from beyond its caches
-NEAR_BYTES = 8 << 20  # transformed tiles up to this size come back from L2 and L3 at 14 bytes a cycle, larger ones at 4
+FMA_RATE = 1.9  # vectors that direct sums and register tiles multiply a cycle, of 2
+MARGIN = 0.9  # Winograd must take less than this part of the direct sum's time
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A convolution's sizes."""
+    """A convolution's sizes; channels as (blocks, channels of a block)."""
 
     batch: int
-    inputs: int
-    outputs: int
-    height: int
-    width: int
+    size: tuple[int, int]
+    inputs: tuple[int, int]
+    outputs: tuple[int, int]
+
+    def direct_cycles(self, target: Target, threads: int) -> float:
+        """Multiplications at two vectors a cycle, blocks of few channels as vectors; the weights' way from memory."""
+        channels, lanes = prod(self.inputs), target.lanes("f32")
+        vectors = self.outputs[0] * ceil(self.outputs[1] / lanes)
+        product = 9 * self.batch * prod(self.size) * channels * vectors / FMA_RATE / threads
+        stream = 36 * channels * prod(self.outputs) / MEMORY_RATE
+        return max(product, stream) + (1 - HIDDEN) * min(product, stream)
+
+    def winograd_cycles(self, m: int, target: Target, threads: int) -> float:
+        """The time of the best schedule of F(m x m, 3 x 3)."""
+        lanes = target.lanes("f32")
+        wide = product_block(self.outputs, lanes)
+        return problem(m, self.batch, self.size, self.inputs, self.outputs, wide, lanes).best(target, threads)[0]
+
+    def choose(self, target: Target, threads: int, growth: float) -> int:
+        """The tile size m that is fastest within the budget; 0 for the direct sum."""
+        costs = {m: self.winograd_cycles(m, target, threads) for m in MATRICES if ERROR_GROWTH[m] <= growth}
+        best = min(costs, key=costs.__getitem__, default=0)
+        return best if best and costs[best] < MARGIN * self.direct_cycles(target, threads) else 0
 
 
-def direct_cycles(s: Shape, lanes: int) -> float:
-    """Multiplications at two vectors a cycle, and the weights' way from memory."""
-    macs = 9 * s.batch * s.inputs * s.outputs * s.height * s.width
-    return macs / lanes / 2 + 36 * s.inputs * s.outputs / BYTES_A_CYCLE
-
-
-def winograd_cycles(s: Shape, m: int, lanes: int) -> float:
-    """The products, the transforms of picture and result with their way through the cache, the weights' way."""
-    t = m + 2
-    count = s.batch * tiles(s.height, m) * tiles(s.width, m)
-    product = t * t * count * s.inputs * s.outputs / lanes / 2
-    weights = 4 * t * t * s.inputs * s.outputs / BYTES_A_CYCLE
-    points = count * (s.inputs * (t * t * t + t * t * m) + s.outputs * (t * t * m + t * m * m)) / lanes / 2
-    between = 4 * t * t * count * (s.inputs + s.outputs)  # bytes of the transformed tiles, written once and read once
-    moved = 2 * between / (14.0 if between <= NEAR_BYTES else 4.0)
-    return product + weights + points + moved
-
-
-def choose(s: Shape, lanes: int, growth: float) -> int:
-    """The tile size m that is fastest within the budget; 0 for the direct sum."""
-    best, cost = 0, 0.9 * direct_cycles(s, lanes)
-    for m in MATRICES:
-        if ERROR_GROWTH[m] <= growth and (c := winograd_cycles(s, m, lanes)) < cost:
-            best, cost = m, c
-    return best
+def product_block(outputs: tuple[int, int], lanes: int) -> int:
+    """The block of output channels that fills vectors best: 24 channels in blocks of 8 are multiplied as 24."""
+    channels, block = prod(outputs), outputs[1]
+    sizes = [b for b in range(block, min(channels, 4 * lanes) + 1, block) if channels % b == 0]
+    return min(sizes, key=lambda b: (ceil(b / lanes) / b, b), default=block)
 
 
 def plain_weight(w: SSAValue) -> SSAValue | None:
@@ -73,7 +75,7 @@ def shape_if_eligible(op: Conv2dOp) -> Shape | None:
     sizes = [*shape_of(op.operands[0].type), *shape_of(op.operands[1].type)]
     if not all(isinstance(n, int) for n in sizes) or str(op.type.element_type) != "f32":
         return None
-    picture, weight = op.logical_sizes()
+    _, weight = op.logical_sizes()
     if (weight["H"], weight["W"]) != (3, 3) or op.data_layout != f"NCHW{data.factors['C']}c":
         return None
     if op.kernel_layout != f"OIHW{kernel.factors['I']}i{kernel.factors['O']}o" or data.factors["C"] < 4:
@@ -81,30 +83,31 @@ def shape_if_eligible(op: Conv2dOp) -> Shape | None:
     plain = plain_weight(op.operands[1])
     if plain is None or shape_of(plain.type)[:2] != (weight["O"], weight["I"]):
         return None
-    _, _, height, width, _ = shape_of(op.type)
-    return Shape(picture["N"], picture["C"], weight["O"], height, width)  # pyright: ignore[reportArgumentType]
+    batch, blocks, height, width, block = shape_of(op.type)
+    x = shape_of(op.operands[0].type)
+    return Shape(batch, (height, width), (x[1], x[4]), (blocks, block))  # pyright: ignore[reportArgumentType]
 
 
-def rewrite(op: Conv2dOp, m: int) -> None:
-    """`conv2d %x, (layout_transform %w)` -> `conv2d_winograd %x, (winograd_weight %w, G), B^T, A^T`."""
+def rewrite(op: Conv2dOp, m: int, wide: int) -> None:
+    """`conv2d %x, (layout_transform %w)` -> `conv2d_winograd %x, (winograd_weight %w, G)`."""
     import numpy as np
 
     block = op.parent
     plain = plain_weight(op.operands[1])
     assert block is not None
     assert plain is not None
-    bt, g, at = (ConstantOp.make(np.array(matrix, np.float32)) for matrix in MATRICES[m])
+    g = ConstantOp.make(np.array(MATRICES[m][1], np.float32))
     kernel = layout(op.kernel_layout).factors
-    weight = WinogradWeightOp.make(plain, g.results[0], block_in=kernel["I"], block_out=kernel["O"])
+    weight = WinogradWeightOp.make(plain, g.results[0], block_in=kernel["I"], block_out=wide)
     new = Conv2dWinogradOp.make(
         op.operands[0],
         weight.results[0],
-        bt.results[0],
-        at.results[0],
+        tile=m,
+        block=kernel["O"] if wide != kernel["O"] else 0,
         padding=tuple(op.padding),
         location=op.location,
     )
-    for made in (bt, g, at, weight, new):
+    for made in (g, weight, new):
         block.insert_op_before(made, op)
     new.results[0].name_hint = op.results[0].name_hint
     op.results[0].replace_all_uses_with(new.results[0])
@@ -117,22 +120,25 @@ class SelectAlgorithmPass(ModulePass):
     """
     Blocked 3 x 3 convolutions of stride 1 become Winograd's F(4x4, 3x3) or F(2x2, 3x3) where that is faster.
 
-    `graph.conv2d %x, %w {kernel_layout = "OIHW16i16o"}` -> `graph.conv2d_winograd %x, %u, %bt, %at`
+    `graph.conv2d %x, %w {kernel_layout = "OIHW16i16o"}` -> `graph.conv2d_winograd %x, %u`
 
     `error-growth` is the accuracy budget: by how much the error may exceed that of the direct sum (F(2x2) about 2,
-    F(4x4) about 12; 0 keeps every convolution direct). The cost model counts multiplications and bytes.
+    F(4x4) about 12; 0 keeps every convolution direct). The cost model (schedules/winograd_cost.py) reads the caches
+    and vectors of `target`, and counts multiplications, transforms and bytes for `threads`.
     """
 
     name = "graph-select-algorithm"
 
     error_growth: float = 16.0
-    vector_bits: int = 512
+    target: str = "native"
+    threads: int = 1
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
         if self.error_growth < 0:
             fail(op, f"expected an error-growth of at least 0, but got {self.error_growth}")
+        target = Target.parse(self.target)
         for conv in [o for o in op.walk() if isinstance(o, Conv2dOp)]:
             shape = shape_if_eligible(conv)
-            if shape is not None and (m := choose(shape, self.vector_bits // 32, self.error_growth)):
-                rewrite(conv, m)
+            if shape is not None and (m := shape.choose(target, self.threads, self.error_growth)):
+                rewrite(conv, m, product_block(shape.outputs, target.lanes("f32")))

@@ -58,10 +58,11 @@ class BlockToTiles:
         self.values: dict[SSAValue, SSAValue] = {}
         self.operands: list[SSAValue] = []
         self.numbers: dict[SSAValue, int] = {}
+        self.spans = spans = Ranges(self.operands, self.sizes)
         axes = {f.iv: tile(k) + f.lower.const for k, f in enumerate(nest)}
         self.axis_of = [axes[v] if v in axes else dim(self.number(v)) for v in block.args]
-        bindings = tuple(e.substitute(lambda d: self.axis_of[d]) for e in block.bindings.data)
-        self.where = tuple(e.substitute(lambda d: self.axis_of[d]) for e in block.where_exprs)
+        bindings = tuple(e.substitute(lambda d: self.axis_of[d], spans) for e in block.bindings.data)
+        self.where = tuple(e.substitute(lambda d: self.axis_of[d], spans) for e in block.where_exprs)
         self.bindings = bindings
         self.reduce_axes = self._reduce_axes()
         self.wide_axes = [k for k in sorted(self.reduce_axes) if self.sizes[k] > 1]
@@ -138,7 +139,7 @@ class BlockToTiles:
                 return known
             return dim(self.number(self.values.get(v, v)))
 
-        return [e.substitute(one) for e in exprs]
+        return [e.substitute(one, self.spans) for e in exprs]
 
     def affine(self, exprs: Sequence[Index], operands: Sequence[SSAValue]) -> list[Index]:
         """Index expressions that use no value of a tile: masks, stores and index values have no lanes to look up."""

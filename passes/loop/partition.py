@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, IndexMapAttr, Range, Term, compact, const, dim
-from mlc.passes.loop.nest import Numbering, loops_around
+from mlc.passes.loop.nest import Numbering, Ranges, loops_around
 
 LARGE = 1 << 40
 
@@ -197,12 +197,13 @@ def turning_points(f: loop.ForOp) -> set[int]:
     """Where the masks of loads inside a loop turn, of those masks that depend on this loop alone."""
     points: set[int] = set()
     for block in (op for op in f.walk() if isinstance(op, loop.BlockOp)):
+        ranges = Ranges(block.args)
         bindings: dict[SSAValue, Index] = dict(zip(block.body.block.args, block.bindings.data, strict=True))
         for load in (op for op in block.body.block.ops if isinstance(op, loop.LoadOp) and op.mask is not None):
             if not all(v in bindings for v in load.indices):
                 continue
             for e in load.mask_exprs:
-                around = e.substitute(lambda d, load=load, bindings=bindings: bindings[load.indices[d]])
+                around = e.substitute(lambda d, load=load, bindings=bindings: bindings[load.indices[d]], ranges)
                 (term, step), *more = around.terms or [(0, 0)]
                 if more or not step or not isinstance(term, int) or block.args[term] is not f.iv:
                     continue

@@ -502,9 +502,9 @@ func.func @winograd_weight(%a: tensor<8x4x3x3xf32>, %b: tensor<4x3xf32>) -> tens
   return %x : tensor<4x4x2x1x4x4xf32>
 }
 // CHECK-LABEL: func.func @conv2d_winograd(
-// CHECK: %x = graph.conv2d_winograd %a, %b, %c, %d : (tensor<1x2x8x9x4xf32>, tensor<6x6x2x2x4x4xf32>, tensor<6x6xf32>, tensor<4x6xf32>) -> tensor<1x2x8x9x4xf32>
-func.func @conv2d_winograd(%a: tensor<1x2x8x9x4xf32>, %b: tensor<6x6x2x2x4x4xf32>, %c: tensor<6x6xf32>, %d: tensor<4x6xf32>) -> tensor<1x2x8x9x4xf32> {
-  %x = graph.conv2d_winograd %a, %b, %c, %d : (tensor<1x2x8x9x4xf32>, tensor<6x6x2x2x4x4xf32>, tensor<6x6xf32>, tensor<4x6xf32>) -> tensor<1x2x8x9x4xf32>
+// CHECK: %x = graph.conv2d_winograd %a, %b : (tensor<1x2x8x9x4xf32>, tensor<6x6x2x2x4x4xf32>) -> tensor<1x2x8x9x4xf32>
+func.func @conv2d_winograd(%a: tensor<1x2x8x9x4xf32>, %b: tensor<6x6x2x2x4x4xf32>) -> tensor<1x2x8x9x4xf32> {
+  %x = graph.conv2d_winograd %a, %b : (tensor<1x2x8x9x4xf32>, tensor<6x6x2x2x4x4xf32>) -> tensor<1x2x8x9x4xf32>
   return %x : tensor<1x2x8x9x4xf32>
 }
 

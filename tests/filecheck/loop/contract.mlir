@@ -6,7 +6,7 @@
 // CHECK-LABEL: loop.func @words
 // CHECK:         loop.for %k = 0 to 8 iter_args(%[[ACC:.*]] = %{{.*}}) -> vector<2x16xf32> {
 // CHECK-NEXT:      %[[A:.*]] = loop.load %A[d0, d2 + %k * 2] tile (d0 : 2, d1 : 16, d2 : 2) : vector<2x1x2xbf16>
-// CHECK-NEXT:      %[[B:.*]] = loop.load %B[%k + d2 floordiv 2, d1, (d2 mod 2)] tile (d0 : 2, d1 : 16, d2 : 2) : vector<1x16x2xbf16>
+// CHECK-NEXT:      %[[B:.*]] = loop.load %B[%k, d1, d2] tile (d0 : 2, d1 : 16, d2 : 2) : vector<1x16x2xbf16>
 // CHECK-NEXT:      %[[N:.*]] = loop.contract %[[A]], %[[B]], %[[ACC]] : vector<2x1x2xbf16>, vector<1x16x2xbf16>, vector<2x16xf32>
 // CHECK-NEXT:      loop.yield %[[N]]
 // DOT-LABEL:   llvm.func @words
