@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -245,11 +245,17 @@ class Compilation:
             "timing": self.timing.rows(),
             "seconds": self.timing.total(),
             "precision": self.options.precision,
+            "relative_error": self.relative_error(),
             "ops": self.ops,
             "calls": calls,
             "kernels": len(self.kernels),
             "warnings": self.warnings,
         }
+
+    def relative_error(self) -> float:
+        """What graph-to-mixed-precision expects the results to be off by, relative to their size; 0 of f32."""
+        estimate = self.model.module.attributes.get("mlc.relative_error")
+        return estimate.value.data if isinstance(estimate, FloatAttr) else 0.0
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 When two results are the same, and where they differ first.
 
 Integers, booleans and what passes without re-association compute: bit by bit. Floating point where sums may be
-re-associated: |a - b| <= atol + rtol * |b| with rtol = c * eps * sqrt(K), K the number of terms a result sums. A result
-that cancels is as exact as its terms, so atol is rtol times the largest result. NaN and infinities: at the same places.
+re-associated: |a - b| <= atol + rtol * |b| with rtol = c * eps * sqrt(K), K the number of terms a result sums and eps
+that of the narrowest type to which a function rounds. A result that cancels is as exact as its terms, so atol is rtol
+times the largest result. NaN and infinities: at the same places.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ class Tolerance:
     c: float = DEFAULT_C
     length: int = 1
     exact: bool = False
+    epsilon: float = 0.0
+    """That of the narrowest type to which values on the way are rounded, where it is not the results' own."""
 
     def rtol(self, dtype: np.dtype[Any]) -> float:
         """c * eps * sqrt(K) for results of this dtype."""
-        return 0.0 if self.exact else self.c * epsilon(dtype) * math.sqrt(max(self.length, 1))
+        return 0.0 if self.exact else self.c * max(self.epsilon, epsilon(dtype)) * math.sqrt(max(self.length, 1))
 
 
 EXACT = Tolerance(exact=True)

@@ -13,12 +13,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, TensorType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, MemRefType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from mlc.dialects import loop
 from mlc.interp import values as V
+from mlc.interp.compare import epsilon
 
 if TYPE_CHECKING:
     from mlc.codegen.native import Library
@@ -43,6 +44,8 @@ class Executable:
     length: int = 1
     c: float = 0.0
     calls: tuple[str, ...] = ()
+    epsilon: float = 0.0
+    """That of the narrowest float type to which the function rounds."""
 
 
 @dataclass
@@ -120,7 +123,14 @@ def _graph(m: Module, func: Operation) -> Executable | None:
         math.prod(op.reduction_length() for op in ops if op.reduction_length() > 1),
         max((op.tolerance for op in ops), default=0.0),
         tuple(op.callee.string_value() for op in func.walk() if isinstance(op, CallOp)),
+        max((_epsilon(result.type) for op in ops for result in op.results), default=0.0),
     )
+
+
+def _epsilon(t: Attribute) -> float:
+    """That of a tensor's elements, where they are floats narrower than f32."""
+    element = t.element_type if isinstance(t, TensorType) else t
+    return epsilon(V.dtype_of(element)) if isinstance(element, BFloat16Type | Float16Type) else 0.0
 
 
 def _is_graph(op: Operation) -> bool:

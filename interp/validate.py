@@ -50,6 +50,7 @@ class Known:
     text: str
     length: int
     c: float
+    epsilon: float = 0.0
 
 
 @dataclass
@@ -120,6 +121,7 @@ class ValidateInstrument:
             text,
             executable.length,
             executable.c or DEFAULT_C,
+            executable.epsilon,
         )
 
     def _run(self, executable: Executable, arrays: Sequence[Any]) -> list[Any]:
@@ -133,10 +135,11 @@ class ValidateInstrument:
         except Exception as error:
             raise ResultChanged(module_pass, executable, f"it no longer runs: {error}", None) from error
         old.length, old.c = max(old.length, executable.length), max(old.c, executable.c)
+        old.epsilon = max(old.epsilon, executable.epsilon)
         exact = bool(getattr(module_pass, "exact", False))
         found = differences(old.last, results, EXACT) if exact else None
         if found is None:
-            found = differences(old.reference, results, Tolerance(old.c, old.length))
+            found = differences(old.reference, results, Tolerance(old.c, old.length, epsilon=old.epsilon))
         if found is not None:
             before = old.last[found.output][found.index] if found.index else found.expected
             what = f"{found}; before the pass it was {before}"

@@ -149,7 +149,9 @@ class ContractionSchedule:
         """How many rows share vectors, where the lanes alone leave the last one half empty: 24 channels, two pixels."""
         r, e = self.roles, self.stage.extents
         lanes = e[r.lanes]
-        if r.rows is None or r.dot or r.rows != r.lanes - 1 or e[r.rows] < 2 or lanes > 5 * self.width:
+        if r.rows is None or r.dot or r.scalar.unit > 1 or r.rows != r.lanes - 1 or e[r.rows] < 2:
+            return 1
+        if lanes > 5 * self.width:
             return 1
         return 2 if 2 * (lanes % self.width) == self.width else 1
 

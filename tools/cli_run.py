@@ -18,6 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--random", action="store_true", help="inputs that are not given are random (seed 0)")
     parser.add_argument("--output-dir", metavar="DIR", help="write each output as DIR/NAME.npy")
+    parser.add_argument(
+        "--compare-f32", action="store_true", help="print how far each output is off that of --precision f32"
+    )
     parser.add_argument("--profile", action="store_true", help="print the time of each kernel")
 
 
@@ -34,14 +37,33 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             f"{error}; give it with --input NAME=FILE.npy" if "missing" in str(error) else str(error)
         ) from error
+    exact = _in_f32(args, inputs) if args.compare_f32 else {}
     for name, array in outputs.items():
         shape = "x".join(map(str, array.shape)) or "scalar"
-        print(f"{name}: {shape} {array.dtype}{_range(array)}")
+        error = f"; {_error(array, exact[name])}" if name in exact else ""
+        print(f"{name}: {shape} {array.dtype}{_range(array)}{error}")
     if args.output_dir:
         _write(Path(args.output_dir), outputs)
     if args.profile:
         print(executable.profile(inputs))
     return 0
+
+
+def _in_f32(args: argparse.Namespace, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The outputs of the same model in f32."""
+    if args.precision == "f32" or Path(args.model).is_dir():
+        raise UsageError("expected a model file and --precision bf16 or f16 beside --compare-f32")
+    return executable_of(argparse.Namespace(**vars(args) | {"precision": "f32"}))(inputs)
+
+
+def _error(found: Any, exact: Any) -> str:
+    """The greatest difference, and the root mean square relative to the result's."""
+    import numpy as np
+
+    difference = found.astype(np.float64) - exact
+    scale = float(np.sqrt(np.mean(np.square(exact, dtype=np.float64))))
+    rms = float(np.sqrt(np.mean(np.square(difference)))) / scale if scale else 0.0
+    return f"off f32 by at most {np.abs(difference).max():.3g}, relative {rms:.2g}"
 
 
 def random_inputs(executable: "Executable") -> dict[str, Any]:

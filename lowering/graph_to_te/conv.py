@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xdsl.dialects.builtin import bf16, f32
+
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.graph import conv as graph
 from mlc.dialects.graph.layout import layout
@@ -131,9 +133,12 @@ def _window(op: Any) -> Window:
 
 @lowering(graph.MaxPool2dOp)
 def max_pool2d(op: Any, x: Tensor) -> Tensor:
-    """The maximum; padding is the lowest value."""
+    """The maximum; padding is the lowest value. bf16 is compared in f32."""
     lowest = COMBINERS["max"].identity(x.element)
-    return _window_sum(op, x, _window(op), te.max, 0 if x.unsigned else lowest, stage_name(op))
+    if x.element != bf16:
+        return _window_sum(op, x, _window(op), te.max, 0 if x.unsigned else lowest, stage_name(op))
+    largest = _window_sum(op, x, _window(op), lambda v, axis: te.max(te.cast(v, f32), axis), lowest, "largest")
+    return te.compute(largest.shape, lambda *i: te.cast(largest[i], bf16), stage_name(op))
 
 
 @lowering(graph.AvgPool2dOp)

@@ -10,8 +10,10 @@ from operator import eq, ge, gt, le, lt, ne
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    BFloat16Type,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    Float16Type,
     FloatAttr,
     IntegerAttr,
     IntegerType,
@@ -20,6 +22,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     i1,
     i8,
+    i16,
     i32,
     i64,
 )
@@ -104,6 +107,7 @@ class Builder:
         self._constants: dict[tuple[object, Attribute], SSAValue] = {}
         self._last_constant: Operation | None = None
         self._splats: dict[tuple[SSAValue, int], tuple[Block, SSAValue]] = {}
+        self.rounds_bf16 = False  # the machine has an instruction that rounds f32 to bf16
 
     def op(
         self,
@@ -202,11 +206,18 @@ class Builder:
         self.block.add_op(llvm.StoreOp.create(operands=[value, ptr], properties=properties))
 
     def masked_load(self, ptr: SSAValue, mask: SSAValue, otherwise: SSAValue, align: int) -> SSAValue:
-        """Load the lanes of the mask."""
-        return self.op(llvm_ext.MaskedLoadOp, [ptr, mask, otherwise], otherwise.type, {"alignment": _ALIGNMENTS[align]})
+        """Load the lanes of the mask; narrow floats as integers, which LLVM takes apart without rounding them."""
+        t = otherwise.type
+        if is_narrow := isinstance(element_of(t), BFloat16Type | Float16Type):
+            otherwise = self.cast("bitcast", otherwise, vector_type(i16, lanes_of(t)))
+        properties: dict[str, Attribute] = {"alignment": _ALIGNMENTS[align]}
+        v = self.op(llvm_ext.MaskedLoadOp, [ptr, mask, otherwise], otherwise.type, properties)
+        return self.cast("bitcast", v, t) if is_narrow else v
 
     def masked_store(self, value: SSAValue, ptr: SSAValue, mask: SSAValue, align: int) -> None:
-        """Store the lanes of the mask."""
+        """Store the lanes of the mask; narrow floats as integers."""
+        if isinstance(element_of(value.type), BFloat16Type | Float16Type):
+            value = self.cast("bitcast", value, vector_type(i16, lanes_of(value.type)))
         self.block.add_op(
             llvm_ext.MaskedStoreOp.create(operands=[value, ptr, mask], properties={"alignment": _ALIGNMENTS[align]})
         )

@@ -69,6 +69,7 @@ class FunctionLowering:
     def __init__(self, kernel: Kernel, entry: Block, rt: SSAValue, thread: SSAValue | None) -> None:
         self.kernel = kernel
         self.b = Builder(entry)
+        self.b.rounds_bf16 = "dpbf16ps" in kernel.instructions
         self.addresses = Addresses(self.b)
         self.accesses = Accesses(self.b, self.addresses)
         self.prefetcher = Prefetcher(self.b, self.addresses)

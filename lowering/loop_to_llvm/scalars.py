@@ -7,18 +7,21 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects import arith, llvm, math
 from xdsl.dialects.builtin import (
     AnyFloat,
+    BFloat16Type,
     Float32Type,
     Float64Type,
     IndexType,
     IntegerType,
     StringAttr,
     VectorType,
+    f32,
     i1,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import llvm_ext
+from mlc.lowering.loop_to_llvm.bf16 import is_bf16, like, rounded, widened
 from mlc.lowering.loop_to_llvm.builder import NO_FASTMATH, NO_FLAGS, Builder, element_of, lanes_of, vector_type
 
 Emit = Callable[[Builder, Sequence[SSAValue], Attribute], SSAValue]
@@ -195,7 +198,9 @@ def emit_cast(b: Builder, kind: str, v: SSAValue, element: Attribute) -> SSAValu
         kind = "trunc" if a.width.data > z.width.data else ("zext" if a == i1 else "sext")
         return b.cast(kind, v, t)
     if kind == "truncf" and isinstance(element_of(source), Float64Type) and not isinstance(to, Float32Type):
-        return b.cast("fptrunc", _round_to_odd(b, v), t)
+        v = _round_to_odd(b, v)
+    if isinstance(to, BFloat16Type) and isinstance(element_of(v.type), Float32Type) and kind == "truncf":
+        return rounded(b, v)
     return b.cast(CASTS[kind], v, t)
 
 
@@ -218,6 +223,16 @@ def _round_to_odd(b: Builder, v: SSAValue) -> SSAValue:
     return b.cast("fptrunc", exact, vector_type(narrow, lanes) if lanes else narrow)
 
 
+def emitter_of(op: type[Operation]) -> Emit:
+    """How an op of arith or math is emitted; bf16 is computed in f32 and rounded."""
+    emit = EMIT[op]
+
+    def in_f32(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
+        return rounded(b, emit(b, widened(b, v), like(t, f32))) if is_bf16(t) else emit(b, v, t)
+
+    return in_f32
+
+
 def emit_compare(b: Builder, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
     """Compare two native values."""
     if isinstance(element_of(x.type), AnyFloat):
@@ -234,4 +249,4 @@ def machine_type(element: Attribute) -> Attribute:
     return element
 
 
-__all__ = ["CASTS", "EMIT", "emit_cast", "emit_compare", "machine_type"]
+__all__ = ["CASTS", "EMIT", "emit_cast", "emit_compare", "emitter_of", "machine_type"]

@@ -25,9 +25,10 @@ from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.constants import numbers
 from mlc.lowering.loop_to_llvm.accesses import Access
 from mlc.lowering.loop_to_llvm.address import strides_of
+from mlc.lowering.loop_to_llvm.bf16 import is_bf16, rounded, widened
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.lowering.loop_to_llvm.contract import contract
-from mlc.lowering.loop_to_llvm.scalars import EMIT, emit_cast, emit_compare, machine_type
+from mlc.lowering.loop_to_llvm.scalars import EMIT, emit_cast, emit_compare, emitter_of, machine_type
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, Tile, broadcast_values, chunks, native_type
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _dense(f: FunctionLowering, value: DenseIntOrFPElementsAttr, t: VectorType) 
 
 
 def _elementwise(f: FunctionLowering, op: Operation) -> None:
-    emit = EMIT[type(op)]
+    emit = emitter_of(type(op))
     result = op.results[0]
     if isinstance(result.type, IndexType):
         f.addresses.bind_data(result, emit(f.b, [f.scalar(v) for v in op.operands], i64))
@@ -99,6 +100,8 @@ def _fma(f: FunctionLowering, op: loop.FmaOp) -> None:
 
 
 def _fma_native(b: Builder, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
+    if is_bf16(z.type):
+        return rounded(b, b.fma(*widened(b, (x, y, z))))
     if isinstance(loop.element_of(z.type), AnyFloat):
         return b.fma(x, y, z)
     return b.add(b.mul(x, y), z)
@@ -185,7 +188,7 @@ def _reduce(f: FunctionLowering, op: loop.ReduceOp) -> None:
     t, tile = op.value.type, f.tile(op.value)
     assert isinstance(t, VectorType)
     combiner = COMBINERS[op.combiner.data]
-    emit = EMIT[combiner.op(t.element_type)]
+    emit = emitter_of(combiner.op(t.element_type))
     axes, shape = set(op.axes.get_values()), tuple(t.get_shape())
     groups: dict[tuple[tuple[int, ...], int], SSAValue] = {}
     for k, (outer, chunk) in enumerate(f.positions(t)):

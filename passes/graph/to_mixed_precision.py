@@ -13,11 +13,11 @@ its other readers widen what was stored. With `f16` only weights are narrow: the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import prod, sqrt
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnknownLoc, f32
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, UnknownLoc, f32, f64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -45,6 +45,10 @@ ALWAYS = (Conv2dOp, DenseOp)
 MOVES = (ReshapeOp, TransposeOp, ConcatenateOp, SliceOp)
 PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 """The name of a precision -> numpy's name of the narrow type."""
+ROUNDOFF = {"bf16": 2.0**-9, "f16": 2.0**-12}
+"""The greatest relative error of one rounding."""
+ERROR = "mlc.relative_error"
+"""The module's attribute that says how far results may be off: independent roundings add up as a root of squares."""
 FEW_USES = 16
 """Multiplications by one weight, below which a kernel waits for its weights rather than for its arithmetic."""
 
@@ -157,7 +161,8 @@ class ToMixedPrecisionPass(ModulePass):
     `graph.conv2d %x, %w : f32` -> `graph.conv2d (graph.cast %x), (graph.cast %w) {out_dtype = "float32"}` of bf16.
 
     `precision` is f32 (nothing changes), bf16 (contractions multiply bf16; what they read is stored so) or f16
-    (weights are stored as f16). Run it in front of graph-alter-op-layout.
+    (weights that are used seldom are stored as f16). Run it in front of graph-alter-op-layout. The module's attribute
+    `mlc.relative_error` estimates the relative error of the results (root mean square).
     """
 
     name = "graph-to-mixed-precision"
@@ -178,6 +183,20 @@ class ToMixedPrecisionPass(ModulePass):
                 else:
                     Narrowing(block, element).run()
         eliminate_dead_code(op)
+        depth = max((narrow_depth(b) for function in functions(op) for b in function.body.blocks), default=0)
+        op.attributes[ERROR] = FloatAttr(ROUNDOFF[self.precision] * sqrt(depth), f64)
+
+
+def narrow_depth(block: Block) -> int:
+    """The narrow operands of contractions on the longest way through a block: each adds a rounding of its own."""
+    depth: dict[SSAValue, int] = {}
+    for op in block.ops:
+        own = 0
+        if isinstance(op, ALWAYS) and op.out_dtype:
+            own = sum(v.type.element_type != f32 for v in op.operands)  # pyright: ignore[reportAttributeAccessIssue]
+        most = own + max((depth.get(v, 0) for v in op.operands), default=0)
+        depth.update(dict.fromkeys(op.results, most))
+    return max(depth.values(), default=0)
 
 
 def narrow_weights(block: Block, element: Attribute) -> None:
