@@ -127,7 +127,9 @@ class ContractionSchedule:
         both = r.scalar.uses(r.lanes)
         if self.slides:
             step = max(1, *(abs(x.coefficient(r.rows)) for x in r.scalar.exprs)) if r.rows is not None else 1
-            return TileSize(even_split(rows, max(1, registers * 3 // (8 * step))), 1, min(lanes, self.width))
+            pixels = self._side_by_side()
+            even = even_split(ceil(rows / pixels), max(1, registers * 3 // (8 * step)))
+            return TileSize(even * pixels, 1, min(lanes, self.width), pixels)
         if (pixels := self._side_by_side()) > 1:
             per_lane = pixels * lanes // self.width
             columns = e[r.columns] if r.columns is not None else 1
@@ -160,12 +162,34 @@ class ContractionSchedule:
         """A depthwise window: rows share most of what they read, so its last axis is unrolled and loads are reused."""
         r, st = self.roles, self.stage
         shares = r.scalar.uses(r.lanes) and r.vector.uses(r.lanes) and r.rows is not None and r.columns is None
-        return shares and 1 < st.extents[st.reduce[-1]] <= 7 and r.scalar.uses(st.reduce[-1])
+        window = self._window() if shares else None
+        return window is not None and st.extents[window] <= 7 and prod(self._unrolled()) <= 28
+
+    def _window(self) -> int | None:
+        """The reduction axis that moves through the rows' dimension of the scalar operand: taps along a row."""
+        r, st = self.roles, self.stage
+        assert r.rows is not None
+        along = [e for e in r.scalar.exprs if e.uses(r.rows)]
+        return next((k for k in st.reduce if st.extents[k] > 1 and any(e.uses(k) for e in along)), None)
+
+    def _unrolled(self) -> list[int]:
+        """The extents of the loops that are unrolled inside of a sliding window: its taps, channels of a group."""
+        st, window, apart = self.stage, self._window(), self._groups_in_lanes() > 2
+        return [st.extents[k] for k in st.reduce if k == window or (apart and window is not None and k > window)]
+
+    def _groups_in_lanes(self) -> int:
+        """How many groups of a convolution lie side by side in the lanes."""
+        r = self.roles
+        terms = [t for t, _ in r.scalar.exprs[-1].terms if not isinstance(t, int) and t.expr.uses(r.lanes)]
+        return ceil(self.stage.extents[r.lanes] / terms[0].by) if len(terms) == 1 and not terms[0].is_mod else 1
 
     @property
     def inlines_pads(self) -> bool:
         """Whether masks replace the padded copy: whole vectors are loaded, few of them at a border."""
-        return self.slides and self.target.masked_memory
+        r = self.roles
+        if not self.slides or self.size.pixels > 1:
+            return False
+        return self.target.masked_memory and r.scalar.step(r.lanes, self.stage.ranges) == 1
 
     def _packed_vectors(self) -> int:
         """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""
@@ -232,6 +256,9 @@ class ContractionSchedule:
         elif r.scalar.unit > 1:  # a word's factors are summed inside of the tile
             k_outer, k_inner = self._split(reduce[-1], st.extents[-1], r.scalar.unit)
             reduce = [*reduce[:-1], *_present(k_outer)]
+        if self.slides:
+            window = self._window() - st.num_spatial
+            reduce = [*reduce[:window], *reduce[window + 1 :], reduce[window]]
         outer_row = self._outer_row()
         l_outer, l_inner = self._split(loops[r.lanes], st.extents[r.lanes], size.lanes)
         c_outer, c_inner = self._split_axis(loops, r.columns, size.columns)
@@ -267,8 +294,8 @@ class ContractionSchedule:
             self._pack(nest.block, [*_present(top), *nest.columns][-1])
         init, _ = s.decompose_reduction(nest.block, (nest.reduce or nest.tile)[0])
         s.vectorize(*self._shared(nest.tile))
-        if self.slides and len(nest.reduce) > 1:
-            s.unroll(nest.reduce[-1])
+        for handle in nest.reduce[-len(self._unrolled()) :] if self.slides and len(nest.reduce) > 1 else ():
+            s.unroll(handle)
         s.vectorize(*self._shared(s.loops(init, n, under=attach[0]) if attach else s.loops(init, n)))
         for pad in reversed([] if self.inlines_pads else self.pads):
             if attach and self.kernel.consumers(pad) == [self.stage]:

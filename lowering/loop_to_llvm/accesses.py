@@ -25,6 +25,7 @@ class Access:
     element: Attribute
     rank: int  # of the tile; 0 for a scalar access
     shift: SSAValue | None = None  # elements to add to the offset, where a look-up gives them
+    row: int = 1  # elements along the buffer's last dimension
     unit: int = 1  # elements that are loaded as one word of i32
 
     @property
@@ -250,7 +251,11 @@ class Accesses:
     def _permuted(self, a: Access, origin: Index, at: Sequence[int]) -> SSAValue | None:
         """A vector of the elements at `origin + at[k]`; None where they are too far apart."""
         low, high = min(at), max(at)
+        if 1 < a.row <= len(at) and all(c % a.row == 0 for _, c in origin.terms):
+            start = low - low % a.row  # where the row begins: all of it may be read
+            low, high = (start, start + a.row - 1) if high < start + a.row else (low, high)
         if len(set(at)) <= 2:
+            low, high = min(at), max(at)
             first, last = (self.b.splat(self._load_near(a, origin + k, 0), len(at)) for k in (low, high))
             return self.b.select(self.b.lanes([int(k == low) for k in at], i1), first, last)
         size = min(len(at), 1 << ((high - low + 1).bit_length() - 1))

@@ -215,6 +215,7 @@ class FunctionLowering:
             tuple(self.addresses.resolve(e, indices) for e in op.mask_exprs),
             machine_type(t.element_type),
             len(op.tile_sizes),
+            row=t.get_shape()[-1] if t.get_num_dims() else 1,
         )
 
     def lower_load(self, op: loop.LoadOp) -> None:

@@ -8,6 +8,9 @@ from mlc.dialects.graph.types import Dim
 WASTE = 0.25
 """Padding that costs less than this part of the work is taken for a full block."""
 
+SHARING = 1.12
+"""What two pixels cost that share a vector, each with half a block of channels, to one that fills it."""
+
 
 def padded(size: int, block: int) -> int:
     """`size` rounded up to a multiple of `block`."""
@@ -21,20 +24,42 @@ def wasteful(size: int, block: int) -> bool:
 
 def channel_block(size: int, block: int) -> int:
     """
-    The block of channels: `block` where padding up to it is cheap, all channels where they are fewer, else a
-    smaller block: `block = 16: 64 -> 16, 120 -> 16 (8 padded), 24 -> 8, 3 -> 3, 20 -> 4`.
+    The block of channels: all channels where they are fewer than `block`, half a block where that pads less, else
+    `block`: `block = 16: 64 -> 16, 120 -> 16 (8 padded), 40 -> 8, 67 -> 8 (5 padded), 3 -> 3`.
     """
-    if not wasteful(size, block):
-        return block
-    if size < block:
+    if size < block and wasteful(size, block):
         return size
-    smaller = [b for b in (block // 2, block // 4) if b > 1 and size % b == 0]
+    half = block // 2
+    return half if half > 1 and padded(size, half) * SHARING <= padded(size, block) else block
+
+
+def unit_block(units: int, block: int) -> int:
+    """
+    The block of a dense layer's units: `block` where padding up to it is cheap, all units where they are fewer, else
+    a smaller block: `block = 16: 40 -> 16, 24 -> 8, 20 -> 4`.
+    """
+    if not wasteful(units, block):
+        return block
+    if units < block:
+        return units
+    smaller = [b for b in (block // 2, block // 4) if b > 1 and units % b == 0]
     return smaller[0] if smaller else block
 
 
 def divisor_block(size: int, block: int) -> int:
     """The largest divisor of `size` that is at most `block`: blocks inside a group cannot be padded."""
     return max(b for b in range(1, min(size, block) + 1) if size % b == 0)
+
+
+def groups_in_block(inputs: int, outputs: int, groups: int, block: int) -> int:
+    """
+    How many groups lie side by side in a block of channels, where one leaves more than half of it empty; else 1.
+
+    `block = 16: 4 channels in and out, 32 groups -> 4`; the channels in make a block that is no wider.
+    """
+    side = block // outputs
+    fits = side > 1 and outputs * side == block and inputs * side <= block and groups % side == 0
+    return side if fits else 1
 
 
 def static_size(size: Dim) -> int | None:

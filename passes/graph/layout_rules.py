@@ -56,9 +56,11 @@ from mlc.passes.graph.layout_blocks import (
     channel_block,
     data_name,
     divisor_block,
+    groups_in_block,
     kernel_name,
     padded,
     static_size,
+    unit_block,
     wasteful,
 )
 from mlc.passes.graph.layout_subpixel import transposed_convolution
@@ -84,11 +86,14 @@ def convolution(op: Any, v: Versions, block: int) -> Result:
     if not is_constant(w):
         return None
     if op.groups == 1:
-        inner, outer = channel_block(channels, block), channel_block(outputs, block)
+        inner, outer = near_block(channels, block, v.native(x)), channel_block(outputs, block)
         kernel = kernel_name(inner, outer, words(x, w, inner))
     elif inputs == 1 and op.groups == channels == outputs:
         inner = outer = channel_block(channels, block)
         kernel = kernel_name(0, outer)
+    elif (side := groups_in_block(inputs, outputs // op.groups, op.groups, block)) > 1:
+        inner, outer = side * inputs, side * (outputs // op.groups)
+        kernel = kernel_name(inputs, outer)
     else:
         inner, outer = divisor_block(inputs, block), divisor_block(outputs // op.groups, block)
         kernel = kernel_name(inner, outer)
@@ -102,6 +107,12 @@ def convolution(op: Any, v: Versions, block: int) -> Result:
     weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)
     new = v.make(Conv2dOp, v.get(x, data_name(inner)), weight, location=op.location, **attrs)
     return new.owner.out_layout, new  # pyright: ignore
+
+
+def near_block(channels: int, block: int, native: str) -> int:
+    """The block of a convolution's picture: the one that it is computed in, where that is not much smaller."""
+    size, have = channel_block(channels, block), layout(native).factors["C"]
+    return have if have < size <= 2 * have and size % have == channels % have == 0 else size
 
 
 def words(x: SSAValue, w: SSAValue, channels: Any) -> int:
@@ -118,7 +129,7 @@ def dense(op: Any, v: Versions, block: int) -> Result:
     if op.kernel_layout != "OI" or units is None or units < 2 or not is_constant(w):
         return None
     wide = 2 * block
-    size = wide if not wasteful(units, wide) else channel_block(units, block)
+    size = wide if not wasteful(units, wide) else unit_block(units, block)
     word = words(x, w, shape_of(x.type)[-1])
     name = f"OI{size}o" if word == 1 else f"OI{size}o{word}i"
     weight = v.make(LayoutTransformOp, w, src="OI", dst=name)

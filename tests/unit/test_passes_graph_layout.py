@@ -16,7 +16,7 @@ ALTER = "graph-alter-op-layout,graph-canonicalize,graph-fold-constant,graph-cano
 
 @pytest.mark.parametrize(
     ("channels", "block"),
-    [(64, 16), (120, 16), (30, 16), (24, 8), (20, 4), (3, 3), (8, 8), (12, 12), (40, 16), (15, 16)],
+    [(64, 16), (120, 16), (30, 16), (24, 8), (20, 8), (3, 3), (8, 8), (12, 12), (40, 8), (15, 16), (72, 16)],
 )
 def test_channel_blocks(channels, block):
     assert channel_block(channels, 16) == block
@@ -43,11 +43,12 @@ def conv(c, o, groups=1, size=6, attrs="padding = [1, 1, 1, 1]"):
     [
         (3, 32, 1, ("NCHW3c", "OIHW3i16o", 0)),
         (16, 30, 1, ("NCHW16c", "OIHW16i16o", 30)),
-        (24, 20, 1, ("NCHW8c", "OIHW8i4o", 0)),
+        (24, 20, 1, ("NCHW8c", "OIHW8i8o", 20)),
         (30, 30, 30, ("NCHW16c", "OIHW16o", 30)),
         (24, 48, 2, ("NCHW12c", "OIHW12i12o", 0)),
         (6, 12, 6, ("NCHW1c", "OIHW1i2o", 0)),
-        (17, 1, 1, ("NCHW16c", "OIHW16i", 0)),  # nothing smaller divides 17
+        (32, 64, 8, ("NCHW8c", "OIHW4i16o", 0)),
+        (17, 1, 1, ("NCHW8c", "OIHW8i", 0)),  # pads less than 16
         (1, 5, 1, ("NCHW1c", "OIHW1i5o", 0)),
     ],
 )

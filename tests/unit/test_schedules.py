@@ -70,16 +70,16 @@ def conv(c, o, h, w, kernel_size=3, stride=1, pad=1, dilation=1, block=16, lanes
     return kernel(args, stages, "out", out)
 
 
-def depthwise(c, h, w, stride=1, pad=0):
+def depthwise(c, h, w, stride=1, pad=0, lanes=16):
     hp, wp = h + 2 * pad, w + 2 * pad
     oh, ow = (hp - 3) // stride + 1, (wp - 3) // stride + 1
-    padded, out = f"tensor<1x{c}x{hp}x{wp}x16xf32>", f"tensor<1x{c}x{oh}x{ow}x16xf32>"
-    s = f"%n : 1, %o : {c}, %h : {oh}, %w : {ow}, %b : 16"
+    padded, out = f"tensor<1x{c}x{hp}x{wp}x{lanes}xf32>", f"tensor<1x{c}x{oh}x{ow}x{lanes}xf32>"
+    s = f"%n : 1, %o : {c}, %h : {oh}, %w : {ow}, %b : {lanes}"
     body = (
         f"%z = arith.constant 0.0 : f32\n%0 = te.read %x[%n, %c, %h - {pad}, %w - {pad}, %b] "
         f"mask (%h - {pad}, {h + pad - 1} - %h, %w - {pad}, {w + pad - 1} - %w) else %z : f32\nte.yield %0 : f32"
     )
-    stages = compute("pad", f"%n : 1, %c : {c}, %h : {hp}, %w : {wp}, %b : 16", body, padded) if pad else ""
+    stages = compute("pad", f"%n : 1, %c : {c}, %h : {hp}, %w : {wp}, %b : {lanes}", body, padded) if pad else ""
     d = stages + contraction(
         "dw",
         s,
@@ -88,7 +88,7 @@ def depthwise(c, h, w, stride=1, pad=0):
         "%f[%o, 0, %kh, %kw, %b]",
         out,
     )
-    args = f"%x: tensor<1x{c}x{h}x{w}x16xf32>, %f: tensor<{c}x1x3x3x16xf32>"
+    args = f"%x: tensor<1x{c}x{h}x{w}x{lanes}xf32>, %f: tensor<{c}x1x3x3x{lanes}xf32>"
     return kernel(args, d + relu_of("out", s, "%dw[%n, %o, %h, %w, %b]", out), "out", out)
 
 
@@ -104,6 +104,20 @@ def grouped(groups, c, o, h, w):
         out,
     )
     return kernel(f"%x: tensor<1x{groups * c}x{h}x{w}xf32>, %f: tensor<{groups * o}x{c}x3x3xf32>", d, "conv", out)
+
+
+def groups_in_lanes(c, size, h, w):
+    """Blocks of 16 channels, `size` channels a group: 16 / size groups side by side."""
+    out, s = f"tensor<1x{c}x{h - 2}x{w - 2}x16xf32>", f"%n : 1, %o : {c}, %h : {h - 2}, %w : {w - 2}, %b : 16"
+    d = contraction(
+        "conv",
+        s,
+        f"%kh : 3, %kw : 3, %ic : {size}",
+        f"%x[%n, %o, %h + %kh, %w + %kw, (%b floordiv {size}) * {size} + %ic]",
+        "%f[%o, %kh, %kw, %ic, %b]",
+        out,
+    )
+    return kernel(f"%x: tensor<1x{c}x{h}x{w}x16xf32>, %f: tensor<{c}x3x3x{size}x16xf32>", d, "conv", out)
 
 
 def pool(c, h, w, combiner="max"):
@@ -172,6 +186,9 @@ CASES = {
     "depthwise stride": depthwise(2, 11, 23, stride=2),
     "depthwise padded": depthwise(2, 9, 15, pad=1),
     "depthwise padded stride": depthwise(1, 12, 13, stride=2, pad=1),
+    "depthwise half a vector": depthwise(2, 9, 15, pad=1, lanes=8),
+    "groups in lanes": groups_in_lanes(2, 4, 7, 19),
+    "groups in lanes, two": groups_in_lanes(1, 8, 5, 11),
     "grouped": grouped(2, 3, 5, 9, 21),
     "max pool": pool(2, 12, 22),
     "sum pool": pool(1, 7, 9, "sum"),
