@@ -177,8 +177,22 @@ def op_key(node: onnx.NodeProto) -> tuple[str, str]:
 @cache
 def converters() -> dict[tuple[str, str], Converter]:
     """(domain, op type) -> what converts a node of it."""
-    from mlc.frontends.onnx import control, indexing, nn, pooling, quantized, recurrent, resize, shape
+    from mlc.frontends.onnx import (
+        control,
+        einsum,
+        indexing,
+        nn,
+        pooling,
+        quantized,
+        recurrent,
+        resize,
+        sampling,
+        shape,
+        signal,
+    )
     from mlc.frontends.onnx import math as math_ops
 
-    modules = (math_ops, nn, pooling, resize, shape, indexing, quantized, recurrent, control)
+    modules = (
+        math_ops, nn, pooling, resize, shape, indexing, quantized, recurrent, control, einsum, sampling, signal,
+    )  # fmt: skip
     return {("", name): function for module in modules for name, function in module.CONVERTERS.items()}

@@ -12,8 +12,9 @@ from mlc.dialects import graph as g
 from mlc.dialects.graph.resize import COORDINATES, MODES, ROUNDINGS
 from mlc.dialects.graph.types import axis_of
 from mlc.driver.errors import UnsupportedOps, UserError
-from mlc.frontends.onnx.node import Converter, Node, Value
-from mlc.frontends.onnx.tools import as_picture, from_picture, reshape, two
+from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
+from mlc.frontends.onnx.taps import Rule, resize_axis
+from mlc.frontends.onnx.tools import add, as_picture, element, from_picture, pad, part, reshape, transpose, two
 
 
 def unsupported(node: Node, why: str) -> UserError:
@@ -22,26 +23,63 @@ def unsupported(node: Node, why: str) -> UserError:
 
 
 def _conv_transpose(node: Node) -> Value:
-    """Transposed convolution of one or two axes; one axis is a picture of height 1."""
+    """Transposed convolution of one, two or three axes; one axis is a picture of height 1."""
     x, w = node.input(0), node.input(1)
     rank = len(x.shape) - 2
-    if rank not in (1, 2) or len(w.shape) != rank + 2:
+    if rank not in (1, 2, 3) or len(w.shape) != rank + 2:
         raise unsupported(node, f"an input of rank {rank + 2} and a weight of rank {len(w.shape)}")
     kernel = list(node.attr("kernel_shape", w.shape[2:]))
     if kernel != list(w.shape[2:]):
         raise node.fail(f"expected kernel_shape {list(w.shape[2:])}, like the weight, but got {kernel}")
-    attrs = _spread(node, x.shape[2:], kernel)
-    flat = rank == 1
-    if flat:
-        x, w = as_picture(node, x), reshape(node, w, (*w.shape[:2], 1, w.shape[2]))
-    y = node.emit(g.Conv2dTransposeOp, x, w, groups=node.attr("group", 1), **attrs)
+    spread = _spread(node, x.shape[2:], kernel)
+    if rank == 3:
+        y = _deep_transpose(node, x, w, spread)
+    else:
+        if rank == 1:
+            x, w = as_picture(node, x), reshape(node, w, (*w.shape[:2], 1, w.shape[2]))
+        y = node.emit(g.Conv2dTransposeOp, x, w, groups=node.attr("group", 1), **_picture(spread))
     if node.has(2):
         y = node.emit(g.BiasAddOp, y, node.input(2), axis=1)
-    return from_picture(node, y) if flat else y
+    return from_picture(node, y) if rank == 1 else y
+
+
+def _picture(spread: dict[str, Any]) -> dict[str, Any]:
+    """What says how things spread, for the last two axes; one axis has one of size 1 before it."""
+    pads = spread["padding"]
+    begins, ends = pads[: len(pads) // 2][-2:], pads[len(pads) // 2 :][-2:]
+    return {
+        "strides": two(spread["strides"][-2:], 1),
+        "dilation": two(spread["dilation"][-2:], 1),
+        "padding": (*two(begins, 0), *two(ends, 0)),
+        "output_padding": two(spread["output_padding"][-2:], 0),
+    }
+
+
+def _deep_transpose(node: Node, x: Value, w: Value, spread: dict[str, Any]) -> Value:
+    """Three axes: each tap along the first spreads pictures, which are put apart by the stride, moved, and added."""
+    n, c, depth, *picture = x.shape
+    stride, dilation, extra = (spread[name][0] for name in ("strides", "dilation", "output_padding"))
+    begin, end = spread["padding"][0], spread["padding"][3]
+    taps = w.shape[2]
+    full = (depth - 1) * stride + (taps - 1) * dilation + 1
+    flat = reshape(node, transpose(node, x, (0, 2, 1, 3, 4)), (n * depth, c, *picture))
+    total: Value | None = None
+    for tap in range(taps):
+        kernel = element(node, w, 2, tap)
+        y = node.emit(g.Conv2dTransposeOp, flat, kernel, groups=node.attr("group", 1), **_picture(spread))
+        y = reshape(node, y, (n, depth, 1, *y.shape[1:]))
+        y = pad(node, y, 2, 0, stride - 1)
+        y = reshape(node, y, (n, depth * stride, *y.shape[3:]))
+        y = part(node, y, 1, 0, (depth - 1) * stride + 1)
+        y = pad(node, y, 1, tap * dilation, full - tap * dilation - (depth - 1) * stride - 1)
+        total = y if total is None else add(node, total, y)
+    assert total is not None
+    total = part(node, pad(node, total, 1, 0, extra), 1, begin, full + extra - end)
+    return transpose(node, total, (0, 2, 1, 3, 4))
 
 
 def _spread(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> dict[str, Any]:
-    """Strides, dilation and paddings for two axes, from `pads`, or from `output_shape` or `auto_pad`."""
+    """Strides, dilation and paddings of all axes, from `pads`, or from `output_shape` or `auto_pad`."""
     rank = len(sizes)
     strides = list(node.attr("strides", [1] * rank))
     dilation = list(node.attr("dilations", [1] * rank))
@@ -60,43 +98,74 @@ def _spread(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> dict[str
     if len(pads) != 2 * rank or min(pads) < 0:
         raise node.fail(f"expected pads of {2 * rank} integers >= 0, but got {pads}")
     return {
-        "strides": two(strides, 1),
-        "dilation": two(dilation, 1),
-        "padding": (*two(pads[:rank], 0), *two(pads[rank:], 0)),
-        "output_padding": two(extra, 0),
+        "strides": strides,
+        "dilation": dilation,
+        "padding": pads,
+        "output_padding": extra,
     }
 
 
 def _resize(node: Node) -> Value:
-    """Resize and Upsample by constant scales or sizes, along the last two axes."""
+    """Resize and Upsample by known scales or sizes; what graph.resize2d has not goes axis by axis."""
     x = node.input(0)
     rank = len(x.shape)
     size, steps = _sizes(node, x.shape)
-    if rank not in (3, 4) or size[:2] != list(x.shape[:2]):
-        raise unsupported(node, f"from {list(x.shape)} to {size}; only the last axes of rank 3 and 4 change")
-    attrs = _modes(node)
+    rule = _rule(node)
+    if not _is_picture(rule, size, steps, x):
+        return _by_axes(node, x, size, steps, rule)
     step = () if steps is None else tuple(n for s in two(steps[2:], Fraction(1)) for n in s.as_integer_ratio())
     picture = as_picture(node, x) if rank == 3 else x
+    attrs = {"mode": rule.mode, "coordinates": rule.coordinates, "rounding": rule.rounding}
     y = node.emit(g.Resize2dOp, picture, size=two(size[2:], 1), step=step, **attrs)
     return from_picture(node, y) if rank == 3 else y
 
 
-def _modes(node: Node) -> dict[str, Any]:
-    """The attributes of graph.resize2d; Resize says them from opset 11 on."""
+def _is_picture(rule: Rule, size: Sequence[int], steps: Any, x: Value) -> bool:
+    """Whether graph.resize2d says the same."""
+    known = rule.mode in MODES and rule.coordinates in COORDINATES and not (rule.antialias or rule.exclude_outside)
+    whole = steps is None or all(n == s * o for n, s, o in zip(x.shape, steps, size, strict=True))
+    exact = whole or rule.coordinates not in ("align_corners", "pytorch_half_pixel")
+    floats = rule.mode == "nearest" or np.dtype(dtype_like(x)) == np.float32
+    return len(x.shape) in (3, 4) and list(size[:2]) == list(x.shape[:2]) and known and exact and floats
+
+
+def _by_axes(node: Node, x: Value, size: Sequence[int], steps: Any, rule: Rule) -> Value:
+    roi = None
+    if rule.coordinates == "tf_crop_and_resize" and node.has(1):
+        given = node.constant(1).astype(np.float64).reshape(2, -1)
+        axes = [axis_of(axis, len(x.shape)) for axis in node.attr("axes", range(len(x.shape)))]
+        roi = dict(zip(axes, given.T.tolist(), strict=True))
+    for axis, out in enumerate(size):
+        scale = out / x.shape[axis] if steps is None else float(1 / steps[axis])
+        own = None if roi is None else tuple(roi.get(axis, (0.0, 1.0)))
+        if out != x.shape[axis] or scale != 1.0 or own not in (None, (0.0, 1.0)):
+            x = resize_axis(node, x, axis, out, scale, own, rule)  # pyright: ignore
+    return x
+
+
+def _rule(node: Node) -> Rule:
+    """The attributes; Resize says most of them from opset 11 on."""
     mode = node.attr("mode", "nearest")
     new = node.proto.op_type == "Resize" and node.opset >= 11
     coordinates = node.attr("coordinate_transformation_mode", "half_pixel") if new else "asymmetric"
     rounding = node.attr("nearest_mode", "round_prefer_floor") if new else "floor"
-    for name, value, known in (
-        ("mode", mode, MODES),
-        ("coordinate_transformation_mode", coordinates, COORDINATES),
+    known = (*COORDINATES, "half_pixel_symmetric", "tf_crop_and_resize")
+    for name, value, values in (
+        ("mode", mode, (*MODES, "cubic")),
+        ("coordinate_transformation_mode", coordinates, known),
         ("nearest_mode", rounding, ROUNDINGS),
     ):
-        if value not in known:
-            raise unsupported(node, f"{name} {value}; mlc has {', '.join(known)}")
-    if node.attr("antialias", 0) and mode != "nearest":
-        raise unsupported(node, "antialias 1")
-    return {"mode": mode, "coordinates": coordinates, "rounding": rounding}
+        if value not in values:
+            raise unsupported(node, f"{name} {value}; mlc has {', '.join(values)}")
+    return Rule(
+        mode,
+        coordinates,
+        rounding,
+        float(node.attr("cubic_coeff_a", -0.75)),
+        bool(node.attr("antialias", 0)) and mode != "nearest",
+        bool(node.attr("exclude_outside", 0)),
+        float(node.attr("extrapolation_value", 0.0)),
+    )
 
 
 def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[Fraction] | None]:
@@ -109,13 +178,23 @@ def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[Fraction] 
     if len(values) != len(axes) or min(values, default=0) <= 0:
         raise node.fail(f"expected {len(axes)} scales or sizes > 0, but got {values.tolist()}")
     if scales is None:
-        if node.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
-            raise unsupported(node, f"keep_aspect_ratio_policy {node.attr('keep_aspect_ratio_policy')}")
-        by_axis = dict(zip(axes, values.tolist(), strict=True))
-        return [by_axis.get(axis, n) for axis, n in enumerate(shape)], None
+        return _given_sizes(node, shape, dict(zip(axes, values.tolist(), strict=True)))
     factors = dict(zip(axes, map(exact, values.tolist()), strict=True))
     all_factors = [factors.get(axis, Fraction(1)) for axis in range(len(shape))]
     return [int(n * f) for n, f in zip(shape, all_factors, strict=True)], [1 / f for f in all_factors]
+
+
+def _given_sizes(node: Node, shape: Sequence[int], sizes: dict[int, int]) -> tuple[list[int], list[Fraction] | None]:
+    """Sizes as they are given, or with one scale for all axes: the smallest (not_larger) or the largest."""
+    policy = node.attr("keep_aspect_ratio_policy", "stretch")
+    choose = {"not_larger": min, "not_smaller": max}.get(policy)
+    if choose is None:
+        if policy != "stretch":
+            raise unsupported(node, f"keep_aspect_ratio_policy {policy}; mlc has stretch, not_larger, not_smaller")
+        return [sizes.get(axis, n) for axis, n in enumerate(shape)], None
+    scale = choose(Fraction(size, shape[axis]) for axis, size in sizes.items())
+    rounded = [int(scale * n + Fraction(1, 2)) if axis in sizes else n for axis, n in enumerate(shape)]
+    return rounded, [1 / scale if axis in sizes else Fraction(1) for axis in range(len(shape))]
 
 
 def _given(node: Node) -> tuple[Any, Any]:

@@ -91,7 +91,9 @@ def _mod(x: Scalar, y: Scalar, op: Any) -> Scalar:
             return r
     else:
         q = x / y
-        r = x - (te.trunc(q) if op.truncated else te.floor(q)) * y
+        # of a finite x by an infinite y the quotient's integer part is 0: 0 * y would be NaN
+        unbounded = te.equal(te.abs(y), math.inf) & (te.abs(x) < math.inf)
+        r = te.where(unbounded, x, x - te.trunc(q) * y)
     sign = x if op.truncated else y
     wrong = (r < 0) ^ (sign < 0)
     step = te.where(sign < 0, -te.abs(y), te.abs(y))

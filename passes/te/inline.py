@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import te
@@ -88,6 +88,8 @@ def _worth_it(stage: te.ComputeOp, reads: Sequence[te.ReadOp]) -> bool:
     """Whether computing the stage where it is read costs no more than a buffer."""
     if stage.combiner is not None or "no_inline" in stage.attributes or stage.symbols:
         return False
+    if not all(_looks_up_once(stage, read) for read in reads):
+        return False
     size = math.prod(stage.static_extents)
     accesses = {(_consumer(r), r.map, r.mask, tuple(r.indices)): r for r in reads}
     points = sum(_points(r, size) for r in accesses.values())
@@ -101,6 +103,25 @@ def _worth_it(stage: te.ComputeOp, reads: Sequence[te.ReadOp]) -> bool:
     if all(_consumer(r).combiner is None for r in accesses.values()):
         return len(body) <= SMALL
     return _moves(body) and all(_stays_affine(body[0], r) for r in accesses.values())
+
+
+def _looks_up_once(stage: te.ComputeOp, read: te.ReadOp) -> bool:
+    """Whether a read at an index from data, composed with the stage's own reads, is a look-up by that index alone."""
+    found = {
+        stage.axes[k]
+        for k, e in enumerate(read.map.data)
+        if any(not isinstance(read.indices[d].owner, Block) for d in e.dims())
+    }
+    if not found:
+        return True
+    for inner in stage.body.block.ops:
+        if isinstance(inner, te.ReadOp):
+            exprs = (*inner.map.data, *(inner.mask.data if inner.mask is not None else ()))
+            at = [k for k, e in enumerate(exprs) if any(inner.indices[d] in found for d in e.dims())]
+            own = any(not isinstance(v.owner, Block) for v in inner.indices)
+            if own or len(at) > 1 or any(k >= len(inner.map.data) or not exprs[k].is_affine for k in at):
+                return False
+    return True
 
 
 def _points(read: te.ReadOp, size: int) -> int:

@@ -193,3 +193,22 @@ def test_random_kernels_keep_their_values(seed):
         if np.prod(static_shape(value.type)) < 400:
             pool.append(value)
     check(c.lower(pool[-1], pool[-2]), [grid(*shape, seed=seed), grid(*shape, seed=seed + 1)])
+
+
+def test_a_look_up_in_a_look_up_is_not_inlined():
+    chain = Chain((5, 6), (3,), (4,), dtypes=["float32", "int64", "int64"])
+    x, rows, columns = chain.args
+    picked = chain.add(g.TakeOp, chain.add(g.TakeOp, x, rows, axis=0), columns, axis=1)
+    lowered = chain.lower(picked)
+    arrays = [np.arange(30, dtype=np.float32).reshape(5, 6), np.array([4, 0, -1]), np.array([5, 1, 1, 2])]
+    check(lowered, arrays)
+    assert len(lowered.stages) == 2
+
+
+def test_a_look_up_in_another_shape_is_not_inlined():
+    chain = Chain((5, 6), (4,), dtypes=["float32", "int64"])
+    x, places = chain.args
+    picked = chain.add(g.TakeOp, chain.add(g.ReshapeOp, x, shape=(30,)), places, axis=0)
+    lowered = chain.lower(picked)
+    check(lowered, [np.arange(30, dtype=np.float32).reshape(5, 6), np.array([29, 0, -1, 7])])
+    assert len(lowered.stages) == 2

@@ -1,0 +1,110 @@
+"""Einsum as transposes, matrix products and sums, two operands at a time."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from mlc.dialects import graph as g
+from mlc.frontends.onnx.node import Converter, Node, Value
+from mlc.frontends.onnx.tools import broadcast_to, iota, reduce, reshape, select, transpose
+
+Labels = tuple[str, ...]
+
+
+def _einsum(node: Node) -> Value:
+    equation = node.attr("equation").replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    values = [node.input(i) for i in range(len(node.inputs))]
+    terms = left.split(",")
+    if len(terms) != len(values):
+        raise node.fail(f"expected an equation of {len(values)} terms, but got '{equation}'")
+    rest = max(len(x.shape) - len(term.replace("...", "")) for term, x in zip(terms, values, strict=True))
+    labels = [_labels(node, term, len(x.shape), rest) for term, x in zip(terms, values, strict=True)]
+    output = _labels(node, right, None, rest) if arrow else _implicit(labels, rest)
+    sizes = _sizes(node, labels, values)
+    unknown = [label for label in output if label not in sizes]
+    if unknown or len(set(output)) != len(output):
+        raise node.fail(f"expected a result of labels that the operands have, each once, but got '{right}'")
+    parts = [_diagonal(node, x, of) for x, of in zip(values, labels, strict=True)]
+    value, names = parts[0]
+    for index, (other, others) in enumerate(parts[1:], 1):
+        wanted = {*output, *(label for _, later in parts[index + 1 :] for label in later)}
+        value, names = _contract(node, (value, names), (other, others), wanted, sizes)
+    value, names = _summed(node, value, names, set(output))
+    value = broadcast_to(node, value, [sizes[label] for label in names])
+    return transpose(node, value, [names.index(label) for label in output])
+
+
+def _labels(node: Node, term: str, rank: int | None, rest: int) -> Labels:
+    """One label an axis; those of an ellipsis are numbers, counted from its end."""
+    before, dots, after = term.partition("...")
+    hidden = rest if rank is None else rank - len(before) - len(after)
+    if hidden < 0 or (not dots and rank is not None and hidden):
+        raise node.fail(f"expected as many labels as axes, {rank}, but got '{term}'")
+    middle = [str(rest - hidden + i) for i in range(hidden)] if dots else []
+    return (*before, *middle, *after)
+
+
+def _implicit(labels: Sequence[Labels], rest: int) -> Labels:
+    """Without an arrow: the ellipsis, then the labels that occur once, in the alphabet's order."""
+    count = Counter(label for of in labels for label in of)
+    hidden = [str(i) for i in range(rest) if str(i) in count]
+    return (*hidden, *sorted(label for label, n in count.items() if n == 1 and not label.isdigit()))
+
+
+def _sizes(node: Node, labels: Sequence[Labels], values: Sequence[Value]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for of, x in zip(labels, values, strict=True):
+        for label, size in zip(of, x.shape, strict=True):
+            known = sizes.setdefault(label, size)
+            if known == 1:
+                sizes[label] = size
+            elif size not in (1, known):
+                raise node.fail(f"expected one size of '{label}', but got {known} and {size}")
+    return sizes
+
+
+def _diagonal(node: Node, x: Value, labels: Labels) -> tuple[Value, Labels]:
+    """An operand with each label once: of axes with one label, the elements whose indices are equal."""
+    while len(set(labels)) < len(labels):
+        label = next(a for a in labels if labels.count(a) > 1)
+        first = labels.index(label)
+        second = labels.index(label, first + 1)
+        same = node.emit(g.EqualOp, iota(node, x.shape, first), iota(node, x.shape, second))
+        x = reduce(node, g.SumOp, select(node, same, x, 0), [second])
+        labels = labels[:second] + labels[second + 1 :]
+    return x, labels
+
+
+def _summed(node: Node, x: Value, labels: Labels, wanted: Collection[str]) -> tuple[Value, Labels]:
+    """Without the labels that nobody wants."""
+    axes = [a for a, label in enumerate(labels) if label not in wanted]
+    return reduce(node, g.SumOp, x, axes), tuple(label for label in labels if label in wanted)
+
+
+def _contract(
+    node: Node, a: tuple[Value, Labels], b: tuple[Value, Labels], wanted: Collection[str], sizes: dict[str, int]
+) -> tuple[Value, Labels]:
+    """The product of two operands, summed over what they share and nobody else wants."""
+    x, left = _summed(node, *a, {*wanted, *b[1]})
+    y, right = _summed(node, *b, {*wanted, *left})
+    shared = [label for label in left if label in right]
+    batch = [label for label in shared if label in wanted]
+    inner = [label for label in shared if label not in wanted]
+    rows = [label for label in left if label not in shared]
+    columns = [label for label in right if label not in shared]
+
+    def arranged(value: Value, labels: Labels, *groups: list[str]) -> Value:
+        value = broadcast_to(node, value, [sizes[label] for label in labels])
+        value = transpose(node, value, [labels.index(label) for group in groups for label in group])
+        return reshape(node, value, [math.prod(sizes[label] for label in group) for group in groups])
+
+    a_rows, b_columns = arranged(x, left, batch, rows, inner), arranged(y, right, batch, inner, columns)
+    product = node.emit(g.BatchMatmulOp, a_rows, b_columns)
+    names = (*batch, *rows, *columns)
+    return reshape(node, product, [sizes[label] for label in names]), names
+
+
+CONVERTERS: dict[str, Converter] = {"Einsum": _einsum}

@@ -1,0 +1,284 @@
+"""Reading pictures between their elements, at computed places: GridSample, DeformConv, RoiAlign."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects import graph as g
+from mlc.frontends.onnx.indexing import gather_nd
+from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
+from mlc.frontends.onnx.tools import (
+    add,
+    binary,
+    broadcast_to,
+    cast,
+    divide,
+    element,
+    iota,
+    multiply,
+    part,
+    reduce,
+    reshape,
+    select,
+    stack,
+    subtract,
+    transpose,
+    window,
+)
+
+Taps = list[tuple[Value, Value, Value | None]]
+"""Of one axis: (index as a float, its weight, whether it lies inside) of each element that is read."""
+
+
+def gather_pixels(node: Node, x: Value, places: Sequence[Value]) -> Value:
+    """Elements of N x C x spatial at integral places N x P, one tensor an axis: N x C x P."""
+    n, c, *sizes = x.shape
+    flat: Value | None = None
+    for place, size in zip(places, sizes, strict=True):
+        at = cast(node, place, np.int64)
+        flat = at if flat is None else add(node, multiply(node, flat, size), at)
+    assert flat is not None
+    count = flat.shape[1]
+    index = broadcast_to(node, reshape(node, flat, (n, 1, count)), (n, c, count))
+    return node.emit(g.GatherElementsOp, reshape(node, x, (n, c, math.prod(sizes))), index, axis=2)
+
+
+def weighted_sum(node: Node, x: Value, taps: Sequence[Taps]) -> Value:
+    """The sum over all combinations of one tap an axis: N x C x P."""
+    n = x.shape[0]
+    total: Value | None = None
+    for combination in itertools.product(*taps):
+        pixels = gather_pixels(node, x, [place for place, _, _ in combination])
+        weight: Value | None = None
+        for _, factor, inside in combination:
+            factor = factor if inside is None else select(node, inside, factor, 0)
+            weight = factor if weight is None else multiply(node, weight, factor)
+        assert weight is not None
+        term = multiply(node, pixels, reshape(node, weight, (n, 1, weight.shape[1])))
+        total = term if total is None else add(node, total, term)
+    assert total is not None
+    return total
+
+
+def linear_taps(node: Node, at: Value, place: Callable[[Value], tuple[Value, Value | None]]) -> Taps:
+    """The two elements round a coordinate; `place` says where an index that may lie outside is read."""
+    low = node.emit(g.FloorOp, at)
+    ratio = subtract(node, at, low)
+    (first, a), (second, b) = place(low), place(add(node, low, 1.0))
+    return [(first, subtract(node, 1.0, ratio), a), (second, ratio, b)]
+
+
+def _cubic_weights(node: Node, ratio: Value) -> list[Value]:
+    """Keys' cubic convolution, a = -0.75, of the elements before, at, behind, and two behind."""
+    a = -0.75
+    other = subtract(node, 1.0, ratio)
+
+    def near(t: Value) -> Value:  # ((a + 2) t - (a + 3)) t t + 1
+        inner = add(node, multiply(node, t, a + 2), -(a + 3))
+        return add(node, multiply(node, multiply(node, inner, t), t), 1.0)
+
+    def far(t: Value) -> Value:  # ((a s - 5 a) s + 8 a) s - 4 a, s = t + 1
+        s = add(node, t, 1.0)
+        inner = add(node, multiply(node, add(node, multiply(node, s, a), -5 * a), s), 8 * a)
+        return add(node, multiply(node, inner, s), -4 * a)
+
+    return [far(ratio), near(ratio), near(other), far(other)]
+
+
+def _inside(node: Node, at: Value, size: int) -> Value:
+    """Whether an index names one of `size` elements."""
+    above = binary(node, g.GreaterEqualOp, at, 0.0)
+    return node.emit(g.LogicalAndOp, above, binary(node, g.LessOp, at, float(size)))
+
+
+def _clamped(node: Node, at: Value, size: int) -> Value:
+    return node.emit(g.ClipOp, at, min=0.0, max=float(size - 1))
+
+
+def _reflected(node: Node, at: Value, low: float, high: float) -> Value:
+    """A coordinate thrown back from both ends of a range until it lies inside."""
+    span = high - low
+    if span <= 0:
+        return multiply(node, at, 0.0)
+    away = node.emit(g.AbsOp, add(node, at, -low))
+    turns = node.emit(g.FloorOp, divide(node, away, span))
+    rest = subtract(node, away, multiply(node, turns, span))
+    half = multiply(node, turns, 0.5)
+    even = binary(node, g.EqualOp, node.emit(g.FloorOp, half), half)
+    return select(node, even, add(node, rest, low), subtract(node, high, rest))
+
+
+class _Border:
+    """What lies outside of an axis."""
+
+    def __init__(self, node: Node, mode: str, size: int, corners: bool):
+        self.node, self.mode, self.size = node, mode, size
+        self.low, self.high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
+
+    def coordinate(self, at: Value) -> Value:
+        """Where a coordinate is moved to before anything is read."""
+        if self.mode == "border":
+            return _clamped(self.node, at, self.size)
+        return _reflected(self.node, at, self.low, self.high) if self.mode == "reflection" else at
+
+    def place(self, at: Value) -> tuple[Value, Value | None]:
+        """Where an index is read, and whether it lies inside (None: it always does)."""
+        if self.mode == "zeros":
+            return _clamped(self.node, at, self.size), _inside(self.node, at, self.size)
+        moved = _reflected(self.node, at, self.low, self.high) if self.mode == "reflection" else at
+        return _clamped(self.node, moved, self.size), None
+
+
+def _grid_sample(node: Node) -> Value:
+    x, grid = node.input(0), node.input(1)
+    n, c, *sizes = x.shape
+    outs = grid.shape[1:-1]
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.attr("mode", "linear"), node.attr("mode", "linear"))
+    corners, border = bool(node.attr("align_corners", 0)), node.attr("padding_mode", "zeros")
+    if mode not in ("linear", "nearest", "cubic") or border not in ("zeros", "border", "reflection"):
+        raise node.fail(f"expected mode linear, nearest or cubic and a known padding_mode, but got {mode}, {border}")
+    flat = cast(node, reshape(node, grid, (n, math.prod(outs), len(sizes))), dtype_like(x))
+    taps: list[Taps] = []
+    for axis, size in enumerate(sizes):
+        at = add(node, element(node, flat, -1, len(sizes) - 1 - axis), 1.0)
+        at = multiply(node, at, (size - 1) / 2) if corners else add(node, multiply(node, at, size / 2), -0.5)
+        taps.append(_grid_taps(node, at, mode, _Border(node, border, size, corners)))
+    return reshape(node, weighted_sum(node, x, taps), (n, c, *outs))
+
+
+def _grid_taps(node: Node, at: Value, mode: str, border: _Border) -> Taps:
+    """The elements that a coordinate reads along one axis."""
+    if mode == "nearest":
+        place, inside = border.place(border.coordinate(node.emit(g.RoundOp, at)))
+        return [(node.emit(g.RoundOp, place), node.array(np.ones((1, 1)), like=at), inside)]
+    at = border.coordinate(at)
+    if mode == "linear":
+        return linear_taps(node, at, border.place)
+    low = node.emit(g.FloorOp, at)
+    weights = _cubic_weights(node, subtract(node, at, low))
+    places = [border.place(add(node, low, float(k - 1))) for k in range(4)]
+    return [(place, weight, inside) for (place, inside), weight in zip(places, weights, strict=True)]
+
+
+def _deform_conv(node: Node) -> Value:
+    """A convolution whose windows read where the offsets say: columns of samples, then a 1 x 1 convolution."""
+    x, w, offset = node.input(0), node.input(1), node.input(2)
+    n, c, *sizes = x.shape
+    kernel, outs = w.shape[2:], offset.shape[2:]
+    if len(sizes) != 2:
+        raise node.fail(f"expected an input of rank 4, but got rank {len(x.shape)}")
+    one = window(node, x, kernel)
+    parts, taps = node.attr("offset_group", 1), math.prod(kernel)
+    moved = reshape(node, offset, (n * parts, taps, 2, *outs))
+    places: list[Taps] = []
+    for axis, size in enumerate(sizes):
+        corner = multiply(node, iota(node, (1, taps, *outs), 2 + axis, dtype_like(x)), float(one.strides[axis]))
+        digits = np.arange(taps) // math.prod(kernel[axis + 1 :]) % kernel[axis] * one.dilation[axis] - one.begins[axis]
+        corner = add(node, corner, node.array(digits.reshape(1, taps, 1, 1), like=x))
+        at = add(node, element(node, moved, 2, axis), corner)
+        at = reshape(node, at, (n * parts, taps * math.prod(outs)))
+        places.append(linear_taps(node, at, _Border(node, "zeros", size, False).place))
+    pictures = reshape(node, x, (n * parts, c // parts, *sizes))
+    columns = weighted_sum(node, pictures, places)
+    columns = reshape(node, columns, (n, parts, c // parts, taps, *outs))
+    if node.has(4):
+        columns = multiply(node, columns, reshape(node, node.input(4), (n, parts, 1, taps, *outs)))
+    columns = reshape(node, columns, (n, c * taps, *outs))
+    flat = reshape(node, w, (w.shape[0], w.shape[1] * taps, 1, 1))
+    y = node.emit(g.Conv2dOp, columns, flat, groups=node.attr("group", 1))
+    return node.emit(g.BiasAddOp, y, node.input(3), axis=1) if node.has(3) else y
+
+
+def _roi_align(node: Node) -> Value:
+    """Each bin of a region is the mean, or the maximum, of samples on a grid in it."""
+    x, rois, batch = node.input(0), node.input(1), node.input(2)
+    outs = [node.attr("output_height", 1), node.attr("output_width", 1)]
+    scale, ratio = float(node.attr("spatial_scale", 1.0)), node.attr("sampling_ratio", 0)
+    mode = node.attr("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "output_half_pixel")
+    shift = 0.5 if mode == "half_pixel" else 0.0
+    count = rois.shape[0]
+    known = None if ratio > 0 else _grid_counts(node.constant(1), outs, scale, mode == "half_pixel")
+    axes: list[tuple[Taps, Value]] = []
+    for axis in range(2):  # rois are x1, y1, x2, y2
+        ends = (part(node, rois, 1, k, k + 1) for k in (1 - axis, 3 - axis))
+        start, end = (add(node, multiply(node, one, scale), -shift) for one in ends)
+        length = subtract(node, end, start)
+        if mode != "half_pixel":
+            length = node.emit(g.MaximumOp, length, node.array(1.0, like=rois))
+        each = np.full(count, ratio) if known is None else known[axis]
+        axes.append(_roi_taps(node, start, length, outs[axis], each, x.shape[2 + axis]))
+    return _roi_bins(node, x, batch, axes, outs)
+
+
+def _grid_counts(rois: Any, outs: Sequence[int], scale: float, half: bool) -> list[Any]:
+    """How many samples a bin of each region has along y and x: one an element."""
+    lengths = [(rois[:, 3] - rois[:, 1]) * scale, (rois[:, 2] - rois[:, 0]) * scale]
+    lengths = lengths if half else [np.maximum(length, 1.0) for length in lengths]
+    return [np.maximum(np.ceil(length / out), 1).astype(int) for length, out in zip(lengths, outs, strict=True)]
+
+
+def _roi_taps(node: Node, start: Value, length: Value, out: int, each: Any, size: int) -> tuple[Taps, Value]:
+    """The samples of an axis, regions x (bins * samples): their two taps, and what of them counts."""
+    most = int(each.max(initial=1))
+    samples = (np.arange(most) + 0.5)[None, None, :] / each[:, None, None] + np.arange(out)[None, :, None]
+    steps = node.array(samples.reshape(len(each), out * most), like=start)
+    at = add(node, start, multiply(node, steps, divide(node, length, float(out))))
+    outside = node.emit(g.LogicalOrOp, binary(node, g.LessOp, at, -1.0), binary(node, g.GreaterOp, at, float(size)))
+    at = node.emit(g.ClipOp, at, min=0.0, max=float(size - 1))
+    low = node.emit(g.FloorOp, at)
+    ratio = subtract(node, at, low)
+    keep = node.emit(g.LogicalNotOp, outside)
+    taps: Taps = [
+        (low, subtract(node, 1.0, ratio), keep),
+        (_clamped(node, add(node, low, 1.0), size), ratio, keep),
+    ]
+    counts = np.broadcast_to((np.arange(most) < each[:, None])[:, None, :], (len(each), out, most))
+    return taps, node.array(counts.reshape(len(each), out * most), like=start)
+
+
+def _roi_bins(node: Node, x: Value, batch: Value, axes: Sequence[tuple[Taps, Value]], outs: Sequence[int]) -> Value:
+    """Regions x channels x bins of the samples."""
+    (rows, row_counts), (columns, column_counts) = axes
+    count, high = row_counts.shape
+    wide = column_counts.shape[1]
+    shape = (count, high, wide)
+    maximum = node.attr("mode", "avg") == "max"
+    pictures = transpose(node, x, (0, 2, 3, 1))
+    image = broadcast_to(node, reshape(node, cast(node, batch, np.int64), (count, 1, 1)), shape)
+
+    def over(value: Value, axis: int) -> Value:
+        return reshape(node, value, (count, high, 1) if axis == 0 else (count, 1, wide))
+
+    total: Value | None = None
+    for (y, a, keep_y), (z, b, keep_z) in itertools.product(rows, columns):
+        assert keep_y is not None
+        assert keep_z is not None
+        places = [image, *(broadcast_to(node, cast(node, over(v, k), np.int64), shape) for k, v in enumerate((y, z)))]
+        weight = multiply(node, over(select(node, keep_y, a, 0), 0), over(select(node, keep_z, b, 0), 1))
+        term = multiply(node, gather_nd(node, pictures, stack(node, places, -1)), reshape(node, weight, (*shape, 1)))
+        combine = g.MaximumOp if maximum else g.AddOp
+        total = term if total is None else node.emit(combine, total, term)
+    assert total is not None
+    counts = multiply(node, over(row_counts, 0), over(column_counts, 1))
+    bins = (count, outs[0], high // outs[0], outs[1], wide // outs[1])
+    samples = reshape(node, total, (*bins, x.shape[1]))
+    mask = reshape(node, counts, (*bins, 1))
+    if maximum:
+        inside = binary(node, g.GreaterOp, mask, 0.0)
+        result = reduce(node, g.MaxOp, select(node, inside, samples, -math.inf), [2, 4])
+    else:
+        summed = reduce(node, g.SumOp, multiply(node, samples, mask), [2, 4])
+        result = divide(node, summed, reduce(node, g.SumOp, mask, [2, 4]))
+    return transpose(node, result, (0, 3, 1, 2))
+
+
+CONVERTERS: dict[str, Converter] = {
+    "GridSample": _grid_sample,
+    "DeformConv": _deform_conv,
+    "RoiAlign": _roi_align,
+}
