@@ -22,10 +22,8 @@ def size_of(value: Mapping[str, Any]) -> int:
 
 def place_of(value: Mapping[str, Any]) -> Place:
     """Where a value is; each input and output has a storage of its own."""
-    size = size_of(value)
-    if "offset" in value:
-        return value["storage"], value["offset"], value["offset"] + size
-    return f"{value['storage']}{value['index']}", 0, size
+    start = value.get("offset", 0)
+    return f"{value['storage']}{value.get('index', '')}", start, start + size_of(value)
 
 
 def reuse_distances(graph: Mapping[str, Any]) -> list[list[tuple[int, int]]]:

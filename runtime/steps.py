@@ -36,7 +36,7 @@ class Stepper:
         """The address of a value, given those of inputs and outputs."""
         value = self._values[index]
         kind = value["storage"]
-        return io[kind][value["index"]] if kind in io else self._bases[kind] + value["offset"]
+        return (io[kind][value["index"]] if kind in io else self._bases[kind]) + value["offset"]
 
     def step(self, index: int, io: Mapping[str, Sequence[int]], rt: int | None = None) -> float:
         """Run one call, on another rt if that is given; return the seconds it took."""
