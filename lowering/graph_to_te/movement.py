@@ -11,6 +11,7 @@ from mlc.lowering.graph_to_te.builder import Scalar, Tensor
 from mlc.lowering.graph_to_te.elementwise import broadcast_read
 from mlc.lowering.graph_to_te.layouts import blocked, logical
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
+from mlc.passes.graph.views import reshape_groups
 
 
 @lowering(graph.TransposeOp)
@@ -46,27 +47,6 @@ def reshape(op: Any, x: Tensor) -> Tensor:
         return x.read(at)
 
     return te.compute(shape, body, stage_name(op))
-
-
-def reshape_groups(source: Sequence[int], target: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Runs of axes of both shapes with equal products, as short as possible; axes of size 1 are in none."""
-    if 0 in source:
-        return []
-    left = [a for a, n in enumerate(source) if n != 1]
-    right = [a for a, n in enumerate(target) if n != 1]
-    groups: list[tuple[list[int], list[int]]] = []
-    while left or right:
-        s, t = [left.pop(0)], [right.pop(0)]
-        a, b = source[s[0]], target[t[0]]
-        while a != b:
-            if a < b:
-                s.append(left.pop(0))
-                a *= source[s[-1]]
-            else:
-                t.append(right.pop(0))
-                b *= target[t[-1]]
-        groups.append((s, t))
-    return groups
 
 
 @lowering(graph.ConcatenateOp)

@@ -29,6 +29,7 @@ from mlc.dialects.graph.canonicalize import PATTERNS
 from mlc.dialects.graph.types import is_float
 from mlc.passes.graph.canonicalize_concat import CONCATS
 from mlc.passes.graph.canonicalize_moves import MOVES, broadcast_operand
+from mlc.passes.graph.canonicalize_shuffle import SHUFFLES
 from mlc.passes.graph.canonicalize_sink import SINKS
 from mlc.passes.graph.constants import splat
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
@@ -142,6 +143,7 @@ RULES: Rules = merged(
     {cls: [broadcast_operand] for cls in OPS.values() if issubclass(cls, BinaryOp)},
     MOVES,
     CONCATS,
+    SHUFFLES,
     SINKS,
     LOCAL,
 )

@@ -78,6 +78,27 @@ def _product(sizes: Iterable[int]) -> int:
     return result
 
 
+def reshape_groups(source: Sequence[int], target: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Runs of axes of both shapes with equal products, as short as possible; axes of size 1 are in none."""
+    if 0 in source:
+        return []
+    left = [a for a, n in enumerate(source) if n != 1]
+    right = [a for a, n in enumerate(target) if n != 1]
+    groups: list[tuple[list[int], list[int]]] = []
+    while left or right:
+        s, t = [left.pop(0)], [right.pop(0)]
+        a, b = source[s[0]], target[t[0]]
+        while a != b:
+            if a < b:
+                s.append(left.pop(0))
+                a *= source[s[-1]]
+            else:
+                t.append(right.pop(0))
+                b *= target[t[-1]]
+        groups.append((s, t))
+    return groups
+
+
 def is_part(op: Operation) -> bool:
     """Whether a slice or split of a computed value or an input is a view."""
     return part_starts(op) is not None and not isinstance(base_of(op.operands[0]).owner, SOURCES)
@@ -128,4 +149,4 @@ def insert_copy(op: Operation, index: int) -> Any:
     return copy
 
 
-__all__ = ["base_of", "concatenates_in_place", "elements", "insert_copy", "is_part", "part_starts"]
+__all__ = ["base_of", "concatenates_in_place", "elements", "insert_copy", "is_part", "part_starts", "reshape_groups"]

@@ -1,4 +1,4 @@
-"""What running takes: a call that is given its outputs allocates nothing, weights are mapped, files are read in pieces."""
+"""What running takes: calls with outputs allocate nothing, weights are mapped, files are read in pieces."""
 
 import ctypes
 from pathlib import Path

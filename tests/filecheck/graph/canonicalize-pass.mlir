@@ -123,3 +123,32 @@ func.func @unpad(%x: tensor<1x2x1x1x16xf32>) -> tensor<1x20x1x1xf32> {
   %0 = graph.layout_transform %x {src = "NCHW16c", dst = "NCHW"} : (tensor<1x2x1x1x16xf32>) -> tensor<1x20x1x1xf32>
   return %0 : tensor<1x20x1x1xf32>
 }
+
+// Elements move once: the axes between two transposes are taken apart.
+// CHECK-LABEL: func.func @transposes
+// CHECK-NEXT:    %[[T:.*]] = graph.transpose %x {axes = [1, 3, 0, 2]}
+// CHECK-NEXT:    graph.reshape %[[T]]
+// CHECK-NOT:     graph.transpose
+func.func @transposes(%x: tensor<2x3x4x5xf32>) -> tensor<15x8xf32> {
+  %0 = graph.transpose %x {axes = [0, 2, 1, 3]} : (tensor<2x3x4x5xf32>) -> tensor<2x4x3x5xf32>
+  %1 = graph.reshape %0 : (tensor<2x4x3x5xf32>) -> tensor<8x15xf32>
+  %2 = graph.transpose %1 {axes = [1, 0]} : (tensor<8x15xf32>) -> tensor<15x8xf32>
+  return %2 : tensor<15x8xf32>
+}
+
+// What follows a convolution and its movements computes before them; its constant takes the shape that it needs there.
+// CHECK-LABEL: func.func @after_movements
+// CHECK:         %[[C:.*]] = graph.conv2d
+// CHECK-NOT:     graph.transpose
+// CHECK:         %[[A:.*]] = graph.add %{{.*}}, %{{.*}} : (tensor<1x8x2x2xf32>, tensor<1x8x1x1xf32>)
+// CHECK-NEXT:    %[[R:.*]] = graph.relu %[[A]]
+// CHECK:         graph.transpose
+func.func @after_movements(%x: tensor<1x4x2x2xf32>, %w: tensor<8x4x1x1xf32>) -> tensor<1x8x4x1xf32> {
+  %b = graph.param "b" : tensor<8x1x1xf32>
+  %0 = graph.conv2d %x, %w : (tensor<1x4x2x2xf32>, tensor<8x4x1x1xf32>) -> tensor<1x8x2x2xf32>
+  %1 = graph.transpose %0 {axes = [0, 1, 3, 2]} : tensor<1x8x2x2xf32>
+  %2 = graph.reshape %1 : (tensor<1x8x2x2xf32>) -> tensor<1x8x4x1xf32>
+  %3 = graph.add %2, %b : (tensor<1x8x4x1xf32>, tensor<8x1x1xf32>) -> tensor<1x8x4x1xf32>
+  %4 = graph.relu %3 : tensor<1x8x4x1xf32>
+  return %4 : tensor<1x8x4x1xf32>
+}
