@@ -88,7 +88,7 @@ class _Build:
         self.ops, self.options, self.cache = ops, options, cache
         has_schedule = any(isinstance(op, sched.ScheduleOp) for op in ops)
         passes = kernel_passes(options, "loop" if isinstance(ops[0], loop.FuncOp) else "te")
-        skipped = {"te-inline", "te-add-schedule"} if has_schedule else set()
+        skipped = {"te-factor-reductions", "te-inline", "te-add-schedule"} if has_schedule else set()
         self.passes = [one for one in passes if one.name not in skipped]
         if has_schedule and isinstance(ops[0], loop.FuncOp):
             self.passes = [*options.configure(_parse("loop-apply-schedule")), *_without_schedule(self.passes)]

@@ -40,6 +40,7 @@ PIPELINES: dict[str, list[str]] = {
         "loop-promote-tiles",
     ],
     "kernel-O3": [
+        "te-factor-reductions",
         "te-inline",
         "te-add-schedule",
         "convert-te-to-loop",

@@ -1,17 +1,19 @@
 """
 Attention: two products with a softmax between them, a block of queries at a time.
 
-    parallel(batch, heads, block of queries)
-        q^T                          the block's queries, so that they are lanes
-        scores | pointwise           keys in rows, queries in lanes: a strip [keys, queries] in the thread's scratch
-        max, exp, sum, scale         over the strip: the keys go down, so no lane waits for another
-        mix | transpose              queries in rows, broadcast from the strip; columns of v in lanes
+    parallel(batch, heads, part of the queries)
+        k, v                         copied, where their rows are far apart and many queries pass over them
+        block of queries
+            q^T                      so that queries are lanes
+            scores | pointwise       keys in rows, queries in lanes: a strip [keys, queries] in the thread's scratch
+            max, exp, sum, scale     over the strip: the keys go down, so no lane waits for another
+            mix | scale, transpose   queries in rows, broadcast from the strip; columns of v in lanes
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from xdsl.ir import SSAValue
 
@@ -20,9 +22,10 @@ from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import divisors, even_split, register_tile
+from mlc.schedules.tiling import balance, divisors, even_split, register_tile
 
 UNROLL = 4  # keys that one step of a pass over the strip takes
+MANY = 64  # queries for which it pays to copy keys and values
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def parts_of(kernel: KernelInfo) -> Parts | None:
     assert mix.factors is not None
     query, key = _by_use(scores.factors, rank - 2)
     weights, value = _by_use(mix.factors, rank - 2)
-    if query is None or weights is None or weights.tensor not in between[-1].results:
+    if query is None or weights is None or not any(weights.tensor in st.results for st in between):
         return None
     if any(r.tensor in kernel.by_result for r in (query, key, value)) or query.uses(rank - 1) or key.uses(rank - 2):
         return None
@@ -100,58 +103,83 @@ class AttentionSchedule:
         self.block = self.block_of_queries()
 
     def block_of_queries(self) -> int:
-        """As many queries as keep three strips in half of L2: up to four vectors, evenly split."""
-        strips = 3 * 4 * self.keys * self.width
+        """As many queries as keep two strips in half of L2: up to four vectors, evenly split."""
+        strips = 2 * 4 * self.keys * self.width
         vectors = max(1, min(4, int(self.target.l2_bytes * 0.5) // strips))
         block = even_split(ceil(self.queries / self.width), vectors) * self.width
         return min(self.queries, block)
 
+    def parts_of_queries(self) -> int:
+        """Into how many tasks the queries of one head go, so that every thread has an even share."""
+        heads = prod(self.parts.scores.extents[: self.parts.rank - 2])
+        blocks = ceil(self.queries / self.block)
+        fits = [n for n in range(1, blocks + 1) if balance(heads * n, self.threads) >= 0.9]
+        return fits[0] if fits else blocks
+
     def build(self) -> sched.ScheduleOp:
         """From the last stage to the first: a producer moves into the block of its consumer."""
         s, p = self.s, self.parts
-        top = self.mix()
+        top, row = self.mix()
         for st in reversed(p.between):
             block = s.block(st.name)
-            s.compute_at(block, top)
+            s.compute_at(block, row)
             self.strip(st, block)
-        self.scores(top)
+        self.scores(row)
         for st in self.between_passes():
-            self.one_pass(st, s.loops(s.block(st.name), len(st.extents), under=top), top)
+            self.one_pass(st, s.loops(s.block(st.name), len(st.extents), under=row), row)
+        for stage, read in ((p.scores, p.key), (p.mix, p.value)):
+            if self.worth_copying(read):
+                self.copy(stage, read, top)
         if self.threads > 1:
             s.parallel(top)
         return s.finish()
 
-    def mix(self) -> SSAValue:
-        """The second product: the loop over blocks of queries, and in it a register-tiled nest."""
+    def mix(self) -> tuple[SSAValue, SSAValue]:
+        """The second product: the loops over tasks and over blocks of queries, and in them a register-tiled nest."""
         s, p = self.s, self.parts
         st, n = p.mix, p.rank
         *outer, i, d, j = s.loops(s.block(st.name), n + 1)
         lanes = st.extents[n - 1]
         size = register_tile(self.block, ceil(lanes / self.width), self.target.vector_registers)
         rows = max(r for r in divisors(self.block) if r <= size.rows)
-        i_tile, i = self.split(i, self.queries, rows)
-        i_block = []
-        if i_tile:
-            i_block, inner = self.split(i_tile[0], ceil(self.queries / rows), self.block // rows)
-            i_tile = [inner]
+        row, i = self.split(i, self.queries, self.block)
+        i_tile, i = self.split(i, self.block, rows)
+        part: list[SSAValue] = []
+        if row and (parts := self.parts_of_queries()) > 1:
+            first, rest = s.split(row[0], [parts, None])
+            part, row = [first], [rest]
         d_tile, d = self.split(d, lanes, size.vectors * self.width)
-        grid = [*outer, *i_block]
-        s.reorder(*grid, *d_tile, *i_tile, j, i, d)
-        top = s.fuse(*grid) if len(grid) > 1 else grid[0]
-        at = [top, *d_tile, *i_tile][-1]
+        # a block of v stays in L1 while all rows pass over it; the sums wait in the thread's scratch
+        j_block, j = self.split(j, self.keys, even_split(self.keys, max(16, self.target.l1_bytes // (8 * lanes))))
+        grid, tiles = [*outer, *part], [*d_tile, *i_tile]
+        s.reorder(*grid, *row, *j_block, *tiles, j, i, d)
+        top = s.fuse(*grid) if len(grid) > 1 else grid[0] if grid else row[0]
+        within = [top, *row][-1]
+        at = within if j_block else [within, *tiles][-1]
         for after in p.after:
-            block = s.block(after.name)
-            s.reverse_compute_at(block, at)
-            loops = s.loops(block, n, under=at)
-            order = [self.axis_of(after, k) for k in range(n)]
-            s.reorder(*(loops[k] for k in order))
-            s.vectorize(loops[order[n - 2]], loops[order[n - 1]])
-        self.accumulate(st, j, [i, d], at)
-        return top
+            self.finish(after, at, blocked=bool(j_block))
+        self.accumulate(st, (j_block or [j])[0], [i, d], at, len(tiles) + 2 if j_block else None)
+        return top, within
+
+    def finish(self, after: Stage, at: SSAValue, blocked: bool) -> None:
+        """What follows the second product: on its tile, or on the whole block of queries."""
+        s, n = self.s, self.parts.rank
+        block = s.block(after.name)
+        s.reverse_compute_at(block, at)
+        loops = s.loops(block, n, under=at)
+        order = [self.axis_of(after, k) for k in range(n)]
+        *outer, i, d = (loops[k] for k in order)
+        s.reorder(*outer, i, d)
+        if not blocked:
+            s.vectorize(i, d)
+            return
+        _, d = self.split(d, self.parts.mix.extents[n - 1], 4 * self.width)
+        s.vectorize(d)
 
     def axis_of(self, after: Stage, k: int) -> int:
         """The axis of a stage behind the product that moves along axis k of the product."""
-        expr = after.reads[0].exprs[k]
+        mixed = next(r for r in after.reads if r.tensor in self.parts.mix.results)
+        expr = mixed.exprs[k]
         return next((a for a in after.spatial if expr.uses(a)), k)
 
     def scores(self, top: SSAValue) -> None:
@@ -188,6 +216,20 @@ class AttentionSchedule:
         loops = s.loops(copy, rank, under=top)
         s.reorder(*(loops[k] for k in range(rank) if k != along), loops[along])
         s.vectorize(loops[along])
+
+    def worth_copying(self, read: Read) -> bool:
+        """Whether rows of keys or values lie apart, so that they crowd a few sets of the caches."""
+        apart = any(n > 1 for n in read.shape[read.shape.index(self.keys) + 1 : -1])
+        each = self.queries if self.parts_of_queries() == 1 else ceil(self.queries / self.parts_of_queries())
+        return apart and each >= MANY
+
+    def copy(self, stage: Stage, read: Read, top: SSAValue) -> None:
+        """A contiguous copy of one head's keys or values."""
+        s = self.s
+        tensors = list(dict.fromkeys(r.tensor for r in stage.reads))
+        copy = s.cache_read(s.block(stage.name), tensors.index(read.tensor))
+        s.compute_at(copy, top)
+        s.vectorize(s.loops(copy, len(read.shape), under=top)[-1])
 
     def followers(self) -> list[Stage]:
         """The pointwise stage that alone reads the scores."""

@@ -1,12 +1,11 @@
-// RUN: mlc-opt %s -p 'convert-graph-to-te,te-inline,te-add-schedule{target=x86-64-v4 threads=2}' | filecheck %s
-// RUN: mlc-opt %s -p 'convert-graph-to-te,te-inline,te-add-schedule{target=x86-64-v4},convert-te-to-loop,loop-apply-schedule,loop-tiles' | filecheck %s --check-prefix=LOOP
+// RUN: mlc-opt %s -p 'convert-graph-to-te,te-factor-reductions,te-inline,te-add-schedule{target=x86-64-v4 threads=2}' | filecheck %s
+// RUN: mlc-opt %s -p 'convert-graph-to-te,te-factor-reductions,te-inline,te-add-schedule{target=x86-64-v4},convert-te-to-loop,loop-apply-schedule,loop-tiles' | filecheck %s --check-prefix=LOOP
 
 // The second product gives the loop over blocks of queries; all else moves into it, the strip with the keys going down.
 // CHECK:      sched.schedule @attention
 // CHECK-SAME: strategy = "attention"
-// CHECK:      sched.fuse
-// CHECK:      sched.compute_at %softmax
-// CHECK:      sched.transform_layout %softmax
+// CHECK:      sched.compute_at %exp
+// CHECK:      sched.transform_layout %exp
 // CHECK:      sched.compute_at %batch_matmul{{.*}} at
 // CHECK:      sched.cache_read %batch_matmul
 // CHECK:      sched.parallel
