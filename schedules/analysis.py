@@ -8,7 +8,7 @@ from functools import cached_property
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import te
@@ -40,6 +40,16 @@ class Read:
         t = self.tensor.type
         assert isinstance(t, TensorType)
         return t.element_type
+
+    @property
+    def element_bytes(self) -> int:
+        """The bytes of one element."""
+        return max(8, bits_of(self.element)) // 8
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the tensor."""
+        return self.element_bytes * prod(self.shape)
 
     def lies_together(self, axis: int, count: int, ranges: dict[int, tuple[int, int]]) -> bool:
         """Whether `count` steps along an axis, from a multiple of it on, are neighbours in memory."""
@@ -80,6 +90,13 @@ class Read:
         last = self.minor
         terms = [t for t, _ in last.terms if not isinstance(t, int) and t.is_mod and t.expr == dim(axis)]
         return 1 if len(terms) == 1 and len(last.terms) == 1 and terms[0].by % 8 == 0 else None
+
+
+def bits_of(element: Attribute) -> int:
+    """The width of an element type; of index, that of an address."""
+    if isinstance(element, IntegerType):
+        return element.width.data
+    return element.bitwidth if isinstance(element, AnyFloat) else 64
 
 
 class Stage:

@@ -205,10 +205,10 @@ class ContractionSchedule:
             rows, row_bytes, halo = self._image_rows(outer_row)
         else:
             rows = self._count(r.rows, tile_rows)
-            if rows > 1 and 4 * prod(r.scalar.shape) > self.target.l2_bytes // 2:
+            if rows > 1 and r.scalar.bytes > self.target.l2_bytes // 2:
                 # S streams by, row tile after row tile, once for each panel of V, which stays in L2
                 return Grid(ceil(rows / self.threads), 1)
-            row_bytes, halo = 4.0 * prod(r.scalar.shape) / max(rows, 1), 0
+            row_bytes, halo = r.scalar.bytes / max(rows, 1), 0
         taken = (r.rows, r.columns, r.lanes, outer_row)
         return choose_grid(
             batches=prod(st.extents[k] for k in st.spatial if k not in taken),
@@ -216,7 +216,7 @@ class ContractionSchedule:
             columns=column_tiles,
             row_bytes=row_bytes,
             halo_rows=halo,
-            weight_bytes=4.0 * prod(r.vector.shape),
+            weight_bytes=r.vector.bytes,
             cycles=self.cycles,
             threads=self.threads,
             target=self.target,
@@ -236,7 +236,7 @@ class ContractionSchedule:
         ranges = [(0, 0) if k == outer_row else rg for k, rg in enumerate(st.ranges)]
         spread = along[0].bounds(_or_zero(ranges))[1] + 1
         sizes = [n for n, x in zip(read.shape, read.exprs, strict=True) if not x.uses(outer_row)]
-        return st.extents[outer_row], 4.0 * prod(sizes) * step, max(0, spread - step) // step
+        return st.extents[outer_row], read.element_bytes * prod(sizes) * step, max(0, spread - step) // step
 
     # --- the nest ---
 
@@ -310,7 +310,7 @@ class ContractionSchedule:
         """Whether V comes from beyond L2, and so few rows share a panel of it that waiting for it shows."""
         taken = (self.roles.lanes, self.roles.columns)
         rows = prod(e for k, e in enumerate(self.stage.extents[: self.stage.num_spatial]) if k not in taken)
-        bytes_ = 4 * prod(self.roles.vector.shape)
+        bytes_ = self.roles.vector.bytes
         return bytes_ > self.target.l2_bytes // 2 and rows <= 32 * self.size.rows
 
     def _worth_packing(self) -> bool:

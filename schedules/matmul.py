@@ -110,7 +110,8 @@ class MatmulSchedule(ContractionSchedule):
         """The register tile of a contraction, with no more rows than L1 can walk along at once."""
         size, read = super().tile(), self.roles.scalar
         apart = read.step(self._rows, self.stage.ranges)
-        if read.step(self.stage.reduce[-1], self.stage.ranges) != 1 or not apart or size.pixels > 1:
+        along = 1 if read.unit > 1 else read.step(self.stage.reduce[-1], self.stage.ranges)
+        if along != 1 or not apart or size.pixels > 1:
             return size
         most = streams(4 * apart, self.target)
         return size if size.rows <= most else size._replace(rows=even_split(self.stage.extents[self._rows], most))
@@ -134,7 +135,7 @@ class MatmulSchedule(ContractionSchedule):
 
     def _bytes(self, axis: int) -> float:
         """The bytes of the operand along one spatial axis, in one batch."""
-        return 4.0 * self.stage.extents[axis] * self.stage.extents[-1]
+        return 4.0 * self.stage.extents[axis] * self.stage.extents[-1] / self.roles.scalar.unit
 
     @property
     def blocked(self) -> bool:
@@ -172,8 +173,11 @@ class MatmulSchedule(ContractionSchedule):
         far = (self._bytes(self._rows), self._bytes(r.lanes))
         parts = parts_of(rows, columns, batches, self.cycles, far, self.threads)
         row_part, column_part = parts.row_block, parts.column_parts
-        depth = depth_block(st.extents[-1], self.size.rows, target)
-        group = even_split(column_part, max(1, target.l2_bytes // 2 // (4 * depth * self.size.lanes)))
+        unit = r.scalar.unit
+        depth = unit * depth_block(st.extents[-1] // unit, self.size.rows, target)
+        if unit > 1 and st.extents[-1] % depth:
+            depth = st.extents[-1]  # no predicate may part what a word sums
+        group = even_split(column_part, max(1, target.l2_bytes // 2 // (4 * depth // unit * self.size.lanes)))
         column_part = group * ceil(column_part / group)
         if self.epilogue and (rows % row_part or columns % column_part):
             depth = st.extents[-1]  # an epilogue behind all depth blocks takes parts that are whole
@@ -196,7 +200,8 @@ class MatmulSchedule(ContractionSchedule):
         column_part, columns = self._cut(columns, self._count(r.lanes, size.lanes), b.column_part)
         group, columns = self._cut(columns, b.column_part, b.group)
         depth, k = self._split(loops[-1], st.extents[-1], b.depth)
-        tile_loops = present(r_inner, l_inner)
+        k, word = s.split(k, [None, r.scalar.unit]) if r.scalar.unit > 1 else (k, None)
+        tile_loops = present(r_inner, l_inner, word)
         parts = [*(loops[n] for n in self._batches), *present(row_part, column_part)]
         s.reorder(*parts, *present(group, depth, rows, columns), k, *tile_loops)
         top = s.fuse(*parts) if len(parts) > 1 else (parts[0] if parts else None)

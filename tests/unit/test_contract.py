@@ -5,9 +5,12 @@ import warnings
 import numpy as np
 import pytest
 from loop_native import native_kernel, parse, reread
+from xdsl.ir import Block
+from xdsl.parser import Parser
 
 from mlc.codegen import c_run
 from mlc.codegen.targets import Target
+from mlc.dialects import loop
 from mlc.interp import loop as interp
 from mlc.interp import values
 from mlc.lowering.loop_to_llvm.pressure import KernelWarning
@@ -15,6 +18,7 @@ from mlc.passes.loop.compact_buffers import compact_buffers
 from mlc.passes.loop.form_tiles import form_tiles
 from mlc.passes.loop.partition import partition
 from mlc.passes.loop.promote_tiles import promote_tiles
+from mlc.passes.manager import make_context, run_passes
 
 DOTS = Target.parse("native").instructions
 COUNTS = {"bf16": 2, "f16": 2, "i8": 4, "i16": 2}
@@ -130,3 +134,29 @@ def test_registers_are_counted_in_words():
 )
 def test_a_target_says_which_dot_products_it_has(target, dots):
     assert Target.parse(target).instructions == dots
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 96, 64), (24, 64, 48), (128, 384, 1536), (40, 24, 2 * 7 * 11 * 13)])
+def test_strategies_make_words_of_every_product(m, n, k):
+    """Small products, rows of one, and those that the caches block, also along the reduction."""
+    tiles = -(-n // 32)
+    text = f"""
+te.func @dense(%x: tensor<{m}x{k}xbf16>, %w: tensor<{tiles}x{k // 2}x32x2xbf16>) -> tensor<{m}x{n}xf32> {{
+  %y = te.compute "dense" (%i : {m}, %j : {n}) reduce (%k : {k}) sum {{
+    %0 = te.read %x[%i, %k] : bf16
+    %1 = te.read %w[%j floordiv 32, %k floordiv 2, %j mod 32, %k mod 2] : bf16
+    %2 = arith.extf %0 : bf16 to f32
+    %3 = arith.extf %1 : bf16 to f32
+    %4 = arith.mulf %2, %3 : f32
+    te.yield %4 : f32
+  }} : tensor<{m}x{n}xf32>
+  te.return %y : tensor<{m}x{n}xf32>
+}}"""
+    ctx = make_context()
+    module = Parser(ctx, text).parse_module()
+    specs = ["te-add-schedule{target=znver4}", "convert-te-to-loop", "loop-apply-schedule", "loop-tiles"]
+    run_passes(module, ctx, specs)
+    found = [op for op in module.walk() if isinstance(op, loop.ContractOp)]
+    assert found
+    assert not any(isinstance(op, loop.FmaOp | loop.ReduceOp) for op in module.walk())
+    assert all(isinstance(op.c.owner, Block) for op in found)  # carried in registers
