@@ -49,11 +49,16 @@ class WinogradSchedule:
 
     def build(self) -> sched.ScheduleOp:
         """The steps, last one first: a producer moves into the loops of its consumer."""
-        tops = self._whole() if self.block.whole else [self._blocked(self.block)]
-        for top in tops:
-            if self.threads > 1:
-                self.s.parallel(top)
+        if self.block.whole:
+            for top in self._whole():
+                self._parallel(top)
+        else:
+            self._blocked(self.block)
         return self.s.finish()
+
+    def _parallel(self, loop: SSAValue) -> None:
+        if self.threads > 1:
+            self.s.parallel(loop)
 
     def _split(self, loop: SSAValue, extent: int, size: int) -> tuple[list[SSAValue], SSAValue]:
         """([outer], inner); no outer loop where one piece covers the axis."""
@@ -75,7 +80,7 @@ class WinogradSchedule:
         ic, *rest = self._forth(self.v.extents[3], None)
         return [top, s.fuse(a, b), s.fuse(ic, *rest)]
 
-    def _blocked(self, block: Block) -> SSAValue:
+    def _blocked(self, block: Block) -> None:
         """All steps for a block of tiles: its rows of tiles, or a part of one row."""
         s, (height, width) = self.s, self.y.extents[2:4]
         n, oc, oh, ow, oi = s.loops(s.block(self.y.name), 5)
@@ -91,9 +96,9 @@ class WinogradSchedule:
             made = s.block(st.name)
             s.compute_at(made, top)
             s.set_scope(made, "local")
+        self._parallel(top)  # before the splits below, whose last pieces seem to reach into the next block
         self._product(block.rows * block.columns, top)
         self._forth(block.rows * block.columns, top)
-        return top
 
     def _finish(self, at: SSAValue, tile: list[SSAValue]) -> None:
         """The way back and the epilogue of one tile."""

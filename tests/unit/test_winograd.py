@@ -59,7 +59,9 @@ def test_error_growth_is_what_the_table_states(m: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("shape", [(1, 64, 64, 24, 20), (2, 32, 48, 17, 29), (1, 64, 32, 12, 41)])
+@pytest.mark.parametrize(
+    "shape", [(1, 64, 64, 24, 20), (2, 32, 48, 17, 29), (1, 64, 32, 12, 41), (2, 128, 256, 13, 13)]
+)
 def test_compiled_winograd_agrees_with_the_direct_sum(shape: tuple[int, ...], threads: int) -> None:
     n, c, k, h, w = shape
     rng = np.random.default_rng(1)
@@ -71,4 +73,4 @@ def test_compiled_winograd_agrees_with_the_direct_sum(shape: tuple[int, ...], th
     x = rng.standard_normal((n, c, h, w)).astype(np.float32)
     assert any("winograd" in kernel.kernel for kernel in exe.profile({"x": x}))
     expected = np.maximum(direct(x.astype(np.float64), weight.astype(np.float64)), 0)
-    np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=3e-5)
+    np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=6e-5)
