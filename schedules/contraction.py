@@ -302,6 +302,8 @@ class ContractionSchedule:
                 self._pad(pad, top if top is not None else attach[0])
         if nest.columns and nest.rows and self._streams():
             s.pragma(nest.columns[-1], "prefetch", 1)
+        if nest.rows and not nest.columns and len(nest.reduce) > 1 and self._walks():
+            s.pragma(nest.rows[-1], "stream", 1)
         if top is not None and self.threads > 1 and self.cycles > WORTH_A_THREAD:
             s.parallel(top)
         return s.finish()
@@ -312,6 +314,15 @@ class ContractionSchedule:
         rows = prod(e for k, e in enumerate(self.stage.extents[: self.stage.num_spatial]) if k not in taken)
         bytes_ = self.roles.vector.bytes
         return bytes_ > self.target.l2_bytes // 2 and rows <= 32 * self.size.rows
+
+    def _walks(self) -> bool:
+        """Whether S is large, and tiles one behind the other hop through many planes of it: 1x1 windows of stride 1."""
+        r, st = self.roles, self.stage
+        if r.rows is None or self.pads or self._window() is not None or st.extents[st.reduce[0]] < 3:
+            return False
+        step = next(e.coefficient(r.rows) for e in r.scalar.exprs if e.uses(r.rows))
+        channels = r.scalar.exprs[-1].uses(len(st.extents) - 1) and st.extents[-1] >= 8
+        return step == 1 and channels and 4 * prod(r.scalar.shape) > self.target.l2_bytes // 2
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix whose rows are far apart: a panel of it is copied for all rows of a block."""
