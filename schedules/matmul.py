@@ -8,6 +8,10 @@ al., "Analytical modeling is enough for high-performance BLIS", 2016), with the 
 
 The strip of S that a row tile reads in a depth block stays in L1 while the column tiles of a group pass over it, and
 the group's block of V stays in L2 for all rows. Partial sums go from one depth block to the next through the output.
+Where V is packed already, a depth block of rows of S stays in L2 instead, and panels of V stream past it:
+
+    parallel(batch, row part, column part) | row group | depth block | column tiles | row tiles | k | tile
+
 A V whose lanes lie apart (the B of A B^T) is always packed: squares of it are transposed in registers.
 """
 
@@ -31,11 +35,12 @@ WORTH_TRANSPOSING = 24  # rows for which a transposed copy of V is cheaper than 
 
 @dataclass(frozen=True)
 class Blocks:
-    """How a product is dealt out and blocked: tiles a part, column tiles a group, steps of the reduction a block."""
+    """How a product is dealt out and blocked: tiles a part and a group, steps of the reduction a block."""
 
     row_part: int
     column_part: int
-    group: int
+    rows: int
+    columns: int
     depth: int
 
 
@@ -110,8 +115,7 @@ class MatmulSchedule(ContractionSchedule):
         """The register tile of a contraction, with no more rows than L1 can walk along at once."""
         size, read = super().tile(), self.roles.scalar
         apart = read.step(self._rows, self.stage.ranges)
-        along = 1 if read.unit > 1 else read.step(self.stage.reduce[-1], self.stage.ranges)
-        if along != 1 or not apart or size.pixels > 1:
+        if read.step(self.stage.reduce[-1], self.stage.ranges) != 1 or not apart or size.pixels > 1:
             return size
         most = streams(4 * apart, self.target)
         return size if size.rows <= most else size._replace(rows=even_split(self.stage.extents[self._rows], most))
@@ -135,7 +139,7 @@ class MatmulSchedule(ContractionSchedule):
 
     def _bytes(self, axis: int) -> float:
         """The bytes of the operand along one spatial axis, in one batch."""
-        return 4.0 * self.stage.extents[axis] * self.stage.extents[-1] / self.roles.scalar.unit
+        return 4.0 * self.stage.extents[axis] * self.stage.extents[-1]
 
     @property
     def blocked(self) -> bool:
@@ -173,15 +177,19 @@ class MatmulSchedule(ContractionSchedule):
         far = (self._bytes(self._rows), self._bytes(r.lanes))
         parts = parts_of(rows, columns, batches, self.cycles, far, self.threads)
         row_part, column_part = parts.row_block, parts.column_parts
-        unit = r.scalar.unit
-        depth = unit * depth_block(st.extents[-1] // unit, self.size.rows, target)
-        if unit > 1 and st.extents[-1] % depth:
-            depth = st.extents[-1]  # no predicate may part what a word sums
-        group = even_split(column_part, max(1, target.l2_bytes // 2 // (4 * depth // unit * self.size.lanes)))
-        column_part = group * ceil(column_part / group)
+        depth = depth_block(st.extents[-1], self.size.rows, target)
+        if self.transposes and depth < st.extents[-1]:
+            depth = self.width * ceil(depth / self.width)  # whole squares
+        near = target.l2_bytes // 2 // (4 * depth)  # rows or columns of a depth block that stay in L2
+        group_rows, group = row_part, column_part
+        if self._copies:
+            group = even_split(column_part, max(1, near // self.size.lanes))
+        else:
+            group_rows = even_split(row_part, max(1, near // self.size.rows))
+        row_part, column_part = (n * ceil(part / n) for n, part in ((group_rows, row_part), (group, column_part)))
         if self.epilogue and (rows % row_part or columns % column_part):
             depth = st.extents[-1]  # an epilogue behind all depth blocks takes parts that are whole
-        return Blocks(row_part, column_part, group, depth)
+        return Blocks(row_part, column_part, group_rows, group, depth)
 
     # --- the nest ---
 
@@ -198,25 +206,32 @@ class MatmulSchedule(ContractionSchedule):
         columns, l_inner = self._split_axis(loops, r.lanes, size.lanes)
         row_part, rows = self._cut(rows, self._count(r.rows, size.rows), b.row_part)
         column_part, columns = self._cut(columns, self._count(r.lanes, size.lanes), b.column_part)
-        group, columns = self._cut(columns, b.column_part, b.group)
+        row_group, rows = self._cut(rows, b.row_part, b.rows)
+        group, columns = self._cut(columns, b.column_part, b.columns)
         depth, k = self._split(loops[-1], st.extents[-1], b.depth)
-        k, word = s.split(k, [None, r.scalar.unit]) if r.scalar.unit > 1 else (k, None)
-        tile_loops = present(r_inner, l_inner, word)
         parts = [*(loops[n] for n in self._batches), *present(row_part, column_part)]
-        s.reorder(*parts, *present(group, depth, rows, columns), k, *tile_loops)
+        inner = present(rows, columns) if self._copies else present(columns, rows)
+        s.reorder(*parts, *present(row_group, group, depth), *inner, k, *present(r_inner, l_inner))
         top = s.fuse(*parts) if len(parts) > 1 else (parts[0] if parts else None)
-        around = present(top, group)
-        if self.transposes or super()._worth_packing():
+        around = present(top, row_group, group)
+        if self._copies:
             self._pack_group(block, [*around, *present(depth)][-1:])
-        inside = around if depth is not None else [*around, *present(rows, columns)]
+        inside = around if depth is not None else [*around, *inner]
         for stage in self.epilogue if inside else ():
             self._attach(stage, inside[-1])
         init, _ = s.decompose_reduction(block, depth if depth is not None else k)
-        s.vectorize(*tile_loops)
-        self._start(init, inside[-1] if inside else None, len(present(rows, columns)) if depth is not None else 0)
+        s.vectorize(*present(r_inner, l_inner))
+        self._start(init, inside[-1] if inside else None, len(inner) if depth is not None else 0)
+        if len(inner) == 2 and not self._copies:
+            s.pragma(inner[0], "prefetch", 1)
         if top is not None and worth_threads(self.cycles, self.threads):
             s.parallel(top)
         return s.finish()
+
+    @property
+    def _copies(self) -> bool:
+        """Whether a blocked product packs V: where it is not packed already, or its lanes lie apart."""
+        return self.transposes or super()._worth_packing()
 
     def _cut(self, loop: Handle | None, extent: int, size: int) -> tuple[Handle | None, Handle | None]:
         """(outer, inner) of a loop that may be missing."""

@@ -112,7 +112,7 @@ def test_a_profile_knows_schedules_roofs_and_lanes(exe: mlc.Executable):
     profile = exe.profile(small_model.inputs(), repeat=3)
     assert profile.machine.threads == 2
     for row in profile:
-        assert re.match(r"(contraction|rows|injective|reduction)", row.schedule), row
+        assert re.match(r"(contraction|matmul|rows|injective|reduction)", row.schedule), row
         assert row.percent_of_roof > 0
         assert 0 < row.least_seconds <= row.seconds
         assert sum(row.memory_seconds.values()) > 0
