@@ -109,7 +109,7 @@ def out_of_scope(model: onnx.ModelProto) -> str:
     if any(node.op_type == "ImageDecoder" for node in nodes):
         return "ImageDecoder"
     kinds, elements = _types(model)
-    if kinds - {"tensor_type"} or any("Sequence" in node.op_type or "Optional" in node.op_type for node in nodes):
+    if kinds - {"tensor_type"}:
         return "sequences and optionals"
     if "STRING" in elements:
         return "strings"

@@ -62,7 +62,7 @@ class MlcBackendRep(BackendRep):
         while key not in self._compiled and model is None:
             bound = {name: arrays[name] for name in self._known}
             try:
-                model = import_model(self.model, {n: a.shape for n, a in arrays.items()}, bound)
+                model = import_model(self._shaped(arrays), {n: a.shape for n, a in arrays.items()}, bound)
             except NeedsValues as needs:
                 if needs.inputs <= self._known or not needs.inputs <= arrays.keys():
                     raise
@@ -74,6 +74,18 @@ class MlcBackendRep(BackendRep):
                 self._compiled.popitem(last=False)
         self._compiled.move_to_end(key)
         return self._compiled[key]
+
+    def _shaped(self, arrays: Mapping[str, Any]) -> onnx.ModelProto:
+        """The model; where an input has no elements, one that says so, since a size of 0 is not an open one."""
+        if all(array.size for array in arrays.values()):
+            return self.model
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        for info in model.graph.input:
+            array = arrays.get(info.name)
+            for dim, size in zip(info.type.tensor_type.shape.dim, () if array is None else array.shape, strict=False):
+                dim.dim_value = size
+        return model
 
     def _key(self, arrays: Mapping[str, Any]) -> Any:
         shapes = tuple((name, array.shape) for name, array in arrays.items())

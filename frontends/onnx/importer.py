@@ -24,15 +24,26 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import (
+    AvgPool2dOp,
     BatchMatmulOp,
+    BatchNormOp,
+    CastOp,
     ConstantOp,
+    Conv2dOp,
+    Conv2dTransposeOp,
     DenseOp,
+    GeluOp,
     GraphOp,
+    InstanceNormOp,
+    LayerNormOp,
+    LogSoftmaxOp,
     MaxOp,
     MeanOp,
     MinOp,
     ParamOp,
     ProdOp,
+    SiluOp,
+    SoftmaxOp,
     SumOp,
     name_location,
     shape_of,
@@ -40,7 +51,7 @@ from mlc.dialects.graph import (
     tensor,
 )
 from mlc.dialects.graph.graph_numpy import evaluate
-from mlc.dialects.graph.types import numpy_dtype
+from mlc.dialects.graph.types import element_type, numpy_dtype
 from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.driver.model import Model, name_attrs
 from mlc.driver.weights import WeightStore
@@ -73,6 +84,8 @@ class Importer:
 
     def emit(self, cls: Any, operands: Sequence[Value], attrs: dict[str, Any], location: str) -> list[Value]:
         """The results of an op on values."""
+        if cls in WIDENED and (narrow := {v.dtype_name for v in operands} & {"float16", "bfloat16"}):
+            return self._widened(cls, operands, attrs, location, narrow.pop())
         folded = None
         if operands and all(v.array is not None and v.array.size <= FOLD_LIMIT for v in operands):
             folded = self._fold(cls, operands, attrs, location)
@@ -86,6 +99,15 @@ class Importer:
         if folded is not None:
             return [Value(r, v.array, location, bound=True) for r, v in zip(op.results, folded, strict=True)]
         return [Value(result, None, location) for result in op.results]
+
+    def _widened(self, cls: Any, operands: Sequence[Value], attrs: dict[str, Any], location: str, narrow: str) -> Any:
+        """An op on narrow floats that adds many terms: in f32, rounded once at the end."""
+
+        def cast(value: Value, dtype: str) -> Value:
+            return self.emit(CastOp, [value], {"dtype": np.dtype(numpy_dtype(element_type(dtype)))}, location)[0]
+
+        wide = [cast(v, "float32") if v.dtype_name == narrow else v for v in operands]
+        return [cast(result, narrow) for result in self.emit(cls, wide, attrs, location)]
 
     def sources(self, value: Value) -> set[str]:
         """The names of the model's inputs that a value is computed from."""
@@ -115,6 +137,8 @@ class Importer:
 
     def materialize(self, value: Value, location: str) -> SSAValue:
         """The SSA value of a value; a constant becomes graph.constant or graph.param, once, at the top."""
+        if value.items is not None:
+            raise ValueError(f"expected a tensor, but '{value.name}' is a sequence")
         if value.ssa is None:
             array = value.array
             if array.size <= ConstantOp.MAX_ELEMENTS:
@@ -218,13 +242,25 @@ class Importer:
             value = results[position]
             # A constant is called after the output that holds it: weights in Constant nodes keep their names.
             assert value is not None
-            self.values[name] = Value(None, value.array, name) if value.ssa is None else value
+            constant = value.ssa is None and value.items is None
+            self.values[name] = Value(None, value.array, name) if constant else value
 
     def _output(self, name: str) -> SSAValue:
         if name not in self.values:
             given = f"mlc does not compute {self.missing[name]}" if name in self.missing else "no node gives it"
             raise UserError(f"{self.source}: output '{name}': {given}")
+        if self.values[name].items is not None:
+            raise UserError(f"{self.source}: output '{name}': expected a tensor, but it is a sequence")
         return self.materialize(self.values[name], name)
+
+
+WIDENED = frozenset(
+    {
+        AvgPool2dOp, BatchMatmulOp, BatchNormOp, Conv2dOp, Conv2dTransposeOp, DenseOp, GeluOp, InstanceNormOp,
+        LayerNormOp, LogSoftmaxOp, MeanOp, ProdOp, SiluOp, SoftmaxOp, SumOp,
+    }
+)  # fmt: skip
+"""Ops of many roundings: those of f16 and bf16 would add up."""
 
 
 def without_elements(op: GraphOp) -> list[Any] | None:

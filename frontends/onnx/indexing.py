@@ -136,6 +136,20 @@ def _trilu(node: Node) -> Value:
     return select(node, binary(node, compare, diagonal, k), x, 0)
 
 
+def _reverse_sequence(node: Node) -> Value:
+    """The first elements along the time axis, as many as each batch says, in reverse."""
+    x = node.input(0)
+    rank = len(x.shape)
+    batch, time = axis_of(node.attr("batch_axis", 1), rank), axis_of(node.attr("time_axis", 0), rank)
+    lengths = reshape(
+        node, cast(node, node.input(1), np.int64), [x.shape[batch] if a == batch else 1 for a in range(rank)]
+    )
+    at = iota(node, x.shape, time)
+    back = subtract(node, add(node, lengths, -1), at)
+    places = select(node, node.emit(g.LessOp, at, lengths), back, at)
+    return node.emit(g.GatherElementsOp, x, places, axis=time)
+
+
 def _hardmax(node: Node) -> Value:
     x = node.input(0)
     rank = len(x.shape)
@@ -218,6 +232,7 @@ CONVERTERS: dict[str, Converter] = {
     "CumProd": _cumulative(g.MultiplyOp, 1.0),
     "Trilu": _trilu,
     "Hardmax": _hardmax,
+    "ReverseSequence": _reverse_sequence,
     "EyeLike": _eye_like,
     "Range": _range,
     "MaxUnpool": _max_unpool,

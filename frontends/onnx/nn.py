@@ -105,6 +105,11 @@ def _first_input(node: Node) -> Value:
     return node.input(0)
 
 
+def _has_element(node: Node) -> Value:
+    """Whether an optional holds something: a tensor always does."""
+    return node.array(np.array(node.has(0)))
+
+
 def _dropout(node: Node) -> list[Value]:
     """What goes in comes out, and the mask drops nothing."""
     x = node.input(0)
@@ -121,4 +126,6 @@ CONVERTERS: dict[str, Converter] = {
     "LayerNormalization": _layer_norm,
     "Dropout": _dropout,
     "Identity": _first_input,
+    "OptionalGetElement": _first_input,
+    "OptionalHasElement": _has_element,
 }

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import shape_of
+from mlc.dialects.graph.types import dtype_name
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.files import tensor_array
 
@@ -32,6 +33,8 @@ class Value:
     array: Any
     name: str
     bound: bool = False
+    items: tuple[Value, ...] | None = None
+    """The tensors of a sequence, which is nothing else."""
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -42,6 +45,11 @@ class Value:
     def dtype(self) -> Any:
         """The element type, as a numpy dtype or an xDSL type."""
         return self.array.dtype if self.ssa is None else self.ssa.type.element_type  # pyright: ignore
+
+    @property
+    def dtype_name(self) -> str:
+        """numpy's name of the element type."""
+        return self.array.dtype.name if self.ssa is None else dtype_name(self.ssa.type.element_type)  # pyright: ignore
 
 
 Converter: TypeAlias = "Callable[[Node], Value | Sequence[Value]]"
@@ -187,12 +195,15 @@ def converters() -> dict[tuple[str, str], Converter]:
         recurrent,
         resize,
         sampling,
+        sequences,
         shape,
         signal,
+        special,
     )
     from mlc.frontends.onnx import math as math_ops
 
     modules = (
         math_ops, nn, pooling, resize, shape, indexing, quantized, recurrent, control, einsum, sampling, signal,
+        special, sequences,
     )  # fmt: skip
     return {("", name): function for module in modules for name, function in module.CONVERTERS.items()}

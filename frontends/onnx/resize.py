@@ -14,7 +14,7 @@ from mlc.dialects.graph.types import axis_of
 from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
 from mlc.frontends.onnx.taps import Rule, resize_axis
-from mlc.frontends.onnx.tools import add, as_picture, element, from_picture, pad, part, reshape, transpose, two
+from mlc.frontends.onnx.tools import add, as_picture, element, from_picture, pad, part, reshape, spread, transpose, two
 
 
 def unsupported(node: Node, why: str) -> UserError:
@@ -31,47 +31,44 @@ def _conv_transpose(node: Node) -> Value:
     kernel = list(node.attr("kernel_shape", w.shape[2:]))
     if kernel != list(w.shape[2:]):
         raise node.fail(f"expected kernel_shape {list(w.shape[2:])}, like the weight, but got {kernel}")
-    spread = _spread(node, x.shape[2:], kernel)
+    attrs = _spread(node, x.shape[2:], kernel)
     if rank == 3:
-        y = _deep_transpose(node, x, w, spread)
+        y = _deep_transpose(node, x, w, attrs)
     else:
         if rank == 1:
             x, w = as_picture(node, x), reshape(node, w, (*w.shape[:2], 1, w.shape[2]))
-        y = node.emit(g.Conv2dTransposeOp, x, w, groups=node.attr("group", 1), **_picture(spread))
+        y = node.emit(g.Conv2dTransposeOp, x, w, groups=node.attr("group", 1), **_picture(attrs))
     if node.has(2):
         y = node.emit(g.BiasAddOp, y, node.input(2), axis=1)
     return from_picture(node, y) if rank == 1 else y
 
 
-def _picture(spread: dict[str, Any]) -> dict[str, Any]:
+def _picture(attrs: dict[str, Any]) -> dict[str, Any]:
     """What says how things spread, for the last two axes; one axis has one of size 1 before it."""
-    pads = spread["padding"]
+    pads = attrs["padding"]
     begins, ends = pads[: len(pads) // 2][-2:], pads[len(pads) // 2 :][-2:]
     return {
-        "strides": two(spread["strides"][-2:], 1),
-        "dilation": two(spread["dilation"][-2:], 1),
+        "strides": two(attrs["strides"][-2:], 1),
+        "dilation": two(attrs["dilation"][-2:], 1),
         "padding": (*two(begins, 0), *two(ends, 0)),
-        "output_padding": two(spread["output_padding"][-2:], 0),
+        "output_padding": two(attrs["output_padding"][-2:], 0),
     }
 
 
-def _deep_transpose(node: Node, x: Value, w: Value, spread: dict[str, Any]) -> Value:
+def _deep_transpose(node: Node, x: Value, w: Value, attrs: dict[str, Any]) -> Value:
     """Three axes: each tap along the first spreads pictures, which are put apart by the stride, moved, and added."""
     n, c, depth, *picture = x.shape
-    stride, dilation, extra = (spread[name][0] for name in ("strides", "dilation", "output_padding"))
-    begin, end = spread["padding"][0], spread["padding"][3]
+    stride, dilation, extra = (attrs[name][0] for name in ("strides", "dilation", "output_padding"))
+    begin, end = attrs["padding"][0], attrs["padding"][3]
     taps = w.shape[2]
     full = (depth - 1) * stride + (taps - 1) * dilation + 1
     flat = reshape(node, transpose(node, x, (0, 2, 1, 3, 4)), (n * depth, c, *picture))
     total: Value | None = None
     for tap in range(taps):
         kernel = element(node, w, 2, tap)
-        y = node.emit(g.Conv2dTransposeOp, flat, kernel, groups=node.attr("group", 1), **_picture(spread))
-        y = reshape(node, y, (n, depth, 1, *y.shape[1:]))
-        y = pad(node, y, 2, 0, stride - 1)
-        y = reshape(node, y, (n, depth * stride, *y.shape[3:]))
-        y = part(node, y, 1, 0, (depth - 1) * stride + 1)
-        y = pad(node, y, 1, tap * dilation, full - tap * dilation - (depth - 1) * stride - 1)
+        y = node.emit(g.Conv2dTransposeOp, flat, kernel, groups=node.attr("group", 1), **_picture(attrs))
+        y = reshape(node, y, (n, depth, *y.shape[1:]))
+        y = spread(node, y, 1, stride, tap * dilation, full)
         total = y if total is None else add(node, total, y)
     assert total is not None
     total = part(node, pad(node, total, 1, 0, extra), 1, begin, full + extra - end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -170,7 +171,18 @@ def _pad(node: Node) -> Value:
     width = [size for pair in zip(before, after, strict=True) for size in pair]
     if min(width, default=0) < 0:
         raise node.fail(f"expected pads >= 0, but got {pads}; use Slice to crop")
+    if node.attr("mode", "constant") == "wrap":
+        return _wrapped(node, x, before, after)
     return node.emit(g.PadOp, x, pad_width=tuple(width), mode=node.attr("mode", "constant"), value=value)
+
+
+def _wrapped(node: Node, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+    """Padding by what stands at the other end."""
+    for axis, (front, back) in enumerate(zip(before, after, strict=True)):
+        size = x.shape[axis]
+        if front or back:
+            x = node.emit(g.TakeOp, x, node.array(np.arange(-front, size + back) % size), axis=axis)
+    return x
 
 
 def _space(to_depth: bool) -> Converter:

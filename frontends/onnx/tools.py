@@ -123,6 +123,16 @@ def pad(node: Node, x: Value, axis: int, before: int, after: int, value: float =
     return node.emit(g.PadOp, x, pad_width=tuple(width), value=value)
 
 
+def spread(node: Node, x: Value, axis: int, stride: int, before: int, size: int) -> Value:
+    """Zeros of `size` along an axis, with the elements of `x` at `before`, `before + stride`, ..."""
+    axis %= len(x.shape)
+    head, count, tail = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+    length = (count - 1) * stride + 1
+    apart = pad(node, reshape(node, x, (*head, count, 1, *tail)), axis + 1, 0, stride - 1)
+    apart = part(node, reshape(node, apart, (*head, count * stride, *tail)), axis, 0, length)
+    return pad(node, apart, axis, before, size - before - length)
+
+
 def reduce(node: Node, op: Any, x: Value, axes: Sequence[int], keepdims: bool = False) -> Value:
     """A reduction over axes."""
     return node.emit(op, x, axes=tuple(axes), keepdims=keepdims) if axes else x
