@@ -135,7 +135,7 @@ def test_a_model_from_nhwc_has_no_transposes_at_o3(tmp_path: Path):
     nhwc_model(path := tmp_path / "nhwc.onnx")
     x = np.random.default_rng(1).standard_normal((1, 9, 9, 3)).astype(np.float32)
     (expected,) = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})
-    exe = mlc.compile(path, threads=1)
+    exe = mlc.compile(path, threads=1, cache=False, validate_each=True)
     np.testing.assert_allclose(exe({"x": x})["y"], expected, rtol=1e-4, atol=1e-5)
     kernels = [node["kernel"] for node in exe.graph_json["nodes"]]
     assert len(kernels) == 4, kernels  # three convolutions and the mean

@@ -137,3 +137,11 @@ def test_views_compute_what_the_interpreter_does(tmp_path: Path, executor: str):
         (expected,) = Interpreter({}).run(main, list(inputs.values()))
         exe = mlc.compile(path, threads=2, executor=executor)
         np.testing.assert_allclose(exe(inputs)["out"], expected, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_every_pass_over_views_is_validated(tmp_path: Path):
+    path = tmp_path / "model.mlir"
+    path.write_text(text_of("an operand is in two, and a prefix of one"))
+    inputs = {"x": np.ones((1, 4, 8), np.float32), "y": np.ones((1, 2, 8), np.float32)}
+    exe = mlc.compile(path, threads=1, cache=False, validate_each=True)
+    np.testing.assert_allclose(exe(inputs)["out"], np.full((1, 12, 8), 1 / 8), rtol=1e-6)
