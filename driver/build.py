@@ -1,6 +1,7 @@
 """`mlc.build`: one operator, from te or loop IR to a function on numpy arrays."""
 
 import ctypes
+import dataclasses
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from mlc.codegen.targets import Target
 from mlc.dialects import loop, sched, te
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.compilation import pool_object
-from mlc.driver.options import LEVELS, Options
+from mlc.driver.options import LEVELS, Options, current_context, level_in
 from mlc.driver.pipeline import KernelCode, compile_kernel, kernel_passes
 from mlc.passes.errors import UserError, warn
 from mlc.passes.manager import make_context
@@ -110,7 +111,7 @@ class _Build:
         """The kernel's IR on a level."""
         if level not in LEVELS[1:]:
             raise UserError(f"expected a level among {', '.join(LEVELS[1:])}, but got '{level}'")
-        options = Options(self.options.target, self.options.opt_level, self.options.threads, frozenset({level}))
+        options = dataclasses.replace(self.options, keep=frozenset({level}))
         texts = compile_kernel(self.ops, make_context(), self.passes, options).texts
         if level not in texts:
             raise UserError(f"the operator was built from loop IR: it has no text on level '{level}'")
@@ -132,7 +133,7 @@ def build(
     schedule: Any = None,
     target: str = "native",
     *,
-    opt_level: int = 3,
+    opt_level: int | None = None,
     threads: int | None = None,
     cache: bool = True,
 ) -> Operator:
@@ -148,7 +149,8 @@ def build(
         found = _schedule_of(schedule)
     if found is not None and found.kernel.string_value() != kernel.sym_name.data:
         raise UserError(f"expected a schedule of @{kernel.sym_name.data}, but got one of {found.kernel}")
-    options = Options(target, opt_level, thread_count(threads))
+    context = current_context()
+    options = Options(target, level_in(context, opt_level), thread_count(threads), context=context)
     ops = [kernel] if found is None else [kernel, found]
     return Operator(kernel.sym_name.data, _specs(kernel), _Build(ops, options, Cache.default() if cache else None))
 

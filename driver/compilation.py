@@ -140,7 +140,8 @@ class Compilation:
         before = str(module)
         with self.timing.phase("graph"), replayable(lambda error: before, passes):
             watching = validators(self.options)
-            run_passes(module, self.ctx, passes, instruments=[self.timing, *watching])
+            hooks = [self.timing, *watching, *self.options.instruments]
+            run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required)
         for validator in watching:
             self.recorded = {name: known.arrays for name, known in validator.known.items()}
         self.ops["graph"] = _count(module)
@@ -166,7 +167,8 @@ class Compilation:
         jobs = [Job(name, origins.get(name, ()), self.work(name, sources[name], passes)) for name in missing]
         prepare(self.target)
         with replayable(lambda error: str(sources[error.kernel]), passes):
-            results = run_jobs(jobs)
+            # an instrument keeps what it sees, so the passes that it watches run in this process
+            results = run_jobs(jobs, workers=1 if self.options.instruments else None)
         for name, data in zip(missing, results, strict=True):
             packed[name] = data
             if cache is not None:
@@ -207,7 +209,7 @@ class Compilation:
             for warning in code.warnings:
                 text = warning if name in warning else f"kernel '{name}': {warning}"
                 self.warnings.append(text)
-                if self.options.opt_level == 3:  # below, slow kernels are what was asked for
+                if self.options.opt_level >= 3:  # below, slow kernels are what was asked for
                     warn(None, text)
             for level, count in code.ops.items():
                 self.ops[level] = self.ops.get(level, 0) + count

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.codegen.errors import fail
 from mlc.driver.cache import Cache, key_of
-from mlc.driver.options import Options
+from mlc.driver.options import Options, current_context, level_in
 from mlc.driver.timing import Timing
 from mlc.runtime.artifact import Artifact
 
@@ -38,7 +38,7 @@ _EXTERNAL = b"\x0a\x08location"
 def compile(
     model: Any,
     target: str = "native",
-    opt_level: int = 3,
+    opt_level: int | None = None,
     threads: int | None = None,
     executor: str = "aot",
     shapes: Shapes | None = None,
@@ -63,17 +63,18 @@ def compile(
 
     if executor not in EXECUTORS:
         fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
-    handed = Schedules.read(schedules)
+    handed, context = Schedules.read(schedules), current_context()
     options = Options(
         target,
-        opt_level,
+        level_in(context, opt_level),
         thread_count(threads),
         validate=validate_each,
         schedules=handed,
         precision=precision,
         error_growth=error_growth,
+        context=context,
     )
-    store = Cache.default() if cache and not validate_each else None
+    store = Cache.default() if cache and not validate_each and not options.instruments else None
     artifact, owned = build_artifact(model, options, shapes, store)
     try:
         executable = Executable(artifact, options.threads, executor)

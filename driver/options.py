@@ -4,10 +4,13 @@ import dataclasses
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlc.codegen.errors import fail
 from mlc.driver.schedules import Schedules
+
+if TYPE_CHECKING:
+    from mlc.passes.context import PassContext
 
 LEVELS = ("graph", "te", "loop", "llvm", "llvm-ir", "asm")
 """The textual forms that a compilation can keep."""
@@ -17,7 +20,7 @@ PRECISIONS = ("f32", "bf16", "f16")
 
 @dataclass(frozen=True)
 class Options:
-    """Target name, optimisation level 0 to 3, number of threads, the levels whose text is kept, whether to validate."""
+    """Target name, optimisation level 0 to 4, number of threads, the levels whose text is kept, whether to validate."""
 
     target: str = "native"
     opt_level: int = 3
@@ -29,13 +32,14 @@ class Options:
     """Schedules by hand, which stand in for those of the strategies."""
     precision: str = "f32"
     """What contractions multiply: "f32", "bf16", or "f16" (weights only); sums are of f32."""
-
     error_growth: float = 16.0
     """By how much fast algorithms may enlarge the rounding error of a convolution; 0: direct sums only."""
+    context: "PassContext | None" = None
+    """What was entered around the compilation: which passes run, with which options, and who watches."""
 
     def __post_init__(self) -> None:
-        if self.opt_level not in range(4):
-            fail(f"expected opt_level to be 0, 1, 2 or 3, but got {self.opt_level!r}")
+        if isinstance(self.opt_level, bool) or self.opt_level not in range(5):
+            fail(f"expected opt_level to be 0 to 4, but got {self.opt_level!r}")
         if self.precision not in PRECISIONS:
             fail(f"expected precision to be one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
         if not self.error_growth >= 0:
@@ -50,16 +54,32 @@ class Options:
 
     def key(self) -> str:
         """The part of a kernel's cache key that these options are; its schedule comes on top."""
-        return f"target={self.target} O{self.opt_level} threads={self.threads} {changed_pipelines()}"
+        context = self.context.key() if self.context is not None else ""
+        return f"target={self.target} O{self.opt_level} threads={self.threads} {changed_pipelines()}{context}"
+
+    @property
+    def required(self) -> frozenset[str]:
+        """The passes that no instrument may leave out."""
+        return frozenset(self.context.required if self.context is not None else ())
+
+    @property
+    def instruments(self) -> list[Any]:
+        """What watches every pass."""
+        return list(self.context.instruments) if self.context is not None else []
 
     def pipeline(self, part: str) -> list[Any]:
         """The passes of `graph-O3` or `kernel-O3`; their options `target`, `threads`, `vector-bits` are set."""
         from mlc.passes.manager import parse_pipeline
-        from mlc.passes.pipelines import PIPELINES
+        from mlc.passes.pipelines import MAX_LEVEL, PIPELINES
 
-        levels = [f"{part}-O{level}" for level in range(self.opt_level, 4)]
-        name = next((level for level in levels if level in PIPELINES), f"{part}-O{self.opt_level}")
-        return self.configure(parse_pipeline(name))
+        def passes(level: int) -> list[Any]:
+            names = [f"{part}-O{n}" for n in (*range(level, MAX_LEVEL + 1), *range(level, -1, -1))]
+            return parse_pipeline(next(name for name in names if name in PIPELINES))
+
+        found = passes(self.opt_level)
+        if self.context is not None:
+            found = self.context.configure(found, passes(MAX_LEVEL))
+        return self.configure(found)
 
     def configure(self, passes: Iterable[Any]) -> list[Any]:
         """The passes with the options that the target decides, where the pipeline left them at their defaults."""
@@ -79,6 +99,19 @@ class Options:
             mine = {f.name: values[f.name] for f in dataclasses.fields(one) if f.name in values and _is_default(one, f)}
             result.append(dataclasses.replace(one, **mine) if mine else one)
         return result
+
+
+def current_context() -> "PassContext | None":
+    """The mlc.PassContext around the call; a program that made none has not imported it."""
+    module = sys.modules.get("mlc.passes.context")
+    return module.PassContext.current() if module is not None else None
+
+
+def level_in(context: "PassContext | None", opt_level: int | None) -> int:
+    """The level that is asked for: that of the call, of the context around it, or 3."""
+    if opt_level is not None:
+        return opt_level
+    return context.opt_level if context is not None else 3
 
 
 def changed_pipelines() -> str:

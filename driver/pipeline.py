@@ -115,7 +115,8 @@ def compile_kernel(
     watch = _Watch(options.keep)
     code = watch.code
     with _collected(code.warnings):
-        run_passes(module, ctx, passes, instruments=[watch, *validators(options, inputs)])
+        hooks = [watch, *validators(options, inputs), *options.instruments]
+        run_passes(module, ctx, passes, instruments=hooks, required=options.required)
     watch.note("llvm", module)
     start = time.perf_counter()
     target = Target.parse(options.target)

@@ -15,6 +15,7 @@ _PUBLIC = {
     "Model": "mlc.driver.model:Model",
     "compile": "mlc.driver.compile:compile",
     "build": "mlc.driver.build:build",
+    "PassContext": "mlc.passes.context:PassContext",
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",
     "load_executable": "mlc.runtime.executable:load_executable",
@@ -25,10 +26,12 @@ def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         module, _, attribute = _PUBLIC[name].partition(":")
         return getattr(import_module(module), attribute)
+    if name == "instruments":
+        return import_module("mlc.passes.instruments")
     if name == "te":
         return import_module("mlc.lowering.graph_to_te.builder")
     raise AttributeError(f"module 'mlc' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC, "te"])
+    return sorted([*globals(), *_PUBLIC, "instruments", "te"])

@@ -109,11 +109,20 @@ class PassContext:
             return False
         return name in self.required or level <= self.opt_level
 
-    def configure(self, passes: Iterable[ModulePass]) -> list[ModulePass]:
-        """The passes of a pipeline that run, with the options that `config` gives."""
-        from mlc.passes.pipelines import level_of
+    def configure(self, passes: Iterable[ModulePass], all_levels: Iterable[ModulePass] = ()) -> list[ModulePass]:
+        """
+        The passes that run, of a pipeline for this level, with the options that `config` gives.
 
-        chosen = [one for one in passes if self.enabled(one.name, level_of(one.name))]
+        Required passes that the pipeline lacks come from that of the highest level, at their place in it.
+        """
+        chosen, at = [one for one in passes if one.name not in self.disabled], 0
+        for one in all_levels:
+            found = next((k for k in range(at, len(chosen)) if chosen[k].name == one.name), None)
+            if found is not None:
+                at = found + 1
+            elif one.name in self.required and all(one.name != other.name for other in chosen):
+                chosen.insert(at, one)
+                at += 1
         return [dataclasses.replace(one, **self.options.get(one.name, {})) for one in chosen]
 
     def key(self) -> str:

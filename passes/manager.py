@@ -1,6 +1,6 @@
 """Run passes over a module: what `mlc.compile`, mlc-opt and the tests all call."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
 from xdsl.context import Context
@@ -50,14 +50,20 @@ def run_passes(
     *,
     verify: bool = False,
     instruments: Iterable[Any] = (),
+    required: Collection[str] = (),
 ) -> None:
-    """Apply the passes in order; with `verify`, raise BrokenByPass after one that breaks the IR."""
+    """
+    Apply the passes in order; with `verify`, raise BrokenByPass after one that breaks the IR.
+
+    No instrument can leave out a pass whose name is in `required`.
+    """
     hooks = list(instruments)
     before = [hook.before for hook in hooks if hasattr(hook, "before")]
     after = [hook.after for hook in reversed(hooks) if hasattr(hook, "after")]
     failed = [hook.failed for hook in hooks if hasattr(hook, "failed")]
     for module_pass in resolve(specs):
-        if [False for hook in before if hook(module_pass, module) is False]:
+        refused = [hook for hook in before if hook(module_pass, module) is False]
+        if refused and module_pass.name not in required:
             continue
         try:
             module_pass.apply(ctx, module)

@@ -58,7 +58,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--target", default="native", help="the machine: native, x86-64-v3, znver4, ... (default: native)"
     )
     parser.add_argument("--threads", type=int, default=None, metavar="N", help="threads (default: one for each CPU)")
-    parser.add_argument("-O", dest="opt_level", type=int, default=3, choices=range(4), help="optimisation (default: 3)")
+    parser.add_argument("-O", dest="opt_level", type=int, default=3, choices=range(5), help="optimisation (default: 3)")
     parser.add_argument(
         "--error-growth",
         type=float,

@@ -213,7 +213,7 @@ def test_without_a_compiler_llvm_links(path: Path, monkeypatch: pytest.MonkeyPat
     ("options", "message"),
     [
         ({"executor": "vm"}, "expected executor to be one of aot, graph, but got 'vm'"),
-        ({"opt_level": 4}, "expected opt_level to be 0, 1, 2 or 3, but got 4"),
+        ({"opt_level": 5}, "expected opt_level to be 0 to 4, but got 5"),
         ({"threads": 0}, "expected threads to be 1 to 256, but got 0"),
         ({"target": "pentium"}, "expected target to be one of"),
         ({"target": "aarch64"}, "expected code for x86_64 to run here"),

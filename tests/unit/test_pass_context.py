@@ -1,0 +1,181 @@
+"""PassContext: which passes run, their options, and who watches them."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import mlc
+from mlc.passes.context import PassContext
+from mlc.passes.errors import UserError
+from mlc.passes.instruments import DumpIR, Timing, Veto
+from mlc.passes.pipelines import level_of
+
+
+@pytest.fixture
+def model(tmp_path):
+    """conv, batch norm, relu, twice the same sum."""
+    rng = np.random.default_rng(0)
+    weights = {
+        "w": rng.standard_normal((8, 4, 3, 3)),
+        **{name: rng.uniform(0.5, 1.5, 8) for name in ("scale", "shift", "mean", "var")},
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "var"], ["n"]),
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("Sigmoid", ["r"], ["s"]),
+        helper.make_node("Sigmoid", ["r"], ["t"]),
+        helper.make_node("Add", ["s", "t"], ["y"]),
+    ]
+    shapes = {"x": (1, 4, 9, 9), "y": (1, 8, 9, 9)}
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items())
+    initializers = [numpy_helper.from_array(v.astype(np.float32), n) for n, v in weights.items()]
+    graph = helper.make_graph(nodes, "g", [x], [y], initializers)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    return path
+
+
+X = {"x": np.random.default_rng(1).standard_normal((1, 4, 9, 9)).astype(np.float32)}
+
+
+def run(path, **options):
+    exe = mlc.compile(path, threads=1, cache=False, **options)
+    return len(exe.graph_json["nodes"]), exe(X)["y"]
+
+
+def test_levels_differ_and_agree(model):
+    counts, values = zip(*(run(model, opt_level=level) for level in range(5)), strict=True)
+    assert counts[0] > counts[1] >= counts[2]
+    assert len(set(counts)) >= 3
+    for value in values[1:]:
+        np.testing.assert_allclose(value, values[0], rtol=2e-5, atol=2e-6)
+
+
+def test_a_context_gives_the_level_and_the_call_overrules_it(model):
+    with mlc.PassContext(opt_level=0):
+        plain, _ = run(model)
+        fused, _ = run(model, opt_level=2)
+    assert plain > fused
+    assert PassContext.current() is None
+
+
+def test_disabled_and_required_passes(model):
+    timing = Timing()
+    with mlc.PassContext(opt_level=3, disabled=["graph-fuse-ops"], instruments=[timing]):
+        alone, value = run(model)
+    assert "graph-fuse-ops" not in timing.seconds
+    with mlc.PassContext(opt_level=1, required=["graph-eliminate-common-subexpr"], instruments=[timing := Timing()]):
+        few, other = run(model)
+    assert level_of("graph-eliminate-common-subexpr") > 1
+    assert timing.runs["graph-eliminate-common-subexpr"] == 1
+    order = list(timing.seconds)
+    assert order.index("graph-eliminate-common-subexpr") < order.index("graph-fuse-ops")
+    assert few < alone
+    np.testing.assert_allclose(value, other, rtol=2e-5, atol=2e-6)
+
+
+def test_a_required_pass_ignores_a_veto(model):
+    veto = Veto(lambda one, module: one.name in ("graph-fuse-ops", "graph-eliminate-common-subexpr"))
+    with mlc.PassContext(required=["graph-fuse-ops"], instruments=[veto, timing := Timing()]):
+        run(model)
+    assert "graph-fuse-ops" in timing.runs
+    assert "graph-eliminate-common-subexpr" not in timing.runs
+    assert set(veto.left_out) == {"graph-fuse-ops", "graph-eliminate-common-subexpr"}
+
+
+def test_config_reaches_the_pass(model):
+    with mlc.PassContext(config={"graph-fuse-ops.max-depth": 1}):
+        apart, value = run(model)
+    together, other = run(model)
+    assert apart > together
+    np.testing.assert_allclose(value, other, rtol=2e-5, atol=2e-6)
+
+
+def test_a_cache_tells_contexts_apart(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLC_CACHE_DIR", str(tmp_path / "cache"))
+    counts = []
+    for depth in (1, 256, 1):
+        with mlc.PassContext(config={"graph-fuse-ops.max-depth": depth}):
+            counts.append(len(mlc.compile(model, threads=1).graph_json["nodes"]))
+    assert counts[0] == counts[2] > counts[1]
+
+
+def test_dumps_are_numbered_and_only_where_something_changed(model, tmp_path):
+    every, changes = DumpIR(tmp_path / "all"), DumpIR(tmp_path / "changed", when="change")
+    with mlc.PassContext(instruments=[every, changes]):
+        run(model)
+    names = [path.name for path in every.written]
+    assert names[0] == f"0000-{names[0].split('-', 1)[1]}"
+    assert any(name.endswith("graph-fuse-ops-after.mlir") for name in names)
+    assert any("loop-promote-tiles" in name for name in names)
+    assert 0 < len(changes.written) < len(every.written)
+    assert "graph.fused" in next(p for p in changes.written if "graph-fuse-ops" in p.name).read_text()
+
+
+def test_timing_is_a_tree(model):
+    with mlc.PassContext(instruments=[timing := Timing()]):
+        run(model)
+    levels = dict(timing.tree())
+    assert {"graph", "te", "loop", "convert"} <= set(levels)
+    assert "graph-fuse-ops" in str(timing)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"opt_level": 7}, "expected opt_level to be 0 to 4, but got 7"),
+        ({"opt_level": True}, "expected opt_level to be 0 to 4, but got True"),
+        ({"disabled": ["graph-fuse-op"]}, "unknown pass 'graph-fuse-op'; did you mean 'graph-fuse-ops'?"),
+        ({"disabled": "graph-fuse-ops"}, "expected disabled to be a list of pass names"),
+        ({"required": ["te-inline"], "disabled": ["te-inline"]}, "'te-inline' is both"),
+        ({"config": {"max-depth": 1}}, "expected a config key like"),
+        ({"config": {"graph-fuse-ops.max-dept": 1}}, "no option 'max-dept'; did you mean 'max-depth'?"),
+        ({"config": {"graph-fuse-ops.max-depth": "1"}}, "expected config 'graph-fuse-ops.max-depth' to be int"),
+        ({"config": {"graph-fuse-ops.max-depth": True}}, "expected config 'graph-fuse-ops.max-depth' to be int"),
+    ],
+)
+def test_wrong_contexts_are_refused(arguments, message):
+    with pytest.raises(UserError) as error:
+        mlc.PassContext(**arguments)
+    assert message in str(error.value)
+
+
+class Recorder:
+    def __init__(self, log, name, fails=""):
+        self.log, self.name, self.fails = log, name, fails
+
+    def enter_context(self, context):
+        self.log.append(f"enter {self.name}")
+        if self.fails == "enter":
+            raise ValueError(self.name)
+
+    def exit_context(self, context):
+        self.log.append(f"exit {self.name}")
+        if self.fails == "exit":
+            raise ValueError(self.name)
+
+
+def test_instruments_that_entered_leave_when_another_refuses():
+    log: list[str] = []
+    context = mlc.PassContext(instruments=[Recorder(log, "a"), Recorder(log, "b", "enter"), Recorder(log, "c")])
+    with pytest.raises(ValueError, match="b"), context:
+        pass
+    assert log == ["enter a", "enter b", "exit a"]
+    assert PassContext.current() is None
+
+
+def test_every_instrument_leaves_though_one_fails():
+    log: list[str] = []
+    context = mlc.PassContext(instruments=[Recorder(log, "a"), Recorder(log, "b", "exit")])
+    with pytest.raises(ValueError, match="b"), context:
+        pass
+    assert log == ["enter a", "enter b", "exit b", "exit a"]
+    assert PassContext.current() is None
+
+
+def test_contexts_nest():
+    with mlc.PassContext(opt_level=1) as outer, mlc.PassContext(opt_level=2) as inner:
+        assert PassContext.current() is inner
+        assert outer.opt_level == 1
+    assert PassContext.current() is None
