@@ -87,6 +87,8 @@ def convolution(op: Any, v: Versions, block: int) -> Result:
         return None
     if op.groups == 1:
         inner, outer = near_block(channels, block, v.native(x)), channel_block(outputs, block)
+        if (count := words(x, w, 0)) > 1 and inner < block:
+            inner = padded(inner, count)
         kernel = kernel_name(inner, outer, words(x, w, inner))
     elif inputs == 1 and op.groups == channels == outputs:
         inner = outer = channel_block(channels, block)

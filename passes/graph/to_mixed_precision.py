@@ -59,7 +59,8 @@ def multiplies_words(op: Operation) -> bool:
         return False
     if isinstance(op, Conv2dOp):
         inputs = shape_of(op.operands[1].type)[1]
-        return op.data_layout == "NCHW" and op.kernel_layout == "OIHW" and isinstance(inputs, int) and inputs % 2 == 0
+        words = isinstance(inputs, int) and inputs > 1 and (inputs % 2 == 0 or op.groups == 1)  # 3 are padded to 4
+        return words and op.data_layout == "NCHW" and op.kernel_layout == "OIHW"
     inputs = shape_of(op.operands[1].type)[-1]
     return op.kernel_layout == "OI" and isinstance(inputs, int) and inputs % 2 == 0
 

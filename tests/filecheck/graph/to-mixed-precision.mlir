@@ -51,13 +51,25 @@ func.func @moves(%x: tensor<4x4xf32>) -> tensor<2x4xf32> {
 
 // -----
 
-// No words: an odd number of channels, one channel a group, weights that are computed.
+// Three channels are padded to two words.
+// LAYOUT-LABEL: func.func @three
+// LAYOUT:        graph.layout_transform %{{.*}} -> tensor<1x1x8x8x4xbf16>
+// LAYOUT:        graph.conv2d {{.*}}kernel_layout = "OIHW2i4o2i"
+func.func @three(%x: tensor<1x3x8x8xf32>) -> tensor<1x4x8x8xf32> {
+  %w = graph.param "w" : tensor<4x3x3x3xf32>
+  %0 = graph.conv2d %x, %w {padding = [1, 1, 1, 1]} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x8x8xf32>
+  return %0 : tensor<1x4x8x8xf32>
+}
+
+// -----
+
+// No words: one channel, one channel a group, weights that are computed.
 // CHECK-LABEL: func.func @keeps
 // CHECK-NOT:     graph.cast
-func.func @keeps(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x1x1xf32>) -> (tensor<1x4x8x8xf32>, tensor<1x3x8x8xf32>) {
-  %a = graph.param "a" : tensor<4x3x1x1xf32>
+func.func @keeps(%x: tensor<1x3x8x8xf32>, %y: tensor<1x1x8x8xf32>, %w: tensor<4x3x1x1xf32>) -> (tensor<1x4x8x8xf32>, tensor<1x3x8x8xf32>) {
+  %a = graph.param "a" : tensor<4x1x1x1xf32>
   %b = graph.param "b" : tensor<3x1x1x1xf32>
-  %0 = graph.conv2d %x, %a : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %0 = graph.conv2d %y, %a : (tensor<1x1x8x8xf32>, tensor<4x1x1x1xf32>) -> tensor<1x4x8x8xf32>
   %1 = graph.conv2d %x, %b {groups = 3} : (tensor<1x3x8x8xf32>, tensor<3x1x1x1xf32>) -> tensor<1x3x8x8xf32>
   %2 = graph.conv2d %x, %w : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32>
   %3 = graph.add %0, %2 : tensor<1x4x8x8xf32>
