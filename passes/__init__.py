@@ -16,6 +16,11 @@ PASSES: dict[str, str] = {
     "graph-fuse-ops": "mlc.passes.graph.fuse_ops:FuseOpsPass",
     "graph-defuse-ops": "mlc.passes.graph.defuse_ops:DefuseOpsPass",
     "graph-select-algorithm": "mlc.passes.graph.select_algorithm:SelectAlgorithmPass",
+    "graph-combine-parallel-conv2d": "mlc.passes.graph.combine_parallel_conv2d:CombineParallelConv2dPass",
+    "graph-combine-parallel-dense": "mlc.passes.graph.combine_parallel_dense:CombineParallelDensePass",
+    "graph-combine-parallel-batch-matmul": (
+        "mlc.passes.graph.combine_parallel_batch_matmul:CombineParallelBatchMatmulPass"
+    ),
     "graph-outline-kernels": "mlc.passes.graph.outline_kernels:OutlineKernelsPass",
     "graph-convert-layout": "mlc.passes.graph.convert_layout:ConvertLayoutPass",
     "graph-to-mixed-precision": "mlc.passes.graph.to_mixed_precision:ToMixedPrecisionPass",

@@ -10,6 +10,9 @@ from mlc.passes.errors import UserError, did_you_mean
 # it runs and, where another one takes over, the last level at which it does.
 GRAPH: list[tuple[str, int] | tuple[str, int, int]] = [
     ("graph-simplify", 1),
+    ("graph-combine-parallel-conv2d", 4),
+    ("graph-combine-parallel-dense", 4),
+    ("graph-combine-parallel-batch-matmul", 4),
     ("graph-convert-layout{desired=conv2d:NCHW:OIHW}", 3),
     ("graph-to-mixed-precision", 3),
     ("graph-alter-op-layout", 3),

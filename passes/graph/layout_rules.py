@@ -242,21 +242,34 @@ def concatenation(op: Any, v: Versions, block: int) -> Result:
 
 
 def window(op: Any, v: Versions, block: int) -> Result:
-    """`slice %x -> slice %x'` and `pad %x -> pad %x'` along H and W of an x that is computed blocked."""
+    """`slice %x -> slice %x'`, `pad %x -> pad %x'` along H, W and (slices) whole blocks of an x computed blocked."""
     (x,) = op.operands
     name = v.native(x)
     if name == PLAIN:
         return None
     attrs = attributes(op)
     if isinstance(op, SliceOp):
-        if shape_of(op.type)[:2] != shape_of(x.type)[:2] or op.strides[:2] != (1, 1):
+        blocks = _channel_blocks(op, layout(name).factors["C"])
+        if blocks is None or shape_of(op.type)[0] != shape_of(x.type)[0] or op.strides[:2] != (1, 1):
             return None
-        attrs = {"begin": (*op.begin, 0), "end": (*op.end, END), "strides": (*op.strides, 1)}
+        begin, end = (op.begin[0], blocks[0], *op.begin[2:], 0), (op.end[0], blocks[1], *op.end[2:], END)
+        attrs = {"begin": begin, "end": end, "strides": (*op.strides, 1)}
     else:
         if any(op.pad_width[:4]):
             return None
         attrs["pad_width"] = (*op.pad_width, 0, 0)
     return name, v.make(type(op), v.get(x, name), location=op.location, **attrs)
+
+
+def _channel_blocks(op: SliceOp, block: int) -> tuple[int, int] | None:
+    """The blocks of channels that a slice of a picture takes, from and to; None where it cuts one."""
+    channels = static_size(shape_of(op.operands[0].type)[1])
+    if channels is None:
+        return None if shape_of(op.type)[1] != shape_of(op.operands[0].type)[1] else (0, END)
+    start, stop, _ = slice(op.begin[1], op.end[1]).indices(channels)
+    if (start, stop) == (0, channels):
+        return 0, END
+    return None if start % block or stop % block or stop <= start else (start // block, stop // block)
 
 
 RULES: dict[type[Any], LayoutRule] = {

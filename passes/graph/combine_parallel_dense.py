@@ -1,0 +1,92 @@
+"""graph-combine-parallel-dense: dense layers of the same data become one with the units of all."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects.graph import DenseOp, ReshapeOp, SliceOp, TransposeOp, shape_of
+from mlc.passes.graph.constants import is_constant, is_static
+from mlc.passes.graph.parallel_branches import Family, Machine, are_views, combine_parallel, concatenated, follow
+from mlc.passes.graph.rewriting import Rewriter
+
+FREE_READERS = (ReshapeOp, TransposeOp, SliceOp)
+"""Movements that a slice becomes a part of."""
+
+
+class DenseLayers(Family):
+    """
+    Dense layers with plain weights, of any numbers of units.
+
+    TVM stacks equal weights for a batch_matmul; mlc multiplies packed weights, for which units side by side are
+    better: the data is read once, and units of several layers fill vectors together. A row's parts lie apart from
+    the next row's, so with more than one row a slice is a copy, unless the branch goes on to a movement anyway (the
+    heads of an attention), which reads its part in place.
+    """
+
+    root = DenseOp
+
+    def key(self, op: Any) -> Hashable | None:
+        """The types."""
+        w = op.operands[1]
+        if op.kernel_layout != "OI" or op.units or not is_static(shape_of(w.type)) or not is_constant(w):
+            return None
+        return (op.out_dtype, w.type.element_type)
+
+    def axis(self, op: Any) -> int:
+        """The units."""
+        return len(shape_of(op.type)) - 1
+
+    def combine(self, rw: Rewriter, ops: Sequence[Any]) -> SSAValue:
+        """One dense layer by the weights of all."""
+        first = ops[0]
+        weight = concatenated(rw, [op.operands[1] for op in ops], 0)
+        return rw.make(DenseOp, first.operands[0], weight, location=first.location, out_dtype=first.out_dtype)
+
+    def gain(self, ops: Sequence[Any], machine: Machine) -> float:
+        """The time of all layers less that of the one and of what must be copied."""
+        shape = shape_of(ops[0].type)
+        rows, depth = prod(shape[:-1]), shape_of(ops[0].operands[1].type)[1]  # pyright: ignore
+        outputs: list[Any] = [shape_of(op.type)[-1] for op in ops]
+        data = rows * depth  # pyright: ignore
+        apart = sum(machine.product(o, depth, rows, data, o * depth) for o in outputs)  # pyright: ignore
+        total = sum(outputs)
+        together = machine.product(total, depth, rows, data, total * depth)  # pyright: ignore
+        copied = [] if are_views(shape, len(shape) - 1) else [op for op in ops if not _moves_on(op)]
+        return apart - together - sum(machine.copy(prod(shape_of(op.type))) for op in copied)  # pyright: ignore
+
+
+def _moves_on(op: Any) -> bool:
+    """Whether movements alone read a layer's result, after what is pointwise."""
+    chain = follow(op.results[0])
+    last = chain[-1] if chain else op
+    return all(isinstance(use.operation, FREE_READERS) for use in last.results[0].uses)
+
+
+@dataclass(frozen=True)
+class CombineParallelDensePass(ModulePass):
+    """
+    Make dense layers of the same data one layer, and what is pointwise behind them with it.
+
+    `%1 = graph.dense %x, %u; %2 = graph.dense %x, %v`  ->
+    `%0 = graph.dense %x, (graph.concatenate %u, %v); %1 = graph.slice %0; %2 = graph.slice %0`
+
+    At least `min-branches` of them, and only where the one is expected to be faster on `target` with `threads`.
+    """
+
+    name = "graph-combine-parallel-dense"
+
+    min_branches: int = 3
+    target: str = "native"
+    threads: int = 1
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module in place."""
+        combine_parallel(op, DenseLayers(), self.min_branches, Machine.of(self.target, self.threads))
