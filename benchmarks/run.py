@@ -19,7 +19,7 @@ from typing import Any
 import models
 import numpy as np
 import onnxruntime
-from kernels import CONVS, GEMMS, SWEEP, Conv, matmul
+from kernels import CONVS, GEMMS, SWEEP, Conv
 from measure import best_blas, blas_core, blas_threads, gate, in_turns, peak, ratio
 from rich.console import Console
 from rich.table import Table
@@ -94,25 +94,29 @@ def _model(case: models.Case, threads: int, seconds: float) -> dict[str, Any]:
 
 
 def bench_gemm(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Square matrix products, both operands given at the call."""
-    rows = table("matrix product, GFLOP/s", "size", "threads", "mlc", "numpy", "mlc / numpy", "of peak", "gate")
+    """Matrix products, beside the limit that binds: the peak, or the bandwidth of the memory."""
+    rows = table("matrix product, GFLOP/s", "m x n x k", "threads", "mlc", "numpy", "mlc / numpy", "of limit", "gate")
     results: list[dict[str, Any]] = []
-    rng = np.random.default_rng(0)
-    for size in GEMMS[:2] if args.quick else GEMMS:
-        a, b = (rng.uniform(-1, 1, (size, size)).astype(np.float32) for _ in range(2))
-        c, d = np.empty_like(a), np.empty_like(a)
+    widths = {threads: measure_bandwidth(threads) for threads in threads_of(args)}
+    for product in GEMMS[:: 8 if args.quick else 1]:
+        a, b = product.arrays()
         for threads in threads_of(args):
             blas_threads(threads)
-            op = matmul(size, threads)
-            runs = {"mlc": partial(op, a, b, out=c), "numpy": partial(np.matmul, a, b, out=d)}
+            op, inputs = product.operator(threads)
+            c = np.empty(op.outputs[0].shape, np.float32)
+            d = np.empty_like(c)
+            runs = {"mlc": partial(op, *inputs, out=c), "numpy": partial(np.matmul, a, b, out=d)}
             record = in_turns(runs, args.seconds, threads)
-            work, limit = 2e-9 * size**3, peak(threads)
-            rates = {name: 1e3 * work / f["median"] for name, f in record["ms"].items()}
-            record |= {"size": size, "gflops": rates, "peak": limit, "error": float(np.max(np.abs(c - d)))}
+            rates = {name: 1e3 * product.gflop / f["median"] for name, f in record["ms"].items()}
+            seconds, limit = record["ms"]["mlc"]["median"] / 1e3, peak(threads)
+            compute, memory = product.gflop / limit / seconds, product.gbytes / widths[threads] / seconds
+            bound = f"{100 * compute:.0f} % peak" if compute > memory else f"{100 * memory:.0f} % memory"
+            record |= {"product": str(product), "gflops": rates, "peak": limit, "gbytes": product.gbytes / seconds}
+            record |= {"of_peak": compute, "of_memory": memory, "error": float(np.max(np.abs(c - d)))}
             results.append(record)
             ours, theirs = rates["mlc"], rates["numpy"]
-            cells = (f"{ours:.0f}", f"{theirs:.0f}", f"{ours / theirs:.2f}", f"{100 * ours / limit:.0f} %")
-            rows.add_row(str(size), str(threads), *cells, gate(record))
+            cells = (f"{ours:.0f}", f"{theirs:.0f}", f"{ours / theirs:.2f}", bound)
+            rows.add_row(str(product), str(threads), *cells, gate(record))
     CONSOLE.print(rows)
     return results
 
