@@ -138,7 +138,8 @@ class ContractionSchedule:
         if lanes <= self.width or r.columns is not None:
             per_lane = ceil(lanes / self.width)
             columns = e[r.columns] if r.columns is not None else 1
-            t = register_tile(rows, columns * per_lane, registers, not both)
+            threads = self.threads if self._streams() and self._points() <= 64 else 1
+            t = register_tile(rows, columns * per_lane, registers, not both, threads=threads)
             return TileSize(t.rows, max(1, t.vectors // per_lane), lanes)
         vectors = ceil(lanes / self.width)
         t = register_tile(rows, vectors, registers, not both, self._packed_vectors())
@@ -310,10 +311,12 @@ class ContractionSchedule:
 
     def _streams(self) -> bool:
         """Whether V comes from beyond L2, and so few rows share a panel of it that waiting for it shows."""
+        return 4 * prod(self.roles.vector.shape) > self.target.l2_bytes // 2 and self._points() <= 512
+
+    def _points(self) -> int:
+        """The rows of all the axes that V does not have."""
         taken = (self.roles.lanes, self.roles.columns)
-        rows = prod(e for k, e in enumerate(self.stage.extents[: self.stage.num_spatial]) if k not in taken)
-        bytes_ = self.roles.vector.bytes
-        return bytes_ > self.target.l2_bytes // 2 and rows <= 32 * self.size.rows
+        return prod(e for k, e in enumerate(self.stage.extents[: self.stage.num_spatial]) if k not in taken)
 
     def _walks(self) -> bool:
         """Whether S is large, and tiles one behind the other hop through many planes of it: 1x1 windows of stride 1."""

@@ -37,12 +37,16 @@ def _tile_cycles(rows: int, vectors: int, scalar_loads: bool) -> float:
 
 
 @lru_cache(maxsize=4096)
-def register_tile(rows: int, vectors: int, registers: int, scalar_loads: bool = True, unit: int = 1) -> RegisterTile:
+def register_tile(
+    rows: int, vectors: int, registers: int, scalar_loads: bool = True, unit: int = 1, threads: int = 1
+) -> RegisterTile:
     """
     The tile that covers rows x vectors in the fewest cycles with accumulators and operands in registers.
 
     The method is that of BLIS (Low et al., "Analytical modeling is enough for high-performance BLIS", 2016), with
     ragged edges counted. `unit` is the number of vectors in a block of a packed operand, which a tile must not cross.
+    With `threads`, the cycles are those of the thread that gets most where columns of tiles are dealt out, and the
+    vectors, which come from beyond L1 then, count by themselves.
     """
     best: tuple[float, int, RegisterTile] | None = None
     for v in range(1, min(vectors, 16) + 1):
@@ -55,9 +59,10 @@ def register_tile(rows: int, vectors: int, registers: int, scalar_loads: bool = 
             if r_even != r:
                 continue
             cost = 0.0
-            for width, n_v in _pieces(vectors, v):
+            most = min(vectors, ceil(ceil(vectors / v) / threads) * v)
+            for width, n_v in _pieces(most, v):
                 for height, n_r in _pieces(rows, r):
-                    cost += n_v * n_r * _tile_cycles(height, width, scalar_loads)
+                    cost += n_v * n_r * (_tile_cycles(height, width, scalar_loads) + (width / 8 if threads > 1 else 0))
             candidate = (cost, -r * v, RegisterTile(r, v))
             if best is None or candidate[:2] < best[:2]:
                 best = candidate
