@@ -32,9 +32,9 @@ class Shape:
     outputs: tuple[int, int]
 
     def direct_cycles(self, target: Target, threads: int) -> float:
-        """Multiplications at two vectors a cycle, blocks of few channels as vectors; the weights' way from memory."""
-        channels, lanes = prod(self.inputs), target.lanes("f32")
-        vectors = self.outputs[0] * ceil(self.outputs[1] / lanes)
+        """Multiplications at two vectors a cycle, pixels sharing narrow ones; the weights' way from memory."""
+        channels, lanes, block = prod(self.inputs), target.lanes("f32"), self.outputs[1]
+        vectors = self.outputs[0] * (block / lanes if lanes % block == 0 else ceil(block / lanes))
         product = 9 * self.batch * prod(self.size) * channels * vectors / FMA_RATE / threads
         stream = 36 * channels * prod(self.outputs) / MEMORY_RATE
         return max(product, stream) + (1 - HIDDEN) * min(product, stream)
