@@ -190,14 +190,11 @@ def _initial(node: Node, index: int, direction: int, shape: tuple[int, ...], x: 
 
 
 def _activations(node: Node, kind: Kind, direction: int) -> list[Callable[[Value], Value]]:
-    """The activations of a direction, with their parameters, after clipping."""
+    """The activations of a direction; what goes into them is clipped, save what an LSTM's output sees of its cell."""
     count = len(kind.activations)
     names = node.attr("activations", list(kind.activations) * 2)
-    names = [n if isinstance(n, str) else n.decode() for n in names][direction * count : (direction + 1) * count]
-    given: dict[str, list[float]] = {
-        "alpha": list(node.attr("activation_alpha", [])),
-        "beta": list(node.attr("activation_beta", [])),
-    }
+    names = [n if isinstance(n, str) else n.decode() for n in names]
+    given = {a: iter(node.attr(f"activation_{a}", [])) for a in ("alpha", "beta")}
     known = {name.lower(): facts for name, facts in ACTIVATIONS.items()}
     clip = node.attr("clip", 0.0)
     result: list[Callable[[Value], Value]] = []
@@ -205,10 +202,9 @@ def _activations(node: Node, kind: Kind, direction: int) -> list[Callable[[Value
         if name.lower() not in known:
             raise node.fail(f"expected activations of {', '.join(ACTIVATIONS)}, but got {name}")
         op, attrs = known[name.lower()]
-        place += direction * count
-        values = {a: given[a][place] if place < len(given[a]) else default for a, default in attrs.items()}
-        result.append(_activation(node, op, values, clip))
-    return result
+        values = {a: next(given[a], default) for a, default in attrs.items()}
+        result.append(_activation(node, op, values, 0.0 if place % count == 2 else clip))
+    return result[direction * count : (direction + 1) * count]
 
 
 def _activation(node: Node, op: Any, attrs: dict[str, float], clip: float) -> Callable[[Value], Value]:

@@ -1,0 +1,35 @@
+"""Small ONNX models for tests."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+
+def graph_of(nodes: list[Any], inputs: dict[str, Any], constants: dict[str, Any] | None = None, outputs=("y",)):
+    """A graph; `inputs` are arrays like the ones it will be run on."""
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in inputs.items()
+    ]
+    return helper.make_graph(
+        nodes,
+        "g",
+        infos,
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in (constants or {}).items()],
+    )
+
+
+def model_of(nodes: list[Any], inputs: dict[str, Any], constants=None, outputs=("y",), opset=21) -> onnx.ModelProto:
+    """A model of these nodes."""
+    graph = graph_of(nodes, inputs, constants, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def one_node(kind: str, inputs: dict[str, Any], constants=None, outputs=("y",), opset=21, names=None, **attrs: Any):
+    """A model of one node, whose inputs are `names`, or the inputs and then the constants."""
+    names = [*inputs, *(constants or {})] if names is None else names
+    node = helper.make_node(kind, names, list(outputs), name="op", **attrs)
+    return model_of([node], inputs, constants, outputs, opset)
