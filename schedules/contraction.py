@@ -21,11 +21,10 @@ from mlc.codegen.targets import Target
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import Grid, choose_grid, even_split, register_tile
+from mlc.schedules.tiling import Grid, choose_grid, even_split, register_tile, worth_threads
 
 Handle = SSAValue
 S = TypeVar("S", bound="ContractionSchedule")
-WORTH_A_THREAD = 4000.0  # cycles of a kernel below which waking a second thread costs more than it saves
 
 
 @dataclass
@@ -305,7 +304,7 @@ class ContractionSchedule:
             s.pragma(nest.columns[-1], "prefetch", 1)
         if nest.rows and not nest.columns and len(nest.reduce) > 1 and self._walks():
             s.pragma(nest.rows[-1], "stream", 1)
-        if top is not None and self.threads > 1 and self.cycles > WORTH_A_THREAD:
+        if top is not None and worth_threads(self.cycles, self.threads):
             s.parallel(top)
         return s.finish()
 

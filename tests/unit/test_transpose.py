@@ -1,0 +1,32 @@
+"""Tiles whose lanes lie apart are loaded along the other axis and transposed in registers, ragged ones too."""
+
+import re
+
+import numpy as np
+import pytest
+from loop_kernels import rand
+from loop_native import close, native_kernel, parse
+
+
+def copy(rows: int, lanes: int) -> str:
+    """`out[k, j] = x[j, k]`, as one tile."""
+    return f"""
+loop.func @k(%x: memref<{lanes}x{rows}xf32>, %o: memref<{rows}x{lanes}xf32>) attributes {{outputs = 1 : i64}} {{
+  %t = loop.load %x[d1, d0] tile (d0 : {rows}, d1 : {lanes}) : vector<{rows}x{lanes}xf32>
+  loop.store %t, %o[d0, d1] tile (d0 : {rows}, d1 : {lanes}) : vector<{rows}x{lanes}xf32>
+}}"""
+
+
+@pytest.mark.parametrize(("rows", "lanes"), [(16, 16), (8, 4), (5, 16), (19, 35), (16, 7), (1, 16), (3, 1)])
+def test_a_transposed_tile(rows, lanes):
+    x = rand(lanes, rows)
+    run = native_kernel(parse(copy(rows, lanes)))
+    (out,) = run([x])
+    close(out, x.T, 0)
+
+
+def test_squares_take_no_scalar_loads():
+    run = native_kernel(parse(copy(16, 16)))
+    assert len(re.findall(r"shufflevector", run.ir)) == 64
+    assert not re.search(r"load float,", run.ir)
+    assert np.array_equal(run([np.arange(256, dtype=np.float32).reshape(16, 16)])[0], np.arange(256).reshape(16, 16).T)
