@@ -21,7 +21,7 @@ from mlc.passes.manager import make_context
 from mlc.passes.pipeline_text import pass_text
 from mlc.runtime.abi import KERNEL
 from mlc.runtime.code import POOL, load_code
-from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, dtype_of, thread_count
+from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, dtype_of, is_ready, thread_count
 
 _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
 
@@ -45,24 +45,34 @@ class Operator:
         self._workspace = aligned(code.workspace_bytes)
         self._kernel = KERNEL(self._code.address(name))
         self._args = (ctypes.c_void_p * (len(self.inputs) + len(self.outputs) + 1))()
+        self._args[-1] = address_of(self._workspace)
+        self._at = ctypes.addressof(self._args)
+        self._shapes = [spec.shape for half in specs for spec in half]
+        self._dtypes = [dtype_of(spec.dtype) for half in specs for spec in half]
         self._lock = threading.Lock()
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """The output, or a tuple of the outputs; `out` gives the array(s) to write into."""
+        arrays = (*inputs, out)
+        if len(arrays) != len(self._shapes) or not all(map(is_ready, arrays, self._dtypes, self._shapes)):
+            arrays = self._checked(inputs, out)
+        args = self._args
+        with self._lock:
+            for index, array in enumerate(arrays):
+                args[index] = address_of(array)
+            status = self._kernel(self._at, self._rt)
+        if status:
+            raise RuntimeError(f"'{self.name}' returned error {status}")
+        return arrays[-1] if len(self.outputs) == 1 else tuple(arrays[len(self.inputs) :])
+
+    def _checked(self, inputs: Sequence[Any], out: Any) -> "list[np.ndarray[Any, Any]]":
+        """The inputs and the arrays to write into, as the kernel wants them; ValueError if one does not fit."""
         if len(inputs) != len(self.inputs):
             raise ValueError(f"expected {len(self.inputs)} inputs of '{self.name}', but got {len(inputs)}")
         arrays = [np.asarray(a) for a in inputs]
         for array, spec in zip(arrays, self.inputs, strict=True):
             check_array(f"input '{spec.name}'", array, spec)
-        arrays = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays]
-        results = self._results(out)
-        with self._lock:
-            for index, array in enumerate((*arrays, *results, self._workspace)):
-                self._args[index] = address_of(array)
-            status = self._kernel(ctypes.addressof(self._args), self._rt)
-        if status:
-            raise RuntimeError(f"'{self.name}' returned error {status}")
-        return results[0] if len(results) == 1 else tuple(results)
+        return [*(a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays), *self._results(out)]
 
     def _results(self, out: Any) -> list[Any]:
         """The arrays to write into."""

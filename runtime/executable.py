@@ -7,6 +7,7 @@ One native call runs the model. Workspace and weights are placed once; a call al
 import ctypes
 import mmap
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,9 +58,35 @@ def aligned(size: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
     return raw[start : start + size]
 
 
-def address_of(array: "np.ndarray[Any, Any]") -> int:
-    """Where an array's elements are."""
+def _address_in_dict(array: "np.ndarray[Any, Any]") -> int:
     return array.__array_interface__["data"][0]
+
+
+_AT = object.__basicsize__
+"""Where an array's pointer to its elements lies: behind the object's head, which numpy's C interface fixes."""
+_word_at = ctypes.c_size_t.from_address
+
+
+def _address_in_object(array: "np.ndarray[Any, Any]") -> int:
+    return _word_at(id(array) + _AT).value
+
+
+def _finds_addresses() -> bool:
+    """Whether the quick way is right in this Python: what it reads is part of any object, so trying does no harm."""
+    if sys.implementation.name != "cpython":
+        return False
+    arrays = [np.empty(shape) for shape in (1, (3, 5), (2, 0))] + [np.arange(9)[2:]]
+    return all(_address_in_object(a) == _address_in_dict(a) for a in arrays)
+
+
+# A tenth of the time of `__array_interface__`, which builds a dictionary at each call.
+address_of = _address_in_object if _finds_addresses() else _address_in_dict
+"""Where an array's elements are; of a numpy array (a subclass included) only."""
+
+
+def is_ready(array: Any, dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> bool:
+    """Whether a kernel can work on what was passed as it is: most calls, so this is all that they check."""
+    return type(array) is np.ndarray and array.dtype is dtype and array.shape == shape and array.flags.carray
 
 
 class Executable:
@@ -88,6 +115,7 @@ class Executable:
         self._bases = {"weights": address_of(self._weights), "workspace": address_of(self._workspace)}
         self._main = _MAIN(self._code.address(model["entry"]))
         self._io = (ctypes.c_void_p * (len(self.inputs) + len(self.outputs)))()
+        self._input_dtypes = [dtype_of(spec.dtype) for spec in self.inputs]
         self._dtypes = [dtype_of(spec.dtype) for spec in self.outputs]
         self._stepper: Stepper | None = None
 
@@ -119,10 +147,14 @@ class Executable:
             if name not in known:
                 raise ValueError(f"expected inputs {', '.join(known)}, but got an unknown input '{name}'")
         arrays: list[np.ndarray[Any, Any]] = []
-        for spec in self.inputs:
+        for spec, dtype in zip(self.inputs, self._input_dtypes, strict=True):
             if spec.name not in inputs:
                 raise ValueError(f"expected inputs {', '.join(known)}, but input '{spec.name}' is missing")
-            array = np.asarray(inputs[spec.name])
+            array = inputs[spec.name]
+            if is_ready(array, dtype, spec.shape):
+                arrays.append(array)
+                continue
+            array = np.asarray(array)
             check_array(f"input '{spec.name}'", array, spec)
             arrays.append(array if array.flags.c_contiguous else np.ascontiguousarray(array))
         return arrays
@@ -142,6 +174,9 @@ class Executable:
             array = out.get(spec.name)
             if array is None:
                 array = np.empty(spec.shape, dtype)
+            if is_ready(array, dtype, spec.shape):
+                results.append(array)
+                continue
             check_array(f"output '{spec.name}'", array, spec)
             if not (array.flags.c_contiguous and array.flags.writeable):
                 raise ValueError(f"expected output '{spec.name}' to be a contiguous array that can be written")
