@@ -202,8 +202,9 @@ def _prologue(producer: Group, into: Group) -> bool:
 
 def _copies(anchor: Operation | None, value: SSAValue) -> bool:
     """Whether the anchor copies the value once before it reads it often, as a convolution does that pads."""
-    padded = isinstance(anchor, Conv2dOp | Conv2dWinogradOp) and any(anchor.padding)
-    return padded and anchor.operands[0] is value and value not in list(anchor.operands)[1:]
+    if not isinstance(anchor, Conv2dOp | Conv2dWinogradOp) or not any(anchor.padding):
+        return False
+    return anchor.operands[0] is value and value not in list(anchor.operands)[1:]
 
 
 def _expands(value: SSAValue) -> bool:
