@@ -39,6 +39,7 @@ from mlc.passes.errors import fail
 from mlc.passes.graph.constants import is_constant
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fuse_mlc import ROWS
+from mlc.passes.graph.layout_blocks import channel_block
 from mlc.passes.graph.rewriting import functions
 
 ALWAYS = (Conv2dOp, DenseOp)
@@ -53,12 +54,18 @@ FEW_USES = 16
 """Multiplications by one weight, below which a kernel waits for its weights rather than for its arithmetic."""
 
 
-def multiplies_words(op: Operation) -> bool:
-    """Whether a contraction by weights sums channels of which pairs fill words."""
+def multiplies_words(op: Operation, lanes: int = 16) -> bool:
+    """
+    Whether a contraction by weights sums channels of which pairs fill words, with results that fill vectors.
+
+    Where a block of results fills half a vector, f32 gains as much: there two pixels share one, or Winograd's tiles do.
+    """
     if not isinstance(op, ALWAYS) or op.out_dtype or op.type.element_type != f32 or not is_constant(op.operands[1]):
         return False
     if isinstance(op, Conv2dOp):
-        inputs = shape_of(op.operands[1].type)[1]
+        outputs, inputs = shape_of(op.operands[1].type)[:2]
+        if isinstance(outputs, int) and outputs > lanes and channel_block(outputs, lanes) < lanes:
+            return False
         words = isinstance(inputs, int) and inputs > 1 and (inputs % 2 == 0 or op.groups == 1)  # 3 are padded to 4
         return words and op.data_layout == "NCHW" and op.kernel_layout == "OIHW"
     inputs = shape_of(op.operands[1].type)[-1]
@@ -82,15 +89,15 @@ def follows(op: Operation) -> bool:
 class Narrowing:
     """The narrow versions of the values of one block."""
 
-    def __init__(self, block: Block, element: Attribute) -> None:
-        self.block, self.element = block, element
+    def __init__(self, block: Block, element: Attribute, lanes: int = 16) -> None:
+        self.block, self.element, self.lanes = block, element, lanes
         self.of: dict[SSAValue, SSAValue] = {}
         self.casts: set[Operation] = set()
 
     def run(self) -> None:
         """Contractions first, then the other readers of what they made narrow."""
         for op in list(self.block.ops):
-            if multiplies_words(op):
+            if multiplies_words(op, self.lanes):
                 self.contraction(op, [self.narrow(v) for v in op.operands])
         for op in list(self.block.ops):
             if isinstance(op, MaxPool2dOp | ConcatenateOp) and all(v in self.of for v in op.operands):
@@ -169,6 +176,7 @@ class ToMixedPrecisionPass(ModulePass):
     name = "graph-to-mixed-precision"
 
     precision: str = "f32"
+    vector_bits: int = 512
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
@@ -182,7 +190,7 @@ class ToMixedPrecisionPass(ModulePass):
                 if self.precision == "f16":
                     narrow_weights(block, element)
                 else:
-                    Narrowing(block, element).run()
+                    Narrowing(block, element, self.vector_bits // 32).run()
         eliminate_dead_code(op)
         depth = max((narrow_depth(b) for function in functions(op) for b in function.body.blocks), default=0)
         op.attributes[ERROR] = FloatAttr(ROUNDOFF[self.precision] * sqrt(depth), f64)

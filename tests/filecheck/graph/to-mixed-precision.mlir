@@ -1,5 +1,6 @@
 // RUN: mlc-opt %s -p 'graph-to-mixed-precision{precision=bf16}' --split-input-file | filecheck %s
 // RUN: mlc-opt %s -p 'graph-to-mixed-precision{precision=f16}' --split-input-file | filecheck %s --check-prefix=F16
+// RUN: mlc-opt %s -p 'graph-to-mixed-precision{precision=bf16 vector-bits=256}' --split-input-file | filecheck %s --check-prefix=NARROW
 // RUN: mlc-opt %s -p graph-to-mixed-precision --split-input-file | filecheck %s --check-prefix=SAME
 // RUN: mlc-opt %s -p 'graph-to-mixed-precision{precision=bf16},graph-alter-op-layout' --split-input-file | filecheck %s --check-prefix=LAYOUT
 
@@ -74,4 +75,17 @@ func.func @keeps(%x: tensor<1x3x8x8xf32>, %y: tensor<1x1x8x8xf32>, %w: tensor<4x
   %2 = graph.conv2d %x, %w : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32>
   %3 = graph.add %0, %2 : tensor<1x4x8x8xf32>
   return %3, %1 : tensor<1x4x8x8xf32>, tensor<1x3x8x8xf32>
+}
+
+// -----
+
+// 24 channels are blocks of 8, half a vector of 16: in f32 two pixels share one. A machine with vectors of 8 is another.
+// CHECK-LABEL: func.func @half
+// CHECK-NOT:     graph.cast
+// NARROW-LABEL: func.func @half
+// NARROW:        graph.conv2d {{.*}}out_dtype = "float32"
+func.func @half(%x: tensor<1x16x8x8xf32>) -> tensor<1x24x8x8xf32> {
+  %w = graph.param "w" : tensor<24x16x3x3xf32>
+  %0 = graph.conv2d %x, %w {padding = [1, 1, 1, 1]} : (tensor<1x16x8x8xf32>, tensor<24x16x3x3xf32>) -> tensor<1x24x8x8xf32>
+  return %0 : tensor<1x24x8x8xf32>
 }
