@@ -249,16 +249,7 @@ class ContractionSchedule:
                 s.compute_inline(s.block(pad.name))
         block = s.block(st.name)
         loops = list(s.loops(block, len(st.extents)))
-        reduce, k_inner = [loops[k] for k in st.reduce], None
-        if r.dot:
-            k_outer, k_inner = self._split(reduce[-1], st.extents[-1], self.width)
-            reduce = [*reduce[:-1], *_present(k_outer)]
-        elif r.scalar.unit > 1:  # a word's factors are summed inside of the tile
-            k_outer, k_inner = self._split(reduce[-1], st.extents[-1], r.scalar.unit)
-            reduce = [*reduce[:-1], *_present(k_outer)]
-        if self.slides:
-            window = self._window() - st.num_spatial
-            reduce = [*reduce[:window], *reduce[window + 1 :], reduce[window]]
+        reduce, k_inner = self._reduction([loops[k] for k in st.reduce])
         outer_row = self._outer_row()
         l_outer, l_inner = self._split(loops[r.lanes], st.extents[r.lanes], size.lanes)
         c_outer, c_inner = self._split_axis(loops, r.columns, size.columns)
@@ -282,6 +273,20 @@ class ContractionSchedule:
         )
         s.reorder(*nest.grid, *nest.columns, *nest.rows, *nest.reduce, *nest.tile)
         return self._finish(nest, packs=outer_row is None and grid.row_block >= 4)
+
+    def _reduction(self, reduce: list[Handle]) -> tuple[list[Handle], Handle | None]:
+        """The loops of the reduction in order, and the one of them that is summed inside of the tile."""
+        r, st, k_inner = self.roles, self.stage, None
+        if r.dot:
+            k_outer, k_inner = self._split(reduce[-1], st.extents[-1], self.width)
+            reduce = [*reduce[:-1], *_present(k_outer)]
+        elif r.scalar.unit > 1:  # a word's factors are summed inside of the tile
+            k_outer, k_inner = self._split(reduce[-1], st.extents[-1], r.scalar.unit)
+            reduce = [*reduce[:-1], *_present(k_outer)]
+        if self.slides and (window := self._window()) is not None:
+            at = window - st.num_spatial
+            reduce = [*reduce[:at], *reduce[at + 1 :], reduce[at]]
+        return reduce, k_inner
 
     def _finish(self, nest: Nest, packs: bool) -> sched.ScheduleOp:
         """Epilogue, start of the reduction, tiles, packing, padding, threads."""
