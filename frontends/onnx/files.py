@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -56,17 +56,30 @@ def _texts(model: onnx.ModelProto) -> Iterator[Any]:
     """Every name that an import reads; protobuf gives those that are not UTF-8 as bytes."""
     for opset in model.opset_import:
         yield opset.domain
-    for node in model.graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        for attribute in node.attribute:
-            yield attribute.name
-    for info in (*model.graph.input, *model.graph.output):
+    yield from _graph_texts(model.graph)
+    for function in model.functions:
+        yield from (function.domain, function.name, *function.input, *function.output)
+        yield from _node_texts(function.node)
+
+
+def _graph_texts(graph: onnx.GraphProto) -> Iterator[Any]:
+    yield from _node_texts(graph.node)
+    for info in (*graph.input, *graph.output):
         yield info.name
         yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
-    for tensor in model.graph.initializer:
+    for tensor in graph.initializer:
         yield tensor.name
         for entry in tensor.external_data:
             yield from (entry.key, entry.value)
+
+
+def _node_texts(nodes: Iterable[onnx.NodeProto]) -> Iterator[Any]:
+    for node in nodes:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield from (attribute.name, attribute.ref_attr_name)
+            if attribute.HasField("g"):
+                yield from _graph_texts(attribute.g)
 
 
 def dtype_of(elem_type: int, place: str) -> Any:

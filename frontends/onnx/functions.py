@@ -46,11 +46,12 @@ def expand(node: Node) -> list[Value | None]:
     function = importer.functions.get(op_key(node.proto)) or _body(node)
     if function is None:
         raise node.fail("expected an op that mlc has, but got one without a counterpart")
-    if node.path.count("/") > MAX_DEPTH:
-        raise node.fail(f"expected functions nested at most {MAX_DEPTH} deep")
+    if importer.depth >= MAX_DEPTH:
+        raise node.fail(f"expected functions nested at most {MAX_DEPTH} deep, but got more")
     inner = dict(node.opsets) | {("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import}
     outer, missing = importer.values, importer.missing
     importer.values, importer.missing = {}, {}
+    importer.depth += 1
     try:
         for name, value in zip(function.input, [*node.inputs, *[None] * len(function.input)], strict=False):
             importer.values[name] = value  # pyright: ignore[reportArgumentType]
@@ -59,6 +60,7 @@ def expand(node: Node) -> list[Value | None]:
         return [importer.values.get(name) for name in function.output]
     finally:
         importer.values, importer.missing = outer, missing
+        importer.depth -= 1
 
 
 def _body(node: Node) -> onnx.FunctionProto | None:

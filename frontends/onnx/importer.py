@@ -55,7 +55,7 @@ from mlc.dialects.graph.types import element_type, numpy_dtype
 from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.driver.model import Model, name_attrs
 from mlc.driver.weights import WeightStore
-from mlc.frontends.onnx.files import check_model, dtype_of, read_model, tensor_array
+from mlc.frontends.onnx.files import MAX_NODES, check_model, dtype_of, read_model, tensor_array
 from mlc.frontends.onnx.functions import expand, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, Value, converters, node_path, op_key
 
@@ -75,6 +75,9 @@ class Importer:
         self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
         self.weights = WeightStore()
         self.block = Block()
+        self.depth = 0
+        """How many functions stand round the node at hand."""
+        self._nodes = 0
         self._count = 0
 
     def fresh(self, prefix: str) -> str:
@@ -205,6 +208,9 @@ class Importer:
 
     def convert(self, proto: onnx.NodeProto, path: str, opsets: Mapping[str, int]) -> None:
         """Convert one node, whose outputs become values."""
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise UserError(f"{self.source}: {path} ({proto.op_type}): expected at most {MAX_NODES} nodes, written out")
         inputs: list[Value | None] = []
         for name in proto.input:
             if name in self.missing:

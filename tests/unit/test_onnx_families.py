@@ -441,3 +441,38 @@ def test_resampled_regions():
     np.testing.assert_allclose(
         ours(model, feeds)[0], ReferenceEvaluator(model).run(None, feeds)[0], rtol=1e-4, atol=1e-5
     )
+
+
+def calling(name: str, *callees: str) -> onnx.FunctionProto:
+    """A function that calls others, each on the result of the one before."""
+    names = [f"v{k}" for k in range(len(callees) + 1)]
+    nodes = [helper.make_node(c, [a], [b], domain="own") for c, a, b in zip(callees, names, names[1:], strict=False)]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+    return helper.make_function("own", name, names[:1], names[-1:], nodes, opsets)
+
+
+def with_functions(*functions: onnx.FunctionProto) -> onnx.ModelProto:
+    model = model_of([helper.make_node(functions[0].name, ["x"], ["y"], domain="own")], {"x": f32(1, 2)})
+    model.functions.extend(functions)
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    return model
+
+
+def test_a_function_that_calls_itself_is_refused():
+    with pytest.raises(UserError, match="expected functions nested at most 32 deep"):
+        import_model(with_functions(calling("F", "F")))
+
+
+def test_functions_that_grow_without_end_are_refused(monkeypatch):
+    monkeypatch.setattr("mlc.frontends.onnx.importer.MAX_NODES", 500)
+    grown = [calling(f"F{k}", f"F{k + 1}", f"F{k + 1}") for k in range(20)]
+    with pytest.raises(UserError, match="expected at most 500 nodes, written out"):
+        import_model(with_functions(*grown, calling("F20")))
+
+
+def test_names_in_bodies_are_checked():
+    function = calling("F", "Relu")
+    function.node[0].domain = ""
+    data = with_functions(function).SerializeToString().replace(b"Relu", b"R\xffu\xfe")
+    with pytest.raises(UserError):
+        import_model(onnx.ModelProto.FromString(data))
