@@ -50,19 +50,46 @@ def gather_nd(node: Node, x: Value, indices: Value, batch: int = 0) -> Value:
 
 
 def _scatter_elements(node: Node) -> Value:
-    operands = (node.input(0), node.input(1), node.input(2))
-    return node.emit(
-        g.ScatterElementsOp, *operands, axis=node.attr("axis", 0), reduction=node.attr("reduction", "none")
-    )
+    x, indices, updates = node.input(0), node.input(1), node.input(2)
+    axis, reduction = axis_of(node.attr("axis", 0), len(x.shape)), node.attr("reduction", "none")
+    if _is_constant(indices) and reduction == "none":
+        places = list(np.indices(indices.shape))
+        places[axis] = indices.array.astype(np.int64) % x.shape[axis]
+        flat = np.ravel_multi_index(places, x.shape).reshape(-1)
+        return _put(node, x, flat, reshape(node, updates, (flat.size,)), len(x.shape))
+    return node.emit(g.ScatterElementsOp, x, indices, updates, axis=axis, reduction=reduction)
 
 
 def _scatter_nd(node: Node) -> Value:
     x, indices, updates = node.input(0), node.input(1), node.input(2)
-    depth = indices.shape[-1]
+    depth, reduction = indices.shape[-1], node.attr("reduction", "none")
     count = math.prod(indices.shape[:-1])
-    indices = reshape(node, indices, (count, depth))
     updates = reshape(node, updates, (count, *x.shape[depth:]))
-    return node.emit(g.ScatterNdOp, x, indices, updates, reduction=node.attr("reduction", "none"))
+    if _is_constant(indices) and reduction == "none":
+        sizes = x.shape[:depth]
+        places = indices.array.astype(np.int64).reshape(count, depth) % np.array(sizes)
+        return _put(node, x, np.ravel_multi_index(tuple(places.T), sizes), updates, depth)
+    indices = reshape(node, indices, (count, depth))
+    return node.emit(g.ScatterNdOp, x, indices, updates, reduction=reduction)
+
+
+def _is_constant(indices: Value) -> bool:
+    """Whether the model says what the indices are, and there are some."""
+    return indices.array is not None and not indices.bound and indices.array.size > 0
+
+
+def _put(node: Node, x: Value, places: np.ndarray, updates: Value, depth: int) -> Value:
+    """
+    Updates written at known places, linear over the first `depth` axes: each row is read from where its last update is.
+
+    `scatter(x, places, updates)` -> `where(hit, gather_rows(updates, last), x)`
+    """
+    rows, tail = math.prod(x.shape[:depth]), x.shape[depth:]
+    last = np.full(rows, -1)
+    last[places] = np.arange(len(places))
+    taken = node.emit(g.GatherRowsOp, updates, node.array(np.maximum(last, 0)))
+    hit = node.array((last >= 0).reshape(rows, *[1] * len(tail)))
+    return reshape(node, select(node, hit, taken, reshape(node, x, (rows, *tail))), x.shape)
 
 
 def _tensor_scatter(node: Node) -> Value:

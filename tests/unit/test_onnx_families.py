@@ -245,6 +245,16 @@ MOVED: dict[str, tuple[onnx.ModelProto, dict[str, Any]]] = {
         one_node("ScatterND", {"x": normal(4, 5, 6)}, {"i": np.array([[[0, 1]], [[3, -1]]]), "u": normal(2, 1, 6)}),
         {"x": normal(4, 5, 6)},
     ),
+    "scatter-twice": (
+        one_node(
+            "ScatterElements", {"x": normal(4, 7)}, {"i": np.array([[1, -6, 1], [0, 0, 2]]), "u": normal(2, 3)}, axis=1
+        ),
+        {"x": normal(4, 7)},
+    ),
+    "scatternd-computed": (
+        one_node("ScatterND", {"x": normal(4, 5), "i": np.array([[1], [3]]), "u": normal(2, 5)}),
+        {"x": normal(4, 5), "i": np.array([[1], [3]]), "u": normal(2, 5)},
+    ),
     "gathernd": (
         one_node("GatherND", {"x": normal(3, 4, 5, 6)}, {"i": RNG.integers(-4, 4, (3, 7, 2))}, batch_dims=1),
         {"x": normal(3, 4, 5, 6)},
