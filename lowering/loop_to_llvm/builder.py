@@ -89,7 +89,7 @@ def constant_of(value: SSAValue) -> float | int | None:
         return None
     attr = value.owner.value
     if isinstance(attr, DenseIntOrFPElementsAttr):
-        return attr.get_values()[0] if attr.is_splat() else None
+        return attr.get_values()[0] if attr.is_splat() else None  # pyright: ignore[reportReturnType]
     return attr.value.data if isinstance(attr, IntegerAttr | FloatAttr) else None
 
 

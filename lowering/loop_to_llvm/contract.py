@@ -88,7 +88,8 @@ def contract(f: FunctionLowering, op: loop.ContractOp) -> None:
             total = f.b.intrinsic(intrinsic, [total, x, y], total.type)
         else:
             for x, y in zip(*apart, strict=True):
-                total = _multiply_add(f.b, *(p.take(f.b, outer, k % per_row, chunk) for p in (x, y)), total)
+                factors = [p.take(f.b, outer, k % per_row, chunk) for p in (x, y)]
+                total = _multiply_add(f.b, factors[0], factors[1], total)
         out.append(total)
     f.define(op.result, out)
 
@@ -158,5 +159,5 @@ def _element(b: Builder, word: SSAValue, place: int, element: Attribute, wide: A
 
 
 def _shift(b: Builder, cls: Any, v: SSAValue, by: int) -> SSAValue:
-    flags = {"overflowFlags": NO_FLAGS} if cls is llvm.ShlOp else {}
+    flags: dict[str, Attribute] = {"overflowFlags": NO_FLAGS} if cls is llvm.ShlOp else {}
     return b.op(cls, [v, b.number(by, v.type)], v.type, flags)

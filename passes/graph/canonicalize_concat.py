@@ -54,7 +54,7 @@ def _range(value: SSAValue, axis: int) -> tuple[SSAValue, int, int] | None:
     x, shape = cut.operands[0], shape_of(cut.operands[0].type)
     if not all(isinstance(size, int) for size in shape) or set(cut.strides) != {1}:
         return None
-    spans = [slice(*b).indices(n)[:2] for *b, n in zip(cut.begin, cut.end, shape, strict=True)]
+    spans = [slice(*b).indices(n)[:2] for *b, n in zip(cut.begin, cut.end, shape, strict=True)]  # pyright: ignore
     whole = all(span == (0, size) for i, (span, size) in enumerate(zip(spans, shape, strict=True)) if i != axis)
     return (x, *spans[axis]) if whole and spans[axis][0] < spans[axis][1] else None
 

@@ -120,7 +120,7 @@ def convolution_of_subpixels(op: Any, rw: Rewriter) -> Replacement:
     order, kernel = layout(op.data_layout), layout(op.kernel_layout)
     reshape = producer(op.operands[0], ReshapeOp)
     transpose = None if reshape is None else producer(reshape.operands[0], TransposeOp)
-    if transpose is None or order.axes != "NCHW" or op.groups != 1:
+    if reshape is None or transpose is None or order.axes != "NCHW" or op.groups != 1:
         return None
     sizes = kernel.sizes(shape_of(op.operands[1].type))
     if (sizes["H"], sizes["W"], *op.strides, *op.padding) != (1, 1, 1, 1, 0, 0, 0, 0):
@@ -144,7 +144,7 @@ def transpose_of_transpose(op: Any, rw: Rewriter) -> Replacement:
     """`transpose(reshape(transpose(x))) -> reshape(transpose(reshape(x)))`: elements move once."""
     reshape = producer(op.operands[0], ReshapeOp)
     inner = None if reshape is None else producer(reshape.operands[0], TransposeOp)
-    if inner is None or not (inner.result.has_one_use() and reshape.result.has_one_use()):
+    if reshape is None or inner is None or not (inner.result.has_one_use() and reshape.result.has_one_use()):
         return None
     middle, after = shape_of(inner.type), shape_of(reshape.type)
     if not is_static(middle) or 0 in middle or not is_static(after):

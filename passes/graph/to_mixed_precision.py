@@ -78,7 +78,7 @@ def narrows_weight(op: Operation) -> bool:
         return False
     sizes = shape_of(op.type)
     uses = [n for k, n in enumerate(sizes) if k != (1 if isinstance(op, Conv2dOp) else len(sizes) - 1)]
-    return all(isinstance(n, int) for n in uses) and prod(uses) <= FEW_USES  # pyright: ignore[reportArgumentType]
+    return all(isinstance(n, int) for n in uses) and prod(uses) <= FEW_USES  # pyright: ignore
 
 
 def follows(op: Operation) -> bool:

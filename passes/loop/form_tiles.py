@@ -265,7 +265,7 @@ class BlockToTiles:
         if x is None or y is None:
             return None
         shape = [max(ns) for ns in zip(loop.shape_of(x.type), loop.shape_of(y.type), strict=True)]
-        new = loop.ContractOp.make(*(self.stretch_last(v) for v in (x, y)), self.stretch(c, shape[:-1]))
+        new = loop.ContractOp.make(self.stretch_last(x), self.stretch_last(y), self.stretch(c, shape[:-1]))
         result = self.value(new)
         drop_cast(a)
         drop_cast(b)
