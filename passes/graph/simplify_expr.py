@@ -42,6 +42,8 @@ from mlc.passes.graph.rewriting import Replacement, Rewriter, apply_rules, produ
 from mlc.passes.graph.simplify_activations import product_of
 
 EXPRESSIONS, on = rules_table()
+SUMS = (AddOp, SubtractOp)
+PRODUCTS = (MultiplyOp, DivideOp)
 SMALLEST = 1.2e-38
 """The smallest normal f32: constants are not multiplied to less, nor to infinity."""
 EXACT_BITS = 16
@@ -80,7 +82,7 @@ def product_of_product(op: Any, rw: Rewriter) -> Replacement:
         return None
     # x / a * b == x * (b / a)
     first, second = (b, a) if divided == (True, False) else (a, b)
-    joined = rw.make(MultiplyOp if divided[0] == divided[1] else DivideOp, first, second)
+    joined = _joined(rw, MultiplyOp if divided[0] == divided[1] else DivideOp, first, second)
     return rw.make(DivideOp if all(divided) else MultiplyOp, x, joined)
 
 
@@ -97,7 +99,7 @@ def sum_of_sum(op: Any, rw: Rewriter) -> Replacement:
     minus = isinstance(outer[0].owner, SubtractOp), isinstance(op, SubtractOp)
     # x - a + b == x + (b - a)
     first, second = (b, a) if minus == (True, False) else (a, b)
-    joined = rw.make(AddOp if minus[0] == minus[1] else SubtractOp, first, second)
+    joined = _joined(rw, AddOp if minus[0] == minus[1] else SubtractOp, first, second)
     return rw.make(SubtractOp if all(minus) else AddOp, x, joined)
 
 
@@ -111,11 +113,7 @@ def product_of_sum(op: Any, rw: Rewriter) -> Replacement:
     (x, a), b = inner, outer[1]
     if not _joins(x, a, b, op):
         return None
-    return rw.make(type(outer[0].owner), rw.make(MultiplyOp, x, b), rw.make(MultiplyOp, a, b))  # pyright: ignore
-
-
-SUMS = (AddOp, SubtractOp)
-PRODUCTS = (MultiplyOp, DivideOp)
+    return rw.make(type(outer[0].owner), rw.make(MultiplyOp, x, b), _joined(rw, MultiplyOp, a, b))  # pyright: ignore
 
 
 def _with_constant(op: Any) -> tuple[SSAValue, SSAValue] | None:
@@ -138,6 +136,19 @@ def _joins(x: SSAValue, a: SSAValue, b: SSAValue, op: Any) -> bool:
         return product(broadcast(shapes)) <= max(sizes)  # pyright: ignore[reportOperatorIssue]
     except VerifyException:
         return False  # each broadcasts to x, but not to the other
+
+
+def _joined(rw: Rewriter, cls: Any, a: SSAValue, b: SSAValue) -> SSAValue:
+    """One constant of two; of two numbers at once, which other rules want to read."""
+    joined = cls.make(a, b)
+    numbers = [value.owner for value in (a, b) if scalar(value) is not None and isinstance(value.owner, ConstantOp)]
+    if len(numbers) < 2:
+        return rw.insert(joined)
+    from mlc.dialects.graph.graph_numpy import evaluate
+
+    array = evaluate(joined, [op.array() for op in numbers])[0]
+    joined.erase()
+    return rw.insert(ConstantOp.make(array))
 
 
 def _is_safe(a: float | None, b: float | None, divided: tuple[bool, bool]) -> bool:
@@ -177,31 +188,35 @@ for _cls in OPS.values():
 @on(ArgmaxOp, ArgminOp, ArgsortOp)
 def order_of_dequantized(op: Any, rw: Rewriter) -> Replacement:
     """`argmax((cast(q) - z) * s) == argmax(q)` for integers q of few bits, numbers z and s > 0: the order is theirs."""
-    x = op.operands[0]
+    x, shift = op.operands[0], 0.0
     while (step := _keeps_order(x.owner)) is not None:
-        x = step
+        x, added, scale = step
+        shift = (shift + added) / scale
     element = x.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
     if x is op.operands[0] or not isinstance(element, IntegerType) or element.width.data > EXACT_BITS:
         return None
-    if shape_of(x.type) != shape_of(op.operands[0].type):
+    # In units of q, a shift of more bits than a float has would make neighbours equal.
+    if shape_of(x.type) != shape_of(op.operands[0].type) or shift > 1 << EXACT_BITS:
         return None
     return rw.make(type(op), x, **{name: getattr(op, name) for name in op.declared})
 
 
-def _keeps_order(op: Any) -> SSAValue | None:
-    """The operand whose elements a step of a dequantization puts in the same order."""
+def _keeps_order(op: Any) -> tuple[SSAValue, float, float] | None:
+    """What a step of a dequantization reads, whose elements it puts in the same order; its shift and its scale."""
     if isinstance(op, CastOp):
         source, target = op.operands[0].type, op.type.element_type
         fits = is_float(op.type) or (isinstance(target, IntegerType) and _holds(target, source.element_type))  # pyright: ignore
-        return op.operands[0] if isinstance(source.element_type, IntegerType) and fits else None  # pyright: ignore
-    if not isinstance(op, MultiplyOp | DivideOp | SubtractOp):
+        return (op.operands[0], 0.0, 1.0) if isinstance(source.element_type, IntegerType) and fits else None  # pyright: ignore
+    if not isinstance(op, (*SUMS, *PRODUCTS)) or op.operands[0].type != op.type:
         return None
     number = scalar(op.operands[1])
-    if number is None or op.operands[0].type != op.type:
+    if number is None or str(op.type.element_type) in ("f16", "bf16"):
         return None
-    if isinstance(op, SubtractOp):
-        return op.operands[0] if number == int(number) and abs(number) <= 1 << EXACT_BITS else None
-    return op.operands[0] if is_float(op.type) and 1e-20 < number < 1e20 else None
+    if isinstance(op, SUMS):
+        return op.operands[0], abs(number), 1.0
+    if not is_float(op.type) or not 1e-20 < number < 1e20:
+        return None
+    return op.operands[0], 0.0, number if isinstance(op, MultiplyOp) else 1 / number
 
 
 def _range(type: IntegerType) -> tuple[int, int]:
