@@ -23,6 +23,7 @@ PASSES: dict[str, str] = {
     ),
     "graph-fold-scale-axis": "mlc.passes.graph.fold_scale_axis:FoldScaleAxisPass",
     "graph-simplify-expr": "mlc.passes.graph.simplify_expr:SimplifyExprPass",
+    "graph-flatten-atrous-conv": "mlc.passes.graph.flatten_atrous_conv:FlattenAtrousConvPass",
     "graph-outline-kernels": "mlc.passes.graph.outline_kernels:OutlineKernelsPass",
     "graph-convert-layout": "mlc.passes.graph.convert_layout:ConvertLayoutPass",
     "graph-to-mixed-precision": "mlc.passes.graph.to_mixed_precision:ToMixedPrecisionPass",

@@ -15,6 +15,7 @@ GRAPH: list[tuple[str, int] | tuple[str, int, int]] = [
     ("graph-combine-parallel-batch-matmul", 4),
     ("graph-fold-scale-axis", 3),
     ("graph-simplify-expr", 1),
+    ("graph-flatten-atrous-conv", 1),
     ("graph-convert-layout{desired=conv2d:NCHW:OIHW}", 3),
     ("graph-to-mixed-precision", 3),
     ("graph-alter-op-layout", 3),
