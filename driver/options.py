@@ -124,9 +124,9 @@ def changed_pipelines() -> str:
 
 
 def has_own_passes() -> bool:
-    """Whether this program has registered passes of its own: what they do is not in any key."""
-    registry = sys.modules.get("mlc.passes.registry")
-    return registry is not None and bool(registry.USER_PASSES)
+    """Whether this program has registered passes, or ops of ONNX, of its own: what they do is not in any key."""
+    registry, ops = sys.modules.get("mlc.passes.registry"), sys.modules.get("mlc.frontends.onnx.node")
+    return (registry is not None and bool(registry.USER_PASSES)) or (ops is not None and bool(ops.CUSTOM))
 
 
 def _is_default(one: Any, field: "dataclasses.Field[Any]") -> bool:

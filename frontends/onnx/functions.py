@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx
 
-from mlc.frontends.onnx.node import Node, Value, converters, dtype_like, node_path, op_key, plain_domain
+from mlc.frontends.onnx.node import Node, Value, dtype_like, find_converter, node_path, op_key, plain_domain
 
 Functions = Mapping[tuple[str, str], onnx.FunctionProto]
 MAX_DEPTH = 32
@@ -20,7 +20,7 @@ def missing_nodes(
     """(node path, op type, why) of each node that mlc has no way to compute."""
     for index, node in enumerate(graph.node):
         domain, kind = op_key(node)
-        if (domain, kind) in converters() or (domain, kind) in functions or _has_body(node, opsets):
+        if find_converter((domain, kind)) is not None or (domain, kind) in functions or _has_body(node, opsets):
             continue
         name, why = (f"{domain}.{kind}", "another domain") if domain else (kind, "")
         yield node_path(node, index), name, why

@@ -57,7 +57,7 @@ from mlc.driver.model import Model, name_attrs
 from mlc.driver.weights import WeightStore
 from mlc.frontends.onnx.files import MAX_NODES, check_model, dtype_of, read_model, tensor_array
 from mlc.frontends.onnx.functions import expand, missing_nodes
-from mlc.frontends.onnx.node import Node, UseBody, Value, converters, node_path, op_key
+from mlc.frontends.onnx.node import Node, UseBody, Value, find_converter, node_path, op_key
 
 FOLD_LIMIT = 4096
 """Folding during import makes arrays of at most so many elements; larger ones are folded by a graph pass."""
@@ -219,7 +219,7 @@ class Importer:
                 raise UserError(f"{self.source}: {path} ({proto.op_type}): no node before it gives its input '{name}'")
             inputs.append(self.values[name] if name else None)
         node = Node(self, proto, path, inputs, opsets)
-        converter = converters().get(op_key(proto))
+        converter = find_converter(op_key(proto))
         try:
             if converter is not None and op_key(proto) not in self.functions:
                 node.check_attributes()

@@ -87,11 +87,14 @@ class Node:
         self._attributes = {attribute.name: attribute for attribute in proto.attribute}
 
     def check_attributes(self) -> None:
-        """Check the attributes' types against ONNX's own schema of the op."""
+        """Check the attributes' types against ONNX's own schema of the op, where it has one."""
+        domain, kind = op_key(self.proto)
+        if domain or not onnx.defs.has(kind):
+            return
         try:
-            schema = onnx.defs.get_schema(self.proto.op_type, self.opset).attributes
+            schema = onnx.defs.get_schema(kind, self.opset).attributes
         except onnx.defs.SchemaError:
-            raise self.fail(f"expected an op of opset {self.opset}, but it has no {self.proto.op_type}") from None
+            raise self.fail(f"expected an op of opset {self.opset}, but it has no {kind}") from None
         for name, proto in self._attributes.items():
             wanted: Any = schema[name].type if name in schema else None  # an enum, which the stubs do not say
             if wanted is not None and int(wanted.value) != proto.type:
@@ -182,6 +185,26 @@ def op_key(node: onnx.NodeProto) -> tuple[str, str]:
     return plain_domain(node), node.op_type
 
 
+CUSTOM: dict[tuple[str, str], Converter] = {}
+"""What this program taught the import, by (domain, op type)."""
+
+
+def register_op(name: str, converter: Converter, domain: str = "") -> None:
+    """
+    Teach the import an op: `converter` turns a Node into the Value (or Values) of its results.
+
+    `register_op("Twice", lambda node: node.emit(g.AddOp, node.input(0), node.input(0)), domain="my.ops")`
+    """
+    if not name or not callable(converter):
+        raise UserError(f"expected the op's name and a function, but got {name!r} and {converter!r}")
+    CUSTOM[domain if domain != "ai.onnx" else "", name] = converter
+
+
+def find_converter(key: tuple[str, str]) -> Converter | None:
+    """What converts an op: the program's own converter before mlc's."""
+    return CUSTOM.get(key) or converters().get(key)
+
+
 @cache
 def converters() -> dict[tuple[str, str], Converter]:
     """(domain, op type) -> what converts a node of it."""
@@ -189,6 +212,7 @@ def converters() -> dict[tuple[str, str], Converter]:
         control,
         einsum,
         indexing,
+        microsoft,
         nn,
         pooling,
         quantized,
@@ -206,4 +230,6 @@ def converters() -> dict[tuple[str, str], Converter]:
         math_ops, nn, pooling, resize, shape, indexing, quantized, recurrent, control, einsum, sampling, signal,
         special, sequences,
     )  # fmt: skip
-    return {("", name): function for module in modules for name, function in module.CONVERTERS.items()}
+    own = {("", name): function for module in modules for name, function in module.CONVERTERS.items()}
+    theirs = {(microsoft.DOMAIN, name): function for name, function in microsoft.CONVERTERS.items()}
+    return own | theirs | {("", name): function for name, function in microsoft.SIMPLIFIED.items()}

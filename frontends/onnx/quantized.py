@@ -65,22 +65,30 @@ def _unsupported(node: Node, why: str) -> UserError:
 
 def _quantize(node: Node) -> Value:
     """saturate(round(x / scale) + zero)."""
-    x, scale = node.input(0), node.input(1)
-    dtype = _result_type(node, 2)
-    zero = _along(node, node.input(2), x) if node.has(2) else None
+    zero = node.input(2) if node.has(2) else None
+    return quantized(node, node.input(0), node.input(1), zero, _result_type(node, 2))
+
+
+def quantized(node: Node, x: Value, scale: Value, zero: Value | None, dtype: Any) -> Value:
+    """A float tensor in integers of a scale and a zero point."""
+    zero = None if zero is None else _along(node, zero, x)
     scale = cast(node, _along(node, scale, x), np.float32)
     return _saturated(node, divide(node, cast(node, x, np.float32), scale), zero, dtype)
 
 
 def _dequantize(node: Node) -> Value:
     """(x - zero) * scale."""
-    x, scale = node.input(0), node.input(1)
+    y = dequantized(node, node.input(0), node.input(1), node.input(2) if node.has(2) else None)
+    wanted = node.attr("output_dtype", 0)
+    return cast(node, y, dtype_of(wanted, node.path)) if wanted else y
+
+
+def dequantized(node: Node, x: Value, scale: Value, zero: Value | None) -> Value:
+    """What integers of a scale and a zero point stand for."""
     dtype = dtype_like(scale)
-    if node.attr("output_dtype", 0):
-        dtype = dtype_of(node.attr("output_dtype"), node.path)
     wide = cast(node, x, np.int32)
-    if node.has(2):
-        wide = subtract(node, wide, cast(node, _along(node, node.input(2), x), np.int32))
+    if zero is not None:
+        wide = subtract(node, wide, cast(node, _along(node, zero, x), np.int32))
     scaled = multiply(node, cast(node, wide, np.float32), cast(node, _along(node, scale, x), np.float32))
     return cast(node, scaled, dtype)
 
@@ -101,7 +109,7 @@ def _on_axis(node: Node, scale: Value, rank: int, axis: int) -> Value:
     return reshape(node, scale, [scale.shape[0] if a == axis % rank else 1 for a in range(rank)])
 
 
-def _product(node: Node, a: Value, b: Value) -> Value:
+def product(node: Node, a: Value, b: Value) -> Value:
     """The matrix product of integers."""
     if len(b.shape) == 2:
         return node.emit(g.DenseOp, a, node.emit(g.TransposeOp, b, axes=(1, 0)))
@@ -110,15 +118,15 @@ def _product(node: Node, a: Value, b: Value) -> Value:
 
 def _matmul_integer(node: Node) -> Value:
     a, b = _centred(node, 0, 2, -2), _centred(node, 1, 3, -1)
-    return _product(node, a, b)
+    return product(node, a, b)
 
 
 def _qlinear_matmul(node: Node) -> Value:
     a, b = _centred(node, 0, 2, -2), _centred(node, 3, 5, -1)
-    product = _product(node, a, b)
-    rank = len(product.shape)
+    exact = product(node, a, b)
+    rank = len(exact.shape)
     scales = [_on_axis(node, node.input(1), rank, -2), _on_axis(node, node.input(4), rank, -1)]
-    return _requantized(node, product, scales, node.input(6), node.input(7))
+    return _requantized(node, exact, scales, node.input(6), node.input(7))
 
 
 def _requantized(node: Node, x: Value, scales: list[Value], scale: Value, zero: Value) -> Value:
