@@ -176,7 +176,7 @@ class Importer:
             arg_attrs=name_attrs(names),
             res_attrs=name_attrs([info.name for info in graph.output]),
         )
-        _hoist_sources(self.block)
+        hoist_sources(self.block)
         return Model(ModuleOp([main]), self.weights)
 
     def _check_ops(self, graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
@@ -198,7 +198,7 @@ class Importer:
             shape = _input_shape(info, shapes.get(info.name), self.source, problems)
             dtype = dtype_of(info.type.tensor_type.elem_type, f"{self.source}: input '{info.name}'")
             argument = self.block.insert_arg(tensor(shape, dtype), len(self.block.args))
-            argument.name_hint = _identifier(info.name)
+            argument.name_hint = identifier(info.name)
             argument.location = name_location(info.name)
             self.arguments[argument] = info.name
             self.values[info.name] = Value(argument, values.get(info.name), info.name, bound=info.name in values)
@@ -298,7 +298,7 @@ _EMPTY: dict[type[GraphOp], Callable[[Any], Any]] = {
 """What a reduction of no elements gives, by the dtype."""
 
 
-def _hoist_sources(block: Block) -> None:
+def hoist_sources(block: Block) -> None:
     """Weights and constants first, then the computation."""
     sources = [op for op in block.ops if isinstance(op, ParamOp | ConstantOp)]
     for op in sources:
@@ -350,7 +350,8 @@ def _given_shape(given: Any, what: str) -> tuple[int, ...]:
         raise UserError(f"{what}: expected a tuple of whole numbers as its shape, but got {given!r}") from error
 
 
-def _identifier(name: str) -> str | None:
+def identifier(name: str) -> str | None:
+    """A name as one that a value may have in the text; None if nothing is left of it."""
     cleaned = re.sub(r"\W", "_", name, flags=re.ASCII)
     return cleaned if re.fullmatch(r"[A-Za-z_]\w*", cleaned) else None
 
