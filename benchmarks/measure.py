@@ -26,7 +26,7 @@ from mlc.runtime.machine import is_near, measure_handover_ns, measure_peak_gflop
 
 Run = Callable[[], Any]
 _peaks: dict[int, float] = {}
-_PAUSE = 0.01
+_PAUSE = 0.05  # seconds; the threads of OpenBLAS spin for about 30 ms after a call
 _FOREIGN = 0.05  # CPUs
 _TICK = 0.01  # what /proc/stat can be wrong by
 
