@@ -397,7 +397,10 @@ def _contract(p: _Printer, op: loop.ContractOp) -> None:
     p.declare(op.result)
     steps = [f"{result} = {p.at(op.c)};"]
     for k in range(count):
-        a, b = (p.at(v).replace(f"d{len(shape)}", str(k)) for v in (op.a, op.b))
+        a, b = (
+            f"({'u' if u else ''}{value_type(loop.element_of(v.type))}){p.at(v).replace(f'd{len(shape)}', str(k))}"
+            for v, u in zip((op.a, op.b), op.unsigned, strict=True)
+        )
         step = f"fmaf({a}, {b}, {result})" if isinstance(wide, AnyFloat) else f"({t})({result} + ({t}){a} * ({t}){b})"
         steps.append(f"{result} = {step};")
     p.lanes(shape, *steps)

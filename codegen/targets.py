@@ -30,8 +30,14 @@ _KNOWN: dict[str, tuple[str, str, int, int, bool, bool, int, int, int]] = {
     "neoverse-n1": (_ARM, "neoverse-n1", 128, 32, False, True, 64, 1024, 32768),
 }
 
-# A dot product's name -> (LLVM's feature, the CPUs above that have it).
-_DOT_PRODUCTS = {"dpbf16ps": ("avx512bf16", ("sapphirerapids", "znver4", "znver5"))}
+_X86 = tuple(name for name, row in _KNOWN.items() if row[0] == _LINUX)
+# A dot product's name, LLVM's feature that has it, the CPUs above that have the feature, the least vector bits.
+_DOT_PRODUCTS: list[tuple[str, str, tuple[str, ...], int]] = [
+    ("dpbf16ps", "avx512bf16", ("sapphirerapids", "znver4", "znver5"), 512),
+    ("dpbusd", "avx512vnni", ("icelake-server", "sapphirerapids", "znver4", "znver5"), 512),
+    ("dpbusd", "avxvnni", ("sapphirerapids", "znver5"), 256),
+    ("pmaddwd", "sse2", _X86, 128),
+]
 
 
 @dataclass(frozen=True)
@@ -60,13 +66,13 @@ class Target:
     @property
     def instructions(self) -> tuple[str, ...]:
         """The dot products of narrow numbers that the machine has."""
-        return tuple(name for name, (feature, cpus) in _DOT_PRODUCTS.items() if self._has(feature, cpus))
+        return tuple(dict.fromkeys(name for name, *needs in _DOT_PRODUCTS if self._has(*needs)))
 
-    def _has(self, feature: str, cpus: tuple[str, ...]) -> bool:
+    def _has(self, feature: str, cpus: tuple[str, ...], bits: int) -> bool:
         """Whether the feature string asks for a feature, or, where it does not name it, the CPU has it."""
         words = [w for w in self.features.split(",") if w[1:] == feature]
         has = words[-1][0] == "+" if words else self.cpu in cpus
-        return has and self.vector_bits >= 512
+        return has and self.vector_bits >= bits
 
     @property
     def architecture(self) -> str:

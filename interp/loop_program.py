@@ -350,7 +350,7 @@ def _fma(e: Emitter, op: loop.FmaOp) -> str:
 
 
 def _contract(e: Emitter, op: loop.ContractOp) -> str:
-    return f"_contract({', '.join(map(e.name, op.operands))})"
+    return f"_contract({', '.join(map(e.name, op.operands))}, {op.unsigned})"
 
 
 def _broadcast(e: Emitter, op: loop.BroadcastOp) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType, f32, i32
+from xdsl.dialects.builtin import AnyFloat, IntegerType, UnitAttr, VectorType, f32, i32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
-from xdsl.parser import Parser
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, result_def, traits_def
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -15,6 +15,9 @@ from mlc.dialects.text import TextOp
 
 WORD_BITS = 32
 """The bits of a lane of the accumulator, which the summed factors of one lane fill together."""
+
+
+UNSIGNED = ("unsigned_a", "unsigned_b")
 
 
 def word_factors(element: Attribute) -> int:
@@ -32,6 +35,8 @@ class ContractOp(TextOp):
     broadcast: `%n = loop.contract %a, %b, %c : vector<12x1x2xbf16>, vector<1x32x2xbf16>, vector<12x32xf32>`.
 
     Floats are exact products added in any order and rounding of f32; a subnormal factor or sum may count as 0.
+    Integers are signed, save those of a factor that is said to be `unsigned`; sums wrap:
+    `loop.contract %a unsigned, %b, %c : vector<12x1x4xi8>, vector<1x32x4xi8>, vector<12x32xi32>`.
     """
 
     name = "loop.contract"
@@ -39,12 +44,20 @@ class ContractOp(TextOp):
     b = operand_def(VectorType)
     c = operand_def(VectorType)
     result = result_def(VectorType)
+    unsigned_a = opt_prop_def(UnitAttr)
+    unsigned_b = opt_prop_def(UnitAttr)
     traits = traits_def(Pure())
 
     @staticmethod
-    def make(a: SSAValue, b: SSAValue, c: SSAValue) -> ContractOp:
+    def make(a: SSAValue, b: SSAValue, c: SSAValue, unsigned: tuple[bool, bool] = (False, False)) -> ContractOp:
         """c + sum(a * b) over the last axis of a and b."""
-        return ContractOp.create(operands=[a, b, c], result_types=[c.type])
+        properties: dict[str, Attribute] = {n: UnitAttr() for n, u in zip(UNSIGNED, unsigned, strict=True) if u}
+        return ContractOp.create(operands=[a, b, c], result_types=[c.type], properties=properties)
+
+    @property
+    def unsigned(self) -> tuple[bool, bool]:
+        """Which of the two factors are unsigned integers."""
+        return self.unsigned_a is not None, self.unsigned_b is not None
 
     def verify_(self) -> None:
         if self.c.type != self.result.type:
@@ -58,6 +71,8 @@ class ContractOp(TextOp):
                 f"expected factors of bf16 or f16 for sums of f32, or of i8 or i16 for sums of i32, "
                 f"but got {element} for {wide}"
             )
+        if any(self.unsigned) and isinstance(element, AnyFloat):
+            raise VerifyException(f"expected unsigned factors to be integers, but got {element}")
         count, to = word_factors(element), shape_of(self.c.type)
         for factor in (self.a, self.b):
             *shape, last = shape_of(factor.type)
@@ -68,18 +83,27 @@ class ContractOp(TextOp):
                 )
 
     def write(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
+        for operand, text in zip(self.operands, (*self.unsigned, False), strict=True):
+            printer.print_string(" " if operand is self.a else ", ")
+            printer.print_operand(operand)
+            printer.print_string(" unsigned" if text else "")
         printer.print_string(" : ")
         printer.print_list(self.operands, lambda v: printer.print_attribute(v.type))
 
     @classmethod
     def read(cls, parser: Parser) -> ContractOp:
         start = parser.pos
-        names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        unsigned: list[bool] = []
+
+        def operand() -> UnresolvedOperand:
+            name = parser.parse_unresolved_operand()
+            unsigned.append(parser.parse_optional_keyword("unsigned") is not None)
+            return name
+
+        names = parser.parse_comma_separated_list(parser.Delimiter.NONE, operand)
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
         if len(names) != 3 or len(types) != 3:
             parser.raise_error("expected three operands and their three types", start, parser.pos)
         values = parser.resolve_operands(names, types, parser.pos)
-        return ContractOp.create(operands=values, result_types=types[2:3])
+        return ContractOp.make(values[0], values[1], values[2], (unsigned[0], unsigned[1]))

@@ -2,7 +2,8 @@
 loop.contract: the factors that a lane sums are one word, and a machine's dot product takes vectors of words.
 
 `vector<12x1x2xbf16>` is 12 words, splat one by one; `vector<1x32x2xbf16>` is two native vectors of 16 words. A machine
-without the instruction takes the words apart into f32 (or i32) and multiplies and adds.
+without the instruction takes the words apart: bytes into two pairs of i16 where it sums products of pairs, else
+all into f32 (or i32), and multiplies and adds. Sums of integers are exact: no saturating instruction is used.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float32Type, IntegerType, VectorType, i32
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float32Type, IntegerType, VectorType, bf16, i8, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import loop
@@ -23,12 +24,22 @@ from mlc.lowering.loop_to_llvm.tiles import Chunk, Tile, chunks
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering
 
-DOT_PRODUCTS: dict[tuple[str, type[Attribute], int], str] = {
-    ("dpbf16ps", BFloat16Type, 16): "llvm.x86.avx512bf16.dpbf16ps.512",
-    ("dpbf16ps", BFloat16Type, 8): "llvm.x86.avx512bf16.dpbf16ps.256",
-    ("dpbf16ps", BFloat16Type, 4): "llvm.x86.avx512bf16.dpbf16ps.128",
+DOT_PRODUCTS: dict[tuple[str, Attribute, int], str] = {
+    ("dpbf16ps", bf16, 16): "llvm.x86.avx512bf16.dpbf16ps.512",
+    ("dpbf16ps", bf16, 8): "llvm.x86.avx512bf16.dpbf16ps.256",
+    ("dpbf16ps", bf16, 4): "llvm.x86.avx512bf16.dpbf16ps.128",
+    ("dpbusd", i8, 16): "llvm.x86.avx512.vpdpbusd.512",
+    ("dpbusd", i8, 8): "llvm.x86.avx512.vpdpbusd.256",
+    ("dpbusd", i8, 4): "llvm.x86.avx512.vpdpbusd.128",
 }
 """(the instruction's name in the target, the factors' type, lanes of the accumulator) -> LLVM's intrinsic."""
+
+PAIR_PRODUCTS: dict[tuple[str, int], str] = {
+    ("pmaddwd", 16): "llvm.x86.avx512.pmaddw.d.512",
+    ("pmaddwd", 8): "llvm.x86.avx2.pmadd.wd",
+    ("pmaddwd", 4): "llvm.x86.sse2.pmadd.wd",
+}
+"""What sums the products of two pairs of signed i16, without an addend: for bytes widened, and for i16."""
 
 
 # --- loading words ---
@@ -74,28 +85,50 @@ def contract(f: FunctionLowering, op: loop.ContractOp) -> None:
     """c + a * b, word by word."""
     t = op.result.type
     assert isinstance(t, VectorType)
-    element = loop.element_of(op.a.type)
-    a, b = (_words(f, v) for v in (op.a, op.b))
-    apart = [_taken_apart(f.b, tile, element, t.element_type) for tile in (a, b)]
+    element, unsigned = loop.element_of(op.a.type), op.unsigned
+    factors = [_words(f, v) for v in (op.a, op.b)]
+    if unsigned == (False, True):
+        factors, unsigned = factors[::-1], (True, False)
+    apart = [_taken_apart(f.b, p, element, t.element_type, u) for p, u in zip(factors, unsigned, strict=True)]
+    pairs = [_pairs(f.b, p, element, u) for p, u in zip(factors, unsigned, strict=True)]
     addend, out = f.tile(op.c), []
     per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
     for k, (outer, chunk) in enumerate(f.positions(t)):
-        intrinsic = next((DOT_PRODUCTS[key] for key in _keys(f, element, chunk) if key in DOT_PRODUCTS), None)
+
+        def take(p: Tile, at: tuple[Any, ...] = (outer, k % per_row, chunk)) -> SSAValue:
+            return p.take(f.b, *at)
+
         total = addend.at(k)
-        if intrinsic is not None:
+        if (dot := _dot_product(f, element, unsigned, chunk)) is not None:
             lanes = vector_type(element, chunk.width * loop.word_factors(element))
-            x, y = (f.b.cast("bitcast", p.take(f.b, outer, k % per_row, chunk), lanes) for p in (a, b))
-            total = f.b.intrinsic(intrinsic, [total, x, y], total.type)
+            x, y = (f.b.cast("bitcast", take(p), lanes) for p in factors)
+            total = f.b.intrinsic(dot, [total, x, y], total.type)
+        elif (dot := _pair_product(f, element, unsigned, chunk)) is not None:
+            lanes = vector_type(i16, 2 * chunk.width)
+            for both in zip(*pairs, strict=True):
+                x, y = (f.b.cast("bitcast", take(p), lanes) for p in both)
+                total = f.b.add(total, f.b.intrinsic(dot, [x, y], total.type))
         else:
             for x, y in zip(*apart, strict=True):
-                factors = [p.take(f.b, outer, k % per_row, chunk) for p in (x, y)]
-                total = _multiply_add(f.b, factors[0], factors[1], total)
+                total = _multiply_add(f.b, take(x), take(y), total)
         out.append(total)
     f.define(op.result, out)
 
 
-def _keys(f: FunctionLowering, element: Attribute, chunk: Chunk) -> list[tuple[str, type[Attribute], int]]:
-    return [(name, type(element), chunk.width) for name in f.kernel.instructions]
+def _dot_product(f: FunctionLowering, element: Attribute, unsigned: tuple[bool, bool], chunk: Chunk) -> str | None:
+    """The intrinsic that adds the products of whole words; that of bytes takes unsigned ones by signed ones."""
+    if isinstance(element, IntegerType) and unsigned != (True, False):
+        return None
+    keys = [(name, element, chunk.width) for name in f.kernel.instructions]
+    return next((DOT_PRODUCTS[key] for key in keys if key in DOT_PRODUCTS), None)
+
+
+def _pair_product(f: FunctionLowering, element: Attribute, unsigned: tuple[bool, bool], chunk: Chunk) -> str | None:
+    """The intrinsic that sums the products of pairs of i16, which all bytes are when they are widened."""
+    if element != i8 and (element != i16 or any(unsigned)):
+        return None
+    keys = [(name, chunk.width) for name in f.kernel.instructions]
+    return next((PAIR_PRODUCTS[key] for key in keys if key in PAIR_PRODUCTS), None)
 
 
 def _multiply_add(b: Builder, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
@@ -129,16 +162,40 @@ def _words(f: FunctionLowering, v: SSAValue) -> Tile:
     return Tile(shape, i32, f.kernel.lanes, thunks)
 
 
-def _taken_apart(b: Builder, words: Tile, element: Attribute, wide: Attribute) -> list[Tile]:
+def _pairs(b: Builder, words: Tile, element: Attribute, unsigned: bool) -> list[Tile]:
+    """Words of two i16, computed when first used: the even bytes of each word and the odd ones, widened."""
+    if element != i8:
+        return [words]
+
+    def part(place: int) -> Sequence[Callable[[], SSAValue]]:
+        return [lambda n=n: _every_other_byte(b, words.at(n), place, unsigned) for n in range(len(words.values))]
+
+    return [Tile(words.shape, i32, words.lanes, part(k)) for k in range(2)]
+
+
+def _every_other_byte(b: Builder, word: SSAValue, place: int, unsigned: bool) -> SSAValue:
+    n = lanes_of(word.type)
+    v = b.cast("bitcast", word, vector_type(i16, 2 * n if n else 2))
+    if unsigned:
+        v = _shift(b, llvm.LShrOp, v, 8) if place else b.and_(v, b.number(255, v.type))
+    else:
+        v = _shift(b, llvm.AShrOp, v if place else _shift(b, llvm.ShlOp, v, 8), 8)
+    return b.cast("bitcast", v, word.type)
+
+
+def _taken_apart(b: Builder, words: Tile, element: Attribute, wide: Attribute, unsigned: bool) -> list[Tile]:
     """One tile of widened elements for each place in a word, computed when first used."""
 
     def part(place: int) -> Sequence[Callable[[], SSAValue]]:
-        return [lambda n=n: _element(b, words.at(n), place, element, wide) for n in range(len(words.values))]
+        count = range(len(words.values))
+        return [lambda n=n: _element(b, words.at(n), place, element, wide, unsigned) for n in count]
 
     return [Tile(words.shape, wide, words.lanes, part(k)) for k in range(loop.word_factors(element))]
 
 
-def _element(b: Builder, word: SSAValue, place: int, element: Attribute, wide: Attribute) -> SSAValue:
+def _element(
+    b: Builder, word: SSAValue, place: int, element: Attribute, wide: Attribute, unsigned: bool
+) -> SSAValue:
     """One element of each word, widened."""
     n = lanes_of(word.type)
 
@@ -152,7 +209,8 @@ def _element(b: Builder, word: SSAValue, place: int, element: Attribute, wide: A
         top = b.and_(word, b.number(mask, word.type)) if not first else _shift(b, llvm.ShlOp, word, first)
         return b.cast("bitcast", top, of(Float32Type()))
     if isinstance(element, IntegerType):
-        return _shift(b, llvm.AShrOp, _shift(b, llvm.ShlOp, word, first) if first else word, loop.WORD_BITS - bits)
+        down = llvm.LShrOp if unsigned else llvm.AShrOp
+        return _shift(b, down, _shift(b, llvm.ShlOp, word, first) if first else word, loop.WORD_BITS - bits)
     low = _shift(b, llvm.LShrOp, word, bits * place) if place else word
     narrow = b.cast("bitcast", b.cast("trunc", low, of(IntegerType(bits))), of(element))
     return b.cast("fpext", narrow, of(wide))

@@ -10,7 +10,7 @@ from mlc.dialects import loop
 from mlc.dialects.index import Index
 from mlc.passes.loop.nest import body_ops
 
-WIDENINGS = ("extf", "extsi")
+WIDENINGS = ("extf", "extsi", "extui")
 
 
 def widened(v: SSAValue) -> SSAValue | None:
@@ -42,6 +42,11 @@ def narrow_factor(v: SSAValue, rank: int) -> SSAValue | None:
     """The narrow tile behind a widened one of this rank."""
     source = widened(v)
     return source if source is not None and len(loop.shape_of(source.type)) == rank else None
+
+
+def is_unsigned(v: SSAValue) -> bool:
+    """Whether a widening takes its value for an unsigned integer."""
+    return isinstance(v.owner, loop.CastOp) and v.owner.kind.data == "extui"
 
 
 def drop_cast(v: SSAValue) -> None:

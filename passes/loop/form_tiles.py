@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import PassFailedException
 from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.index import Index, const, dim, tile
-from mlc.passes.loop.form_contract import drop_cast, is_contraction, narrow_factor
+from mlc.passes.loop.form_contract import drop_cast, is_contraction, is_unsigned, narrow_factor
 from mlc.passes.loop.nest import Ranges, body_ops
 
 COMBINES = {op: c.name for c in COMBINERS.values() for op in (c.float_op, c.int_op)}
@@ -265,7 +265,8 @@ class BlockToTiles:
         if x is None or y is None:
             return None
         shape = [max(ns) for ns in zip(loop.shape_of(x.type), loop.shape_of(y.type), strict=True)]
-        new = loop.ContractOp.make(self.stretch_last(x), self.stretch_last(y), self.stretch(c, shape[:-1]))
+        x, y, c = self.stretch_last(x), self.stretch_last(y), self.stretch(c, shape[:-1])
+        new = loop.ContractOp.make(x, y, c, (is_unsigned(a), is_unsigned(b)))
         result = self.value(new)
         drop_cast(a)
         drop_cast(b)

@@ -22,11 +22,13 @@ from mlc.passes.manager import make_context, run_passes
 
 DOTS = Target.parse("native").instructions
 COUNTS = {"bf16": 2, "f16": 2, "i8": 4, "i16": 2}
+SIGNS = {"i8": ("ss", "us", "su", "uu"), "i16": ("ss", "us")}
+CASTS = {"s": "extsi", "u": "extui"}
 
 
-def dense(element, m, n, k, tile_n, packed=True):
+def dense(element, m, n, k, tile_n, packed=True, signs="ss"):
     """A kernel of vectorized loops round a block: m rows, n columns in tiles, k summed word by word."""
-    wide, cast = ("i32", "extsi") if element[0] == "i" else ("f32", "extf")
+    wide, casts = ("i32", [CASTS[s] for s in signs]) if element[0] == "i" else ("f32", ["extf", "extf"])
     g, tiles = COUNTS[element], -(-n // tile_n)
     weight = f"memref<{k // g}x{n}x{g}x{element}>" if packed else f"memref<{n}x{k}x{element}>"
     index = f"%vk floordiv {g}, %vj, %vk mod {g}" if packed else "%vj, %vk"
@@ -47,8 +49,8 @@ loop.func @dense(%A: memref<{m}x{k}x{element}>, %B: {weight}, %C: memref<{m}x{n}
             (%vi : {m} = %i, %vj : {n} = %jo * {tile_n} + %ji) reduce (%vk : {k} = %ko * {g} + %w){where} {{
           %a = loop.load %A[%vi, %vk] : {element}
           %b = loop.load %B[{index}] : {element}
-          %x = loop.cast {cast} %a : {element} to {wide}
-          %y = loop.cast {cast} %b : {element} to {wide}
+          %x = loop.cast {casts[0]} %a : {element} to {wide}
+          %y = loop.cast {casts[1]} %b : {element} to {wide}
           %c = loop.load %C[%vi, %vj] : {wide}
           %n = loop.fma %x, %y, %c : {wide}, {wide}, {wide}
           loop.store %n, %C[%vi, %vj] : {wide}
@@ -59,7 +61,7 @@ loop.func @dense(%A: memref<{m}x{k}x{element}>, %B: {weight}, %C: memref<{m}x{n}
 }}"""
 
 
-def data(element, m, n, k, packed):
+def data(element, m, n, k, packed, signs="ss"):
     """The operands as the kernel reads them, and the exact result."""
     from mlc.dialects.graph.types import ELEMENT_TYPES
 
@@ -68,17 +70,20 @@ def data(element, m, n, k, packed):
     draw = (lambda *s: rng.integers(-128, 128, s)) if element[0] == "i" else (lambda *s: rng.standard_normal(s))
     a, b = draw(m, k).astype(dtype), draw(n, k).astype(dtype)
     g = COUNTS[element]
-    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    if element[0] == "i":
+        a[0], b[0] = a.min(), b.min()  # the largest products
+    x, y = (v.view(f"u{v.dtype.itemsize}") if s == "u" else v for v, s in zip((a, b), signs, strict=True))
+    exact = x.astype(np.float64) @ y.astype(np.float64).T
     return a, b.reshape(n, k // g, g).transpose(1, 0, 2).copy() if packed else b, exact
 
 
-@pytest.mark.parametrize("element", COUNTS)
+@pytest.mark.parametrize(("element", "signs"), [(e, s) for e in COUNTS for s in SIGNS.get(e, ("ss",))])
 @pytest.mark.parametrize(
     ("m", "n", "k", "tile_n", "packed"), [(3, 32, 16, 32, True), (2, 27, 8, 16, True), (2, 5, 12, 5, False)]
 )
-def test_a_contraction_is_the_same_everywhere(element, m, n, k, tile_n, packed):
-    func = parse(dense(element, m, n, k, tile_n, packed))
-    a, b, exact = data(element, m, n, k, packed)
+def test_a_contraction_is_the_same_everywhere(element, signs, m, n, k, tile_n, packed):
+    func = parse(dense(element, m, n, k, tile_n, packed, signs))
+    a, b, exact = data(element, m, n, k, packed, signs)
     expected = exact.astype(np.int32 if element[0] == "i" else np.float32)
     arrays = [a, b, np.zeros((m, n), expected.dtype)]
 
@@ -91,7 +96,8 @@ def test_a_contraction_is_the_same_everywhere(element, m, n, k, tile_n, packed):
         check(interp.run(reread(func), arrays)[0], rewrite.__name__)
     assert "loop.contract" in str(func)
     check(c_run.run(func, arrays)[0], "C99")
-    for bits, instructions in {(512, ()), (512, DOTS), (256 if n == 32 else 128, DOTS)}:
+    pairs = tuple(name for name in DOTS if name == "pmaddwd")
+    for bits, instructions in {(512, ()), (512, pairs), (512, DOTS), (256 if n == 32 else 128, DOTS)}:
         kernel = native_kernel(func, bits, instructions)
         for shift in (0, 8):
             check(kernel(arrays, shift)[0], f"{bits} bits, {instructions}")
@@ -125,11 +131,13 @@ def test_registers_are_counted_in_words():
 @pytest.mark.parametrize(
     ("target", "dots"),
     [
-        ("znver4", ("dpbf16ps",)),
-        ("znver4,-avx512bf16", ()),
-        ("znver4,-avx512f", ()),
-        ("x86-64-v4", ()),
-        ("x86-64-v4,+avx512bf16", ("dpbf16ps",)),
+        ("znver4", ("dpbf16ps", "dpbusd", "pmaddwd")),
+        ("znver4,-avx512bf16", ("dpbusd", "pmaddwd")),
+        ("znver4,-avx512f", ("pmaddwd",)),
+        ("znver5,-avx512f", ("dpbusd", "pmaddwd")),
+        ("x86-64-v4", ("pmaddwd",)),
+        ("x86-64-v4,+avx512bf16", ("dpbf16ps", "pmaddwd")),
+        ("aarch64", ()),
     ],
 )
 def test_a_target_says_which_dot_products_it_has(target, dots):
