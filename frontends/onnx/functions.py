@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import onnx
@@ -17,13 +17,32 @@ MAX_DEPTH = 32
 def missing_nodes(
     graph: onnx.GraphProto, opsets: Mapping[str, int], functions: Functions
 ) -> Iterator[tuple[str, str, str]]:
-    """(node path, op type, why) of each node that mlc has no way to compute."""
-    for index, node in enumerate(graph.node):
-        domain, kind = op_key(node)
-        if find_converter((domain, kind)) is not None or (domain, kind) in functions or _has_body(node, opsets):
-            continue
-        name, why = (f"{domain}.{kind}", "another domain") if domain else (kind, "")
-        yield node_path(node, index), name, why
+    """(node path, op type, why) of each node that mlc has no way to compute, those in bodies included."""
+    yield from _missing(graph.node, "", opsets, functions, set())
+
+
+def _missing(
+    nodes: Iterable[onnx.NodeProto], place: str, opsets: Mapping[str, int], functions: Functions, seen: set[Any]
+) -> Iterator[tuple[str, str, str]]:
+    for index, node in enumerate(nodes):
+        key, path = op_key(node), place + node_path(node, index)
+        domain, kind = key
+        if key in functions:
+            if key not in seen:
+                seen.add(key)
+                yield from _missing(
+                    functions[key].node, f"{path}/", inner_opsets(functions[key], opsets), functions, seen
+                )
+        elif find_converter(key) is None and not _has_body(node, opsets):
+            yield path, f"{domain}.{kind}" if domain else kind, "another domain" if domain else ""
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _missing(attribute.g.node, f"{path}/", opsets, functions, seen)
+
+
+def inner_opsets(function: onnx.FunctionProto, opsets: Mapping[str, int]) -> dict[str, int]:
+    """The opset versions in a function's body."""
+    return dict(opsets) | {("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import}
 
 
 def _schema(node: onnx.NodeProto, opsets: Mapping[str, int]) -> Any:
@@ -48,7 +67,7 @@ def expand(node: Node) -> list[Value | None]:
         raise node.fail("expected an op that mlc has, but got one without a counterpart")
     if importer.depth >= MAX_DEPTH:
         raise node.fail(f"expected functions nested at most {MAX_DEPTH} deep, but got more")
-    inner = dict(node.opsets) | {("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import}
+    inner = inner_opsets(function, node.opsets)
     outer, missing = importer.values, importer.missing
     importer.values, importer.missing = {}, {}
     importer.depth += 1

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_graphs import graph_of, model_of, one_node
 
 import mlc
-from mlc.driver.errors import UserError
+from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.frontends.onnx import import_model
 from mlc.interp.graph import run_function
 
@@ -486,3 +486,18 @@ def test_names_in_bodies_are_checked():
     data = with_functions(function).SerializeToString().replace(b"Relu", b"R\xffu\xfe")
     with pytest.raises(UserError):
         import_model(onnx.ModelProto.FromString(data))
+
+
+def test_unsupported_ops_in_bodies_are_listed_with_the_others():
+    function = calling("F", "Nothing", "F", "Unknown")
+    model = with_functions(function)
+    branch = subgraph([helper.make_node("Missing", ["x"], ["r"], name="inner")], {}, ("r",))
+    model.graph.node.append(helper.make_node("If", ["c"], ["z"], name="choice", then_branch=branch, else_branch=branch))
+    with pytest.raises(UnsupportedOps) as caught:
+        import_model(model)
+    assert [(path, kind) for path, kind, _ in caught.value.ops] == [
+        ("F_0/Nothing_0", "own.Nothing"),
+        ("F_0/Unknown_2", "own.Unknown"),
+        ("choice/inner", "Missing"),
+        ("choice/inner", "Missing"),
+    ]
