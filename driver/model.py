@@ -75,12 +75,14 @@ def name_attrs(names: Sequence[str]) -> ArrayAttr[DictionaryAttr]:
 
 def load(source: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
     """
-    A model from an .onnx file, an onnx.ModelProto, or an .mlir file with its .safetensors beside it.
+    A model from an .onnx file, an onnx.ModelProto, a torch.export program, or an .mlir file and its .safetensors.
 
-    `shapes` gives input shapes that the file leaves open: `{"x": (1, 3, 48, 320)}`.
+    `shapes` gives input shapes that the source leaves open: `{"x": (1, 3, 48, 320)}`.
     """
     if isinstance(source, Model):
         return source
+    if any(base.__module__.partition(".")[0] == "torch" for base in type(source).__mro__):
+        return _load_torch(source, shapes)
     if isinstance(source, str | Path):
         path = Path(source)
         if path.suffix == ".mlir":
@@ -91,6 +93,19 @@ def load(source: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Mode
     from mlc.frontends.onnx import import_model
 
     return import_model(source, shapes)
+
+
+def _load_torch(source: Any, shapes: Mapping[str, Sequence[int]] | None) -> Model:
+    from torch.export import ExportedProgram
+
+    from mlc.frontends.torch import import_program
+
+    if not isinstance(source, ExportedProgram):
+        raise UserError(
+            f"expected a torch.export program, but got {type(source).__name__}; "
+            "call mlc.from_torch(module, args), or torch.export.export"
+        )
+    return import_program(source, shapes)
 
 
 def load_mlir(path: Path) -> Model:

@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "load": "mlc.driver.model:load",
     "Model": "mlc.driver.model:Model",
+    "from_torch": "mlc.frontends.torch:from_torch",
     "compile": "mlc.driver.compile:compile",
     "build": "mlc.driver.build:build",
     "PassContext": "mlc.passes.context:PassContext",

@@ -1,0 +1,209 @@
+"""
+From a graph of ATen calls to a module: what torch.export programs and torch.compile's subgraphs have in common.
+
+Numbers and sizes are no values: an argument that torch knows as a symbolic number becomes a size by its expression.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Region
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.graph import name_location, tensor
+from mlc.driver.errors import UnsupportedOps, UserError
+from mlc.driver.model import Model, name_attrs
+from mlc.frontends.onnx.importer import Importer, hoist_sources, identifier
+from mlc.frontends.onnx.node import Value
+from mlc.frontends.onnx.tools import cast
+from mlc.frontends.torch.arrays import dtype_of, to_numpy
+from mlc.frontends.torch.sizes import Sizes
+from mlc.frontends.torch.step import Step, module_path, op_name, source_line
+from mlc.frontends.torch.table import converters
+
+ASSERTIONS = frozenset(
+    {
+        "_assert_async",
+        "_assert_scalar",
+        "_assert_tensor_metadata",
+        "sym_constrain_range",
+        "sym_constrain_range_for_size",
+    }
+)
+"""Ops that check what mlc knows by the types."""
+REGIONS = frozenset({"wrap_with_set_grad_enabled", "wrap_with_autocast"})
+"""Calls of a subgraph as it stands; how many of their arguments come before it is found by its kind."""
+
+
+class Program(Importer):
+    """The state of one import of ATen calls."""
+
+    def __init__(self, source: str):
+        super().__init__(source, None)
+        self.sizes = Sizes(source)
+        self.nodes: dict[fx.Node, Any] = {}
+        self.names: list[str] = []
+
+    def argument(self, name: str, facts: torch.Tensor) -> Value:
+        """A new argument of @main, by what torch knows about it."""
+        type_ = tensor(self.sizes.shape(facts.shape), dtype_of(facts.dtype, f"input '{name}'"))
+        argument = self.block.insert_arg(type_, len(self.block.args))
+        argument.name_hint = identifier(name)
+        argument.location = name_location(name)
+        self.names.append(name)
+        self.arguments[argument] = name
+        return Value(argument, None, name)
+
+    def constant(self, name: str, value: torch.Tensor) -> Value:
+        """A weight, which shares the tensor's memory."""
+        return Value(None, to_numpy(value, f"'{name}'"), name)
+
+    def resolve(self, argument: Any) -> Any:
+        """An argument of a call: Values for tensors, sizes for symbolic numbers, lists of these."""
+        if isinstance(argument, list | tuple):
+            return [self.resolve(one) for one in argument]
+        if isinstance(argument, torch.SymInt):
+            return self.sizes.size(argument)
+        if not isinstance(argument, fx.Node):
+            return argument
+        if argument in self.nodes:
+            return self.nodes[argument]
+        value = argument.meta.get("val")
+        if isinstance(value, int | torch.SymInt):
+            return self.sizes.size(value)
+        if isinstance(value, float | torch.SymFloat):
+            return self._number(argument, value)
+        raise UserError(
+            f"{self.source}: mlc does not compute {argument.name} ({argument.target}){source_line(argument)}"
+        )
+
+    def _number(self, node: fx.Node, value: Any) -> float:
+        expr = value if isinstance(value, float) else value.node.expr.subs(self.sizes.values)
+        try:
+            return float(expr)
+        except TypeError as error:
+            raise UserError(
+                f"{self.source}: expected {node.name} to be a number, but it is {expr}; fix it with shapes="
+            ) from error
+
+    def run(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
+        """The results of a graph on these inputs (None for those that are numbers)."""
+        given = iter(inputs)
+        for node in graph.graph.nodes:
+            if node.op == "placeholder":
+                value = next(given)
+                if value is not None:
+                    self.nodes[node] = value
+            elif node.op == "call_function":
+                self._call(graph, node)
+            elif node.op == "get_attr":
+                self._attribute(graph, node)
+            elif node.op == "output":
+                return [self.resolve(one) for one in node.args[0]]
+        return []
+
+    def _attribute(self, graph: fx.GraphModule, node: fx.Node) -> None:
+        value = operator.attrgetter(str(node.target))(graph)
+        self.nodes[node] = self.constant(str(node.target), value) if isinstance(value, torch.Tensor) else value
+
+    def _call(self, graph: fx.GraphModule, node: fx.Node) -> None:
+        if node.target is operator.getitem and node.args[0] in self.nodes:
+            self._item(node)
+        elif _is_number(node) or op_name(node.target) in ASSERTIONS:
+            return
+        elif _is_region(node):
+            given = [self.resolve(one) for one in node.args]
+            place = next(i for i, one in enumerate(given) if isinstance(one, fx.GraphModule))
+            self.nodes[node] = self.run(given[place], given[place + 1 :])
+        else:
+            self._convert(node)
+
+    def _item(self, node: fx.Node) -> None:
+        values, index = self.nodes[node.args[0]], node.args[1]  # pyright: ignore
+        value = values[index] if index < len(values) else None
+        if value is not None:
+            self.nodes[node] = value
+        elif node.users:
+            of: Any = node.args[0]
+            raise UserError(
+                f"{self.source}: mlc does not compute result {index} of {module_path(of)} ({of.target}){source_line(of)}"
+            )
+
+    def _convert(self, node: fx.Node) -> None:
+        step = Step(self, node, module_path(node))
+        try:
+            results = converters()[step.kind](step)
+            values = [results] if isinstance(results, Value) else list(results)
+            facts = node.meta["val"]
+            several = isinstance(facts, list | tuple)
+            checked = [self._checked(step, v, f) for v, f in zip(values, facts if several else [facts], strict=False)]
+            self.nodes[node] = checked if several else checked[0]
+        except (VerifyException, ValueError, TypeError, IndexError, OverflowError, ArithmeticError) as error:
+            raise error if isinstance(error, UserError) else step.fail(str(error)) from error
+
+    def _checked(self, step: Step, value: Value | None, facts: Any) -> Value | None:
+        """A result with the elements that torch says it has, and of the sizes."""
+        if value is None:
+            return None
+        shape = self.sizes.shape(facts.shape)
+        if tuple(value.shape) != shape:
+            raise step.fail(
+                f"expected a result of shape {list(map(str, shape))}, but got {list(map(str, value.shape))}"
+            )
+        return cast(step, value, dtype_of(facts.dtype, "a result"))
+
+    def model(self, names: Sequence[str], values: Sequence[Value]) -> Model:
+        """The model whose outputs these are."""
+        outputs = [self.materialize(value, name) for name, value in zip(names, values, strict=True)]
+        self.block.add_op(ReturnOp(*outputs))
+        types = FunctionType.from_lists(self.block.arg_types, [output.type for output in outputs])
+        attrs = {"arg_attrs": name_attrs(self.names), "res_attrs": name_attrs(names)}
+        main = FuncOp("main", types, Region(self.block), **attrs)  # pyright: ignore[reportArgumentType]
+        if (ranges := self.sizes.attribute()) is not None:
+            main.attributes["graph.symbols"] = ranges
+        hoist_sources(self.block)
+        return Model(ModuleOp([main]), self.weights)
+
+
+def check_calls(graph: fx.GraphModule, source: str) -> None:
+    """One error that names every call that mlc cannot compute."""
+    missing = list(_missing(graph))
+    if missing:
+        raise UnsupportedOps(source, missing)
+
+
+def _missing(graph: fx.GraphModule) -> Any:
+    for node in graph.graph.nodes:
+        if node.op != "call_function" or node.target is operator.getitem or _is_number(node):
+            continue
+        if _is_region(node):
+            for one in node.args:
+                if isinstance(one, fx.Node) and one.op == "get_attr":
+                    inner = operator.attrgetter(str(one.target))(graph)
+                    if isinstance(inner, fx.GraphModule):
+                        yield from _missing(inner)
+        elif op_name(node.target) not in ASSERTIONS and op_name(node.target) not in converters():
+            yield module_path(node), str(node.target), source_line(node).strip(" []")
+
+
+def _is_number(node: fx.Node) -> bool:
+    """Whether a call computes a number from sizes, or checks one."""
+    value = node.meta.get("val")
+    numbers = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return isinstance(value, numbers) or (value is None and not _is_region(node) and node.target in _CHECKS)
+    return isinstance(value, numbers) and op_name(node.target).startswith("sym_")
+
+
+_CHECKS: tuple[Callable[..., Any], ...] = (torch._check, torch._check_is_size)
+
+
+def _is_region(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) in REGIONS

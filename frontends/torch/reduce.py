@@ -1,0 +1,183 @@
+"""ATen ops that reduce, accumulate or normalise along axes, and the order of elements."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects import graph as g
+from mlc.dialects.graph.types import axis_of
+from mlc.frontends.onnx.node import Value
+from mlc.frontends.onnx.tools import binary, cast, multiply, part, reduce, reshape, select, subtract
+from mlc.frontends.torch.step import Convert, Step
+
+
+def _axes(step: Step, x: Value) -> list[int]:
+    """The axes that a call reduces; none given says all of them."""
+    rank = len(x.shape)
+    given = step.ints("dim") if "dim" in step else None
+    return sorted(axis_of(axis, rank) for axis in given) if given else list(range(rank))
+
+
+def _reduction(op: Any) -> Convert:
+    """A reduction in the result's type."""
+
+    def convert(step: Step) -> Value:
+        x = cast(step, step["self"], step.dtype)
+        return reduce(step, op, x, _axes(step, x), bool(step.get("keepdim", False)))
+
+    return convert
+
+
+def _extreme(op: Any, arg: Any, both: Any = None) -> Convert:
+    """`max` and `min`: of all elements, along an axis with the places, or of two tensors."""
+
+    def convert(step: Step) -> Any:
+        x = step["self"]
+        if "other" in step:
+            return step.emit(both, *step.promoted("self", "other"))
+        if x.dtype_name == "bool":
+            raise step.fail("expected numbers, but got booleans; use any or all")
+        keep = bool(step.get("keepdim", False))
+        if "dim" not in step:
+            return reduce(step, op, x, range(len(x.shape)))
+        axis = step["dim"]
+        if not x.shape:
+            return [x, step.array(np.array(0, np.int64))]
+        return [reduce(step, op, x, [axis], keep), reduce(step, arg, x, [axis], keep)]
+
+    return convert
+
+
+def _arg(op: Any) -> Convert:
+    def convert(step: Step) -> Value:
+        x, axis = step["self"], step.get("dim")
+        if axis is None:
+            flat = reshape(step, x, (math.prod(x.shape),))
+            return reshape(step, reduce(step, op, flat, [0]), step.shape)
+        return reduce(step, op, x, [axis], bool(step.get("keepdim", False)))
+
+    return convert
+
+
+def _truth(op: Any) -> Convert:
+    """`any` and `all`, as a maximum or a minimum of 0 and 1."""
+
+    def convert(step: Step) -> Value:
+        x = step["self"]
+        if x.dtype_name != "bool":
+            x = step.emit(g.LogicalNotOp, binary(step, g.EqualOp, x, 0))
+        y = reduce(step, op, cast(step, x, np.int32), _axes(step, x), bool(step.get("keepdim", False)))
+        return cast(step, y, np.bool_)
+
+    return convert
+
+
+def _mean_of_squares(step: Step, x: Value, axes: list[int], correction: float) -> tuple[Value, Value]:
+    """(the variance, the mean), both with the axes kept."""
+    mean = reduce(step, g.MeanOp, x, axes, True)
+    centred = subtract(step, x, mean)
+    var = reduce(step, g.MeanOp, multiply(step, centred, centred), axes, True)
+    count = math.prod(x.shape[axis] for axis in axes)
+    if correction:
+        var = multiply(step, var, count / (count - correction) if count > correction else math.nan)
+    return var, mean
+
+
+def _variance(step: Step) -> Value:
+    x = step["self"]
+    axes = _axes(step, x)
+    narrow = x.dtype_name in ("float16", "bfloat16")
+    if "unbiased" in step:
+        correction = 1.0 if step["unbiased"] else 0.0
+    else:
+        correction = float(step.get("correction", 1))
+    var, _ = _mean_of_squares(step, cast(step, x, np.float32) if narrow else x, axes, correction)
+    return reshape(step, var, step.shape)
+
+
+def _softmax(op: Any) -> Convert:
+    def convert(step: Step) -> Value:
+        x = cast(step, step["self"], step.dtype)
+        return step.emit(op, x, axis=step["dim"]) if x.shape else reshape(step, _softmax_of_one(step, op, x), ())
+
+    return convert
+
+
+def _softmax_of_one(step: Step, op: Any, x: Value) -> Value:
+    return step.emit(op, reshape(step, x, (1,)), axis=0)
+
+
+def _safe_softmax(step: Step) -> Value:
+    """Softmax that is 0 where all elements are -inf, which only what was masked is."""
+    x = cast(step, step["self"], step.dtype)
+    y = step.emit(g.SoftmaxOp, x, axis=step["dim"])
+    if _is_product(x):
+        return y
+    none = binary(step, g.EqualOp, reduce(step, g.MaxOp, x, [step["dim"]], True), -math.inf)
+    return select(step, none, 0, y)
+
+
+def _is_product(x: Value) -> bool:
+    """Whether a tensor is a matrix product, seen through reshapes."""
+    owner = None if x.ssa is None else x.ssa.owner
+    while isinstance(owner, g.ReshapeOp | g.BroadcastToOp):
+        owner = owner.operands[0].owner
+    return isinstance(owner, g.BatchMatmulOp | g.DenseOp)
+
+
+def _cumulative(op: str) -> Convert:
+    def convert(step: Step) -> Value:
+        x = cast(step, step["self"], step.dtype)
+        return step.onnx(op, [x, step.array(np.array(step["dim"], np.int64))])[0] if x.shape else x
+
+    return convert
+
+
+def _sort(step: Step) -> list[Value]:
+    x, axis = step["self"], step.get("dim", -1)
+    order = step.emit(g.ArgsortOp, x, axis=axis, descending=bool(step.get("descending", False)))
+    return [step.emit(g.GatherElementsOp, x, order, axis=axis), order]
+
+
+def _argsort(step: Step) -> Value:
+    axis, descending = step.get("dim", -1), bool(step.get("descending", False))
+    return step.emit(g.ArgsortOp, step["self"], axis=axis, descending=descending)
+
+
+def _top_k(step: Step) -> list[Value]:
+    x, axis = step["self"], step.get("dim", -1)
+    order = step.emit(g.ArgsortOp, x, axis=axis, descending=bool(step.get("largest", True)))
+    order = part(step, order, axis, 0, step["k"])
+    return [step.emit(g.GatherElementsOp, x, order, axis=axis), order]
+
+
+def _norm(step: Step) -> Value:
+    """The vector norm of order `ord`."""
+    x = cast(step, step["self"], step.dtype)
+    axes, keep, order = _axes(step, x), bool(step.get("keepdim", False)), float(step.get("ord", 2))
+    size = step.emit(g.AbsOp, x)
+    if math.isinf(order):
+        return reduce(step, g.MaxOp if order > 0 else g.MinOp, size, axes, keep)
+    if order == 1:
+        return reduce(step, g.SumOp, size, axes, keep)
+    if order == 2:
+        return step.emit(g.SqrtOp, reduce(step, g.SumOp, multiply(step, x, x), axes, keep))
+    total = reduce(step, g.SumOp, binary(step, g.PowerOp, size, order), axes, keep)
+    return binary(step, g.PowerOp, total, 1 / order)
+
+
+CONVERTERS: dict[str, Convert] = {
+    "sum": _reduction(g.SumOp), "mean": _reduction(g.MeanOp), "prod": _reduction(g.ProdOp),
+    "amax": _reduction(g.MaxOp), "amin": _reduction(g.MinOp),
+    "max": _extreme(g.MaxOp, g.ArgmaxOp, g.MaximumOp), "min": _extreme(g.MinOp, g.ArgminOp, g.MinimumOp),
+    "argmax": _arg(g.ArgmaxOp), "argmin": _arg(g.ArgminOp),
+    "any": _truth(g.MaxOp), "all": _truth(g.MinOp),
+    "var": _variance, "linalg_vector_norm": _norm,
+    "softmax": _softmax(g.SoftmaxOp), "_softmax": _softmax(g.SoftmaxOp), "_safe_softmax": _safe_softmax,
+    "log_softmax": _softmax(g.LogSoftmaxOp), "_log_softmax": _softmax(g.LogSoftmaxOp),
+    "cumsum": _cumulative("CumSum"), "cumprod": _cumulative("CumProd"),
+    "sort": _sort, "argsort": _argsort, "topk": _top_k,
+}  # fmt: skip
