@@ -115,7 +115,8 @@ class MatmulSchedule(ContractionSchedule):
         """The register tile of a contraction, with no more rows than L1 can walk along at once."""
         size, read = super().tile(), self.roles.scalar
         apart = read.step(self._rows, self.stage.ranges)
-        if read.step(self.stage.reduce[-1], self.stage.ranges) != 1 or not apart or size.pixels > 1:
+        along = 1 if read.unit > 1 else read.step(self.stage.reduce[-1], self.stage.ranges)
+        if along != 1 or not apart or size.pixels > 1:
             return size
         most = streams(4 * apart, self.target)
         return size if size.rows <= most else size._replace(rows=even_split(self.stage.extents[self._rows], most))
@@ -139,7 +140,7 @@ class MatmulSchedule(ContractionSchedule):
 
     def _bytes(self, axis: int) -> float:
         """The bytes of the operand along one spatial axis, in one batch."""
-        return 4.0 * self.stage.extents[axis] * self.stage.extents[-1]
+        return 4.0 * self.stage.extents[axis] * self.stage.extents[-1] / self.roles.scalar.unit
 
     @property
     def blocked(self) -> bool:
@@ -177,10 +178,13 @@ class MatmulSchedule(ContractionSchedule):
         far = (self._bytes(self._rows), self._bytes(r.lanes))
         parts = parts_of(rows, columns, batches, self.cycles, far, self.threads)
         row_part, column_part = parts.row_block, parts.column_parts
-        depth = depth_block(st.extents[-1], self.size.rows, target)
+        unit = r.scalar.unit
+        depth = unit * depth_block(st.extents[-1] // unit, self.size.rows, target)
+        if unit > 1 and st.extents[-1] % depth:
+            depth = st.extents[-1]  # no predicate may part what a word sums
         if self.transposes and depth < st.extents[-1]:
             depth = self.width * ceil(depth / self.width)  # whole squares
-        near = target.l2_bytes // 2 // (4 * depth)  # rows or columns of a depth block that stay in L2
+        near = target.l2_bytes // 2 // (4 * depth // unit)  # rows or columns of a depth block that stay in L2
         group_rows, group = row_part, column_part
         if self._copies:
             group = even_split(column_part, max(1, near // self.size.lanes))
@@ -211,7 +215,9 @@ class MatmulSchedule(ContractionSchedule):
         depth, k = self._split(loops[-1], st.extents[-1], b.depth)
         parts = [*(loops[n] for n in self._batches), *present(row_part, column_part)]
         inner = present(rows, columns) if self._copies else present(columns, rows)
-        s.reorder(*parts, *present(row_group, group, depth), *inner, k, *present(r_inner, l_inner))
+        k, word = s.split(k, [None, r.scalar.unit]) if r.scalar.unit > 1 else (k, None)
+        tile_loops = present(r_inner, l_inner, word)
+        s.reorder(*parts, *present(row_group, group, depth), *inner, k, *tile_loops)
         top = s.fuse(*parts) if len(parts) > 1 else (parts[0] if parts else None)
         around = present(top, row_group, group)
         if self._copies:
@@ -220,7 +226,7 @@ class MatmulSchedule(ContractionSchedule):
         for stage in self.epilogue if inside else ():
             self._attach(stage, inside[-1])
         init, _ = s.decompose_reduction(block, depth if depth is not None else k)
-        s.vectorize(*present(r_inner, l_inner))
+        s.vectorize(*tile_loops)
         self._start(init, inside[-1] if inside else None, len(inner) if depth is not None else 0)
         if len(inner) == 2 and not self._copies:
             s.pragma(inner[0], "prefetch", 1)
