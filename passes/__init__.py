@@ -30,6 +30,8 @@ PASSES: dict[str, str] = {
     "graph-inline": "mlc.passes.graph.inline:InlinePass",
     "graph-remove-unused-functions": "mlc.passes.graph.remove_unused_functions:RemoveUnusedFunctionsPass",
     "graph-label-ops": "mlc.passes.graph.label_ops:LabelOpsPass",
+    "graph-dynamic-to-static": "mlc.passes.graph.dynamic_to_static:DynamicToStaticPass",
+    "graph-legalize": "mlc.passes.graph.legalize:LegalizePass",
     "graph-outline-kernels": "mlc.passes.graph.outline_kernels:OutlineKernelsPass",
     "graph-convert-layout": "mlc.passes.graph.convert_layout:ConvertLayoutPass",
     "graph-to-mixed-precision": "mlc.passes.graph.to_mixed_precision:ToMixedPrecisionPass",

@@ -9,6 +9,10 @@ from mlc.passes.errors import UserError, did_you_mean
 # A model to kernels and the calls of them: each pass or pipeline in its place, with the optimisation level from which
 # it runs and, where another one takes over, the last level at which it does.
 GRAPH: list[tuple[str, int] | tuple[str, int, int]] = [
+    ("graph-inline", 1),
+    ("graph-remove-unused-functions", 1),
+    ("graph-dynamic-to-static", 1),
+    ("graph-legalize", 1),
     ("graph-simplify", 1),
     ("graph-combine-parallel-conv2d", 4),
     ("graph-combine-parallel-dense", 4),
@@ -23,9 +27,13 @@ GRAPH: list[tuple[str, int] | tuple[str, int, int]] = [
     ("graph-fold-constant", 1),
     ("graph-canonicalize", 2),
     ("graph-eliminate-common-subexpr", 2),
+    ("graph-canonicalize-ops", 3),
+    ("graph-canonicalize-cast", 3),
+    ("graph-split-args", 1),
     ("graph-fuse-ops{mode=tvm}", 1, 1),
     ("graph-fuse-ops", 2),
     ("graph-outline-kernels", 0),
+    ("graph-label-ops", 1),
 ]
 MAX_LEVEL = 4
 
