@@ -40,7 +40,7 @@ from mlc.passes.errors import UserError, fail
 
 KERNEL = "graph.kernel"
 # What a kernel function says about itself as a function of the graph level.
-_DROPPED = (KERNEL, "sym_visibility", "graph.symbols")
+_DROPPED = (KERNEL, "sym_visibility", "graph.symbols", "graph.hash", "graph.layouts")
 FAMILIES = (bits, indexing, conv, conv_transpose, elementwise, matmul, movement, reduce, resize, winograd)
 
 
