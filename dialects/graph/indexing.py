@@ -203,25 +203,36 @@ class ArgsortOp(GraphOp):
     """
     The indices that put the elements along `axis` in order; of equal ones the first comes first.
 
-    `graph.argsort %x {axis = 1, descending = true} : (tensor<2x4xf32>) -> tensor<2x4xi64>`
+    `graph.argsort %x {axis = 1, descending = true, count = 3} : (tensor<2x4xf32>) -> tensor<2x3xi64>`
+
+    `count` is how many of them are wanted (0: all).
     """
 
     name = "graph.argsort"
     kind = OPAQUE
     axis = Int(-1)
     descending = Bool(False)
+    count = Int(0)
 
     def infer_types(self) -> list[Tensor]:
         (x,) = self.input_types
-        axis_of(self.axis, len(shape_of(x)))
-        return [tensor(shape_of(x), i64)]
+        shape = list(shape_of(x))
+        axis = axis_of(self.axis, len(shape))
+        size = shape[axis]
+        if self.count < 0 or (isinstance(size, int) and self.count > size):
+            raise VerifyException(f"expected a count in 0..{size}, but got {self.count}")
+        shape[axis] = self.count or size
+        return [tensor(shape, i64)]
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         (x,) = arrays
-        if not self.descending:
-            return (np.argsort(x, axis=self.axis, kind="stable"),)
-        backward = np.argsort(np.flip(x, self.axis), axis=self.axis, kind="stable")
-        return (x.shape[self.axis] - 1 - np.flip(backward, self.axis),)
+        size = x.shape[self.axis]
+        if self.descending:
+            backward = np.argsort(np.flip(x, self.axis), axis=self.axis, kind="stable")
+            order = size - 1 - np.flip(backward, self.axis)
+        else:
+            order = np.argsort(x, axis=self.axis, kind="stable")
+        return (np.take(order, np.arange(self.count or size), axis=self.axis),)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -229,6 +240,7 @@ class ArgsortOp(GraphOp):
             Sample((tensor((2, 5)),)),
             Sample((tensor((4, 3), "int64"),), {"axis": 0, "descending": True}),
             Sample((tensor((6,)),), {"descending": True}),
+            Sample((tensor((3, 6)),), {"descending": True, "count": 2}),
         ]
 
 

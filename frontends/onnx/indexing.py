@@ -124,8 +124,10 @@ def _top_k(node: Node) -> list[Value]:
     count = node.attr("k") if node.opset < 10 else int(node.constant(1).reshape(()))
     if not 0 <= count <= x.shape[axis]:
         raise node.fail(f"expected k in 0..{x.shape[axis]}, but got {count}")
-    order = node.emit(g.ArgsortOp, x, axis=axis, descending=bool(node.attr("largest", 1)))
-    order = part(node, order, axis, 0, count)
+    if count == 0:
+        empty = [*x.shape[:axis], 0, *x.shape[axis + 1 :]]
+        return [node.array(np.zeros(empty), like=x), node.array(np.zeros(empty, np.int64))]
+    order = node.emit(g.ArgsortOp, x, axis=axis, descending=bool(node.attr("largest", 1)), count=count)
     return [node.emit(g.GatherElementsOp, x, order, axis=axis), order]
 
 

@@ -62,8 +62,8 @@ _COMBINE: dict[str, tuple[Any, Any]] = {
 }
 
 
-def _scatter(op: Any, x: Tensor, count: int, places: Places) -> Tensor:
-    """The elements of x, each combined with the updates that name it."""
+def _scatter(op: Any, x: Tensor, count: int, named: int, places: Places) -> Tensor:
+    """The elements of x, each combined with the updates that name it, by its first `named` indices."""
     if not count:
         return x
     k = te.reduce_axis(count)
@@ -73,10 +73,10 @@ def _scatter(op: Any, x: Tensor, count: int, places: Places) -> Tensor:
             hit, _ = places(i, k)
             return te.max(te.where(hit, te.cast(k, "int64"), -1), axis=k)
 
-        winner = te.compute(x.shape, last, "winner", attrs=te.NO_INLINE)
+        winner = te.compute(x.shape[:named], last, "winner", attrs=te.NO_INLINE)
 
         def chosen(*i: Any) -> Scalar:
-            w = winner[i]
+            w = winner[i[:named]]
             _, update = places(i, te.maximum(w, 0))
             return te.where(w >= 0, update(te.maximum(w, 0)), x[i])
 
@@ -108,7 +108,7 @@ def scatter_elements(op: Any, x: Tensor, indices: Tensor, updates: Tensor) -> Te
         hit = te.equal(_wrapped(at, size), te.cast(i[axis], "int64"))
         return (hit & te.holds(mask) if mask.exprs else hit), update
 
-    return _scatter(op, x, indices.shape[axis], places)
+    return _scatter(op, x, indices.shape[axis], x.ndim, places)
 
 
 @lowering(graph.ScatterNdOp)
@@ -124,7 +124,7 @@ def scatter_nd(op: Any, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
         assert hit is not None
         return hit, lambda m: updates[(m, *i[depth:])]
 
-    return _scatter(op, x, indices.shape[0], places)
+    return _scatter(op, x, indices.shape[0], depth, places)
 
 
 @lowering(graph.ArgsortOp)
@@ -148,4 +148,4 @@ def argsort(op: Any, x: Tensor) -> Tensor:
         mine = te.equal(ranks[(*i[:axis], k, *i[axis + 1 :])], te.cast(i[axis], "int64"))
         return te.sum(te.where(mine, te.cast(k, "int64"), 0), axis=k)
 
-    return te.compute(x.shape, place, stage_name(op))
+    return te.compute(shape_of_result(op), place, stage_name(op))

@@ -360,3 +360,11 @@ func.func @argsort_axis(%x: tensor<4xf32>) {
   %0 = graph.argsort %x {axis = 3} : (tensor<4xf32>) -> tensor<4xi64>
   return
 }
+
+// -----
+
+func.func @argsort_count(%x: tensor<4xf32>) {
+  // expected-error@+1 {{expected a count in 0..4, but got 5}}
+  %0 = graph.argsort %x {count = 5} : (tensor<4xf32>) -> tensor<5xi64>
+  return
+}

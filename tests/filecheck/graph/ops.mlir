@@ -640,8 +640,8 @@ func.func @scatter_nd(%a: tensor<4x5xf32>, %b: tensor<3x1xi64>, %c: tensor<3x5xf
   return %x : tensor<4x5xf32>
 }
 // CHECK-LABEL: func.func @argsort(
-// CHECK: %x = graph.argsort %a {descending = true} : (tensor<6xf32>) -> tensor<6xi64>
-func.func @argsort(%a: tensor<6xf32>) -> tensor<6xi64> {
-  %x = graph.argsort %a {descending = true} : (tensor<6xf32>) -> tensor<6xi64>
-  return %x : tensor<6xi64>
+// CHECK: %x = graph.argsort %a {descending = true, count = 2} : (tensor<3x6xf32>) -> tensor<3x2xi64>
+func.func @argsort(%a: tensor<3x6xf32>) -> tensor<3x2xi64> {
+  %x = graph.argsort %a {descending = true, count = 2} : (tensor<3x6xf32>) -> tensor<3x2xi64>
+  return %x : tensor<3x2xi64>
 }
