@@ -1,8 +1,10 @@
 """
-The runtime dialect: how @main calls a kernel once tensors have become buffers, and what is a part of a buffer.
+The runtime dialect: how @main calls a kernel once tensors have become buffers, and the parts and rows of buffers.
 
     op ::= `runtime.call` @kernel `ins` `(` values `:` types `)` `outs` `(` values `:` types `)`
          | `runtime.part` value `at` bytes `:` type `to` type
+         | `runtime.row` value `[` index `]` `:` type `to` type
+         | `runtime.fill` value `:` type
 
 The kernel may stand in the same module at any level (func.func on tensors, te.func, loop.func, llvm.func), which is
 why this is not func.call.
@@ -10,7 +12,7 @@ why this is not func.call.
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import I64, IntegerAttr, MemRefType, SymbolRefAttr, TensorType, i64
+from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, MemRefType, SymbolRefAttr, TensorType, i64
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -29,7 +31,8 @@ from xdsl.utils.exceptions import VerifyException
 @irdl_op_definition
 class CallOp(IRDLOperation):
     """
-    Run a kernel: it reads the buffers `ins` and writes the buffers `outs`, all of them.
+    Run a kernel: it reads the buffers `ins` and writes the buffers `outs`, all of them. `sizes` are the symbols of which
+    the kernel's sizes are made.
 
     `runtime.call @relu ins(%x : memref<8xf32>) outs(%y : memref<8xf32>)`
     """
@@ -39,13 +42,23 @@ class CallOp(IRDLOperation):
     callee = prop_def(SymbolRefAttr)
     ins = var_operand_def(MemRefType)
     outs = var_operand_def(MemRefType)
+    sizes = var_operand_def(IndexType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = "$callee `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` $outs `:` type($outs) `)` attr-dict"
+    assembly_format = (
+        "$callee `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` $outs `:` type($outs) `)` "
+        "(`sizes` `(` $sizes^ `:` type($sizes) `)`)? attr-dict"
+    )
 
-    def __init__(self, callee: str, ins: Sequence[SSAValue | Operation], outs: Sequence[SSAValue | Operation]) -> None:
-        super().__init__(operands=[ins, outs], properties={"callee": SymbolRefAttr(callee)})
+    def __init__(
+        self,
+        callee: str,
+        ins: Sequence[SSAValue | Operation],
+        outs: Sequence[SSAValue | Operation],
+        sizes: Sequence[SSAValue] = (),
+    ) -> None:
+        super().__init__(operands=[ins, outs, sizes], properties={"callee": SymbolRefAttr(callee)})
 
     def verify_(self) -> None:
         """A kernel of the module takes buffers, or tensors, of these types: what it reads, then what it writes."""
@@ -54,8 +67,8 @@ class CallOp(IRDLOperation):
         inputs, outputs = getattr(type_, "inputs", None), getattr(type_, "outputs", None)
         if callee is None or inputs is None or outputs is None or callee.name.startswith("llvm."):
             return
-        expected = [_buffer(t) for t in (*inputs, *outputs)]
-        actual = list(self.operand_types)
+        expected = [_buffer(t) for t in (*inputs, *outputs) if not isinstance(t, IndexType)]
+        actual = [v.type for v in (*self.ins, *self.outs)]
         if expected != actual:
             raise VerifyException(
                 f"expected buffers of types ({_types(expected)}), as {self.callee} has, but got ({_types(actual)})"
@@ -98,6 +111,54 @@ class PartOp(IRDLOperation):
             raise VerifyException(f"expected an offset that is a multiple of {element} bytes, but got {start}")
 
 
+@irdl_op_definition
+class RowOp(IRDLOperation):
+    """
+    The memory of one row of a buffer: the slice of this number along its first axis.
+
+    `%1 = runtime.row %0[%i] : memref<5x1x8xf32> to memref<1x8xf32>`
+    """
+
+    name = "runtime.row"
+
+    source = operand_def(MemRefType)
+    index = operand_def(IndexType)
+    result = result_def(MemRefType)
+
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = "$source `[` $index `]` `:` type($source) `to` type($result) attr-dict"
+
+    def __init__(self, source: SSAValue | Operation, index: SSAValue, type_: Attribute) -> None:
+        super().__init__(operands=[source, index], result_types=[type_])
+
+    def verify_(self) -> None:
+        """The row's type is the buffer's without its first axis."""
+        whole, row = self.source.type, self.result.type
+        assert isinstance(whole, MemRefType)
+        assert isinstance(row, MemRefType)
+        if whole.element_type != row.element_type or whole.get_shape()[1:] != row.get_shape():
+            raise VerifyException(f"expected a row of {whole}, its type without the first axis, but got {row}")
+
+
+@irdl_op_definition
+class FillOp(IRDLOperation):
+    """
+    Make all elements of a buffer zero.
+
+    `runtime.fill %0 : memref<5x8xf32>`
+    """
+
+    name = "runtime.fill"
+
+    target = operand_def(MemRefType)
+
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = "$target `:` type($target) attr-dict"
+
+    def __init__(self, target: SSAValue | Operation) -> None:
+        super().__init__(operands=[target])
+
+
 def _extent(type_: Attribute) -> tuple[int, int]:
     """The bytes of a buffer of static sizes, and of one element."""
     assert isinstance(type_, MemRefType)
@@ -117,4 +178,4 @@ def _types(types: Sequence[Attribute]) -> str:
     return ", ".join(map(str, types))
 
 
-Runtime = Dialect("runtime", [CallOp, PartOp])
+Runtime = Dialect("runtime", [CallOp, PartOp, RowOp, FillOp])

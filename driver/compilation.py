@@ -197,7 +197,7 @@ class Compilation:
     def origins(self) -> dict[str, tuple[str, ...]]:
         """The source nodes of each kernel."""
         found: dict[str, tuple[str, ...]] = {}
-        for op in find_function(self.model.module, "main").body.block.ops:
+        for op in find_function(self.model.module, "main").walk():
             if op.name == "runtime.call":
                 name = op.callee.string_value()  # pyright: ignore[reportAttributeAccessIssue]
                 found[name] = (*found.get(name, ()), *origins_of(op))

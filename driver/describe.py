@@ -36,7 +36,7 @@ def describe(main: func.FuncOp, flops: Mapping[str, int], schedules: Mapping[str
 
     nodes: list[dict[str, Any]] = []
     copies: list[list[int]] = []
-    for op in main.body.block.ops:
+    for op in main.walk():
         if isinstance(op, runtime.CallOp):
             name = op.callee.string_value()
             nodes.append(
@@ -55,7 +55,8 @@ def describe(main: func.FuncOp, flops: Mapping[str, int], schedules: Mapping[str
             copies.append([number(op.source), number(op.destination), size])
     plan = plan_of(main)
     figures = {"bytes": plan.bytes, "sum": plan.sum_bytes, "bound": plan.bound_bytes}
-    return {"nodes": nodes, "values": values, "copies": copies, "plan": figures}
+    flow = any(op.regions for op in main.body.block.ops)
+    return {"nodes": nodes, "values": values, "copies": copies, "plan": figures, "control_flow": flow}
 
 
 def _buffer(value: SSAValue) -> "MemRefType[Any]":

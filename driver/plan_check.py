@@ -1,18 +1,19 @@
 """
 An independent check of a memory plan, read from the IR of @main alone.
 
-It plays the calls in order and remembers, for every byte range of each argument, which buffer wrote it last.
+It plays the calls in order, the body of a loop twice and both ways of an if, and remembers, for every byte range of
+each argument, which buffer wrote it last.
 A plan is right if each call reads only bytes that were written through the very buffer it reads them by, through a
 part of it or through what it is a part of, and writes nothing that it reads at the same time. A part that nothing
 writes counts as what it is a part of. Inputs and weights must never be written.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects import arith, func, memref
+from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IntegerAttr, MemRefType
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from mlc.dialects import runtime
 from mlc.passes.errors import UserError
@@ -59,6 +60,16 @@ class _Memory:
                 return buffer
         return None
 
+    def keep_common(self, other: "_Memory") -> None:
+        """Forget what was not written, through buffers of one family, in the other memory too."""
+        for root, pieces in self.written.items():
+            self.written[root] = [
+                (max(start, first), min(end, last), buffer)
+                for start, end, buffer in pieces
+                for first, last, written in other.written.get(root, [])
+                if max(start, first) < min(end, last) and _related(buffer, written)
+            ]
+
     def complete(self, place: Place) -> bool:
         """Whether all bytes of `place` have been written through its own buffer."""
         own = sum(
@@ -79,7 +90,7 @@ def _owner(value: SSAValue) -> SSAValue:
 def _lineage(value: SSAValue) -> list[SSAValue]:
     """A buffer, what it is a part of, what that is a part of, and so on."""
     found = [_owner(value)]
-    while isinstance(op := found[-1].owner, runtime.PartOp):
+    while isinstance(op := found[-1].owner, runtime.PartOp | runtime.RowOp):
         found.append(_owner(op.source))
     return found
 
@@ -103,6 +114,9 @@ def locate(value: SSAValue) -> Place:
                 f"expected a part within {whole.end - whole.start} bytes, but got {op.offset.value.data}", op
             )
         return Place(whole.root, start, start + _bytes(value), value)
+    if isinstance(op, runtime.RowOp):  # which one is not known: any of them
+        whole = locate(op.source)
+        return Place(whole.root, whole.start, whole.end, value)
     if not isinstance(op, memref.ViewOp) or not isinstance(op.source, BlockArgument):
         raise PlanError(f"expected a buffer of @main to be a view of an argument, but got {_name(value)}")
     shift = op.byte_shift.owner
@@ -133,28 +147,57 @@ def check_plan(main: func.FuncOp) -> int:
     args = main.body.block.args
     readable = {*args[:inputs], args[-2]}
     must_write = set(args[inputs : inputs + outputs])
-    memory, calls = _Memory(), 0
-    written = {buffer for out in _written(main) for buffer in _lineage(out)}
-    for op in main.body.block.ops:
-        if isinstance(op, runtime.CallOp):
-            reads, writes = op.ins, op.outs
-            calls += 1
-        elif isinstance(op, memref.CopyOp):
-            reads, writes = [op.source], [op.destination]
-        else:
-            continue
-        _play(op, [_as_written(locate(v), written) for v in reads], [locate(v) for v in writes], memory, readable)
+    memory = _Memory()
+    written = {buffer for op in main.walk() for out in _accesses(op)[1] for buffer in _lineage(out)}
+    _Player(written, readable).play(main.body.block, memory)
     for argument in must_write:
         if not memory.complete(locate(argument)):
             raise PlanError(f"output {argument.index - inputs} of @main is not written in full", main)
-    return calls
+    return sum(isinstance(op, runtime.CallOp) for op in main.walk())
 
 
-def _written(main: func.FuncOp) -> Iterator[SSAValue]:
-    """Everything that is written."""
-    for op in main.body.block.ops:
-        yield from op.outs if isinstance(op, runtime.CallOp) else ()
-        yield from [op.destination] if isinstance(op, memref.CopyOp) else ()
+@dataclass
+class _Player:
+    """Plays blocks of operations: a loop's twice, since an iteration reads what the one before it left."""
+
+    written: set[SSAValue]
+    readable: set[BlockArgument]
+
+    def play(self, block: Block, memory: _Memory) -> None:
+        """One block, with the control flow in it."""
+        for op in block.ops:
+            if isinstance(op, scf.IfOp):
+                self.either([r.block for r in op.regions if r.blocks], memory)
+            elif isinstance(op, scf.ForOp | scf.WhileOp):
+                for region in (*op.regions, *op.regions):
+                    self.play(region.block, memory)
+            else:
+                reads, writes = _accesses(op)
+                places = [_as_written(locate(v), self.written) for v in reads]
+                if reads or writes:
+                    _play(op, places, [locate(v) for v in writes], memory, self.readable)
+
+    def either(self, blocks: Sequence[Block], memory: _Memory) -> None:
+        """Blocks of which one runs: what is left is what all of them leave."""
+        results = [_Memory(dict(memory.written)) for _ in blocks]
+        for block, result in zip(blocks, results, strict=True):
+            self.play(block, result)
+        memory.written = results[0].written
+        for other in results[1:]:
+            memory.keep_common(other)
+
+
+def _accesses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
+    """The buffers that an operation reads, and those that it writes."""
+    if isinstance(op, runtime.CallOp):
+        return op.ins, op.outs
+    if isinstance(op, memref.CopyOp):
+        return [op.source], [op.destination]
+    if isinstance(op, memref.LoadOp):
+        return [op.memref], []
+    if isinstance(op, memref.StoreOp):
+        return [], [op.memref]
+    return ([], [op.target]) if isinstance(op, runtime.FillOp) else ([], [])
 
 
 def _as_written(place: Place, written: set[SSAValue]) -> Place:

@@ -12,8 +12,9 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import SymbolTable
 
-from mlc.dialects.graph import CallOp, FusedOp, GraphOp, ParamOp, YieldOp, static_shape
+from mlc.dialects.graph import CallOp, ControlOp, FusedOp, GraphOp, ParamOp, YieldOp, static_shape
 from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
+from mlc.interp.graph_control import run_control
 
 
 class Weights(Protocol):
@@ -78,6 +79,8 @@ class Interpreter:
             return evaluate(op, operands, self.dtype_override)
         if isinstance(op, FusedOp):
             return self._run_block(op.body.block, operands)
+        if isinstance(op, ControlOp):
+            return run_control(op, operands, self._run_block, self.dtype_override)
         if isinstance(op, CallOp | FuncCallOp):
             callee = SymbolTable.lookup_symbol(op, op.callee)
             if not isinstance(callee, FuncOp) or not callee.body.blocks:

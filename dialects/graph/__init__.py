@@ -41,6 +41,7 @@ from mlc.dialects.graph.bits import (
     ShiftLeftOp,
     ShiftRightOp,
 )
+from mlc.dialects.graph.control import CONTROL, ControlOp, IfOp, LoopOp, ScanOp
 from mlc.dialects.graph.conv import AvgPool2dOp, Conv2dOp, MaxPool2dOp, PoolOp
 from mlc.dialects.graph.conv_transpose import Conv2dTransposeOp
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
@@ -163,7 +164,7 @@ class _Constants(ConstantMaterializationInterface):
         return ConstantOp.make(value) if isinstance(value, DenseIntOrFPElementsAttr) else None
 
 
-Graph = Dialect("graph", [*OPS.values(), *structure.STRUCTURE], [DimsAttr, SymbolAttr], [_Constants()])
+Graph = Dialect("graph", [*OPS.values(), *structure.STRUCTURE, *CONTROL], [DimsAttr, SymbolAttr], [_Constants()])
 
 __all__ = [  # noqa: RUF022
     "OPS", "Dim", "DimExpr", "DimsAttr", "Graph", "GraphOp", "Sample", "SymbolAttr", "infer", "location_name",
@@ -182,4 +183,5 @@ __all__ = [  # noqa: RUF022
     "ProdOp", "ReciprocalOp", "ReduceOp", "ReluOp", "ReshapeOp", "Resize2dOp", "RoundOp", "RsqrtOp", "SigmoidOp",
     "SignOp", "SiluOp", "SinOp", "SliceOp", "SoftmaxOp", "SoftplusOp", "SplitOp", "SqrtOp", "SubtractOp", "SumOp",
     "TakeOp", "TanhOp", "TileOp", "TransposeOp", "UnaryOp", "WhereOp", "WinogradWeightOp", "YieldOp",
+    "ControlOp", "IfOp", "LoopOp", "ScanOp",
 ]  # fmt: skip

@@ -12,12 +12,12 @@ Comes out: @main(inputs..., outputs..., %weights, %workspace), in which every te
     an operand of a concatenate     runtime.part of the buffer of the result: its producer writes it there
 
 and every call is in destination-passing style: `runtime.call @k ins(...) outs(...)`.
-What must hold before: static sizes. The kernels stay as they are; they are lowered one by one.
+Control flow is in control.py, symbolic sizes are in symbolic.py. The kernels stay as they are, to be lowered one by
+one.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
@@ -30,7 +30,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     ModuleOp,
-    TensorType,
     i8,
     i64,
 )
@@ -38,60 +37,15 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import runtime
-from mlc.dialects.graph import ParamOp
+from mlc.dialects.graph import ControlOp, ParamOp
 from mlc.driver.memory_plan import Lifetime, MemoryPlan, align, plan
+from mlc.lowering.graph_to_main import control
+from mlc.lowering.graph_to_main.storage import Storage, byte_size, bytes_of, to_memref
+from mlc.lowering.graph_to_main.symbolic import SymbolicConverter, is_symbolic
 from mlc.passes.errors import fail
 from mlc.passes.graph.views import part_starts
 
 INDEX = IndexType()
-
-
-def byte_size(element: Attribute) -> int:
-    """Bytes of one element in memory; a boolean takes one."""
-    width = getattr(element, "bitwidth", None)
-    return 8 if width is None else max(1, width // 8)
-
-
-def bytes_of(type_: "TensorType[Any] | MemRefType[Any]") -> int:
-    """Bytes of a tensor or buffer of static sizes."""
-    count = byte_size(type_.element_type)
-    for size in type_.get_shape():
-        count *= size
-    return count
-
-
-def to_memref(op: Operation, type_: Attribute) -> "MemRefType[Any]":
-    """The buffer type of a tensor type."""
-    if not isinstance(type_, TensorType):
-        fail(op, f"expected values of @main to be tensors, but got {type_}")
-    if any(size < 0 for size in type_.get_shape()):
-        fail(op, f"expected static sizes in @main, but got {type_}; fix them with shapes=")
-    return MemRefType(type_.element_type, type_.get_shape())
-
-
-@dataclass(eq=False)
-class Storage:
-    """One piece of memory: where it is, and when it is in use."""
-
-    bytes: int
-    type: "MemRefType[Any]"
-    key: Hashable = None
-    """Of a constant: equal keys share memory."""
-    facts: dict[str, Attribute] = field(default_factory=dict)
-    """Of a constant: which parameter it is, or its value."""
-    first: int = -1
-    last: int = -1
-    inside: "Storage | None" = None
-    """The storage of the concatenation that this is a part of."""
-    at: int = 0
-    """Where in it, in bytes."""
-    value: SSAValue | None = None
-    """The SSA value of its buffer, once there is one."""
-
-    @property
-    def root(self) -> "Storage":
-        """The storage that it is in, and that is in no other."""
-        return self if self.inside is None else self.inside.root
 
 
 @dataclass(frozen=True)
@@ -110,7 +64,7 @@ class ConvertGraphToMainPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         main = find_function(op, self.function)
         content = _content_keys(op)
-        _Converter(main, content).convert()
+        (SymbolicConverter if is_symbolic(main) else Converter)(main, content).convert()
 
 
 def find_function(module: ModuleOp, name: str) -> func.FuncOp:
@@ -129,8 +83,8 @@ def _content_keys(module: ModuleOp) -> Callable[[str], Hashable]:
     return (lambda name: name) if store is None else (lambda name: store.hash(name) if name in store else name)
 
 
-class _Converter:
-    """One run over one function."""
+class Converter:
+    """One run over one function: where each tensor is."""
 
     def __init__(self, main: func.FuncOp, content: Callable[[str], Hashable]) -> None:
         self.main = main
@@ -140,6 +94,7 @@ class _Converter:
         """Of a slice: where it is in its storage, in bytes."""
         self.constants: dict[Hashable, Storage] = {}
         self.buffers: list[Storage] = []
+        self.flows: dict[Operation, control.Flow] = {}
         self.steps = 0
 
     def convert(self) -> None:
@@ -153,7 +108,7 @@ class _Converter:
             self.visit(op)
         returned = list(ops[-1].operands)
         outputs = self.choose_outputs(ops[-1], returned)
-        inner = [s for s in self.buffers if s.root not in outputs]
+        inner = [s for s in self.buffers if s.instead is None and s.root not in outputs]
         planned = plan(_lifetimes(inner))
         weights = self.place_constants()
         types = [s.type for s in inputs] + [to_memref(main, v.type) for v in returned]
@@ -167,7 +122,7 @@ class _Converter:
         for argument, hint in zip(block.args, hints, strict=True):
             argument.name_hint = hint
         offsets = dict(zip(inner, planned.offsets, strict=True))
-        _Writer(self, block, offsets, len(inputs)).write(ops, returned, outputs)
+        Writer(self, block, offsets, len(inputs)).write(ops, returned, outputs)
         self.replace(block, types, len(inputs), len(outputs), planned)
 
     def visit(self, op: Operation) -> None:
@@ -176,6 +131,10 @@ class _Converter:
         if visitor is None:
             fail(op, "expected only kernel calls, parameters and views in @main; run graph-outline-kernels first")
         visitor(self, op)
+
+    def storage(self, value: SSAValue) -> Storage:
+        """Where a value is."""
+        return self.storages[value].final
 
     def visit_source(self, op: Operation) -> None:
         """A parameter or a constant."""
@@ -191,7 +150,7 @@ class _Converter:
     def visit_part(self, op: Operation) -> None:
         """A part of the operand's storage."""
         x, starts = op.operands[0], part_starts(op)
-        if starts is None or self.storages[x].key is not None:
+        if starts is None or (self.storages[x].key is not None and isinstance(x.owner, Operation)):
             fail(op, f"expected a {op.name} in @main to be one piece of a computed tensor; run graph-outline-kernels")
         size = byte_size(to_memref(op, x.type).element_type)
         for result, start in zip(op.results, starts, strict=True):
@@ -204,7 +163,7 @@ class _Converter:
         whole = Storage(bytes_of(type_), type_, last=self.steps)
         start = 0
         for index, operand in enumerate(op.operands):
-            part = self.storages[operand]
+            part = self.storage(operand)
             if part not in self.buffers or part.inside is not None or operand in self.starts:
                 fail(op, f"expected operand {index} to be written for it alone; run graph-outline-kernels first")
             part.inside, part.at = whole, start
@@ -225,7 +184,7 @@ class _Converter:
     def use(self, op: Operation) -> None:
         """The operands are in use now."""
         for operand in op.operands:
-            self.storages[operand].last = self.steps
+            self.storage(operand).last = self.steps
 
     def constant(self, op: Operation) -> Storage:
         """The storage of a parameter or constant; equal contents of one type share it."""
@@ -244,7 +203,7 @@ class _Converter:
         """The intermediate that each output argument is; None where the output needs a copy."""
         outputs: list[Storage | None] = []
         for value in returned:
-            storage = self.storages[value]
+            storage = self.storage(value)
             mine = storage in self.buffers and storage not in outputs and storage.inside is None
             mine = mine and value not in self.starts
             outputs.append(storage if mine else None)
@@ -277,15 +236,18 @@ class _Converter:
         main.attributes["mlc.plan"] = DictionaryAttr({k: IntegerAttr(v, i64) for k, v in figures.items()})
 
 
-_VISITORS: dict[str, Callable[[_Converter, Operation], None]] = {
-    "graph.param": _Converter.visit_source,
-    "graph.constant": _Converter.visit_source,
-    "graph.reshape": _Converter.visit_reshape,
-    "graph.slice": _Converter.visit_part,
-    "graph.split": _Converter.visit_part,
-    "graph.concatenate": _Converter.visit_concatenate,
-    "graph.call": _Converter.visit_call,
-    "func.return": _Converter.use,
+_VISITORS: dict[str, Callable[[Converter, Operation], None]] = {
+    "graph.param": Converter.visit_source,
+    "graph.constant": Converter.visit_source,
+    "graph.reshape": Converter.visit_reshape,
+    "graph.slice": Converter.visit_part,
+    "graph.split": Converter.visit_part,
+    "graph.concatenate": Converter.visit_concatenate,
+    "graph.call": Converter.visit_call,
+    "func.return": Converter.use,
+    "graph.if": control.visit,
+    "graph.loop": control.visit,
+    "graph.scan": control.visit,
 }
 
 
@@ -305,28 +267,37 @@ def _name_attributes(main: func.FuncOp, inputs: int, outputs: int) -> "ArrayAttr
     return ArrayAttr([*arguments, *results, empty, empty])
 
 
-class _Writer:
+class Writer:
     """Writes the body on buffers."""
 
-    def __init__(self, converter: _Converter, block: Block, offsets: dict[Storage, int], inputs: int) -> None:
-        self.storages = converter.storages
+    def __init__(self, converter: Converter, block: Block, offsets: dict[Storage, int], inputs: int) -> None:
+        self.storage = converter.storage
         self.starts = converter.starts
-        self.block = block
+        self.flows = converter.flows
+        self.top = self.block = block
+        """Views of what does not move stand at the top, the rest where it is used."""
         self.offsets = offsets
         self.inputs = inputs
         self.weights, self.workspace = block.args[-2], block.args[-1]
         self.values: dict[SSAValue, SSAValue] = {}
+        self.indices: dict[int, SSAValue] = {}
 
     def write(self, ops: Sequence[Operation], returned: Sequence[SSAValue], outputs: "list[Storage | None]") -> None:
         """All of it."""
-        for op in ops:
-            if op.name == "graph.call":
-                self.call(op)
+        self.write_ops(ops)
         for index, (value, storage) in enumerate(zip(returned, outputs, strict=True)):
             if storage is None:
                 target = self.block.args[self.inputs + index]
                 self.block.add_op(memref.CopyOp(self.cast(self.value(value), target.type), target))
         self.block.add_op(func.ReturnOp())
+
+    def write_ops(self, ops: Iterable[Operation]) -> None:
+        """The calls and the control flow among some ops."""
+        for op in ops:
+            if op.name == "graph.call":
+                self.call(op)
+            elif isinstance(op, ControlOp):
+                control.write(self, op, self.flows[op])
 
     def call(self, op: Operation) -> None:
         """One kernel call in destination-passing style."""
@@ -340,10 +311,19 @@ class _Writer:
         """The buffer of a tensor, with the tensor's shape."""
         if (known := self.values.get(tensor)) is None:
             type_ = to_memref(self.main_op(tensor), tensor.type)
-            buffer = self.buffer(self.storages[tensor])
-            known = self.cast(buffer, type_) if tensor not in self.starts else self.part(buffer, tensor, type_)
+            storage = self.storage(tensor)
+            place = self.block if storage.root.moves else self.top
+            buffer = self.buffer(storage)
+            if tensor in self.starts:
+                known = _add(place, runtime.PartOp(buffer, self.starts[tensor], type_))
+            else:
+                known = self.cast(buffer, type_, place)
             self.values[tensor] = known
         return known
+
+    def shaped(self, storage: Storage) -> SSAValue:
+        """The buffer that a storage is, with the storage's own shape."""
+        return self.cast(self.buffer(storage), storage.type, self.block if storage.root.moves else self.top)
 
     def buffer(self, storage: Storage) -> SSAValue:
         """The buffer that a storage is."""
@@ -351,16 +331,15 @@ class _Writer:
             if storage.inside is None:
                 storage.value = self.view(storage)
             else:
-                part = runtime.PartOp(self.buffer(storage.inside), storage.at, storage.type)
-                self.block.add_op(part)
-                storage.value = part.result
+                whole = self.buffer(storage.inside)
+                storage.value = _add(self.top, runtime.PartOp(whole, storage.at, storage.type))
         return storage.value
 
-    def part(self, buffer: SSAValue, tensor: SSAValue, type_: "MemRefType[Any]") -> SSAValue:
-        """The buffer of a slice."""
-        part = runtime.PartOp(buffer, self.starts[tensor], type_)
-        self.block.add_op(part)
-        return part.result
+    def index(self, value: int) -> SSAValue:
+        """A constant, once."""
+        if value not in self.indices:
+            self.indices[value] = _add(self.top, arith.ConstantOp(IntegerAttr(value, INDEX)))
+        return self.indices[value]
 
     @staticmethod
     def main_op(tensor: SSAValue) -> Operation:
@@ -376,11 +355,11 @@ class _Writer:
         base = self.weights if is_weight else self.workspace
         view = memref.ViewOp(base, constant, [], storage.type)
         view.attributes.update(storage.facts)
-        self.block.add_ops([constant, view])
+        self.top.add_ops([constant, view])
         return view.result
 
-    def cast(self, value: SSAValue, type_: Attribute) -> SSAValue:
-        """The same memory with another shape."""
+    def cast(self, value: SSAValue, type_: Attribute, place: Block | None = None) -> SSAValue:
+        """The same memory with another shape; the op goes where we are, or to `place`."""
         if value.type == type_:
             return value
         assert isinstance(type_, MemRefType)
@@ -388,9 +367,12 @@ class _Writer:
         strides = [1] * len(shape)
         for axis in range(len(shape) - 2, -1, -1):
             strides[axis] = strides[axis + 1] * shape[axis + 1]
-        cast = memref.ReinterpretCastOp(value, [], [], [], [0], shape, strides, type_)
-        self.block.add_op(cast)
-        return cast.result
+        return _add(place or self.block, memref.ReinterpretCastOp(value, [], [], [], [0], shape, strides, type_))
+
+
+def _add(block: Block, op: Operation) -> SSAValue:
+    block.add_op(op)
+    return op.results[0]
 
 
 def plan_of(main: func.FuncOp) -> MemoryPlan:

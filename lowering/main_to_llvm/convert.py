@@ -5,24 +5,27 @@ Goes in: what convert-graph-to-main leaves. Comes out, in place of @main and of 
 
     llvm.func @mlc_main(ptr io, ptr weights, ptr workspace, ptr rt) -> i32
 
-io points to the pointers of the inputs, then of the outputs. Each call stores the pointers of its operands, and
+io points to the pointers of the inputs, then of the outputs, and behind them are the values of the symbols. Each call stores the pointers of its operands, and
 behind them the memory that kernels use while they run (at the end of the workspace), into one array on the stack;
 calls `i32 @k(ptr args, ptr rt)`; and returns the status at once if it is not 0.
-What must hold before: every view has a constant offset. Everything else in the module is left alone.
+Control flow (scf) becomes branches: control.py. Everything
+else in the module is left alone.
 """
 
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, llvm, memref
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr, i8, i32, i64
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr, i8, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import runtime
 from mlc.dialects.llvm_ext import argument_attributes
 from mlc.lowering.graph_to_main.convert import bytes_of, find_function
+from mlc.lowering.graph_to_main.symbolic import SCRATCH
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder
+from mlc.lowering.main_to_llvm.control import ControlFlow
 from mlc.passes.errors import fail
 
 MAIN = "mlc_main"
@@ -54,8 +57,10 @@ class ConvertMainToLLVMPass(ModulePass):
                 other.detach()
         present = {symbol_of(other): other for other in block.ops}
         declarations = {name: llvm.LLVMFunctionType([PTR, PTR], i32) for name in callees(main)}
-        if any(isinstance(other, memref.CopyOp) for other in main.body.block.ops):
-            declarations["memcpy"] = llvm.LLVMFunctionType([PTR, PTR, i64], PTR)
+        inside = {type(other) for other in main.walk()}
+        for cls, name, argument in ((memref.CopyOp, "memcpy", PTR), (runtime.FillOp, "memset", i32)):
+            if cls in inside:
+                declarations[name] = llvm.LLVMFunctionType([PTR, argument, i64], PTR)
         for name, type_ in declarations.items():
             if name in present and not isinstance(present[name], llvm.FuncOp):
                 fail(present[name], f"expected kernel @{name} to be an llvm.func; lower the kernels first")
@@ -68,8 +73,7 @@ class ConvertMainToLLVMPass(ModulePass):
 
 def callees(main: func.FuncOp) -> list[str]:
     """The kernels that @main calls, in the order of their first call."""
-    ops = main.body.block.ops
-    return list(dict.fromkeys(op.callee.string_value() for op in ops if isinstance(op, runtime.CallOp)))
+    return list(dict.fromkeys(op.callee.string_value() for op in main.walk() if isinstance(op, runtime.CallOp)))
 
 
 def symbol_of(op: Operation) -> str | None:
@@ -100,47 +104,59 @@ class _Lowering:
         """The native function."""
         main, b = self.main, self.builder
         body = main.body.block
-        most = max((len(op.operands) for op in body.ops if isinstance(op, runtime.CallOp)), default=0) + 1
+        most = max((len(op.operands) for op in main.walk() if isinstance(op, runtime.CallOp)), default=0) + 1
         array = llvm.AllocaOp(b.int(most), PTR, alignment=8)
         b.block.add_op(array)
+        self.array = array.res
         self.failed = b.new_block([i32])
         self.scratch = b.gep(self.workspace, _integer(main.attributes["mlc.plan"].data["bytes"]), i8)  # pyright: ignore
+        self.flow = ControlFlow(b, self.pointers, self.visit)
         for index, argument in enumerate(body.args[:-2]):
-            self.pointers[argument] = b.load(b.gep(self.io, index, PTR), PTR, 8)
+            if isinstance(argument.type, IndexType):
+                self.flow.scalars[argument] = b.load(b.gep(self.io, index, PTR), i64, 8)
+            else:
+                self.pointers[argument] = b.load(b.gep(self.io, index, PTR), PTR, 8)
         self.pointers[body.args[-2]], self.pointers[body.args[-1]] = self.weights, self.workspace
         for op in body.ops:
-            self.visit(op, array.res)
+            self.visit(op)
         b.block = self.failed
         b.block.add_op(llvm.ReturnOp(self.failed.args[0]))
         return self.function
 
-    def visit(self, op: Operation, array: SSAValue) -> None:
+    def visit(self, op: Operation) -> None:
         """One operation of @main."""
         b = self.builder
         if isinstance(op, memref.ViewOp):
             offset = op.byte_shift.owner
-            if not isinstance(offset, arith.ConstantOp):
-                fail(op, "expected the offset of a view to be a constant")
-            self.pointers[op.result] = b.gep(self.pointers[op.source], _integer(offset.value), i8)
+            at = _integer(offset.value) if isinstance(offset, arith.ConstantOp) else self.flow.scalars[op.byte_shift]
+            self.pointers[op.result] = b.gep(self.pointers[op.source], at, i8)
+            if SCRATCH in op.attributes:
+                self.scratch = self.pointers[op.result]
         elif isinstance(op, memref.ReinterpretCastOp):
             self.pointers[op.result] = self.pointers[op.source]
         elif isinstance(op, runtime.PartOp):
             self.pointers[op.result] = b.gep(self.pointers[op.source], _integer(op.offset), i8)
         elif isinstance(op, runtime.CallOp):
-            self.call(op, array)
+            self.call(op)
         elif isinstance(op, memref.CopyOp):
             self.copy(op)
+        elif isinstance(op, runtime.FillOp):
+            arguments = [self.pointers[op.target], b.int(0, i32), b.int(bytes_of(op.target.type), i64)]  # pyright: ignore
+            b.block.add_op(llvm.CallOp(SymbolRefAttr("memset"), *arguments, return_type=PTR))
+        elif self.flow.visit(op):
+            return
         elif isinstance(op, func.ReturnOp):
             b.block.add_op(llvm.ReturnOp(b.int(0, i32)))
-        elif not isinstance(op, arith.ConstantOp):
-            fail(op, "expected only views, calls and copies in @main on buffers")
+        else:
+            fail(op, "expected only views, calls, copies and control flow in @main on buffers")
 
-    def call(self, op: runtime.CallOp, array: SSAValue) -> None:
+    def call(self, op: runtime.CallOp) -> None:
         """Store the operands' pointers, call, go on if the status is 0."""
         b = self.builder
-        for index, value in enumerate([*(self.pointers[v] for v in op.operands), self.scratch]):
-            b.store(value, b.gep(array, index, PTR), 8)
-        call = llvm.CallOp(SymbolRefAttr(op.callee.string_value()), array, self.rt, return_type=i32)
+        sizes = [self.flow.scalars[v] for v in op.sizes]
+        for index, value in enumerate([*(self.pointers[v] for v in (*op.ins, *op.outs)), *sizes, self.scratch]):
+            b.store(value, b.gep(self.array, index, PTR), 8)
+        call = llvm.CallOp(SymbolRefAttr(op.callee.string_value()), self.array, self.rt, return_type=i32)
         b.block.add_op(call)
         status = call.results[0]
         good = b.new_block()

@@ -19,7 +19,7 @@ from mlc.passes.errors import fail
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.layout_rules import RULES
 from mlc.passes.graph.layout_versions import PLAIN, Versions
-from mlc.passes.graph.rewriting import functions
+from mlc.passes.graph.rewriting import functions, outer_blocks
 
 
 def alter_block(block: Block, size: int) -> None:
@@ -72,6 +72,6 @@ class AlterOpLayoutPass(ModulePass):
         if any(isinstance(inner, FusedOp) for inner in op.walk()):
             fail(op, "expected a module without graph.fused; run graph-defuse-ops, or alter layouts before fusing")
         for function in functions(op):
-            for block in function.body.blocks:
+            for block in list(outer_blocks(function)):
                 alter_block(block, size)
         eliminate_dead_code(op)

@@ -15,7 +15,7 @@ from mlc.dialects.graph import FusedOp, YieldOp, location_name
 from mlc.passes.graph.fuse_dataflow import dataflow
 from mlc.passes.graph.fuse_mlc import Fuser, is_inlined
 from mlc.passes.graph.fuse_tvm import Partitioner
-from mlc.passes.graph.rewriting import erase_dead, functions
+from mlc.passes.graph.rewriting import erase_dead, functions, outer_blocks
 
 MAX_LABEL = 60
 
@@ -123,7 +123,7 @@ class FuseOpsPass(ModulePass):
         """Rewrite the module in place; ops that are in a region already stay there."""
         partition = tvm_groups if self.mode == "tvm" else mlc_groups
         for function in functions(op):
-            for block in function.body.blocks:
+            for block in list(outer_blocks(function)):
                 constants = [inner for inner in block.ops if not inner.operands]
                 for ops in partition(block, self.max_depth):
                     if len(ops) > 1:

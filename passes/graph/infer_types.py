@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph import FusedOp, GraphOp, YieldOp, infer, shape_of
+from mlc.dialects.graph import ControlOp, FusedOp, GraphOp, YieldOp, infer, shape_of
 from mlc.dialects.graph.types import Dim, product, tensor
 from mlc.passes.errors import fail
 from mlc.passes.graph.rewriting import functions
@@ -40,9 +40,22 @@ def _infer_block(block: Block) -> list[Attribute] | None:
                 retype(argument, operand.type)
             for result, type in zip(op.results, _infer_block(op.body.block) or [], strict=True):
                 retype(result, type)
+        elif isinstance(op, ControlOp):
+            _infer_control(op)
         elif isinstance(op, ReturnOp | YieldOp):
             returned = list(op.operand_types)
     return returned
+
+
+def _infer_control(op: ControlOp) -> None:
+    try:
+        for region in op.regions:
+            for argument, type in zip(region.block.args, op.arguments(), strict=True):
+                retype(argument, type)
+            _infer_block(region.block)
+        op.infer_results()
+    except VerifyException as error:
+        fail(op, str(error))
 
 
 def _infer_op(op: GraphOp) -> None:

@@ -21,12 +21,23 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import SymbolTable
 
-from mlc.dialects.graph import CallOp, ConstantOp, FusedOp, GraphOp, ParamOp, ReshapeOp
+from mlc.dialects.graph import (
+    CallOp,
+    ConstantOp,
+    ControlOp,
+    FullOp,
+    FusedOp,
+    GraphOp,
+    IotaOp,
+    ParamOp,
+    ReshapeOp,
+    YieldOp,
+)
 from mlc.passes.graph.constants import SOURCES
 from mlc.passes.graph.defuse_ops import defuse
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fuse_ops import drop_unused_constants, fuse
-from mlc.passes.graph.rewriting import functions
+from mlc.passes.graph.rewriting import functions, outer_blocks
 from mlc.passes.graph.views import concatenates_in_place, insert_copy, is_part
 from mlc.passes.graph.weights import store_of
 
@@ -56,7 +67,7 @@ class Outliner:
         for function in list(functions(self.module)):
             if KERNEL in function.attributes:
                 continue
-            for block in function.body.blocks:
+            for block in list(outer_blocks(function)):
                 made += self.regions(block)
         self.share_constants(made)
         for fused in made:
@@ -80,6 +91,10 @@ class Outliner:
             elif isinstance(op, GraphOp) and not isinstance(op, (*SOURCES, ReshapeOp)) and op not in in_place:
                 if not is_part(op):
                     made.append(fuse([op]))
+            elif isinstance(op, ControlOp | YieldOp):
+                for index, value in enumerate(op.operands):
+                    if isinstance(value.owner, FullOp | IotaOp):
+                        made.append(_copy(op, index))
         drop_unused_constants(constants)
         return made
 
@@ -183,10 +198,11 @@ class Outliner:
                 op.erase()
 
 
-def _copy(op: Operation, index: int) -> None:
+def _copy(op: Operation, index: int) -> FusedOp:
     """A kernel that copies an operand, so that there is something to write in place."""
     fused = fuse([insert_copy(op, index)])
     fused.label = StringAttr("copy")
+    return fused
 
 
 def lift(fused: FusedOp, constant: ConstantOp) -> None:

@@ -17,7 +17,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from mlc.dialects.graph import GraphOp
+from mlc.dialects.graph import ControlOp, GraphOp
 
 Replacement = SSAValue | Sequence[SSAValue] | None
 Rule = Callable[[Any, "Rewriter"], Replacement]
@@ -91,6 +91,16 @@ def _blocks(op: Operation) -> Iterator[Block]:
             for inner in block.ops:
                 if inner.regions:
                     yield from _blocks(inner)
+
+
+def outer_blocks(function: Operation) -> Iterator[Block]:
+    """The blocks of a function and of the control flow in it, but not of fused regions."""
+    for region in function.regions:
+        for block in region.blocks:
+            yield block
+            for inner in block.ops:
+                if isinstance(inner, ControlOp):
+                    yield from outer_blocks(inner)
 
 
 def apply_rules(module: ModuleOp, rules: Rules) -> int:

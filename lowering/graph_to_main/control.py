@@ -1,0 +1,306 @@
+"""
+Control flow of @main: graph.if, graph.loop and graph.scan on tensors become scf round calls on buffers.
+
+    carried values       one buffer each: the initial value is copied there; a call whose result is carried on writes it
+                         in place where nobody reads the old value any more, else it is copied at the end of the body
+    rows that are read   runtime.row of what is scanned
+    rows that are made   runtime.row of the stacked result: a call writes its row in place
+    results of an if     one buffer each, which both regions write
+
+`visit_*` find the storages, region by region, in the order of the steps that the planner counts; what the body of a
+loop reads from outside lives to the loop's end. `write` makes the IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from mlc.dialects import runtime
+from mlc.dialects.graph import CallOp, ControlOp, IfOp, LoopOp, ReshapeOp, ScanOp, YieldOp
+from mlc.lowering.graph_to_main.storage import Storage, bytes_of, to_memref
+
+if TYPE_CHECKING:
+    from mlc.lowering.graph_to_main.convert import Converter, Writer
+
+INDEX = IndexType()
+Copies = list[tuple[SSAValue | Storage, Storage]]
+
+
+@dataclass(eq=False)
+class Flow:
+    """What is copied and sliced round the calls of one control op."""
+
+    before: Copies = field(default_factory=list)
+    """The initial values."""
+    fills: list[Storage] = field(default_factory=list)
+    """Stacks that may end with rows which no iteration writes."""
+    rows: list[tuple[Storage, Storage | SSAValue, bool]] = field(default_factory=list)
+    """(a row, what it is a row of, whether it goes backward)."""
+    ends: list[Copies] = field(default_factory=list)
+    """For each region: what is copied at its end."""
+    counter: Storage | None = None
+    condition: Storage | None = None
+    count: Storage | None = None
+
+
+def visit(c: Converter, op: Operation) -> None:
+    """Find the storages of a control op and of all in its regions."""
+    assert isinstance(op, ControlOp)
+    flow = c.flows[op] = Flow()
+    c.use(op)
+    start = c.steps
+    results = [_new(c, op, result) for result in op.results]
+    for storage, result in zip(results, op.results, strict=True):
+        c.storages[result] = storage
+    if isinstance(op, LoopOp) and not op.results[-1].uses:
+        c.buffers.remove(results[-1])  # nobody asks how often it ran
+    c.steps += 1
+    if isinstance(op, IfOp):
+        for region in op.regions:
+            _bind(c, region.block.args, op.reads)
+            _visit_region(c, flow, region.block, results)
+    elif isinstance(op, LoopOp):
+        _visit_loop(c, flow, op, results)
+    else:
+        assert isinstance(op, ScanOp)
+        _visit_scan(c, flow, op, results)
+    if not isinstance(op, IfOp):
+        for storage in c.buffers:
+            if storage.first <= start < storage.last:
+                storage.last = max(storage.last, c.steps - 1)
+    for storage in results:
+        storage.last = max(storage.last, c.steps - 1)
+
+
+def _new(c: Converter, op: Operation, value: SSAValue) -> Storage:
+    """A new buffer like a value, in use from now on."""
+    type_ = to_memref(op, value.type)
+    storage = Storage(bytes_of(type_), type_, first=c.steps, last=c.steps)
+    c.buffers.append(storage)
+    return storage
+
+
+def _bind(c: Converter, arguments: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
+    """The arguments of a region that simply are values from outside."""
+    for argument, value in zip(arguments, values, strict=True):
+        c.storages[argument] = c.storages[value]
+        if value in c.starts:
+            c.starts[argument] = c.starts[value]
+
+
+def _visit_loop(c: Converter, flow: Flow, op: LoopOp, results: list[Storage]) -> None:
+    arguments, count = op.body.block.args, len(op.carried)
+    targets = list(results[:-1])
+    flow.before = list(zip(op.carried, targets, strict=False))
+    if op.condition is not None:
+        flow.condition = _new(c, op, op.condition)
+        flow.before.append((op.condition, flow.condition))
+    if op.results[-1].uses:
+        flow.count = results[-1]
+    if arguments[0].uses:
+        flow.counter = _new(c, op, arguments[0])
+        c.storages[arguments[0]] = flow.counter
+    c.storages.update(zip(arguments[1:], targets[:count], strict=False))
+    _bind(c, arguments[1 + count :], op.reads)
+    if not op.always:
+        flow.fills = targets[count:]
+    targets[count:] = [_row(flow, stack, stack, False) for stack in targets[count:]]
+    _visit_region(c, flow, op.body.block, targets if flow.condition is None else [flow.condition, *targets])
+    for storage in (flow.condition, flow.counter):
+        if storage is not None:
+            storage.last = c.steps - 1
+
+
+def _visit_scan(c: Converter, flow: Flow, op: ScanOp, results: list[Storage]) -> None:
+    arguments, count, rows = op.body.block.args, len(op.carried), len(op.rows)
+    targets = list(results)
+    flow.before = list(zip(op.carried, targets, strict=False))
+    c.storages.update(zip(arguments[:count], targets, strict=False))
+    for index, (argument, value) in enumerate(zip(arguments[count:], op.rows, strict=False)):
+        whole = Storage(0, to_memref(op, argument.type))
+        c.storages[argument] = _row(flow, whole, value, op.is_backward(index))
+    _bind(c, arguments[count + rows :], op.reads)
+    stacks = enumerate(targets[count:])
+    targets[count:] = [_row(flow, stack, stack, op.is_backward(rows + k)) for k, stack in stacks]
+    _visit_region(c, flow, op.body.block, targets)
+    for value in op.rows:
+        c.storage(value).last = c.steps - 1
+
+
+def _row(flow: Flow, like: Storage, whole: Storage | SSAValue, backward: bool) -> Storage:
+    """The row of a stack in this iteration; `like` says its type, or is the stack."""
+    type_ = like.type
+    if like is whole:
+        type_ = type(type_)(type_.element_type, type_.get_shape()[1:])
+    row = Storage(0, type_, moves=True)
+    flow.rows.append((row, whole, backward))
+    return row
+
+
+def _visit_region(c: Converter, flow: Flow, block: Block, targets: Sequence[Storage]) -> None:
+    """Visit the ops of a region, and have what it yields written to the targets."""
+    for op in block.ops:
+        if not isinstance(op, YieldOp):
+            c.visit(op)
+    last = block.last_op
+    assert last is not None
+    flow.ends.append(_deliver(c, last, targets))
+    c.steps += 1
+
+
+def _deliver(c: Converter, last: Operation, targets: Sequence[Storage]) -> Copies:
+    """
+    What must be copied at the end of a region; the other yielded values are written to their targets at once.
+
+    A value that a copy overwrites before another one reads it goes through a temporary.
+    """
+    pairs = list(zip(last.operands, targets, strict=True))
+    pairs = [(v, target) for v, target in pairs if c.storage(v) is not target or v in c.starts]
+    late = [(v, target) for v, target in pairs if not _is_fresh(v, c.storage(v), last.parent)]
+    for value, _ in late:
+        c.storage(value).last = max(c.storage(value).last, c.steps)
+    for value, target in pairs:
+        source = c.storage(value)
+        if (value, target) in late:
+            continue
+        # Of a value that is yielded twice a row is written at once, and the state is copied from it.
+        again = sum(v is value for v, _ in pairs) > 1 and not target.moves
+        if again or source.moves or target.last >= source.first:
+            late.append((value, target))
+            source.last = max(source.last, c.steps)
+        else:
+            source.instead = target
+    overwritten = {target for _, target in late if not target.moves}
+    first: Copies = []
+    then: Copies = []
+    for value, target in late:
+        if c.storage(value) in overwritten and not target.moves:
+            temporary = _new(c, last, value)
+            first.append((value, temporary))
+            then.append((temporary, target))
+        else:
+            (first if target.moves else then).append((value, target))
+    return first + then
+
+
+def _is_fresh(value: SSAValue, source: Storage, block: Any) -> bool:
+    """Whether a call in this block writes the value, into memory of its own."""
+    while isinstance(value.owner, ReshapeOp):
+        value = value.owner.operands[0]
+    owner = value.owner
+    return isinstance(owner, CallOp) and owner.parent is block and source.inside is None and source.instead is None
+
+
+# --- the IR ------------------------------------------------------------------------------------------------------
+
+
+def write(w: Writer, op: ControlOp, flow: Flow) -> None:
+    """The scf op, and what goes before it."""
+    _copies(w, flow.before)
+    for stack in flow.fills:
+        w.block.add_op(runtime.FillOp(w.shaped(stack)))
+    if isinstance(op, IfOp):
+        regions = [_region(w, op, flow, k, Block()) for k in range(2)]
+        w.block.add_op(scf.IfOp(_load(w, w.value(op.condition)), [], *regions))
+        return
+    if flow.condition is None:
+        _for(w, op, flow)
+    else:
+        _while(w, op, flow)
+
+
+def _for(w: Writer, op: ControlOp, flow: Flow) -> None:
+    length = _bound(w, op)
+    body = Block(arg_types=[INDEX])
+    region = _region(w, op, flow, 0, body, length)
+    w.block.add_op(scf.ForOp(_index(w, 0), length, _index(w, 1), [], region))
+    if flow.count is not None:
+        ran = _op(w, arith.MaxSIOp(length, _index(w, 0)))
+        _store(w, ran, flow.count)
+
+
+def _while(w: Writer, op: ControlOp, flow: Flow) -> None:
+    assert isinstance(op, LoopOp)
+    assert flow.condition is not None
+    bound = _bound(w, op) if op.limit is not None or op.at_most.value.data >= 0 else None
+    zero, condition = _index(w, 0), w.shaped(flow.condition)
+    before, outer = Block(arg_types=[INDEX]), w.block
+    w.block = before
+    more = _load(w, condition)
+    if bound is not None:
+        more = _op(w, arith.AndIOp(more, _op(w, arith.CmpiOp(before.args[0], bound, "slt"))))
+    before.add_op(scf.ConditionOp(more, before.args[0]))
+    w.block = outer
+    after = _region(w, op, flow, 0, Block(arg_types=[INDEX]), bound)
+    loop = scf.WhileOp([zero], [INDEX], Region(before), after)
+    w.block.add_op(loop)
+    if flow.count is not None:
+        _store(w, loop.results[0], flow.count)
+
+
+def _bound(w: Writer, op: ControlOp) -> SSAValue:
+    """The most iterations, as an index."""
+    if isinstance(op, ScanOp):
+        return _index(w, op.length)
+    assert isinstance(op, LoopOp)
+    most = op.at_most.value.data
+    if op.limit is None:
+        return _index(w, most)
+    limit = _op(w, arith.IndexCastOp(_load(w, w.value(op.limit)), INDEX))
+    return limit if most < 0 else _op(w, arith.MinSIOp(limit, _index(w, most)))
+
+
+def _region(w: Writer, op: ControlOp, flow: Flow, which: int, block: Block, length: SSAValue | None = None) -> Region:
+    """A region's calls: of a loop, the block's argument is the number of the iteration."""
+    outer, w.block = w.block, block
+    if flow.counter is not None:
+        _store(w, block.args[0], flow.counter)
+    for row, whole, backward in flow.rows:
+        index: SSAValue = block.args[0]
+        if backward:
+            assert length is not None
+            index = _op(w, arith.SubiOp(_op(w, arith.SubiOp(length, _index(w, 1))), index))
+        stack = w.shaped(whole) if isinstance(whole, Storage) else w.value(whole)
+        row.value = _op(w, runtime.RowOp(stack, index, row.type))
+    w.write_ops(op.regions[which].block.ops)
+    _copies(w, flow.ends[which])
+    if isinstance(op, LoopOp) and flow.condition is not None:
+        block.add_op(scf.YieldOp(_op(w, arith.AddiOp(block.args[0], _index(w, 1)))))
+    else:
+        block.add_op(scf.YieldOp())
+    w.block = outer
+    return Region(block)
+
+
+def _copies(w: Writer, copies: Copies) -> None:
+    for source, target in copies:
+        value = w.shaped(source) if isinstance(source, Storage) else w.cast(w.value(source), target.type)
+        w.block.add_op(memref.CopyOp(value, w.shaped(target)))
+
+
+def _index(w: Writer, value: int) -> SSAValue:
+    return w.index(value)
+
+
+def _op(w: Writer, op: Operation) -> SSAValue:
+    w.block.add_op(op)
+    return op.results[0]
+
+
+def _load(w: Writer, buffer: SSAValue) -> SSAValue:
+    return _op(w, memref.LoadOp.get(buffer, []))
+
+
+def _store(w: Writer, index: SSAValue, target: Storage) -> None:
+    """An index as the number that a buffer holds."""
+    number = _op(w, arith.IndexCastOp(index, target.type.element_type))
+    w.block.add_op(memref.StoreOp.get(number, w.shaped(target), []))
+
+
+__all__ = ["Flow", "visit", "write"]
