@@ -9,7 +9,7 @@ from math import prod
 from xdsl.context import Context
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, ModuleOp, VectorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
@@ -331,25 +331,49 @@ def _sink_reduction(op: loop.ForOp, k: int) -> None:
 
 
 def _widen_accumulator(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: Operation, name: str) -> None:
+    """Let a loop carry the tile that it reduces in each iteration, and reduce it once, behind the loop."""
     block = op.parent
     assert block is not None
-    x = reduce.value
-    element = loop.element_of(x.type)
+    wide_type, initial = reduce.value.type, op.iter_args[k]
+    axes, properties = list(reduce.axes.get_values()), dict(combine.properties)
+    constant = _identity(name, loop.element_of(wide_type))
+    wide = loop.BroadcastOp.make(constant.result, wide_type)
+    _carry_wide(op, k, reduce, combine)
+    operands = list(op.operands)
+    operands[op.bounds.arity + k] = wide.result
+    replacement = loop.ForOp.create(
+        operands=operands,
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        result_types=[wide_type if i == k else r.type for i, r in enumerate(op.results)],
+        regions=[op.detach_region(0)],
+    )
+    total = loop.ReduceOp.make(name, replacement.results[k], axes)
+    final = type(combine).create(
+        operands=[initial, total.result], properties=properties, result_types=[op.results[k].type]
+    )
+    block.insert_ops_before([constant, wide, replacement, total, final], op)
+    for i, old in enumerate(op.results):
+        old.replace_all_uses_with(final.results[0] if i == k else replacement.results[i])
+    op.detach()
+    op.erase(safe_erase=False)
+
+
+def _identity(name: str, element: Attribute) -> arith.ConstantOp:
+    """What a combiner leaves as it is."""
     identity = COMBINERS[name].identity(element)
     if isinstance(element, AnyFloat):
-        constant = arith.ConstantOp(FloatAttr(identity, element))
-    else:
-        assert isinstance(element, IntegerType)
-        constant = arith.ConstantOp(IntegerAttr(int(identity), element))
-    wide = loop.BroadcastOp.make(constant.result, x.type)
-    block.insert_op_before(constant, op)
-    block.insert_op_before(wide, op)
-    initial = op.iter_args[k]
-    acc, result = op.carried[k], op.results[k]
-    new_acc = op.body.block.insert_arg(x.type, len(op.body.block.args))
-    fused = _accumulate(x, new_acc, combine)
-    op.body.block.insert_op_before(fused, combine)
-    arity = op.bounds.arity
+        return arith.ConstantOp(FloatAttr(identity, element))
+    assert isinstance(element, IntegerType)
+    return arith.ConstantOp(IntegerAttr(int(identity), element))
+
+
+def _carry_wide(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: Operation) -> None:
+    """In the loop's body: value k that is carried becomes a tile, to which the tile is added before it is reduced."""
+    body, old, x = op.body.block, op.carried[k], reduce.value
+    acc = body.insert_arg(x.type, 1 + k)
+    fused = _accumulate(x, acc, combine)
+    body.insert_op_before(fused, combine)
     values = list(op.yield_op.values)
     values[k] = fused.results[0]
     op.yield_op.operands = values
@@ -357,35 +381,8 @@ def _widen_accumulator(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: O
         dead.detach()
         dead.erase()
     _drop_dead(x)
-    acc.replace_all_uses_with(new_acc)
-    args = list(op.operands)
-    args[arity + k] = wide.result
-    op.operands = args
-    block_args = op.body.block
-    # the new argument takes the old one's place
-    moved = block_args.args[1 + k]
-    new_at_k = block_args.insert_arg(x.type, 1 + k)
-    new_acc.replace_all_uses_with(new_at_k)
-    block_args.erase_arg(new_acc)
-    block_args.erase_arg(moved)
-    replacement = loop.ForOp.create(
-        operands=list(op.operands),
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
-        result_types=[x.type if i == k else r.type for i, r in enumerate(op.results)],
-        regions=[op.detach_region(0)],
-    )
-    block.insert_op_before(replacement, op)
-    total = loop.ReduceOp.make(name, replacement.results[k], list(reduce.axes.get_values()))
-    final = type(combine).create(
-        operands=[initial, total.result], properties=dict(combine.properties), result_types=[result.type]
-    )
-    block.insert_op_before(total, op)
-    block.insert_op_before(final, op)
-    for i, old in enumerate(op.results):
-        old.replace_all_uses_with(final.results[0] if i == k else replacement.results[i])
-    op.detach()
-    op.erase(safe_erase=False)
+    old.replace_all_uses_with(acc)
+    body.erase_arg(old)
 
 
 def _accumulate(x: SSAValue, acc: SSAValue, combine: Operation) -> Operation:
