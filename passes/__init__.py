@@ -32,6 +32,7 @@ PASSES: dict[str, str] = {
     "graph-label-ops": "mlc.passes.graph.label_ops:LabelOpsPass",
     "graph-dynamic-to-static": "mlc.passes.graph.dynamic_to_static:DynamicToStaticPass",
     "graph-legalize": "mlc.passes.graph.legalize:LegalizePass",
+    "graph-fast-math": "mlc.passes.graph.fast_math:FastMathPass",
     "graph-outline-kernels": "mlc.passes.graph.outline_kernels:OutlineKernelsPass",
     "graph-convert-layout": "mlc.passes.graph.convert_layout:ConvertLayoutPass",
     "graph-to-mixed-precision": "mlc.passes.graph.to_mixed_precision:ToMixedPrecisionPass",

@@ -24,6 +24,7 @@ GRAPH: list[tuple[str, int] | tuple[str, int, int]] = [
     ("graph-to-mixed-precision", 3),
     ("graph-alter-op-layout", 3),
     ("graph-select-algorithm", 3),
+    ("graph-fast-math", 4),
     ("graph-fold-constant", 1),
     ("graph-canonicalize", 2),
     ("graph-eliminate-common-subexpr", 2),
