@@ -97,10 +97,11 @@ def _summary(schedule: sched.ScheduleOp, stages: dict[str, tuple[int, ...]]) -> 
     strategy = schedule.attributes.get("strategy")
     head = strategy.data if isinstance(strategy, StringAttr) else "default"
     parts: list[str] = []
-    if walk.tiles:
-        stage, sizes = max(walk.tiles, key=lambda tile: (walk.work(tile[0]), prod(tile[1])))
+    known = [(stage, sizes) for stage, sizes in walk.tiles if all(sizes)]  # a loop that was moved has no known size
+    if known:
+        stage, sizes = max(known, key=lambda tile: (walk.work(tile[0]), prod(tile[1])))
         sizes = [size for size in sizes if size != 1] or [1]
-        parts.append(f"{stage} {'x'.join(str(size) if size else '?' for size in sizes)}")
+        parts.append(f"{stage} {'x'.join(map(str, sizes))}")
     if walk.parallel:
         stage, count = max(walk.parallel, key=lambda one: (walk.work(one[0]), one[1]))
         parts.append(f"parallel {count or '?'}")
