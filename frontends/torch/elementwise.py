@@ -313,6 +313,20 @@ def _atan2(step: Step) -> Value:
     return step.emit(g.WhereOp, zero, upright, angle)
 
 
+def _hypot(step: Step) -> Value:
+    a, b = step.promoted("self", "other", dtype=step.dtype)
+    return step.emit(g.SqrtOp, add(step, multiply(step, a, a), multiply(step, b, b)))
+
+
+def _copysign(step: Step) -> Value:
+    """The size of one with the sign of the other, which 1 / x has as well where x is 0."""
+    a, b = step.promoted("self", "other", dtype=step.dtype)
+    zero = _equals(step, b, 0)
+    sign = step.emit(g.WhereOp, zero, step.emit(g.ReciprocalOp, b), b)
+    size = step.emit(g.AbsOp, a)
+    return step.emit(g.WhereOp, binary(step, g.LessOp, sign, 0), step.emit(g.NegOp, size), size)
+
+
 CONVERTERS: dict[str, Convert] = {
     "relu": _unary(g.ReluOp), "exp": _unary(g.ExpOp), "log": _unary(g.LogOp), "tanh": _unary(g.TanhOp),
     "sigmoid": _unary(g.SigmoidOp), "erf": _unary(g.ErfOp), "sqrt": _unary(g.SqrtOp), "rsqrt": _unary(g.RsqrtOp),
@@ -325,7 +339,7 @@ CONVERTERS: dict[str, Convert] = {
     "elu": widened(_elu), "gelu": _gelu, "mish": widened(_mish), "softplus": widened(_softplus),
     "hardshrink": _hardshrink, "softshrink": _softshrink, "prelu": _prelu, "glu": _glu,
     "log1p": widened(_log1p), "log2": _logarithm(2), "log10": _logarithm(10), "expm1": widened(_expm1),
-    "exp2": widened(_exp2), "atan2": _atan2,
+    "exp2": widened(_exp2), "atan2": _atan2, "hypot": _hypot, "copysign": _copysign,
     "floor": _rounded(g.FloorOp), "ceil": _rounded(g.CeilOp), "round": _round,
     "trunc": lambda step: _truncated(step, step["self"]), "sign": _sign,
     "add": _sum(g.AddOp), "sub": _sum(g.SubtractOp), "rsub": _sum(g.SubtractOp, backward=True), "mul": _times,
@@ -338,6 +352,7 @@ CONVERTERS: dict[str, Convert] = {
     "logical_xor": _logical(g.LogicalXorOp), "logical_not": _logical_not,
     "bitwise_and": _binary(g.BitwiseAndOp, g.LogicalAndOp), "bitwise_or": _binary(g.BitwiseOrOp, g.LogicalOrOp),
     "bitwise_xor": _binary(g.BitwiseXorOp, g.LogicalXorOp), "bitwise_not": _not,
-    "bitwise_left_shift": _binary(g.ShiftLeftOp), "bitwise_right_shift": _binary(g.ShiftRightOp),
+    "bitwise_left_shift": _binary(g.ShiftLeftOp), "__lshift__": _binary(g.ShiftLeftOp), "bitwise_right_shift": _binary(g.ShiftRightOp),
+    "__rshift__": _binary(g.ShiftRightOp),
     "isnan": _is_nan, "isinf": _is_inf, "where": _where, "masked_fill": _masked_fill, "addcmul": _addcmul,
 }  # fmt: skip

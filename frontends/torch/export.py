@@ -108,10 +108,10 @@ def _weight(program: ExportedProgram, spec: Any) -> torch.Tensor:
 def _outputs(program: ExportedProgram, values: Sequence[Any]) -> tuple[list[str], list[Value]]:
     """The outputs by name: where they stand in what the module returns, and inputs that it writes, by their names."""
     specs = program.graph_signature.output_specs
-    written = [spec.target for spec in specs if spec.kind == OutputKind.BUFFER_MUTATION]
+    written = [str(spec.target) for spec in specs if spec.kind == OutputKind.BUFFER_MUTATION]
     if written:
         raise UserError(
-            f"{SOURCE}: expected a program that leaves its buffers alone, but it writes {', '.join(map(str, written))}; "
+            f"{SOURCE}: expected a program that leaves its buffers alone, but it writes {', '.join(written)}; "
             "call eval() on the module before, or make them inputs and outputs"
         )
     own = [value for spec, value in zip(specs, values, strict=True) if spec.kind == OutputKind.USER_OUTPUT]

@@ -244,6 +244,20 @@ def _unless_known(dead: Value) -> Value | None:
     return None if dead.array is not None and not dead.array.any() else dead
 
 
+def _distances(step: Step) -> Value:
+    """The p-norm of the difference of each row of one and each of the other."""
+    a, b, p = step["x1"], step["x2"], float(step["p"])
+    rows = reshape(step, a, (*a.shape[:-1], 1, a.shape[-1]))
+    columns = reshape(step, b, (*b.shape[:-2], 1, *b.shape[-2:]))
+    size = step.emit(g.AbsOp, subtract(step, rows, columns))
+    last = [len(rows.shape) - 1]
+    if math.isinf(p):
+        return reduce(step, g.MaxOp, size, last)
+    power = multiply(step, size, size) if p == 2 else binary(step, g.PowerOp, size, p)
+    total = reduce(step, g.SumOp, power, last)
+    return step.emit(g.SqrtOp, total) if p == 2 else binary(step, g.PowerOp, total, 1 / p)
+
+
 def _einsum(step: Step) -> Value:
     return step.onnx("Einsum", step["tensors"], equation=step["equation"])[0]
 
@@ -251,6 +265,7 @@ def _einsum(step: Step) -> Value:
 CONVERTERS: dict[str, Convert] = {
     "linear": _linear, "mm": _mm, "bmm": _bmm, "matmul": _matmul, "mv": _vector_product, "dot": _vector_product,
     "addmm": _addmm, "convolution": _convolution, "_convolution": _convolution, "einsum": _einsum,
+    "_cdist_forward": _distances,
     "_native_batch_norm_legit_no_training": _batch_norm, "_native_batch_norm_legit": _batch_norm_of_inputs,
     "instance_norm": _instance_norm, "layer_norm": _layer_norm, "native_layer_norm": _first(_layer_norm),
     "group_norm": _group_norm, "native_group_norm": _first(_group_norm), "rms_norm": _rms_norm,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from mlc.dialects import graph as g
@@ -20,10 +18,10 @@ def _full(step: Step) -> Value:
 
 
 def _filled(step: Step, value: float) -> Value:
-    """A constant, as long as it is small and of known size."""
+    """A constant, which takes no memory, if its sizes are known."""
     shape = step.shape
-    if all(isinstance(size, int) for size in shape) and math.prod(shape) <= 64:
-        return step.array(np.full(shape, value).astype(step.dtype))
+    if all(isinstance(size, int) for size in shape):
+        return step.array(np.broadcast_to(np.array(value).astype(step.dtype), shape))
     return full(step, shape, float(value), step.dtype)
 
 

@@ -132,9 +132,8 @@ class Program(Importer):
             self.nodes[node] = value
         elif node.users:
             of: Any = node.args[0]
-            raise UserError(
-                f"{self.source}: mlc does not compute result {index} of {module_path(of)} ({of.target}){source_line(of)}"
-            )
+            what = f"result {index} of {module_path(of)} ({of.target}){source_line(of)}"
+            raise UserError(f"{self.source}: mlc does not compute {what}")
 
     def _convert(self, node: fx.Node) -> None:
         step = Step(self, node, module_path(node))

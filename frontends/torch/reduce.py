@@ -75,8 +75,15 @@ def _truth(op: Any) -> Convert:
     return convert
 
 
-def _mean_of_squares(step: Step, x: Value, axes: list[int], correction: float) -> tuple[Value, Value]:
+def _moments(step: Step) -> tuple[Value, Value]:
     """(the variance, the mean), both with the axes kept."""
+    x = step["self"]
+    x = cast(step, x, np.float32) if x.dtype_name in ("float16", "bfloat16") else x
+    axes = _axes(step, x)
+    if "unbiased" in step:
+        correction = 1.0 if step["unbiased"] else 0.0
+    else:
+        correction = float(step.get("correction", 1))
     mean = reduce(step, g.MeanOp, x, axes, True)
     centred = subtract(step, x, mean)
     var = reduce(step, g.MeanOp, multiply(step, centred, centred), axes, True)
@@ -87,15 +94,11 @@ def _mean_of_squares(step: Step, x: Value, axes: list[int], correction: float) -
 
 
 def _variance(step: Step) -> Value:
-    x = step["self"]
-    axes = _axes(step, x)
-    narrow = x.dtype_name in ("float16", "bfloat16")
-    if "unbiased" in step:
-        correction = 1.0 if step["unbiased"] else 0.0
-    else:
-        correction = float(step.get("correction", 1))
-    var, _ = _mean_of_squares(step, cast(step, x, np.float32) if narrow else x, axes, correction)
-    return reshape(step, var, step.shape)
+    return reshape(step, _moments(step)[0], step.shape)
+
+
+def _variance_and_mean(step: Step) -> list[Value]:
+    return [reshape(step, x, step.shape) for x in _moments(step)]
 
 
 def _softmax(op: Any) -> Convert:
@@ -175,7 +178,7 @@ CONVERTERS: dict[str, Convert] = {
     "max": _extreme(g.MaxOp, g.ArgmaxOp, g.MaximumOp), "min": _extreme(g.MinOp, g.ArgminOp, g.MinimumOp),
     "argmax": _arg(g.ArgmaxOp), "argmin": _arg(g.ArgminOp),
     "any": _truth(g.MaxOp), "all": _truth(g.MinOp),
-    "var": _variance, "linalg_vector_norm": _norm,
+    "var": _variance, "var_mean": _variance_and_mean, "linalg_vector_norm": _norm,
     "softmax": _softmax(g.SoftmaxOp), "_softmax": _softmax(g.SoftmaxOp), "_safe_softmax": _safe_softmax,
     "log_softmax": _softmax(g.LogSoftmaxOp), "_log_softmax": _softmax(g.LogSoftmaxOp),
     "cumsum": _cumulative("CumSum"), "cumprod": _cumulative("CumProd"),

@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import torch
-
-from mlc.frontends.torch.step import Convert
+from mlc.frontends.torch.step import Convert, op_name
 
 KEPT = frozenset(
     {
         "einsum", "gelu", "group_norm", "gru", "hardshrink", "hardsigmoid", "hardswish", "instance_norm", "layer_norm",
-        "linear", "lstm", "matmul", "mish", "pixel_shuffle", "pixel_unshuffle", "prelu", "rms_norm", "rnn_relu", "rnn_tanh",
+        "linear", "lstm", "matmul", "mish", "pixel_shuffle", "pixel_unshuffle", "prelu", "rms_norm", "rnn_relu",
+        "rnn_tanh",
         "scaled_dot_product_attention", "silu", "softplus", "softshrink", "select_scatter",
         "upsample_bicubic2d", "upsample_bilinear2d", "upsample_linear1d", "upsample_nearest1d", "upsample_nearest2d",
         "upsample_nearest3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
@@ -34,9 +33,7 @@ def converters() -> dict[str, Convert]:
 
 
 def _is_kept(op: Any) -> bool:
-    return (
-        isinstance(op, torch._ops.OpOverload) and op._schema.name.removeprefix("aten::") in KEPT & converters().keys()
-    )
+    return op_name(op) in KEPT & converters().keys()
 
 
 def decompositions() -> Any:

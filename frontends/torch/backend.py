@@ -1,0 +1,176 @@
+"""
+`torch.compile(model, backend="mlc")`: each subgraph of Dynamo's, made functional by AOTAutograd, is one executable.
+
+Parameters and buffers are weights of the executable, which is compiled again when they change. What mlc does not
+compute, and what needs gradients, runs in eager mode, with a warning that says why.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.driver.compile import compile as compile_model
+from mlc.driver.errors import UserError
+from mlc.frontends.onnx.node import Value
+from mlc.frontends.torch.arrays import to_numpy, to_torch
+from mlc.frontends.torch.program import Program, check_calls
+from mlc.frontends.torch.sizes import expression
+from mlc.frontends.torch.table import graph_decompositions
+
+SOURCE = "torch.compile"
+MAX_VERSIONS = 8
+"""How many executables a subgraph keeps: one for each set of weights, and of sizes that Dynamo left open."""
+
+
+def mlc_backend(graph: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
+    """A backend of torch.compile; `options` are those of mlc.compile: threads, opt_level, precision, ..."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    try:
+        _check_inputs(inputs)
+        compiler = _compiler(dict(options or {}))
+        return aot_autograd(fw_compiler=compiler, inference_compiler=compiler, decompositions=graph_decompositions())(
+            graph, list(inputs)
+        )
+    except (UserError, VerifyException) as error:
+        _warn(error)
+        return graph.forward
+
+
+def _warn(error: Exception) -> None:
+    warnings.warn(f"mlc leaves a subgraph of {SOURCE} to eager PyTorch: {error}", stacklevel=2)
+
+
+def _check_inputs(inputs: Sequence[Any]) -> None:
+    """What mlc runs has no gradients and lies in the CPU's memory."""
+    tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
+    if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
+        raise UserError("expected inference, but gradients are wanted; call it under torch.no_grad()")
+    if devices := {one.device.type for one in tensors} - {"cpu"}:
+        raise UserError(f"expected tensors on the CPU, but got some on {', '.join(sorted(devices))}")
+
+
+def _compiler(options: Mapping[str, Any]) -> Callable[..., Any]:
+    """What AOTAutograd hands its functional graphs to."""
+
+    def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        check_calls(graph, SOURCE)
+        context = torch._guards.TracingContext.try_get()
+        facts = None if context is None else context.fw_metadata
+        run = Subgraph(graph, frozenset(facts.static_input_indices if facts else ()), options)
+        # AOTAutograd frees the arguments of a function that takes them as one list.
+        run._boxed_call = True  # pyright: ignore[reportAttributeAccessIssue]
+        return run
+
+    return compiler
+
+
+class Subgraph:
+    """A functional graph, compiled for the weights and the sizes that it is called with."""
+
+    def __init__(self, graph: fx.GraphModule, weights: frozenset[int], options: Mapping[str, Any]):
+        self.graph = graph
+        self.weights = sorted(weights)
+        self.options = options
+        self.placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        self.inputs = [i for i in range(len(self.placeholders)) if i not in weights]
+        self.output = next(node for node in graph.graph.nodes if node.op == "output").args[0]
+        self._versions: OrderedDict[Any, Any] = OrderedDict()
+
+    def __call__(self, args: list[Any]) -> Sequence[Any]:
+        values = list(args)
+        args.clear()
+        key = self._key(values)
+        version = self._versions.get(key)
+        if version is None:
+            version = self._versions[key] = self._version(values)
+            if len(self._versions) > MAX_VERSIONS:
+                self._versions.popitem(last=False)
+        return version(values)
+
+    def _key(self, values: Sequence[Any]) -> Any:
+        """What an executable is for: which weights and when they were last written, sizes, numbers."""
+        weights = tuple((values[i].data_ptr(), _writes(values[i])) for i in self.weights)
+        sizes = tuple(tuple(v.shape) if isinstance(v := values[i], torch.Tensor) else v for i in self.inputs)
+        return weights, sizes
+
+    def _version(self, values: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+        try:
+            return Version(self, values)
+        except (UserError, VerifyException) as error:
+            _warn(error)
+            return lambda values: self.graph(*values)
+
+
+def _writes(tensor: torch.Tensor) -> int:
+    """How often a tensor was written; those of inference mode do not count."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+class Version:
+    """A subgraph compiled for some weights and sizes."""
+
+    def __init__(self, of: Subgraph, values: Sequence[Any]):
+        program = Program(SOURCE)
+        given = self._bind(program, of, values)
+        # The tensors stay alive with the executable, so that their addresses stand for them.
+        self.weights = [values[i] for i in of.weights]
+        results = program.run(of.graph, given)
+        self.inputs = [(of.placeholders[i].name, i) for i in of.inputs if isinstance(values[i], torch.Tensor)]
+        self.results = [r if not isinstance(r, Value) else None for r in results]
+        self.tensors = [
+            (i, f"output_{i}", _strides(of.output[i])) for i, r in enumerate(results) if isinstance(r, Value)
+        ]
+        outputs = [results[i] for i, _, _ in self.tensors]
+        self.exe = None
+        if outputs:
+            self.exe = compile_model(program.model([name for _, name, _ in self.tensors], outputs), **of.options)
+
+    @staticmethod
+    def _bind(program: Program, of: Subgraph, values: Sequence[Any]) -> list[Any]:
+        """Each placeholder as a weight, an argument, or nothing for a number."""
+        weights = set(of.weights)
+        for node, value in zip(of.placeholders, values, strict=True):
+            facts = node.meta["val"]
+            if isinstance(value, torch.Tensor):
+                program.sizes.bind(node.name, facts.shape, value.shape, {})
+            elif not isinstance(symbol := expression(facts), int | float):
+                program.sizes.values[symbol] = value
+        given: list[Any] = []
+        for index, (node, value) in enumerate(zip(of.placeholders, values, strict=True)):
+            if index in weights:
+                given.append(program.constant(node.name, value))
+            else:
+                tensor = isinstance(value, torch.Tensor)
+                given.append(program.argument(node.name, node.meta["val"]) if tensor else None)
+        return given
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        results = list(self.results)
+        if self.exe is not None:
+            arrays = self.exe({name: to_numpy(values[i]) for name, i in self.inputs})
+            for index, name, strides in self.tensors:
+                results[index] = _laid_out(to_torch(arrays[name]), strides)
+        return results
+
+
+def _strides(node: Any) -> tuple[int, ...] | None:
+    """The strides that an output has in eager mode, where they are not those of a dense array."""
+    facts = node.meta["val"] if isinstance(node, fx.Node) else None
+    if not isinstance(facts, torch.Tensor) or facts.is_contiguous():
+        return None
+    strides = facts.stride()
+    return strides if all(isinstance(stride, int) for stride in strides) else None
+
+
+def _laid_out(tensor: torch.Tensor, strides: tuple[int, ...] | None) -> torch.Tensor:
+    if strides is None:
+        return tensor
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
