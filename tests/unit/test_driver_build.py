@@ -149,3 +149,25 @@ def test_only_placeholders():
 def test_unknown_level():
     with pytest.raises(UserError, match="expected a level among te, loop, llvm, llvm-ir, asm, but got 'wasm'"):
         mlc.build(RELU).text("wasm")
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_extremes_pass_nan_on(name):
+    x, y = np.random.default_rng(0).standard_normal((2, 37)).astype(np.float32)
+    x[[3, 7]] = y[[5, 7]] = np.nan
+    x[8], y[9] = np.inf, -np.inf
+    a, b = te.placeholder((37,), name="a"), te.placeholder((37,), name="b")
+    f, g = getattr(te, name), getattr(np, name)
+    both = mlc.build(te.func("both", [a, b], [te.compute((37,), lambda i: f(a[i], b[i]), "y")]), threads=1)
+    np.testing.assert_array_equal(both(x, y), g(x, y))
+    one = mlc.build(te.func("one", [a], [te.compute((37,), lambda i: f(a[i], 0.5), "y")]), threads=1)
+    np.testing.assert_array_equal(one(x), g(x, np.float32(0.5)))
+    k = te.reduce_axis(37, "k")
+    reducer = te.max if name == "maximum" else te.min
+    rows = te.placeholder((5, 37), name="rows")
+    least = mlc.build(
+        te.func("rows", [rows], [te.compute((5,), lambda i: reducer(rows[i, k], axis=k), "y")]), threads=1
+    )
+    z = np.random.default_rng(1).standard_normal((5, 37)).astype(np.float32)
+    z[1, 4] = z[2, 0] = z[3, 36] = np.nan
+    np.testing.assert_array_equal(least(z), g.reduce(z, axis=1))
