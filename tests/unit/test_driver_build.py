@@ -153,6 +153,7 @@ def test_unknown_level():
 
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
 def test_extremes_pass_nan_on(name):
+    te = mlc.te
     x, y = np.random.default_rng(0).standard_normal((2, 37)).astype(np.float32)
     x[[3, 7]] = y[[5, 7]] = np.nan
     x[8], y[9] = np.inf, -np.inf
