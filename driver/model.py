@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
@@ -19,6 +19,9 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyExcepti
 
 from mlc.driver.errors import UserError
 from mlc.driver.weights import WeightStore
+
+if TYPE_CHECKING:
+    from mlc.driver.edit import Editor
 
 NAME = "graph.name"
 """The attribute on arguments and results of @main that holds the model's own name for them."""
@@ -60,6 +63,26 @@ class Model:
             raise UserError(f"{path}: {error.strerror}") from error
         if len(self.weights):
             self.weights.save(path.with_suffix(".safetensors"))
+
+    def edit(self) -> Editor:
+        """What changes the graph: `with model.edit() as graph: ...` (driver/edit.py)."""
+        from mlc.driver.edit import Editor
+
+        return Editor(self)
+
+    def bind(self, values: Mapping[str, Any]) -> None:
+        """Make weights of the inputs of these names: `model.bind({"mask": array})`."""
+        from mlc.driver.edit import bind
+
+        bind(self, values)
+
+    def add_weight(self, array: Any, name: str = "edited") -> str:
+        """Put an array among the weights, under this name or one like it that is free; the name."""
+        unique, n = name, 1
+        while unique in self.weights:
+            n += 1
+            unique = f"{name}.{n}"
+        return self.weights.add(unique, array)
 
 
 def _names(attrs: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str) -> tuple[str, ...]:

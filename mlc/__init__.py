@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
         module, _, attribute = _PUBLIC[name].partition(":")
         return getattr(import_module(module), attribute)
     if name == "instruments":
-        return import_module("mlc.passes.instruments")
+        return import_module("mlc.instruments")
     if name == "te":
         return import_module("mlc.lowering.graph_to_te.builder")
     raise AttributeError(f"module 'mlc' has no attribute '{name}'")
