@@ -309,46 +309,50 @@ def _types(types: Sequence[Attribute]) -> str:
     return ", ".join(map(str, types))
 
 
-def enclosed(body: Block, arguments: Sequence[SSAValue] = ()) -> list[SSAValue]:
-    """
-    Isolate a block: each value from outside becomes an argument, behind those that there are; they are returned.
-
-    Sources (weights, constants) are cloned into the block instead. With `arguments`, these come first, in this order,
-    used or not.
-    """
-    inside = set(body.args)
-    known: dict[SSAValue, SSAValue] = {}
-    captured: list[SSAValue] = []
-    for value in arguments:
-        known[value] = body.insert_arg(value.type, len(body.args))
-        captured.append(value)
-    clones: list[Operation] = []
-    for op in body.walk():
-        inside.update(op.results)
+def _inside(block: Block) -> set[SSAValue]:
+    """Every value that a block or a region in it defines."""
+    found = set(block.args)
+    for op in block.walk():
+        found.update(op.results)
         for region in op.regions:
-            for block in region.blocks:
-                inside.update(block.args)
+            for inner in region.blocks:
+                found.update(inner.args)
+    return found
+
+
+def _is_source(value: SSAValue) -> bool:
+    """Whether a value is a weight or a constant, which each region has for itself."""
+    owner = value.owner
+    return isinstance(owner, Operation) and not owner.operands and not owner.regions
+
+
+def captured(block: Block) -> list[SSAValue]:
+    """The values from outside that a block reads, weights and constants aside."""
+    inside = _inside(block)
+    outside = (v for op in block.walk() for v in op.operands if v not in inside and not _is_source(v))
+    return list(dict.fromkeys(outside))
+
+
+def isolate(block: Block, reads: Sequence[SSAValue]) -> None:
+    """Make arguments of the values that a block reads from outside, used or not, and clone its sources into it."""
+    inside, known = _inside(block), dict[SSAValue, SSAValue]()
+    first = block.first_op
+    for value in reads:
+        known[value] = block.insert_arg(value.type, len(block.args))
+        known[value].name_hint = value.name_hint
+    for op in list(block.walk()):
         for index, operand in enumerate(op.operands):
             if operand in inside:
                 continue
             if operand not in known:
-                owner = operand.owner
-                if isinstance(owner, Operation) and not owner.operands and not owner.regions:
-                    clones.append(clone := owner.clone())
-                    clone.location = owner.location
-                    known[operand] = clone.results[owner.results.index(operand)]
-                else:
-                    known[operand] = body.insert_arg(operand.type, len(body.args))
-                    known[operand].name_hint = operand.name_hint
-                    captured.append(operand)
+                source = operand.owner
+                assert isinstance(source, Operation)
+                clone = source.clone()
+                clone.location = source.location
+                assert first is not None
+                block.insert_op_before(clone, first)
+                known[operand] = clone.results[0]
             op.operands[index] = known[operand]
-    first = body.first_op
-    for clone in clones:
-        if first is None:
-            body.add_op(clone)
-        else:
-            body.insert_op_before(clone, first)
-    return captured
 
 
 CONTROL: list[type[Operation]] = [IfOp, LoopOp, ScanOp]

@@ -1,25 +1,33 @@
 """
-Control flow that is known at import: If takes a branch, Loop and Scan are written out.
+Control flow: If, Loop and Scan become graph.if, graph.loop and graph.scan.
 
-An If whose condition is computed selects between the results of both branches, where these have the same types.
+An If whose condition is known takes its branch. A Loop or Scan of few iterations is written out, as is one whose body
+is no region: its shapes change from one iteration to the next, or it handles sequences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.control import NUMBER, TRUTH, UNBOUNDED
 from mlc.dialects.graph.types import axis_of
+from mlc.driver.errors import UserError
 from mlc.frontends.onnx.files import tensor_array
-from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like, node_path
-from mlc.frontends.onnx.tools import element, stack
+from mlc.frontends.onnx.node import Converter, NeedsValues, Node, Value, node_path
+from mlc.frontends.onnx.regions import Region, counted_loop, scan
+from mlc.frontends.onnx.tools import element, reshape, stack, transpose
 
 MAX_ITERATIONS = 1024
 """How many iterations are written out."""
+FEW_NODES = 64
+"""So many nodes in all iterations are written out rather than made a loop."""
+MAX_STACK = 1 << 30
+"""Bytes of a stack of rows whose number only a bound limits."""
 
 
 def run_body(node: Node, graph: onnx.GraphProto, inputs: Sequence[Value], label: str) -> list[Value]:
@@ -46,18 +54,77 @@ def _if(node: Node) -> list[Value]:
     branches = [node.attr("then_branch"), node.attr("else_branch")]
     if condition.array is not None:
         return run_body(node, branches[0 if bool(condition.array.reshape(())) else 1], [], "")
-    then, other = (
-        run_body(node, branch, [], label) for branch, label in zip(branches, ("then/", "else/"), strict=True)
-    )
-    if any(a.shape != b.shape or dtype_like(a) != dtype_like(b) for a, b in zip(then, other, strict=True)):
+    labels = ("then/", "else/")
+    regions = [Region(node, []) for _ in branches]
+    for region, branch, label in zip(regions, branches, labels, strict=True):
+        region.build(lambda _, branch=branch, label=label: run_body(node, branch, [], label))
+    if regions[0].types != regions[1].types:
+        for region in regions:
+            region.discard()
         node.constant(0)
-    test = node.emit(g.ReshapeOp, condition, shape=())
-    return [node.emit(g.WhereOp, test, a, b) for a, b in zip(then, other, strict=True)]
+    reads = list(dict.fromkeys([*regions[0].captured(), *regions[1].captured()]))
+    then, other = (region.isolated(reads) for region in regions)
+    test = node.importer.materialize(reshape(node, condition, ()), node.path)
+    return regions[0].add(g.IfOp(test, reads, then, other))
+
+
+def first_that_works(*ways: Callable[[], list[Value]]) -> list[Value]:
+    """The results of the first way that a node can be imported in; the most telling error if there is none."""
+    errors: list[UserError] = []
+    for way in ways:
+        try:
+            return way()
+        except UserError as error:
+            errors.append(error)
+    raise next((e for e in errors if isinstance(e, NeedsValues) and e.inputs), errors[0])
 
 
 def _loop(node: Node) -> list[Value]:
-    """The body once an iteration; how many there are must be known."""
+    """A region, or the body once an iteration, where their number is known."""
     body: onnx.GraphProto = node.attr("body")
+    limit = node.input(0).array if node.has(0) else None
+    written, region = lambda: _written_out(node, body), lambda: _region_loop(node, body)
+    if any(node.input(i).items is not None for i in range(2, len(node.inputs))):
+        return written()
+    few = limit is not None and int(limit.reshape(())) * len(body.node) <= FEW_NODES
+    return first_that_works(written, region) if few else first_that_works(region, written)
+
+
+def _region_loop(node: Node, body: onnx.GraphProto) -> list[Value]:
+    condition = node.input(1) if node.has(1) else node.array(np.array(True))
+    if condition.array is not None and not condition.array.reshape(()):
+        return _written_out(node, body)
+    carried = [node.input(i) for i in range(2, len(node.inputs))]
+    most, limit = UNBOUNDED, None
+    if node.has(0):
+        value = node.input(0)
+        if value.array is None:
+            limit = reshape(node, value, ())
+        elif int(value.array.reshape(())) < np.iinfo(np.int64).max:
+            most = max(0, int(value.array.reshape(())))
+    region = Region(node, [NUMBER, *(node.importer.materialize(v, node.path).type for v in carried)])
+    region.trace(1, carried)
+    always = node.array(np.array(True))  # the body runs while the condition holds
+    results = region.build(lambda args: run_body(node, body, [args[0], always, *args[1:]], ""))
+    ends = results[0].array is None or not bool(results[0].array.reshape(()))
+    test = None
+    if ends or condition.array is None:
+        test = reshape(node, condition, ())
+        region.set_first(node, TRUTH)
+    else:
+        region.drop_first()
+    region.check(carried, 1 if test is not None else 0)
+    rows = len(body.output) - 1 - len(carried)
+    if rows and (most < 0 or most * region.row_bytes(rows) > MAX_STACK):
+        region.discard()
+        if limit is not None:
+            node.known(limit, "the number of iterations")
+        raise node.fail("expected a known number of iterations, which bounds the outputs that stack rows, but got none")
+    return counted_loop(region, carried, most, limit, test)
+
+
+def _written_out(node: Node, body: onnx.GraphProto) -> list[Value]:
+    """The body once an iteration; how many there are must be known."""
     limit = int(node.constant(0).reshape(())) if node.has(0) else MAX_ITERATIONS + 1
     condition = node.input(1) if node.has(1) else node.array(np.array(True))
     carried = [node.input(i) for i in range(2, len(node.inputs))]
@@ -90,7 +157,35 @@ def _scan(node: Node) -> list[Value]:
     if node.opset < 9:
         return _scan_batches(node, body)
     inputs = [node.input(i) for i in range(len(node.inputs))]
-    return _scan_once(node, body, inputs, "")
+    length = inputs[-1].shape[axis_of(node.attr("scan_input_axes", [0])[-1], len(inputs[-1].shape))]
+    written, region = lambda: _scan_once(node, body, inputs, ""), lambda: _region_scan(node, body, inputs)
+    few = length * len(body.node) <= FEW_NODES
+    return first_that_works(written, region) if few else first_that_works(region, written)
+
+
+def _region_scan(node: Node, body: onnx.GraphProto, inputs: Sequence[Value]) -> list[Value]:
+    count = node.attr("num_scan_inputs")
+    states, rows = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
+    outputs = len(body.output) - len(states)
+    axes = [axis_of(a, len(x.shape)) for a, x in zip(node.attr("scan_input_axes", [0] * count), rows, strict=True)]
+    rows = [_axis_moved(node, x, axis, 0) for x, axis in zip(rows, axes, strict=True)]
+    backward = [
+        *node.attr("scan_input_directions", [0] * count),
+        *node.attr("scan_output_directions", [0] * outputs),
+    ]
+    results = scan(node, states, rows, lambda args: run_body(node, body, args, ""), list(map(bool, backward)))
+    places = node.attr("scan_output_axes", [0] * outputs)
+    stacks = results[len(states) :]
+    return [
+        *results[: len(states)],
+        *(_axis_moved(node, y, 0, axis_of(axis, len(y.shape))) for y, axis in zip(stacks, places, strict=True)),
+    ]
+
+
+def _axis_moved(node: Node, x: Value, source: int, target: int) -> Value:
+    """`x` with one axis at another place."""
+    order = [a for a in range(len(x.shape)) if a != source]
+    return transpose(node, x, [*order[:target], source, *order[target:]])
 
 
 def _scan_batches(node: Node, body: onnx.GraphProto) -> list[Value]:

@@ -74,7 +74,9 @@ class Importer:
         self.arguments: dict[SSAValue, str] = {}
         self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
         self.weights = WeightStore()
-        self.block = Block()
+        self.root = self.block = Block()
+        self.captures: dict[SSAValue, SSAValue] = {}
+        """What the arguments of regions were at first."""
         self.depth = 0
         """How many functions stand round the node at hand."""
         self._nodes = 0
@@ -122,8 +124,10 @@ class Importer:
             if one in seen:
                 continue
             seen.add(one)
-            if isinstance(one.owner, Block):
-                found.add(self.arguments[one])
+            if one in self.captures:
+                left.append(self.captures[one])
+            elif isinstance(one.owner, Block):
+                found |= {self.arguments[one]} if one in self.arguments else set()
             else:
                 left.extend(one.owner.operands)
         return found
@@ -149,7 +153,7 @@ class Importer:
             else:
                 entry = self.weights.add(self.weights.fresh(value.name), array)
                 op = ParamOp.make(result=tensor(array.shape, array.dtype), entry=entry, location=value.name)
-            self.block.add_op(op)
+            self.root.add_op(op)
             value.ssa = op.result
         return value.ssa
 

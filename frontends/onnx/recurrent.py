@@ -1,5 +1,5 @@
 """
-Recurrent layers of a known length, written out step by step.
+Recurrent layers of a known length: a graph.scan over the steps, or a few of them written out.
 
 The products with the inputs of all steps are one product; each step adds the product with its state.
 """
@@ -14,6 +14,7 @@ import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
+from mlc.frontends.onnx.regions import scan
 from mlc.frontends.onnx.tools import (
     add,
     binary,
@@ -118,6 +119,8 @@ class Kind:
     step: Step
 
 
+FEW_STEPS = 4
+"""So many steps are written out."""
 KINDS = {
     "RNN": Kind(1, 1, ("Tanh",), _rnn_step),
     "GRU": Kind(3, 1, ("Sigmoid", "Tanh"), _gru_step),
@@ -154,19 +157,38 @@ def _run(node: Node, kind: Kind, x: Value, direction: int, backward: bool) -> tu
     shares = flat if bias is None else add(node, flat, bias)
     shares = reshape(node, shares, (length, batch, kind.gates * cell.hidden))
     states = [_initial(node, FIRST_STATE + s, direction, (batch, cell.hidden), x) for s in range(kind.states)]
-    zero = full(node, (batch, cell.hidden), 0, dtype_like(x))
-    outputs: list[Value] = [zero] * length
-    for step in range(length):
-        at = length - 1 - step if backward else step
-        new = kind.step(cell, element(node, shares, 0, at), states)
-        if node.has(4):  # beyond its length a sequence keeps its state, and its output is 0
-            lengths = reshape(node, cast(node, node.input(4), np.int64), (batch, 1))
-            inside = binary(node, g.GreaterOp, lengths, at)
-            outputs[at] = select(node, inside, new[0], zero)
-            states = [select(node, inside, a, b) for a, b in zip(new, states, strict=True)]
-        else:
-            outputs[at], states = new[0], new
+    lengths = reshape(node, cast(node, node.input(4), np.int64), (batch, 1)) if node.has(4) else None
+
+    def step(share: Value, at: Value | int, old: list[Value]) -> tuple[Value, list[Value]]:
+        """The output of one step, and the new states."""
+        new = kind.step(cell, share, old)
+        if lengths is None:
+            return new[0], new
+        # Beyond its length a sequence keeps its state, and its output is 0.
+        inside = binary(node, g.GreaterOp, lengths, at)
+        kept = [select(node, inside, a, b) for a, b in zip(new, old, strict=True)]
+        return select(node, inside, new[0], full(node, new[0].shape, 0, dtype_like(x))), kept
+
+    if length > FEW_STEPS:
+        return _scanned(node, step, shares, states, backward)
+    outputs: list[Any] = [None] * length
+    for count in range(length):
+        at = length - 1 - count if backward else count
+        outputs[at], states = step(element(node, shares, 0, at), at, states)
     return stack(node, outputs, 0), states
+
+
+def _scanned(node: Node, step: Any, shares: Value, states: list[Value], backward: bool) -> tuple[Value, list[Value]]:
+    """All steps as one graph.scan, of which each row is the input's share of a step."""
+
+    def body(args: list[Value]) -> list[Value]:
+        *old, share, at = args
+        output, new = step(share, at, old)
+        return [*new, output]
+
+    numbers = node.array(np.arange(shares.shape[0], dtype=np.int64))
+    *last, outputs = scan(node, states, [shares, numbers], body, [backward] * 3)
+    return outputs, last
 
 
 def _cell(node: Node, kind: Kind, direction: int) -> tuple[Cell, Value | None]:

@@ -46,6 +46,7 @@ from mlc.dialects.graph.base import OUT_FUSABLE
 from mlc.dialects.graph.types import numpy_dtype
 from mlc.passes.graph.constants import is_static
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
+from mlc.passes.graph.regions_of_control import tidy_reads
 from mlc.passes.graph.rewriting import blocks
 from mlc.passes.graph.weights import store_of
 from mlc.passes.limits import limits
@@ -112,6 +113,7 @@ class Folder:
                 if any(use.operation not in gone for use in result.uses):
                     self.materialize(op, result)
                 self.known.pop(result, None) if result.first_use is None else None
+        tidy_reads(block)
 
     def source(self, op: GraphOp) -> list[Known] | None:
         """What a constant, a fill or a weight holds."""

@@ -1,0 +1,149 @@
+"""Regions of control flow during import: a block of their own, whose outer values become operands at the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Region as IRRegion
+
+from mlc.dialects import graph as g
+from mlc.dialects.graph import name_location
+from mlc.dialects.graph.control import ControlOp, captured, isolate
+from mlc.dialects.graph.types import numpy_dtype, static_shape
+from mlc.frontends.onnx.node import Node, Value
+from mlc.frontends.onnx.tools import reshape
+
+Build = Callable[[list[Value]], Sequence[Value]]
+
+
+class Region:
+    """A region that is being imported."""
+
+    def __init__(self, node: Node, types: Sequence[Attribute]) -> None:
+        self.node = node
+        self.block = Block(arg_types=types)
+
+    @property
+    def types(self) -> list[Attribute]:
+        """The types of what it yields."""
+        assert self.block.last_op is not None
+        return list(self.block.last_op.operand_types)
+
+    def trace(self, first: int, values: Sequence[Value]) -> None:
+        """Say what the arguments from `first` on are at the beginning."""
+        importer = self.node.importer
+        for argument, value in zip(self.block.args[first:], values, strict=False):
+            importer.captures[argument] = importer.materialize(value, self.node.path)
+
+    def build(self, fill: Build) -> list[Value]:
+        """Import what `fill` makes of the arguments into the block, which ends by yielding it."""
+        importer, path = self.node.importer, self.node.path
+        outer, importer.block = importer.block, self.block
+        try:
+            results = list(fill([Value(argument, None, path) for argument in self.block.args]))
+            self.block.add_op(g.YieldOp(*(importer.materialize(v, path) for v in results)))
+        except BaseException:
+            self.discard()
+            raise
+        finally:
+            importer.block = outer
+        return results
+
+    def discard(self) -> None:
+        """Take back what the block holds."""
+        for op in reversed(list(self.block.ops)):
+            op.detach()
+            op.erase(safe_erase=False)
+
+    def set_first(self, node: Node, type_: Attribute) -> None:
+        """Give the first yielded value a type, in which it has as many elements."""
+        importer, last = node.importer, self.block.last_op
+        assert last is not None
+        value = last.operands[0]
+        if value.type == type_:
+            return
+        outer, importer.block = importer.block, Block()
+        reshape(node, Value(value, None, node.path), static_shape(type_))
+        made, importer.block = importer.block, outer
+        for op in list(made.ops):
+            op.detach()
+            self.block.insert_op_before(op, last)
+            last.operands[0] = op.results[0]
+
+    def drop_first(self) -> None:
+        """No longer yield the first value."""
+        last = self.block.last_op
+        assert last is not None
+        new = g.YieldOp(*last.operands[1:])
+        self.block.insert_op_before(new, last)
+        last.detach()
+        last.erase()
+
+    def check(self, carried: Sequence[Value], skip: int) -> None:
+        """Refuse a region that does not carry on what it was given."""
+        path, importer = self.node.path, self.node.importer
+        for index, (value, found) in enumerate(zip(carried, self.types[skip:], strict=False)):
+            wanted = importer.materialize(value, path).type
+            if found != wanted:
+                self.discard()
+                raise self.node.fail(
+                    f"expected the value that is carried on as number {index} to stay {wanted}, but it becomes {found}"
+                )
+
+    def row_bytes(self, rows: int) -> int:
+        """The bytes of the last `rows` values that are yielded."""
+        types: list[Any] = self.types[len(self.types) - rows :]
+        return sum(math.prod(static_shape(t)) * numpy_dtype(t.element_type).itemsize for t in types)
+
+    def captured(self) -> list[SSAValue]:
+        """The values from outside."""
+        return captured(self.block)
+
+    def isolated(self, reads: Sequence[SSAValue]) -> IRRegion:
+        """The region, in which these values are arguments."""
+        isolate(self.block, reads)
+        return IRRegion(self.block)
+
+    def add(self, op: ControlOp) -> list[Value]:
+        """Append the op that has the region; its results."""
+        op.location = name_location(self.node.path)
+        self.node.importer.block.add_op(op)
+        return [Value(result, None, self.node.path) for result in op.results]
+
+
+def scan(
+    node: Node, carried: Sequence[Value], rows: Sequence[Value], build: Build, backward: Sequence[bool] = ()
+) -> list[Value]:
+    """The results of a graph.scan over axis 0 of the rows."""
+    importer = node.importer
+    states: list[Any] = [importer.materialize(v, node.path) for v in carried]
+    scanned: list[Any] = [importer.materialize(v, node.path) for v in rows]
+    types = [v.type for v in states]
+    types += [g.tensor(static_shape(v.type)[1:], v.type.element_type) for v in scanned]
+    region = Region(node, types)
+    region.trace(0, [*carried, *rows])
+    region.build(build)
+    region.check(carried, 0)
+    reads = region.captured()
+    return region.add(g.ScanOp(region.isolated(reads), states, scanned, reads, backward))
+
+
+def counted_loop(
+    region: Region, carried: Sequence[Value], most: int, limit: Value | None, condition: Value | None
+) -> list[Value]:
+    """The results of a graph.loop, without the number of its iterations."""
+    importer, path = region.node.importer, region.node.path
+
+    def value(v: Value | None) -> SSAValue | None:
+        return None if v is None else importer.materialize(v, path)
+
+    states = [importer.materialize(v, path) for v in carried]
+    reads = region.captured()
+    op = g.LoopOp(region.isolated(reads), states, reads, most, value(limit), value(condition))
+    return region.add(op)[:-1]
+
+
+__all__ = ["Build", "Operation", "Region", "counted_loop", "scan"]

@@ -1,0 +1,255 @@
+"""Loops, branches and scans of ONNX models: regions where they can be, beside onnxruntime."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto as T
+from onnx import helper as H
+from onnx import numpy_helper as N
+
+import mlc
+from mlc.driver.errors import UserError
+from mlc.frontends.onnx import import_model
+
+ort = pytest.importorskip("onnxruntime")
+RNG = np.random.default_rng(0)
+DTYPES = {np.float32: T.FLOAT, np.int64: T.INT64, np.bool_: T.BOOL, np.int32: T.INT32}
+TYPES = {np.dtype(a): b for a, b in DTYPES.items()}
+
+
+def value(name, dtype, shape):
+    return H.make_tensor_value_info(name, dtype, shape)
+
+
+def node(op, inputs, outputs, **attrs):
+    return H.make_node(op, inputs.split(), outputs.split(), **attrs)
+
+
+def constant(name, array):
+    return H.make_node("Constant", [], [name], value=N.from_array(np.asarray(array), name))
+
+
+def model(nodes, feeds, outputs, opset=17):
+    """A model whose inputs are those that are fed."""
+    inputs = [value(n, TYPES[a.dtype], a.shape) for n, a in feeds.items()]
+    graph = H.make_graph(nodes, "g", inputs, [value(o, t, None) for o, t in outputs.items()])
+    return H.make_model(graph, opset_imports=[H.make_opsetid("", opset)], ir_version=8)
+
+
+def compiled(proto, *cases, **options):
+    """The outputs for the last of some inputs; all are compared with onnxruntime's."""
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    exe = mlc.compile(proto, threads=1, cache=False, **options)
+    got = {}
+    for feeds in cases:
+        wanted, got = session.run(None, feeds), exe(feeds)
+        for a, b in zip(wanted, got.values(), strict=True):
+            assert a.shape == b.shape
+            assert a.dtype == b.dtype
+            np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+    return list(got.values())
+
+
+def ops_of(proto):
+    return [op.name for op in import_model(proto).main.walk()]
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def halving():
+    """`s = s / 2` while the sum exceeds 1; captures nothing."""
+    inputs = [value("i", T.INT64, []), value("c", T.BOOL, []), value("s", T.FLOAT, [4])]
+    nodes = [
+        constant("half", np.float32(0.5)),
+        constant("one", np.float32(1)),
+        node("Mul", "s half", "t"),
+        node("ReduceSum", "t", "sum", keepdims=0),
+        node("Greater", "sum one", "more"),
+    ]
+    outputs = [value("more", T.BOOL, []), value("t", T.FLOAT, [4])]
+    return H.make_graph(nodes, "halving", inputs, outputs)
+
+
+def test_a_loop_that_ends_when_its_condition_does():
+    cases = [{"x": np.full(4, x, np.float32)} for x in (100, 0.1)]
+    nodes = [constant("c", True), H.make_node("Loop", ["", "c", "x"], ["y"], body=halving())]
+    proto = model(nodes, cases[0], {"y": T.FLOAT})
+    assert "graph.loop" in ops_of(proto)
+    compiled(proto, *cases)
+
+
+def test_a_loop_whose_limit_and_condition_are_inputs():
+    x = np.full(4, 100, np.float32)
+    limits = ((3, True), (100, True), (5, False), (0, True))
+    cases = [{"m": np.array(limit), "c": np.array(start), "x": x} for limit, start in limits]
+    proto = model([node("Loop", "m c x", "y", body=halving())], cases[0], {"y": T.FLOAT})
+    assert "graph.loop" in ops_of(proto)
+    compiled(proto, *cases)
+
+
+def powers(size=4):
+    """Rows of `s`, which is multiplied by the outer `x` in each of a known number of iterations."""
+    inputs = [value("i", T.INT64, []), value("c", T.BOOL, []), value("s", T.FLOAT, [size])]
+    nodes = [node("Identity", "c", "more"), node("Mul", "s x", "t"), node("Cast", "i", "f", to=T.FLOAT)]
+    nodes.append(node("Add", "t f", "row"))
+    outputs = [value("more", T.BOOL, []), value("t", T.FLOAT, [size]), value("row", T.FLOAT, [size])]
+    return H.make_graph(nodes, "powers", inputs, outputs)
+
+
+@pytest.mark.parametrize("count", [0, 3, 40])
+def test_a_counted_loop(count):
+    feeds = {"x": np.linspace(0.5, 1, 4, dtype=np.float32), "s": normal(4)}
+    nodes = [constant("m", np.array(count)), constant("c", True), node("Loop", "m c s", "y rows", body=powers())]
+    proto = model(nodes, feeds, {"y": T.FLOAT, "rows": T.FLOAT})
+    assert ("graph.loop" in ops_of(proto)) == (count > 16)  # a few iterations are written out
+    compiled(proto, feeds, validate_each=count == 40)
+
+
+def branches():
+    then = H.make_graph([node("Mul", "x w", "p"), node("Tanh", "p", "a")], "then", [], [value("a", T.FLOAT, [4])])
+    inner = [
+        H.make_graph([node("Neg", "x", "n")], "t", [], [value("n", T.FLOAT, [4])]),
+        H.make_graph([node("Identity", "w", "m")], "e", [], [value("m", T.FLOAT, [4])]),
+    ]
+    other = H.make_graph(
+        [node("If", "d", "b", then_branch=inner[0], else_branch=inner[1])], "else", [], [value("b", T.FLOAT, [4])]
+    )
+    return then, other
+
+
+def test_nested_branches():
+    then, other = branches()
+    x = normal(4)
+    cases = [{"c": np.array(c), "d": np.array([d]), "x": x} for c in (True, False) for d in (True, False)]
+    nodes = [constant("w", np.arange(4, dtype=np.float32)), node("If", "c", "y", then_branch=then, else_branch=other)]
+    proto = model(nodes, cases[0], {"y": T.FLOAT})
+    assert ops_of(proto).count("graph.if") == 2
+    compiled(proto, *cases)
+
+
+def test_a_branch_in_a_loop():
+    then, other = branches()
+    inputs = [value("i", T.INT64, []), value("c", T.BOOL, []), value("x", T.FLOAT, [4])]
+    nodes = [
+        constant("w", np.arange(4, dtype=np.float32) / 4),
+        constant("two", np.array(2)),
+        constant("zero", np.array(0)),
+        node("Mod", "i two", "odd"),
+        node("Equal", "odd zero", "even"),
+        node("If", "even", "y", then_branch=then, else_branch=other),
+        node("Add", "y x", "z"),
+        node("Identity", "c", "more"),
+    ]
+    body = H.make_graph(nodes, "body", inputs, [value("more", T.BOOL, []), value("z", T.FLOAT, [4])])
+    feeds = {"x0": normal(4), "d": np.array(False)}
+    outer = [constant("turns", np.array(21)), constant("go", True), node("Loop", "turns go x0", "r", body=body)]
+    proto = model(outer, feeds, {"r": T.FLOAT})
+    assert {"graph.if", "graph.loop"} <= set(ops_of(proto))
+    compiled(proto, feeds)
+
+
+def cumulative():
+    inputs = [value("s", T.FLOAT, [3]), value("row", T.FLOAT, [3])]
+    nodes = [node("Add", "s row", "t"), node("Mul", "t k", "u"), node("Identity", "u", "o")]
+    return H.make_graph(nodes, "body", inputs, [value("u", T.FLOAT, [3]), value("o", T.FLOAT, [3])])
+
+
+@pytest.mark.parametrize(("axis", "back", "out"), [(0, 1, 1), (1, 0, 0)])
+def test_scans_along_any_axis_and_backward(axis, back, out):
+    feeds = {"s": normal(3), "x": normal(*((30, 3) if axis == 0 else (3, 30))), "k": normal(3)}
+    attrs = {
+        "scan_input_axes": [axis],
+        "scan_input_directions": [back],
+        "scan_output_axes": [out],
+        "scan_output_directions": [back],
+    }
+    nodes = [node("Scan", "s x", "t y", body=cumulative(), num_scan_inputs=1, **attrs)]
+    proto = model(nodes, feeds, {"t": T.FLOAT, "y": T.FLOAT})
+    assert "graph.scan" in ops_of(proto)
+    compiled(proto, feeds)
+
+
+def growing(count):
+    """Each iteration appends to what is carried on."""
+    inputs = [value("i", T.INT64, []), value("c", T.BOOL, []), value("s", T.FLOAT, ["n"])]
+    nodes = [node("Identity", "c", "more"), node("Concat", "s x", "t", axis=0)]
+    body = H.make_graph(nodes, "grow", inputs, [value("more", T.BOOL, []), value("t", T.FLOAT, ["n"])])
+    feeds = {"x": normal(2)}
+    nodes = [constant("m", np.array(count)), constant("go", True), node("Loop", "m go x", "y", body=body)]
+    return model(nodes, feeds, {"y": T.FLOAT}), feeds
+
+
+def test_a_loop_of_changing_shapes_is_written_out():
+    proto, feeds = growing(40)
+    assert "graph.loop" not in ops_of(proto)
+    assert compiled(proto, feeds)[0].shape == (82,)
+
+
+def test_what_is_refused():
+    with pytest.raises(UserError, match="carried on as number 0 to stay tensor<2xf32>, but it becomes tensor<4xf32>"):
+        import_model(growing(5000)[0])
+    feeds = {"m": np.array(3), "x": normal(4), "s": normal(4)}
+    nodes = [constant("c", True), node("Loop", "m c s", "y rows", body=powers())]
+    with pytest.raises(UserError, match="expected the number of iterations to be constant"):
+        import_model(model(nodes, feeds, {"y": T.FLOAT, "rows": T.FLOAT}))
+
+
+# --- recurrent layers --------------------------------------------------------------------------------------------
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def recurrent(op, length=9, batch=2, size=5, hidden=6, direction="forward", **options):
+    """A layer, all inputs but the first constant; `options` are lens, states and peep, and its attributes."""
+    lens, states, peep = (options.pop(name, False) for name in ("lens", "states", "peep"))
+    both = 2 if direction == "bidirectional" else 1
+    rows = GATES[op] * hidden
+    arrays = {"W": (both, rows, size), "R": (both, rows, hidden), "B": (both, 2 * rows)}
+    given = {name: normal(*shape) * 0.3 for name, shape in arrays.items()}
+    names = ["X", "W", "R", "B"]
+    if lens:
+        given["lens"] = RNG.integers(1, length + 1, batch).astype(np.int32)
+    names.append("lens" if lens else "")
+    if states:
+        for state in ("h0", "c0")[: 2 if op == "LSTM" else 1]:
+            given[state] = normal(both, batch, hidden)
+            names.append(state)
+    if peep:
+        given["P"] = normal(both, 3 * hidden)
+        names.append("P")
+    outputs = ["Y", "Yh", "Yc"][: 3 if op == "LSTM" else 2]
+    layer = H.make_node(op, names, outputs, hidden_size=hidden, direction=direction, **options)
+    feeds = {"X": normal(length, batch, size)}
+    return model([*(constant(n, a) for n, a in given.items()), layer], feeds, dict.fromkeys(outputs, T.FLOAT)), feeds
+
+
+RECURRENT = {
+    **{op: (op, {}) for op in GATES},
+    **{f"{op}-both": (op, {"direction": "bidirectional", "lens": True, "states": True}) for op in GATES},
+    "reverse": ("GRU", {"direction": "reverse", "linear_before_reset": 1}),
+    "peepholes": ("LSTM", {"states": True, "peep": True}),
+    "clip": ("LSTM", {"clip": 0.2, "activations": ["HardSigmoid", "Tanh", "Softplus"]}),
+    "short": ("LSTM", {"length": 3}),
+}
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_layers(name):
+    op, options = RECURRENT[name]
+    proto, feeds = recurrent(op, **dict(options))
+    assert ("graph.scan" in ops_of(proto)) == (name != "short")
+    compiled(proto, feeds)
+
+
+def test_a_step_has_packed_weights_and_few_kernels():
+    """Weights are folded in the region: a step is a product and the two states' pointwise kernels."""
+    exe = mlc.compile(recurrent("LSTM", size=64, hidden=64)[0], threads=1, cache=False)
+    kernels = [n["kernel"].rpartition("_")[0] for n in exe.artifact.model["nodes"]]
+    assert [k for k in kernels if k != "copy"][1:] == [
+        "dense_add",
+        "slice_sigmoid_slice_sigmoid_multiply_slice_tanh_multiply_add",
+        "slice_sigmoid_tanh_multiply",
+    ]
+    packed = [v for v in exe.artifact.model["values"] if v["storage"] == "weights" and v["shape"][1:] == [64, 32]]
+    assert len(packed) == 2
