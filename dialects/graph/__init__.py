@@ -25,6 +25,7 @@ from mlc.dialects.graph import (
     indexing,
     matmul,
     movement,
+    quantize,
     reduce,
     resize,
     structure,
@@ -111,6 +112,7 @@ from mlc.dialects.graph.movement import (
     TileOp,
     TransposeOp,
 )
+from mlc.dialects.graph.quantize import DequantizeOp, QuantizeOp
 from mlc.dialects.graph.reduce import (
     ArgmaxOp,
     ArgminOp,
@@ -134,7 +136,7 @@ from mlc.dialects.graph.winograd import Conv2dWinogradOp, WinogradWeightOp
 
 MODULES = (
     elementwise, trigonometry, bits, reduce, indexing, conv, conv_transpose, winograd, resize, matmul, movement,
-    structure,
+    quantize, structure,
 )  # fmt: skip
 OPS: dict[str, type[GraphOp]] = {
     op.name: op
@@ -150,6 +152,7 @@ OPS: dict[str, type[GraphOp]] = {
         resize,
         matmul,
         movement,
+        quantize,
         structure,
     )
     for op in module.OPS
@@ -175,12 +178,12 @@ __all__ = [  # noqa: RUF022
     "AbsOp", "AddOp", "ArgmaxOp", "ArgminOp", "AvgPool2dOp", "BatchMatmulOp", "BatchNormOp", "BiasAddOp", "BinaryOp",
     "BroadcastToOp", "CallOp", "CastOp", "CeilOp", "ClipOp", "ConcatenateOp", "ConstantOp", "Conv2dOp",
     "Conv2dTransposeOp", "Conv2dWinogradOp", "CosOp",
-    "DenseOp", "DivideOp", "EluOp", "EqualOp", "ErfOp", "ExpOp", "FlipOp", "FloorOp", "FullOp", "FusedOp", "GeluOp",
+    "DenseOp", "DequantizeOp", "DivideOp", "EluOp", "EqualOp", "ErfOp", "ExpOp", "FlipOp", "FloorOp", "FullOp", "FusedOp", "GeluOp",
     "GreaterEqualOp", "GreaterOp", "HardSigmoidOp", "HardSwishOp", "IdentityOp", "InstanceNormOp", "IotaOp",
     "LayerNormOp", "LayoutTransformOp", "LeakyReluOp", "LessEqualOp", "LessOp", "LogOp", "LogSoftmaxOp",
     "LogicalAndOp", "LogicalNotOp", "LogicalOrOp", "LogicalXorOp", "MaxOp", "MaxPool2dOp", "MaximumOp", "MeanOp",
     "MinOp", "MinimumOp", "ModOp", "MultiplyOp", "NegOp", "PadOp", "ParamOp", "PoolOp", "PowerOp", "PreluOp",
-    "ProdOp", "ReciprocalOp", "ReduceOp", "ReluOp", "ReshapeOp", "Resize2dOp", "RoundOp", "RsqrtOp", "SigmoidOp",
+    "ProdOp", "QuantizeOp", "ReciprocalOp", "ReduceOp", "ReluOp", "ReshapeOp", "Resize2dOp", "RoundOp", "RsqrtOp", "SigmoidOp",
     "SignOp", "SiluOp", "SinOp", "SliceOp", "SoftmaxOp", "SoftplusOp", "SplitOp", "SqrtOp", "SubtractOp", "SumOp",
     "TakeOp", "TanhOp", "TileOp", "TransposeOp", "UnaryOp", "WhereOp", "WinogradWeightOp", "YieldOp",
     "ControlOp", "IfOp", "LoopOp", "ScanOp",

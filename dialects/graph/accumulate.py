@@ -1,9 +1,10 @@
-"""Products of narrow floats summed in wide ones: the `out_dtype` of convolutions and dense layers."""
+"""Products of narrow numbers summed in wide ones: the `out_dtype` of convolutions and dense layers."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from xdsl.dialects.builtin import IntegerType, i32
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
@@ -11,16 +12,22 @@ from mlc.dialects.graph.types import FLOATS, Tensor, element_type, numpy_dtype
 
 
 def accumulator(out_dtype: str, x: Tensor, w: Tensor, what: str) -> Attribute:
-    """The element type of the sums: that of both operands, or the `out_dtype` to which narrower floats are widened."""
+    """
+    The element type of the sums: that of both operands, or the `out_dtype` to which narrower ones are widened: floats
+    to floats, integers, signed or not, to int32.
+    """
     given = (x.element_type, w.element_type)
     if not out_dtype:
         if given[0] != given[1]:
             raise VerifyException(f"expected {what} with the same element type, or an out_dtype, but got {x} and {w}")
         return given[0]
     wide = element_type(out_dtype)
+    if wide == i32 and all(isinstance(t, IntegerType) and 1 < t.width.data < 32 for t in given):
+        return wide
     if any(not isinstance(t, FLOATS) or _bits(t) > _bits(wide) for t in (*given, wide)):
         raise VerifyException(
-            f"expected {what} of floats no wider than {out_dtype}, the out_dtype, but got {x} and {w}"
+            f"expected {what} of floats no wider than {out_dtype}, the out_dtype (or integers of 8 or 16 bits and "
+            f"int32), but got {x} and {w}"
         )
     return wide
 

@@ -25,7 +25,8 @@ class Conv2dOp(GraphOp):
     (`data_layout = "NCHW16c", kernel_layout = "OIHW16i32o"`) operands stay blocked in their types, and the result
     has the data's layout with the kernel's block of o. Sizes that do not divide are padded up, the kernel with
     zeros; `channels` is then the logical number of output channels (0: the kernel's O). A depthwise kernel is
-    `OIHW16o`, with I = 1. With an `out_dtype` picture and kernel may be narrower floats, which are widened first.
+    `OIHW16o`, with I = 1. With an `out_dtype` picture and kernel may be narrower, and are widened first: floats, or
+    integers of 8 bits to int32. `pad_value` is what surrounds the picture: the zero point of a quantised one.
     """
 
     name = "graph.conv2d"
@@ -41,6 +42,7 @@ class Conv2dOp(GraphOp):
     data_layout = Str("NCHW")
     kernel_layout = Str("OIHW")
     out_dtype = Str("")
+    pad_value = Int(0)
 
     @property
     def out_layout(self) -> str:
@@ -109,7 +111,7 @@ class Conv2dOp(GraphOp):
         x = layout_transform(arrays[0], plain_steps(self.data_layout, "NCHW", arrays[0].shape))
         w = layout_transform(arrays[1], plain_steps(self.kernel_layout, "OIHW", arrays[1].shape))
         groups = x.shape[1] if self.groups > 1 and w.shape[1] == 1 else self.groups
-        y = conv2d(x, w, self.strides, self.padding, self.dilation, groups)
+        y = conv2d(x, w, self.strides, self.padding, self.dilation, groups, self.pad_value)
         return (layout_transform(y, plain_steps("NCHW", self.out_layout, y.shape)),)
 
     def reduction_length(self) -> int:
@@ -132,6 +134,10 @@ class Conv2dOp(GraphOp):
             Sample(
                 (tensor((1, 1, 5, 5, 4), "bfloat16"), tensor((2, 1, 3, 3, 2, 8, 2), "bfloat16")),
                 {"data_layout": "NCHW4c", "kernel_layout": "OIHW2i8o2i", "out_dtype": "float32"},
+            ),
+            Sample(
+                (tensor((1, 4, 5, 5), "uint8"), tensor((3, 4, 3, 3), "int8")),
+                {"padding": (1, 1, 1, 1), "out_dtype": "int32", "pad_value": 7},
             ),
         ]
 

@@ -42,8 +42,8 @@ class Window:
         return (count - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
 
-def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[int]) -> Tensor:
-    """The picture with zeros around it, as many rows and columns as the windows read; x itself where that is it."""
+def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[int], value: int = 0) -> Tensor:
+    """The picture with zeros (or a value) around it, as many rows and columns as the windows read; x itself where that is it."""
     of = layout(name)
     if not any(window.padding):
         return x
@@ -57,7 +57,7 @@ def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[int]) -> Tenso
             p = of.position(letter)
             at[p] = i[p] - window.padding[axis]
             mask += [at[p], x.shape[p] - 1 - at[p]]
-        return x.read(at, mask=te.condition(mask))
+        return x.read(at, mask=te.condition(mask), otherwise=value)
 
     return te.compute(shape, body, "pad", axes=axis_names(name, {}), attrs=te.NO_INLINE)
 
@@ -69,7 +69,7 @@ def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
     shape, out = shape_of_result(op), op.out_layout
     window = Window((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation)
     sizes = layout(out).sizes(shape)
-    x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]))
+    x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]), op.pad_value)
     groups = picture["C"] if op.is_depthwise else op.groups
     channels = channel_axes(op, kernel["I"], groups)
     kh, kw = te.reduce_axis(kernel["H"], "kh"), te.reduce_axis(kernel["W"], "kw")

@@ -30,6 +30,7 @@ from mlc.lowering.graph_to_te import (
     indexing,
     matmul,
     movement,
+    quantize,
     reduce,
     resize,
     winograd,

@@ -42,7 +42,7 @@ def accumulate(
 
 
 def _combine(combiner: str, block: Block, value: SSAValue, acc: SSAValue) -> SSAValue:
-    if combiner == "sum" and isinstance(value.owner, arith.MulfOp):
+    if combiner == "sum" and isinstance(value.owner, arith.MulfOp | arith.MuliOp):
         product = value.owner
         fma = loop.FmaOp.make(product.lhs, product.rhs, acc)
         if not value.uses.get_length():

@@ -119,9 +119,9 @@ def near_block(channels: int, block: int, native: str) -> int:
 
 def words(x: SSAValue, w: SSAValue, channels: Any) -> int:
     """How many channels of a picture and its weights one word holds, where they can be multiplied as words."""
-    elements = {x.type.element_type, w.type.element_type}  # pyright: ignore
-    count = word_factors(elements.pop())
-    return count if not elements and isinstance(channels, int) and channels % count == 0 else 1
+    counts = {word_factors(v.type.element_type) for v in (x, w)}  # pyright: ignore
+    count = counts.pop()
+    return count if not counts and isinstance(channels, int) and channels % count == 0 else 1
 
 
 def dense(op: Any, v: Versions, block: int) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, StringAttr, i64
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, MemRefType, StringAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import loop, sched
@@ -154,7 +154,7 @@ def combiner_of(block: loop.BlockOp) -> type[Operation] | None:
         return None
     op = stores[0].value.owner
     if isinstance(op, loop.FmaOp):
-        found, operands = arith.AddfOp, [op.c]
+        found, operands = arith.AddfOp if isinstance(op.c.type, AnyFloat) else arith.AddiOp, [op.c]
     elif isinstance(op, COMBINERS):
         found, operands = type(op), list(op.operands)
     else:

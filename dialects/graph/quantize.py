@@ -1,0 +1,105 @@
+"""Quantised tensors: integers that stand for `(q - zero) * scale`, one scale for all or one for each channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.graph.base import BROADCAST, GraphOp, Int, Sample
+from mlc.dialects.graph.types import Tensor, axis_of, is_float, numpy_dtype, shape_of, tensor
+
+
+class QuantizingOp(GraphOp):
+    """What both directions share: a scale and a zero point, of one element or of one for each place of `axis`."""
+
+    kind = BROADCAST
+    arity = (3, 3)
+    axis = Int(1)
+
+    def check_parameters(self, data: Tensor, quantised: Any) -> None:
+        """Check scale and zero point against the tensor they belong to."""
+        _, scale, zero = self.input_types
+        bits = quantised.width.data if isinstance(quantised, IntegerType) else 0
+        if bits not in (8, 16, 32):
+            raise VerifyException(f"expected quantised values of 8, 16 or 32 bits, but got {quantised}")
+        if not is_float(scale) or zero.element_type != quantised:
+            raise VerifyException(f"expected a scale of floats and a zero point of {quantised}, but got {scale}, {zero}")
+        shape, size = shape_of(scale), shape_of(data)
+        if shape != shape_of(zero):
+            raise VerifyException(f"expected one zero point for each scale, but got {scale} and {zero}")
+        if shape and (len(shape) != 1 or not size or shape[0] != size[axis_of(self.axis, len(size))]):
+            raise VerifyException(f"expected one scale, or one for each place of axis {self.axis}, but got {scale}")
+
+    def along(self, parameter: Any, rank: int) -> Any:
+        """An array of parameters in the shape that broadcasts to the data."""
+        if parameter.ndim == 0:
+            return parameter
+        return parameter.reshape([-1 if k == axis_of(self.axis, rank) else 1 for k in range(rank)])
+
+
+class QuantizeOp(QuantizingOp):
+    """
+    `saturate(round(x / scale) + zero)`, halves to even; the result has the zero point's type.
+
+    `graph.quantize %x, %s, %z {axis = 0} : (tensor<2x3xf32>, tensor<2xf32>, tensor<2xi8>) -> tensor<2x3xi8>`
+    """
+
+    name = "graph.quantize"
+
+    def infer_types(self) -> list[Tensor]:
+        x, _, zero = self.input_types
+        if not is_float(x):
+            raise VerifyException(f"expected floats to quantise, but got {x}")
+        self.check_parameters(x, zero.element_type)
+        return [tensor(shape_of(x), zero.element_type)]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        x, scale, zero = arrays[0], *(self.along(a, arrays[0].ndim) for a in arrays[1:])
+        info = np.iinfo(numpy_dtype(self.type.element_type))
+        q = np.rint(x / scale) + zero.astype(x.dtype)
+        return (np.clip(q, info.min, info.max).astype(info.dtype),)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample((tensor((2, 3, 4)), tensor(()), tensor((), "uint8")), low=0.1),
+            Sample((tensor((2, 3, 4)), tensor((3,)), tensor((3,), "int8")), low=0.1),
+        ]
+
+
+class DequantizeOp(QuantizingOp):
+    """
+    `(q - zero) * scale`.
+
+    `graph.dequantize %q, %s, %z : (tensor<2x3xui8>, tensor<f32>, tensor<ui8>) -> tensor<2x3xf32>`
+    """
+
+    name = "graph.dequantize"
+
+    def infer_types(self) -> list[Tensor]:
+        q, scale, _ = self.input_types
+        self.check_parameters(q, q.element_type)
+        return [tensor(shape_of(q), scale.element_type)]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        q, scale, zero = arrays[0], *(self.along(a, arrays[0].ndim) for a in arrays[1:])
+        return ((q.astype(np.int32) - zero.astype(np.int32)).astype(scale.dtype) * scale,)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample((tensor((2, 3, 4), "uint8"), tensor(()), tensor((), "uint8"))),
+            Sample((tensor((2, 3, 4), "int8"), tensor((4,)), tensor((4,), "int8")), {"axis": -1}),
+            Sample((tensor((2, 3), "int32"), tensor((3,)), tensor((3,), "int32"))),
+        ]
+
+
+def is_unsigned(element: Any) -> bool:
+    """Whether an element type is of unsigned integers."""
+    return isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
+
+
+OPS: Sequence[type[GraphOp]] = [QuantizeOp, DequantizeOp]
