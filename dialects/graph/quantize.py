@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import BROADCAST, GraphOp, Int, Sample
-from mlc.dialects.graph.types import Tensor, axis_of, is_float, numpy_dtype, shape_of, tensor
+from mlc.dialects.graph.types import Tensor, axis_of, is_float, shape_of, tensor
 
 
 class QuantizingOp(GraphOp):
@@ -26,7 +26,9 @@ class QuantizingOp(GraphOp):
         if bits not in (8, 16, 32):
             raise VerifyException(f"expected quantised values of 8, 16 or 32 bits, but got {quantised}")
         if not is_float(scale) or zero.element_type != quantised:
-            raise VerifyException(f"expected a scale of floats and a zero point of {quantised}, but got {scale}, {zero}")
+            raise VerifyException(
+                f"expected a scale of floats and a zero point of {quantised}, but got {scale}, {zero}"
+            )
         shape, size = shape_of(scale), shape_of(data)
         if shape != shape_of(zero):
             raise VerifyException(f"expected one zero point for each scale, but got {scale} and {zero}")
@@ -58,9 +60,8 @@ class QuantizeOp(QuantizingOp):
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         x, scale, zero = arrays[0], *(self.along(a, arrays[0].ndim) for a in arrays[1:])
-        info = np.iinfo(numpy_dtype(self.type.element_type))
         q = np.rint(x / scale) + zero.astype(x.dtype)
-        return (np.clip(q, info.min, info.max).astype(info.dtype),)
+        return (np.clip(q, *integer_range(self.type.element_type)).astype(zero.dtype),)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -100,6 +101,12 @@ class DequantizeOp(QuantizingOp):
 def is_unsigned(element: Any) -> bool:
     """Whether an element type is of unsigned integers."""
     return isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
+
+
+def integer_range(element: Any) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    bits = element.width.data
+    return (0, (1 << bits) - 1) if is_unsigned(element) else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
 OPS: Sequence[type[GraphOp]] = [QuantizeOp, DequantizeOp]

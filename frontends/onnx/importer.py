@@ -32,6 +32,7 @@ from mlc.dialects.graph import (
     Conv2dOp,
     Conv2dTransposeOp,
     DenseOp,
+    DequantizeOp,
     GeluOp,
     GraphOp,
     InstanceNormOp,

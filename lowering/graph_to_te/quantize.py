@@ -7,7 +7,7 @@ from typing import Any
 from xdsl.dialects.builtin import i32
 
 from mlc.dialects.graph import quantize as graph
-from mlc.dialects.graph.types import axis_of, numpy_dtype
+from mlc.dialects.graph.types import axis_of
 from mlc.lowering.graph_to_te import builder as te
 from mlc.lowering.graph_to_te.builder import Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
@@ -21,13 +21,11 @@ def _at(op: Any, parameter: Tensor, indices: tuple[Any, ...]) -> Scalar:
 @lowering(graph.QuantizeOp)
 def quantize(op: Any, x: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     """Rounded, moved, clipped and converted."""
-    import numpy as np
-
-    info = np.iinfo(numpy_dtype(op.type.element_type))
+    low, high = map(float, graph.integer_range(op.type.element_type))
 
     def body(*i: Any) -> Scalar:
         rounded = te.round(x[i] / _at(op, scale, i)) + te.cast(_at(op, zero, i), x.element)
-        return te.cast(te.minimum(te.maximum(rounded, float(info.min)), float(info.max)), op.type.element_type)
+        return te.cast(te.minimum(te.maximum(rounded, low), high), op.type.element_type)
 
     return te.compute(shape_of_result(op), body, stage_name(op))
 
@@ -41,5 +39,3 @@ def dequantize(op: Any, q: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
         return te.cast(centred, op.type.element_type) * _at(op, scale, i)
 
     return te.compute(shape_of_result(op), body, stage_name(op))
-
-
