@@ -71,6 +71,9 @@ def _quantize(node: Node) -> Value:
 
 def quantized(node: Node, x: Value, scale: Value, zero: Value | None, dtype: Any) -> Value:
     """A float tensor in integers of a scale and a zero point."""
+    if _is_plain(node, x, scale, dtype) and dtype_like(x) == np.float32:
+        scale, zero, axis = _parameters(node, scale, zero, dtype, len(x.shape))
+        return node.emit(g.QuantizeOp, x, scale, zero, axis=axis)
     zero = None if zero is None else _along(node, zero, x)
     scale = cast(node, _along(node, scale, x), np.float32)
     return _saturated(node, divide(node, cast(node, x, np.float32), scale), zero, dtype)
@@ -86,11 +89,31 @@ def _dequantize(node: Node) -> Value:
 def dequantized(node: Node, x: Value, scale: Value, zero: Value | None) -> Value:
     """What integers of a scale and a zero point stand for."""
     dtype = dtype_like(scale)
+    if _is_plain(node, x, scale, dtype_like(x)):
+        scale, zero, axis = _parameters(node, scale, zero, dtype_like(x), len(x.shape))
+        return node.emit(g.DequantizeOp, x, scale, zero, axis=axis)
     wide = cast(node, x, np.int32)
     if zero is not None:
         wide = subtract(node, wide, cast(node, _along(node, zero, x), np.int32))
     scaled = multiply(node, cast(node, wide, np.float32), cast(node, _along(node, scale, x), np.float32))
     return cast(node, scaled, dtype)
+
+
+def _is_plain(node: Node, x: Value, scale: Value, dtype: Any) -> bool:
+    """Whether the ops of the graph say it: one f32 scale, or one for each place of an axis."""
+    if dtype_like(scale) != np.float32 or np.dtype(dtype).name not in _PLAIN or len(scale.shape) > 1:
+        return False
+    return scale.shape in ((), (1,)) or scale.shape == (x.shape[axis_of(node.attr("axis", 1), len(x.shape))],)
+
+
+_PLAIN = {"uint8", "int8", "int32"}
+
+
+def _parameters(node: Node, scale: Value, zero: Value | None, dtype: Any, rank: int) -> tuple[Value, Value, int]:
+    """Scale, zero point and axis as graph.quantize takes them."""
+    shape = () if scale.shape == (1,) else scale.shape
+    zero = node.array(np.zeros(shape, dtype)) if zero is None else reshape(node, zero, shape)
+    return reshape(node, scale, shape), zero, axis_of(node.attr("axis", 1), rank) if shape else 1
 
 
 def _centred(node: Node, x: int, zero: int, axis: int) -> Value:
