@@ -32,7 +32,6 @@ from mlc.dialects.graph import (
     Conv2dOp,
     Conv2dTransposeOp,
     DenseOp,
-    DequantizeOp,
     GeluOp,
     GraphOp,
     InstanceNormOp,
@@ -93,8 +92,7 @@ class Importer:
         if cls in WIDENED and (narrow := {v.dtype_name for v in operands} & {"float16", "bfloat16"}):
             return self._widened(cls, operands, attrs, location, narrow.pop())
         folded = None
-        small = all(v.array is not None and v.array.size <= FOLD_LIMIT for v in operands)
-        if operands and small and cls is not DequantizeOp:  # quantised weights stay so
+        if operands and all(v.array is not None and v.array.size <= FOLD_LIMIT for v in operands):
             folded = self._fold(cls, operands, attrs, location)
             if folded is not None and not any(v.bound for v in operands):
                 return folded

@@ -91,7 +91,7 @@ def dequantized(node: Node, x: Value, scale: Value, zero: Value | None) -> Value
     dtype = dtype_like(scale)
     if _is_plain(node, x, scale, dtype_like(x)):
         scale, zero, axis = _parameters(node, scale, zero, dtype_like(x), len(x.shape))
-        return node.emit(g.DequantizeOp, x, scale, zero, axis=axis)
+        return node.emit(g.DequantizeOp, _kept(node, x), scale, zero, axis=axis)
     wide = cast(node, x, np.int32)
     if zero is not None:
         wide = subtract(node, wide, cast(node, _along(node, zero, x), np.int32))
@@ -104,6 +104,11 @@ def _is_plain(node: Node, x: Value, scale: Value, dtype: Any) -> bool:
     if dtype_like(scale) != np.float32 or np.dtype(dtype).name not in _PLAIN or len(scale.shape) > 1:
         return False
     return scale.shape in ((), (1,)) or scale.shape == (x.shape[axis_of(node.attr("axis", 1), len(x.shape))],)
+
+
+def _kept(node: Node, x: Value) -> Value:
+    """The value without its array: what is computed of it is not folded, so quantised weights stay so."""
+    return x if x.array is None else Value(node.importer.materialize(x, node.path), None, x.name)
 
 
 _PLAIN = {"uint8", "int8", "int32"}
