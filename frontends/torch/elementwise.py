@@ -352,7 +352,8 @@ CONVERTERS: dict[str, Convert] = {
     "logical_xor": _logical(g.LogicalXorOp), "logical_not": _logical_not,
     "bitwise_and": _binary(g.BitwiseAndOp, g.LogicalAndOp), "bitwise_or": _binary(g.BitwiseOrOp, g.LogicalOrOp),
     "bitwise_xor": _binary(g.BitwiseXorOp, g.LogicalXorOp), "bitwise_not": _not,
-    "bitwise_left_shift": _binary(g.ShiftLeftOp), "__lshift__": _binary(g.ShiftLeftOp), "bitwise_right_shift": _binary(g.ShiftRightOp),
+    "bitwise_left_shift": _binary(g.ShiftLeftOp),
+    "__lshift__": _binary(g.ShiftLeftOp), "bitwise_right_shift": _binary(g.ShiftRightOp),
     "__rshift__": _binary(g.ShiftRightOp),
     "isnan": _is_nan, "isinf": _is_inf, "where": _where, "masked_fill": _masked_fill, "addcmul": _addcmul,
 }  # fmt: skip

@@ -267,6 +267,7 @@ CONVERTERS: dict[str, Convert] = {
     "addmm": _addmm, "convolution": _convolution, "_convolution": _convolution, "einsum": _einsum,
     "_cdist_forward": _distances,
     "_native_batch_norm_legit_no_training": _batch_norm, "_native_batch_norm_legit": _batch_norm_of_inputs,
+    "_native_batch_norm_legit_functional": _batch_norm_of_inputs,
     "instance_norm": _instance_norm, "layer_norm": _layer_norm, "native_layer_norm": _first(_layer_norm),
     "group_norm": _group_norm, "native_group_norm": _first(_group_norm), "rms_norm": _rms_norm,
     "native_dropout": _dropout, "scaled_dot_product_attention": _attention,
