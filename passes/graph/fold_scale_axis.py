@@ -31,6 +31,7 @@ from mlc.dialects.graph import (
     AvgPool2dOp,
     BiasAddOp,
     DivideOp,
+    GraphOp,
     LeakyReluOp,
     MaxPool2dOp,
     MultiplyOp,
@@ -41,7 +42,7 @@ from mlc.dialects.graph import (
     shape_of,
 )
 from mlc.dialects.graph.types import axis_of, is_float
-from mlc.passes.graph.constants import is_constant
+from mlc.passes.graph.constants import SOURCES, is_constant
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.rewriting import Rewriter, blocks, replace
 from mlc.passes.graph.scales import (
@@ -223,7 +224,11 @@ def fold_block(block: Block, store: Any, forward: bool) -> int:
     """Move the scales of a block one way; how many there were."""
     way = Forward(store) if forward else Backward(store)
     count = 0
+    constants: set[SSAValue] = set()
     for op in list(block.ops):
+        if isinstance(op, GraphOp) and constants.issuperset(op.operands) and (op.operands or isinstance(op, SOURCES)):
+            constants.update(op.results)  # weights that folding will scale: none of our business
+            continue
         if not isinstance(op, PRODUCTS) or op.parent is not block or not is_float(op.type):
             continue
         side = constant_side(op, op.type)

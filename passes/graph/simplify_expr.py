@@ -121,9 +121,9 @@ def _with_constant(op: Any) -> tuple[SSAValue, SSAValue] | None:
     if not isinstance(op, (*SUMS, *PRODUCTS)):
         return None
     x, c = op.operands
-    if isinstance(op, AddOp | MultiplyOp) and is_constant(x):
-        x, c = c, x
-    return (x, c) if is_constant(c) and not is_constant(x) else None
+    if not is_constant(c):
+        return (c, x) if isinstance(op, AddOp | MultiplyOp) and is_constant(x) else None
+    return None if is_constant(x) else (x, c)
 
 
 def _joins(x: SSAValue, a: SSAValue, b: SSAValue, op: Any) -> bool:
