@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerType, i1
-from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import ELEMENTWISE, GraphOp, Sample
-from mlc.dialects.graph.elementwise import BinaryOp, UnaryOp
-from mlc.dialects.graph.types import Tensor, element_type, numpy_dtype, shape_of, tensor
+from mlc.dialects.graph.base import GraphOp, Sample
+from mlc.dialects.graph.elementwise import BinaryOp, RetypeOp, UnaryOp, given_type
+from mlc.dialects.graph.types import Tensor, numpy_dtype, shape_of, tensor
 
 
 def _check_integers(type: Tensor) -> None:
@@ -73,40 +72,23 @@ class BitwiseNotOp(UnaryOp):
         return [Sample((tensor((4,), "int32"),)), Sample((tensor((2, 3), "uint8"),))]
 
 
-class BitcastOp(GraphOp):
+class BitcastOp(RetypeOp):
     """The same bits read as elements of another type: `graph.bitcast %0 : (tensor<4xf32>) -> tensor<4xi32>`."""
 
     name = "graph.bitcast"
-    kind = ELEMENTWISE
-    layout_rule = "elementwise"
-    result_given = True
 
     def infer_types(self) -> list[Tensor]:
         (x,) = self.input_types
-        if len(self.results) != 1:
-            raise VerifyException(f"expected a result type: {self.name} cannot infer it from its operands")
-        if i1 in (x.element_type, self.type.element_type):
-            raise VerifyException(f"expected elements that are not i1, but got {x} and {self.type}; use graph.cast")
-        if _width(x) != _width(self.type):
-            raise VerifyException(f"expected a result with elements as wide as those of {x}, but got {self.type}")
-        return [tensor(shape_of(x), self.type.element_type)]
+        given = given_type(self)
+        if i1 in (x.element_type, given.element_type):
+            raise VerifyException(f"expected elements that are not i1, but got {x} and {given}; use graph.cast")
+        if _width(x) != _width(given):
+            raise VerifyException(f"expected a result with elements as wide as those of {x}, but got {given}")
+        return [tensor(shape_of(x), given.element_type)]
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         dtype = numpy_dtype(self.input_types[0].element_type)
         return (np.ascontiguousarray(arrays[0].astype(dtype)).view(numpy_dtype(self.type.element_type)),)
-
-    @classmethod
-    def make(
-        cls,
-        *operands: SSAValue | Operation,
-        dtype: Any = None,
-        result: Tensor | None = None,
-        location: Any = None,
-        **attrs: Any,
-    ) -> Any:
-        """The operand read as elements of `dtype` (a numpy dtype, its name, or an element type)."""
-        result = result or tensor(shape_of(SSAValue.get(operands[0]).type), element_type(dtype))
-        return super().make(*operands, result=result, location=location, **attrs)
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -180,28 +180,12 @@ IdentityOp = type(
 )
 
 
-class CastOp(GraphOp):
-    """
-    The elements converted to the result's type; floats to integers truncate.
+class RetypeOp(GraphOp):
+    """An op that is told the element type of its result."""
 
-    `graph.cast %0 : (tensor<4xi32>) -> tensor<4xf32>`
-    """
-
-    name = "graph.cast"
     kind = ELEMENTWISE
     layout_rule = "elementwise"
     result_given = True
-
-    def infer_types(self) -> list[Tensor]:
-        (x,) = self.input_types
-        return [tensor(shape_of(x), _given(self).element_type)]
-
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
-        return (arrays[0],)
-
-    def fold(self) -> Sequence[SSAValue] | None:
-        # cast(x : t) : t == x
-        return (self.operands[0],) if self.type == self.operands[0].type else None
 
     @classmethod
     def make(
@@ -216,6 +200,27 @@ class CastOp(GraphOp):
         result = result or tensor(shape_of(SSAValue.get(operands[0]).type), element_type(dtype))
         return super().make(*operands, result=result, location=location, **attrs)
 
+
+class CastOp(RetypeOp):
+    """
+    The elements converted to the result's type; floats to integers truncate.
+
+    `graph.cast %0 : (tensor<4xi32>) -> tensor<4xf32>`
+    """
+
+    name = "graph.cast"
+
+    def infer_types(self) -> list[Tensor]:
+        (x,) = self.input_types
+        return [tensor(shape_of(x), given_type(self).element_type)]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        return (arrays[0],)
+
+    def fold(self) -> Sequence[SSAValue] | None:
+        # cast(x : t) : t == x
+        return (self.operands[0],) if self.type == self.operands[0].type else None
+
     @classmethod
     def samples(cls) -> list[Sample]:
         return [
@@ -224,7 +229,7 @@ class CastOp(GraphOp):
         ]
 
 
-def _given(op: GraphOp) -> Tensor:
+def given_type(op: GraphOp) -> Tensor:
     """The result type of an op that is given one."""
     if len(op.results) != 1:
         raise VerifyException(f"expected a result type: {op.name} cannot infer it from its operands")
