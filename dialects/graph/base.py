@@ -416,6 +416,13 @@ def infer(op: GraphOp) -> list[Tensor]:
     return op.infer_types()
 
 
+def given_type(op: GraphOp) -> Tensor:
+    """The result type of an op that is given one."""
+    if len(op.results) != 1:
+        raise VerifyException(f"expected a result type: {op.name} cannot infer it from its operands")
+    return op.type
+
+
 def name_location(location: Any) -> Any:
     """A source name as a location: `"conv1" -> loc("conv1")`; locations and None pass."""
     return NameLoc(StringAttr(location), NoneAttr()) if isinstance(location, str) else location

@@ -8,8 +8,8 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import GraphOp, Sample
-from mlc.dialects.graph.elementwise import BinaryOp, RetypeOp, UnaryOp, given_type
+from mlc.dialects.graph.base import GraphOp, Sample, given_type
+from mlc.dialects.graph.elementwise import BinaryOp, RetypeOp, UnaryOp
 from mlc.dialects.graph.types import Tensor, numpy_dtype, shape_of, tensor
 
 

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, Float, GraphOp, Int, OpAttr, Sample
+from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, Float, GraphOp, Int, OpAttr, Sample, given_type
 from mlc.dialects.graph.base import Bool as BoolAttr
 from mlc.dialects.graph.types import (
     Tensor,
@@ -227,13 +227,6 @@ class CastOp(RetypeOp):
             Sample((tensor((5,), "int32"),), result=tensor((5,), "float32")),
             Sample((tensor((2, 3), "float32"),), result=tensor((2, 3), "int64")),
         ]
-
-
-def given_type(op: GraphOp) -> Tensor:
-    """The result type of an op that is given one."""
-    if len(op.results) != 1:
-        raise VerifyException(f"expected a result type: {op.name} cannot infer it from its operands")
-    return op.type
 
 
 class BinaryOp(GraphOp):

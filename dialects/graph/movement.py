@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import BROADCAST, INJECTIVE, MANY, Float, GraphOp, Int, Ints, Sample, Str
+from mlc.dialects.graph.base import BROADCAST, INJECTIVE, MANY, Float, GraphOp, Int, Ints, Sample, Str, given_type
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.layout import layout, same_axes, transform_steps
 from mlc.dialects.graph.types import Tensor, axis_of, broadcast, product, shape_of, shape_text, static_shape, tensor
@@ -30,12 +30,6 @@ class MoveOp(GraphOp):
     def moves_nothing(self) -> bool:
         """Whether an op whose result has the operand's type leaves every element where it is."""
         return False
-
-
-def _given(op: GraphOp) -> Tensor:
-    if len(op.results) != 1:
-        raise VerifyException(f"expected a result type: {op.name} cannot infer it from its operands")
-    return op.type
 
 
 class _ShapedOp(MoveOp):
@@ -74,7 +68,7 @@ class ReshapeOp(_ShapedOp):
 
     def infer_types(self) -> list[Tensor]:
         (x,) = self.input_types
-        result = _given(self)
+        result = given_type(self)
         if product(shape_of(x)) != product(shape_of(result)) or x.element_type != result.element_type:
             raise VerifyException(f"expected a result with the elements of {x}, but got {result}")
         return [result]
@@ -135,7 +129,7 @@ class BroadcastToOp(_ShapedOp):
 
     def infer_types(self) -> list[Tensor]:
         (x,) = self.input_types
-        result = _given(self)
+        result = given_type(self)
         if broadcast([shape_of(x), shape_of(result)]) != shape_of(result) or x.element_type != result.element_type:
             raise VerifyException(f"expected a result that {x} broadcasts to, but got {result}")
         return [result]
@@ -382,7 +376,7 @@ class LayoutTransformOp(MoveOp):
         inferred = tensor(target.shape(held), x.element_type)
         if len(self.results) == 1 and self.type != inferred:
             wanted = target.sizes(shape_of(self.type), "a result")
-            fits = all(source.padded(a, _least(target, source, a, wanted[a], held[a])) == held[a] for a in wanted)
+            fits = all(_holds(target, source, a, wanted[a], held[a]) for a in wanted)
             if not fits or self.type.element_type != x.element_type:
                 raise VerifyException(f"expected a result that holds {x} in layout {target}, but got {self.type}")
             return [self.type]
@@ -423,6 +417,13 @@ def _least(target: Any, source: Any, letter: str, wanted: Dim, held: Dim) -> Dim
     if isinstance(wanted, DimExpr) or isinstance(held, DimExpr):
         return held if source.factors[letter] == 1 else wanted
     return min(wanted, held)
+
+
+def _holds(target: Any, source: Any, letter: str, wanted: Dim, held: Dim) -> bool:
+    """Whether an axis of `held` elements in one layout, padding included, is one of `wanted` in the other."""
+    logical = _least(target, source, letter, wanted, held)
+    known = isinstance(wanted, int) and isinstance(held, int)
+    return source.padded(letter, logical) == held and (not known or target.padded(letter, logical) == wanted)
 
 
 class TileOp(MoveOp):
