@@ -118,8 +118,10 @@ def attention(rows, width=32, heads=4, readers=True):
 
 
 def test_queries_keys_and_values_are_one_layer():
-    module = optimize(attention(6), DENSE, "graph-fold-constant")
+    module = optimize(attention(1), DENSE, "graph-fold-constant")
     assert names(module)[:5] == ["dense", "bias_add", "slice", "slice", "slice"]
+    assert names(optimize(attention(128), DENSE)).count("dense") == 3  # the parts of many rows would be copies
+    optimize(attention(1), "graph-O4")
     optimize(attention(6), "graph-O4")
 
 
