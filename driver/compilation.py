@@ -15,7 +15,7 @@ from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
 from mlc.driver.flops import flops_of
 from mlc.driver.kernels import Job, run_jobs
-from mlc.driver.model import Model
+from mlc.driver.model import Model, counted_outputs
 from mlc.driver.options import Options
 from mlc.driver.pipeline import KernelCode, compile_kernel, kernel_passes, text_of, validators
 from mlc.driver.plan_check import check_plan
@@ -129,7 +129,7 @@ class Compilation:
             return [[n, list(b.get_shape()), dtype_name(b.element_type)] for n, b in zip(names, buffers, strict=True)]
 
         inputs, outputs = specs(self.model.inputs, type_.inputs), specs(self.model.outputs, type_.outputs)
-        return {"inputs": inputs, "outputs": outputs}
+        return {"inputs": inputs, "outputs": outputs, "counted": counted_outputs(main)}
 
     def optimize(self) -> None:
         """The graph passes."""

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import SymbolTable
@@ -23,6 +24,8 @@ from mlc.driver.weights import WeightStore
 if TYPE_CHECKING:
     from mlc.driver.edit import Editor
 
+COUNTED = "mlc.counted"
+"""The attribute of @main that says which outputs are as long as others say."""
 NAME = "graph.name"
 """The attribute on arguments and results of @main that holds the model's own name for them."""
 
@@ -89,6 +92,19 @@ def _names(attrs: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str) -> 
     records = [a.data for a in attrs.data] if attrs is not None else [{}] * count
     names = [record.get(NAME) for record in records]
     return tuple(n.data if isinstance(n, StringAttr) else f"{prefix}{i}" for i, n in enumerate(names))
+
+
+def counted_attribute(counts: Mapping[str, tuple[int, int]]) -> dict[str, Attribute]:
+    """The attribute of @main that says of which outputs the last ones are counts, in order: [output, axis] each."""
+    pairs = [ArrayAttr([IntegerAttr(n, i64) for n in pair]) for pair in counts.values()]
+    return {COUNTED: ArrayAttr(pairs)} if pairs else {}
+
+
+def counted_outputs(main: FuncOp) -> list[list[int]]:
+    """[output, axis, output that is its count] for each output that has one."""
+    pairs: Any = main.attributes.get(COUNTED, ArrayAttr([]))
+    first = len(main.function_type.outputs) - len(pairs.data)
+    return [[*(n.value.data for n in pair.data), first + k] for k, pair in enumerate(pairs.data)]
 
 
 def name_attrs(names: Sequence[str]) -> ArrayAttr[DictionaryAttr]:

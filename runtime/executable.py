@@ -106,6 +106,9 @@ class Executable:
         self.artifact = artifact
         self.inputs = tuple(TensorSpec(n, tuple(s), d) for n, s, d in model["inputs"])
         self.outputs = tuple(TensorSpec(n, tuple(s), d) for n, s, d in model["outputs"])
+        self._counted: list[list[int]] = model.get("counted", [])
+        shown = len(self.outputs) - len(self._counted)
+        self.outputs, self._counts = self.outputs[:shown], self.outputs[shown:]
         self._lock = threading.Lock()
         code = artifact.code
         self._code = JitCode(artifact.objects()) if code is None else SharedCode(code)
@@ -114,9 +117,9 @@ class Executable:
         self._weights = _map(artifact.path / WEIGHTS)
         self._bases = {"weights": address_of(self._weights), "workspace": address_of(self._workspace)}
         self._main = _MAIN(self._code.address(model["entry"]))
-        self._io = (ctypes.c_void_p * (len(self.inputs) + len(self.outputs)))()
+        self._io = (ctypes.c_void_p * (len(self.inputs) + len(model["outputs"])))()
         self._input_dtypes = [dtype_of(spec.dtype) for spec in self.inputs]
-        self._dtypes = [dtype_of(spec.dtype) for spec in self.outputs]
+        self._dtypes = [dtype_of(spec.dtype) for spec in (*self.outputs, *self._counts)]
         self._stepper: Stepper | None = None
 
     def __call__(
@@ -128,7 +131,7 @@ class Executable:
         with self._lock:
             if self.executor == "graph":
                 self._steps().run(_io(arrays, results))
-                return {spec.name: array for spec, array in zip(self.outputs, results, strict=True)}
+                return self._named(results)
             io = self._io
             for index, array in enumerate((*arrays, *results)):
                 io[index] = address_of(array)
@@ -136,7 +139,13 @@ class Executable:
             status = self._main(ctypes.addressof(io), bases["weights"], bases["workspace"], self._rt)
         if status:
             raise RuntimeError(f"a kernel returned error {status}")
-        return {spec.name: array for spec, array in zip(self.outputs, results, strict=True)}
+        return self._named(results)
+
+    def _named(self, results: "list[np.ndarray[Any, Any]]") -> "dict[str, np.ndarray[Any, Any]]":
+        """The outputs by name; those that are as long as the data says are cut to that."""
+        for index, axis, count in self._counted:
+            results[index] = results[index][(slice(None),) * axis + (slice(int(results[count])),)]
+        return {spec.name: array for spec, array in zip(self.outputs, results, strict=False)}
 
     def _check_inputs(self, inputs: Mapping[str, Any]) -> "list[np.ndarray[Any, Any]]":
         """The inputs in order, contiguous; ValueError if one is missing, unknown or of another shape or dtype."""
@@ -161,8 +170,9 @@ class Executable:
 
     def _check_outputs(self, out: "Mapping[str, np.ndarray[Any, Any]] | None") -> "list[np.ndarray[Any, Any]]":
         """New arrays for the outputs, or those that were given."""
+        specs = (*self.outputs, *self._counts)
         if out is None:
-            return [np.empty(spec.shape, dtype) for spec, dtype in zip(self.outputs, self._dtypes, strict=True)]
+            return [np.empty(spec.shape, dtype) for spec, dtype in zip(specs, self._dtypes, strict=True)]
         if not isinstance(out, Mapping):
             raise ValueError(f"expected out as a dict of name -> array, but got {type(out).__name__}")
         known = [spec.name for spec in self.outputs]
@@ -170,7 +180,7 @@ class Executable:
             if name not in known:
                 raise ValueError(f"expected outputs {', '.join(known)}, but got an unknown output '{name}'")
         results: list[np.ndarray[Any, Any]] = []
-        for spec, dtype in zip(self.outputs, self._dtypes, strict=True):
+        for spec, dtype in zip(specs, self._dtypes, strict=True):
             array = out.get(spec.name)
             if array is None:
                 array = np.empty(spec.shape, dtype)

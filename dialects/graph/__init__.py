@@ -21,6 +21,7 @@ from mlc.dialects.graph import (
     bits,
     conv,
     conv_transpose,
+    counted,
     elementwise,
     indexing,
     matmul,
@@ -45,6 +46,7 @@ from mlc.dialects.graph.bits import (
 from mlc.dialects.graph.control import CONTROL, ControlOp, IfOp, LoopOp, ScanOp
 from mlc.dialects.graph.conv import AvgPool2dOp, Conv2dOp, MaxPool2dOp, PoolOp
 from mlc.dialects.graph.conv_transpose import Conv2dTransposeOp
+from mlc.dialects.graph.counted import NonMaxSuppressionOp, NonzeroOp, UniqueOp
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
 from mlc.dialects.graph.elementwise import (
     AbsOp,
@@ -136,7 +138,7 @@ from mlc.dialects.graph.winograd import Conv2dWinogradOp, WinogradWeightOp
 
 MODULES = (
     elementwise, trigonometry, bits, reduce, indexing, conv, conv_transpose, winograd, resize, matmul, movement,
-    quantize, structure,
+    counted, quantize, structure,
 )  # fmt: skip
 OPS: dict[str, type[GraphOp]] = {
     op.name: op
@@ -152,6 +154,7 @@ OPS: dict[str, type[GraphOp]] = {
         resize,
         matmul,
         movement,
+        counted,
         quantize,
         structure,
     )
@@ -188,5 +191,5 @@ __all__ = [  # noqa: RUF022
     "SigmoidOp",
     "SignOp", "SiluOp", "SinOp", "SliceOp", "SoftmaxOp", "SoftplusOp", "SplitOp", "SqrtOp", "SubtractOp", "SumOp",
     "TakeOp", "TanhOp", "TileOp", "TransposeOp", "UnaryOp", "WhereOp", "WinogradWeightOp", "YieldOp",
-    "ControlOp", "IfOp", "LoopOp", "ScanOp",
+    "ControlOp", "IfOp", "LoopOp", "NonMaxSuppressionOp", "NonzeroOp", "ScanOp", "UniqueOp",
 ]  # fmt: skip

@@ -53,8 +53,10 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.graph_numpy import evaluate
 from mlc.dialects.graph.types import element_type, numpy_dtype
 from mlc.driver.errors import UnsupportedOps, UserError
-from mlc.driver.model import Model, name_attrs
+from mlc.driver.model import Model, counted_attribute, name_attrs
 from mlc.driver.weights import WeightStore
+from mlc.frontends.onnx.counted import HINT, marked, plain, result_count
+from mlc.frontends.onnx.counted import check as check_counts
 from mlc.frontends.onnx.files import MAX_NODES, check_model, dtype_of, read_model, tensor_array
 from mlc.frontends.onnx.functions import expand, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, Value, find_converter, node_path, op_key
@@ -89,6 +91,8 @@ class Importer:
 
     def emit(self, cls: Any, operands: Sequence[Value], attrs: dict[str, Any], location: str) -> list[Value]:
         """The results of an op on values."""
+        if any(v.counted is not None for v in operands):
+            return self._counted(cls, operands, attrs, location)
         if cls in WIDENED and (narrow := {v.dtype_name for v in operands} & {"float16", "bfloat16"}):
             return self._widened(cls, operands, attrs, location, narrow.pop())
         folded = None
@@ -104,6 +108,14 @@ class Importer:
         if folded is not None:
             return [Value(r, v.array, location, bound=True) for r, v in zip(op.results, folded, strict=True)]
         return [Value(result, None, location) for result in op.results]
+
+    def _counted(self, cls: Any, operands: Sequence[Value], attrs: dict[str, Any], location: str) -> list[Value]:
+        """An op on values of which only a part is there."""
+        results = self.emit(cls, [plain(v) for v in operands], attrs, location)
+        count = result_count(cls, operands, attrs, results[0].shape) if len(results) == 1 else None
+        if count is None:
+            raise ValueError(f"expected operands of {cls.name} of sizes known at import, but the data says them{HINT}")
+        return [marked(results[0], count.axis, count.value)]
 
     def _widened(self, cls: Any, operands: Sequence[Value], attrs: dict[str, Any], location: str, narrow: str) -> Any:
         """An op on narrow floats that adds many terms: in f32, rounded once at the end."""
@@ -172,14 +184,16 @@ class Importer:
         for index, node in enumerate(graph.node):
             self.convert(node, node_path(node, index), opsets)
         outputs = [self._output(info.name) for info in graph.output]
+        counts = self._counts([info.name for info in graph.output], outputs)
         self.block.add_op(ReturnOp(*outputs))
         main = FuncOp(
             "main",
             FunctionType.from_lists(self.block.arg_types, [output.type for output in outputs]),
             Region(self.block),
             arg_attrs=name_attrs(names),
-            res_attrs=name_attrs([info.name for info in graph.output]),
+            res_attrs=name_attrs([*(info.name for info in graph.output), *counts]),
         )
+        main.attributes |= counted_attribute(counts)
         hoist_sources(self.block)
         return Model(ModuleOp([main]), self.weights)
 
@@ -223,6 +237,7 @@ class Importer:
                 raise UserError(f"{self.source}: {path} ({proto.op_type}): no node before it gives its input '{name}'")
             inputs.append(self.values[name] if name else None)
         node = Node(self, proto, path, inputs, opsets)
+        check_counts(node)
         converter = find_converter(op_key(proto))
         try:
             if converter is not None and op_key(proto) not in self.functions:
@@ -254,6 +269,15 @@ class Importer:
             assert value is not None
             constant = value.ssa is None and value.items is None
             self.values[name] = Value(None, value.array, name) if constant else value
+
+    def _counts(self, names: Sequence[str], outputs: list[SSAValue]) -> dict[str, tuple[int, int]]:
+        """Add the counts of outputs to the outputs: name of the count -> (output, axis)."""
+        found: dict[str, tuple[int, int]] = {}
+        for index, name in enumerate(names):
+            if (counted := self.values[name].counted) is not None:
+                found[f"{name}.count"] = index, counted.axis
+                outputs.append(self.materialize(counted.value, name))
+        return found
 
     def _output(self, name: str) -> SSAValue:
         if name not in self.values:

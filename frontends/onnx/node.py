@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.graph import shape_of
 from mlc.dialects.graph.types import dtype_name
 from mlc.driver.errors import UserError
+from mlc.frontends.onnx.counted import Count
 from mlc.frontends.onnx.files import tensor_array
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Value:
     bound: bool = False
     items: tuple[Value, ...] | None = None
     """The tensors of a sequence, which is nothing else."""
+    counted: Count | None = None
+    """Of a value of which only a part is there: which."""
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -219,6 +222,7 @@ def converters() -> dict[tuple[str, str], Converter]:
         recurrent,
         resize,
         sampling,
+        selection,
         sequences,
         shape,
         signal,
@@ -228,7 +232,7 @@ def converters() -> dict[tuple[str, str], Converter]:
 
     modules = (
         math_ops, nn, pooling, resize, shape, indexing, quantized, recurrent, control, einsum, sampling, signal,
-        special, sequences,
+        special, sequences, selection,
     )  # fmt: skip
     own = {("", name): function for module in modules for name, function in module.CONVERTERS.items()}
     theirs = {(microsoft.DOMAIN, name): function for name, function in microsoft.CONVERTERS.items()}

@@ -13,6 +13,7 @@ from mlc.dialects import graph as g
 from mlc.dialects.graph import name_location
 from mlc.dialects.graph.control import ControlOp, captured, isolate
 from mlc.dialects.graph.types import numpy_dtype, static_shape
+from mlc.frontends.onnx.counted import marked
 from mlc.frontends.onnx.node import Node, Value
 from mlc.frontends.onnx.tools import reshape
 
@@ -44,6 +45,10 @@ class Region:
         outer, importer.block = importer.block, self.block
         try:
             results = list(fill([Value(argument, None, path) for argument in self.block.args]))
+            if any(v.counted is not None for v in results):
+                raise self.node.fail(
+                    "expected a region to yield values of sizes known at import, but the data says them"
+                )
             self.block.add_op(g.YieldOp(*(importer.materialize(v, path) for v in results)))
         except BaseException:
             self.discard()
@@ -134,7 +139,7 @@ def scan(
 def counted_loop(
     region: Region, carried: Sequence[Value], most: int, limit: Value | None, condition: Value | None
 ) -> list[Value]:
-    """The results of a graph.loop, without the number of its iterations."""
+    """The results of a graph.loop; the number of its iterations says how long those are that stack rows."""
     importer, path = region.node.importer, region.node.path
 
     def value(v: Value | None) -> SSAValue | None:
@@ -143,7 +148,10 @@ def counted_loop(
     states = [importer.materialize(v, path) for v in carried]
     reads = region.captured()
     op = g.LoopOp(region.isolated(reads), states, reads, most, value(limit), value(condition))
-    return region.add(op)[:-1]
+    *results, count = region.add(op)
+    if op.always:
+        return results
+    return [*results[: len(carried)], *(marked(v, 0, count) for v in results[len(carried) :])]
 
 
 __all__ = ["Build", "Operation", "Region", "counted_loop", "scan"]

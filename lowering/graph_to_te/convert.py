@@ -36,6 +36,7 @@ from mlc.lowering.graph_to_te import (
     winograd,
 )
 from mlc.lowering.graph_to_te.builder import Kernel, Tensor
+from mlc.lowering.graph_to_te.extern.convert import extern_kernel
 from mlc.lowering.graph_to_te.table import LOWERINGS
 from mlc.passes.errors import UserError, fail
 
@@ -60,7 +61,7 @@ class ConvertGraphToTe(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in list(op.body.block.ops):
             if isinstance(kernel, func.FuncOp) and KERNEL in kernel.attributes:
-                op.body.block.insert_op_before(convert_kernel(kernel), kernel)
+                op.body.block.insert_op_before(extern_kernel(kernel) or convert_kernel(kernel), kernel)
                 kernel.detach()
                 kernel.erase()
 

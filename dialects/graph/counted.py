@@ -1,0 +1,155 @@
+"""
+Ops whose results have as many elements as the data says: they fill an upper bound and return the count.
+
+What lies beyond the count is zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import i64
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.graph.base import OPAQUE, Bool, GraphOp, Sample
+from mlc.dialects.graph.types import Tensor, is_float, product, shape_of, shape_text, tensor
+
+COUNT = tensor((), i64)
+
+
+class NonzeroOp(GraphOp):
+    """
+    The indices of the elements that are not zero, in order, a row for each axis; and how many there are.
+
+    `%i, %n = graph.nonzero %x : (tensor<2x4xf32>) -> (tensor<2x8xi64>, tensor<i64>)`
+    """
+
+    name = "graph.nonzero"
+    kind = OPAQUE
+
+    def infer_types(self) -> list[Tensor]:
+        shape = shape_of(self.input_types[0])
+        if not shape:
+            raise VerifyException("expected a tensor with axes, but got a scalar; reshape it")
+        return [tensor((len(shape), product(shape)), i64), COUNT]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        (x,) = arrays
+        found = np.stack(np.nonzero(x))
+        result = np.zeros((x.ndim, x.size), np.int64)
+        result[:, : found.shape[1]] = found
+        return result, np.array(found.shape[1], np.int64)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample((tensor((2, 5)),), low=-1, high=1), Sample((tensor((2, 3, 2), "int64"),), integers=(0, 1))]
+
+
+class UniqueOp(GraphOp):
+    """
+    The rows of a matrix that differ: the number of the first row like it of each, for each row which of them it is,
+    how often each occurs, and how many there are. They are in order of their values, or of their places.
+
+    `%first, %which, %often, %n = graph.unique %x : (tensor<8x1xf32>) -> (tensor<8xi64>, tensor<8xi64>, ..)`
+    """
+
+    name = "graph.unique"
+    kind = OPAQUE
+    sorted = Bool(True)
+
+    def infer_types(self) -> list[Tensor]:
+        shape = shape_of(self.input_types[0])
+        if len(shape) != 2:
+            raise VerifyException(f"expected a matrix, but got a tensor of shape {shape_text(shape)}")
+        return [*(tensor(shape[:1], i64) for _ in range(3)), COUNT]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        rows = [tuple(row) for row in arrays[0].tolist()]
+        first: dict[Any, int] = {}
+        for index, row in enumerate(rows):
+            first.setdefault(row, index)
+        kinds = sorted(first) if self.sorted else list(first)
+        place = {row: index for index, row in enumerate(kinds)}
+        starts, often = np.zeros((2, len(rows)), np.int64)
+        which = np.array([place[row] for row in rows], np.int64).reshape(-1)
+        starts[: len(kinds)] = [first[row] for row in kinds]
+        often[: len(kinds)] = np.bincount(which, minlength=len(kinds)) if rows else []
+        return starts, which, often, np.array(len(kinds), np.int64)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample((tensor((7, 1), "int64"),), integers=(0, 3)),
+            Sample((tensor((6, 2), "int32"),), {"sorted": False}, integers=(0, 1)),
+            Sample((tensor((5, 1)),)),
+        ]
+
+
+class NonMaxSuppressionOp(GraphOp):
+    """
+    Boxes that overlap no better one: for each batch and class those of the highest scores, in order, that are above
+    `score_threshold` and whose intersection over union with each chosen one is at most `iou_threshold`.
+
+    Operands: boxes (batch x n x 4), scores (batch x classes x n), the order of the scores (`graph.argsort`), the most
+    boxes of a class, both thresholds. Results: rows (batch, class, box), and how many there are. `center` says that a
+    box is (x, y, width, height) rather than two opposite corners.
+
+    `%r, %n = graph.non_max_suppression %b, %s, %o, %most, %iou, %limit : (..) -> (tensor<72x3xi64>, tensor<i64>)`
+    """
+
+    name = "graph.non_max_suppression"
+    kind = OPAQUE
+    arity = (6, 6)
+    center = Bool(False)
+
+    def infer_types(self) -> list[Tensor]:
+        boxes, scores, order, most, iou, limit = self.input_types
+        b, s = shape_of(boxes), shape_of(scores)
+        if len(b) != 3 or len(s) != 3 or b[2] != 4 or (b[0], b[1]) != (s[0], s[2]) or not is_float(boxes):
+            raise VerifyException(
+                f"expected boxes of batch x n x 4 and scores of batch x classes x n, but got {boxes} and {scores}"
+            )
+        if order != tensor(s, i64) or most != COUNT:
+            raise VerifyException(f"expected an order like the scores and a scalar, of i64, but got {order} and {most}")
+        if iou != tensor((), boxes.element_type) or limit != iou:
+            raise VerifyException(f"expected thresholds that are scalars like the boxes, but got {iou} and {limit}")
+        return [tensor((product(s), 3), i64), COUNT]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        boxes, scores, order, most, iou, limit = arrays
+        low, high = self.corners(np, boxes)
+        found: list[tuple[int, int, int]] = []
+        for batch, kind in np.ndindex(scores.shape[:2]):
+            chosen: list[int] = []
+            for box in order[batch, kind].tolist():
+                if scores[batch, kind, box] > limit and len(chosen) < most:
+                    over = (self.overlap(np, low[batch], high[batch], box, other) for other in chosen)
+                    if all(o <= iou for o in over):
+                        chosen.append(box)
+            found += [(batch, kind, box) for box in chosen]
+        result = np.zeros((scores.size, 3), np.int64)
+        result[: len(found)] = np.array(found, np.int64).reshape(-1, 3)
+        return result, np.array(len(found), np.int64)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        scores, scalar = tensor((1, 2, 4)), tensor(())
+        operands = tensor((1, 4, 4)), scores, tensor((1, 2, 4), i64), COUNT, scalar, scalar
+        return [Sample(operands, {"center": center}, low=-1.0, high=1.0) for center in (False, True)]
+
+    def corners(self, np: Any, boxes: Any) -> tuple[Any, Any]:
+        """The lower and the upper corner of each box."""
+        first, second = boxes[..., :2], boxes[..., 2:]
+        if self.center:
+            return first - second / 2, first + second / 2
+        return np.minimum(first, second), np.maximum(first, second)
+
+    @staticmethod
+    def overlap(np: Any, low: Any, high: Any, a: int, b: int) -> Any:
+        """The intersection of two boxes over their union."""
+        inner = np.maximum(np.minimum(high[a], high[b]) - np.maximum(low[a], low[b]), 0).prod()
+        union = (high[a] - low[a]).prod() + (high[b] - low[b]).prod() - inner
+        return inner / union if union > 0 else inner * 0
+
+
+OPS: list[type[GraphOp]] = [NonzeroOp, UniqueOp, NonMaxSuppressionOp]

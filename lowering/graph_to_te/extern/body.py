@@ -1,0 +1,152 @@
+"""Scalar loops by hand: what the kernels in this folder are written with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IndexType, IntegerAttr, IntegerType, i1, i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from mlc.dialects import loop
+from mlc.dialects.index import Index, const, dim
+
+INDEX = IndexType()
+FLOATS = (Float32Type, Float64Type)
+Number = SSAValue | int
+
+
+class Fill:
+    """An operand of one value, which is in no memory."""
+
+    def __init__(self, value: Any, element: Attribute) -> None:
+        self.value, self.element = value, element
+
+
+class Body:
+    """The end of a block of a loop.func; all integers are i64, and truths i1."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    def add(self, op: Operation) -> Any:
+        """Append an op; its first result."""
+        self.block.add_op(op)
+        return op.results[0] if op.results else None
+
+    def constant(self, value: Any, element: Attribute = i64) -> SSAValue:
+        """A number."""
+        if isinstance(element, IntegerType):
+            return self.add(arith.ConstantOp(IntegerAttr(int(value), element)))
+        return self.add(arith.ConstantOp(FloatAttr(float(value), element)))  # pyright: ignore
+
+    def number(self, value: Number, like: SSAValue | None = None) -> SSAValue:
+        """A value, or a constant of i64 or of another value's type."""
+        if isinstance(value, SSAValue):
+            return value
+        return self.constant(value, i64 if like is None else like.type)
+
+    def binary(self, cls: type[Any], a: Number, b: Number) -> SSAValue:
+        """`cls` on two numbers of one type."""
+        a = self.number(a, b if isinstance(b, SSAValue) else None)
+        b = self.number(b, a)
+        return self.add(cls.create(operands=[a, b], result_types=[a.type], properties=_flags(cls)))
+
+    def plus(self, a: Number, b: Number) -> SSAValue:
+        """`a + b` of integers."""
+        return self.binary(arith.AddiOp, a, b)
+
+    def minus(self, a: Number, b: Number) -> SSAValue:
+        """`a - b` of integers."""
+        return self.binary(arith.SubiOp, a, b)
+
+    def both(self, *truths: SSAValue) -> SSAValue:
+        """Whether all hold."""
+        result = truths[0]
+        for other in truths[1:]:
+            result = self.binary(arith.AndIOp, result, other)
+        return result
+
+    def compare(self, predicate: str, a: Number, b: Number, unsigned: bool = False) -> SSAValue:
+        """lt, le, gt, ge, eq or ne of two numbers of one type; integers are signed unless it is said."""
+        a = self.number(a, b if isinstance(b, SSAValue) else None)
+        b = self.number(b, a)
+        if isinstance(a.type, FLOATS):
+            name = "une" if predicate == "ne" else "o" + predicate
+        elif predicate in ("eq", "ne"):
+            name = predicate
+        else:
+            name = ("u" if unsigned or a.type == i1 else "s") + predicate
+        return self.add(loop.CompareOp.make(name, a, b))
+
+    def select(self, condition: SSAValue, a: Number, b: Number) -> SSAValue:
+        """`a` where the condition holds, else `b`."""
+        a = self.number(a, b if isinstance(b, SSAValue) else None)
+        return self.add(loop.SelectOp.make(condition, a, self.number(b, a)))
+
+    def as_number(self, truth: SSAValue) -> SSAValue:
+        """1 where it holds, else 0."""
+        return self.select(truth, 1, 0)
+
+    def index(self, value: Number) -> Number:
+        """A number as what indices are made of."""
+        if isinstance(value, int) or isinstance(value.type, IndexType):
+            return value
+        return self.add(arith.IndexCastOp(value, INDEX))
+
+    def _exprs(self, indices: Sequence[Number]) -> tuple[list[Index], list[SSAValue]]:
+        operands: list[SSAValue] = []
+        exprs: list[Index] = []
+        for value in map(self.index, indices):
+            if isinstance(value, int):
+                exprs.append(const(value))
+            else:
+                exprs.append(dim(len(operands)))
+                operands.append(value)
+        return exprs, operands
+
+    def load(self, buffer: SSAValue | Fill, *indices: Number) -> SSAValue:
+        """An element."""
+        if isinstance(buffer, Fill):
+            return self.constant(buffer.value, buffer.element)
+        exprs, operands = self._exprs(indices)
+        return self.add(loop.LoadOp.make(buffer, exprs, operands))
+
+    def store(self, value: Number, buffer: SSAValue | None, *indices: Number, where: SSAValue | None = None) -> None:
+        """Write an element, where a condition holds; a result that nobody asks for is no buffer."""
+        if buffer is None:
+            return
+        value = self.number(value)
+        exprs, operands = self._exprs(indices)
+        mask: list[Index] = []
+        if where is not None:
+            index = self.index(self.as_number(where))
+            assert isinstance(index, SSAValue)
+            mask = [dim(len(operands)) + (-1)]
+            operands.append(index)
+        self.add(loop.StoreOp.make(value, buffer, exprs, operands, mask=mask))
+
+    def loop(
+        self,
+        lower: Number,
+        upper: Number,
+        carried: Sequence[Number],
+        body: Callable[..., Sequence[SSAValue] | None],
+    ) -> list[SSAValue]:
+        """Call `body(i, *carried)` from lower to upper; what it returns is carried on."""
+        exprs, operands = self._exprs([lower, upper])
+        op = loop.ForOp.make(exprs[1], lower=exprs[0], operands=operands, iter_args=[self.number(v) for v in carried])
+        outer, self.block = self.block, op.body.block
+        number = self.add(arith.IndexCastOp(op.iv, i64))
+        results = body(number, *op.carried)
+        self.add(loop.YieldOp.create(operands=list(results or ())))
+        self.block = outer
+        self.block.add_op(op)
+        return list(op.results)
+
+
+def _flags(cls: type[Any]) -> dict[str, Attribute]:
+    if cls in (arith.AddiOp, arith.SubiOp, arith.MuliOp):
+        return {"overflowFlags": arith.IntegerOverflowAttr("none")}
+    return {"fastmath": arith.FastMathFlagsAttr("none")} if cls.__name__.endswith("fOp") else {}
