@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -48,7 +49,9 @@ def from_torch(
 
 def import_program(program: ExportedProgram, shapes: Shapes | None = None) -> Model:
     """The model of a torch.export program; `shapes` gives sizes that it leaves open."""
-    program = program.run_decompositions(decompositions())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)  # torch's own, of its copies
+        program = program.run_decompositions(decompositions())
     check_calls(program.graph_module, SOURCE)
     importer = Program(SOURCE)
     outputs = importer.run(program.graph_module, _inputs(importer, program, dict(shapes or {})))
