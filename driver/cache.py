@@ -16,6 +16,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -122,11 +123,11 @@ class Cache:
 
     def trim(self, keep: Path | None = None) -> None:
         """Remove what was used longest ago until the rest fits."""
-        entries = [
-            (path.stat().st_mtime_ns, path, _bytes(path))
-            for part in ("models", "kernels")
-            for path in (self.root / part).iterdir()
-        ]
+        entries: list[tuple[int, Path, int]] = []
+        for part in ("models", "kernels"):
+            for path in (self.root / part).iterdir():
+                with suppress(FileNotFoundError):  # another process trims, too
+                    entries.append((path.stat().st_mtime_ns, path, _bytes(path)))
         total = sum(size for _, _, size in entries)
         for _, path, size in sorted(entries):
             if total <= self.size:

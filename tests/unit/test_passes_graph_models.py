@@ -37,7 +37,7 @@ VIEWS = ParamOp | ReshapeOp | ConcatenateOp | SliceOp | SplitOp
 # The model, how many kernels may run, how many of them may differ.
 MODELS = {
     "rec": (lambda: ocr("PP-OCRv4_rec", (1, 3, 48, 320)), 80, 56),
-    "cls": (lambda: ocr("ppocr_mobile_v2.0_cls", (1, 3, 48, 192)), 77, 60),
+    "cls": (lambda: ocr("ppocr_mobile_v2.0_cls", (1, 3, 48, 192)), 77, 62),
     "resnet50": (lambda: mlc.load(light("resnet50")), 57, 33),
     "squeezenet": (lambda: mlc.load(light("squeezenet")), 32, 28),
     "magika": (
