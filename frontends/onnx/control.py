@@ -56,12 +56,16 @@ def _if(node: Node) -> list[Value]:
         return run_body(node, branches[0 if bool(condition.array.reshape(())) else 1], [], "")
     labels = ("then/", "else/")
     regions = [Region(node, []) for _ in branches]
-    for region, branch, label in zip(regions, branches, labels, strict=True):
-        region.build(lambda _, branch=branch, label=label: run_body(node, branch, [], label))
-    if regions[0].types != regions[1].types:
+    try:
+        for region, branch, label in zip(regions, branches, labels, strict=True):
+            region.build(lambda _, branch=branch, label=label: run_body(node, branch, [], label))
+        if regions[0].types != regions[1].types:
+            node.constant(0)
+    except (UserError, ValueError) as error:  # sequences, or results of different shapes
         for region in regions:
             region.discard()
-        node.constant(0)
+        message = str(error) if isinstance(error, UserError) else str(node.fail(str(error)))
+        raise NeedsValues(message, node.importer.sources(condition)) from error
     reads = list(dict.fromkeys([*regions[0].captured(), *regions[1].captured()]))
     then, other = (region.isolated(reads) for region in regions)
     test = node.importer.materialize(reshape(node, condition, ()), node.path)

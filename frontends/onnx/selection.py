@@ -59,6 +59,8 @@ def _unique(node: Node) -> list[Value]:
     order = [axis, *(a for a in range(len(x.shape)) if a != axis)]
     size = x.shape[axis]
     rows = reshape(node, transpose(node, x, order), (size, math.prod(x.shape) // max(size, 1)))
+    if x.dtype_name in ("float16", "bfloat16"):
+        rows = cast(node, rows, np.float32)
     first, which, often, count = node.emit_all(g.UniqueOp, rows, sorted=bool(node.attr("sorted", 1)))
     values = node.emit(g.TakeOp, x, first, axis=axis)
     return [counted(node, values, axis, count), *_cut(node, [first], count), which, *_cut(node, [often], count)]

@@ -285,11 +285,15 @@ class FunctionLowering:
             b.block = saved
             for o in list(block.ops):
                 o.detach()
+                end = b.entry.last_op
                 if level.last is not None:
                     b.entry.insert_op_after(o, level.last)
+                    level.last = o
+                elif isinstance(end, llvm.BrOp | llvm.CondBrOp):
+                    b.entry.insert_op_before(o, end)
                 else:
                     b.entry.add_op(o)
-                level.last = o
+                    level.last = o
             self._scratch = base
         return self._scratch
 

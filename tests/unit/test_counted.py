@@ -61,6 +61,15 @@ def test_unique(element, width, attrs):
     both(text, [RNG.integers(low, high, (9, width)).astype(dtype)], [np.zeros((9, width), dtype)])
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_few_elements(size):
+    """Loops that are written out, round loops whose ends the data says."""
+    results = f"tensor<{size}xi64>, tensor<{size}xi64>, tensor<{size}xi64>, tensor<i64>"
+    both(one("unique", f"tensor<{size}x1xi64>", results), [np.arange(size)[:, None]], [np.zeros((size, 1), np.int64)])
+    text = one("nonzero", f"tensor<{size}xf32>", f"tensor<1x{size}xi64>, tensor<i64>")
+    both(text, [np.arange(size, dtype=np.float32)], [np.ones(size, np.float32)])
+
+
 def boxes(center):
     first = RNG.random((2, 12, 2)).astype(np.float32)
     size = RNG.random((2, 12, 2)).astype(np.float32) * 0.5 + 0.1
