@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,6 +21,8 @@ from mlc.dialects.graph.types import ELEMENT_TYPES
 from mlc.driver.errors import UserError
 
 MAX_RANK = 32
+MAX_ELEMENTS = 1 << 32
+"""How many elements one tensor of a model may have."""
 MAX_NODES = 1_000_000
 
 
@@ -49,7 +52,35 @@ def check_model(model: onnx.ModelProto, source: str) -> dict[str, int]:
         raise UserError(f"{source}: not an ONNX model: a name in it is not UTF-8")
     if not model.graph.output:
         raise UserError(f"{source}: expected a graph with outputs, but it has none")
-    return {opset.domain if opset.domain != "ai.onnx" else "": opset.version for opset in model.opset_import}
+    for what, items in (("input", model.graph.input), ("initializer", model.graph.initializer)):
+        if twice := [name for name, count in Counter(item.name for item in items).items() if count > 1]:
+            raise UserError(f"{source}: expected a name for each {what}, but '{printable(twice[0])}' stands for two")
+    if model.graph.sparse_initializer:
+        name = model.graph.sparse_initializer[0].values.name
+        raise UserError(f"{source}: expected dense initializers, but '{printable(name)}' is sparse")
+    opsets = {opset.domain if opset.domain != "ai.onnx" else "": opset.version for opset in model.opset_import}
+    newest = onnx.defs.onnx_opset_version()
+    if not 1 <= opsets.get("", 1) <= newest:
+        raise UserError(f"{source}: expected an opset of 1 to {newest} (onnx {onnx.__version__}), but got {opsets['']}")
+    if any(not 0 <= version < 1 << 31 for version in opsets.values()):
+        raise UserError(f"{source}: expected opset versions below 2^31, but got {max(opsets.values(), key=abs)}")
+    return opsets
+
+
+def printable(name: str) -> str:
+    """A name from a file as messages may show it: what would move a terminal's cursor is spelled out."""
+    return name if name.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+
+
+def check_sizes(shape: Iterable[Any], what: str) -> None:
+    """UserError unless a tensor of this shape may be made; symbolic sizes are checked when they are known."""
+    sizes = list(shape)
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(sizes) > MAX_RANK or any(size < 0 for size in known) or math.prod(known) > MAX_ELEMENTS:
+        text = "x".join(map(str, sizes[: MAX_RANK + 1]))
+        raise UserError(
+            f"{what}: expected at most {MAX_RANK} dims, each >= 0, of {MAX_ELEMENTS} elements in all, but got {text}"
+        )
 
 
 def _texts(model: onnx.ModelProto) -> Iterator[Any]:

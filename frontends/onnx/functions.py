@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx
 
+from mlc.frontends.onnx.files import printable
 from mlc.frontends.onnx.node import Node, Value, dtype_like, find_converter, node_path, op_key, plain_domain
 
 Functions = Mapping[tuple[str, str], onnx.FunctionProto]
@@ -34,10 +35,24 @@ def _missing(
                     functions[key].node, f"{path}/", inner_opsets(functions[key], opsets), functions, seen
                 )
         elif find_converter(key) is None and not _has_body(node, opsets):
-            yield path, f"{domain}.{kind}" if domain else kind, "another domain" if domain else ""
+            yield path, printable(f"{domain}.{kind}" if domain else kind), "another domain" if domain else ""
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 yield from _missing(attribute.g.node, f"{path}/", opsets, functions, seen)
+
+
+def count_nodes(nodes: Iterable[onnx.NodeProto], functions: Functions, known: dict[Any, int]) -> int:
+    """How many nodes there are when the model's functions are written out; calls in circles count as one."""
+    total = 0
+    for node in nodes:
+        total += 1
+        key = op_key(node)
+        if key in functions:
+            if key not in known:
+                known[key] = 0
+                known[key] = count_nodes(functions[key].node, functions, known)
+            total += known[key]
+    return total
 
 
 def inner_opsets(function: onnx.FunctionProto, opsets: Mapping[str, int]) -> dict[str, int]:

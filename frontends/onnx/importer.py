@@ -57,8 +57,8 @@ from mlc.driver.model import Model, counted_attribute, name_attrs
 from mlc.driver.weights import WeightStore
 from mlc.frontends.onnx.counted import HINT, marked, plain, result_count
 from mlc.frontends.onnx.counted import check as check_counts
-from mlc.frontends.onnx.files import MAX_NODES, check_model, dtype_of, read_model, tensor_array
-from mlc.frontends.onnx.functions import expand, missing_nodes
+from mlc.frontends.onnx.files import MAX_NODES, check_model, check_sizes, dtype_of, printable, read_model, tensor_array
+from mlc.frontends.onnx.functions import count_nodes, expand, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, Value, find_converter, node_path, op_key
 
 FOLD_LIMIT = 4096
@@ -101,6 +101,8 @@ class Importer:
             if folded is not None and not any(v.bound for v in operands):
                 return folded
         op = cls.make(*(self.materialize(v, location) for v in operands), **attrs, location=location)
+        for result in op.results:
+            check_sizes(shape_of(result.type), f"{self.source}: {location}")
         if (arrays := without_elements(op)) is not None:
             op.drop_all_references()
             return [Value(None, array, self.fresh(location)) for array in arrays]
@@ -201,6 +203,10 @@ class Importer:
         missing = list(missing_nodes(graph, opsets, self.functions))
         if missing:
             raise UnsupportedOps(self.source, missing)
+        if (count := count_nodes(graph.node, self.functions, {})) > MAX_NODES:
+            raise UserError(
+                f"{self.source}: expected at most {MAX_NODES} nodes, functions written out, but got {count}"
+            )
         if "" not in opsets and any(node.domain in ("", "ai.onnx") for node in graph.node):
             raise UserError(f"{self.source}: expected an opset version of the domain 'ai.onnx', but got none")
 
@@ -214,6 +220,7 @@ class Importer:
         problems: list[str] = []
         for info in infos:
             shape = _input_shape(info, shapes.get(info.name), self.source, problems)
+            check_sizes(shape, f"{self.source}: input '{printable(info.name)}'")
             dtype = dtype_of(info.type.tensor_type.elem_type, f"{self.source}: input '{info.name}'")
             argument = self.block.insert_arg(tensor(shape, dtype), len(self.block.args))
             argument.name_hint = identifier(info.name)
@@ -248,6 +255,8 @@ class Importer:
                     results = expand(node)
             else:
                 results = expand(node)
+        except MemoryError as error:
+            raise node.fail(f"expected sizes that fit into memory, but got none: {error}") from error
         except (VerifyException, ValueError, TypeError, IndexError, OverflowError, ArithmeticError) as error:
             raise error if isinstance(error, UserError) else node.fail(str(error)) from error
         self._define(node, results)

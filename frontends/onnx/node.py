@@ -16,7 +16,7 @@ from mlc.dialects.graph import shape_of
 from mlc.dialects.graph.types import dtype_name
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.counted import Count
-from mlc.frontends.onnx.files import tensor_array
+from mlc.frontends.onnx.files import printable, tensor_array
 
 if TYPE_CHECKING:
     from mlc.frontends.onnx.importer import Importer
@@ -98,6 +98,9 @@ class Node:
             schema = onnx.defs.get_schema(kind, self.opset).attributes
         except onnx.defs.SchemaError:
             raise self.fail(f"expected an op of opset {self.opset}, but it has no {kind}") from None
+        for name, attribute in schema.items():
+            if attribute.required and name not in self._attributes:
+                raise self.fail(f"expected an attribute {name}, but got none")
         for name, proto in self._attributes.items():
             wanted: Any = schema[name].type if name in schema else None  # an enum, which the stubs do not say
             if wanted is not None and int(wanted.value) != proto.type:
@@ -116,7 +119,7 @@ class Node:
 
     def fail(self, message: str) -> UserError:
         """An error about this node."""
-        return UserError(f"{self.importer.source}: {self.path} ({self.proto.op_type}): {message}")
+        return UserError(f"{self.importer.source}: {self.path} ({printable(self.proto.op_type)}): {one_line(message)}")
 
     def has(self, index: int) -> bool:
         """Whether input `index` is given."""
@@ -175,7 +178,12 @@ def dtype_like(value: Value) -> Any:
 
 def node_path(node: onnx.NodeProto, index: int) -> str:
     """What messages and locations call a node: its name, else type and index."""
-    return node.name or f"{node.op_type}_{index}"
+    return printable(node.name or f"{node.op_type}_{index}")
+
+
+def one_line(message: str) -> str:
+    """A message without line breaks: those of libraries have them."""
+    return " ".join(message.split()) if "\n" in message else message
 
 
 def plain_domain(node: onnx.NodeProto) -> str:

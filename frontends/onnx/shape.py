@@ -137,6 +137,10 @@ def _split(node: Node) -> list[Value]:
     sections = node.ints(1, "split")
     if sections is None:
         count = node.attr("num_outputs", len(node.proto.output))
+        if count != len(node.proto.output):
+            raise node.fail(
+                f"expected num_outputs to be {len(node.proto.output)}, as many as there are, but got {count}"
+            )
         each = -(-x.shape[axis] // count)
         sections = [min(each, x.shape[axis] - each * i) for i in range(count)]
     if min(sections, default=1) == 0 and sum(sections) == x.shape[axis]:
@@ -190,6 +194,8 @@ def _space(to_depth: bool) -> Converter:
 
     def convert(node: Node) -> Value:
         x, size = node.input(0), node.attr("blocksize")
+        if size < 1:
+            raise node.fail(f"expected a blocksize of at least 1, but got {size}")
         if to_depth and node.attr("mode", "DCR") != "DCR":
             raise UseBody
         n, c, h, w = x.shape

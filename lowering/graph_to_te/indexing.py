@@ -8,6 +8,8 @@ and a sort counts how many elements come before each. Both take time proportiona
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from mlc.dialects.graph import indexing as graph
@@ -51,8 +53,8 @@ def gather_rows(op: Any, x: Tensor, indices: Tensor) -> Tensor:
     return te.compute(shape_of_result(op), body, stage_name(op))
 
 
-Places = Callable[[Sequence[Any], Any], tuple[Scalar, Callable[[Any], Scalar]]]
-"""(indices of an element, an update's number) -> (whether it is written there, the update by its number)."""
+Places = Callable[[Sequence[Any], Any], tuple[Callable[[], Scalar], Callable[[Any], Scalar]]]
+"""(indices of an element, an update's number) -> (says whether it is written there, gives the update by its number)."""
 
 _COMBINE: dict[str, tuple[Any, Any]] = {
     "add": (te.sum, lambda x, y: x + y),
@@ -71,7 +73,7 @@ def _scatter(op: Any, x: Tensor, count: int, named: int, places: Places) -> Tens
 
         def last(*i: Any) -> Any:
             hit, _ = places(i, k)
-            return te.max(te.where(hit, te.cast(k, "int64"), -1), axis=k)
+            return te.max(te.where(hit(), te.cast(k, "int64"), -1), axis=k)
 
         winner = te.compute(x.shape[:named], last, "winner", attrs=te.NO_INLINE)
 
@@ -86,7 +88,7 @@ def _scatter(op: Any, x: Tensor, count: int, named: int, places: Places) -> Tens
 
     def total(*i: Any) -> Any:
         hit, update = places(i, k)
-        return reducer(te.where(hit, update(k), x[i] if neutral is None else neutral), axis=k)
+        return reducer(te.where(hit(), update(k), x[i] if neutral is None else neutral), axis=k)
 
     sums = te.compute(x.shape, total, "updates", attrs=te.NO_INLINE)
     return te.compute(x.shape, lambda *i: combine(x[i], sums[i]), stage_name(op))
@@ -98,15 +100,23 @@ def scatter_elements(op: Any, x: Tensor, indices: Tensor, updates: Tensor) -> Te
     axis = op.axis % x.ndim
     size = x.shape[axis]
 
-    def places(i: Sequence[Any], k: Any) -> tuple[Scalar, Callable[[Any], Scalar]]:
+    def places(i: Sequence[Any], k: Any) -> tuple[Callable[[], Scalar], Callable[[Any], Scalar]]:
         mask = te.condition([n - 1 - i[a] for a, n in enumerate(indices.shape) if a != axis])
 
         def update(m: Any) -> Scalar:
-            return updates.read([*i[:axis], m, *i[axis + 1 :]], mask=mask)
+            if not isinstance(m, Scalar):
+                return updates.read([*i[:axis], m, *i[axis + 1 :]], mask=mask)
+            # a gather: what it reads where nothing is written must be inside, too
+            sizes = zip(i, updates.shape, x.shape, strict=True)
+            inner = [j if n == s else j % n for j, n, s in sizes]
+            return updates.read([*inner[:axis], m, *inner[axis + 1 :]])
 
-        at = indices.read([*i[:axis], k, *i[axis + 1 :]], mask=mask)
-        hit = te.equal(_wrapped(at, size), te.cast(i[axis], "int64"))
-        return (hit & te.holds(mask) if mask.exprs else hit), update
+        def hit() -> Scalar:
+            at = indices.read([*i[:axis], k, *i[axis + 1 :]], mask=mask)
+            found = te.equal(_wrapped(at, size), te.cast(i[axis], "int64"))
+            return found & te.holds(mask) if mask.exprs else found
+
+        return hit, update
 
     return _scatter(op, x, indices.shape[axis], x.ndim, places)
 
@@ -116,12 +126,11 @@ def scatter_nd(op: Any, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     """Updates of slices."""
     depth = indices.shape[1]
 
-    def places(i: Sequence[Any], k: Any) -> tuple[Scalar, Callable[[Any], Scalar]]:
-        hit: Scalar | None = None
-        for d in range(depth):
-            one = te.equal(_wrapped(indices[k, d], x.shape[d]), te.cast(i[d], "int64"))
-            hit = one if hit is None else hit & one
-        assert hit is not None
+    def places(i: Sequence[Any], k: Any) -> tuple[Callable[[], Scalar], Callable[[Any], Scalar]]:
+        def hit() -> Scalar:
+            ones = [te.equal(_wrapped(indices[k, d], x.shape[d]), te.cast(i[d], "int64")) for d in range(depth)]
+            return reduce(and_, ones)
+
         return hit, lambda m: updates[(m, *i[depth:])]
 
     return _scatter(op, x, indices.shape[0], depth, places)

@@ -91,7 +91,7 @@ class Outliner:
             elif isinstance(op, GraphOp) and not isinstance(op, (*SOURCES, ReshapeOp)) and op not in in_place:
                 if not is_part(op):
                     made.append(fuse([op]))
-            elif isinstance(op, ControlOp | YieldOp):
+            elif isinstance(op, ControlOp | YieldOp | ReturnOp | ReshapeOp):
                 for index, value in enumerate(op.operands):
                     if isinstance(value.owner, FullOp | IotaOp):
                         made.append(_copy(op, index))

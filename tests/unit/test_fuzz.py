@@ -1,0 +1,112 @@
+"""
+Random graphs, compiled at every opt level and by different pipelines, agree with the graph interpreter.
+
+`make fuzz` (tests/fuzz.py) runs many more.
+"""
+
+import json
+
+import fuzz_oracle as oracle
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from random_graphs import DRAWN, graph_of, graphs
+
+from mlc.dialects import graph as g
+from mlc.driver.model import parse_module
+
+# Failures are made smaller op by op (fuzz_oracle), so hypothesis need not.
+SETTINGS = settings(
+    deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), derandomize=True
+)
+
+
+@settings(SETTINGS, max_examples=120)
+@given(graphs(), st.integers(0, 4), st.sampled_from([1, 2]))
+def test_compiled_graphs_agree_with_the_interpreter(case, level, threads):
+    oracle.check(case, oracle.Compiled(level, threads))
+
+
+@settings(SETTINGS, max_examples=20)
+@given(graphs(), st.lists(st.sampled_from(oracle.OPTIONAL), min_size=1, max_size=8, unique=True))
+def test_compiled_without_some_passes(case, disabled):
+    oracle.check(case, oracle.Compiled(4, 1, tuple(disabled)))
+
+
+@settings(SETTINGS, max_examples=60)
+@given(graphs(), st.permutations(oracle.OPTIONAL))
+def test_graph_passes_in_any_order(case, order):
+    for level in range(5):
+        oracle.check(case, oracle.Passed((f"graph-O{level}",)))
+    oracle.check(case, oracle.Passed((*order, "graph-fuse-ops", "graph-outline-kernels")))
+
+
+def test_every_op_is_drawn():
+    seen = {op.name for seed in range(400) for op in graph_of(seed).main.walk()}
+    assert {cls.name for cls in DRAWN} <= seen
+
+
+def test_graphs_are_valid_and_print():
+    for seed in range(20):
+        module = graph_of(seed).module
+        module.verify()
+        assert str(parse_module(str(module))) == str(module)
+
+
+class Wrong:
+    """A compiler that takes every relu for an identity."""
+
+    passes = ()
+
+    def problem(self, case, expected):
+        work = case.copy()
+        for op in list(work.main.walk()):
+            if isinstance(op, g.ReluOp):
+                op.results[0].replace_all_uses_with(op.operands[0])
+        return oracle.difference(expected, oracle.Interpreter(work.store).run(work.main, work.inputs))
+
+
+def test_a_wrong_compiler_is_noticed_and_the_graph_made_small(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLC_FUZZ_DIR", str(tmp_path))
+    found = []
+    for seed in range(200):
+        case = graph_of(seed)
+        try:
+            oracle.check(case, Wrong())
+        except AssertionError as error:
+            found.append((case, str(error)))
+        if len(found) == 3:
+            break
+    assert len(found) == 3
+    for case, message in found:
+        directory = message.rpartition("reproducer: ")[2]
+        text = (tmp_path / directory / "model.mlir").read_text()
+        assert text.count("graph.relu") == 1
+        assert text.count(" = graph.") <= 3 < case.size() + 3
+
+
+def test_a_saved_case_is_loaded_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLC_FUZZ_DIR", str(tmp_path))
+    case, way = graph_of(3), oracle.Compiled(2, 1, ("graph-canonicalize",))
+    again, how = oracle.load(oracle.save(case, way, "output 0"))
+    assert str(again.module) == str(case.module)
+    assert how == way
+    for a, b in zip(again.inputs, case.inputs, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert json.loads(next(tmp_path.glob("**/way.json")).read_text())["level"] == 2
+
+
+def test_a_process_that_dies_is_a_failure():
+    assert oracle.isolated(lambda: "fine") == "fine"
+    assert oracle.isolated(lambda: 1 // 0).startswith("ZeroDivisionError")
+    assert oracle.isolated(lambda: oracle.os.abort()) == "the process died: Aborted"
+
+
+@pytest.mark.parametrize("wrong", [np.nan, 1e9, 0.5])
+def test_differences_are_found(wrong):
+    expected = oracle.Expected([np.zeros(3), np.arange(2)], [1e-6, 0.0])
+    assert oracle.difference(expected, [np.zeros(3, np.float32), np.arange(2)]) == ""
+    found = oracle.difference(expected, [np.array([0, wrong, 0], np.float32), np.arange(2)])
+    assert found.startswith("output 0 at [1]: expected 0.0, but got ")
+    assert oracle.difference(expected, [np.zeros(3, np.float32), np.ones(2)]).startswith("output 1 at [0]")
