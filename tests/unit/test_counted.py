@@ -70,6 +70,16 @@ def test_few_elements(size):
     both(text, [np.arange(size, dtype=np.float32)], [np.ones(size, np.float32)])
 
 
+@pytest.mark.parametrize("element", ["f32", "ui8"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_long_rows_are_merged(element, descending):
+    """Stable, along any axis, as many as are wanted."""
+    attrs = f"{{axis = 1, descending = {str(descending).lower()}}}"
+    text = one("argsort", f"tensor<2x700x3x{element}>", "tensor<2x700x3xi64>", attrs)
+    dtype = {"f32": np.float32, "ui8": np.uint8}[element]
+    both(text, [RNG.integers(0, 200, (2, 700, 3)).astype(dtype)])
+
+
 def boxes(center):
     first = RNG.random((2, 12, 2)).astype(np.float32)
     size = RNG.random((2, 12, 2)).astype(np.float32) * 0.5 + 0.1

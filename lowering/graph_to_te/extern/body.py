@@ -6,7 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IndexType, IntegerAttr, IntegerType, i1, i64
+from xdsl.dialects.builtin import (
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    i1,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects import loop
@@ -106,6 +116,10 @@ class Body:
                 operands.append(value)
         return exprs, operands
 
+    def buffer(self, size: int, scope: str = "shared") -> SSAValue:
+        """Room for so many i64: the kernel's, or with scope "local" a thread's."""
+        return self.add(loop.AllocOp.make(MemRefType(i64, [size]), scope))
+
     def load(self, buffer: SSAValue | Fill, *indices: Number) -> SSAValue:
         """An element."""
         if isinstance(buffer, Fill):
@@ -133,10 +147,12 @@ class Body:
         upper: Number,
         carried: Sequence[Number],
         body: Callable[..., Sequence[SSAValue] | None],
+        kind: str = "serial",
     ) -> list[SSAValue]:
         """Call `body(i, *carried)` from lower to upper; what it returns is carried on."""
         exprs, operands = self._exprs([lower, upper])
-        op = loop.ForOp.make(exprs[1], lower=exprs[0], operands=operands, iter_args=[self.number(v) for v in carried])
+        start = [self.number(v) for v in carried]
+        op = loop.ForOp.make(exprs[1], lower=exprs[0], operands=operands, iter_args=start, kind=kind)
         outer, self.block = self.block, op.body.block
         number = self.add(arith.IndexCastOp(op.iv, i64))
         results = body(number, *op.carried)

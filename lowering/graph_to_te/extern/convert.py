@@ -13,7 +13,7 @@ from mlc.dialects.graph import ConstantOp, FullOp, GraphOp
 from mlc.dialects.graph.types import static_shape
 from mlc.lowering.graph_to_te.builder import signless
 from mlc.lowering.graph_to_te.extern.body import Body, Fill
-from mlc.lowering.graph_to_te.extern.kernels import EXTERN, Buffer
+from mlc.lowering.graph_to_te.extern.kernels import EXTERN, Buffer, is_extern
 from mlc.passes.errors import fail
 
 
@@ -25,10 +25,12 @@ def _buffer_type(t: Attribute) -> MemRefType[Any]:
 def extern_kernel(kernel: func.FuncOp) -> loop.FuncOp | None:
     """The loop.func of a kernel whose op is written by hand; None of any other kernel."""
     source = kernel.body.block
-    ops = [op for op in source.ops if type(op) in EXTERN]
+    ops = [op for op in source.ops if is_extern(op)]
     if not ops:
         return None
     (op,), ret = ops, source.last_op
+    if not all(v.type.has_static_shape() for v in (*source.args, *op.results)):  # pyright: ignore
+        fail(op, f"expected static sizes of {op.name}; fix them with shapes=")
     assert isinstance(ret, func.ReturnOp)
     types = [_buffer_type(t) for t in (*source.arg_types, *ret.operand_types)]
     block = Block(arg_types=types)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType, f32, f64
 from xdsl.ir import SSAValue
 
 from mlc.dialects import graph
@@ -42,7 +43,7 @@ def unique(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None
     """For each row the first row that equals it; among first rows its rank is the number of those before it."""
     (x,), (first, which, often, count) = inputs, outputs
     rows, width = static_shape(op.operands[0].type)
-    heads = b.add(graph_alloc(rows))
+    heads = b.buffer(rows)
     unsigned = str(op.operands[0].type.element_type).startswith("ui")
 
     def order(i: SSAValue, j: SSAValue) -> tuple[SSAValue, SSAValue]:
@@ -96,7 +97,7 @@ def non_max_suppression(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Out
     boxes, scores, order, most, iou, limit = inputs
     where, count = outputs
     batches, classes, n = static_shape(op.operands[1].type)
-    chosen = b.add(graph_alloc(n))
+    chosen = b.buffer(n)
     iou_limit, score_limit, maximum = b.load(iou), b.load(limit), b.load(most)
 
     def sides(batch: SSAValue, box: SSAValue) -> list[tuple[SSAValue, SSAValue]]:
@@ -148,17 +149,71 @@ def non_max_suppression(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Out
     b.store(total, count)
 
 
-def graph_alloc(size: int) -> Any:
-    """A buffer of so many indices, in the kernel's workspace."""
-    from xdsl.dialects.builtin import MemRefType, i64
+def argsort(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None:
+    """Runs of 1, 2, 4, ... elements are merged, row by row; of equal elements the first comes first."""
+    (x,), (order,) = inputs, outputs
+    shape, kept = static_shape(op.operands[0].type), static_shape(op.results[0].type)
+    axis = op.axis % len(shape)
+    size, unsigned = shape[axis], str(op.operands[0].type.element_type).startswith("ui")
 
-    from mlc.dialects import loop
+    def merge(at: list[SSAValue], source: SSAValue, target: SSAValue, width: int) -> None:
+        """Merge neighbouring runs of `width` elements."""
 
-    return loop.AllocOp.make(MemRefType(i64, [size]), "shared")
+        def run(r: SSAValue) -> None:
+            low = b.binary(arith.MuliOp, r, 2 * width)
+            middle = b.binary(arith.MinSIOp, b.plus(low, width), size)
+            high = b.binary(arith.MinSIOp, b.plus(low, 2 * width), size)
+
+            def step(k: SSAValue, i: SSAValue, j: SSAValue) -> list[SSAValue]:
+                left = b.load(source, b.binary(arith.MinSIOp, i, size - 1))
+                right = b.load(source, b.binary(arith.MinSIOp, j, size - 1))
+                u, v = (b.load(x, *at[:axis], place, *at[axis:]) for place in (left, right))
+                better = b.compare("gt" if op.descending else "lt", v, u, unsigned)
+                more = b.both(b.compare("lt", j, high), better)
+                takes_right = b.binary(arith.OrIOp, b.compare("ge", i, middle), more)
+                b.store(b.select(takes_right, right, left), target, k)
+                one = b.as_number(takes_right)
+                return [b.plus(i, b.minus(1, one)), b.plus(j, one)]
+
+            b.loop(low, high, [low, middle], step)
+
+        b.loop(0, -(-size // (2 * width)), [], run)
+
+    def row(at: list[SSAValue]) -> None:
+        source, target, width = b.buffer(size, "local"), b.buffer(size, "local"), 1
+        b.loop(0, size, [], lambda i: b.store(i, source, i))
+        while width < size:
+            merge(at, source, target, width)
+            source, target, width = target, source, 2 * width
+        b.loop(0, kept[axis], [], lambda i: b.store(b.load(source, i), order, *at[:axis], i, *at[axis:]))
+
+    def visit(rest: Sequence[int], at: list[SSAValue]) -> None:
+        if not rest:
+            return row(at)
+        kind = "serial" if at else "parallel"
+        b.loop(0, rest[0], [], lambda i: visit(rest[1:], [*at, i]), kind)
+        return None
+
+    visit([*shape[:axis], *shape[axis + 1 :]], [])
 
 
 EXTERN: dict[type[Any], Extern] = {
+    graph.ArgsortOp: argsort,
     graph.NonzeroOp: nonzero,
     graph.UniqueOp: unique,
     graph.NonMaxSuppressionOp: non_max_suppression,
 }
+
+
+FEW = 512
+"""Up to so many elements an order is counted out, in vectors, rather than merged."""
+
+
+def is_extern(op: Any) -> bool:
+    """Whether an op is lowered here."""
+    if isinstance(op, graph.ArgsortOp):
+        x = op.operands[0].type
+        element: Any = x.element_type  # pyright: ignore[reportAttributeAccessIssue]
+        wide = isinstance(element, IntegerType) or element in (f32, f64)
+        return wide and x.has_static_shape() and static_shape(x)[op.axis] > FEW  # pyright: ignore
+    return type(op) in EXTERN
