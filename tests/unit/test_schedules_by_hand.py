@@ -117,9 +117,9 @@ def test_only_the_kernels_with_a_file_are_compiled_anew(tmp_path: Path, monkeypa
         other.unlink()
     compiled: list[str] = []
 
-    def recording(jobs: Any) -> list[bytes]:
+    def recording(jobs: Any, workers: int | None = None) -> list[bytes]:
         compiled.extend(job.name for job in jobs)
-        return run_jobs(jobs)
+        return run_jobs(jobs, workers)
 
     monkeypatch.setattr(compilation, "run_jobs", recording)
     mlc.compile(path, threads=1, schedules=directory)
