@@ -10,7 +10,7 @@ PYTEST_FLAGS ?= -q -n 2
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test pytest check-models filecheck lint types demo bench bench-peers bench-compile conformance clean
+.PHONY: help venv test pytest check-models filecheck lint types demo bench bench-peers bench-compile conformance fuzz clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -72,6 +72,9 @@ bench-compile: $(PEERS)/.installed ## seconds until the first output, cold and w
 
 conformance: venv ## the ONNX backend tests, compiled; writes docs/conformance.md
 	-nice -n 15 $(BIN)/python -m mlc.tools.conformance --output docs/conformance.md
+
+fuzz: venv ## random graphs beside the graph interpreter (SECONDS=600 SEED=0)
+	nice -n 15 $(BIN)/python tests/fuzz.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),0)
 
 clean: ## remove what make made
 	rm -rf $(VENV) $(PEERS) build dist *.egg-info

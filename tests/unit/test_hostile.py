@@ -1,0 +1,326 @@
+"""Files made to do harm: one diagnostic with a place, exit code 1, in bounded time and memory; never a traceback."""
+
+import math
+import resource
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from mlc.tools import cli
+
+FLOAT, BOOL, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
+MEMORY = 4 << 30
+
+
+def node(kind, inputs, outputs="y", **attrs):
+    return helper.make_node(kind, inputs.split(), outputs.split(), **attrs)
+
+
+def info(name, shape, dtype=FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def model(nodes, shape=(3, 4), constants=None, functions=(), opset=18):
+    """A model with the input x and the output y."""
+    weights = [numpy_helper.from_array(np.asarray(a), n) for n, a in (constants or {}).items()]
+    graph = helper.make_graph(nodes, "g", [info("x", shape)], [info("y", None)], weights)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("f", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10, functions=list(functions))
+
+
+def function(name, *nodes, inputs="a", outputs="b"):
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("f", 1)]
+    return helper.make_function("f", name, inputs.split(), outputs.split(), list(nodes), opsets)
+
+
+def call(name, inputs="a", outputs="b"):
+    return node(name, inputs, outputs, domain="f")
+
+
+def doubled(depth):
+    """Functions of which each calls the next twice: 2^depth nodes in a few hundred bytes."""
+    calls = [function(f"F{k}", call(f"F{k + 1}", "a", "c"), call(f"F{k + 1}", "c")) for k in range(depth)]
+    return [*calls, function(f"F{depth}", node("Relu", "a", "b"))]
+
+
+def nested(depth):
+    """Ifs inside of one another."""
+    out = [info("z", None)]
+    body = helper.make_graph([node("Relu", "x", "z")], "g", [], out)
+    leaf = body
+    for _ in range(depth):
+        body = helper.make_graph([node("If", "no", "z", then_branch=body, else_branch=leaf)], "g", [], out)
+    return body
+
+
+def changed(proto, change):
+    change(proto)
+    return proto
+
+
+def with_attribute(kind, **fields):
+    proto = model([node(kind, "x")])
+    proto.graph.node[0].attribute.append(onnx.AttributeProto(**fields))
+    return proto
+
+
+def i64(*values):
+    return np.array(values, np.int64)
+
+
+RELU = [node("Relu", "x")]
+W = {"w": np.ones((1, 1, 2, 2), np.float32)}
+PICTURE = (1, 1, 4, 4)
+TOO_LARGE = r"expected at most 32 dims, each >= 0, of 4294967296 elements"
+LOOP = helper.make_graph(
+    [node("Identity", "c", "co"), node("Relu", "v", "vo")],
+    "b",
+    [info("i", (), INT64), info("c", (), BOOL), info("v", (3, 4))],
+    [info("co", (), BOOL), info("vo", (3, 4))],
+)
+# What is wrong -> (the model, what the diagnostic says).
+HOSTILE = {
+    "cycle": (
+        model([node("Relu", "b", "a"), node("Relu", "a", "b"), node("Relu", "b")]),
+        "Relu_0 (Relu): no node before it gives its input 'b'",
+    ),
+    "input twice": (
+        changed(model(RELU), lambda m: m.graph.input.append(m.graph.input[0])),
+        "expected a name for each input, but 'x' stands for two",
+    ),
+    "initializer twice": (
+        changed(
+            model([node("Add", "x w")], constants={"w": np.ones(4)}),
+            lambda m: m.graph.initializer.append(m.graph.initializer[0]),
+        ),
+        "expected a name for each initializer, but 'w' stands for two",
+    ),
+    "sparse initializer": (
+        changed(
+            model([node("Add", "x w")]),
+            lambda m: m.graph.sparse_initializer.append(onnx.SparseTensorProto(values=TensorProto(name="w"), dims=[4])),
+        ),
+        "expected dense initializers, but 'w' is sparse",
+    ),
+    "function calls itself": (
+        model([call("F", "x", "y")], functions=[function("F", call("F"))]),
+        "expected functions nested at most 32 deep",
+    ),
+    "functions in a circle": (
+        model([call("F", "x", "y")], functions=[function("F", call("G")), function("G", call("F"))]),
+        "expected functions nested at most 32 deep",
+    ),
+    "functions that double": (
+        model([call("F0", "x", "y")], functions=doubled(25)),
+        "expected at most 1000000 nodes, functions written out, but got",
+    ),
+    "function without its input": (
+        model([call("F", "x", "y")], functions=[function("F", node("Add", "a q", "b"), inputs="a q")]),
+        "F_0/Add_0 (Add): expected at least 2 inputs",
+    ),
+    "function without its output": (
+        model([call("F", "x", "y")], functions=[function("F", node("Relu", "a", "c"))]),
+        "mlc does not compute output 0 of F_0",
+    ),
+    "input size 2^62": (model(RELU, (1 << 40, 1 << 22)), f"input 'x': {TOO_LARGE}"),
+    "input size 2^65": (model(RELU, ((1 << 63) - 1, 4)), f"input 'x': {TOO_LARGE}"),
+    "input rank 100": (model(RELU, (1,) * 100), f"input 'x': {TOO_LARGE}"),
+    "rank by Unsqueeze": (model([node("Unsqueeze", "x a")], constants={"a": i64(*range(90))}), TOO_LARGE),
+    "Tile": (model([node("Tile", "x r")], constants={"r": i64(1 << 30, 1 << 30)}), f"Tile_0: {TOO_LARGE}"),
+    "Tile past 64 bits": (model([node("Tile", "x r")], constants={"r": i64(1 << 62, 1 << 62)}), TOO_LARGE),
+    "Expand": (model([node("Expand", "x r")], constants={"r": i64(1 << 40, 3, 4)}), TOO_LARGE),
+    "Pad": (model([node("Pad", "x p")], constants={"p": i64(1 << 40, 0, 0, 1 << 40)}), TOO_LARGE),
+    "Pad below 0": (model([node("Pad", "x p")], constants={"p": i64(-5, 0, 0, -5)}), "Pad_0 (Pad): expected pads >= 0"),
+    "ConstantOfShape": (
+        model([node("ConstantOfShape", "r")], constants={"r": i64(1 << 40, 1 << 20)}),
+        "a shape of at most 2147483648 elements",
+    ),
+    "ConstantOfShape below 0": (model([node("ConstantOfShape", "r")], constants={"r": i64(-4, 2)}), "[-4, 2]"),
+    "Range": (
+        model([node("Range", "a b c")], constants={"a": np.int64(0), "b": np.int64(1 << 50), "c": np.int64(1)}),
+        "expected a range of at most 2147483648 elements",
+    ),
+    "Range by 0": (
+        model([node("Range", "a b c")], constants={"a": np.int64(0), "b": np.int64(5), "c": np.int64(0)}),
+        "Range_0 (Range): expected a range",
+    ),
+    "Range to NaN": (
+        model([node("Range", "a b c")], constants={"a": np.float32(0), "b": np.float32(math.nan), "c": np.float32(1)}),
+        "Range_0 (Range): ",
+    ),
+    "Split in 2^40": (model([node("Split", "x", num_outputs=1 << 40)]), "expected num_outputs to be 1"),
+    "Resize": (
+        model([helper.make_node("Resize", ["x", "", "s"], ["y"])], PICTURE, {"s": np.float32([1, 1, 1e9, 1e9])}),
+        TOO_LARGE,
+    ),
+    "Resize by NaN": (
+        model([helper.make_node("Resize", ["x", "", "s"], ["y"])], PICTURE, {"s": np.float32([1, 1, math.nan, 2])}),
+        "Resize_0 (Resize): ",
+    ),
+    "Resize by infinity": (
+        model([helper.make_node("Resize", ["x", "", "s"], ["y"])], PICTURE, {"s": np.float32([1, 1, math.inf, 2])}),
+        "Resize_0 (Resize): ",
+    ),
+    "Conv pads": (model([node("Conv", "x w", pads=[1 << 40] * 4)], PICTURE, W), TOO_LARGE),
+    "Conv pads below 0": (model([node("Conv", "x w", pads=[-9] * 4)], PICTURE, W), "expected pads of 4 integers >= 0"),
+    "Conv strides": (model([node("Conv", "x w", strides=[0, 0])], PICTURE, W), "Conv_0 (Conv): expected strides"),
+    "Conv dilations": (model([node("Conv", "x w", dilations=[0, 0])], PICTURE, W), "Conv_0 (Conv): expected dilation"),
+    "Conv group": (model([node("Conv", "x w", group=0)], PICTURE, W), "expected at least 1 group, but got 0"),
+    "MaxPool window": (model([node("MaxPool", "x", kernel_shape=[1 << 40, 1])], PICTURE), "expected a window that fits"),
+    "MaxPool window 0": (model([node("MaxPool", "x", kernel_shape=[0, 0])], PICTURE), "MaxPool_0 (MaxPool): expected"),
+    "DepthToSpace by 0": (
+        model([node("DepthToSpace", "x", blocksize=0)], (1, 4, 4, 4)),
+        "expected a blocksize of at least 1, but got 0",
+    ),
+    "DepthToSpace by -2": (
+        model([node("DepthToSpace", "x", blocksize=-2)], (1, 4, 4, 4)),
+        "expected a blocksize of at least 1, but got -2",
+    ),
+    "DFT": (model([node("DFT", "x n")], (1, 5, 1), {"n": np.int64(1 << 40)}), "DFT_0"),
+    "RoiAlign": (
+        model(
+            [node("RoiAlign", "x r b", output_height=1 << 40, output_width=1 << 40)],
+            PICTURE,
+            {"r": np.zeros((1, 4), np.float32), "b": i64(0)},
+        ),
+        "RoiAlign_0",
+    ),
+    "axis 2^62": (model([node("Softmax", "x", axis=1 << 62)]), "Softmax_0 (Softmax): expected axis in [-2, 2)"),
+    "TopK": (model([node("TopK", "x k", "y i")], constants={"k": i64(1 << 40)}), "TopK_0 (TopK): expected k in 0..4"),
+    "Slice by 0": (
+        model([node("Slice", "x a b c s")], constants={"a": i64(0), "b": i64(2), "c": i64(0), "s": i64(0)}),
+        "Slice_0 (Slice)",
+    ),
+    "Reshape": (model([node("Reshape", "x r")], constants={"r": i64(-5, 2)}), "Reshape_0 (Reshape)"),
+    "Einsum": (model([node("Einsum", "x", equation="((((")]), "Einsum_0 (Einsum)"),
+    "a loop without end": (model([node("Loop", "m c x", body=LOOP)]), "Loop_0"),
+    "If without a branch": (model([node("If", "x")]), "If_0 (If): expected an attribute"),
+    "Loop without a body": (model([node("Loop", "x x x")]), "Loop_0 (Loop): expected an attribute body, but got none"),
+    "opset 0": (model(RELU, opset=0), "expected an opset of 1 to"),
+    "opset -5": (model(RELU, opset=-5), "expected an opset of 1 to"),
+    "opset 9999": (model(RELU, opset=9999), "but got 9999"),
+    "opset 2^62": (model(RELU, opset=1 << 62), "but got 4611686018427387904"),
+    "opset of a domain": (
+        changed(model(RELU), lambda m: setattr(m.opset_import[1], "version", 1 << 62)),
+        "expected opset versions below 2^31",
+    ),
+    "reference to no attribute": (
+        with_attribute("LeakyRelu", name="alpha", ref_attr_name="q", type=1),
+        "LeakyRelu_0 (LeakyRelu): ",
+    ),
+    "constant of size -1": (
+        model([helper.make_node("Constant", [], ["y"], value=TensorProto(data_type=1, dims=[-1, 2], raw_data=b"8" * 8))]),
+        "expected at most 32 dims, each >= 0, but got [-1, 2]",
+    ),
+    "a sequence": (
+        changed(
+            model(RELU), lambda m: m.graph.input.append(helper.make_tensor_sequence_value_info("s", FLOAT, None))
+        ),
+        "input 's': expected a tensor, but got sequence_type",
+    ),
+    "no element type": (
+        changed(model(RELU), lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", 0)),
+        "input 'x': expected elements of float32",
+    ),
+    "cast to no type": (model([node("Cast", "x", to=77)]), "but got 77"),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def bounded():
+    """No test may take much memory."""
+    old = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, old[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, old)
+
+
+def refusal(data: bytes, folder, capsys) -> str:
+    """The one diagnostic about a file."""
+    path = folder / "m.onnx"
+    path.write_bytes(data)
+    code = cli.run(["compile", str(path), "--emit", "graph", "--no-cache"])
+    err = capsys.readouterr().err
+    assert code == 1, err
+    assert err.startswith("mlc: error: ")
+    assert err.count("\n") == 1
+    assert err.rstrip("\n").isprintable()
+    return err
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_models_are_refused(what, tmp_path, capsys):
+    proto, message = HOSTILE[what]
+    found = refusal(proto.SerializeToString(), tmp_path, capsys)
+    assert message.replace("\\", "") in found
+
+
+def test_every_truncation_is_refused_or_loads(tmp_path, capsys):
+    data = model([node("Conv", "x w", pads=[1, 1, 1, 1]), node("Relu", "y", "z")], PICTURE, W).SerializeToString()
+    refused = 0
+    for length in range(0, len(data), 3):
+        (tmp_path / "m.onnx").write_bytes(data[:length])
+        code = cli.run(["check", str(tmp_path / "m.onnx")])
+        capsys.readouterr()
+        assert code in (0, 1)
+        refused += code
+    assert refused > len(data) // 6
+
+
+def test_a_claim_of_2_gb_reads_nothing(tmp_path, capsys):
+    # field 7 (graph), length 2^31 - 1, and then nothing
+    assert "not an ONNX model" in refusal(b"\x3a\xff\xff\xff\xff\x07", tmp_path, capsys)
+
+
+def test_names_that_are_not_text(tmp_path, capsys):
+    data = model([node("Relu", "x", name="NAME")]).SerializeToString()
+    assert "a name in it is not UTF-8" in refusal(data.replace(b"NAME", b"\xff\xfe\xfd\xfc"), tmp_path, capsys)
+
+
+def test_names_cannot_write_to_the_terminal(tmp_path, capsys):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model([node("Evil\nOp", "x", name="a\nb\x1b[31m")]).SerializeToString())
+    assert cli.run(["compile", str(path)]) == 1
+    err = capsys.readouterr().err
+    assert "\x1b" not in err
+    assert r"a\nb\x1b[31m: Evil\nOp" in err
+
+
+@pytest.mark.parametrize("depth", [5, 40, 400])
+def test_nesting(depth, tmp_path, capsys):
+    try:
+        proto = model([node("If", "no", then_branch=nested(depth), else_branch=nested(0))], constants={"no": False})
+    except Exception:  # protobuf itself refuses to build it
+        return
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    assert cli.run(["check", str(tmp_path / "m.onnx")]) in (0, 1)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_attributes_that_are_no_numbers_compute_what_they_say(value):
+    import mlc
+
+    exe = mlc.compile(model([node("LeakyRelu", "x", alpha=value)]), threads=1)
+    x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(exe({"x": x})["y"], np.where(x >= 0, x, x * np.float32(value)))
+
+
+def test_loading_imports_and_runs_nothing_of_the_file(tmp_path, monkeypatch):
+    """Names in a model are names: none is looked up as a module, an attribute or a file."""
+    opened = []
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text("raise SystemExit('imported')")
+    proto = model([node("Relu", "x", name="evil", doc_string="import evil")])
+    proto.metadata_props.add(key="__class__", value="evil.Model")
+    proto.producer_name = "evil:Model"
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    import builtins
+
+    real = builtins.open
+    monkeypatch.setattr(builtins, "open", lambda *a, **k: (opened.append(str(a[0])), real(*a, **k))[1])
+    assert cli.run(["check", "m.onnx"]) == 0
+    assert not [path for path in opened if "evil" in path]
