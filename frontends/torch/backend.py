@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -97,9 +98,8 @@ class Subgraph:
 
     def _key(self, values: Sequence[Any]) -> Any:
         """What an executable is for: which weights and when they were last written, sizes, numbers."""
-        weights = tuple((values[i].data_ptr(), _writes(values[i])) for i in self.weights)
-        sizes = tuple(tuple(v.shape) if isinstance(v := values[i], torch.Tensor) else v for i in self.inputs)
-        return weights, sizes
+        sizes = tuple(v.shape if isinstance(v := values[i], torch.Tensor) else v for i in self.inputs)
+        return _state([values[i] for i in self.weights]), sizes
 
     def _version(self, values: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
         try:
@@ -109,9 +109,16 @@ class Subgraph:
             return lambda values: self.graph(*values)
 
 
-def _writes(tensor: torch.Tensor) -> int:
-    """How often a tensor was written; those of inference mode do not count."""
-    return 0 if tensor.is_inference() else tensor._version
+def _state(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
+    """Where tensors lie, and how often each was written; writes of inference mode do not count."""
+    places = map(torch.Tensor.data_ptr, tensors)
+    try:
+        return *places, *map(_WRITES, tensors)
+    except RuntimeError:
+        return *map(torch.Tensor.data_ptr, tensors), *(0 if t.is_inference() else t._version for t in tensors)
+
+
+_WRITES = attrgetter("_version")
 
 
 class Version:
@@ -137,14 +144,16 @@ class Version:
     def _bind(program: Program, of: Subgraph, values: Sequence[Any]) -> list[Any]:
         """Each placeholder as a weight, an argument, or nothing for a number."""
         weights = set(of.weights)
-        for node, value in zip(of.placeholders, values, strict=True):
-            facts = node.meta["val"]
-            if isinstance(value, torch.Tensor):
-                program.sizes.bind(node.name, facts.shape, value.shape, {})
-            elif not isinstance(symbol := expression(facts), int | float):
+        pairs = list(zip(of.placeholders, values, strict=True))
+        for node, value in pairs:
+            if not isinstance(value, torch.Tensor) and not isinstance(
+                symbol := expression(node.meta["val"]), int | float
+            ):
                 program.sizes.values[symbol] = value
+        tensors = [(n.name, n.meta["val"].shape, v.shape) for n, v in pairs if isinstance(v, torch.Tensor)]
+        program.sizes.bind(tensors, {})
         given: list[Any] = []
-        for index, (node, value) in enumerate(zip(of.placeholders, values, strict=True)):
+        for index, (node, value) in enumerate(pairs):
             if index in weights:
                 given.append(program.constant(node.name, value))
             else:

@@ -73,7 +73,7 @@ def _inputs(importer: Program, program: ExportedProgram, shapes: dict[str, Any])
     for name, facts in user.items():
         if name in shapes:
             _check_rank(name, facts.shape, shapes[name])
-        importer.sizes.bind(name, facts.shape, shapes.get(name), program.range_constraints)
+    importer.sizes.bind([(n, f.shape, shapes.get(n)) for n, f in user.items()], program.range_constraints)
     values: list[Any] = []
     for node, spec in zip(placeholders, specs, strict=True):
         if node.name in user:

@@ -17,7 +17,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Region
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph import name_location, tensor
+from mlc.dialects.graph import DimExpr, name_location, tensor
 from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.driver.model import Model, name_attrs
 from mlc.frontends.onnx.importer import Importer, hoist_sources, identifier
@@ -85,7 +85,8 @@ class Program(Importer):
         )
 
     def _number(self, node: fx.Node, value: Any) -> float:
-        expr = value if isinstance(value, float) else value.node.expr.subs(self.sizes.values)
+        known = {symbol: size for symbol, size in self.sizes.values.items() if not isinstance(size, DimExpr)}
+        expr = value if isinstance(value, float) else value.node.expr.subs(known)
         try:
             return float(expr)
         except TypeError as error:

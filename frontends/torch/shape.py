@@ -52,6 +52,8 @@ def sliced(step: Step, x: Value, axis: int, begin: Any, end: Any, stride: int) -
     size = x.shape[axis]
     if end == size or (isinstance(end, int) and end >= END):
         end = END
+    elif not isinstance(end, int) and isinstance(less := end - size, int) and less < 0:
+        end = less
     if not isinstance(begin, int) or not isinstance(end, int):
         raise step.fail(f"expected a slice with bounds that are numbers, but got {begin}:{end}; fix them with shapes=")
     if (begin, stride) == (0, 1) and (end == END or (isinstance(size, int) and end >= size)):

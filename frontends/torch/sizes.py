@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import DictionaryAttr
 
@@ -15,6 +15,10 @@ MAX_SIZE = (1 << 31) - 1
 """The upper bound of a symbol that has none."""
 
 
+Input: TypeAlias = "tuple[str, Sequence[Any], Sequence[int] | None]"
+"""An input's name, the sizes that torch knows, and those that are given."""
+
+
 class Sizes:
     """What each symbol of a program is: a number, or a symbol of the function."""
 
@@ -23,24 +27,29 @@ class Sizes:
         self.values: dict[Any, Dim] = {}
         self._ranges: dict[str, SymbolAttr] = {}
 
-    def bind(self, name: str, shape: Sequence[Any], given: Sequence[int] | None, ranges: Mapping[Any, Any]) -> None:
-        """Bind the symbols that are sizes of an input: to the sizes given, or to symbols named after it."""
-        for axis, size in enumerate(shape):
-            symbol = expression(size)
-            if isinstance(symbol, int) or not symbol.is_Symbol or symbol in self.values:
-                continue
-            low, high = _range(ranges.get(symbol))
-            if given is None:
-                own = f"{name}_{axis}"
-                self._ranges[own] = SymbolAttr(low, high)
-                self.values[symbol] = DimExpr.symbol(own)
-            elif not low <= given[axis] <= high:
-                raise UserError(
-                    f"{self.source}: input '{name}': expected a size in {low}..{high} on axis {axis}, "
-                    f"but got {given[axis]}"
-                )
-            else:
-                self.values[symbol] = given[axis]
+    def bind(self, inputs: Sequence[Input], ranges: Mapping[Any, Any]) -> None:
+        """Bind the symbols that are sizes of inputs, those that are the whole size of an axis first."""
+        for derived in (False, True):
+            for name, shape, given in inputs:
+                for axis, size in enumerate(shape):
+                    expr = expression(size)
+                    free = set() if isinstance(expr, int) else expr.free_symbols - self.values.keys()
+                    if len(free) == 1 and (derived or expr.is_Symbol):
+                        self._bind(free.pop(), expr, name, axis, None if given is None else given[axis], ranges)
+
+    def _bind(self, symbol: Any, expr: Any, name: str, axis: int, given: int | None, ranges: Mapping[Any, Any]) -> None:
+        """A symbol is a number if a size is given that follows from it, otherwise a symbol named after the axis."""
+        low, high = _range(ranges.get(symbol))
+        if given is None:
+            own = f"{name}_{axis}"
+            self._ranges[own] = SymbolAttr(low, high)
+            self.values[symbol] = DimExpr.symbol(own)
+            return
+        found = [int(one) for one in _solutions(expr, symbol, given) if one.is_Integer and low <= one <= high]
+        if not found:
+            wanted = f"a size in {low}..{high}" if expr.is_Symbol else f"a size {expr} of a number in {low}..{high}"
+            raise UserError(f"{self.source}: input '{name}': expected {wanted} on axis {axis}, but got {given}")
+        self.values[symbol] = found[0]
 
     def size(self, value: Any) -> Dim:
         """A size (an int, or torch's symbolic one) as the graph dialect's."""
@@ -74,11 +83,18 @@ class Sizes:
 
 
 def expression(value: Any) -> Any:
-    """The int or the sympy expression of a size."""
-    if isinstance(value, int):
-        return int(value)
+    """The number or the sympy expression of a size."""
+    if isinstance(value, int | float):
+        return value
     expr = value.node.expr
     return int(expr) if expr.is_Integer else expr
+
+
+def _solutions(expr: Any, symbol: Any, size: int) -> Any:
+    """The values of a symbol that make an expression a size."""
+    import sympy
+
+    return sympy.solve(expr - size, symbol)
 
 
 def _range(known: Any) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import onnx
 import torch
 from torch import fx
 
+from mlc.dialects.graph import DimExpr
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.node import Node, UseBody, Value, converters, dtype_like
 from mlc.frontends.onnx.tools import cast
@@ -99,6 +100,8 @@ class Step(Node):
         """A tensor or a number with elements of a type."""
         if isinstance(value, Value):
             return cast(self, value, dtype)
+        if isinstance(value, DimExpr):
+            raise self.fail(f"expected a number, but got the size {value}; fix it with shapes=")
         return self.array(np.array(value).astype(dtype))
 
     def tensor(self, name: str) -> Value:

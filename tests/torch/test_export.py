@@ -89,6 +89,17 @@ def test_open_sizes_are_symbols_with_a_range():
     main.verify()
 
 
+class Inner(nn.Module):
+    def forward(self, x):
+        return x[:, 1 : x.shape[1] - 1]
+
+
+def test_slices_that_end_before_an_open_size():
+    model = mlc.from_torch(Inner(), (torch.ones(2, 6),), dynamic_shapes=({1: Dim("length", min=4, max=64)},))
+    assert "#graph.dims<[x_1 - 2]>" in str(model.main.function_type.outputs.data[0])
+    model.main.verify()
+
+
 @pytest.mark.parametrize("sizes", [(3, 5), (7, 1)])
 def test_sizes_are_given_to_compile(sizes):
     batch, length = sizes

@@ -1,0 +1,104 @@
+"""What the import refuses: each error says which call it is, and what to do."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the tests of the PyTorch frontend need torch")
+
+from eager import check, eager, fed  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.export import Dim  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import mlc  # noqa: E402
+from mlc.driver.errors import UserError  # noqa: E402
+from mlc.frontends.torch.arrays import to_numpy  # noqa: E402
+
+
+class Call(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x):
+        self.count += 1
+        return x * self.count
+
+
+REFUSED = {
+    "pool": (
+        lambda x: F.avg_pool2d(x[None], 2, ceil_mode=True, divisor_override=3),
+        "divisor_override without ceil_mode",
+    ),
+    "places": (lambda x: F.adaptive_max_pool2d(x[None], 2, return_indices=True), "expected no places of the maxima"),
+    "dropout": (lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), "expected no dropout; call eval"),
+    "scatter": (
+        lambda x: x[0].scatter_reduce(0, torch.zeros(3, 4).long(), x[0], "mean"),
+        "expected include_self and one of add, sum",
+    ),
+    "mask": (lambda x: torch.index_put(x, (x > 0,), x.flatten()[:7]), "expected one value for the elements of a mask"),
+    "number": (lambda x: (x, 3), "expected outputs that are tensors, but output_1 is a number"),
+    "branch": (lambda x: x if x.sum() > 0 else -x, "torch: torch.export failed: "),
+    "item": (lambda x: torch.zeros(int(x[0, 0, 0].item())) + 1, "torch: "),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_calls(name):
+    function, message = REFUSED[name]
+    with pytest.raises(UserError, match=message):
+        mlc.from_torch(Call(function), (torch.rand(2, 3, 4),))
+
+
+def test_layers():
+    with pytest.raises(UserError, match="without projections, but got proj_size"):
+        mlc.from_torch(nn.LSTM(4, 6, proj_size=2), (torch.rand(2, 3, 4),))
+    with pytest.raises(UserError, match="it writes count; call eval"):
+        mlc.from_torch(Counter(), (torch.rand(3),))
+    with pytest.raises(UserError, match=r"expected a tensor with dense elements, but got torch.sparse_coo"):
+        to_numpy(torch.eye(3).to_sparse())
+
+
+OPEN = {
+    "slice": (
+        lambda x: x[:, : x.shape[1] // 2],
+        "expected a slice with bounds that are numbers, but got 0:x_1;",
+    ),
+    "factor": (lambda x: x * x.shape[1], "expected a number, but got the size x_1 \\* 2; fix it with shapes="),
+    "quotient": (lambda x: x * (1 / x.shape[1]), "to be a number, but it is .*; fix it with shapes="),
+    "index": (lambda x: x.select(1, x.shape[1] // 2), "expected an index that is a number, but got x_1;"),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_numbers_that_follow_from_open_sizes_need_shapes(name):
+    function, message = OPEN[name]
+    module, x = Call(function), torch.randn(2, 6)
+    options = {"dynamic_shapes": {"x": {1: 2 * Dim("half", min=2, max=64)}}}
+    with pytest.raises(UserError, match=message):
+        mlc.from_torch(module, (x,), **options)
+    model = mlc.from_torch(module, (x,), shapes={"x": (2, 10)}, **options)
+    y = torch.randn(2, 10)
+    check(fed(mlc.compile(model, threads=1), (y,)), eager(module, (y,)))
+
+
+def test_sizes_that_are_no_multiple():
+    with pytest.raises(
+        UserError, match=r"input 'input': expected a size 2\*.* of a number in 2..64 on axis 1, but got 7"
+    ):
+        mlc.from_torch(
+            nn.ReLU(),
+            (torch.randn(2, 6),),
+            dynamic_shapes=({1: 2 * Dim("half", min=2, max=64)},),
+            shapes={"input": (2, 7)},
+        )
