@@ -35,7 +35,7 @@ _X86 = tuple(name for name, row in _KNOWN.items() if row[0] == _LINUX)
 _DOT_PRODUCTS: list[tuple[str, str, tuple[str, ...], int]] = [
     ("dpbf16ps", "avx512bf16", ("sapphirerapids", "znver4", "znver5"), 512),
     ("dpbusd", "avx512vnni", ("icelake-server", "sapphirerapids", "znver4", "znver5"), 512),
-    ("dpbusd", "avxvnni", ("sapphirerapids", "znver5"), 256),
+    ("dpbusd256", "avxvnni", ("sapphirerapids", "znver5"), 256),
     ("pmaddwd", "sse2", _X86, 128),
 ]
 

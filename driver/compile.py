@@ -107,7 +107,7 @@ def build_artifact(
         if (found := cache.model(key)) is not None:
             return found, False
     if isinstance(source, Model):
-        model = _copied(model)
+        model = copied(model)
     from mlc.driver.compilation import Compilation
 
     compilation = Compilation(model, options, cache, timing, _name(source))
@@ -165,7 +165,7 @@ def _model_parts(model: "Model") -> list[bytes | str]:
     return [str(model.module), *(f"{name} {model.weights.hash(name)}" for name in model.weights)]
 
 
-def _copied(model: "Model") -> "Model":
+def copied(model: "Model") -> "Model":
     """A model whose module and store may be changed; the weights are shared."""
     from mlc.driver.model import Model
     from mlc.driver.weights import WeightStore

@@ -16,6 +16,7 @@ _PUBLIC = {
     "from_torch": "mlc.frontends.torch:from_torch",
     "compile": "mlc.driver.compile:compile",
     "build": "mlc.driver.build:build",
+    "quantize": "mlc.driver.quantize:quantize",
     "PassContext": "mlc.passes.context:PassContext",
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",

@@ -23,6 +23,7 @@ PASSES: dict[str, str] = {
     ),
     "graph-fold-scale-axis": "mlc.passes.graph.fold_scale_axis:FoldScaleAxisPass",
     "graph-simplify-expr": "mlc.passes.graph.simplify_expr:SimplifyExprPass",
+    "graph-quantize": "mlc.passes.graph.quantize:QuantizePass",
     "graph-simplify-qdq": "mlc.passes.graph.simplify_qdq:SimplifyQdqPass",
     "graph-flatten-atrous-conv": "mlc.passes.graph.flatten_atrous_conv:FlattenAtrousConvPass",
     "graph-canonicalize-ops": "mlc.passes.graph.canonicalize_ops:CanonicalizeOpsPass",

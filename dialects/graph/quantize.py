@@ -27,7 +27,7 @@ class QuantizingOp(GraphOp):
             raise VerifyException(f"expected quantised values of 8, 16 or 32 bits, but got {quantised}")
         if not is_float(scale) or zero.element_type != quantised:
             raise VerifyException(
-                f"expected a scale of floats and a zero point of {quantised}, but got {scale}, {zero}"
+                f"expected a scale of floats and a zero point of {quantised}, but got {scale} and {zero}"
             )
         shape, size = shape_of(scale), shape_of(data)
         if shape != shape_of(zero):

@@ -43,7 +43,7 @@ class Window:
 
 
 def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[int], value: int = 0) -> Tensor:
-    """The picture with zeros (or a value) around it, as many rows and columns as the windows read; x itself where that is it."""
+    """The picture with a value around it, as many rows and columns as the windows read; x itself where that is it."""
     of = layout(name)
     if not any(window.padding):
         return x

@@ -43,7 +43,7 @@ from mlc.passes.errors import UserError, fail
 KERNEL = "graph.kernel"
 # What a kernel function says about itself as a function of the graph level.
 _DROPPED = (KERNEL, "sym_visibility", "graph.symbols", "graph.hash", "graph.layouts")
-FAMILIES = (bits, indexing, conv, conv_transpose, elementwise, matmul, movement, reduce, resize, winograd)
+FAMILIES = (bits, indexing, conv, conv_transpose, elementwise, matmul, movement, quantize, reduce, resize, winograd)
 
 
 @dataclass(frozen=True)

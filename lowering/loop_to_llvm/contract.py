@@ -31,6 +31,8 @@ DOT_PRODUCTS: dict[tuple[str, Attribute, int], str] = {
     ("dpbusd", i8, 16): "llvm.x86.avx512.vpdpbusd.512",
     ("dpbusd", i8, 8): "llvm.x86.avx512.vpdpbusd.256",
     ("dpbusd", i8, 4): "llvm.x86.avx512.vpdpbusd.128",
+    ("dpbusd256", i8, 8): "llvm.x86.avx512.vpdpbusd.256",
+    ("dpbusd256", i8, 4): "llvm.x86.avx512.vpdpbusd.128",
 }
 """(the instruction's name in the target, the factors' type, lanes of the accumulator) -> LLVM's intrinsic."""
 

@@ -39,6 +39,14 @@ MIN_DEPTH = 16
 """Products a sum, below which bytes gain nothing."""
 
 
+def product_by_weights(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
+    """`batch_matmul %x, (dequantize %w)` -> `dense %x, (transpose (dequantize %w))` of a matrix of weights."""
+    x, w = op.operands
+    if op.transpose_a or len(shape_of(w.type)) != 2 or not is_constant(w) or factor_of(w) is None:
+        return None
+    return rw.make(DenseOp, x, w if op.transpose_b else rw.make(TransposeOp, w, axes=(1, 0)))
+
+
 def contraction(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     """
     `conv2d (dequantize %x, %sx, %zx), (dequantize %w, %sw, 0)`

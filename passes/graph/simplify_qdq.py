@@ -23,6 +23,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import (
     AddOp,
+    BatchMatmulOp,
     BiasAddOp,
     CastOp,
     ClipOp,
@@ -44,7 +45,7 @@ from mlc.dialects.graph.types import axis_of
 from mlc.passes.graph.constants import is_constant
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.quantized import MOVES, Numbers, wide
-from mlc.passes.graph.quantized_contractions import contraction, integer_bias
+from mlc.passes.graph.quantized_contractions import contraction, integer_bias, product_by_weights
 from mlc.passes.graph.rewriting import Replacement, Rewriter, apply_rules, producer
 from mlc.passes.graph.weights import store_of
 
@@ -143,6 +144,7 @@ def spelt_dequantize(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
 
 STAGES: list[dict[type[Any], list[Any]]] = [
     {QuantizeOp: [quantize_of_dequantize, quantize_of_move, quantize_of_clip]},
+    {BatchMatmulOp: [product_by_weights]},
     {Conv2dOp: [contraction], DenseOp: [contraction]},
     {BiasAddOp: [integer_bias], AddOp: [integer_bias]},
     {QuantizeOp: [quantize_of_clip, spelt_quantize], DequantizeOp: [spelt_dequantize]},

@@ -368,3 +368,51 @@ func.func @argsort_count(%x: tensor<4xf32>) {
   %0 = graph.argsort %x {count = 5} : (tensor<4xf32>) -> tensor<5xi64>
   return
 }
+
+// -----
+
+func.func @quantize_integers(%x: tensor<2x4xi32>, %s: tensor<f32>, %z: tensor<ui8>) {
+  // expected-error@+1 {{expected floats to quantise, but got tensor<2x4xi32>}}
+  %0 = graph.quantize %x, %s, %z : (tensor<2x4xi32>, tensor<f32>, tensor<ui8>) -> tensor<2x4xui8>
+  return
+}
+
+// -----
+
+func.func @quantize_bits(%x: tensor<2x4xf32>, %s: tensor<f32>, %z: tensor<i64>) {
+  // expected-error@+1 {{expected quantised values of 8, 16 or 32 bits, but got i64}}
+  %0 = graph.quantize %x, %s, %z : (tensor<2x4xf32>, tensor<f32>, tensor<i64>) -> tensor<2x4xi64>
+  return
+}
+
+// -----
+
+func.func @dequantize_zero(%x: tensor<2x4xui8>, %s: tensor<f32>, %z: tensor<i8>) {
+  // expected-error@+1 {{expected a scale of floats and a zero point of ui8, but got tensor<f32> and tensor<i8>}}
+  %0 = graph.dequantize %x, %s, %z : (tensor<2x4xui8>, tensor<f32>, tensor<i8>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize_counts(%x: tensor<2x4xui8>, %s: tensor<4xf32>, %z: tensor<ui8>) {
+  // expected-error@+1 {{expected one zero point for each scale, but got tensor<4xf32> and tensor<ui8>}}
+  %0 = graph.dequantize %x, %s, %z : (tensor<2x4xui8>, tensor<4xf32>, tensor<ui8>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize_axis(%x: tensor<2x4xui8>, %s: tensor<4xf32>, %z: tensor<4xui8>) {
+  // expected-error@+1 {{expected one scale, or one for each place of axis 0, but got tensor<4xf32>}}
+  %0 = graph.dequantize %x, %s, %z {axis = 0} : (tensor<2x4xui8>, tensor<4xf32>, tensor<4xui8>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @bytes_to_floats(%x: tensor<2x4xui8>, %w: tensor<3x4xi8>) {
+  // expected-error@+1 {{expected operands of floats no wider than float32, the out_dtype (or integers of 8 or 16 bits and int32)}}
+  %0 = graph.dense %x, %w {out_dtype = "float32"} : (tensor<2x4xui8>, tensor<3x4xi8>) -> tensor<2x3xf32>
+  return
+}

@@ -427,6 +427,16 @@ loop.func @f() attributes {outputs = 0 : i64} {
 
 loop.func @f() attributes {outputs = 0 : i64} {
   %a = "test.op"() : () -> vector<4x1x2xbf16>
+  %b = "test.op"() : () -> vector<1x16x2xbf16>
+  %c = "test.op"() : () -> vector<4x16xf32>
+  // expected-error @+1 {{expected unsigned factors to be integers, but got bf16}}
+  %n = loop.contract %a unsigned, %b, %c : vector<4x1x2xbf16>, vector<1x16x2xbf16>, vector<4x16xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = "test.op"() : () -> vector<4x1x2xbf16>
   %b = "test.op"() : () -> vector<1x16x2xf16>
   %c = "test.op"() : () -> vector<4x16xf32>
   // expected-error @+1 {{expected factors of one element type, but got vector<4x1x2xbf16> and vector<1x16x2xf16>}}

@@ -105,6 +105,16 @@ loop.func @expressions(%A: memref<64xf32>) attributes {outputs = 1 : i64} {
   }
 }
 
+// CHECK-LABEL: loop.func @contract_unsigned
+loop.func @contract_unsigned(%A: memref<4x4xi8>, %B: memref<16x4xi8>, %C: memref<4x16xi32>) attributes {outputs = 1 : i64} {
+  %a = loop.load %A[d0, d2] tile (d0 : 4, d1 : 16, d2 : 4) : vector<4x1x4xi8>
+  %b = loop.load %B[d1, d2] tile (d0 : 4, d1 : 16, d2 : 4) : vector<1x16x4xi8>
+  %c = loop.load %C[d0, d1] tile (d0 : 4, d1 : 16) : vector<4x16xi32>
+  // CHECK: %n = loop.contract %a unsigned, %b, %c : vector<4x1x4xi8>, vector<1x16x4xi8>, vector<4x16xi32>
+  %n = loop.contract %a unsigned, %b, %c : vector<4x1x4xi8>, vector<1x16x4xi8>, vector<4x16xi32>
+  loop.store %n, %C[d0, d1] tile (d0 : 4, d1 : 16) : vector<4x16xi32>
+}
+
 // CHECK-LABEL: loop.func @contract
 loop.func @contract(%A: memref<4x8xi8>, %B: memref<16x4xi8>, %C: memref<4x16xi32>) attributes {outputs = 1 : i64} {
   %a = loop.load %A[d0, d2] tile (d0 : 4, d1 : 16, d2 : 4) : vector<4x1x4xi8>

@@ -1,0 +1,120 @@
+"""`mlc.quantize`: a float model in bytes, by the ranges that its values have on inputs of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, FunctionType, f64
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import SSAValue
+
+from mlc.driver.calibrate import METHODS, Histogram
+from mlc.driver.compile import compile as compile_model
+from mlc.driver.compile import copied, load_model
+from mlc.driver.errors import UserError
+from mlc.driver.model import Model, name_attrs
+from mlc.passes.graph.quantize import RANGE, quantisable, range_attribute
+from mlc.passes.graph.to_mixed_precision import ERROR
+from mlc.passes.graph.weights import attach_store
+from mlc.passes.manager import make_context, run_passes
+
+PREPARE = ("graph-simplify", "graph-fold-scale-axis", "graph-simplify-expr", "graph-fold-constant")
+"""Norms and scales are in the weights before those are quantised."""
+
+
+def quantize(
+    model: Any,
+    inputs: Iterable[Mapping[str, Any]] | Mapping[str, Any],
+    method: str = "minmax",
+    *,
+    percentile: float = 99.99,
+    first: bool = True,
+    last: bool = True,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Model:
+    """
+    The model with convolutions and dense layers that multiply bytes: unsigned data, signed weights a channel.
+
+    `inputs` are some typical inputs, each a dict of name -> array; the values on the way are in the ranges seen then.
+    `method`: "minmax" takes all that was seen, "percentile" this part of the values, "kl" the range that keeps most of
+    their distribution. `first` and `last` say whether the first and the last layer are quantised too. The module's
+    attribute `mlc.relative_error` (`exe.report["relative_error"]`) is measured on the inputs: root mean square.
+    """
+    if method not in METHODS:
+        raise UserError(f"expected a method of {', '.join(METHODS)}, but got {method!r}")
+    if not 50 < percentile <= 100:
+        raise UserError(f"expected a percentile above 50 and up to 100, but got {percentile!r}")
+    samples = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+    if not samples:
+        raise UserError("expected at least one dict of inputs to calibrate with, but got none")
+    result = copied(load_model(model, shapes))
+    attach_store(result.module, result.weights)
+    ctx = make_context()
+    run_passes(result.module, ctx, PREPARE)
+    ops = [op for op in result.main.body.block.ops if quantisable(op)]
+    ops = ops[0 if first else 1 : len(ops) if last else -1]
+    if not ops:
+        raise UserError("expected a model with convolutions or dense layers by constant weights, but found none")
+    values = list(dict.fromkeys(op.operands[0] for op in ops))
+    ranges, expected = _observe(result, values, samples, METHODS[method], percentile)
+    for op in ops:
+        op.attributes[RANGE] = range_attribute(*ranges[op.operands[0]])
+    run_passes(result.module, ctx, ["graph-quantize", "graph-canonicalize"])
+    found = _outputs(result, samples)
+    result.module.attributes[ERROR] = FloatAttr(_relative_error(expected, found), f64)
+    return result
+
+
+def _observe(
+    model: Model, values: Sequence[SSAValue], samples: Sequence[Mapping[str, Any]], method: Any, percentile: float
+) -> tuple[dict[SSAValue, tuple[float, float]], list[list[Any]]]:
+    """The ranges of values on samples, and the model's own outputs."""
+    probe, count = _with_outputs(model, values), len(model.outputs)
+    exe = compile_model(probe)
+    histograms = [Histogram() for _ in values]
+    outputs: list[list[Any]] = []
+    for sample in samples:
+        arrays = list(exe(sample).values())
+        outputs.append([np.array(a) for a in arrays[:count]])
+        for histogram, array in zip(histograms, arrays[count:], strict=True):
+            histogram.add(array)
+    ranges = [method(histogram, percentile) for histogram in histograms]
+    return dict(zip(values, ranges, strict=True)), outputs
+
+
+def _with_outputs(model: Model, values: Sequence[SSAValue]) -> Model:
+    """A copy of a model that also returns these values."""
+    clones: dict[SSAValue, SSAValue] = {}
+    module = model.module.clone(clones)
+    probe = Model(module, model.weights)
+    main = probe.main
+    end = main.body.block.last_op
+    assert isinstance(end, ReturnOp)
+    returned = [*end.operands, *(clones[v] for v in values)]
+    names = [*model.outputs, *(f"mlc.value{k}" for k in range(len(values)))]
+    main.body.block.insert_op_before(ReturnOp(*returned), end)
+    end.detach()
+    end.erase()
+    main.properties["function_type"] = FunctionType.from_lists(
+        list(main.function_type.inputs), [v.type for v in returned]
+    )
+    main.res_attrs = name_attrs(names)
+    return probe
+
+
+def _outputs(model: Model, samples: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    exe = compile_model(model)
+    return [[np.array(a) for a in exe(sample).values()] for sample in samples]
+
+
+def _relative_error(expected: list[list[Any]], found: list[list[Any]]) -> float:
+    """The largest relative error of an output over all samples: root mean square."""
+    errors = [0.0]
+    for output in range(len(expected[0])):
+        a = np.concatenate([np.ravel(arrays[output]).astype(np.float64) for arrays in expected])
+        b = np.concatenate([np.ravel(arrays[output]).astype(np.float64) for arrays in found])
+        norm = float(np.sqrt(np.mean(a * a)))
+        errors.append(float(np.sqrt(np.mean((a - b) ** 2))) / norm if norm else 0.0)
+    return max(errors)

@@ -1,0 +1,192 @@
+"""
+graph-quantize: convolutions and dense layers of a float model multiply bytes, by the ranges that calibration found.
+
+A contraction says in `mlc.range = [low, high]` what its data are seen to be. The data are quantised to unsigned bytes,
+one scale for the tensor, and all that read them read them so; weights to signed bytes, one scale for each output
+channel; a constant bias behind to int32, in the scale of the products. graph-simplify-qdq then makes integer kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp, f32, f64
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects.graph import (
+    AbsOp,
+    AddOp,
+    BiasAddOp,
+    ConstantOp,
+    Conv2dOp,
+    DenseOp,
+    DequantizeOp,
+    DivideOp,
+    FullOp,
+    MaximumOp,
+    MaxOp,
+    MultiplyOp,
+    QuantizeOp,
+    shape_of,
+)
+from mlc.passes.errors import fail
+from mlc.passes.graph.constants import is_constant, is_static
+from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
+from mlc.passes.graph.rewriting import Rewriter, functions, outer_blocks
+
+RANGE = "mlc.range"
+"""The attribute of a contraction that says from where to where its data are seen to go."""
+LEVELS = 255
+WEIGHT_LEVELS = 127
+TINY = 1e-30
+"""The least scale: that of weights which are all 0."""
+
+
+def quantisable(op: Operation) -> bool:
+    """Whether an op is a contraction of floats by constant weights, in plain layouts."""
+    if not isinstance(op, Conv2dOp | DenseOp) or op.out_dtype or op.type.element_type != f32:
+        return False
+    x, w = op.operands
+    plain = op.kernel_layout == ("OIHW" if isinstance(op, Conv2dOp) else "OI")
+    plain = plain and (isinstance(op, DenseOp) or op.data_layout == "NCHW")
+    plain = plain and not is_constant(x) and is_constant(w)
+    return plain and is_static(shape_of(w.type))
+
+
+def range_attribute(low: float, high: float) -> ArrayAttr[Any]:
+    """What `RANGE` holds."""
+    return ArrayAttr([FloatAttr(float(v), f64) for v in (low, high)])
+
+
+def parameters(low: float, high: float) -> tuple[float, int]:
+    """Scale and zero point of unsigned bytes that reach from low to high, 0 among them: exactly."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    scale = max((high - low) / LEVELS, TINY)
+    return scale, min(max(round(-low / scale), 0), LEVELS)
+
+
+class Quantizer:
+    """Quantises the contractions of one block that have a range."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.data: dict[tuple[SSAValue, float, int], SSAValue] = {}
+        self.rw = Rewriter()
+
+    def run(self) -> None:
+        """Every contraction with its bias."""
+        for op in list(self.block.ops):
+            given = op.attributes.pop(RANGE, None)
+            if given is None:
+                continue
+            scale, zero = parameters(*_bounds(op, given))
+            self.contraction(op, scale, zero)
+
+    def contraction(self, op: Any, scale: float, zero: int) -> None:
+        """`conv2d %x, %w` -> `conv2d (dequantize (quantize %x)), (dequantize (quantize %w))`."""
+        self.rw.at = op
+        x = self.quantised(op.operands[0], scale, zero)
+        self.rw.at = op
+        op.operands[0] = x
+        if isinstance(op, Conv2dOp) and op.groups > 1:
+            return  # multiplied in floats: its weights may stay exact
+        sx = self.rw.insert(ConstantOp.make(scale, dtype="float32"))
+        sw = self.weight_scale(op.operands[1])
+        op.operands[1] = self.constant(op.operands[1], sw, 0, "int8")
+        self.bias(op, self.rw.make(MultiplyOp, sw, sx))
+
+    def quantised(self, x: SSAValue, scale: float, zero: int) -> SSAValue:
+        """The data as they are behind quantising; all their readers read those, so that only bytes are stored."""
+        known = self.data.get((x, scale, zero))
+        if known is not None:
+            return known
+        owner, first = x.owner, self.block.first_op
+        if isinstance(owner, Operation) and owner.parent is self.block and owner.next_op is not None:
+            self.rw.at = owner.next_op
+        elif first is not None and not isinstance(owner, Operation):
+            self.rw.at = first
+        readers = [use for use in x.uses if use.operation.parent is self.block]
+        s = self.rw.insert(ConstantOp.make(scale, dtype="float32"))
+        z = self.rw.insert(ConstantOp.make(zero, dtype="uint8"))
+        wide = self.rw.make(DequantizeOp, self.rw.make(QuantizeOp, x, s, z), s, z)
+        for use in readers:
+            if not use.operation.name.startswith("func."):
+                use.operation.operands[use.index] = wide
+        self.data[x, scale, zero] = self.data[wide, scale, zero] = wide
+        return wide
+
+    def weight_scale(self, w: SSAValue) -> SSAValue:
+        """One scale an output channel: its largest weight is 127."""
+        axes = tuple(range(1, len(shape_of(w.type))))
+        largest = self.rw.make(MaxOp, self.rw.make(AbsOp, w), axes=axes)
+        levels = self.rw.insert(ConstantOp.make(float(WEIGHT_LEVELS), dtype="float32"))
+        tiny = self.rw.insert(ConstantOp.make(TINY, dtype="float32"))
+        return self.rw.make(MaximumOp, self.rw.make(DivideOp, largest, levels), tiny)
+
+    def constant(self, value: SSAValue, scale: SSAValue, axis: int, dtype: str) -> SSAValue:
+        """A constant behind quantising, with zero points of 0."""
+        zero = self.rw.insert(FullOp.make(shape_of(scale.type), 0, dtype))
+        return self.rw.make(
+            DequantizeOp, self.rw.make(QuantizeOp, value, scale, zero, axis=axis), scale, zero, axis=axis
+        )
+
+    def bias(self, op: Any, scale: SSAValue) -> None:
+        """A constant vector that is added behind, in int32."""
+        y = op.results[0]
+        reader = next(iter(y.uses)).operation if y.has_one_use() else None
+        if not isinstance(reader, BiasAddOp | AddOp):
+            return
+        at = next(k for k, v in enumerate(reader.operands) if v is not y)
+        b = reader.operands[at]
+        axis = _vector_axis(shape_of(b.type), shape_of(scale.type)[0])
+        if (
+            not is_constant(b)
+            or axis is None
+            or _channel_axis(reader, b, axis) != (1 if isinstance(op, Conv2dOp) else -1)
+        ):
+            return
+        self.rw.at = reader
+        reader.operands[at] = self.constant(b, scale, axis, "int32")
+
+
+def _bounds(op: Operation, given: Any) -> tuple[float, float]:
+    values = [v.value.data for v in given.data if isinstance(v, FloatAttr)] if isinstance(given, ArrayAttr) else []
+    if len(values) != 2 or not values[0] <= values[1] or not quantisable(op):
+        fail(op, f"expected {RANGE} = [low, high] on a convolution or dense layer by constant weights, but got {given}")
+    return values[0], values[1]
+
+
+def _vector_axis(shape: Sequence[Any], size: Any) -> int | None:
+    """The one axis of a vector of this size: `1x16x1x1 -> 1`."""
+    axes = [k for k, n in enumerate(shape) if n != 1]
+    return axes[0] if len(axes) == 1 and shape[axes[0]] == size else None
+
+
+def _channel_axis(reader: Any, b: SSAValue, axis: int) -> int:
+    """Along which axis of the result a vector varies: 1, or -1 for the last."""
+    rank = len(shape_of(reader.type))
+    at = reader.axis % rank if isinstance(reader, BiasAddOp) else axis + rank - len(shape_of(b.type))
+    return -1 if at == rank - 1 and rank < 4 else at
+
+
+@dataclass(frozen=True)
+class QuantizePass(ModulePass):
+    """
+    Contractions with an `mlc.range` multiply bytes.
+
+    `graph.conv2d %x, %w {..., mlc.range = [0.0, 6.0]}`
+    -> `graph.conv2d (dequantize (quantize %x, 6 / 255, 0)), (dequantize (quantize %w, %s, 0) {axis = 0})`
+    """
+
+    name = "graph-quantize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module in place."""
+        for function in functions(op):
+            for block in outer_blocks(function):
+                Quantizer(block).run()
+        eliminate_dead_code(op)
