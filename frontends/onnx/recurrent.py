@@ -14,7 +14,7 @@ import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
-from mlc.frontends.onnx.regions import scan
+from mlc.frontends.onnx.regions import scan, static_length
 from mlc.frontends.onnx.tools import (
     add,
     binary,
@@ -152,6 +152,7 @@ def _recurrent(node: Node) -> list[Value]:
 def _run(node: Node, kind: Kind, x: Value, direction: int, backward: bool) -> tuple[Value, list[Value]]:
     """One direction: (the outputs of all steps, the last states)."""
     length, batch, size = x.shape
+    static_length(node, length)
     cell, bias = _cell(node, kind, direction)
     flat = node.emit(g.DenseOp, reshape(node, x, (length * batch, size)), element(node, node.input(1), 0, direction))
     shares = flat if bias is None else add(node, flat, bias)

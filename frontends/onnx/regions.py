@@ -20,6 +20,23 @@ from mlc.frontends.onnx.tools import reshape
 Build = Callable[[list[Value]], Sequence[Value]]
 
 
+REMEDY = "give the inputs' sizes with shapes="
+
+
+def static_length(node: Node, length: Any) -> int:
+    """A number of steps, which must be known."""
+    if not isinstance(length, int) or length < 0:
+        raise node.fail(f"expected a number of steps known at import, but it depends on an input; {REMEDY}")
+    return length
+
+
+def check_sizes(node: Node, values: Sequence[Any]) -> None:
+    """Refuse symbolic sizes: @main plans buffers round control flow."""
+    for value in values:
+        if not value.type.has_static_shape():
+            raise node.fail(f"expected static sizes round control flow, but got {value.type}; {REMEDY}")
+
+
 class Region:
     """A region that is being imported."""
 
@@ -114,6 +131,7 @@ class Region:
 
     def add(self, op: ControlOp) -> list[Value]:
         """Append the op that has the region; its results."""
+        check_sizes(self.node, op.operands)
         op.location = name_location(self.node.path)
         self.node.importer.block.add_op(op)
         return [Value(result, None, self.node.path) for result in op.results]
@@ -126,6 +144,9 @@ def scan(
     importer = node.importer
     states: list[Any] = [importer.materialize(v, node.path) for v in carried]
     scanned: list[Any] = [importer.materialize(v, node.path) for v in rows]
+    for value in scanned:
+        static_length(node, value.type.get_shape()[0])
+    check_sizes(node, [*states, *scanned])
     types = [v.type for v in states]
     types += [g.tensor(static_shape(v.type)[1:], v.type.element_type) for v in scanned]
     region = Region(node, types)

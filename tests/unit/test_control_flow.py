@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.passes.errors import UserError
 from mlc.driver.model import parse_module
 from mlc.driver.plan_check import check_plan
 from mlc.interp.graph import main_function, run_function
 from mlc.lowering.graph_to_main.convert import find_function, plan_of
+from mlc.passes.errors import UserError
 from mlc.passes.manager import make_context, run_passes
 
 V = "tensor<4xf32>"

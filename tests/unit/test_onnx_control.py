@@ -195,6 +195,18 @@ def test_what_is_refused():
         import_model(model(nodes, feeds, {"y": T.FLOAT, "rows": T.FLOAT}))
 
 
+def test_sizes_round_regions_are_static():
+    feeds = {"s": normal(3), "x": normal(30, 3), "k": normal(3)}
+    proto = model([node("Scan", "s x", "t y", body=cumulative(), num_scan_inputs=1)], feeds, {"t": T.FLOAT})
+    proto.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "L"
+    with pytest.raises(UserError, match="expected a number of steps known at import, but it depends on an input; give"):
+        import_model(proto)
+    layer, feeds = recurrent("LSTM")
+    layer.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "B"
+    with pytest.raises(UserError, match=r"expected static sizes round control flow, but got .*; give the"):
+        import_model(layer)
+
+
 # --- recurrent layers --------------------------------------------------------------------------------------------
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
