@@ -1,35 +1,62 @@
 """mlc check: everything in a model that is wrong or unsupported, at once."""
 
 import argparse
+import json
 from typing import Any
 
 from mlc.tools.cli import print_table, shapes_of
+
+COLUMNS = ("node", "op", "what is wrong", "inputs", "instead")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("model", help="an .onnx or .mlir file")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="the shape of an input")
+    parser.add_argument("--json", action="store_true", help="print JSON: problems, and inputs and outputs if none")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it; 1 if something is wrong."""
-    from mlc.driver.compile import load_model
-    from mlc.driver.errors import UnsupportedOps
+    shapes = shapes_of(args)
+    if args.model.endswith(".onnx"):
+        from mlc.frontends.onnx.check import check_onnx
 
-    try:
-        model = load_model(args.model, shapes_of(args))
-    except UnsupportedOps as error:
-        rows = [(path, kind, why or "no counterpart in mlc") for path, kind, why in error.ops]
-        print_table(f"{args.model}: {len(rows)} nodes are not supported", ("node", "op", "why"), rows)
+        report = check_onnx(args.model, shapes)
+        if report.problems:
+            return _refuse(args, report)
+    from mlc.driver.compile import load_model
+
+    return _accept(args, load_model(args.model, shapes))
+
+
+def _refuse(args: argparse.Namespace, report: Any) -> int:
+    """Print what is wrong."""
+    if args.json:
+        record = {"problems": [p.record() for p in report.problems], "checked": report.checked}
+        print(json.dumps(record | {"not_checked": report.unknown}, indent=1))
         return 1
+    count = len(report.problems)
+    rows = [(p.node, p.op, p.message, ", ".join(p.inputs), p.instead) for p in report.problems]
+    print_table(f"{args.model}: {count} {'nodes are' if count != 1 else 'node is'} not supported", COLUMNS, rows)
+    if report.unknown:
+        print(f"  {report.unknown} nodes more were not checked: they read results of unknown shapes")
+    return 1
+
+
+def _accept(args: argparse.Namespace, model: Any) -> int:
+    """Print what the model takes and gives."""
+    specs = {
+        "inputs": dict(zip(model.inputs, map(str, model.main.function_type.inputs), strict=True)),
+        "outputs": dict(zip(model.outputs, map(str, model.main.function_type.outputs), strict=True)),
+    }
+    if args.json:
+        print(json.dumps({"problems": [], "operations": _count(model), **specs}, indent=1))
+        return 0
     print(f"{args.model}: all {_count(model)} operations are supported")
-    for kind, names, types in (
-        ("input", model.inputs, model.main.function_type.inputs),
-        ("output", model.outputs, model.main.function_type.outputs),
-    ):
-        for name, type_ in zip(names, types, strict=True):
-            print(f"  {kind} {name}: {type_}")
+    for kind, types in specs.items():
+        for name, type_ in types.items():
+            print(f"  {kind[:-1]} {name}: {type_}")
     return 0
 
 

@@ -166,9 +166,9 @@ HOSTILE = {
     "Conv pads": (model([node("Conv", "x w", pads=[1 << 40] * 4)], PICTURE, W), TOO_LARGE),
     "Conv pads below 0": (model([node("Conv", "x w", pads=[-9] * 4)], PICTURE, W), "expected pads of 4 integers >= 0"),
     "Conv strides": (model([node("Conv", "x w", strides=[0, 0])], PICTURE, W), "Conv_0 (Conv): expected strides"),
-    "Conv dilations": (model([node("Conv", "x w", dilations=[0, 0])], PICTURE, W), "Conv_0 (Conv): expected dilation"),
+    "Conv dilations": (model([node("Conv", "x w", dilations=[0, 0])], PICTURE, W), "expected dilation"),
     "Conv group": (model([node("Conv", "x w", group=0)], PICTURE, W), "expected at least 1 group, but got 0"),
-    "MaxPool window": (model([node("MaxPool", "x", kernel_shape=[1 << 40, 1])], PICTURE), "expected a window that fits"),
+    "MaxPool window": (model([node("MaxPool", "x", kernel_shape=[1 << 40, 1])], PICTURE), "a window that fits"),
     "MaxPool window 0": (model([node("MaxPool", "x", kernel_shape=[0, 0])], PICTURE), "MaxPool_0 (MaxPool): expected"),
     "DepthToSpace by 0": (
         model([node("DepthToSpace", "x", blocksize=0)], (1, 4, 4, 4)),
@@ -211,7 +211,7 @@ HOSTILE = {
         "LeakyRelu_0 (LeakyRelu): ",
     ),
     "constant of size -1": (
-        model([helper.make_node("Constant", [], ["y"], value=TensorProto(data_type=1, dims=[-1, 2], raw_data=b"8" * 8))]),
+        model([helper.make_node("Constant", [], ["y"], value=TensorProto(data_type=1, dims=[-1, 2]))]),
         "expected at most 32 dims, each >= 0, but got [-1, 2]",
     ),
     "a sequence": (

@@ -1,0 +1,177 @@
+"""
+What is wrong with a model, all of it: `mlc check`.
+
+A node that cannot be imported is noted, and stand-ins take the place of its results, of the types that ONNX's own shape
+inference knows for them: so the nodes after it are checked as well. What is left over is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import onnx
+
+from mlc.dialects.graph import ParamOp, tensor
+from mlc.driver.errors import UserError
+from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array
+from mlc.frontends.onnx.functions import missing_nodes
+from mlc.frontends.onnx.importer import Importer
+from mlc.frontends.onnx.node import Value, converters, node_path
+from mlc.passes.errors import did_you_mean
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: where, at which op, what, the shapes of its inputs, and what would work instead."""
+
+    node: str
+    op: str
+    message: str
+    inputs: tuple[str, ...] = ()
+    instead: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """The problem as JSON has it."""
+        return asdict(self)
+
+
+@dataclass
+class Report:
+    """Everything that is wrong with a model, and how much of it was looked at."""
+
+    problems: list[Problem] = field(default_factory=list)
+    checked: int = 0
+    unknown: int = 0
+    """Nodes that were not checked, because what they read is not known."""
+
+
+class Checker(Importer):
+    """An import that goes on after what is wrong."""
+
+    def __init__(self, source: str, directory: Any, types: Mapping[str, Any]):
+        super().__init__(source, directory)
+        self.types = types
+        self.report = Report()
+        self.lost: set[str] = set()
+
+    def look(self, proto: onnx.ModelProto, opsets: Mapping[str, int]) -> Report:
+        """Check weights, inputs, nodes and outputs, each on its own."""
+        graph = proto.graph
+        self.functions = {(function.domain, function.name): function for function in proto.functions}
+        missing = {path: (kind, why) for path, kind, why in missing_nodes(graph, opsets, self.functions)}
+        for initializer in graph.initializer:
+            place = f"{self.source}: initializer '{initializer.name}'"
+            try:
+                array = tensor_array(initializer, place, self.directory)
+                self.values[initializer.name] = Value(None, array, initializer.name)
+            except UserError as error:
+                self.note(f"initializer '{initializer.name}'", "", error)
+                self.stand_in(initializer.name)
+        for info in graph.input:
+            try:
+                if not info.type.HasField("tensor_type"):
+                    raise UserError(f"expected a tensor, but got {info.type.WhichOneof('value')}")
+                dtype_of(info.type.tensor_type.elem_type, f"input '{info.name}'")
+            except UserError as error:
+                self.note(f"input '{info.name}'", "", error)
+            self.stand_in(info.name)
+        for index, node in enumerate(graph.node):
+            self.node(node, node_path(node, index), opsets, missing)
+        for info in graph.output:
+            if info.name not in self.values and info.name not in self.lost:
+                self.report.problems.append(Problem(f"output '{printable(info.name)}'", "", "no node gives it"))
+        return self.report
+
+    def node(self, node: onnx.NodeProto, path: str, opsets: Mapping[str, int], missing: Mapping[str, Any]) -> None:
+        """Check one node."""
+        inner = {place: what for place, what in missing.items() if place == path or place.startswith(f"{path}/")}
+        if not inner and any(name in self.lost for name in node.input):
+            self.report.unknown += 1
+            self.lost |= {name for name in node.output if name}
+            return
+        self.report.checked += 1
+        for place, (kind, why) in inner.items():
+            self.unsupported(place, kind, why, node if place == path else None)
+        if not inner:
+            try:
+                self.convert(node, path, opsets)
+            except UserError as error:
+                self.note(path, node.op_type, error, node)
+        for name in node.output:
+            self.stand_in(name)
+
+    def unsupported(self, place: str, kind: str, why: str, node: onnx.NodeProto | None) -> None:
+        """Note an op that mlc does not have, with the nearest one that it has."""
+        domain, _, name = kind.rpartition(".")
+        known = [op for where, op in converters() if where in ("", domain)]
+        instead = f"the op {name} of ai.onnx" if domain and ("", name) in converters() else ""
+        instead = instead or did_you_mean(name, known).removeprefix("; ")
+        instead = instead or "a model function of that name, or mlc.frontends.onnx.register_op"
+        message = f"not an op that mlc has{f' ({why})' if why else ''}"
+        inputs = self.shapes(node) if node is not None else ()
+        self.report.problems.append(Problem(place, kind, message, inputs, instead))
+
+    def note(self, place: str, kind: str, error: UserError, node: onnx.NodeProto | None = None) -> None:
+        """Note an error, without the places that stand elsewhere in the table; behind `;` it says what would work."""
+        text = (
+            str(error).removeprefix(f"{self.source}: ").removeprefix(f"{place} ({kind}): ").removeprefix(f"{place}: ")
+        )
+        message, _, instead = text.partition("; ")
+        inputs = self.shapes(node) if node is not None else ()
+        self.report.problems.append(Problem(printable(place), printable(kind), message, inputs, instead))
+
+    def shapes(self, node: onnx.NodeProto) -> tuple[str, ...]:
+        """The types of a node's inputs, as far as they are known."""
+        found: list[str] = []
+        for name in node.input:
+            value = self.values.get(name)
+            if value is None or value.items is not None:
+                found.append("?")
+            else:
+                found.append("x".join([*map(str, value.shape), value.dtype_name]))
+        return tuple(found)
+
+    def stand_in(self, name: str) -> None:
+        """A value of the type that shape inference knows; a name that is lost, where it knows none."""
+        if not name or name in self.values or name in self.missing:
+            return
+        known = self.types.get(name)
+        sizes = [d.dim_value if d.HasField("dim_value") else -1 for d in known.shape.dim] if known is not None else []
+        try:
+            if known is None or not known.HasField("shape"):
+                raise UserError("no shape")
+            if any(size < 0 for size in sizes):
+                raise UserError("unknown sizes")
+            check_sizes(sizes, name)
+            op = ParamOp.make(result=tensor(sizes, dtype_of(known.elem_type, name)), entry=f"stand-in.{name}")
+        except UserError:
+            self.lost.add(name)
+            return
+        self.block.add_op(op)
+        self.values[name] = Value(op.result, None, name)
+
+
+def check_onnx(source: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Report:
+    """Everything that is wrong with the nodes of an ONNX model; UserError where it is no model at all."""
+    proto, name, directory = read_model(source)
+    opsets = check_model(proto, name)
+    return Checker(name, directory, inferred_types(proto, shapes or {})).look(proto, opsets)
+
+
+def inferred_types(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Name -> tensor type, as far as ONNX's shape inference knows it for inputs of these shapes."""
+    light = onnx.ModelProto()
+    light.CopyFrom(proto)
+    for info in light.graph.input:
+        if info.name in shapes and all(isinstance(size, int) for size in shapes[info.name]):
+            del info.type.tensor_type.shape.dim[:]
+            for size in shapes[info.name]:
+                info.type.tensor_type.shape.dim.add().dim_value = size
+    try:
+        light = onnx.shape_inference.infer_shapes(light)
+    except Exception:  # what is wrong with the model is found node by node
+        pass
+    graph = light.graph
+    return {info.name: info.type.tensor_type for info in (*graph.input, *graph.value_info, *graph.output)}
