@@ -25,7 +25,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
-Term = Union[int, "Div"]
+Term = Union[int, "Div", "Product"]
 Range = tuple[int, int]
 
 
@@ -36,6 +36,14 @@ class Div:
     expr: Index
     by: int
     is_mod: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """`expr * factor`, the factor a dimension: a stride that is known at run time only. Addresses have it, no IR."""
+
+    expr: Index
+    factor: int
 
 
 def _key(term: Term) -> tuple[int, int, str]:
@@ -140,6 +148,11 @@ class Index:
     def is_const(self) -> bool:
         return not self.terms
 
+    def scaled(self, factor: int) -> Index:
+        """`self * factor`, the factor a dimension."""
+        terms: dict[Term, int] = {Product(Index(0, ((t, 1),)), factor): c for t, c in self.terms}
+        return Index.of(0, terms | {factor: self.const})
+
     def coefficient(self, dim: int) -> int:
         """The coefficient of a dimension outside of floordiv and mod."""
         for t, c in self.terms:
@@ -177,7 +190,10 @@ class Index:
                 part = get(t)
             else:
                 inner = t.expr.substitute(get, ranges)
-                part = inner.mod(t.by, ranges) if t.is_mod else inner.floordiv(t.by, ranges)
+                if isinstance(t, Product):
+                    part = inner.scaled(t.factor)
+                else:
+                    part = inner.mod(t.by, ranges) if t.is_mod else inner.floordiv(t.by, ranges)
             const += part.const * c
             for u, k in part.terms:
                 merged[u] = merged.get(u, 0) + k * c
@@ -191,6 +207,9 @@ class Index:
                 total = total + values[t] * c
             else:
                 inner = t.expr.evaluate(values)
+                if isinstance(t, Product):
+                    total = total + inner * values[t.factor] * c
+                    continue
                 total = total + (inner % t.by if t.is_mod else inner // t.by) * c
         return total
 
@@ -200,6 +219,8 @@ class Index:
         for t, c in self.terms:
             if isinstance(t, int):
                 a, b = ranges[t]
+            elif isinstance(t, Product):
+                a, b = -UNBOUNDED * UNBOUNDED, UNBOUNDED * UNBOUNDED
             else:
                 a, b = t.expr.bounds(ranges)
                 if not t.is_mod:
@@ -219,6 +240,8 @@ class Index:
         for t, c in self.terms:
             if isinstance(t, int):
                 body = name(t)
+            elif isinstance(t, Product):
+                body = f"({t.expr.text(name)}) * {name(t.factor)}"
             else:
                 inner = t.expr.text(name)
                 if len(t.expr.terms) + (t.expr.const != 0) > 1 or t.expr.terms[0][1] != 1:
@@ -239,6 +262,18 @@ class Index:
 
 Ranges = Mapping[int, Range] | Sequence[Range]
 ZERO = Index(0, ())
+UNBOUNDED = 1 << 40
+"""What stands for a size that is not known: sizes that a kernel is given are smaller."""
+
+
+def size_of(extent: Index) -> int:
+    """A static size; UNBOUNDED of a symbolic one."""
+    return extent.const if extent.is_const else UNBOUNDED
+
+
+def at_least(e: Index) -> Index:
+    """1 where `e >= 0`, else 0, for any e that lies within UNBOUNDED of 0."""
+    return e.floordiv(UNBOUNDED) + 1
 
 
 def dim(number: int) -> Index:

@@ -45,7 +45,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.access import parse_access, print_access, verify_access
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
-from mlc.dialects.index import Index, IndexMapAttr, IndexParser, const, print_exprs
+from mlc.dialects.index import Index, IndexMapAttr, IndexParser, const, print_exprs, size_of
 from mlc.dialects.text import TextOp
 
 
@@ -200,8 +200,8 @@ class ComputeOp(TextOp):
 
     @property
     def static_extents(self) -> tuple[int, ...]:
-        """The extents of all axes, where they are static."""
-        return tuple(e.const for e in self.extents.data)
+        """The extents of all axes; UNBOUNDED of a symbolic one."""
+        return tuple(size_of(e) for e in self.extents.data)
 
     @property
     def yield_op(self) -> YieldOp:

@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 from mlc.codegen.targets import Target
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
+from mlc.driver.describe_symbolic import describe_symbolic, encoded, kernel_shapes
 from mlc.driver.flops import flops_of
 from mlc.driver.kernels import Job, run_jobs
 from mlc.driver.model import Model, counted_outputs
@@ -20,7 +21,7 @@ from mlc.driver.options import Options
 from mlc.driver.pipeline import KernelCode, compile_kernel, kernel_passes, text_of, validators
 from mlc.driver.plan_check import check_plan
 from mlc.driver.timing import Timing
-from mlc.lowering.graph_to_main.convert import find_function, to_memref
+from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.passes.errors import UserError, warn
 from mlc.passes.graph.weights import attach_store
@@ -58,10 +59,16 @@ class Compilation:
         """Run all stages; the artifact stands in a new directory inside `directory`."""
         specs = self.signature()
         main, sources = self.plan()
-        flops = {name: flops_of(op) for name, op in sources.items()}
+        symbolic = "mlc.symbols" in main.attributes
+        flops = {} if symbolic else {name: flops_of(op) for name, op in sources.items()}
         with self.timing.phase("kernels"):
             self.kernels = self.compile_kernels(sources)
-        description = describe(main, flops, {name: code.schedule for name, code in self.kernels.items()})
+        schedules = {name: code.schedule for name, code in self.kernels.items()}
+        if symbolic:
+            shapes = {name: kernel_shapes(op) for name, op in sources.items()}
+            description = describe_symbolic(main, shapes, schedules)
+        else:
+            description = describe(main, flops, schedules)
         with drafted(directory) as draft:
             with self.timing.phase("weights"):
                 weights_bytes = write_weights(main, self.model.weights, draft.path / WEIGHTS)
@@ -92,7 +99,8 @@ class Compilation:
         with self.timing.phase("plan"):
             run_passes(self.model.module, self.ctx, ["convert-graph-to-main"], instruments=[self.timing])
             main = find_function(self.model.module, "main")
-            check_plan(main)
+            if "mlc.symbols" not in main.attributes:
+                check_plan(main)
         called = {name: sources[name] for name in callees(main)}
         if self.options.schedules is not None:
             self.options.schedules.check(called)
@@ -119,14 +127,14 @@ class Compilation:
 
     def signature(self) -> dict[str, Any]:
         """Names, shapes and dtypes of inputs and outputs."""
-        from mlc.dialects.graph.types import dtype_name
+        from mlc.dialects.graph.types import dtype_name, shape_of
 
         main = self.model.main
         type_ = main.function_type
 
         def specs(names: tuple[str, ...], types: Any) -> list[Any]:
-            buffers = [to_memref(main, t) for t in types]
-            return [[n, list(b.get_shape()), dtype_name(b.element_type)] for n, b in zip(names, buffers, strict=True)]
+            rows = zip(names, types, strict=True)
+            return [[n, [encoded(size) for size in shape_of(t)], dtype_name(t.element_type)] for n, t in rows]
 
         inputs, outputs = specs(self.model.inputs, type_.inputs), specs(self.model.outputs, type_.outputs)
         return {"inputs": inputs, "outputs": outputs, "counted": counted_outputs(main)}

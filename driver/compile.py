@@ -59,7 +59,8 @@ def compile(
     `error_growth` is how much fast algorithms may enlarge the rounding error of a convolution (0: direct sums only).
     """
     from mlc.driver.schedules import Schedules
-    from mlc.runtime.executable import EXECUTORS, Executable, thread_count
+    from mlc.runtime.executable import EXECUTORS, thread_count
+    from mlc.runtime.symbolic import open_executable
 
     if executor not in EXECUTORS:
         fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
@@ -77,7 +78,7 @@ def compile(
     store = Cache.default() if cache and not validate_each and not options.instruments else None
     artifact, owned = build_artifact(model, options, shapes, store)
     try:
-        executable = Executable(artifact, options.threads, executor)
+        executable = open_executable(artifact, options.threads, executor)
     except BaseException:
         if owned:
             rmtree(artifact.path, ignore_errors=True)

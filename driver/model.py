@@ -112,11 +112,17 @@ def name_attrs(names: Sequence[str]) -> ArrayAttr[DictionaryAttr]:
     return ArrayAttr([DictionaryAttr({NAME: StringAttr(name)}) for name in names])
 
 
-def load(source: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
+def load(
+    source: Any,
+    shapes: Mapping[str, Sequence[Any]] | None = None,
+    symbols: Mapping[str, Sequence[int]] | None = None,
+) -> Model:
     """
     A model from an .onnx file, an onnx.ModelProto, a torch.export program, or an .mlir file and its .safetensors.
 
-    `shapes` gives input shapes that the source leaves open: `{"x": (1, 3, 48, 320)}`.
+    `shapes` gives input shapes that the source leaves open: `{"x": (1, 3, 48, 320)}`. Sizes that stay open, or given
+    as names, `{"x": (1, 3, "H", "W")}`, are symbols: the compiled model takes inputs of any. `symbols` says which:
+    `{"H": (32, 2048, 32)}`, the lowest, the highest, and what divides them.
     """
     if isinstance(source, Model):
         return source
@@ -131,7 +137,7 @@ def load(source: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Mode
         source = path
     from mlc.frontends.onnx import import_model
 
-    return import_model(source, shapes)
+    return import_model(source, shapes, symbols=symbols)
 
 
 def _load_torch(source: Any, shapes: Mapping[str, Sequence[int]] | None) -> Model:

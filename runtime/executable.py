@@ -20,6 +20,7 @@ import numpy as np
 from mlc.codegen.errors import fail
 from mlc.runtime.artifact import WEIGHTS, Artifact, DamagedArtifact, copy_to
 from mlc.runtime.code import JitCode, SharedCode
+from mlc.runtime.sizes import text
 from mlc.runtime.steps import KernelProfile, Profile, Stepper
 
 __all__ = ["Executable", "KernelProfile", "Profile", "TensorSpec", "load_executable"]
@@ -33,7 +34,8 @@ class TensorSpec:
     """An input or output of a model."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
+    """Integers; the text of an expression where a size is symbolic."""
     dtype: str
     """numpy's name of the element type."""
 
@@ -104,8 +106,8 @@ class Executable:
         self.threads = thread_count(threads)
         self.executor = executor
         self.artifact = artifact
-        self.inputs = tuple(TensorSpec(n, tuple(s), d) for n, s, d in model["inputs"])
-        self.outputs = tuple(TensorSpec(n, tuple(s), d) for n, s, d in model["outputs"])
+        self.inputs = tuple(TensorSpec(n, tuple(map(text, s)), d) for n, s, d in model["inputs"])
+        self.outputs = tuple(TensorSpec(n, tuple(map(text, s)), d) for n, s, d in model["outputs"])
         self._counted: list[list[int]] = model.get("counted", [])
         shown = len(self.outputs) - len(self._counted)
         self.outputs, self._counts = self.outputs[:shown], self.outputs[shown:]
@@ -276,4 +278,6 @@ def load_executable(
         artifact = Artifact.open(directory)
     except DamagedArtifact as error:
         fail(str(error))
-    return Executable(artifact, threads, executor)
+    from mlc.runtime.symbolic import open_executable
+
+    return open_executable(artifact, threads, executor)

@@ -42,7 +42,8 @@ class Stepper:
         """Run one call, on another rt if that is given; return the seconds it took."""
         node = self.nodes[index]
         pointers = [self._pointer(i, io) for i in (*node["inputs"], *node["outputs"])]
-        args = (ctypes.c_void_p * (len(pointers) + 1))(*pointers, self._scratch)
+        given = [*pointers, *node.get("sizes", ()), self._scratch]
+        args = (ctypes.c_void_p * len(given))(*given)
         kernel, rt, address = self._kernels[index], rt or self.rt, ctypes.addressof(args)
         start = time.perf_counter()
         status = kernel(address, rt)

@@ -8,8 +8,8 @@ from functools import cached_property
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseArrayBase, IntegerType, TensorType
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import te
 from mlc.dialects.index import Index, const, dim
@@ -27,12 +27,10 @@ class Read:
     unit: int = 1
     """Elements that lie together and are multiplied as one word: distances count words."""
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape of the tensor."""
-        t = self.tensor.type
-        assert isinstance(t, TensorType)
-        return tuple(t.get_shape())
+        return shape_of(self.tensor)
 
     @property
     def element(self) -> Attribute:
@@ -105,7 +103,9 @@ class Stage:
     def __init__(self, op: te.ComputeOp) -> None:
         self.op = op
         self.name = op.stage_name
-        self.extents = op.static_extents
+        self.extents = representative(op, op.extents.data, op.symbols)
+        self.symbolic = {k for k, e in enumerate(op.extents.data) if not e.is_const}
+        """The axes whose extents are not static: those in `extents` stand for them."""
         self.num_spatial = op.num_spatial
         self.results = list(op.results_)
 
@@ -176,6 +176,40 @@ class Stage:
     def is_reduction(self) -> bool:
         """Whether the stage has reduction axes."""
         return bool(self.reduce)
+
+
+TYPICAL = 256
+"""The size that stands for a symbol that says nothing of itself: a multiple of every tile."""
+
+
+def representative(op: Operation, exprs: Sequence[Index], symbols: Sequence[SSAValue]) -> tuple[int, ...]:
+    """Sizes at typical values of the kernel's symbols: what a schedule is chosen for."""
+    if all(e.is_const for e in exprs):
+        return tuple(e.const for e in exprs)
+    func = op if isinstance(op, te.FuncOp) else op.parent_op()
+    assert isinstance(func, te.FuncOp)
+    given = func.attributes.get("typical")
+    own = [a for a in func.args if not isinstance(a.type, TensorType)]
+    known = given.get_values() if isinstance(given, DenseArrayBase) else (TYPICAL,) * len(own)
+    values = dict(zip(own, known, strict=True))
+    return tuple(max(1, int(e.evaluate([values[s] for s in symbols]))) for e in exprs)
+
+
+def shape_of(tensor: SSAValue) -> tuple[int, ...]:
+    """The shape of a kernel's tensor; what stands for it where it is symbolic."""
+    t = tensor.type
+    assert isinstance(t, TensorType)
+    if t.has_static_shape():
+        return tuple(t.get_shape())
+    if isinstance(stage := tensor.owner, te.ComputeOp):
+        return representative(stage, stage.extents.data[: stage.num_spatial], stage.symbols)
+    assert isinstance(tensor, BlockArgument)
+    func = tensor.owner.parent_op()
+    assert isinstance(func, te.FuncOp)
+    sizes = func.attributes["sizes"]
+    assert isinstance(sizes, ArrayAttr)
+    symbols = [a for a in func.args if not isinstance(a.type, TensorType)]
+    return representative(func, sizes.data[tensor.index].data, symbols)
 
 
 def _through_casts(v: SSAValue) -> SSAValue:

@@ -30,6 +30,8 @@ class ScheduleBuilder:
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel
         self.body = Block()
+        self.symbolic: set[SSAValue] = set()
+        """Loops whose extents are known at run time only, as far as a strategy has said so."""
 
     def finish(self) -> sched.ScheduleOp:
         """The schedule, to be put beside its kernel."""
@@ -77,7 +79,10 @@ class ScheduleBuilder:
 
     def split(self, loop: SSAValue, factors: Sequence[Factor], names: Sequence[str] = ()) -> list[SSAValue]:
         """Cut a loop; None is what is left, a knob is a factor."""
-        return self.add(sched.SplitOp.make(loop, factors), names)
+        parts = self.add(sched.SplitOp.make(loop, factors), names)
+        if loop in self.symbolic:
+            self.symbolic.add(parts[0])
+        return parts
 
     def tile(
         self, loops: Sequence[SSAValue], factors: Sequence[int | SSAValue], names: Sequence[str] = ()
@@ -87,7 +92,19 @@ class ScheduleBuilder:
 
     def fuse(self, *loops: SSAValue, name: str | None = None) -> SSAValue:
         """One loop of several."""
-        return self._do(sched.FuseOp, loops, {}, [LOOP], [name] if name else [])[0]
+        fused = self._do(sched.FuseOp, loops, {}, [LOOP], [name] if name else [])[0]
+        if loops[0] in self.symbolic:
+            self.symbolic.add(fused)
+        return fused
+
+    def fuse_last(self, loops: Sequence[SSAValue]) -> SSAValue | None:
+        """One loop of those that can be fused: all from the last symbolic one on; the others stay around it."""
+        first = max((k for k, loop in enumerate(loops) if loop in self.symbolic), default=0)
+        return self.fuse(*loops[first:]) if len(loops) > first + 1 else (loops[-1] if loops else None)
+
+    def symbolic_first(self, loops: Sequence[SSAValue]) -> list[SSAValue]:
+        """The loops in an order in which most of them can be fused."""
+        return sorted(loops, key=lambda loop: loop not in self.symbolic)
 
     def reorder(self, *loops: SSAValue) -> None:
         """Permute loops of a nest, outer to inner."""

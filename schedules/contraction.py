@@ -249,6 +249,7 @@ class ContractionSchedule:
                 s.compute_inline(s.block(pad.name))
         block = s.block(st.name)
         loops = list(s.loops(block, len(st.extents)))
+        s.symbolic |= {loops[k] for k in st.symbolic}
         reduce, k_inner = self._reduction([loops[k] for k in st.reduce])
         outer_row = self._outer_row()
         l_outer, l_inner = self._split(loops[r.lanes], st.extents[r.lanes], size.lanes)
@@ -264,7 +265,7 @@ class ContractionSchedule:
         part, columns = self._parts(_present(c_outer, l_outer), grid.column_parts)
         nest = Nest(
             block=block,
-            grid=_present(*others, row_out, part),
+            grid=s.symbolic_first(_present(*others, row_out, part)),
             columns=columns,
             rows=_present(row_in, r_outer),
             reduce=reduce,
@@ -291,7 +292,7 @@ class ContractionSchedule:
     def _finish(self, nest: Nest, packs: bool) -> sched.ScheduleOp:
         """Epilogue, start of the reduction, tiles, packing, padding, threads."""
         s, n = self.s, nest.spatial_tile
-        top = s.fuse(*nest.grid) if len(nest.grid) > 1 else (nest.grid[0] if nest.grid else None)
+        top = s.fuse_last(nest.grid)
         attach = [*_present(top), *nest.columns, *nest.rows][-1:]
         for stage in self.epilogue if attach else ():
             self._attach(stage, attach[0])
@@ -361,7 +362,7 @@ class ContractionSchedule:
 
     def _split(self, loop: Handle, extent: int, size: int) -> tuple[Handle | None, Handle]:
         """(outer, inner); no outer loop where the tile covers the axis."""
-        if size >= extent:
+        if size >= extent and loop not in self.s.symbolic:
             return None, loop
         outer, inner = self.s.split(loop, [None, size])
         return outer, inner

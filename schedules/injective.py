@@ -33,7 +33,8 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     width = max(1, target.vector_bits // 32)
     block = s.block(st.name)
     loops = list(s.loops(block, len(st.extents)))
-    if is_flat(st) and len(loops) > 1:
+    s.symbolic |= {loops[k] for k in st.symbolic}
+    if is_flat(st) and len(loops) > 1 and st.symbolic <= {0}:
         loops, extents = [s.fuse(*loops)], [prod(st.extents)]
     else:
         extents = list(st.extents)
@@ -52,7 +53,7 @@ def split_lanes(
     s: ScheduleBuilder, loops: list[SSAValue], extents: list[int], width: int
 ) -> tuple[list[SSAValue], SSAValue]:
     """The last axis in pieces of up to four vectors; the other loops, and the lanes."""
-    if extents[-1] > 4 * width:
+    if extents[-1] > 4 * width or loops[-1] in s.symbolic:
         outer, inner = s.split(loops[-1], [None, 4 * width])
         extents[-1] = -(-extents[-1] // (4 * width))
         return [*loops[:-1], outer], inner
@@ -70,4 +71,6 @@ def spread(s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], thread
         take += 1
     if tasks < 2:
         return
-    s.parallel(s.fuse(*outer[:take]) if take > 1 else outer[0])
+    top = s.fuse_last(outer[:take])
+    assert top is not None
+    s.parallel(top)

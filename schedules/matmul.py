@@ -206,6 +206,7 @@ class MatmulSchedule(ContractionSchedule):
         s, st, r, size, b = self.s, self.stage, self.roles, self.size, self.blocks()
         block = s.block(st.name)
         loops = list(s.loops(block, len(st.extents)))
+        s.symbolic |= {loops[k] for k in st.symbolic}
         rows, r_inner = self._split_axis(loops, r.rows, size.rows)
         columns, l_inner = self._split_axis(loops, r.lanes, size.lanes)
         row_part, rows = self._cut(rows, self._count(r.rows, size.rows), b.row_part)
@@ -213,12 +214,12 @@ class MatmulSchedule(ContractionSchedule):
         row_group, rows = self._cut(rows, b.row_part, b.rows)
         group, columns = self._cut(columns, b.column_part, b.columns)
         depth, k = self._split(loops[-1], st.extents[-1], b.depth)
-        parts = [*(loops[n] for n in self._batches), *present(row_part, column_part)]
+        parts = s.symbolic_first([*(loops[n] for n in self._batches), *present(row_part, column_part)])
         inner = present(rows, columns) if self._copies else present(columns, rows)
         k, word = s.split(k, [None, r.scalar.unit]) if r.scalar.unit > 1 else (k, None)
         tile_loops = present(r_inner, l_inner, word)
         s.reorder(*parts, *present(row_group, group, depth), *inner, k, *tile_loops)
-        top = s.fuse(*parts) if len(parts) > 1 else (parts[0] if parts else None)
+        top = s.fuse_last(parts)
         around = present(top, row_group, group)
         if self._copies:
             self._pack_group(block, [*around, *present(depth)][-1:])

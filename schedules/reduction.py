@@ -44,17 +44,18 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     width = max(1, target.vector_bits // 32)
     block = s.block(st.name)
     loops = list(s.loops(block, len(st.extents)))
+    s.symbolic |= {loops[k] for k in st.symbolic}
     spatial, reduce = [loops[k] for k in st.spatial], [loops[k] for k in st.reduce]
     extents = [st.extents[k] for k in st.spatial]
     inner = [spatial.pop()]
     lanes = extents.pop()
-    if lanes > 4 * width:
+    if lanes > 4 * width or inner[0] in s.symbolic:
         outer, inner[0] = s.split(inner[0], [None, 4 * width])
         spatial.append(outer)
         extents.append(-(-lanes // (4 * width)))
     elif spatial and extents[-1] > 1 and lanes <= width:
         rows = even_split(extents[-1], 8)
-        if rows < extents[-1]:
+        if rows < extents[-1] or spatial[-1] in s.symbolic:
             outer, row = s.split(spatial.pop(), [None, rows])
             spatial.append(outer)
             extents[-1] = -(-extents[-1] // rows)

@@ -48,8 +48,8 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
     root = kernel.stages[-1]
     block = s.block(root.name)
     loops = list(s.loops(block, len(root.extents)))
-    outer = loops[:n]
-    top = s.fuse(*outer) if len(outer) > 1 else (outer[0] if outer else None)
+    s.symbolic |= {loops[k] for k in root.symbolic}
+    top = s.fuse_last(loops[:n])
     width = max(1, target.vector_bits // 32)
     _vectorize_stage(s, root, block, loops[n:], width, n)
     if top is not None:
@@ -57,6 +57,7 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
             b = s.block(st.name)
             s.compute_at(b, top)
             inner = list(s.loops(b, len(st.extents), under=top))
+            s.symbolic |= {inner[k] for k in st.symbolic}
             _vectorize_stage(s, st, b, inner[n:], width, n)
         if threads > 1:
             s.parallel(top)
@@ -69,7 +70,7 @@ def _vectorize_stage(s: ScheduleBuilder, st: Stage, block: SSAValue, inner: list
         return
     extent, last = st.extents[-1], inner[-1]
     outer = inner[:-1]
-    if extent > 4 * width:
+    if extent > 4 * width or last in s.symbolic:
         o, last = s.split(last, [None, 4 * width])
         outer = [*outer, o]
     if st.is_reduction:

@@ -5,7 +5,7 @@ Symbolic sizes: integer expressions over a function's symbols, in one canonical 
     expr      ::= term ((`+` | `-`) term)*
     term      ::= factor ((`*` | `floordiv` | `ceildiv` | `mod`) factor)*
     factor    ::= integer | symbol | `(` expr `)` | `-` factor
-    symbol-attr ::= `#graph.symbol` `<` low `to` high (`step` divisor)? `>`
+    symbol-attr ::= `#graph.symbol` `<` low `to` high (`step` divisor)? (`like` usual)? `>`
 
 A size is an `int` or a `DimExpr`; the two mix under `+ - * // %`, and a result that is constant is an `int`,
 so type inference is written once, in plain arithmetic. Two equal expressions are equal objects.
@@ -13,9 +13,9 @@ so type inference is written once, in plain arithmetic. Two equal expressions ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, inf
 from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.dialects.builtin import IntAttr
@@ -26,6 +26,9 @@ from xdsl.utils.exceptions import VerifyException
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
+
+TYPICAL = 256
+"""The usual value of a symbol that may take any."""
 
 Atom: TypeAlias = "str | FloorDiv"
 Dim: TypeAlias = "int | DimExpr"
@@ -87,12 +90,16 @@ class DimExpr:
         return total
 
     def __add__(self, other: int | DimExpr) -> int | DimExpr:
+        if not isinstance(other, int | DimExpr):
+            return NotImplemented
         terms = dict(self.terms)
         for product, c in DimExpr.of(other).terms:
             terms[product] = terms.get(product, 0) + c
         return _reduced(terms)
 
     def __mul__(self, other: int | DimExpr) -> int | DimExpr:
+        if not isinstance(other, int | DimExpr):
+            return NotImplemented
         terms: dict[tuple[Atom, ...], int] = {}
         for a, c in self.terms:
             for b, d in DimExpr.of(other).terms:
@@ -107,7 +114,7 @@ class DimExpr:
         return self * -1
 
     def __sub__(self, other: int | DimExpr) -> int | DimExpr:
-        return self + -other
+        return self + -other if isinstance(other, int | DimExpr) else NotImplemented
 
     def __rsub__(self, other: int | DimExpr) -> int | DimExpr:
         return -self + other
@@ -125,6 +132,34 @@ class DimExpr:
     def __mod__(self, divisor: int) -> int | DimExpr:
         # x mod d == x - d * (x floordiv d)
         return self - divisor * (self // divisor)
+
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value, where every symbol is at least 1."""
+        low = high = 0.0
+        for product, c in self.terms:
+            least, most = _atoms_bounds(product)
+            low, high = (low + c * least, high + c * most) if c > 0 else (low + c * most, high + c * least)
+        return low, high
+
+    def __lt__(self, other: int | DimExpr) -> bool:
+        difference = self - other
+        if isinstance(difference, int):
+            return difference < 0
+        if difference is NotImplemented:
+            return NotImplemented
+        low, high = difference.bounds()
+        if high < 0 or low >= 0:
+            return high < 0
+        raise VerifyException(f"expected sizes that compare whatever they are, but got {self} and {other}")
+
+    def __ge__(self, other: int | DimExpr) -> bool:
+        return not self < other
+
+    def __le__(self, other: int | DimExpr) -> bool:
+        return self < other + 1
+
+    def __gt__(self, other: int | DimExpr) -> bool:
+        return not self < other + 1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DimExpr) and self.terms == other.terms
@@ -240,6 +275,31 @@ def _exact_quotient(value: DimExpr, divisor: DimExpr) -> int | DimExpr:
     raise VerifyException(f"expected {value} to be a multiple of {divisor}")
 
 
+def _atoms_bounds(product: tuple[Atom, ...]) -> tuple[float, float]:
+    """The smallest and the largest value of a product of atoms that are not negative."""
+    least, most = 1.0, 1.0
+    for atom in product:
+        low, high = (1.0, inf) if isinstance(atom, str) else (b // atom.divisor for b in atom.value.bounds())
+        least, most = least * max(low, 0.0), most * high
+    return least, most
+
+
+def basis(sizes: Iterable[int | DimExpr]) -> list[DimExpr]:
+    """
+    The symbols and products of symbols of which sizes are affine functions (and floor divisions of such), each once.
+
+    `[H * W, (H + 1) floordiv 2, batch] -> [H * W, H, batch]`
+    """
+    found: dict[DimExpr, None] = {}
+    for size in sizes:
+        for product, _ in size.terms if isinstance(size, DimExpr) else ():
+            if len(product) == 1 and isinstance(product[0], FloorDiv):
+                found.update(dict.fromkeys(basis([product[0].value])))
+            elif product:
+                found[DimExpr({product: 1})] = None
+    return list(found)
+
+
 def _evaluate_atom(atom: Atom, values: Mapping[str, int | DimExpr]) -> int | DimExpr:
     if isinstance(atom, str):
         return values[atom] if atom in values else DimExpr.symbol(atom)
@@ -280,15 +340,28 @@ class DimsAttr(Data[tuple[DimExpr, ...]]):
 
 @irdl_attr_definition
 class SymbolAttr(ParametrizedAttribute):
-    """The values that a symbol may take: `#graph.symbol<32 to 2048 step 32>` (multiples of 32, both ends included)."""
+    """
+    The values that a symbol may take: `#graph.symbol<32 to 2048 step 32>` (multiples of 32, both ends included).
+
+    `like 1` says for which value schedules and plans are chosen; they are right for all.
+    """
 
     name = "graph.symbol"
     low: IntAttr
     high: IntAttr
     step: IntAttr
+    usual: IntAttr
 
-    def __init__(self, low: int, high: int, step: int = 1):
-        super().__init__(IntAttr(low), IntAttr(high), IntAttr(step))
+    def __init__(self, low: int, high: int, step: int = 1, usual: int = 0):
+        super().__init__(IntAttr(low), IntAttr(high), IntAttr(step), IntAttr(usual))
+
+    @property
+    def typical(self) -> int:
+        """A usual value: what schedules and plans are chosen for."""
+        low, high, step = self.low.data, self.high.data, self.step.data
+        if self.usual.data:
+            return self.usual.data
+        return max(low, min(TYPICAL, (low + high) // 3) // step * step)
 
     def verify(self) -> None:
         if not 0 <= self.low.data <= self.high.data or self.step.data < 1:
@@ -304,11 +377,13 @@ class SymbolAttr(ParametrizedAttribute):
             parser.parse_keyword("to")
             high = parser.parse_integer()
             step = parser.parse_integer() if parser.parse_optional_keyword("step") else 1
-        return [IntAttr(low), IntAttr(high), IntAttr(step)]
+            usual = parser.parse_integer() if parser.parse_optional_keyword("like") else 0
+        return [IntAttr(low), IntAttr(high), IntAttr(step), IntAttr(usual)]
 
     def print_parameters(self, printer: Printer) -> None:
         step = "" if self.step.data == 1 else f" step {self.step.data}"
-        printer.print_string(f"<{self.low.data} to {self.high.data}{step}>")
+        usual = "" if not self.usual.data else f" like {self.usual.data}"
+        printer.print_string(f"<{self.low.data} to {self.high.data}{step}{usual}>")
 
 
 def parse_dim(parser: AttrParser) -> int | DimExpr:

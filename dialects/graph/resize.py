@@ -13,12 +13,16 @@ from typing import Any
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import INJECTIVE, GraphOp, Ints, Sample, Str
+from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.layout import Layout, layout, same_axes
 from mlc.dialects.graph.types import Tensor, is_float, shape_of, tensor
 
 MODES = ("nearest", "linear")
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 ROUNDINGS = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+
+AS_STEP = -1
+"""A size that follows from the picture's and the step."""
 
 Place = tuple[int, int, int]
 """(a, b, c) of the coordinate (a * o + b) / c."""
@@ -59,8 +63,9 @@ class Resize2dOp(GraphOp):
     `graph.resize2d %x {size = [8, 8], mode = "nearest", coordinates = "asymmetric", rounding = "floor"} :
     (tensor<1x3x4x4xf32>) -> tensor<1x3x8x8xf32>`
 
-    `step` is [p, q, p, q]: p / q elements of the picture along H and W make one of the result (empty: as the sizes
-    say). What lies outside of the picture reads as the nearest element inside. `rounding` is for nearest only.
+    `step` is [p, q, p, q]: p / q elements of the picture along H and W make one of the result (none: as sizes say).
+    A size of -1 follows from the picture's by the step: of a picture whose own sizes are symbolic. What lies outside of
+    the picture reads as the nearest element inside. `rounding` is for nearest only.
     """
 
     name = "graph.resize2d"
@@ -90,29 +95,39 @@ class Resize2dOp(GraphOp):
         ):
             if value not in known:
                 raise VerifyException(f"expected {name} to be one of {', '.join(known)}, but got '{value}'")
-        if len(self.size) != 2 or min(self.size) < 1:
+        if len(self.size) != 2 or any(n < 1 and n != AS_STEP for n in self.size):
             raise VerifyException(f"expected size of 2 integers >= 1, but got {list(self.size)}")
         if len(self.step) not in (0, 4) or min(self.step, default=1) < 1:
             raise VerifyException(f"expected step of 4 integers >= 1, or none, but got {list(self.step)}")
         if self.mode == "linear" and not is_float(x):
             raise VerifyException(f"expected floating-point elements to interpolate, but got {x}")
         sizes = self.parsed_layout.sizes(shape_of(x), "the picture")
-        if not isinstance(sizes["H"], int) or not isinstance(sizes["W"], int):
-            raise VerifyException(f"expected a picture of static height and width, but got {x}")
-        sizes["H"], sizes["W"] = self.size
+        for axis, letter in enumerate("HW"):
+            if isinstance(sizes[letter], DimExpr) and (self.size[axis] != AS_STEP or not self.step):
+                raise VerifyException(f"expected a picture of static height and width, or a step, but got {x}")
+            sizes[letter] = self.out(axis, sizes[letter])
         return [tensor(self.parsed_layout.shape(sizes), x.element_type)]
+
+    def out(self, axis: int, size: Any) -> Any:
+        """The result's rows (0) or columns (1), of a picture that has `size`."""
+        if self.size[axis] != AS_STEP:
+            return self.size[axis]
+        p, q = self.step[2 * axis : 2 * axis + 2]
+        return size * q // p
 
     def place(self, axis: int) -> Place:
         """Where the result's elements along H (0) or W (1) lie; of nearest, the place to round down."""
         size: Any = shape_of(self.input_types[0])[self.parsed_layout.position("HW"[axis])]
-        out = self.size[axis]
+        out = self.out(axis, size)
+        if isinstance(size, DimExpr) and self.coordinates in ("align_corners", "pytorch_half_pixel"):
+            raise VerifyException(f"expected static sizes for coordinates '{self.coordinates}', but got {size}")
         step = Fraction(*self.step[2 * axis : 2 * axis + 2]) if self.step else Fraction(size, out)
         at = place(self.coordinates, step, size, out)
         return rounded(at, self.rounding) if self.mode == "nearest" else at
 
     def fold(self) -> Any:
         """`resize2d %x -> %x` where every element stays."""
-        if self.type != self.input_types[0]:
+        if self.type != self.input_types[0] or AS_STEP in self.size:
             return None
         still = all(
             (a * o + b) // c == o and (self.mode == "nearest" or (a * o + b) % c == 0)
@@ -127,7 +142,7 @@ class Resize2dOp(GraphOp):
         x = arrays[0]
         for axis, letter in enumerate("HW"):
             where = self.parsed_layout.position(letter)
-            x = resize_axis(x, where, self.place(axis), self.size[axis], self.mode == "linear")
+            x = resize_axis(x, where, self.place(axis), self.out(axis, x.shape[where]), self.mode == "linear")
         return (x,)
 
     def reduction_length(self) -> int:

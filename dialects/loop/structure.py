@@ -35,7 +35,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.access import verify_access
-from mlc.dialects.index import Index, IndexMapAttr, IndexParser, compact, const, print_exprs
+from mlc.dialects.index import Index, IndexMapAttr, IndexParser, compact, const, print_exprs, size_of
 from mlc.dialects.text import parse_defined
 
 FOR_KINDS = ("serial", "parallel", "vectorized", "unrolled")
@@ -312,6 +312,7 @@ class BlockOp(IRDLOperation):
     A computation on scalars at one point of its iteration space: what schedules move about.
 
     `loop.block "dense" (%vi : 16 = %i * 4 + %ii) reduce (%vk : 784 = %k) where (783 - %k) init { ... } { ... }`
+    An extent may be an expression of the kernel's symbols.
     The axes are declared spatial (each point of them is written once) or reducing, with their extents and the
     expression of the loops that gives their value. `init` runs where all reduction axes are 0, before the body.
     The block runs only where all `where` expressions are >= 0.
@@ -333,7 +334,7 @@ class BlockOp(IRDLOperation):
     @staticmethod
     def make(
         name: str,
-        extents: Sequence[int],
+        extents: Sequence[int | Index],
         spatial: int,
         bindings: Sequence[Index],
         operands: Sequence[SSAValue],
@@ -341,16 +342,18 @@ class BlockOp(IRDLOperation):
         init: Region | None = None,
         where: Sequence[Index] = (),
     ) -> BlockOp:
-        """A block; `bindings` and `where` are expressions over `operands` (the loops around)."""
-        exprs, dims = compact([*bindings, *where], operands)
+        """A block; `extents`, `bindings` and `where` are expressions over `operands` (loops around, symbols)."""
+        sizes = [const(e) if isinstance(e, int) else e for e in extents]
+        n = len(sizes)
+        exprs, dims = compact([*sizes, *bindings, *where], operands)
         properties: dict[str, Attribute] = {
             "block_name": StringAttr(name),
-            "extents": IndexMapAttr.get(const(e) for e in extents),
+            "extents": IndexMapAttr.get(exprs[:n]),
             "spatial": IntegerAttr(spatial, i64),
-            "bindings": IndexMapAttr.get(exprs[: len(bindings)]),
+            "bindings": IndexMapAttr.get(exprs[n : n + len(bindings)]),
         }
         if where:
-            properties["where"] = IndexMapAttr.get(exprs[len(bindings) :])
+            properties["where"] = IndexMapAttr.get(exprs[n + len(bindings) :])
         op = BlockOp.create(
             operands=dims, properties=properties, regions=[init if init is not None else Region(), body]
         )
@@ -369,8 +372,8 @@ class BlockOp(IRDLOperation):
 
     @property
     def static_extents(self) -> tuple[int, ...]:
-        """The extents of all axes."""
-        return tuple(e.const for e in self.extents.data)
+        """The extents of all axes; UNBOUNDED of a symbolic one."""
+        return tuple(size_of(e) for e in self.extents.data)
 
     @property
     def where_exprs(self) -> tuple[Index, ...]:
@@ -388,7 +391,7 @@ class BlockOp(IRDLOperation):
             raise VerifyException(f"expected {n} bindings, one per axis, but got {len(self.bindings.data)}")
         if not 0 <= self.num_spatial <= n:
             raise VerifyException(f"expected at most {n} spatial axes, but got {self.num_spatial}")
-        verify_access(self.bindings.data, self.where_exprs, self.args, n)
+        verify_access(self.bindings.data, (*self.where_exprs, *self.extents.data), self.args, n)
         regions = [self.body] + ([self.init] if self.has_init else [])
         for region in regions:
             if [a.type for a in region.block.args] != [IndexType()] * n:
@@ -423,7 +426,9 @@ class BlockOp(IRDLOperation):
             for i in which:
                 printer.print_string(", " if i != which.start else "")
                 printer.print_ssa_value(args[i])
-                printer.print_string(f" : {self.extents.data[i]} = ")
+                printer.print_string(" : ")
+                print_exprs(printer, [self.extents.data[i]], self.args)
+                printer.print_string(" = ")
                 print_exprs(printer, [self.bindings.data[i]], self.args)
 
     @classmethod
@@ -431,10 +436,10 @@ class BlockOp(IRDLOperation):
         name = parser.parse_str_literal("the block's name")
         index = IndexParser(parser)
 
-        def axis() -> tuple[Parser.Argument, int, Index]:
+        def axis() -> tuple[Parser.Argument, Index, Index]:
             arg = parser.parse_argument(expect_type=False).resolve(IndexType())
             parser.parse_punctuation(":")
-            extent = parser.parse_integer(allow_boolean=False)
+            extent = index.expr()
             parser.parse_punctuation("=")
             return arg, extent, index.expr()
 

@@ -12,7 +12,7 @@ import math
 import operator
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ from mlc.dialects.graph import (
     static_shape,
     tensor,
 )
+from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.graph_numpy import evaluate
 from mlc.dialects.graph.types import element_type, numpy_dtype
 from mlc.driver.errors import UnsupportedOps, UserError
@@ -60,6 +61,7 @@ from mlc.frontends.onnx.counted import check as check_counts
 from mlc.frontends.onnx.files import MAX_NODES, check_model, check_sizes, dtype_of, printable, read_model, tensor_array
 from mlc.frontends.onnx.functions import count_nodes, expand, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, Value, find_converter, node_path, op_key
+from mlc.frontends.onnx.sizes import Symbols, fold_sizes, holds_sizes
 
 FOLD_LIMIT = 4096
 """Folding during import makes arrays of at most so many elements; larger ones are folded by a graph pass."""
@@ -96,6 +98,8 @@ class Importer:
         if cls in WIDENED and (narrow := {v.dtype_name for v in operands} & {"float16", "bfloat16"}):
             return self._widened(cls, operands, attrs, location, narrow.pop())
         folded = None
+        if any(holds_sizes(v.array) for v in operands):
+            return self._fold_sizes(cls, operands, attrs, location)
         if operands and all(v.array is not None and v.array.size <= FOLD_LIMIT for v in operands):
             folded = self._fold(cls, operands, attrs, location)
             if folded is not None and not any(v.bound for v in operands):
@@ -146,6 +150,24 @@ class Importer:
                 left.extend(one.owner.operands)
         return found
 
+    def _fold_sizes(self, cls: Any, operands: Sequence[Value], attrs: Any, location: str) -> list[Value]:
+        """The results of an op on sizes that are symbolic."""
+        folded = None
+        if all(v.array is not None for v in operands):
+            names = ["int64" if v.array.dtype.kind in "iuO" else v.dtype_name for v in operands]
+            types = [tensor(v.array.shape, name) for v, name in zip(operands, names, strict=True)]
+            stand_ins = [ParamOp.make(result=t, entry="") for t in types]
+            op: GraphOp = cls.make(*(s.result for s in stand_ins), **attrs)
+            folded = fold_sizes(op, [v.array for v in operands])
+            op.drop_all_references()
+        if folded is None:
+            symbols = {s for v in operands if holds_sizes(v.array) for d in v.array.reshape(-1) for s in _symbols(d)}
+            raise ValueError(
+                f"expected {cls.name} to work on known sizes, but they depend on {', '.join(sorted(symbols))}; "
+                "give the inputs' sizes with shapes="
+            )
+        return [Value(None, array, self.fresh(location)) for array in folded]
+
     def _fold(self, cls: Any, operands: Sequence[Value], attrs: Any, location: str) -> list[Value] | None:
         """The op's results by numpy, if they are small; None otherwise."""
         stand_ins = [ParamOp.make(result=tensor(v.array.shape, v.array.dtype), entry="") for v in operands]
@@ -172,7 +194,12 @@ class Importer:
         return value.ssa
 
     def run(
-        self, proto: onnx.ModelProto, opsets: Mapping[str, int], shapes: Mapping[str, Any], values: Mapping[str, Any]
+        self,
+        proto: onnx.ModelProto,
+        opsets: Mapping[str, int],
+        shapes: Mapping[str, Any],
+        values: Mapping[str, Any],
+        symbols: Symbols,
     ) -> Model:
         """The model of a graph; of the inputs in `values` the import knows what they are."""
         graph = proto.graph
@@ -182,7 +209,7 @@ class Importer:
             place = f"{self.source}: initializer '{initializer.name}'"
             array = tensor_array(initializer, place, self.directory)
             self.values[initializer.name] = Value(None, array, initializer.name)
-        names = self._add_inputs(graph, shapes, values)
+        names = self._add_inputs(graph, shapes, values, symbols)
         for index, node in enumerate(graph.node):
             self.convert(node, node_path(node, index), opsets)
         outputs = [self._output(info.name) for info in graph.output]
@@ -196,6 +223,8 @@ class Importer:
             res_attrs=name_attrs([*(info.name for info in graph.output), *counts]),
         )
         main.attributes |= counted_attribute(counts)
+        if used := symbols.used():
+            main.attributes["graph.symbols"] = used
         hoist_sources(self.block)
         return Model(ModuleOp([main]), self.weights)
 
@@ -210,7 +239,9 @@ class Importer:
         if "" not in opsets and any(node.domain in ("", "ai.onnx") for node in graph.node):
             raise UserError(f"{self.source}: expected an opset version of the domain 'ai.onnx', but got none")
 
-    def _add_inputs(self, graph: onnx.GraphProto, shapes: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
+    def _add_inputs(
+        self, graph: onnx.GraphProto, shapes: Mapping[str, Any], values: Mapping[str, Any], symbols: Symbols
+    ) -> list[str]:
         infos = [info for info in graph.input if info.name not in self.values]
         unknown_names = [name for name in shapes if name not in {info.name for info in infos}]
         if unknown_names:
@@ -222,13 +253,14 @@ class Importer:
             shape = _input_shape(info, shapes.get(info.name), self.source, problems)
             check_sizes(shape, f"{self.source}: input '{printable(info.name)}'")
             dtype = dtype_of(info.type.tensor_type.elem_type, f"{self.source}: input '{info.name}'")
-            argument = self.block.insert_arg(tensor(shape, dtype), len(self.block.args))
+            argument = self.block.insert_arg(tensor(symbols.sizes(shape), dtype), len(self.block.args))
             argument.name_hint = identifier(info.name)
             argument.location = name_location(info.name)
             self.arguments[argument] = info.name
             self.values[info.name] = Value(argument, values.get(info.name), info.name, bound=info.name in values)
         if problems:
             raise UserError(f"{self.source}: " + "; ".join(problems))
+        symbols.check(self.source)
         return [info.name for info in infos]
 
     def convert(self, proto: onnx.NodeProto, path: str, opsets: Mapping[str, int]) -> None:
@@ -348,8 +380,16 @@ def hoist_sources(block: Block) -> None:
             block.insert_op_before(op, first)
 
 
-def _input_shape(info: Any, given: Sequence[int] | None, source: str, problems: list[str]) -> tuple[int, ...]:
-    """An input's sizes from the file and `shapes=`; what stays unknown goes to `problems`."""
+def _symbols(size: Any) -> Sequence[str]:
+    return list(size.symbols()) if isinstance(size, DimExpr) else ()
+
+
+def _input_shape(info: Any, given: Sequence[Any] | None, source: str, problems: list[str]) -> tuple[Any, ...]:
+    """
+    An input's sizes from the file and `shapes=`; those that neither knows are symbols.
+
+    A symbol is called as the file calls the size, else after input and axis.
+    """
     if not info.type.HasField("tensor_type"):
         raise UserError(f"{source}: input '{info.name}': expected a tensor, but got {info.type.WhichOneof('value')}")
     proto = info.type.tensor_type
@@ -358,8 +398,9 @@ def _input_shape(info: Any, given: Sequence[int] | None, source: str, problems: 
     if given is not None:
         shape = _given_shape(given, f"{source}: input '{info.name}'")
         ranks = proto.HasField("shape") and len(shape) != len(declared)
+        known = [(d, s) for d, s in zip(declared, shape, strict=False) if isinstance(s, int)]
         fixed = [d for d, s in zip(declared, shape, strict=False) if d is not None and d > 0 and d != s]
-        if ranks or fixed or any(s < 0 or (s == 0 and d != 0) for d, s in zip(declared, shape, strict=False)):
+        if ranks or fixed or any(s < 0 or (s == 0 and d != 0) for d, s in known):
             sizes = [names[i] if d is None or d <= 0 else d for i, d in enumerate(declared)]
             wanted = f"{sizes} with sizes of at least 1"
             raise UserError(f"{source}: input '{info.name}': expected a shape like {wanted}, but got {list(shape)}")
@@ -367,24 +408,23 @@ def _input_shape(info: Any, given: Sequence[int] | None, source: str, problems: 
     if not proto.HasField("shape"):
         problems.append(f"input '{info.name}' has no shape; pass shapes={{\"{info.name}\": (...)}}")
         return ()
-    if all(d is not None and d >= 0 for d in declared):
-        return tuple(declared)  # pyright: ignore
-    unknown = [f"{i} ({names[i]})" for i, d in enumerate(declared) if d is None or d < 0]
-    wanted = ["?" if d is None or d < 0 else str(d) for d in declared]
-    problems.append(
-        f"input '{info.name}' has unknown sizes on axes {', '.join(unknown)}; "
-        f'pass shapes={{"{info.name}": ({", ".join(wanted)})}} (--shape {info.name}={"x".join(wanted)}) '
-        "with a number for each ?"
-    )
-    return tuple(max(d or 0, 0) for d in declared)
+    own = [identifier(name) or f"{identifier(info.name) or 'input'}_{axis}" for axis, name in enumerate(names)]
+    sizes = zip(declared, own, strict=True)
+    return tuple(d if d is not None and d >= 0 else DimExpr.symbol(name) for d, name in sizes)
 
 
-def _given_shape(given: Any, what: str) -> tuple[int, ...]:
-    """The sizes that `shapes=` gives for one input."""
+def _given_shape(given: Any, what: str) -> tuple[Any, ...]:
+    """The sizes that `shapes=` gives for one input: whole numbers, and the names of symbols."""
+    message = f"{what}: expected a tuple of whole numbers and names as its shape, but got {given!r}"
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise UserError(message)
+    sizes = tuple(given)
+    if any(isinstance(s, str) and identifier(s) != s for s in sizes):
+        raise UserError(message)
     try:
-        return tuple(operator.index(size) for size in given)
+        return tuple(DimExpr.symbol(s) if isinstance(s, str) else operator.index(s) for s in sizes)
     except TypeError as error:
-        raise UserError(f"{what}: expected a tuple of whole numbers as its shape, but got {given!r}") from error
+        raise UserError(message) from error
 
 
 def identifier(name: str) -> str | None:
@@ -394,10 +434,14 @@ def identifier(name: str) -> str | None:
 
 
 def import_model(
-    source: Any, shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, Any] | None = None
+    source: Any,
+    shapes: Mapping[str, Sequence[Any]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    symbols: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
     """
-    The model of an .onnx file or a ModelProto; `shapes` gives the input sizes that it leaves open.
+    The model of an .onnx file or a ModelProto; `shapes` gives input sizes that it leaves open, as numbers or names.
+    `symbols` gives what sizes that stay open may be: (low, high) or (low, high, step) by name.
 
     `values` gives what inputs are, where shapes depend on it: the model is then for these values alone.
     """
@@ -407,7 +451,7 @@ def import_model(
         raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
     proto, name, directory = read_model(source)
     opsets = check_model(proto, name)
-    return Importer(name, directory).run(proto, opsets, shapes or {}, values or {})
+    return Importer(name, directory).run(proto, opsets, shapes or {}, values or {}, Symbols(symbols))
 
 
 def unsupported_nodes(model: onnx.ModelProto) -> list[tuple[str, str, str]]:

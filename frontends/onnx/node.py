@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import shape_of
+from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import dtype_name
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.counted import Count
@@ -52,7 +53,9 @@ class Value:
     @property
     def dtype_name(self) -> str:
         """numpy's name of the element type."""
-        return self.array.dtype.name if self.ssa is None else dtype_name(self.ssa.type.element_type)  # pyright: ignore
+        if self.ssa is None:
+            return "int64" if self.array.dtype == object else self.array.dtype.name
+        return dtype_name(self.ssa.type.element_type)  # pyright: ignore
 
 
 Converter: TypeAlias = "Callable[[Node], Value | Sequence[Value]]"
@@ -148,7 +151,9 @@ class Node:
         """Integers from an attribute `name`, else from input `index`."""
         if name is not None and name in self._attributes:
             return list(self.attr(name))
-        return [int(v) for v in self.constant(index).reshape(-1)] if self.has(index) else default
+        if not self.has(index):
+            return default
+        return [v if isinstance(v, DimExpr) else int(v) for v in self.constant(index).reshape(-1).tolist()]
 
     def emit(self, op: Any, *operands: Value, **attrs: Any) -> Value:
         """The (first) result of an op on values."""
@@ -164,6 +169,8 @@ class Node:
     def array(self, array: Any, like: Value | None = None) -> Value:
         """A constant, with the element type of `like` if given."""
         array = np.asarray(array)
+        if array.dtype == object and not any(isinstance(v, DimExpr) for v in array.reshape(-1)):
+            array = array.astype(np.int64)
         if like is not None:
             array = array.astype(dtype_like(like))
         return Value(None, array, self.importer.fresh(self.path))

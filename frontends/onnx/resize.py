@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.resize import COORDINATES, MODES, ROUNDINGS
+from mlc.dialects.graph.dims import DimExpr
+from mlc.dialects.graph.resize import AS_STEP, COORDINATES, MODES, ROUNDINGS
 from mlc.dialects.graph.types import axis_of
 from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
@@ -113,14 +114,33 @@ def _resize(node: Node) -> Value:
     step = () if steps is None else tuple(n for s in two(steps[2:], Fraction(1)) for n in s.as_integer_ratio())
     picture = as_picture(node, x) if rank == 3 else x
     attrs = {"mode": rule.mode, "coordinates": rule.coordinates, "rounding": rule.rounding}
-    y = node.emit(g.Resize2dOp, picture, size=two(size[2:], 1), step=step, **attrs)
+    if any(isinstance(n, DimExpr) for n in size[2:]) and not step:
+        steps = [
+            Fraction(1),
+            Fraction(1),
+            *(_ratio(node, n, out) for n, out in zip(x.shape[2:], size[2:], strict=True)),
+        ]
+        step = tuple(n for s in two(steps[2:], Fraction(1)) for n in s.as_integer_ratio())
+    known = tuple(AS_STEP if isinstance(n, DimExpr) else n for n in two(size[2:], 1))
+    y = node.emit(g.Resize2dOp, picture, size=known, step=step, **attrs)
     return from_picture(node, y) if rank == 3 else y
+
+
+def _ratio(node: Node, size: Any, out: Any) -> Fraction:
+    """How many elements of a picture make one of the result, where sizes are symbolic."""
+    if not isinstance(size, DimExpr) and not isinstance(out, DimExpr):
+        return Fraction(size, out)
+    for a, b, turned in ((out, size, True), (size, out, False)):
+        (x, c), (y, d) = DimExpr.of(a).terms[0], DimExpr.of(b).terms[0]
+        if x == y and a * d == b * c:
+            return Fraction(d, c) if turned else Fraction(c, d)
+    raise node.fail(f"expected sizes in a fixed ratio, but got {size} and {out}; give them with shapes=")
 
 
 def _is_picture(rule: Rule, size: Sequence[int], steps: Any, x: Value) -> bool:
     """Whether graph.resize2d says the same."""
     known = rule.mode in MODES and rule.coordinates in COORDINATES and not (rule.antialias or rule.exclude_outside)
-    whole = steps is None or all(n == s * o for n, s, o in zip(x.shape, steps, size, strict=True))
+    whole = steps is None or all(scaled(o, s) == n for n, s, o in zip(x.shape, steps, size, strict=True))
     exact = whole or rule.coordinates not in ("align_corners", "pytorch_half_pixel")
     floats = rule.mode == "nearest" or np.dtype(dtype_like(x)) == np.float32
     return len(x.shape) in (3, 4) and list(size[:2]) == list(x.shape[:2]) and known and exact and floats
@@ -178,7 +198,12 @@ def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[Fraction] 
         return _given_sizes(node, shape, dict(zip(axes, values.tolist(), strict=True)))
     factors = dict(zip(axes, map(exact, values.tolist()), strict=True))
     all_factors = [factors.get(axis, Fraction(1)) for axis in range(len(shape))]
-    return [int(n * f) for n, f in zip(shape, all_factors, strict=True)], [1 / f for f in all_factors]
+    return [scaled(n, f) for n, f in zip(shape, all_factors, strict=True)], [1 / f for f in all_factors]
+
+
+def scaled(size: Any, factor: Fraction) -> Any:
+    """A size times a factor, rounded down."""
+    return size * factor.numerator // factor.denominator
 
 
 def _given_sizes(node: Node, shape: Sequence[int], sizes: dict[int, int]) -> tuple[list[int], list[Fraction] | None]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import axis_of, broadcast
 from mlc.frontends.onnx.node import Converter, Node, UseBody, Value
+from mlc.frontends.onnx.sizes import LARGEST, size_array
 from mlc.frontends.onnx.tools import part, reshape, transpose
 
 MAX_FILL = 1 << 31
@@ -33,6 +36,8 @@ def _constant_of_shape(node: Node) -> Value:
     value = node.attr("value")
     value = np.zeros(1, np.float32) if value is None else value
     shape = tuple(node.ints(0))
+    if any(isinstance(n, DimExpr) for n in shape):
+        return node.emit(g.FullOp, value=value.reshape(()).item(), shape=shape, dtype=value.dtype)
     if min(shape, default=0) < 0 or math.prod(shape) > MAX_FILL or value.size != 1:
         raise node.fail(f"expected one value and a shape of at most {MAX_FILL} elements, but got {list(shape)}")
     return node.array(np.broadcast_to(value.reshape(()), shape))
@@ -40,11 +45,11 @@ def _constant_of_shape(node: Node) -> Value:
 
 def _shape(node: Node) -> Value:
     shape = node.input(0).shape
-    return node.array(np.array(shape[node.attr("start", 0) : node.attr("end", len(shape))], np.int64))
+    return node.array(size_array(shape[node.attr("start", 0) : node.attr("end", len(shape))]))
 
 
 def _size(node: Node) -> Value:
-    return node.array(np.array(math.prod(node.input(0).shape), np.int64))
+    return node.array(size_array(math.prod(node.input(0).shape)))
 
 
 def _reshape(node: Node) -> Value:
@@ -52,7 +57,7 @@ def _reshape(node: Node) -> Value:
     shape = list(node.ints(1, "shape"))
     if not node.attr("allowzero", 0):
         shape = [x.shape[i] if size == 0 else size for i, size in enumerate(shape)]
-    if shape.count(-1) > 1 or min(shape, default=0) < -1:
+    if shape.count(-1) > 1 or any(size < -1 for size in shape):
         raise node.fail(f"expected a shape with at most one -1, but got {shape}")
     if -1 in shape:
         rest = -math.prod(shape)
@@ -118,15 +123,30 @@ def _slice(node: Node) -> Value:
     bounds = [(0, END, 1)] * rank
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis = axis_of(axis, rank)
-        bounds[axis] = _bounds(start, end, step, x.shape[axis])
+        bounds[axis] = _bounds(node, start, end, step, x.shape[axis])
     begin, end, strides = zip(*bounds, strict=True)
-    if all(stride == 1 and b == 0 and e >= s for b, e, stride, s in zip(begin, end, strides, x.shape, strict=True)):
+    if all(
+        stride == 1 and b == 0 and (e == END or e >= s)
+        for b, e, stride, s in zip(begin, end, strides, x.shape, strict=True)
+    ):
         return x
     return node.emit(g.SliceOp, x, begin=begin, end=end, strides=strides)
 
 
-def _bounds(start: int, end: int, step: int, size: int) -> tuple[int, int, int]:
+def _bounds(node: Node, start: Any, end: Any, step: int, size: Any) -> tuple[int, int, int]:
     """ONNX's clamped bounds as Python's: an end before the first element is -size - 1."""
+    if isinstance(size, DimExpr):
+        if end == size or (isinstance(end, int) and end > LARGEST):
+            end = END
+        if isinstance(start, int) and isinstance(end, int) and step > 0 and start >= 0 and (end == END or end < 0):
+            return start, end, step
+        if isinstance(start, int) and isinstance(end, int) and step > 0 and 0 <= start < end <= size:
+            return start, end, step
+        raise node.fail(f"expected bounds that hold for every {size}, but got {start} to {end}; give it with shapes=")
+    if isinstance(start, DimExpr) or isinstance(end, DimExpr):
+        if isinstance(start, int) and end >= size:
+            return start, END, step
+        raise node.fail(f"expected bounds that are known, but got {start} to {end}; give the sizes with shapes=")
     first, last, _ = slice(start, end, step).indices(size)
     return first, last if last >= 0 else -size - 1, step
 

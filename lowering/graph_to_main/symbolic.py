@@ -16,6 +16,7 @@ from typing import Any
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     ArrayAttr,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
@@ -40,7 +41,6 @@ from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
 from mlc.passes.errors import fail
 
 INDEX = IndexType()
-TYPICAL = 256
 SCRATCH = "mlc.scratch"
 """The attribute of the view behind all buffers: the memory that kernels use while they run."""
 
@@ -61,12 +61,6 @@ def symbols_of(main: func.FuncOp) -> dict[str, SymbolAttr]:
                 given = ranges.get(name)
                 found[name] = given if isinstance(given, SymbolAttr) else SymbolAttr(1, (1 << 31) - 1)
     return found
-
-
-def typical(symbol: SymbolAttr) -> int:
-    """A size in the middle of a symbol's range, or a usual one."""
-    low, high, step = symbol.low.data, symbol.high.data, symbol.step.data
-    return max(low, min(high, TYPICAL) // step * step)
 
 
 def byte_count(type_: Attribute) -> Dim:
@@ -164,7 +158,7 @@ class SymbolicConverter:
             self.buffers[argument] = Buffer(0)
         for op in ops:
             self.visit(op)
-        self.write(ops, list(ops[-1].operands))
+        self.write(ops, ops[-1])
 
     def visit(self, op: Operation) -> None:
         """Note the buffers of an op's results, and the use of those of its operands."""
@@ -180,7 +174,9 @@ class SymbolicConverter:
                 self.inner.append(made)
             self.steps += 1
         else:
-            fail(op, f"expected only kernel calls, parameters and reshapes in @main of symbolic sizes, but got {op.name}")
+            fail(
+                op, f"expected only kernel calls, parameters and reshapes in @main of symbolic sizes, but got {op.name}"
+            )
 
     def constant(self, op: Operation) -> Buffer:
         """The memory of a parameter or constant; equal contents of one type share it."""
@@ -195,23 +191,32 @@ class SymbolicConverter:
         size = bytes_of(type_)
         return self.constants.setdefault((key, size), Buffer(size, facts=facts, type=type_))
 
-    def outputs(self, returned: Sequence[SSAValue]) -> list[Buffer | None]:
-        """The buffer that each output argument is; None where the output needs a copy."""
-        found: list[Buffer | None] = []
-        for value in returned:
+    def outputs(self, ret: Operation) -> list[Buffer]:
+        """The buffer that each output argument is."""
+        found: list[Buffer] = []
+        for k, value in enumerate(ret.operands):
             buffer = self.buffers[value]
-            found.append(buffer if buffer in self.inner and buffer not in found else None)
+            if buffer not in self.inner or buffer in found:
+                why = "as sizes are symbolic; run graph-outline-kernels first"
+                fail(ret, f"expected a kernel to write output {k} alone, {why}")
+            found.append(buffer)
         return found
 
-    def write(self, ops: Sequence[Operation], returned: Sequence[SSAValue]) -> None:
+    def write(self, ops: Sequence[Operation], ret: Operation) -> None:
         """The new body in place of the old one."""
-        main, old = self.main, self.main.body.block
-        outputs = self.outputs(returned)
+        main, old, returned = self.main, self.main.body.block, list(ret.operands)
+        outputs = self.outputs(ret)
         weights = 0
         for buffer in self.constants.values():
             buffer.first, weights = weights, weights + align(int(buffer.bytes))  # pyright: ignore[reportArgumentType]
         ins, outs = ([buffer_type(main, v.type) for v in values] for values in (old.args, returned))
-        types = [*ins, *outs, *(INDEX for _ in self.symbols), MemRefType(i8, [weights]), MemRefType(i8, [-1])]
+        types = [
+            *ins,
+            *outs,
+            *(INDEX for _ in self.symbols),
+            MemRefType(i8, [weights]),
+            MemRefType(i8, [DYNAMIC_INDEX]),
+        ]
         block = Block(arg_types=types)
         hints = [*(a.name_hint for a in old.args), *(f"out{k}" for k in range(len(returned))), *self.symbols]
         for argument, hint in zip(block.args, [*hints, "weights", "workspace"], strict=True):
@@ -219,20 +224,15 @@ class SymbolicConverter:
         for argument, value in zip(block.args, old.args, strict=False):
             self.buffers[value].value = argument
         for argument, buffer in zip(block.args[len(ins) :], outputs, strict=False):
-            if buffer is not None:
-                buffer.value = argument
+            buffer.value = argument
         first = len(ins) + len(outs)
         sizes = Sizes(block, dict(zip(self.symbols, block.args[first:], strict=False)))
         inner = [b for b in self.inner if b not in outputs]
-        before = ordered(inner, {name: typical(s) for name, s in self.symbols.items()})
+        before = ordered(inner, {name: s.typical for name, s in self.symbols.items()})
         self.place(block, sizes, inner, before)
         for op in ops:
             if op.name == "graph.call":
                 self.call(block, sizes, op)
-        for k, (value, buffer) in enumerate(zip(returned, outputs, strict=True)):
-            if buffer is None:
-                target = block.args[len(ins) + k]
-                self.copy(block, sizes, value, target)
         block.add_op(func.ReturnOp())
         self.replace(block, types, len(ins), len(outs), inner, before)
 
@@ -249,10 +249,10 @@ class SymbolicConverter:
         for k, buffer in enumerate(inner):
             offset = highest(before[k])
             ends.append(sizes.add(arith.AddiOp, offset, sizes(aligned(buffer.bytes))))
-            view = memref.ViewOp(workspace, offset, [], MemRefType(i8, [-1]))
+            view = memref.ViewOp(workspace, offset, [sizes(aligned(buffer.bytes))], MemRefType(i8, [DYNAMIC_INDEX]))
             block.add_op(view)
             buffer.value = view.result
-        behind = memref.ViewOp(workspace, highest(range(len(inner))), [], MemRefType(i8, [-1]))
+        behind = memref.ViewOp(workspace, highest(range(len(inner))), [], MemRefType(i8, [0]))
         behind.attributes[SCRATCH] = IntegerAttr(1, i64)
         block.add_op(behind)
 
@@ -266,7 +266,18 @@ class SymbolicConverter:
             buffer.value = view.result
         if buffer.value.type == type_:
             return buffer.value
-        cast = memref.ReinterpretCastOp(buffer.value, [], [], [], [0], type_.get_shape(), [1] * len(type_.get_shape()), type_)
+        return self.cast(block, sizes, buffer.value, shape_of(tensor.type), type_)
+
+    def cast(
+        self, block: Block, sizes: Sizes, value: SSAValue, shape: Sequence[Dim], type_: MemRefType[Any]
+    ) -> SSAValue:
+        """The same memory in a shape, whose sizes and strides are computed where they are symbolic."""
+        strides: list[Dim] = [1] * len(shape)
+        for axis in range(len(shape) - 2, -1, -1):
+            strides[axis] = strides[axis + 1] * shape[axis + 1]
+        dynamic = [[sizes(n) for n in row if isinstance(n, DimExpr)] for row in (shape, strides)]
+        static = [[DYNAMIC_INDEX if isinstance(n, DimExpr) else n for n in row] for row in (shape, strides)]
+        cast = memref.ReinterpretCastOp(value, [], *dynamic, [0], *static, type_)
         block.add_op(cast)
         return cast.result
 
@@ -282,13 +293,6 @@ class SymbolicConverter:
         call.attributes.update(op.attributes)
         call.location = op.location
         block.add_op(call)
-
-    def copy(self, block: Block, sizes: Sizes, value: SSAValue, target: SSAValue) -> None:
-        """An output that is an input, a weight, or another output too."""
-        copy = memref.CopyOp(self.value(block, sizes, value), target)
-        copy.attributes["bytes"] = ArrayAttr([])
-        block.add_op(copy)
-        fail(copy, "expected every output of a model of symbolic sizes to be computed, and once")
 
     def replace(
         self,

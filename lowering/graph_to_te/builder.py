@@ -15,12 +15,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import TensorType, UnitAttr, i1
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import te
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
-from mlc.dialects.graph.types import element_type
+from mlc.dialects.graph.dims import Dim, DimExpr
+from mlc.dialects.graph.types import Shape, element_type, shape_of
 from mlc.dialects.index import Index, IndexMapAttr, compact
 from mlc.lowering.graph_to_te import scalars
 from mlc.lowering.graph_to_te.indices import (
@@ -71,7 +72,7 @@ class Tensor:
     """A placeholder or the result of a stage; `A[i, j]` reads an element inside of te.compute."""
 
     value: SSAValue | None
-    shape: tuple[int, ...]
+    shape: Shape
     element: Attribute
     unsigned: bool = False
     name: str = ""
@@ -130,7 +131,7 @@ class Tensor:
             if not expr.is_affine or any(stage.ranges[d] == ANY for d in expr.dims()):
                 continue
             low, high = expr.bounds(stage.ranges)
-            if low < 0 or high >= size:
+            if low < 0 or (isinstance(size, int) and high >= size):
                 raise UserError(
                     f"expected an index in 0..{size - 1} on axis {axis} of {self._label}, but it spans {low}..{high}; "
                     "use .read(..., mask=...)"
@@ -146,29 +147,35 @@ def _as_parts(stage: Stage, mask: Any) -> list[Any]:
     return [p if isinstance(p, IndexExpr | Condition) else IndexExpr(stage, stage.index(p)) for p in parts]
 
 
+def te_type(element: Attribute, shape: Sequence[Dim]) -> TensorType[Any]:
+    """The type of a tensor of these sizes; symbolic ones are `?`."""
+    return TensorType(element, [n if isinstance(n, int) else DYNAMIC_INDEX for n in shape])
+
+
 def tensor_of(value: SSAValue, graph_type: Attribute | None = None, name: str = "") -> Tensor:
     """The tensor that an SSA value is; the graph's type may say that its integers are unsigned."""
     t = value.type
     assert isinstance(t, TensorType)
     _, unsigned = signless(graph_type.element_type) if isinstance(graph_type, TensorType) else (None, False)
-    return Tensor(value, tuple(t.get_shape()), t.element_type, unsigned, name or value.name_hint or "")
+    shape = tuple(t.get_shape()) if graph_type is None else shape_of(graph_type)
+    return Tensor(value, shape, t.element_type, unsigned, name or value.name_hint or "")
 
 
-def full(shape: Sequence[int], value: Number, dtype: Any = "float32") -> Tensor:
+def full(shape: Sequence[Dim], value: Number, dtype: Any = "float32") -> Tensor:
     """A tensor of one value; it takes no memory."""
     element, unsigned = signless(element_type(dtype))
     return Tensor(None, tuple(shape), element, unsigned, "full", value)
 
 
-def _sizes(shape: Sequence[int]) -> tuple[int, ...]:
-    """A shape as plain ints (numpy's are welcome)."""
-    sizes = tuple(int(n) for n in shape)
-    if any(n < 0 for n in sizes):
+def _sizes(shape: Sequence[Dim]) -> Shape:
+    """A shape as plain ints (numpy's are welcome) and symbolic sizes."""
+    sizes = tuple(n if isinstance(n, DimExpr) else int(n) for n in shape)
+    if any(isinstance(n, int) and n < 0 for n in sizes):
         raise UserError(f"expected a shape of sizes >= 0, but got {list(sizes)}")
     return sizes
 
 
-def placeholder(shape: Sequence[int], dtype: Any = "float32", name: str = "x") -> Tensor:
+def placeholder(shape: Sequence[Dim], dtype: Any = "float32", name: str = "x") -> Tensor:
     """An operand of the kernel to be."""
     element, unsigned = signless(element_type(dtype))
     arg = Block(arg_types=[TensorType(element, list(_sizes(shape)))]).args[0]
@@ -210,6 +217,12 @@ def _pair(name: str) -> Callable[..., Reduction]:
     return reduce
 
 
+def size(n: Dim) -> IndexExpr:
+    """A size as an index of the current stage."""
+    stage = current_stage()
+    return IndexExpr(stage, stage.index(n))
+
+
 def _axes(axis: Any) -> tuple[ReduceAxis, ...]:
     axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     for a in axes:
@@ -229,6 +242,8 @@ class Kernel:
     block: Block
     location: Any = None
     names: dict[str, int] = field(default_factory=dict)
+    symbols: dict[DimExpr, SSAValue] = field(default_factory=dict)
+    """The arguments of the kernel that sizes are expressions of."""
 
     def place(self, op: te.ComputeOp) -> None:
         """Append a stage under a name of its own."""
@@ -255,7 +270,7 @@ def building(kernel: Kernel) -> Iterator[Kernel]:
 
 
 def compute(
-    shape: Sequence[int],
+    shape: Sequence[Dim],
     fn: Callable[..., Any],
     name: str = "compute",
     *,
@@ -294,13 +309,13 @@ def compute(
     return tuple(tensors) if len(tensors) > 1 else tensors[0]
 
 
-def _finish(
-    stage: Stage, shape: tuple[int, ...], name: str, values: Sequence[Scalar], combiner: str | None
-) -> te.ComputeOp:
+def _finish(stage: Stage, shape: Shape, name: str, values: Sequence[Scalar], combiner: str | None) -> te.ComputeOp:
     stage.block.add_op(te.YieldOp.create(operands=[v.value for v in values]))
-    extents = [a.extent for a in stage.reduce]
-    types = [TensorType(v.type, list(shape)) for v in values]
-    op = te.ComputeOp.make(name, shape, extents, combiner, types, Region(stage.block))
+    extents = [stage.index(n) for n in (*shape, *(a.extent for a in stage.reduce))]
+    exprs, symbols = compact(extents, stage.values)
+    types = [te_type(v.type, shape) for v in values]
+    n = len(shape)
+    op = te.ComputeOp.make(name, exprs[:n], exprs[n:], combiner, types, Region(stage.block), symbols)
     for result in op.results:
         result.name_hint = name
     return op
@@ -333,9 +348,10 @@ def _names(fn: Callable[..., Any], rank: int) -> list[str]:
 
 
 def _trace(
-    shape: Sequence[int], names: Sequence[str], fn: Callable[..., Any], reduce: Sequence[ReduceAxis]
+    shape: Sequence[Dim], names: Sequence[str], fn: Callable[..., Any], reduce: Sequence[ReduceAxis]
 ) -> tuple[Stage, Any]:
-    stage = Stage(shape, names, reduce)
+    kernel = _KERNEL.get()
+    stage = Stage(shape, names, reduce, kernel.symbols if kernel is not None else None)
     token = _STAGE.set(stage)
     try:
         return stage, fn(*stage.axes)
@@ -431,6 +447,7 @@ __all__ = [
     "scalars",
     "signless",
     "sin",
+    "size",
     "sqrt",
     "sum",
     "tanh",

@@ -1,26 +1,42 @@
 """
 graph -> te: each kernel function of graph ops becomes a te.func of the same name.
 
-In: `func.func`s with the attribute `graph.kernel`, of static sizes, whose ops are all in the table of lowerings. Out: a
-`te.func` each; integers have lost their sign (ops know it); a graph op's location is on its stages. The attributes
+In: `func.func`s with the attribute `graph.kernel`, whose ops are all in the table of lowerings. Out: a `te.func` each;
+symbols of which its sizes are made become index arguments, and the attribute `sizes` says how;
+integers have lost their sign (ops know it); a graph op's location is on its stages. The attributes
 `tolerance` (the error constant c, summed over the ops) and `reduction` (the longest, K) travel with the kernel: its
 results may differ by c * eps * sqrt(K).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, TensorType, UnknownLoc, f64, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    UnknownLoc,
+    f64,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import te
 from mlc.dialects.graph.base import GraphOp
-from mlc.dialects.graph.types import static_shape
+from mlc.dialects.graph.dims import TYPICAL, DimExpr, SymbolAttr, basis
+from mlc.dialects.graph.types import shape_of
+from mlc.dialects.index import IndexMapAttr, dim
 from mlc.lowering.graph_to_te import (
     bits,
     builder,
@@ -37,6 +53,7 @@ from mlc.lowering.graph_to_te import (
 )
 from mlc.lowering.graph_to_te.builder import Kernel, Tensor
 from mlc.lowering.graph_to_te.extern.convert import extern_kernel
+from mlc.lowering.graph_to_te.indices import INDEX, index_of
 from mlc.lowering.graph_to_te.table import LOWERINGS
 from mlc.passes.errors import UserError, fail
 
@@ -67,22 +84,48 @@ class ConvertGraphToTe(ModulePass):
 
 
 def tensor_type(kernel: func.FuncOp, t: Attribute) -> TensorType[Any]:
-    """The te type of a graph tensor: static, integers without a sign."""
-    if not isinstance(t, TensorType) or t.has_static_shape() is False:
-        fail(kernel, f"expected operands that are tensors of static sizes, but got {t}")
-    return TensorType(builder.signless(t.element_type)[0], static_shape(t))
+    """The te type of a graph tensor: symbolic sizes are `?`, integers without a sign."""
+    if not isinstance(t, TensorType):
+        fail(kernel, f"expected operands that are tensors, but got {t}")
+    return builder.te_type(builder.signless(t.element_type)[0], shape_of(t))
+
+
+def kernel_symbols(kernel: func.FuncOp) -> list[DimExpr]:
+    """The symbols, and products of them, of which the sizes in a kernel are made: its arguments behind the tensors."""
+    values = [*kernel.body.block.args, *(r for op in kernel.body.block.ops for r in op.results)]
+    shapes = [shape_of(v.type) for v in values if isinstance(v.type, TensorType) and not v.type.has_static_shape()]
+    return basis(size for shape in shapes for size in shape)
+
+
+def _sizes_attribute(types: Sequence[Attribute], symbols: Sequence[DimExpr]) -> ArrayAttr[Any]:
+    """The shape of each operand and result as expressions over the kernel's index arguments."""
+    number = {symbol: dim(k) for k, symbol in enumerate(symbols)}
+    return ArrayAttr([IndexMapAttr.get(index_of(n, number.__getitem__) for n in shape_of(t)) for t in types])
+
+
+def _typical(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> list[int]:
+    """Usual values of the kernel's index arguments: what its schedule is chosen for."""
+    known = kernel.attributes.get("graph.symbols")
+    ranges = known.data if isinstance(known, DictionaryAttr) else {}
+    names = {name for symbol in symbols for name in symbol.symbols()}
+    values = {name: s.typical if isinstance(s := ranges.get(name), SymbolAttr) else TYPICAL for name in names}
+    return [int(symbol.evaluate(values)) for symbol in symbols]  # pyright: ignore[reportArgumentType]
 
 
 def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
     """The te.func that computes what a function of graph ops does."""
     source = kernel.body.block
-    block = Block(arg_types=[tensor_type(kernel, a.type) for a in source.args])
+    symbols = kernel_symbols(kernel)
+    block = Block(arg_types=[*(tensor_type(kernel, a.type) for a in source.args), *(INDEX for _ in symbols)])
     tensors: dict[SSAValue, Tensor] = {}
-    for k, (old, new) in enumerate(zip(source.args, block.args, strict=True)):
+    given = dict(zip(symbols, block.args[len(source.args) :], strict=True))
+    for symbol, value in given.items():
+        value.name_hint = re.sub(r"\W+", "_", str(symbol))
+    for k, (old, new) in enumerate(zip(source.args, block.args, strict=False)):
         new.name_hint = old.name_hint or f"arg{k}"
         tensors[old] = builder.tensor_of(new, old.type)
     results: list[SSAValue] = []
-    with builder.building(Kernel(block)) as target:
+    with builder.building(Kernel(block, symbols=given)) as target:
         for op in source.ops:
             if isinstance(op, func.ReturnOp):
                 target.location = None
@@ -93,6 +136,10 @@ def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
     new = te.FuncOp.make(kernel.sym_name.data, block.arg_types, [r.type for r in results], Region(block))
     new.attributes |= {name: a for name, a in kernel.attributes.items() if name not in _DROPPED}
     new.attributes |= _tolerance(source)
+    if symbols:
+        types = (*kernel.function_type.inputs, *kernel.function_type.outputs)
+        new.attributes["sizes"] = _sizes_attribute(types, symbols)
+        new.attributes["typical"] = DenseArrayBase.from_list(i64, _typical(kernel, symbols))
     new.location = kernel.location
     return new
 

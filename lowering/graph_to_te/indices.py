@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Union
@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import te
-from mlc.dialects.index import Index, Range, compact, const, dim
+from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv
+from mlc.dialects.index import UNBOUNDED, Index, Range, compact, const, dim
 from mlc.passes.errors import UserError
 
 INDEX = IndexType()
@@ -23,10 +24,19 @@ IndexLike = Union["IndexExpr", "ReduceAxis", int]
 class Stage:
     """The body of a stage under construction: numbered index values with their ranges, and the block."""
 
-    def __init__(self, extents: Sequence[int], names: Sequence[str], reduce: Sequence[ReduceAxis] = ()) -> None:
+    def __init__(
+        self,
+        extents: Sequence[Dim],
+        names: Sequence[str],
+        reduce: Sequence[ReduceAxis] = (),
+        symbols: Mapping[DimExpr, SSAValue] | None = None,
+    ) -> None:
         self.block = Block(arg_types=[INDEX] * len(extents))
         self.values: list[SSAValue] = list(self.block.args)
-        self.ranges: list[Range] = [(0, max(e - 1, 0)) for e in extents]
+        self.ranges: list[Range] = [_range(e) for e in extents]
+        self.symbols = symbols or {}
+        """What the kernel is given of sizes that are symbolic."""
+        self._symbols: dict[DimExpr, int] = {}
         self.constants: dict[Any, SSAValue] = {}
         self.reduce: dict[ReduceAxis, int] = {}
         self._indices: dict[Index, SSAValue] = {}
@@ -47,7 +57,7 @@ class Stage:
         if found is None:
             arg = self.block.insert_arg(INDEX, len(self.block.args))
             arg.name_hint = axis.name
-            found = self.reduce[axis] = self.new_value(arg, (0, max(axis.extent - 1, 0)))
+            found = self.reduce[axis] = self.new_value(arg, _range(axis.extent))
         return found
 
     def new_value(self, value: SSAValue, range: Range = ANY) -> int:
@@ -60,6 +70,8 @@ class Stage:
         """What a user may write as an index, as an expression over this stage's numbers."""
         if isinstance(value, int):
             return const(value)
+        if isinstance(value, DimExpr):
+            return index_of(value, self._symbol)
         if isinstance(value, IndexExpr):
             return value.index
         if isinstance(value, ReduceAxis):
@@ -69,6 +81,16 @@ class Stage:
             cast = arith.IndexCastOp.create(operands=[raw], result_types=[INDEX])
             return dim(self.new_value(self.add(cast)))
         raise UserError(f"expected an index expression, but got {value!r}")
+
+    def _symbol(self, size: DimExpr) -> Index:
+        """A symbol (or a product of them) that the kernel is given."""
+        if size not in self._symbols:
+            if size not in self.symbols:
+                raise UserError(
+                    f"expected sizes over {', '.join(map(str, self.symbols)) or 'no symbol'}, but got {size}"
+                )
+            self._symbols[size] = self.new_value(self.symbols[size], (0, UNBOUNDED))
+        return dim(self._symbols[size])
 
     def index_value(self, expr: Index) -> SSAValue:
         """An expression as an index value of the body."""
@@ -81,6 +103,26 @@ class Stage:
                 found = self.add(te.IndexOp.make(exprs[0], operands))
             self._indices[expr] = found
         return found
+
+
+def _range(extent: Dim) -> Range:
+    """The values of an axis of this extent."""
+    return (0, UNBOUNDED - 1) if isinstance(extent, DimExpr) else (0, max(extent - 1, 0))
+
+
+def index_of(size: Dim, symbol: Callable[[DimExpr], Index]) -> Index:
+    """A size as an index expression; `symbol` gives that of a member of its basis."""
+    if isinstance(size, int):
+        return const(size)
+    total = const(0)
+    for product, c in size.terms:
+        if not product:
+            total = total + c
+        elif len(product) == 1 and isinstance(product[0], FloorDiv):
+            total = total + index_of(product[0].value, symbol).floordiv(product[0].divisor) * c
+        else:
+            total = total + symbol(DimExpr({product: 1})) * c
+    return total
 
 
 _STAGE: ContextVar[Stage | None] = ContextVar("stage", default=None)
@@ -188,7 +230,7 @@ def condition(parts: Iterable[IndexExpr | Condition]) -> Condition:
 class ReduceAxis:
     """An axis that a reduction runs over; use it like an index inside of te.compute."""
 
-    extent: int
+    extent: Dim
     name: str = "k"
 
     @property

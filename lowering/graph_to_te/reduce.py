@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xdsl.dialects.builtin import f64
+
 from mlc.dialects.graph import reduce as graph
+from mlc.dialects.graph.dims import Dim, DimExpr
+from mlc.dialects.graph.types import product
 from mlc.lowering.graph_to_te import builder as te
 from mlc.lowering.graph_to_te.builder import ReduceAxis, Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
@@ -20,7 +24,7 @@ REDUCERS: dict[type[Any], Reducer] = {
 PAIRS: dict[type[Any], Reducer] = {graph.ArgmaxOp: te.argmax, graph.ArgminOp: te.argmin}
 
 
-def reduce_axes(sizes: Sequence[int]) -> list[ReduceAxis]:
+def reduce_axes(sizes: Sequence[Dim]) -> list[ReduceAxis]:
     """One reduction axis a size: k, or k0, k1, ..."""
     return [te.reduce_axis(n, "k" if len(sizes) == 1 else f"k{i}") for i, n in enumerate(sizes)]
 
@@ -61,11 +65,14 @@ for _op in PAIRS:
 def mean(op: Any, x: Tensor) -> Tensor:
     """The sum, then a scale."""
     total = _reduce(op, x, te.sum, "sum")
-    count = op.reduction_length()
+    count = product([x.shape[axis] for axis in op.reduced_axes])
     return te.compute(total.shape, lambda *i: _divided(total[i], count), "mean")
 
 
-def _divided(x: Scalar, count: int) -> Scalar:
+def _divided(x: Scalar, count: Dim) -> Scalar:
+    if isinstance(count, DimExpr):
+        element = x.type if x.is_float else f64
+        return te.cast(te.cast(x, element) / te.cast(te.size(count), element), x.type)
     if x.is_float:
         return x * (1.0 / count)
     return te.cast(te.cast(x, "float64") / float(count), x.type)
@@ -100,23 +107,21 @@ def normalize(x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Callable[
     """Stages for mean and 1 / standard deviation over `axes`; the function from indices to the normalised element."""
     rest = [a for a in range(x.ndim) if a not in axes]
     rows = [x.shape[a] for a in rest]
-    count = 1
-    for a in axes:
-        count *= x.shape[a]
+    count = product([x.shape[a] for a in axes])
 
     def total(name: str, f: Callable[[list[Any], Sequence[Any]], Scalar]) -> Tensor:
         ks = reduce_axes([x.shape[a] for a in axes])
         return te.compute(rows, lambda *i: te.sum(f(merge(x.ndim, axes, i, ks), i), axis=ks), name, reduce=ks)
 
     sums = total("mean_sum", lambda at, i: x.read(at))
-    means = te.compute(rows, lambda *i: sums[i] * (1.0 / count), "mean")
+    means = te.compute(rows, lambda *i: _divided(sums[i], count), "mean")
 
     def square(at: list[Any], i: Sequence[Any]) -> Scalar:
         d = x.read(at) - means[tuple(i)]
         return d * d
 
     squares = total("var_sum", square)
-    scales = te.compute(rows, lambda *i: te.rsqrt(squares[i] * (1.0 / count) + epsilon), "scale")
+    scales = te.compute(rows, lambda *i: te.rsqrt(_divided(squares[i], count) + epsilon), "scale")
 
     def normalized(i: Sequence[Any]) -> Scalar:
         r = tuple(i[a] for a in rest)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xdsl.utils.exceptions import VerifyException
+
 from mlc.dialects.graph.resize import Place, Resize2dOp
 from mlc.lowering.graph_to_te import builder as te
 from mlc.lowering.graph_to_te.builder import Scalar, Tensor
@@ -19,8 +21,9 @@ def resize2d(op: Any, x: Tensor) -> Tensor:
         where = op.parsed_layout.position(letter)
         last = axis == 1
         attrs = te.NO_INLINE if linear and not last else None
-        shape = (*x.shape[:where], op.size[axis], *x.shape[where + 1 :])
-        body = _body(x, where, op.place(axis), op.size[axis], linear)
+        out = op.out(axis, x.shape[where])
+        shape = (*x.shape[:where], out, *x.shape[where + 1 :])
+        body = _body(x, where, op.place(axis), out, linear)
         x = te.compute(shape, body, stage_name(op) if last else "rows", attrs=attrs)
     return x
 
@@ -41,6 +44,14 @@ def _body(x: Tensor, where: int, place: Place, out: int, linear: bool) -> Any:
     return body
 
 
+def _may_exceed(most: Any, last: Any) -> bool:
+    """Whether the largest index lies behind the last, for some values of the symbols."""
+    try:
+        return most > last
+    except VerifyException:
+        return True
+
+
 def _clamped(x: Tensor, i: Sequence[Any], where: int, j: Any, span: tuple[int, int]) -> Scalar:
     """Element j of an axis; before the first the first, behind the last the last. j is in `span`."""
     last = x.shape[where] - 1
@@ -51,7 +62,8 @@ def _clamped(x: Tensor, i: Sequence[Any], where: int, j: Any, span: tuple[int, i
     value: Any = 0
     if span[0] < 0:
         value = read(0, [-1 - j], value)
-    if span[1] > last:
+    beyond = _may_exceed(span[1], last)
+    if beyond:
         value = read(last, [j - last - 1], value)
-    inside = ([j] if span[0] < 0 else []) + ([last - j] if span[1] > last else [])
+    inside = ([j] if span[0] < 0 else []) + ([last - j] if beyond else [])
     return read(j, inside, value)

@@ -7,7 +7,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from mlc.dialects.graph.types import static_shape
+from mlc.dialects.graph.types import Shape, shape_of
 from mlc.lowering.graph_to_te.builder import Tensor
 
 Lowering = Callable[..., "Tensor | tuple[Tensor, ...]"]
@@ -30,6 +30,6 @@ def stage_name(op: Operation) -> str:
     return op.name.partition(".")[2]
 
 
-def shape_of_result(op: Any, index: int = 0) -> tuple[int, ...]:
-    """The static shape of a result."""
-    return static_shape(op.results[index].type)
+def shape_of_result(op: Any, index: int = 0) -> Shape:
+    """The shape of a result."""
+    return shape_of(op.results[index].type)

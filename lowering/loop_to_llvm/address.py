@@ -9,7 +9,7 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import MemRefType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from mlc.dialects.index import Div, Index, const, dim
+from mlc.dialects.index import Div, Index, Product, Term, const, dim
 from mlc.lowering.loop_to_llvm.builder import Builder, memory_type
 from mlc.passes.errors import UserError
 
@@ -24,13 +24,17 @@ class Level:
     memo: dict[object, SSAValue] = field(default_factory=dict)
 
 
-def strides_of(t: MemRefType) -> tuple[int, ...]:
-    """Row-major strides, in elements."""
+Stride = tuple[int, "int | None"]
+"""In elements: a number, and the machine variable that it is a multiple of."""
+
+
+def strides_of(t: MemRefType) -> tuple[Stride, ...]:
+    """Row-major strides of a buffer whose sizes, but perhaps the first, are static."""
     if any(n < 0 for n in t.get_shape()[1:]):
-        raise UserError(f"convert-loop-to-llvm: expected buffers of static inner sizes, but got {t}")
+        raise UserError(f"convert-loop-to-llvm: expected a buffer of static inner sizes, but got {t}")
     strides, n = [], 1
     for size in reversed(t.get_shape()):
-        strides.append(n)
+        strides.append((n, None))
         n *= size
     return tuple(reversed(strides))
 
@@ -44,6 +48,9 @@ class Addresses:
         self.variables: list[tuple[SSAValue, Level]] = []
         self.index: dict[SSAValue, Index] = {}
         self.ranges: list[tuple[int, int]] = []
+        self.strides: dict[SSAValue, tuple[Stride, ...]] = {}
+        """Of buffers of symbolic sizes."""
+        self._factors: dict[tuple[Index, ...], int] = {}
 
     def bind_constant(self, value: SSAValue, number: int) -> None:
         """A loop variable that has one value here."""
@@ -79,12 +86,41 @@ class Addresses:
         """The ranges of machine variables, and of the tile axes that are given."""
         return Spans(self.ranges, lanes or {})
 
-    def linear(self, exprs: Sequence[Index], operands: Sequence[SSAValue], t: MemRefType) -> Index:
+    def linear(self, exprs: Sequence[Index], operands: Sequence[SSAValue], buffer: SSAValue) -> Index:
         """The element offset of an access."""
-        total = const(0)
-        for e, stride in zip(exprs, strides_of(t), strict=True):
-            total = total + self.resolve(e, operands) * stride
+        total, t = const(0), buffer.type
+        assert isinstance(t, MemRefType)
+        for e, (stride, factor) in zip(exprs, self.strides.get(buffer) or strides_of(t), strict=True):
+            at = self.resolve(e, operands) * stride
+            total = total + (at if factor is None else at.scaled(factor))
         return total
+
+    def shape(self, buffer: SSAValue, sizes: Sequence[Index], symbols: Sequence[SSAValue]) -> None:
+        """Say which sizes a buffer has, over the kernel's symbols; strides that they make are computed here, once."""
+        strides: list[Stride] = []
+        number, unknown = 1, tuple[Index, ...]()
+        for size in reversed([self.resolve(e, symbols) for e in sizes]):
+            strides.append((number, self._factor(unknown) if unknown else None))
+            if size.is_const:
+                number *= size.const
+            else:
+                unknown = (*unknown, size)
+        self.strides[buffer] = tuple(reversed(strides))
+
+    def _factor(self, sizes: tuple[Index, ...]) -> int:
+        """The machine variable that is the product of sizes."""
+        if (known := self._factors.get(sizes)) is None:
+            total = self.value(sizes[0])
+            for size in sizes[1:]:
+                total = self.b.mul(total, self.value(size))
+            known = self._factors[sizes] = self.anonymous(total)
+        return known
+
+    def anonymous(self, machine: SSAValue) -> int:
+        """The number of a machine variable that no index of the loop level is, known from the entry on."""
+        self.variables.append((machine, self.levels[0]))
+        self.ranges.append((0, 1 << 60))
+        return len(self.variables) - 1
 
     def _level_of(self, expr_dims: set[int]) -> Level:
         depth = max((self.variables[d][1].depth for d in expr_dims if d >= 0), default=0)
@@ -102,7 +138,7 @@ class Addresses:
             return known
         total: SSAValue | None = None
         for t, c in expr.terms:
-            v = self.variables[t][0] if isinstance(t, int) else self._quotient(t)
+            v = self._term(t)
             with self._at(level):
                 if c != 1:
                     v = self.b.mul(v, self.b.int(c))
@@ -113,6 +149,19 @@ class Addresses:
                 total = self.b.add(total, self.b.int(expr.const))
         level.memo[expr] = total
         return total
+
+    def _term(self, term: Term) -> SSAValue:
+        if isinstance(term, int):
+            return self.variables[term][0]
+        return self._product(term) if isinstance(term, Product) else self._quotient(term)
+
+    def _product(self, term: Product) -> SSAValue:
+        level = self._level_of(term.expr.dims())
+        if (known := level.memo.get(term)) is None:
+            inner = self.value(term.expr)
+            with self._at(level):
+                known = level.memo[term] = self.b.mul(inner, self.variables[term.factor][0])
+        return known
 
     def _quotient(self, term: Div) -> SSAValue:
         level = self._level_of(term.expr.dims())

@@ -18,6 +18,7 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     IndexType,
     IntegerAttr,
     MemRefType,
@@ -31,7 +32,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index
+from mlc.dialects.index import Index, IndexMapAttr
 from mlc.lowering.loop_to_llvm.accesses import Access, Accesses
 from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, byte_size, machine_function
@@ -78,6 +79,8 @@ class FunctionLowering:
         self.values: dict[SSAValue, Value] = {}
         self.buffers: dict[SSAValue, SSAValue] = {}
         self.local: dict[SSAValue, int] = {}
+        self.factors: dict[int, int] = {}
+        """Variables of the function around, of which strides are multiples, as variables here."""
         self.workspace: SSAValue | None = None
         self._scratch: SSAValue | None = None
         self._pending: list[Tile] = []
@@ -211,7 +214,7 @@ class FunctionLowering:
         indices = op.indices
         return Access(
             self.buffers[buffer],
-            self.addresses.linear(exprs, indices, t),
+            self.addresses.linear(exprs, indices, buffer),
             tuple(self.addresses.resolve(e, indices) for e in op.mask_exprs),
             machine_type(t.element_type),
             len(op.tile_sizes),
@@ -323,6 +326,7 @@ def lower_kernel(
     shared = any(isinstance(o, loop.AllocOp) and o.scope.data != "local" for o in func.walk())
     if shared:
         f.workspace = f.b.load(f.b.gep(args, len(func.args), PTR), PTR, 8)
+    _bind_shapes(f, func)
     f.finish_prologue()
     f.lower_block(func.body.block)
     f.force()
@@ -330,6 +334,18 @@ def lower_kernel(
     op.attributes["mlc.scratch_bytes"] = IntegerAttr(kernel.scratch_bytes, i64)
     op.attributes["mlc.workspace_bytes"] = IntegerAttr(kernel.workspace_bytes, i64)
     return [*kernel.functions, op]
+
+
+def _bind_shapes(f: FunctionLowering, func: loop.FuncOp) -> None:
+    """The strides of operands of symbolic sizes, which the attribute `sizes` gives over the kernel's symbols."""
+    sizes = func.attributes.get("sizes")
+    if not isinstance(sizes, ArrayAttr):
+        return
+    symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
+    buffers = [a for a in func.args if isinstance(a.type, MemRefType)]
+    for buffer, shape in zip(buffers, sizes.data, strict=True):
+        if isinstance(shape, IndexMapAttr) and not all(e.is_const for e in shape.data):
+            f.addresses.shape(buffer, shape.data, symbols)
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,7 @@ def _capture(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, ctx: SSAV
                 g.buffers[v] = b.gep(g.scratch(), f.local[v], i8)
             elif isinstance(v.type, MemRefType):
                 g.buffers[v] = slot(f.buffers[v])
+                _capture_strides(f, g, v, slot)
             elif isinstance(v.type, IndexType):
                 expr = f.addresses.index[v]
                 if expr.is_const:
@@ -111,6 +112,18 @@ def _capture(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, ctx: SSAV
             else:
                 _capture_value(f, g, v, slot)
     return slots
+
+
+def _capture_strides(
+    f: FunctionLowering, g: FunctionLowering, buffer: SSAValue, slot: Callable[[SSAValue], SSAValue]
+) -> None:
+    """The strides of a buffer of symbolic sizes: what they are multiples of travels too, once."""
+    strides = f.addresses.strides.get(buffer)
+    for _, factor in strides or ():
+        if factor is not None and factor not in g.factors:
+            g.factors[factor] = g.addresses.anonymous(slot(f.addresses.variables[factor][0]))
+    if strides is not None:
+        g.addresses.strides[buffer] = tuple((n, None if x is None else g.factors[x]) for n, x in strides)
 
 
 def _capture_value(f: FunctionLowering, g: FunctionLowering, v: SSAValue, slot: Callable[[SSAValue], SSAValue]) -> None:

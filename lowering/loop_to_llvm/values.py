@@ -167,7 +167,10 @@ def _gather(f: FunctionLowering, op: loop.GatherOp) -> None:
     access = f.access(op.buffer, op.map.data, op)
     by = f.tile(op.by)
     per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
-    at_row = f.b.int(strides_of(buffer)[op.at.value.data])
+    stride, factor = (f.addresses.strides.get(op.buffer) or strides_of(buffer))[op.at.value.data]
+    at_row = f.b.int(stride)
+    if factor is not None:
+        at_row = f.b.mul(at_row, f.addresses.variables[factor][0])
     natives: list[SSAValue] = []
     for k, (outer, chunk) in enumerate(f.positions(t)):
         if by.shape[-1] == 1:  # one index for the whole row: a plain access, moved

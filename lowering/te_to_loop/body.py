@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IndexType, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop, te
@@ -24,8 +24,7 @@ INT_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "
 def convert_body(stage: te.ComputeOp, block: Block, buffers: Values) -> list[SSAValue]:
     """Append the body of `stage` to `block`, whose arguments are its axes; the values that it yields."""
     values: Values = dict(zip(stage.axes, block.args, strict=True))
-    for symbol in stage.symbols:
-        values[symbol] = buffers[symbol]
+    values |= {v: b for v, b in buffers.items() if isinstance(v.type, IndexType)}  # the kernel's symbols
     for op in stage.body.block.ops:
         if isinstance(op, te.YieldOp):
             return [values[v] for v in op.values]

@@ -1,10 +1,11 @@
 """
 te -> loop: each kernel becomes plain loop nests over buffers, one block per stage.
 
-In: `te.func`s of static stages. Out: a `loop.func` of the same name and attributes; its arguments are the inputs,
+In: `te.func`s. Out: a `loop.func` of the same name and attributes; its arguments are the inputs,
 the outputs, then the sizes. A stage that is returned stores into its output; any other gets a shared buffer.
 In the blocks only one form of an operation is left: comparisons, selects and casts are those of loop, and a sum of
-products is `loop.fma`. Before this, stages must have static sizes.
+products is `loop.fma`. Symbolic sizes stay symbolic: the bounds of loops and the extents of blocks are over the
+kernel's arguments, of which the attribute `sizes` gives the shapes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from mlc.dialects import loop, te
 from mlc.dialects.index import IndexMapAttr, dim
 from mlc.lowering.te_to_loop.body import convert_body
 from mlc.lowering.te_to_loop.reduce import accumulate, initial
-from mlc.passes.errors import fail
 
 INDEX = IndexType()
 
@@ -117,11 +117,9 @@ def _convert_stage(
     reads = kernel.buffers if reads is None else reads
     outs = [kernel.buffers[r] for r in stage.results] if outs is None else outs
     names = [a.name_hint or f"i{k}" for k, a in enumerate(stage.axes)]
-    if any(not e.is_const for e in stage.extents.data):
-        sizes = ", ".join(map(str, stage.extents.data))
-        fail(stage, f"expected static sizes of stage '{stage.stage_name}', but got {sizes}")
-    place, ivs = _loops(kernel.body, stage, names)
-    block = _block(stage, names, ivs, reads, outs)
+    symbols = [kernel.buffers[s] for s in stage.symbols]
+    place, ivs = _loops(kernel.body, stage, names, symbols)
+    block = _block(stage, names, ivs, reads, outs, symbols)
     block.location = stage.location
     place.add_op(block)
     for op in block.walk():
@@ -129,10 +127,12 @@ def _convert_stage(
     _close(place, kernel.body)
 
 
-def _loops(place: Block, stage: te.ComputeOp, names: Sequence[str]) -> tuple[Block, list[SSAValue]]:
+def _loops(
+    place: Block, stage: te.ComputeOp, names: Sequence[str], symbols: Sequence[SSAValue]
+) -> tuple[Block, list[SSAValue]]:
     ivs: list[SSAValue] = []
-    for extent, name in zip(stage.static_extents, names, strict=True):
-        nest = loop.ForOp.make(extent, name=name)
+    for extent, name in zip(stage.extents.data, names, strict=True):
+        nest = loop.ForOp.make(extent, operands=symbols, name=name)
         nest.location = stage.location
         place.add_op(nest)
         place = nest.body.block
@@ -153,8 +153,11 @@ def _block(
     ivs: Sequence[SSAValue],
     reads: dict[SSAValue, SSAValue],
     outs: Sequence[SSAValue],
+    symbols: Sequence[SSAValue] = (),
 ) -> loop.BlockOp:
-    n = stage.num_spatial
+    """The block; its extents are over the symbols, which stand behind the loops among its operands."""
+    n, first = stage.num_spatial, len(ivs)
+    sizes = [e.substitute(lambda d: dim(first + d)) for e in stage.extents.data]
 
     def region(fill: Callable[[Block], None]) -> Region:
         block = Block(arg_types=[INDEX] * len(ivs))
@@ -179,10 +182,10 @@ def _block(
 
     return loop.BlockOp.make(
         stage.stage_name,
-        stage.static_extents,
+        sizes,
         n,
-        [dim(k) for k in range(len(ivs))],
-        ivs,
+        [dim(k) for k in range(first)],
+        [*ivs, *symbols],
         region(body),
         None if stage.combiner is None else region(init),
     )

@@ -17,8 +17,10 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import ConcatenateOp, FusedOp, GraphOp, ReshapeOp, SliceOp, SplitOp, TransposeOp
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import axis_of
 from mlc.passes.graph.constants import SOURCES
 
@@ -78,7 +80,7 @@ def _product(sizes: Iterable[int]) -> int:
     return result
 
 
-def reshape_groups(source: Sequence[int], target: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+def reshape_groups(source: Sequence[Dim], target: Sequence[Dim]) -> list[tuple[list[int], list[int]]]:
     """Runs of axes of both shapes with equal products, as short as possible; axes of size 1 are in none."""
     if 0 in source:
         return []
@@ -89,14 +91,27 @@ def reshape_groups(source: Sequence[int], target: Sequence[int]) -> list[tuple[l
         s, t = [left.pop(0)], [right.pop(0)]
         a, b = source[s[0]], target[t[0]]
         while a != b:
-            if a < b:
+            grows = _divides(a, b), _divides(b, a)
+            if not left and not right:
+                raise VerifyException(f"expected shapes of equal products, but got {list(source)} and {list(target)}")
+            if left and (grows[0] or not grows[1] or not right):
                 s.append(left.pop(0))
                 a *= source[s[-1]]
-            else:
+            if right and (grows[1] or not grows[0] or not left):
                 t.append(right.pop(0))
                 b *= target[t[-1]]
         groups.append((s, t))
     return groups
+
+
+def _divides(a: Dim, b: Dim) -> bool:
+    """Whether b is a multiple of a whatever the symbols are; of two integers, whether a is the smaller one."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a < b
+    try:
+        return (b // a) * a == b
+    except VerifyException:
+        return False
 
 
 def is_part(op: Operation) -> bool:

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index, IndexMapAttr, compact, const
+from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, compact, const
 from mlc.passes.loop.nest import Numbering, loops_around
 
 Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
@@ -235,7 +235,7 @@ def _shrink_axis(
         highs.append(hi)
     lo, hi = min(lows), max(highs)
     assert outer is not None
-    if hi - lo + 1 >= shape[k]:
+    if hi - lo + 1 >= (shape[k] if shape[k] >= 0 else UNBOUNDED >> 10):
         return whole
     shape[k] = hi - lo + 1
     return outer + lo

@@ -17,7 +17,7 @@ from mlc.passes.loop.nest import body_ops
 # Where an op keeps expressions over its index operands, and how many operands stand in front of those.
 MAPS: dict[type[Operation], tuple[tuple[str, ...], int]] = {
     loop.ForOp: (("bounds",), 0),
-    loop.BlockOp: (("bindings", "where"), 0),
+    loop.BlockOp: (("extents", "bindings", "where"), 0),
     loop.LoadOp: (("map", "mask"), 1),
     loop.StoreOp: (("map", "mask"), 2),
     loop.GatherOp: (("map",), 2),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.index import Index, Range, dim
-from mlc.dialects.loop import ForOp
+from mlc.dialects.index import UNBOUNDED, Div, Index, Range, Term, dim
+from mlc.dialects.loop import ForOp, FuncOp
 
 
 def loops_around(op: Operation, within: Operation | None = None) -> list[ForOp]:
@@ -54,6 +54,48 @@ class Numbering:
         return Ranges(self.values, tile)
 
 
+def at_worst(e: Index, values: Sequence[SSAValue], number: Callable[[SSAValue], int]) -> Index:
+    """
+    The least that an expression comes to, with indices of loops of symbolic extents replaced by their last values.
+
+    `N - 1 - %i` in `for %i = 0 to N` is 0.
+    """
+    to: dict[int, Index] = {}
+    for term, c in e.terms:
+        for d in _rising(term) if c < 0 else ():
+            f = loop_of(values[d]) if d >= 0 else None
+            if f is not None and f.extent is None and all(map(is_symbol, f.indices)):
+                to[d] = f.upper.substitute({k: dim(number(v)) for k, v in enumerate(f.indices)}) - 1
+    return e.substitute(to) if to else e
+
+
+def _rising(term: Term) -> list[int]:
+    """The dimensions that a term grows with: itself, or those inside of floor divisions."""
+    if isinstance(term, int):
+        return [term]
+    if not isinstance(term, Div) or term.is_mod:
+        return []
+    return [d for t, c in term.expr.terms if c > 0 for d in _rising(t)]
+
+
+def loop_of(value: SSAValue) -> ForOp | None:
+    """The loop whose index a value is."""
+    f = value.owner.parent_op() if isinstance(value.owner, Block) else None
+    return f if isinstance(f, ForOp) and f.iv is value else None
+
+
+def linear(e: Index, values: Sequence[SSAValue]) -> Index:
+    """
+    A predicate `e >= 0` without a division of symbols.
+
+    Law: a floordiv n + r >= 0  ==  a + n * r >= 0.
+    """
+    for term, c in e.terms:
+        if isinstance(term, Div) and not term.is_mod and c == 1 and all(is_symbol(values[d]) for d in term.expr.dims()):
+            return linear(term.expr + (e - Index(0, ((term, 1),))) * term.by, values)
+    return e
+
+
 UNKNOWN: Range = (-(1 << 60), 1 << 60)
 
 
@@ -69,10 +111,17 @@ class Ranges(dict[int, Range]):
         return r
 
 
+def is_symbol(value: SSAValue) -> bool:
+    """Whether an index value is a size that the kernel is given."""
+    return isinstance(value.owner, Block) and isinstance(value.owner.parent_op(), FuncOp)
+
+
 def range_of(value: SSAValue) -> Range:
-    """The values that a loop's index takes; unknown for anything else."""
+    """The values that a loop's index and a kernel's symbol take; unknown for anything else."""
     owner = value.owner
     loop = owner.parent_op() if isinstance(owner, Block) else None
+    if isinstance(loop, FuncOp):
+        return 0, UNBOUNDED
     if not isinstance(loop, ForOp) or value is not loop.iv:
         return UNKNOWN
     lower, upper = loop.lower, loop.upper

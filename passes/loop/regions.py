@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import ZERO, Div, Index, IndexMapAttr, Range, compact, dim
+from mlc.dialects.index import UNBOUNDED, ZERO, Div, Index, IndexMapAttr, Range, compact, dim, size_of
+from mlc.passes.loop.nest import at_worst, is_symbol, linear
 
-UNKNOWN: Range = (-(1 << 40), 1 << 40)
+UNKNOWN: Range = (-UNBOUNDED, UNBOUNDED)
+SIZE: Range = (0, UNBOUNDED)
+"""Of a symbol: a kernel's argument that is a size."""
 
 
 class _Ranges(dict[int, Range]):
@@ -58,10 +61,14 @@ def range_of(value: SSAValue) -> Range:
             extent = parent.extent
             if extent is not None:
                 return parent.lower.const, parent.lower.const + max(extent, 1) - 1
+            ranges = [range_of(v) for v in parent.indices]
+            return parent.lower.const, max(parent.upper.bounds(ranges)[1] - 1, parent.lower.const)
         if isinstance(parent, loop.BlockOp):
             axis = owner.args.index(value)
             if axis < len(parent.extents.data):
-                return 0, max(parent.extents.data[axis].const, 1) - 1
+                return 0, max(size_of(parent.extents.data[axis]), 1) - 1
+        if isinstance(parent, loop.FuncOp):
+            return SIZE
     return UNKNOWN
 
 
@@ -69,7 +76,7 @@ def range_of(value: SSAValue) -> Range:
 
 # Which properties hold expressions, and at which operand the values that they number begin.
 _PARTS: dict[type[Operation], tuple[tuple[str, ...], int]] = {
-    loop.BlockOp: (("bindings", "where"), 0),
+    loop.BlockOp: (("extents", "bindings", "where"), 0),
     loop.ForOp: (("bounds",), 0),
     loop.LoadOp: (("map", "mask"), 1),
     loop.StoreOp: (("map", "mask"), 2),
@@ -97,7 +104,7 @@ def set_exprs(space: Space, op: Operation, exprs: Mapping[str, Sequence[Index]])
     found, values = compact(flat, space.values)
     at = 0
     for name, part in exprs.items():
-        if part or name in ("map", "bindings"):
+        if part or name in ("map", "extents", "bindings"):
             op.properties[name] = IndexMapAttr(found[at : at + len(part)])
         else:
             op.properties.pop(name, None)
@@ -148,8 +155,13 @@ def users(values: Iterable[SSAValue]) -> list[Operation]:
 
 
 def needed(space: Space, where: Iterable[Index]) -> list[Index]:
-    """The predicates that are not always true, each once."""
-    return [p for p in dict.fromkeys(where) if p.bounds(space.ranges)[0] < 0]
+    """The predicates that are not always true, each once; over symbols, none that another one implies."""
+    found = [p for p in dict.fromkeys(where) if p.bounds(space.ranges)[0] < 0]
+    if not any(is_symbol(space.values[d]) for p in found for d in p.dims()):
+        return found
+    found = list(dict.fromkeys(linear(p, space.values) for p in found))
+    found = [p for p in found if at_worst(p, space.values, space.number).bounds(space.ranges)[0] < 0]
+    return [p for p in found if not any(q is not p and (p - q).bounds(space.ranges)[0] >= 0 for q in found)]
 
 
 # --- accesses of blocks ------------------------------------------------------------------------------------------
@@ -306,8 +318,8 @@ def _dense(steps: list[tuple[int, int]]) -> bool:
 
 def clips(space: Space, block: loop.BlockOp) -> set[Index]:
     """The predicates that only keep a block's axes within their extents."""
-    bindings = exprs_of(space, block)["bindings"]
-    return {p for b, e in zip(bindings, block.extents.data, strict=True) for p in (b, -b + (e.const - 1))}
+    exprs = exprs_of(space, block)
+    return {p for b, e in zip(exprs["bindings"], exprs["extents"], strict=True) for p in (b, e - b - 1)}
 
 
 def written_spans(space: Space, access: Access, fixed: set[int], sizes: Sequence[int]) -> list[Span]:

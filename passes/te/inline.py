@@ -86,7 +86,7 @@ def _consumer(read: Operation) -> te.ComputeOp:
 
 def _worth_it(stage: te.ComputeOp, reads: Sequence[te.ReadOp]) -> bool:
     """Whether computing the stage where it is read costs no more than a buffer."""
-    if stage.combiner is not None or "no_inline" in stage.attributes or stage.symbols:
+    if stage.combiner is not None or "no_inline" in stage.attributes:
         return False
     if not all(_looks_up_once(stage, read) for read in reads):
         return False

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i64
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import scalar, te
-from mlc.dialects.index import Index, IndexMapAttr, Range, compact, dim
+from mlc.dialects.index import Index, IndexMapAttr, Range, compact, dim, size_of
 from mlc.passes.te.tidy import drop_true
 
 ANY: Range = (-(1 << 62), 1 << 62)
@@ -21,7 +21,7 @@ def ranges_of(stage: te.ComputeOp, operands: Sequence[SSAValue]) -> list[Range]:
     """What each index operand of an op in the stage lies in."""
     extents = dict(zip(stage.axes, stage.extents.data, strict=True))
     known = [extents.get(v) for v in operands]
-    return [(0, max(e.const - 1, 0)) if e is not None and e.is_const else ANY for e in known]
+    return [ANY if e is None else (0, max(size_of(e) - 1, 0)) for e in known]
 
 
 @dataclass

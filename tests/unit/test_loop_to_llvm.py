@@ -463,7 +463,7 @@ def test_an_accumulator_in_memory_is_named():
         ),
         (
             func("%X: memref<4x?xf32>, %Y: memref<f32>", "%x = loop.load %X[0, 0] : f32 loop.store %x, %Y[] : f32"),
-            "expected buffers of static inner sizes, but got memref<4x\\?xf32>",
+            "expected a buffer of static inner sizes, but got memref<4x\\?xf32>",
         ),
         (
             func(

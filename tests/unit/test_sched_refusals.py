@@ -118,7 +118,7 @@ CASES = [
         B.format("b") + "%a, %c = sched.split %i [?, 4]",
         "expected a loop that carries no values, but got loop %i",
     ),
-    (FROM_ONE, B.format("b") + "%a, %c = sched.split %i [?, 4]", "expected a loop from 0 to a static extent"),
+    (FROM_ONE, B.format("b") + "%a, %c = sched.split %i [?, 4]", "expected a loop from 0 to a static or symbolic"),
     (DENSE, IJK + "sched.unroll %j\n%a, %b = sched.split %j [?, 4]", "a serial loop, but loop %j is unrolled"),
     (DENSE, IJK + "%a, %b = sched.split %j [4, 5]", "cover the 30 iterations of loop %j, but [4, 5] cover 20; use `?`"),
     (DENSE, IJK + "sched.split %j []", "expected at least one factor"),

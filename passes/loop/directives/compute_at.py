@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop, sched
-from mlc.dialects.index import ZERO, Div, Index, dim
+from mlc.dialects.index import UNBOUNDED, ZERO, Div, Index, dim
 from mlc.passes.loop.directives.kernel import (
     Kernel,
     body_of,
@@ -35,6 +35,8 @@ from mlc.passes.loop.regions import (
 )
 
 Box = dict[int, Span]
+_MOST = UNBOUNDED >> 10
+"""A span from here on is that of a whole symbolic axis."""
 
 
 # --- axes from the dimensions of a buffer ------------------------------------------------------------------------
@@ -88,12 +90,13 @@ def place(kernel: Kernel, block: loop.BlockOp, box: Mapping[int, Span]) -> Opera
     """Take a block out of its loops into a new nest over a box; gives the nest, which the caller inserts."""
     extents = block.static_extents
     spans = [box.get(k) or whole(n) for k, n in enumerate(extents)]
-    spans = [whole(n) if s.extent >= n else s for s, n in zip(spans, extents, strict=True)]
-    names = axis_names(kernel, block)
-    nest = make_nest([s.extent for s in spans], names, block)
+    spans = [whole(n) if s.extent >= min(n, _MOST) else s for s, n in zip(spans, extents, strict=True)]
+    names, sizes = axis_names(kernel, block), kernel.extents(block)
+    counts = [n if s.extent >= _MOST else s.extent for s, n in zip(spans, sizes, strict=True)]
+    nest = make_nest(counts, names, block, kernel.space.values)
     ivs = [kernel.space.dim(f.iv) if s.extent > 1 else ZERO for s, f in zip(spans, nest, strict=True)]
     bindings = [s.base + iv for s, iv in zip(spans, ivs, strict=True)]
-    where = [p for b, n in zip(bindings, extents, strict=True) for p in (b, -b + (n - 1))]
+    where = [p for b, n in zip(bindings, sizes, strict=True) for p in (b, n - b - 1)]
     parent = block.parent_op()
     if block.parent is not None:
         block.detach()

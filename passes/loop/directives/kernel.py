@@ -163,7 +163,16 @@ class Kernel:
 
     def rebind(self, block: loop.BlockOp, bindings: Sequence[Index], where: Sequence[Index] = ()) -> None:
         """Bind a block's axes anew."""
-        set_exprs(self.space, block, {"bindings": bindings, "where": needed(self.space, where)})
+        extents = self.extents(block)
+        set_exprs(self.space, block, {"extents": extents, "bindings": bindings, "where": needed(self.space, where)})
+
+    def extents(self, block: loop.BlockOp) -> list[Index]:
+        """A block's extents over the space."""
+        return exprs_of(self.space, block)["extents"]
+
+    def extent(self, f: loop.ForOp) -> Index:
+        """The number of iterations of a loop from 0, over the space."""
+        return exprs_of(self.space, f)["bounds"][1]
 
 
 # --- nests -------------------------------------------------------------------------------------------------------
@@ -243,17 +252,19 @@ def move_ops(source: Block, to: Block) -> None:
             to.insert_op_before(op, last) if last is not None else to.add_op(op)
 
 
-def make_loop(extent: int, name: str | None, like: Operation) -> loop.ForOp:
-    """An empty serial loop that comes from where `like` comes from."""
-    found = loop.ForOp.make(extent, name=name)
+def make_loop(extent: int | Index, name: str | None, like: Operation, values: Sequence[SSAValue] = ()) -> loop.ForOp:
+    """An empty serial loop, its extent an expression over `values`, that comes from where `like` comes from."""
+    found = loop.ForOp.make(extent, operands=values, name=name)
     found.body.block.add_op(loop.YieldOp.create())
     found.location = like.location
     return found
 
 
-def make_nest(extents: Sequence[int], names: Sequence[str | None], like: Operation) -> list[loop.ForOp]:
-    """Loops in each other, outer to inner."""
-    return nested([make_loop(e, n, like) for e, n in zip(extents, names, strict=True)])
+def make_nest(
+    extents: Sequence[int | Index], names: Sequence[str | None], like: Operation, values: Sequence[SSAValue] = ()
+) -> list[loop.ForOp]:
+    """Loops in each other, outer to inner; extents are expressions over `values`."""
+    return nested([make_loop(e, n, like, values) for e, n in zip(extents, names, strict=True)])
 
 
 def nested(loops: list[loop.ForOp]) -> list[loop.ForOp]:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index
+from mlc.dialects.index import UNBOUNDED, Index
 from mlc.passes.loop.directives.kernel import (
     Kernel,
     blocks_below,
@@ -25,6 +25,7 @@ from mlc.passes.loop.directives.kernel import (
     loops_around,
     name_of,
 )
+from mlc.passes.loop.nest import is_symbol
 from mlc.passes.loop.regions import (
     Access,
     accesses,
@@ -39,17 +40,17 @@ from mlc.passes.loop.regions import (
 
 
 def shape_of(buffer: SSAValue) -> tuple[int, ...]:
-    """The shape of a buffer."""
+    """The shape of a buffer; UNBOUNDED for what is not static."""
     assert isinstance(buffer.type, MemRefType)
-    return tuple(buffer.type.get_shape())
+    return tuple(UNBOUNDED if n < 0 else n for n in buffer.type.get_shape())
 
 
 def transformable(f: loop.ForOp, *, serial: bool = True) -> str | None:
     """A loop can be rewritten if it starts at 0, has a static extent, carries no values, and is not marked yet."""
     if f.results:
         return f"expected a loop that carries no values, but got {name_of(f)}"
-    if f.extent is None or f.lower.terms or f.lower.const:
-        return f"expected a loop from 0 to a static extent, but got {name_of(f)}"
+    if f.lower.terms or f.lower.const or not all(is_symbol(v) for v in f.indices):
+        return f"expected a loop from 0 to a static or symbolic extent, but got {name_of(f)}"
     if serial and f.kind.data != "serial":
         return f"expected a serial loop, but {name_of(f)} is {f.kind.data}; mark loops after all splits and fusions"
     return None
@@ -243,6 +244,8 @@ def vectorizable(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
     for f in loops:
         if (reason := transformable(f)) is not None:
             return reason
+        if f.extent is None:
+            return f"expected loops of static extents, but that of {name_of(f)} is symbolic; use sched.split first"
     chain, reason = nested_chain(loops)
     if reason is not None:
         return reason

@@ -84,14 +84,14 @@ def decompose_reduction(kernel: Kernel, op: sched.DecomposeReductionOp) -> None:
     copied = [g for g in inside if not legality.reduces(kernel, g, block)]
     copied = [g for g in copied if legality.spreads(kernel, g, block)]
     to: dict[int, Index] = {kernel.space.number(g.iv): ZERO for g in inside}
-    nest = nested([make_loop(g.extent or 0, _init_name(g), g) for g in copied])
+    nest = nested([make_loop(kernel.extent(g), _init_name(g), g, kernel.space.values) for g in copied])
     for g, new in zip(copied, nest, strict=True):
         new.properties["kind"] = g.kind
         to[kernel.space.number(g.iv)] = kernel.space.dim(new.iv)
     n = block.num_spatial
     init = loop.BlockOp.make(
         "init",
-        block.static_extents[:n],
+        kernel.extents(block)[:n],
         n,
         [b.substitute(to, kernel.space.ranges) for b in kernel.bindings(block)[:n]],
         kernel.space.values,

@@ -24,38 +24,50 @@ from mlc.passes.loop.directives.kernel import (
 from mlc.passes.loop.directives.order import permute
 from mlc.passes.loop.regions import substitute, users
 
+Factors = list[int | Index]
 
-def resolve_factors(kernel: Kernel, f: loop.ForOp, numbers: Sequence[int], knobs: Sequence[SSAValue]) -> list[int]:
+
+def resolve_factors(kernel: Kernel, f: loop.ForOp, numbers: Sequence[int], knobs: Sequence[SSAValue]) -> Factors:
     """The extents of a split: knobs looked up, `?` computed; they cover the loop."""
     handles = iter(knobs)
     factors = [kernel.knob(next(handles)) if n < 0 else n for n in numbers]
-    extent = f.extent or 0
     if any(n < 0 for n in factors):
         kernel.fail(f"expected positive factors, but got {factors}")
     known = prod(n for n in factors if n)
+    if (extent := f.extent) is None:
+        return _symbolic_factors(kernel, f, factors, known)
     factors = [n or max(1, -(-extent // known)) for n in factors]
     if prod(factors) < extent:
         kernel.fail(
             f"expected factors that cover the {extent} iterations of {name_of(f)}, but {factors} cover "
             f"{prod(factors)}; use `?` for one of them"
         )
-    return factors
+    return [*factors]
 
 
-def split_loop(kernel: Kernel, f: loop.ForOp, factors: Sequence[int], names: Sequence[str | None]) -> list[loop.ForOp]:
+def _symbolic_factors(kernel: Kernel, f: loop.ForOp, factors: Sequence[int], known: int) -> Factors:
+    """The extents of a split of a loop whose own is symbolic: the outermost part is what is left."""
+    if 0 in factors[1:] or factors[:1] != [0]:
+        kernel.fail(f"expected `?` as first factor of {name_of(f)}, whose extent is symbolic, but got {list(factors)}")
+    outer = (kernel.extent(f) + (known - 1)).floordiv(known, kernel.space.ranges)
+    return [outer, *factors[1:]]
+
+
+def split_loop(
+    kernel: Kernel, f: loop.ForOp, factors: Sequence[int | Index], names: Sequence[str | None]
+) -> list[loop.ForOp]:
     """Replace a loop by a nest; blocks get a predicate where the nest runs further."""
-    nest = make_nest(factors, names, f)
+    nest = make_nest(factors, names, f, kernel.space.values)
     move_ops(body_of(f), body_of(nest[-1]))
     insert_before(nest[0], f)
     nest[0].attributes |= f.attributes
     expr: Index = ZERO
     for inner, n in zip(nest, factors, strict=True):
-        expr = expr * n + kernel.space.dim(inner.iv)
+        expr = expr * (n if isinstance(n, int) else 1) + kernel.space.dim(inner.iv)
     substitute(kernel.space, users([f.iv]), {f.iv: expr})
-    extent = f.extent or 0
-    if prod(factors) > extent:
+    if f.extent is None or prod(n for n in factors if isinstance(n, int)) > f.extent:
         for block in blocks_below(nest[-1]):
-            kernel.add_where(block, [-expr + (extent - 1)])
+            kernel.add_where(block, [kernel.extent(f) - expr - 1])
     kernel.retire(f)
     f.detach()
     f.erase()
@@ -115,8 +127,12 @@ def fuse(kernel: Kernel, op: sched.FuseOp) -> None:
             f"{', '.join(map(name_of, loops))}; use sched.reorder first"
         )
     kernel.check(legality.perfectly_nested(loops) or one_kind(kernel, loops))
+    for f in loops[1:]:
+        if f.extent is None:
+            kernel.fail(f"expected static extents of all loops but the first, but that of {name_of(f)} is symbolic")
     name = op.result.name_hint or "_".join(f.iv.name_hint or "l" for f in loops)
-    fused = make_loop(prod(f.extent or 0 for f in loops), name, loops[0])
+    total = kernel.extent(loops[0]) * prod(f.extent or 0 for f in loops[1:])
+    fused = make_loop(total, name, loops[0], kernel.space.values)
     move_ops(body_of(loops[-1]), body_of(fused))
     insert_before(fused, loops[0])
     rest, to = kernel.space.dim(fused.iv), {}
@@ -160,7 +176,9 @@ def peel(kernel: Kernel, op: sched.PeelOp) -> None:
     """Give the last iterations of a loop a loop of their own."""
     f = kernel.loop(op.loop)
     kernel.check(legality.transformable(f))
-    by, extent = op.by.value.data, f.extent or 0
+    by, extent = op.by.value.data, f.extent
+    if extent is None:
+        kernel.fail(f"expected a static extent of {name_of(f)}, but it is symbolic; use sched.split first")
     if not 0 < by < extent:
         kernel.fail(f"expected between 1 and {extent - 1} iterations of {name_of(f)} to peel, but got {by}")
     kernel.check(peelable(kernel, f, extent - by))

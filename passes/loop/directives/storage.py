@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects import loop, sched
-from mlc.dialects.index import ZERO, Index, Range, dim
+from mlc.dialects.index import ZERO, Index, IndexMapAttr, Range, const, dim
 from mlc.passes.loop.directives.compute_at import buffers_read, buffers_written, place
 from mlc.passes.loop.directives.kernel import (
     Kernel,
@@ -31,16 +31,35 @@ Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
 # --- copies ------------------------------------------------------------------------------------------------------
 
 
-def copy_block(name: str, source: SSAValue, target: SSAValue) -> loop.BlockOp:
+def sizes_of(kernel: Kernel, buffer: SSAValue) -> list[Index]:
+    """The sizes of a buffer over the space: of an operand as the kernel says, of others what is written to them."""
+    t = buffer.type
+    assert isinstance(t, MemRefType)
+    if t.has_static_shape():
+        return [const(n) for n in t.get_shape()]
+    given = kernel.func.attributes.get("sizes")
+    if isinstance(buffer, BlockArgument) and isinstance(given, ArrayAttr):
+        symbols = [a for a in kernel.func.args if isinstance(a.type, IndexType)]
+        sizes = given.data[buffer.index]
+        assert isinstance(sizes, IndexMapAttr)
+        return [e.substitute(lambda d: kernel.space.dim(symbols[d])) for e in sizes.data]
+    for writer in touching(buffer, stores=True):
+        extents = kernel.extents(writer)[: writer.num_spatial]
+        if len(extents) == t.get_num_dims():
+            return extents
+    kernel.fail(f"expected to know the sizes of %{buffer_name(buffer)}, but its type is {t}")
+
+
+def copy_block(kernel: Kernel, name: str, source: SSAValue, target: SSAValue) -> loop.BlockOp:
     """A block that copies a buffer element by element; its axes are not bound yet."""
-    shape = shape_of(source)
+    shape = sizes_of(kernel, source)
     body = Block(arg_types=[IndexType()] * len(shape))
     for k, arg in enumerate(body.args):
         arg.name_hint = f"a{k}"
     exprs = [dim(k) for k in range(len(shape))]
     load = loop.LoadOp.make(source, exprs, body.args)
     body.add_ops([load, loop.StoreOp.make(load.result, target, exprs, body.args)])
-    return loop.BlockOp.make(name, shape, len(shape), [ZERO] * len(shape), [], Region(body))
+    return loop.BlockOp.make(name, shape, len(shape), [ZERO] * len(shape), kernel.space.values, Region(body))
 
 
 def new_buffer(kernel: Kernel, like: SSAValue, scope: str) -> SSAValue:
@@ -81,7 +100,7 @@ def cache_read(kernel: Kernel, op: sched.CacheReadOp) -> None:
         kernel.fail(f"expected %{buffer_name(source)} to be written in front of {name_of(block)}")
     target = new_buffer(kernel, source, op.scope.data)
     redirect([block], source, target)
-    copy = copy_block("copy", source, target)
+    copy = copy_block(kernel, "copy", source, target)
     locate(copy, block)
     kernel.name_block(copy, f"{buffer_name(source)}_{op.scope.data}")
     nest = place(kernel, copy, {})
@@ -107,7 +126,7 @@ def cache_write(kernel: Kernel, op: sched.CacheWriteOp) -> None:
             kernel.fail(f"{name_of(r)} reads %{buffer_name(target)} before {name_of(last)} has written it")
     source = new_buffer(kernel, target, op.scope.data)
     redirect(writers, target, source)
-    copy = copy_block("copy", source, target)
+    copy = copy_block(kernel, "copy", source, target)
     locate(copy, block)
     kernel.name_block(copy, f"{buffer_name(target)}_{op.scope.data}")
     nest = place(kernel, copy, {})

@@ -21,14 +21,3 @@ te.func @unordered(%x: tensor<8xf32>) -> tensor<8xi1> {
   } : tensor<8xi1>
   te.return %y : tensor<8xi1>
 }
-
-// -----
-
-te.func @symbolic(%x: tensor<?xf32>, %n: index) -> tensor<?xf32> {
-  // expected-error @below {{expected static sizes of stage 'y', but got %0}}
-  %y = te.compute "y" (%i : %n) {
-    %0 = te.read %x[%i] : f32
-    te.yield %0 : f32
-  } : tensor<?xf32>
-  te.return %y : tensor<?xf32>
-}

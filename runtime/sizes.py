@@ -1,0 +1,139 @@
+"""
+Sizes of a model with symbolic shapes: what a call's arrays say about the symbols, and all that follows from those.
+
+    size ::= integer | [[coefficient, [atom, ...]], ...]        a sum of products
+    atom ::= "symbol" | [size, divisor]                         a floor division
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Size = Any
+"""An integer, or an expression as above."""
+REMEMBERED = 64
+"""Of how many shapes of inputs what follows is kept."""
+
+
+def evaluate(size: Size, values: Mapping[str, int]) -> int:
+    """The size for these values of the symbols."""
+    if isinstance(size, int):
+        return size
+    total = 0
+    for coefficient, atoms in size:
+        for atom in atoms:
+            coefficient *= values[atom] if isinstance(atom, str) else evaluate(atom[0], values) // atom[1]
+        total += coefficient
+    return total
+
+
+def text(size: Size) -> Any:
+    """The size as people read it: an integer stays one."""
+    if isinstance(size, int):
+        return size
+    parts = []
+    for coefficient, atoms in size:
+        names = [a if isinstance(a, str) else f"({text(a[0])}) // {a[1]}" for a in atoms]
+        names = [f"({n})" if "//" in n and len(size) + len(atoms) + abs(coefficient) > 3 else n for n in names]
+        parts.append(" * ".join([*names, *([str(coefficient)] if coefficient != 1 or not names else [])]))
+    return " + ".join(parts).replace("+ -", "- ")
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbol: its values are the multiples of `step` from `low` to `high`."""
+
+    name: str
+    low: int
+    high: int
+    step: int
+
+    def solve(self, where: str, size: int, factor: int) -> int:
+        """The value for which `factor * symbol` is a size; ValueError if it is none that the model was compiled for."""
+        value, rest = divmod(size, factor)
+        if rest or not self.low <= value <= self.high or value % self.step:
+            step = self.step * factor
+            of = f" in steps of {step}" if step > 1 else ""
+            low, high = self.low * factor, self.high * factor
+            raise ValueError(f"expected {where} ({self.name}) from {low} to {high}{of}, but got {size}")
+        return value
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What the shapes of the inputs imply."""
+
+    symbols: tuple[int, ...]
+    outputs: tuple[tuple[int, ...], ...]
+    offsets: tuple[int, ...]
+    """Of the buffers in the workspace."""
+    bytes: int
+    """Of the workspace, without what kernels use while they run."""
+    values: dict[str, int]
+
+
+class Sizes:
+    """The symbols of a compiled model."""
+
+    def __init__(self, model: Mapping[str, Any]) -> None:
+        self.symbols = [Symbol(*facts) for facts in model["symbols"]]
+        self.inputs = [(name, shape) for name, shape, _ in model["inputs"]]
+        self.outputs = [shape for _, shape, _ in model["outputs"]]
+        self.buffers = model["buffers"]
+        self._known: OrderedDict[tuple[tuple[int, ...], ...], Bound] = OrderedDict()
+
+    def bind(self, shapes: Sequence[tuple[int, ...]]) -> Bound:
+        """What the shapes of the inputs imply; ValueError where they do not fit the model or each other."""
+        key = tuple(shapes)
+        if (known := self._known.get(key)) is None:
+            known = self._known[key] = self._bind(key)
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return known
+
+    def _bind(self, shapes: Sequence[tuple[int, ...]]) -> Bound:
+        values = self._values(shapes)
+        offsets: list[int] = []
+        ends: list[int] = []
+        for size, below in self.buffers:
+            offsets.append(max((ends[k] for k in below), default=0))
+            ends.append(offsets[-1] + evaluate(size, values))
+        outputs = tuple(tuple(evaluate(n, values) for n in shape) for shape in self.outputs)
+        symbols = tuple(values[s.name] for s in self.symbols)
+        return Bound(symbols, outputs, tuple(offsets), max(ends, default=0), values)
+
+    def _values(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+        """The symbols' values; each is bound where a size is a multiple of it, and every other size must agree."""
+        values: dict[str, int] = {}
+        first: dict[str, str] = {}
+        known = {s.name: s for s in self.symbols}
+        for (name, declared), shape in zip(self.inputs, shapes, strict=True):
+            if len(shape) != len(declared):
+                raise ValueError(f"expected input '{name}' of rank {len(declared)}, but got shape {tuple(shape)}")
+            for axis, (size, given) in enumerate(zip(declared, shape, strict=True)):
+                symbol, factor = _alone(size)
+                where = f"axis {axis} of input '{name}'"
+                if symbol in known and symbol not in values:
+                    values[symbol], first[symbol] = known[symbol].solve(where, given, factor), where
+                elif symbol in known and values[symbol] * factor != given:
+                    wanted = values[symbol] * factor
+                    raise ValueError(
+                        f"expected {where} to be {wanted}, as {first[symbol]} says ({symbol}), but got {given}"
+                    )
+        for (name, declared), shape in zip(self.inputs, shapes, strict=True):
+            for axis, (size, given) in enumerate(zip(declared, shape, strict=True)):
+                if (wanted := evaluate(size, values)) != given:
+                    said = "" if isinstance(size, int) else f" ({text(size)})"
+                    raise ValueError(f"expected axis {axis} of input '{name}' to be {wanted}{said}, but got {given}")
+        return values
+
+
+def _alone(size: Size) -> tuple[str, int]:
+    """The symbol that a size is a multiple of, and the factor; of any other size no name."""
+    if isinstance(size, int) or len(size) != 1:
+        return "", 1
+    factor, atoms = size[0]
+    return (atoms[0], factor) if len(atoms) == 1 and isinstance(atoms[0], str) else ("", 1)

@@ -1,0 +1,124 @@
+"""A compiled model whose sizes are symbols: each call says what they are; nothing is allocated when sizes repeat."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mlc.codegen.errors import fail
+from mlc.runtime.artifact import Artifact
+from mlc.runtime.executable import Executable, TensorSpec, address_of, aligned, check_array, is_ready
+from mlc.runtime.sizes import Bound, Sizes
+from mlc.runtime.steps import Profile, Stepper
+
+KEEP = 4
+"""A workspace is given back when a call needs less than one part in so many of it."""
+
+
+class SymbolicExecutable(Executable):
+    """A compiled model that takes inputs of many sizes. Calls from several Python threads run one after another."""
+
+    def __init__(self, artifact: Artifact, threads: int | None = None, executor: str = "aot") -> None:
+        if executor != "aot":
+            fail(f"expected executor='aot' for a model of symbolic sizes, but got '{executor}'; fix them with shapes=")
+        super().__init__(artifact, threads, executor)
+        model = artifact.model
+        self._sizes = Sizes(model)
+        self._behind = model["kernel_workspace_bytes"]
+        self._io = (ctypes.c_void_p * (len(self.inputs) + len(self.outputs) + len(self._sizes.symbols)))()
+
+    def __call__(
+        self, inputs: Mapping[str, Any], out: Mapping[str, np.ndarray[Any, Any]] | None = None
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Run the model; `out` may give arrays to write outputs into."""
+        arrays, bound = self._bound_inputs(inputs)
+        results = self._bound_outputs(out, bound)
+        with self._lock:
+            io = self._io
+            for index, value in enumerate((*map(address_of, arrays), *map(address_of, results), *bound.symbols)):
+                io[index] = value
+            self._reserve(bound.bytes + self._behind)
+            bases = self._bases
+            status = self._main(ctypes.addressof(io), bases["weights"], bases["workspace"], self._rt)
+        if status:
+            raise RuntimeError(f"a kernel returned error {status}")
+        return {spec.name: array for spec, array in zip(self.outputs, results, strict=True)}
+
+    def _reserve(self, size: int) -> None:
+        """A workspace of at least `size` bytes, and of not many times that."""
+        if not size <= len(self._workspace) <= KEEP * size + (1 << 20):
+            self._workspace = aligned(size)
+            self._bases["workspace"] = address_of(self._workspace)
+
+    def _bound_inputs(self, inputs: Mapping[str, Any]) -> tuple[list[np.ndarray[Any, Any]], Bound]:
+        """The inputs in order, contiguous, and the sizes that they imply."""
+        self._check_names(inputs)
+        arrays = [np.asarray(inputs[spec.name]) for spec in self.inputs]
+        bound = self._sizes.bind([a.shape for a in arrays])
+        for k, (spec, dtype) in enumerate(zip(self.inputs, self._input_dtypes, strict=True)):
+            if not is_ready(arrays[k], dtype, arrays[k].shape):
+                check_array(f"input '{spec.name}'", arrays[k], TensorSpec(spec.name, arrays[k].shape, spec.dtype))
+                arrays[k] = np.ascontiguousarray(arrays[k])
+        return arrays, bound
+
+    def _check_names(self, inputs: Mapping[str, Any]) -> None:
+        if not isinstance(inputs, Mapping):
+            raise ValueError(f"expected inputs as a dict of name -> array, but got {type(inputs).__name__}")
+        known = [spec.name for spec in self.inputs]
+        for name in inputs:
+            if name not in known:
+                raise ValueError(f"expected inputs {', '.join(known)}, but got an unknown input '{name}'")
+        for name in known:
+            if name not in inputs:
+                raise ValueError(f"expected inputs {', '.join(known)}, but input '{name}' is missing")
+
+    def _bound_outputs(
+        self, out: Mapping[str, np.ndarray[Any, Any]] | None, bound: Bound
+    ) -> list[np.ndarray[Any, Any]]:
+        """New arrays for the outputs, or those that were given."""
+        if out is None:
+            return [np.empty(shape, dtype) for shape, dtype in zip(bound.outputs, self._dtypes, strict=True)]
+        declared, self.outputs = (
+            self.outputs,
+            tuple(
+                TensorSpec(spec.name, shape, spec.dtype)
+                for spec, shape in zip(self.outputs, bound.outputs, strict=True)
+            ),
+        )
+        try:
+            return self._check_outputs(out)
+        finally:
+            self.outputs = declared
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
+        """The time of each kernel, run one by one through the same code; `print` it for a table."""
+        arrays, bound = self._bound_inputs(inputs)
+        results = self._bound_outputs(None, bound)
+        with self._lock:
+            self._reserve(bound.bytes + self._behind)
+            stepper = Stepper(static_model(self.artifact.model, bound), self._code.address, self._bases, self._rt)
+            io = {"input": [address_of(a) for a in arrays], "output": [address_of(a) for a in results]}
+            return stepper.profile(io, max(1, repeat))
+
+
+def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
+    """What describes the model at these sizes, as that of a static one."""
+    from mlc.runtime.sizes import evaluate
+
+    values = []
+    for value in model["values"]:
+        facts = {**value, "shape": [evaluate(n, bound.values) for n in value["shape"]]}
+        if facts["storage"] == "workspace":
+            facts["offset"] = bound.offsets[facts["buffer"]]
+        values.append(facts)
+    nodes = [{**node, "sizes": [evaluate(n, bound.values) for n in node["sizes"]]} for node in model["nodes"]]
+    return {**model, "values": values, "nodes": nodes, "plan": {**model["plan"], "bytes": bound.bytes}}
+
+
+def open_executable(artifact: Artifact, threads: int | None = None, executor: str = "aot") -> Executable:
+    """What runs a compiled model."""
+    kind = SymbolicExecutable if artifact.model.get("symbols") else Executable
+    return kind(artifact, threads, executor)
