@@ -1,7 +1,7 @@
 """
 Write what the documentation takes from the code.
 
-    python docs/generate.py            docs/dialects/*.md from docstrings; what the commands on the other pages print
+    python docs/generate.py            docs/dialects/*.md, docs/operators.md; what the commands on the other pages print
     python docs/generate.py --check    write nothing; exit with 1 if something is out of date
 """
 
@@ -15,10 +15,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from blocks import ROOT, run_page
+from operators import page as operators_page
 
 from mlc.dialects import DIALECTS
 
 PAGES = ROOT / "docs" / "dialects"
+OPERATORS = ROOT / "docs" / "operators.md"
 WITH_COMMANDS = (
     ROOT / "README.md",
     *(ROOT / "docs" / f"{name}.md" for name in ("first-pass", "levels", "schedules", "profiling")),
@@ -147,6 +149,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if something is out of date")
     check = parser.parse_args().check
     now = {PAGES / name: text for name, text in pages().items()}
+    now[OPERATORS] = operators_page()
     for page in WITH_COMMANDS:
         with TemporaryDirectory(prefix="mlc.") as folder:
             now[page], differences = run_page(page.read_text(), Path(folder))

@@ -26,12 +26,18 @@ def load(name: str):
 
 
 blocks = load("blocks")
+operators = load("operators")
 generate = load("generate")
 
 
 def test_dialect_pages_are_current():
     for name, text in generate.pages().items():
         assert (generate.PAGES / name).read_text() == text, f"docs/dialects/{name} is out of date: {REMEDY}"
+
+
+def test_the_page_of_supported_ops_is_current():
+    assert generate.OPERATORS.read_text() == operators.page(), f"docs/operators.md is out of date: {REMEDY}"
+    assert operators.untested() == []
 
 
 def test_every_op_is_documented():

@@ -1,0 +1,63 @@
+"""The page of supported ops: each op of the graph dialect and of ONNX with the tests that run it compiled."""
+
+import re
+from pathlib import Path
+
+from mlc.dialects.graph import OPS
+from mlc.dialects.graph.control import CONTROL
+from mlc.frontends.onnx.node import converters
+
+ROOT = Path(__file__).resolve().parent.parent
+UNIT = ROOT / "tests" / "unit"
+COMPILED = UNIT / "test_supported_ops.py"
+_ROW = re.compile(r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \|", re.MULTILINE)
+_NOTE = "Written by `docs/generate.py` from the ops' records, `docs/conformance.md` and the tests: change those."
+
+
+def graph_rows() -> dict[str, tuple[int, list[str]]]:
+    """Graph op -> (how many samples of it are compiled, the other test files that name it)."""
+    rows: dict[str, tuple[int, list[str]]] = {}
+    texts = _texts("test_*.py")
+    for name, cls in sorted({**OPS, **{cls.name: cls for cls in CONTROL}}.items()):
+        samples = len(cls.samples()) if name in OPS else 0
+        rows[name] = samples, [] if samples else [file for file, text in texts.items() if f"{name} " in text]
+    return rows
+
+
+def onnx_rows() -> dict[str, tuple[int, list[str]]]:
+    """ONNX op -> (backend tests passed, test files that name it); every op with a converter, or that passed a test."""
+    passed = {m[1]: int(m[2]) for m in _ROW.finditer((ROOT / "docs" / "conformance.md").read_text())}
+    texts = _texts("test_onnx*.py") | _texts("test_resize.py") | _texts("../models/test_*.py")
+    rows: dict[str, tuple[int, list[str]]] = {}
+    names = {(domain, name) for domain, name in converters()} | {("", n) for n, count in passed.items() if count}
+    for domain, name in sorted(names, key=lambda key: (key[0], key[1].lower())):
+        count = 0 if domain else passed.get(name, 0)
+        files = [file for file, text in texts.items() if f'"{name}"' in text]
+        rows[f"{domain}.{name}" if domain else name] = count, files
+    return rows
+
+
+def page() -> str:
+    """docs/operators.md."""
+    lines = ["# Supported ops", "", _NOTE, "", "## The graph dialect", ""]
+    lines += [f"Every sample of an op is compiled and compared with numpy by `{COMPILED.relative_to(ROOT)}`.", ""]
+    lines += ["| op | samples compiled | other tests |", "|---|---|---|"]
+    lines += [f"| `{name}` | {count or ''} | {_files(files)} |" for name, (count, files) in graph_rows().items()]
+    lines += ["", "## ONNX", "", "Backend tests are those of [ONNX](conformance.md), compiled and run.", ""]
+    lines += ["| op | backend tests passed | unit tests |", "|---|---|---|"]
+    lines += [f"| {name} | {count or ''} | {_files(files)} |" for name, (count, files) in onnx_rows().items()]
+    return "\n".join(lines) + "\n"
+
+
+def untested() -> list[str]:
+    """Ops that are called supported and that no test names."""
+    rows = {**graph_rows(), **onnx_rows()}
+    return [name for name, (count, files) in rows.items() if not count and not files]
+
+
+def _files(files: list[str]) -> str:
+    return ", ".join(f"`{file}`" for file in files[:3])
+
+
+def _texts(pattern: str) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(UNIT.glob(pattern))}
