@@ -65,16 +65,16 @@ def _compiler(options: Mapping[str, Any]) -> Callable[..., Any]:
         check_calls(graph, SOURCE)
         context = torch._guards.TracingContext.try_get()
         facts = None if context is None else context.fw_metadata
-        run = Subgraph(graph, frozenset(facts.static_input_indices if facts else ()), options)
-        # AOTAutograd frees the arguments of a function that takes them as one list.
-        run._boxed_call = True  # pyright: ignore[reportAttributeAccessIssue]
-        return run
+        return Subgraph(graph, frozenset(facts.static_input_indices if facts else ()), options)
 
     return compiler
 
 
 class Subgraph:
     """A functional graph, compiled for the weights and the sizes that it is called with."""
+
+    _boxed_call = True
+    """To AOTAutograd: the arguments come as one list, which is emptied so that they can be freed."""
 
     def __init__(self, graph: fx.GraphModule, weights: frozenset[int], options: Mapping[str, Any]):
         self.graph = graph
@@ -129,7 +129,7 @@ class Version:
         given = self._bind(program, of, values)
         # The tensors stay alive with the executable, so that their addresses stand for them.
         self.weights = [values[i] for i in of.weights]
-        results = program.run(of.graph, given)
+        results = program.run_graph(of.graph, given)
         self.inputs = [(of.placeholders[i].name, i) for i in of.inputs if isinstance(values[i], torch.Tensor)]
         self.results = [r if not isinstance(r, Value) else None for r in results]
         self.tensors = [

@@ -54,7 +54,7 @@ def import_program(program: ExportedProgram, shapes: Shapes | None = None) -> Mo
         program = program.run_decompositions(decompositions())
     check_calls(program.graph_module, SOURCE)
     importer = Program(SOURCE)
-    outputs = importer.run(program.graph_module, _inputs(importer, program, dict(shapes or {})))
+    outputs = importer.run_graph(program.graph_module, _inputs(importer, program, dict(shapes or {})))
     names, values = _outputs(program, outputs)
     return importer.model(names, values)
 

@@ -94,7 +94,7 @@ class Program(Importer):
                 f"{self.source}: expected {node.name} to be a number, but it is {expr}; fix it with shapes="
             ) from error
 
-    def run(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
+    def run_graph(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
         """The results of a graph on these inputs (None for those that are numbers)."""
         given = iter(inputs)
         for node in graph.graph.nodes:
@@ -122,7 +122,7 @@ class Program(Importer):
         elif _is_region(node):
             given = [self.resolve(one) for one in node.args]
             place = next(i for i, one in enumerate(given) if isinstance(one, fx.GraphModule))
-            self.nodes[node] = self.run(given[place], given[place + 1 :])
+            self.nodes[node] = self.run_graph(given[place], given[place + 1 :])
         else:
             self._convert(node)
 

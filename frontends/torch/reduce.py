@@ -17,7 +17,7 @@ from mlc.frontends.torch.step import Convert, Step
 def _axes(step: Step, x: Value) -> list[int]:
     """The axes that a call reduces; none given says all of them."""
     rank = len(x.shape)
-    given = step.ints("dim") if "dim" in step else None
+    given = step.integers("dim") if "dim" in step else None
     return sorted(axis_of(axis, rank) for axis in given) if given else list(range(rank))
 
 

@@ -60,14 +60,14 @@ class Step(Node):
         value = self[name] if name in self._arguments else None
         return default if value is None else value
 
-    def ints(self, name: Any, key: Any = None, default: Any = None) -> Any:
+    def integers(self, name: str, default: Any = None) -> Any:
         """An argument of integers, as a list; one integer is a list of one."""
         value = self.get(name, default)
         return list(value) if isinstance(value, list | tuple) else value if value is None else [value]
 
     def per_axis(self, name: str, rank: int, default: Any = 1) -> list[int]:
         """An argument of one integer an axis, of which one may stand for all."""
-        values = self.ints(name) or [default]
+        values = self.integers(name) or [default]
         return values * rank if len(values) == 1 else values
 
     @property
