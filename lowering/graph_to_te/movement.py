@@ -72,12 +72,19 @@ def concatenate(op: Any, *parts: Tensor) -> Tensor:
 @lowering(graph.SliceOp)
 def slice_(op: Any, x: Tensor) -> Tensor:
     """begin + i * stride."""
-    slices = [slice(*b).indices(n) for *b, n in zip(op.begin, op.end, op.strides, x.shape, strict=True)]
+    starts = [_start(n, *b) for n, *b in zip(x.shape, op.begin, op.end, op.strides, strict=True)]
 
     def body(*i: Any) -> Scalar:
-        return x.read([v * stride + start for v, (start, _, stride) in zip(i, slices, strict=True)])
+        return x.read([v * stride + te.size(start) for v, start, stride in zip(i, starts, op.strides, strict=True)])
 
     return te.compute(shape_of_result(op), body, stage_name(op))
+
+
+def _start(size: Any, begin: int, end: int, stride: int) -> Any:
+    """The first element of a slice of an axis."""
+    if isinstance(size, int):
+        return slice(begin, end, stride).indices(size)[0]
+    return begin if begin >= 0 else size + begin
 
 
 @lowering(graph.SplitOp)

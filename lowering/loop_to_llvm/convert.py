@@ -260,6 +260,11 @@ class FunctionLowering:
         """A buffer in the thread's scratch, or in the kernel's workspace."""
         t = op.result.type
         assert isinstance(t, MemRefType)
+        if not t.has_static_shape():
+            raise UserError(
+                f"convert-loop-to-llvm: expected a buffer of '{self.kernel.name}' of static sizes, but got "
+                f"{t}; give the model's sizes with shapes="
+            )
         n = 1
         for size in t.get_shape():
             n *= size

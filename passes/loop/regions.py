@@ -319,7 +319,8 @@ def _dense(steps: list[tuple[int, int]]) -> bool:
 def clips(space: Space, block: loop.BlockOp) -> set[Index]:
     """The predicates that only keep a block's axes within their extents."""
     exprs = exprs_of(space, block)
-    return {p for b, e in zip(exprs["bindings"], exprs["extents"], strict=True) for p in (b, e - b - 1)}
+    found = {p for b, e in zip(exprs["bindings"], exprs["extents"], strict=True) for p in (b, e - b - 1)}
+    return found if all(e.is_const for e in exprs["extents"]) else found | {linear(p, space.values) for p in found}
 
 
 def written_spans(space: Space, access: Access, fixed: set[int], sizes: Sequence[int]) -> list[Span]:

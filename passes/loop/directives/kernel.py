@@ -140,7 +140,14 @@ class Kernel:
         if any(p not in clips(self.space, block) for p in self.where(block)):
             return False
         seen: set[int] = set()
-        for b, e in zip(self.bindings(block), block.static_extents, strict=True):
+        for b, size in zip(self.bindings(block), self.extents(block), strict=True):
+            if not size.is_const:  # one loop with just these iterations
+                loops = [f for f in loops_around(block) if b == self.space.dim(f.iv)]
+                if not loops or self.extent(loops[0]) != size or seen & b.dims():
+                    return False
+                seen |= b.dims()
+                continue
+            e = size.const
             span = span_of(b, (), self.space.ranges)
             if not span.exact or span.base != ZERO or span.extent < e or seen & b.dims():
                 return False
