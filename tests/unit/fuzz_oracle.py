@@ -30,6 +30,8 @@ ROUNDING = {"graph.add", "graph.subtract", "graph.multiply", "graph.bias_add", "
 SLACK = 8.0
 LIMIT = 60
 """Seconds after which a computation has failed."""
+FLOOR = 1e-9
+"""What is smaller than this is rounding: series and sums that cancel are exact as far as their terms are."""
 UNSTABLE = 0.02
 """An output that the noise moves by more than this part of its largest value is not compared."""
 
@@ -92,7 +94,7 @@ def expect(case: Case, growth: float = 1.0, runs: int = 3) -> Expected:
         largest = float(np.abs(a).max(initial=0.0))
         moved = max(float(np.abs(a - b).max(initial=0.0)) for b in different)
         fine = np.isfinite(a).all() and math.isfinite(moved) and moved <= UNSTABLE * largest + 1e-30
-        allowed.append(SLACK * (moved + epsilon(p.dtype) * largest) if fine else None)
+        allowed.append(SLACK * (moved + epsilon(p.dtype) * largest) + FLOOR if fine else None)
     return Expected(exact, allowed)
 
 
