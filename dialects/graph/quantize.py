@@ -61,7 +61,7 @@ class QuantizeOp(QuantizingOp):
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         x, scale, zero = arrays[0], *(self.along(a, arrays[0].ndim) for a in arrays[1:])
         q = np.rint(x / scale) + zero.astype(x.dtype)
-        return (np.clip(q, *integer_range(self.type.element_type)).astype(zero.dtype),)
+        return (np.clip(q, *float_range(self.type.element_type)).astype(zero.dtype),)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -107,6 +107,12 @@ def integer_range(element: Any) -> tuple[int, int]:
     """The least and the largest integer of a type."""
     bits = element.width.data
     return (0, (1 << bits) - 1) if is_unsigned(element) else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def float_range(element: Any) -> tuple[float, float]:
+    """The least and the largest integer of a type that f32 holds."""
+    low, high = integer_range(element)
+    return float(low), float(high if high < 1 << 24 else high + 1 - (1 << (high.bit_length() - 24)))
 
 
 OPS: Sequence[type[GraphOp]] = [QuantizeOp, DequantizeOp]

@@ -21,7 +21,7 @@ def _at(op: Any, parameter: Tensor, indices: tuple[Any, ...]) -> Scalar:
 @lowering(graph.QuantizeOp)
 def quantize(op: Any, x: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     """Rounded, moved, clipped and converted."""
-    low, high = map(float, graph.integer_range(op.type.element_type))
+    low, high = graph.float_range(op.type.element_type)
 
     def body(*i: Any) -> Scalar:
         rounded = te.round(x[i] / _at(op, scale, i)) + te.cast(_at(op, zero, i), x.element)

@@ -31,6 +31,7 @@ from mlc.dialects.graph import (
     MaxOp,
     MultiplyOp,
     QuantizeOp,
+    ReshapeOp,
     shape_of,
 )
 from mlc.passes.errors import fail
@@ -42,6 +43,8 @@ RANGE = "mlc.range"
 """The attribute of a contraction that says from where to where its data are seen to go."""
 LEVELS = 255
 WEIGHT_LEVELS = 127
+BIAS_ROOM = 2.0**29
+"""How large a quantised bias may get."""
 TINY = 1e-30
 """The least scale: that of weights which are all 0."""
 
@@ -95,9 +98,13 @@ class Quantizer:
         if isinstance(op, Conv2dOp) and op.groups > 1:
             return  # multiplied in floats: its weights may stay exact
         sx = self.rw.insert(ConstantOp.make(scale, dtype="float32"))
+        found = _bias_behind(op)
         sw = self.weight_scale(op.operands[1])
+        if found is not None:
+            sw = self.scale_for_bias(sw, sx, found[0].operands[found[1]])
         op.operands[1] = self.constant(op.operands[1], sw, 0, "int8")
-        self.bias(op, self.rw.make(MultiplyOp, sw, sx))
+        if found is not None:
+            self.bias(*found, self.rw.make(MultiplyOp, sw, sx))
 
     def quantised(self, x: SSAValue, scale: float, zero: int) -> SSAValue:
         """The data as they are behind quantising; all their readers read those, so that only bytes are stored."""
@@ -127,6 +134,15 @@ class Quantizer:
         tiny = self.rw.insert(ConstantOp.make(TINY, dtype="float32"))
         return self.rw.make(MaximumOp, self.rw.make(DivideOp, largest, levels), tiny)
 
+    def scale_for_bias(self, sw: SSAValue, sx: SSAValue, b: SSAValue) -> SSAValue:
+        """No scale so small that the bias, in the scale of the products, leaves int32."""
+        size = shape_of(sw.type)
+        b = b if shape_of(b.type) == size else self.rw.make(ReshapeOp, b, shape=size)
+        room = self.rw.insert(ConstantOp.make(BIAS_ROOM, dtype="float32"))
+        return self.rw.make(
+            MaximumOp, sw, self.rw.make(DivideOp, self.rw.make(AbsOp, b), self.rw.make(MultiplyOp, sx, room))
+        )
+
     def constant(self, value: SSAValue, scale: SSAValue, axis: int, dtype: str) -> SSAValue:
         """A constant behind quantising, with zero points of 0."""
         zero = self.rw.insert(FullOp.make(shape_of(scale.type), 0, dtype))
@@ -134,23 +150,26 @@ class Quantizer:
             DequantizeOp, self.rw.make(QuantizeOp, value, scale, zero, axis=axis), scale, zero, axis=axis
         )
 
-    def bias(self, op: Any, scale: SSAValue) -> None:
+    def bias(self, reader: Any, at: int, scale: SSAValue) -> None:
         """A constant vector that is added behind, in int32."""
-        y = op.results[0]
-        reader = next(iter(y.uses)).operation if y.has_one_use() else None
-        if not isinstance(reader, BiasAddOp | AddOp):
-            return
-        at = next(k for k, v in enumerate(reader.operands) if v is not y)
+        self.rw.at = reader
         b = reader.operands[at]
         axis = _vector_axis(shape_of(b.type), shape_of(scale.type)[0])
-        if (
-            not is_constant(b)
-            or axis is None
-            or _channel_axis(reader, b, axis) != (1 if isinstance(op, Conv2dOp) else -1)
-        ):
-            return
-        self.rw.at = reader
-        reader.operands[at] = self.constant(b, scale, axis, "int32")
+        reader.operands[at] = self.constant(b, scale, axis or 0, "int32")
+
+
+def _bias_behind(op: Any) -> tuple[Any, int] | None:
+    """The op that alone reads a contraction and adds a constant number a channel, and which operand that is."""
+    y = op.results[0]
+    reader = next(iter(y.uses)).operation if y.has_one_use() else None
+    if not isinstance(reader, BiasAddOp | AddOp):
+        return None
+    at = next(k for k, v in enumerate(reader.operands) if v is not y)
+    b = reader.operands[at]
+    axis = _vector_axis(shape_of(b.type), shape_of(op.operands[1].type)[0])
+    channels = 1 if isinstance(op, Conv2dOp) else -1
+    fits = is_constant(b) and axis is not None and _channel_axis(reader, b, axis) == channels
+    return (reader, at) if fits else None
 
 
 def _bounds(op: Operation, given: Any) -> tuple[float, float]:

@@ -40,7 +40,7 @@ from mlc.dialects.graph import (
     SubtractOp,
     shape_of,
 )
-from mlc.dialects.graph.quantize import integer_range
+from mlc.dialects.graph.quantize import float_range, integer_range
 from mlc.dialects.graph.types import axis_of
 from mlc.passes.graph.constants import is_constant
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
@@ -113,7 +113,7 @@ def spelt_quantize(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     total = rw.make(RoundOp, _divided(rw, x, scale))
     if numbers.one(zero) != 0:
         total = rw.make(AddOp, total, _float(rw, _along(op, rw, zero), x))
-    low, high = map(float, integer_range(op.type.element_type))
+    low, high = float_range(op.type.element_type)
     total = rw.make(ClipOp, total, min=low, max=high)
     return rw.make(CastOp, total, dtype=op.type.element_type)
 

@@ -204,6 +204,17 @@ def test_what_cannot_be_calibrated(network: Small) -> None:
         mlc.quantize(mlc.load(small.proto()), small.arrays)
 
 
+def test_a_large_bias_beside_small_weights_fits() -> None:
+    small = Small(case="bias")
+    x, w, b = small.x(2, 32), small.w(32, 16), small.w(16)
+    small.weights[w][:, :8] *= 1e-9
+    small.weights[b] *= 100
+    small.out(small.op("Gemm", x, w, b))
+    (wanted,) = onnxruntime_results(small)
+    (found,) = mlc.compile(mlc.quantize(mlc.load(small.proto()), small.arrays), threads=1)(small.arrays).values()
+    np.testing.assert_allclose(found, wanted, rtol=1e-2, atol=0.2)
+
+
 def test_ranges_without_outliers() -> None:
     histogram = Histogram()
     rng = np.random.default_rng(0)
