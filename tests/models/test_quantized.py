@@ -183,7 +183,10 @@ def test_a_quantised_model_is_saved_and_loaded(network: Small, tmp_path: Any) ->
 
 def test_every_pass_keeps_what_a_quantised_model_computes() -> None:
     small = Small(case="net")
-    convolutions(small, 16)
+    x = small.op("Relu", small.op("Conv", small.x(1, 3, 10, 8), small.w(24, 3, 3, 3), small.w(24), pads=[1] * 4))
+    x = small.op("Add", small.op("Conv", x, small.w(24, 24, 1, 1)), x)
+    x = small.op("Flatten", small.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]))
+    small.out(small.op("Gemm", x, small.w(480, 10), small.w(10)))
     mlc.compile(mlc.quantize(mlc.load(small.proto()), small.arrays), threads=2, validate_each=True)
 
 
