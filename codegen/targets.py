@@ -66,7 +66,7 @@ class Target:
     @property
     def instructions(self) -> tuple[str, ...]:
         """The dot products of narrow numbers that the machine has."""
-        return tuple(dict.fromkeys(name for name, *needs in _DOT_PRODUCTS if self._has(*needs)))
+        return tuple(dict.fromkeys(name for name, *needs in _DOT_PRODUCTS if self._has(*needs)))  # pyright: ignore
 
     def _has(self, feature: str, cpus: tuple[str, ...], bits: int) -> bool:
         """Whether the feature string asks for a feature, or, where it does not name it, the CPU has it."""

@@ -31,8 +31,8 @@ from xdsl.utils.exceptions import VerifyException
 @irdl_op_definition
 class CallOp(IRDLOperation):
     """
-    Run a kernel: it reads the buffers `ins` and writes the buffers `outs`, all of them. `sizes` are the symbols of which
-    the kernel's sizes are made.
+    Run a kernel: it reads the buffers `ins` and writes the buffers `outs`, all of them; `sizes` are the symbols of
+    which the kernel's sizes are made.
 
     `runtime.call @relu ins(%x : memref<8xf32>) outs(%y : memref<8xf32>)`
     """

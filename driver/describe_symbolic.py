@@ -37,7 +37,7 @@ def describe_symbolic(main: func.FuncOp, shapes: Mapping[str, Any], schedules: M
         key = (value, str(shape))
         if key not in numbers:
             numbers[key] = len(values)
-            place = _place(value, inputs, outputs, buffers, args[-2])
+            place = _place(value, inputs, outputs, buffers, args[-2])  # pyright: ignore
             values.append({**place, "shape": shape, "dtype": str(value.type.element_type)})  # pyright: ignore
         return numbers[key]
 

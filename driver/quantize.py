@@ -58,11 +58,11 @@ def quantize(
     if not ops:
         raise UserError("expected a model with convolutions or dense layers by constant weights, but found none")
     values = list(dict.fromkeys(op.operands[0] for op in ops))
-    ranges, expected = _observe(result, values, samples, METHODS[method], percentile)
+    ranges, expected = _observe(result, values, samples, METHODS[method], percentile)  # pyright: ignore
     for op in ops:
         op.attributes[RANGE] = range_attribute(*ranges[op.operands[0]])
     run_passes(result.module, ctx, ["graph-quantize", "graph-canonicalize"])
-    found = _outputs(result, samples)
+    found = _outputs(result, samples)  # pyright: ignore
     result.module.attributes[ERROR] = FloatAttr(_relative_error(expected, found), f64)
     return result
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseArrayBase, IntegerTy
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import te
-from mlc.dialects.index import Index, const, dim
+from mlc.dialects.index import Div, Index, const, dim
 from mlc.dialects.loop import word_factors
 
 
@@ -86,7 +86,7 @@ class Read:
     def _blocked_step(self, axis: int, ranges: Sequence[tuple[int, int]]) -> int | None:
         """A packed operand `w[j floordiv 32, k, j mod 32]`: contiguous inside of a block."""
         last = self.minor
-        terms = [t for t, _ in last.terms if not isinstance(t, int) and t.is_mod and t.expr == dim(axis)]
+        terms = [t for t, _ in last.terms if isinstance(t, Div) and t.is_mod and t.expr == dim(axis)]
         return 1 if len(terms) == 1 and len(last.terms) == 1 and terms[0].by % 8 == 0 else None
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, prod
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
@@ -180,7 +180,7 @@ class ContractionSchedule:
     def _groups_in_lanes(self) -> int:
         """How many groups of a convolution lie side by side in the lanes."""
         r = self.roles
-        terms = [t for t, _ in r.scalar.exprs[-1].terms if not isinstance(t, int) and t.expr.uses(r.lanes)]
+        terms: list[Any] = [t for t, _ in r.scalar.exprs[-1].terms if not isinstance(t, int) and t.expr.uses(r.lanes)]
         return ceil(self.stage.extents[r.lanes] / terms[0].by) if len(terms) == 1 and not terms[0].is_mod else 1
 
     @property
@@ -194,8 +194,8 @@ class ContractionSchedule:
     def _packed_vectors(self) -> int:
         """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""
         for t, _ in self.roles.vector.minor.terms:
-            if not isinstance(t, int) and t.is_mod:
-                return max(1, t.by // self.width)
+            if not isinstance(t, int) and t.is_mod:  # pyright: ignore
+                return max(1, t.by // self.width)  # pyright: ignore
         return 1
 
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:

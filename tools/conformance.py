@@ -68,7 +68,8 @@ def light_cases() -> list[Any]:
         infos = [info for info in model.graph.input if info.name not in constant]
         inputs = [Runner.generate_dummy_data(info, name=path.stem) for info in infos]
         outputs = [onnx.load_tensor(str(path.with_name(f"{path.stem}_output_{i}.pb"))) for i in range(1)]
-        cases.append(TestCase(f"test_{path.stem}", path.stem, "", "", model, [(inputs, outputs)], "light", 1e-3, 1e-7))
+        data: Any = [(inputs, outputs)]
+        cases.append(TestCase(f"test_{path.stem}", path.stem, "", "", model, data, "light", 1e-3, 1e-7))
     return cases
 
 

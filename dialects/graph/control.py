@@ -266,7 +266,7 @@ class ScanOp(ControlOp):
         return bool(flags) and bool(flags[index].value.data)
 
     def arguments(self) -> list[Attribute]:
-        rows = [tensor(shape_of(v.type)[1:], v.type.element_type) for v in self.rows]
+        rows = [tensor(shape_of(v.type)[1:], v.type.element_type) for v in self.rows]  # pyright: ignore
         return [*(v.type for v in self.carried), *rows, *(v.type for v in self.reads)]
 
     def inferred(self) -> list[Attribute]:
@@ -313,11 +313,11 @@ def _inside(block: Block) -> set[SSAValue]:
     """Every value that a block or a region in it defines."""
     found = set(block.args)
     for op in block.walk():
-        found.update(op.results)
+        found.update(op.results)  # pyright: ignore
         for region in op.regions:
             for inner in region.blocks:
                 found.update(inner.args)
-    return found
+    return found  # pyright: ignore
 
 
 def _is_source(value: SSAValue) -> bool:

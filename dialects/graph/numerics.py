@@ -55,9 +55,7 @@ def windows(x: Array, kernel: Sequence[int], strides: Sequence[int], dilation: S
     return view[:, :, :: strides[0], :: strides[1], :: dilation[0], :: dilation[1]]
 
 
-def conv2d(
-    x: Array, w: Array, strides: Any, padding: Any, dilation: Any, groups: int, pad_value: int = 0
-) -> Array:
+def conv2d(x: Array, w: Array, strides: Any, padding: Any, dilation: Any, groups: int, pad_value: int = 0) -> Array:
     """Convolution of NCHW by OIHW: im2col, then one matrix product per image and group."""
     top, left, bottom, right = padding
     x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=pad_value)

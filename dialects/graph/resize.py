@@ -121,8 +121,8 @@ class Resize2dOp(GraphOp):
         out = self.out(axis, size)
         if isinstance(size, DimExpr) and self.coordinates in ("align_corners", "pytorch_half_pixel"):
             raise VerifyException(f"expected static sizes for coordinates '{self.coordinates}', but got {size}")
-        step = Fraction(*self.step[2 * axis : 2 * axis + 2]) if self.step else Fraction(size, out)
-        at = place(self.coordinates, step, size, out)
+        step = Fraction(*self.step[2 * axis : 2 * axis + 2]) if self.step else Fraction(size, out)  # pyright: ignore
+        at = place(self.coordinates, step, size, out)  # pyright: ignore
         return rounded(at, self.rounding) if self.mode == "nearest" else at
 
     def fold(self) -> Any:

@@ -68,7 +68,7 @@ def _scatter_nd(node: Node) -> Value:
     if _is_constant(indices) and reduction == "none":
         sizes = x.shape[:depth]
         places = indices.array.astype(np.int64).reshape(count, depth) % np.array(sizes)
-        return _put(node, x, np.ravel_multi_index(tuple(places.T), sizes), updates, depth)
+        return _put(node, x, np.ravel_multi_index(tuple(places.T), sizes), updates, depth)  # pyright: ignore
     indices = reshape(node, indices, (count, depth))
     return node.emit(g.ScatterNdOp, x, indices, updates, reduction=reduction)
 

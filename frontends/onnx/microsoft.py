@@ -256,7 +256,7 @@ def _main(name: str) -> Converter:
     return convert
 
 
-CONVERTERS: dict[str, Converter] = {
+CONVERTERS: dict[str, Converter] = {  # pyright: ignore
     "Gelu": _gelu,
     "BiasGelu": _gelu,
     "FastGelu": _fast_gelu,

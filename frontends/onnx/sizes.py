@@ -62,7 +62,7 @@ class Symbols:
 def _span(name: str, span: Any) -> tuple[int, int, int]:
     values = tuple(span) if isinstance(span, tuple | list) else ()
     whole = all(isinstance(v, int) and not isinstance(v, bool) for v in values)
-    if len(values) not in (2, 3) or not whole or not 1 <= values[0] <= values[1] or values[-1] < 1:
+    if len(values) not in (2, 3) or not whole or not 1 <= values[0] <= values[1] or values[-1] < 1:  # pyright: ignore
         raise UserError(f"expected symbol '{name}' as (low, high) or (low, high, step) from 1 on, but got {span!r}")
     low, high, step = (*values, 1)[:3]
     if high // step < -(-low // step):

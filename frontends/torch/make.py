@@ -42,7 +42,7 @@ def _arange(step: Step) -> Value:
 
 
 def _eye(step: Step) -> Value:
-    return step.array(np.eye(*map(int, step.shape)).astype(step.dtype))
+    return step.array(np.eye(*map(int, step.shape)).astype(step.dtype))  # pyright: ignore
 
 
 CONVERTERS: dict[str, Convert] = {

@@ -128,7 +128,7 @@ class Program(Importer):
 
     def _item(self, node: fx.Node) -> None:
         values, index = self.nodes[node.args[0]], node.args[1]  # pyright: ignore
-        value = values[index] if index < len(values) else None
+        value = values[index] if index < len(values) else None  # pyright: ignore
         if value is not None:
             self.nodes[node] = value
         elif node.users:

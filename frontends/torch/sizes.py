@@ -34,7 +34,7 @@ class Sizes:
                 for axis, size in enumerate(shape):
                     expr = expression(size)
                     free = set() if isinstance(expr, int) else expr.free_symbols - self.values.keys()
-                    if len(free) == 1 and (derived or expr.is_Symbol):
+                    if len(free) == 1 and (derived or expr.is_Symbol):  # pyright: ignore
                         self._bind(free.pop(), expr, name, axis, None if given is None else given[axis], ranges)
 
     def _bind(self, symbol: Any, expr: Any, name: str, axis: int, given: int | None, ranges: Mapping[Any, Any]) -> None:

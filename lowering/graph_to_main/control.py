@@ -207,7 +207,7 @@ def write(w: Writer, op: ControlOp, flow: Flow) -> None:
         w.block.add_op(runtime.FillOp(w.shaped(stack)))
     if isinstance(op, IfOp):
         regions = [_region(w, op, flow, k, Block()) for k in range(2)]
-        w.block.add_op(scf.IfOp(_load(w, w.value(op.condition)), [], *regions))
+        w.block.add_op(scf.IfOp(_load(w, w.value(op.condition)), [], *regions))  # pyright: ignore
         return
     if flow.condition is None:
         _for(w, op, flow)

@@ -260,7 +260,7 @@ class SymbolicConverter:
         """The buffer of a tensor, with the tensor's shape."""
         buffer, type_ = self.buffers[tensor], buffer_type(self.main, tensor.type)
         if buffer.value is None:
-            view = memref.ViewOp(block.args[-2], sizes(buffer.first), [], buffer.type)
+            view = memref.ViewOp(block.args[-2], sizes(buffer.first), [], buffer.type)  # pyright: ignore
             view.attributes.update(buffer.facts)
             block.add_op(view)
             buffer.value = view.result
@@ -277,7 +277,7 @@ class SymbolicConverter:
             strides[axis] = strides[axis + 1] * shape[axis + 1]
         dynamic = [[sizes(n) for n in row if isinstance(n, DimExpr)] for row in (shape, strides)]
         static = [[DYNAMIC_INDEX if isinstance(n, DimExpr) else n for n in row] for row in (shape, strides)]
-        cast = memref.ReinterpretCastOp(value, [], *dynamic, [0], *static, type_)
+        cast = memref.ReinterpretCastOp(value, [], *dynamic, [0], *static, type_)  # pyright: ignore
         block.add_op(cast)
         return cast.result
 

@@ -72,7 +72,7 @@ class Tensor:
     """A placeholder or the result of a stage; `A[i, j]` reads an element inside of te.compute."""
 
     value: SSAValue | None
-    shape: Shape
+    shape: tuple[Any, ...]
     element: Attribute
     unsigned: bool = False
     name: str = ""
@@ -178,7 +178,7 @@ def _sizes(shape: Sequence[Dim]) -> Shape:
 def placeholder(shape: Sequence[Dim], dtype: Any = "float32", name: str = "x") -> Tensor:
     """An operand of the kernel to be."""
     element, unsigned = signless(element_type(dtype))
-    arg = Block(arg_types=[TensorType(element, list(_sizes(shape)))]).args[0]
+    arg = Block(arg_types=[TensorType(element, list(_sizes(shape)))]).args[0]  # pyright: ignore
     arg.name_hint = name
     return Tensor(arg, _sizes(shape), element, unsigned, name)
 

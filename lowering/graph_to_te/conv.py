@@ -69,7 +69,7 @@ def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
     shape, out = shape_of_result(op), op.out_layout
     window = Window((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation)
     sizes = layout(out).sizes(shape)
-    x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]), op.pad_value)
+    x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]), op.pad_value)  # pyright: ignore
     groups = picture["C"] if op.is_depthwise else op.groups
     channels = channel_axes(op, kernel["I"], groups)
     kh, kw = te.reduce_axis(kernel["H"], "kh"), te.reduce_axis(kernel["W"], "kw")

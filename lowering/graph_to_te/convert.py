@@ -125,7 +125,7 @@ def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
         new.name_hint = old.name_hint or f"arg{k}"
         tensors[old] = builder.tensor_of(new, old.type)
     results: list[SSAValue] = []
-    with builder.building(Kernel(block, symbols=given)) as target:
+    with builder.building(Kernel(block, symbols=given)) as target:  # pyright: ignore
         for op in source.ops:
             if isinstance(op, func.ReturnOp):
                 target.location = None

@@ -219,7 +219,7 @@ def constant(op: Any) -> Tensor:
         stage = te.current_stage()
         linear = te.IndexExpr(stage, stage.index(0))
         for index, size in zip(i, shape, strict=True):
-            linear = linear * size + index
+            linear = linear * size + index  # pyright: ignore
         at = te.cast(linear, "int64")
         plain, unsigned = te.signless(element)
         value = Scalar(stage, te.scalars.constant(stage, numbers[0], plain), unsigned)

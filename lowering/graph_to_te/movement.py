@@ -38,7 +38,7 @@ def reshape(op: Any, x: Tensor) -> Tensor:
         for source, target in reshape_groups(x.shape, shape):
             linear = te.IndexExpr(stage, stage.index(0))
             for axis in target:
-                linear = linear * shape[axis] + i[axis]
+                linear = linear * shape[axis] + i[axis]  # pyright: ignore
             for axis in reversed(source[1:]):
                 at[axis] = linear % x.shape[axis]
                 linear = linear // x.shape[axis]

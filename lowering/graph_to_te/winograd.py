@@ -35,7 +35,7 @@ def conv2d_winograd(op: Any, x: Tensor, u: Tensor) -> Tensor:
     n, _, height, width, block = shape = shape_of_result(op)
     bt, _, at = MATRICES[op.tile]
     m, t = op.tile, op.tile + 2
-    th, tw = tiles(height, m), tiles(width, m)
+    th, tw = tiles(height, m), tiles(width, m)  # pyright: ignore
     (ic, ii), (oc, oi), count = x.shape[1::3], u.shape[2::3], n * th * tw
     top, left = op.padding[:2]
 

@@ -195,9 +195,7 @@ def _taken_apart(b: Builder, words: Tile, element: Attribute, wide: Attribute, u
     return [Tile(words.shape, wide, words.lanes, part(k)) for k in range(loop.word_factors(element))]
 
 
-def _element(
-    b: Builder, word: SSAValue, place: int, element: Attribute, wide: Attribute, unsigned: bool
-) -> SSAValue:
+def _element(b: Builder, word: SSAValue, place: int, element: Attribute, wide: Attribute, unsigned: bool) -> SSAValue:
     """One element of each word, widened."""
     n = lanes_of(word.type)
 

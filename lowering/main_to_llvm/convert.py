@@ -5,11 +5,10 @@ Goes in: what convert-graph-to-main leaves. Comes out, in place of @main and of 
 
     llvm.func @mlc_main(ptr io, ptr weights, ptr workspace, ptr rt) -> i32
 
-io points to the pointers of the inputs, then of the outputs, and behind them are the values of the symbols. Each call stores the pointers of its operands, and
-behind them the memory that kernels use while they run (at the end of the workspace), into one array on the stack;
-calls `i32 @k(ptr args, ptr rt)`; and returns the status at once if it is not 0.
-Control flow (scf) becomes branches: control.py. Everything
-else in the module is left alone.
+io points to the pointers of the inputs, then of the outputs, and behind them are the values of the symbols. Each call
+stores the pointers of its operands, and behind them the memory that kernels use while they run (at the end of the
+workspace), into one array on the stack; calls `i32 @k(ptr args, ptr rt)`; and returns the status at once if it is not
+0. Control flow (scf) becomes branches: control.py. Everything else in the module is left alone.
 """
 
 from dataclasses import dataclass

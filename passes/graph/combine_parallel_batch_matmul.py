@@ -54,8 +54,10 @@ class Products(Family):
         depth = ops[0].reduction_length()
         outputs: list[Any] = [shape_of(op.type)[-1] for op in ops]
         weights = [prod(shape_of(op.operands[1].type)) for op in ops]  # pyright: ignore
-        apart = sum(machine.product(o, depth, rows, data, w) for o, w in zip(outputs, weights, strict=True))
-        together = machine.product(sum(outputs), depth, rows, data, sum(weights))
+        pairs: Any = zip(outputs, weights, strict=True)
+        sizes: Any = (depth, rows, data)
+        apart = sum(machine.product(o, *sizes, w) for o, w in pairs)  # pyright: ignore
+        together = machine.product(sum(outputs), depth, rows, data, sum(weights))  # pyright: ignore
         copies = 0.0 if are_views(shape, len(shape) - 1) else sum(machine.copy(rows * o) for o in outputs)
         return apart - together - copies
 

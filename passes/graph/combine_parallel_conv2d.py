@@ -55,9 +55,9 @@ class Convolutions(Family):
         data, depth = prod(shape_of(ops[0].operands[0].type)), prod(shape_of(ops[0].operands[1].type)[1:])
         outputs: list[Any] = [shape_of(op.type)[1] for op in ops]
         pixels: Any = batch * prod(size)
-        apart = sum(machine.product(o, depth, pixels, data, o * depth) for o in outputs)
+        apart = sum(machine.product(o, depth, pixels, data, o * depth) for o in outputs)  # pyright: ignore
         total = sum(outputs)
-        together = machine.product(total, depth, pixels, data, total * depth)
+        together = machine.product(total, depth, pixels, data, total * depth)  # pyright: ignore
         whole = are_views(shape_of(ops[0].type), 1) and all(o % machine.lanes == 0 for o in outputs)
         copies = 0.0 if whole else sum(machine.copy(pixels * o) for o in outputs)
         return apart - together - copies

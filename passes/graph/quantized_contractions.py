@@ -159,13 +159,13 @@ def integer_bias(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
         b, scale, zero = dequantize.operands
         if cast.operands[0].type.element_type != i32 or b.type.element_type != i32 or numbers.one(zero) != 0:
             continue
-        if not is_constant(b) or not _same_scale(numbers, scaled.operands[1], scale):
+        if not is_constant(b) or not _same_scale(numbers, scaled.operands[1], scale):  # pyright: ignore
             continue
         if isinstance(op, BiasAddOp):
             sizes = shape_of(op.type)
             b = rw.make(ReshapeOp, b, shape=[n if k == op.axis % len(sizes) else 1 for k, n in enumerate(sizes)])
         total = _plus(rw, cast.operands[0], b)
-        return rw.make(MultiplyOp, rw.make(CastOp, total, dtype="float32"), scaled.operands[1])
+        return rw.make(MultiplyOp, rw.make(CastOp, total, dtype="float32"), scaled.operands[1])  # pyright: ignore
     return None
 
 

@@ -252,11 +252,11 @@ def saturating_casts(op: Any, rw: Rewriter) -> Replacement:
     """`cast(cast(clip(x : t)) : u) : t == clip(x)` where u has all values of the clip."""
     inner = producer(op.operands[0], CastOp)
     clip = None if inner is None else producer(inner.operands[0], ClipOp)
-    if clip is None or clip.type != op.type or not isinstance(inner.type.element_type, IntegerType):
+    if clip is None or clip.type != op.type or not isinstance(inner.type.element_type, IntegerType):  # pyright: ignore
         return None
-    if not isinstance(op.type.element_type, IntegerType) or inner.type.element_type == i1:
+    if not isinstance(op.type.element_type, IntegerType) or inner.type.element_type == i1:  # pyright: ignore
         return None
-    low, high = _range(inner.type.element_type)
+    low, high = _range(inner.type.element_type)  # pyright: ignore
     return clip.result if low <= clip.min and clip.max <= high else None
 
 

@@ -82,7 +82,7 @@ def quantize_of_clip(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     if scale is None or zero is None or not scale > 0:
         return None
     least, most = integer_range(op.type.element_type)
-    low, high = (0.0, math.inf) if isinstance(clip, ReluOp) else (clip.min, clip.max)
+    low, high = (0.0, math.inf) if isinstance(clip, ReluOp) else (clip.min, clip.max)  # pyright: ignore
     if low > (least - zero) * scale or high < (most - zero) * scale:
         return None
     return rw.make(QuantizeOp, clip.operands[0], *op.operands[1:], axis=op.axis)
@@ -108,7 +108,7 @@ def spelt_quantize(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     """`quantize %x, %s, %z` -> `cast (clip ((round (%x / %s)) + %z))`; a product with constants takes 1 / s in."""
     x, scale, zero = op.operands
     scale = _along(op, rw, scale)
-    if scale.type.element_type != x.type.element_type:
+    if scale.type.element_type != x.type.element_type:  # pyright: ignore
         scale = _float(rw, scale, x)
     total = rw.make(RoundOp, _divided(rw, x, scale))
     if numbers.one(zero) != 0:

@@ -398,7 +398,7 @@ class BlockToTiles:
 
 def _is_monotone(e: Index, d: int) -> bool:
     """Whether an expression uses a dimension at most once, and not inside of a mod."""
-    uses = [t for t, _ in e.terms if (t == d if isinstance(t, int) else t.expr.uses(d))]
+    uses: list[Any] = [t for t, _ in e.terms if (t == d if isinstance(t, int) else t.expr.uses(d))]
     return not uses or (
         len(uses) == 1 and (isinstance(t := uses[0], int) or (not t.is_mod and _is_monotone(t.expr, d)))
     )
@@ -414,7 +414,7 @@ def _extreme(e: Index, last: dict[int, int], largest: bool) -> Index:
         elif not any(t.expr.uses(d) for d in last):
             part = Index(0, ((t, 1),))
         else:
-            part = _extreme(t.expr, last, upper).floordiv(t.by)
+            part = _extreme(t.expr, last, upper).floordiv(t.by)  # pyright: ignore
         total = total + part * c
     return total
 

