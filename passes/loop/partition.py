@@ -23,6 +23,8 @@ class Partition:
 
     def __init__(self, func: loop.FuncOp) -> None:
         self.func = func
+        # Bodies of the last iterations of a parallel loop, and where its predicate turned: not to be chosen in again.
+        self.ragged: dict[Operation, tuple[SSAValue, int, int]] = {}
         self.known = Numbering()
         self.chosen: set[tuple[SSAValue, Index]] = set()
 
@@ -95,7 +97,11 @@ class Partition:
             if lower < turn.bad_from < upper and f.kind.data == "serial":
                 return cut(f, turn.bad_from)
             if lower < turn.bad_from < upper and f.kind.data == "parallel":
-                return version(f, numbering.numbers[f.iv], turn, numbering)
+                key = f.iv, turn.bad_from, turn.dead_from
+                if all(self.ragged.get(g) != key for g in around):
+                    chosen = version(f, numbering.numbers[f.iv], turn, numbering)
+                    self.ragged[chosen[1]] = key
+                    return chosen
         for term, _ in expr.terms:
             if not isinstance(term, int) and (turn := Turn.of(expr, term, numbering)) is not None:
                 dims = term.expr.dims()
