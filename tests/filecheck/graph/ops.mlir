@@ -645,3 +645,21 @@ func.func @argsort(%a: tensor<3x6xf32>) -> tensor<3x2xi64> {
   %x = graph.argsort %a {descending = true, count = 2} : (tensor<3x6xf32>) -> tensor<3x2xi64>
   return %x : tensor<3x2xi64>
 }
+// CHECK-LABEL: func.func @nonzero(
+// CHECK: graph.nonzero
+func.func @nonzero(%a: tensor<2x5xf32>) -> (tensor<2x10xi64>, tensor<i64>) {
+  %w, %x = graph.nonzero %a : (tensor<2x5xf32>) -> (tensor<2x10xi64>, tensor<i64>)
+  return %w, %x : tensor<2x10xi64>, tensor<i64>
+}
+// CHECK-LABEL: func.func @unique(
+// CHECK: graph.unique
+func.func @unique(%a: tensor<7x1xi64>) -> (tensor<7xi64>, tensor<7xi64>, tensor<7xi64>, tensor<i64>) {
+  %w, %x, %y, %z = graph.unique %a : (tensor<7x1xi64>) -> (tensor<7xi64>, tensor<7xi64>, tensor<7xi64>, tensor<i64>)
+  return %w, %x, %y, %z : tensor<7xi64>, tensor<7xi64>, tensor<7xi64>, tensor<i64>
+}
+// CHECK-LABEL: func.func @non_max_suppression(
+// CHECK: graph.non_max_suppression
+func.func @non_max_suppression(%a: tensor<1x4x4xf32>, %b: tensor<1x2x4xf32>, %c: tensor<1x2x4xi64>, %d: tensor<i64>, %e: tensor<f32>, %f: tensor<f32>) -> (tensor<8x3xi64>, tensor<i64>) {
+  %w, %x = graph.non_max_suppression %a, %b, %c, %d, %e, %f : (tensor<1x4x4xf32>, tensor<1x2x4xf32>, tensor<1x2x4xi64>, tensor<i64>, tensor<f32>, tensor<f32>) -> (tensor<8x3xi64>, tensor<i64>)
+  return %w, %x : tensor<8x3xi64>, tensor<i64>
+}

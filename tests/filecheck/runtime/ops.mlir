@@ -21,3 +21,12 @@ func.func @parts(%x: memref<8xf32>) {
   %0 = runtime.part %x at 16 : memref<8xf32> to memref<2x2xf32>
   return
 }
+
+// CHECK-LABEL: func.func @rows
+// CHECK-NEXT:    runtime.row %x[%i] : memref<5x1x8xf32> to memref<1x8xf32>
+// CHECK-NEXT:    runtime.fill %x : memref<5x1x8xf32>
+func.func @rows(%x: memref<5x1x8xf32>, %i: index) {
+  %0 = runtime.row %x[%i] : memref<5x1x8xf32> to memref<1x8xf32>
+  runtime.fill %x : memref<5x1x8xf32>
+  return
+}
