@@ -408,7 +408,8 @@ def _input_shape(info: Any, given: Sequence[Any] | None, source: str, problems: 
     if not proto.HasField("shape"):
         problems.append(f"input '{info.name}' has no shape; pass shapes={{\"{info.name}\": (...)}}")
         return ()
-    own = [identifier(name) or f"{identifier(info.name) or 'input'}_{axis}" for axis, name in enumerate(names)]
+    prefix = identifier(info.name) or "input"
+    own = [(name != "?" and identifier(name)) or f"{prefix}_{axis}" for axis, name in enumerate(names)]
     sizes = zip(declared, own, strict=True)
     return tuple(d if d is not None and d >= 0 else DimExpr.symbol(name) for d, name in sizes)
 

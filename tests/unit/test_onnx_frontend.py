@@ -211,7 +211,7 @@ def test_what_is_no_model(source):
 
 def test_all_unsupported_ops_are_listed():
     nodes = [
-        helper.make_node("NonZero", ["x"], ["a"], name="find"),
+        helper.make_node("RegexFullMatch", ["x"], ["a"], name="find"),
         node("Relu", "x", "b"),
         node("StringNormalizer", "b", "c"),
         helper.make_node("Foo", ["c"], ["y"], domain="my.domain"),
@@ -219,7 +219,7 @@ def test_all_unsupported_ops_are_listed():
     with pytest.raises(UnsupportedOps) as caught:
         mlc.load(model_of(nodes, X34, ["y"]))
     assert [(path, kind) for path, kind, _ in caught.value.ops] == [
-        ("find", "NonZero"),
+        ("find", "RegexFullMatch"),
         ("StringNormalizer_2", "StringNormalizer"),
         ("Foo_3", "my.domain.Foo"),
     ]
