@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from xdsl.dialects.builtin import IntegerType, Signedness, i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
@@ -23,7 +24,7 @@ from mlc.dialects.graph.elementwise import (
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.movement import LayoutTransformOp, ReshapeOp, TransposeOp
 from mlc.dialects.graph.structure import ConstantOp, FullOp
-from mlc.dialects.graph.types import is_float, shape_of
+from mlc.dialects.graph.types import FLOATS, is_float, shape_of
 
 
 def splat(value: SSAValue) -> float | None:
@@ -142,6 +143,15 @@ class LayoutOfLayout(RewritePattern):
             _replace(op, rewriter, LayoutTransformOp.make(source, src=inner.src, dst=op.dst, result=op.type))
 
 
+def _widens(first: Any, second: Any) -> bool:
+    """Whether the second element type has all values of the first, and more bits."""
+    if first.size >= second.size or isinstance(first, FLOATS) != isinstance(second, FLOATS):
+        return False
+    # Negative integers are not among those of an unsigned type.
+    unsigned = [isinstance(t, IntegerType) and t.signedness.data == Signedness.UNSIGNED for t in (first, second)]
+    return first == i1 or unsigned[0] or not unsigned[1]
+
+
 class WideningCasts(RewritePattern):
     """`cast(cast(x : f32) : f64) : t -> cast(x) : t`: a cast to more bits loses nothing."""
 
@@ -150,8 +160,7 @@ class WideningCasts(RewritePattern):
         if not isinstance(op, CastOp) or not isinstance(inner, CastOp):
             return
         first, second = inner.input_types[0], inner.type
-        both = is_float(first) == is_float(second)
-        if both and first.element_type.size < second.element_type.size and is_float(op.type) == is_float(first):  # pyright: ignore
+        if _widens(first.element_type, second.element_type) and is_float(op.type) == is_float(first):
             _replace(op, rewriter, CastOp.make(inner.operands[0], result=op.type))
 
 

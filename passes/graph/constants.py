@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeGuard
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import ConstantOp, DimExpr, FullOp, GraphOp, IotaOp, ParamOp, shape_of
@@ -11,7 +13,7 @@ from mlc.dialects.graph.canonicalize import splat
 
 SOURCES = (ParamOp, ConstantOp, FullOp, IotaOp)
 
-__all__ = ["SOURCES", "is_constant", "is_static", "scalar", "splat", "unit_axes"]
+__all__ = ["SOURCES", "element_of", "is_constant", "is_static", "scalar", "splat", "unit_axes"]
 
 
 def is_constant(value: SSAValue, depth: int = 32) -> bool:
@@ -31,7 +33,13 @@ def scalar(value: SSAValue) -> float | None:
     return splat(value)
 
 
-def is_static(shape: Sequence[object]) -> bool:
+def element_of(value: SSAValue) -> Any:
+    """The type of a tensor's elements."""
+    assert isinstance(value.type, TensorType)
+    return value.type.element_type
+
+
+def is_static(shape: Sequence[object]) -> TypeGuard[tuple[int, ...]]:
     """Whether no size is symbolic."""
     return not any(isinstance(size, DimExpr) for size in shape)
 

@@ -7,7 +7,7 @@ Backward, a scale asks what computes its tensor to absorb it; forward, what read
     conv2d, dense           weight * s along O: takes it      weight * s along I (depthwise: O): takes it
     multiply by constant    constant * s: takes it            constant * s: takes it
     relu, max_pool2d, ..    passes on a positive s            passes on a positive s
-    avg_pool2d, neg         passes it on                      passes it on
+    avg_pool2d, neg         passes it on                      passes it on (pools: not along H and W)
     bias_add, add constant  constant * s, passes it on        constant / s, passes it on
     add of two tensors      both must take it                 -
     all else                refuses                           refuses
@@ -52,6 +52,7 @@ from mlc.passes.graph.scales import (
     input_axes,
     input_letter,
     known_values,
+    letter_axes,
     output_axes,
     output_letter,
     scale_of,
@@ -99,6 +100,13 @@ def constant_side(op: Any, like: Any) -> int | None:
     return None
 
 
+def is_passed_by(op: Any, demand: Demand) -> bool:
+    """Whether an op of one tensor gives s * f(x) for s * x: of a pool's window, all elements must have one scale."""
+    if isinstance(op, MaxPool2dOp | AvgPool2dOp) and demand.axes & letter_axes(op.parsed_layout, "HW"):
+        return False
+    return isinstance(op, ODD) or (isinstance(op, HOMOGENEOUS) and demand.positive)
+
+
 class Backward:
     """A scale moves to what computes its tensor; each value on the way has one reader."""
 
@@ -112,7 +120,7 @@ class Backward:
             return False
         if isinstance(op, LINEAR):
             return output_letter(op) is not None and demand.axes <= output_axes(op)
-        if isinstance(op, ODD) or (isinstance(op, HOMOGENEOUS) and demand.positive):
+        if is_passed_by(op, demand):
             return self.absorbs(op.operands[0], demand, depth - 1)
         if isinstance(op, BiasAddOp):
             along = demand.axes <= {axis_of(op.axis, len(shape_of(op.type)))} and is_constant(op.operands[1])
@@ -170,7 +178,7 @@ class Forward:
     def _takes(self, op: Any, index: int, value: SSAValue, demand: Demand, depth: int) -> bool:
         if isinstance(op, LINEAR):
             return index == 0 and input_letter(op) is not None and demand.axes <= input_axes(op)
-        if isinstance(op, ODD) or (isinstance(op, HOMOGENEOUS) and demand.positive):
+        if is_passed_by(op, demand):
             return self.absorbs(op.results[0], demand, depth - 1)
         if isinstance(op, BiasAddOp):
             along = demand.axes <= {axis_of(op.axis, len(shape_of(op.type)))}

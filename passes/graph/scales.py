@@ -70,19 +70,20 @@ def can_scale(value: SSAValue, like: Any) -> bool:
 def output_axes(op: Any) -> frozenset[int]:
     """The axes of a linear op's result that are its output channels."""
     if isinstance(op, Conv2dOp):
-        return _letter_axes(layout(op.out_layout), "C")
+        return letter_axes(layout(op.out_layout), "C")
     return frozenset({1 if isinstance(op, Conv2dTransposeOp) else len(shape_of(op.type)) - 1})
 
 
 def input_axes(op: Any) -> frozenset[int]:
     """The axes of a linear op's data that are its input channels."""
     if isinstance(op, Conv2dOp):
-        return _letter_axes(layout(op.data_layout), "C")
+        return letter_axes(layout(op.data_layout), "C")
     return frozenset({1 if isinstance(op, Conv2dTransposeOp) else len(shape_of(op.operands[0].type)) - 1})
 
 
-def _letter_axes(order: Layout, letter: str) -> frozenset[int]:
-    return frozenset(i for i, (name, _) in enumerate(order.parts) if name == letter)
+def letter_axes(order: Layout, letters: str) -> frozenset[int]:
+    """The axes of a tensor in a layout that belong to some letters, their blocks included."""
+    return frozenset(i for i, (name, _) in enumerate(order.parts) if name in letters)
 
 
 def output_letter(op: Any) -> str | None:
@@ -116,7 +117,7 @@ def with_scaled_weight(rw: Rewriter, op: Any, data: SSAValue, scale: Scale, lett
     weight, factor = op.operands[1], scale.value
     if scale.axes:
         order = layout("IOHW" if isinstance(op, Conv2dTransposeOp) else op.kernel_layout)
-        places = _letter_axes(order, letter)
+        places = letter_axes(order, letter)
         sizes = [size if axis in places else 1 for axis, size in enumerate(static_shape(weight.type))]
         channels = output_axes(op) if like is op.type else input_axes(op)
         wide = tuple(size if axis in channels else 1 for axis, size in enumerate(shape_of(like)))

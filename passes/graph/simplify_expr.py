@@ -9,7 +9,9 @@ their shape from another tensor (zeros_like, ..) do not exist in this dialect: s
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from xdsl.context import Context
@@ -29,14 +31,16 @@ from mlc.dialects.graph import (
     ClipOp,
     ConstantOp,
     DivideOp,
+    GraphOp,
     MultiplyOp,
     RsqrtOp,
     SqrtOp,
     SubtractOp,
     shape_of,
+    static_shape,
 )
-from mlc.dialects.graph.types import broadcast, is_float, product
-from mlc.passes.graph.constants import is_constant, is_static, scalar, splat
+from mlc.dialects.graph.types import broadcast, is_float, numpy_dtype, product
+from mlc.passes.graph.constants import element_of, is_constant, is_static, scalar, splat
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.rewriting import Replacement, Rewriter, apply_rules, producer, rules_table
 from mlc.passes.graph.simplify_activations import product_of
@@ -47,7 +51,7 @@ PRODUCTS = (MultiplyOp, DivideOp)
 SMALLEST = 1.2e-38
 """The smallest normal f32: constants are not multiplied to less, nor to infinity."""
 EXACT_BITS = 16
-"""Integers of so many bits are exact floats, and stay distinct when they are shifted and scaled."""
+"""Integers of so many bits are exact floats, and few enough to try them all."""
 
 
 @on(AddOp)
@@ -67,53 +71,46 @@ def divided_by_root(op: Any, rw: Rewriter) -> Replacement:
     return inverse if scalar(n) == 1.0 and root.type == op.type else rw.make(MultiplyOp, n, inverse)
 
 
-@on(MultiplyOp, DivideOp)
-def product_of_product(op: Any, rw: Rewriter) -> Replacement:
-    """`(x * a) * b == x * (a * b)`, and with divisions: `(x / a) / b == x / (a * b)`, `(x * a) / b == x * (a / b)`."""
-    outer = _with_constant(op)
-    inner = None if outer is None else _with_constant(outer[0].owner)
-    if outer is None or inner is None or not outer[0].has_one_use() or not isinstance(outer[0].owner, PRODUCTS):
-        return None
-    (x, a), b = inner, outer[1]
-    divided = isinstance(outer[0].owner, DivideOp), isinstance(op, DivideOp)
-    if any(divided) and not is_float(op.type):
-        return None
-    if not _joins(x, a, b, op) or not _is_safe(scalar(a), scalar(b), divided):
-        return None
-    # x / a * b == x * (b / a)
-    first, second = (b, a) if divided == (True, False) else (a, b)
-    joined = _joined(rw, MultiplyOp if divided[0] == divided[1] else DivideOp, first, second)
-    return rw.make(DivideOp if all(divided) else MultiplyOp, x, joined)
+@on(AddOp, SubtractOp, MultiplyOp, DivideOp)
+def joined_constants(op: Any, rw: Rewriter) -> Replacement:
+    """
+    `(x + a) + b == x + (a + b)`, `(x - a) - b == x - (a + b)`, `(x + a) - b == x + (a - b)`, `(x - a) + b == ..`
 
-
-@on(AddOp, SubtractOp)
-def sum_of_sum(op: Any, rw: Rewriter) -> Replacement:
-    """`(x + a) + b == x + (a + b)`, with differences: `(x - a) - b == x - (a + b)`, `(x + a) - b == x + (a - b)`."""
-    outer = _with_constant(op)
-    inner = None if outer is None else _with_constant(outer[0].owner)
-    if outer is None or inner is None or not outer[0].has_one_use() or not isinstance(outer[0].owner, SUMS):
+    Products alike: `(x * a) * b == x * (a * b)`, `(x / a) / b == x / (a * b)`, `(x * a) / b == x * (a / b)`, ..
+    """
+    direct, inverse = group = SUMS if isinstance(op, SUMS) else PRODUCTS
+    nested = _nested(op, group)
+    if nested is None:
         return None
-    (x, a), b = inner, outer[1]
-    if not _joins(x, a, b, op):
+    x, a, b, inner = nested
+    undone = isinstance(inner, inverse), isinstance(op, inverse)
+    if group is PRODUCTS and any(undone) and not is_float(op.type):
+        return None  # integers that are divided are rounded
+    if group is PRODUCTS and not _is_safe(scalar(a), scalar(b), undone):
         return None
-    minus = isinstance(outer[0].owner, SubtractOp), isinstance(op, SubtractOp)
-    # x - a + b == x + (b - a)
-    first, second = (b, a) if minus == (True, False) else (a, b)
-    joined = _joined(rw, AddOp if minus[0] == minus[1] else SubtractOp, first, second)
-    return rw.make(SubtractOp if all(minus) else AddOp, x, joined)
+    first, second = (b, a) if undone == (True, False) else (a, b)
+    joined = _joined(rw, direct if undone[0] == undone[1] else inverse, first, second)
+    return rw.make(inverse if all(undone) else direct, x, joined)
 
 
 @on(MultiplyOp)
 def product_of_sum(op: Any, rw: Rewriter) -> Replacement:
     """`(x + a) * b == x * b + a * b`, `(x - a) * b == x * b - a * b`: the shift comes last, where a bias is."""
+    nested = _nested(op, SUMS)
+    if nested is None:
+        return None
+    x, a, b, inner = nested
+    return rw.make(type(inner), rw.make(MultiplyOp, x, b), _joined(rw, MultiplyOp, a, b))
+
+
+def _nested(op: Any, classes: tuple[type[GraphOp], ...]) -> tuple[SSAValue, SSAValue, SSAValue, GraphOp] | None:
+    """(x, a, b, inner op) of an op on (x, a), of one of the classes, under an op with b, where a and b make one."""
     outer = _with_constant(op)
     inner = None if outer is None else _with_constant(outer[0].owner)
-    if outer is None or inner is None or not outer[0].has_one_use() or not isinstance(outer[0].owner, SUMS):
+    if outer is None or inner is None or not outer[0].has_one_use() or not isinstance(outer[0].owner, classes):
         return None
     (x, a), b = inner, outer[1]
-    if not _joins(x, a, b, op):
-        return None
-    return rw.make(type(outer[0].owner), rw.make(MultiplyOp, x, b), _joined(rw, MultiplyOp, a, b))  # pyright: ignore
+    return (x, a, b, outer[0].owner) if _joins(x, a, b, op) else None
 
 
 def _with_constant(op: Any) -> tuple[SSAValue, SSAValue] | None:
@@ -128,14 +125,14 @@ def _with_constant(op: Any) -> tuple[SSAValue, SSAValue] | None:
 
 def _joins(x: SSAValue, a: SSAValue, b: SSAValue, op: Any) -> bool:
     """Whether two constants make one that is no larger than they are, and x alone has the result's shape."""
-    shapes = [shape_of(a.type), shape_of(b.type)]
-    if x.type != op.type or not all(is_static(shape) for shape in shapes):
+    if x.type != op.type or not is_static(shape_of(a.type)) or not is_static(shape_of(b.type)):
         return False
-    sizes: Any = [product(shape) for shape in shapes]
+    shapes = [static_shape(a.type), static_shape(b.type)]
     try:
-        return product(broadcast(shapes)) <= max(sizes)  # pyright: ignore[reportOperatorIssue]
+        joined = broadcast(shapes)
     except VerifyException:
         return False  # each broadcasts to x, but not to the other
+    return is_static(joined) and prod(joined) <= max(map(prod, shapes))
 
 
 def _joined(rw: Rewriter, cls: Any, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -187,36 +184,45 @@ for _cls in OPS.values():
 
 @on(ArgmaxOp, ArgminOp, ArgsortOp)
 def order_of_dequantized(op: Any, rw: Rewriter) -> Replacement:
-    """`argmax((cast(q) - z) * s) == argmax(q)` for integers q of few bits, numbers z and s > 0: the order is theirs."""
-    x, shift = op.operands[0], 0.0
-    while (step := _keeps_order(x.owner)) is not None:
-        x, added, scale = step
-        shift = (shift + added) / scale
-    element = x.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
-    if x is op.operands[0] or not isinstance(element, IntegerType) or element.width.data > EXACT_BITS:
+    """`argmax((cast(q) - z) * s) == argmax(q)` for integers q of few bits where each gives a larger number."""
+    x, steps = op.operands[0], []
+    while (inner := _dequantizes(x.owner)) is not None:
+        steps.append(x.owner)
+        x = inner
+    element = element_of(x)
+    if not steps or not isinstance(element, IntegerType) or element == i1 or element.width.data > EXACT_BITS:
         return None
-    # In units of q, a shift of more bits than a float has would make neighbours equal.
-    if shape_of(x.type) != shape_of(op.operands[0].type) or shift > 1 << EXACT_BITS:
+    if shape_of(x.type) != shape_of(op.operands[0].type) or not _increases(element, steps[::-1]):
         return None
     return rw.make(type(op), x, **{name: getattr(op, name) for name in op.declared})
 
 
-def _keeps_order(op: Any) -> tuple[SSAValue, float, float] | None:
-    """What a step of a dequantization reads, whose elements it puts in the same order; its shift and its scale."""
+def _dequantizes(op: Any) -> SSAValue | None:
+    """What a step of a dequantization reads: a cast, or a sum or product with a number."""
     if isinstance(op, CastOp):
-        source, target = op.operands[0].type, op.type.element_type
-        fits = is_float(op.type) or (isinstance(target, IntegerType) and _holds(target, source.element_type))  # pyright: ignore
-        return (op.operands[0], 0.0, 1.0) if isinstance(source.element_type, IntegerType) and fits else None  # pyright: ignore
-    if not isinstance(op, (*SUMS, *PRODUCTS)) or op.operands[0].type != op.type:
-        return None
-    number = scalar(op.operands[1])
-    if number is None or str(op.type.element_type) in ("f16", "bf16"):
-        return None
-    if isinstance(op, SUMS):
-        return op.operands[0], abs(number), 1.0
-    if not is_float(op.type) or not 1e-20 < number < 1e20:
-        return None
-    return op.operands[0], 0.0, number if isinstance(op, MultiplyOp) else 1 / number
+        return op.operands[0]
+    parts = _with_constant(op)
+    return None if parts is None or scalar(parts[1]) is None else parts[0]
+
+
+def _increases(element: IntegerType, steps: Sequence[GraphOp]) -> bool:
+    """Whether steps give a larger number for each larger integer of a type: all are tried, sums may wrap around."""
+    import numpy as np
+
+    from mlc.dialects.graph.graph_numpy import evaluate
+
+    low, high = _range(element)
+    array = np.arange(low, high + 1).astype(numpy_dtype(element))
+    for step in steps:
+        numbers = [scalar(operand) for operand in step.operands]
+        kind = numpy_dtype(element_of(step.operands[0]))
+        array = evaluate(step, [array if n is None else np.asarray(n).astype(kind) for n in numbers])[0]
+    wide = array.astype(np.float64)
+    if not np.isfinite(wide).all():
+        return False
+    # Neighbours farther apart than what rounding, in whatever order, may add.
+    apart = 16 * np.finfo(array.dtype).eps * np.abs(wide).max() if array.dtype.kind == "f" else 0
+    return bool((np.diff(wide) > apart).all())
 
 
 def _range(type: IntegerType) -> tuple[int, int]:
@@ -252,11 +258,12 @@ def saturating_casts(op: Any, rw: Rewriter) -> Replacement:
     """`cast(cast(clip(x : t)) : u) : t == clip(x)` where u has all values of the clip."""
     inner = producer(op.operands[0], CastOp)
     clip = None if inner is None else producer(inner.operands[0], ClipOp)
-    if clip is None or clip.type != op.type or not isinstance(inner.type.element_type, IntegerType):  # pyright: ignore
+    if inner is None or clip is None or clip.type != op.type or not isinstance(op.type.element_type, IntegerType):
         return None
-    if not isinstance(op.type.element_type, IntegerType) or inner.type.element_type == i1:  # pyright: ignore
+    between = inner.type.element_type
+    if not isinstance(between, IntegerType) or between == i1:
         return None
-    low, high = _range(inner.type.element_type)  # pyright: ignore
+    low, high = _range(between)
     return clip.result if low <= clip.min and clip.max <= high else None
 
 

@@ -177,6 +177,35 @@ def test_an_order_that_may_change_is_kept(scale, shift):
 
 
 @pytest.mark.parametrize("element", ["i8", "ui8"])
+def test_the_order_of_sums_that_wrap_around_is_kept(element):
+    text = func(
+        f"""
+      %z = graph.constant dense<100> : tensor<{element}>
+      %0 = graph.subtract %x, %z : (tensor<5x{element}>, tensor<{element}>) -> tensor<5x{element}>
+      %1 = graph.cast %0 : (tensor<5x{element}>) -> tensor<5xf32>
+      %y = graph.argmax %1 {{axes = [0]}} : (tensor<5xf32>) -> tensor<i64>""",
+        arg=f"tensor<5x{element}>",
+        result="tensor<i64>",
+    )
+    before, after, found = both(text, [np.array(EDGES[element], DTYPES[element])])
+    assert found == ["subtract", "cast", "argmax"]
+    np.testing.assert_array_equal(after[0], before[0])
+
+
+def test_the_order_of_what_becomes_infinite_is_kept():
+    text = """func.func @main(%x: tensor<5xi8>) -> (tensor<i64>, tensor<5xf32>) {
+      %s = graph.constant dense<9.0e19> : tensor<f32>
+      %0 = graph.cast %x : (tensor<5xi8>) -> tensor<5xf32>
+      %1 = graph.multiply %0, %s : (tensor<5xf32>, tensor<f32>) -> tensor<5xf32>
+      %2 = graph.multiply %1, %s : (tensor<5xf32>, tensor<f32>) -> tensor<5xf32>
+      %y = graph.argmax %2 {axes = [0]} : (tensor<5xf32>) -> tensor<i64>
+      return %y, %1 : tensor<i64>, tensor<5xf32>
+    }"""
+    before, after, _ = both(text, [np.array([1, 2, 127, 3, -1], np.int8)])
+    np.testing.assert_array_equal(after[0], before[0])
+
+
+@pytest.mark.parametrize("element", ["i8", "ui8"])
 def test_saturating_casts_are_a_clip(element):
     info = np.iinfo(DTYPES[element])
     text = func(

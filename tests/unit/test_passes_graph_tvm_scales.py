@@ -89,6 +89,28 @@ def test_a_scale_along_other_axes_stays(shape):
     assert "multiply" in names(optimize(backward([], shape=shape), BACK, "graph-fold-constant"))
 
 
+@pytest.mark.parametrize(
+    "window", [{"strides": [2, 2], "pool_size": [2, 2]}, {"pool_size": [3, 3], "padding": [1] * 4}]
+)
+@pytest.mark.parametrize("pool", ["max_pool2d", "avg_pool2d"])
+@pytest.mark.parametrize("way", ["backward", "forward"])
+def test_a_scale_along_rows_does_not_pass_a_pool(way, pool, window):
+    x, size = "tensor<1x4x8x8xf32>", 4 if "strides" in window else 8
+    attrs, y = ", ".join(f"{k} = {v}" for k, v in window.items()), f"tensor<1x4x{size}x{size}xf32>"
+    scales = [("c", "4x1x1"), ("pos.s", f"{size}x1")] if way == "backward" else [("pos.s", "8x1"), ("c", "4x1x1")]
+    (a, s), (b, t) = ((name, f"tensor<{shape}xf32>") for name, shape in scales)
+    text = f"""func.func @main(%x: {x}) -> {y} {{
+      %a = graph.param "{a}" : {s}
+      %b = graph.param "{b}" : {t}
+      %0 = graph.multiply %x, %a : ({x}, {s}) -> {x}
+      %1 = graph.{pool} %0 {{{attrs}}} : ({x}) -> {y}
+      %2 = graph.multiply %1, %b : ({y}, {t}) -> {y}
+      return %2 : {y}
+    }}"""
+    found = names(optimize(text, f"graph-fold-scale-axis{{direction={way}}}", "graph-fold-constant"))
+    assert found == ["multiply", pool, "multiply"]
+
+
 @pytest.mark.parametrize("shape", ["", "1", "1x1x1x1", "1x4x1x1"])
 def test_scalars_and_full_ranks_go(shape):
     text = backward(["bias", "relu"], shape=shape).replace("tensor<xf32>", "tensor<f32>")
