@@ -101,7 +101,9 @@ class Quantizer:
         found = _bias_behind(op)
         sw = self.weight_scale(op.operands[1])
         if found is not None:
-            sw = self.scale_for_bias(sw, sx, found[0].operands[found[1]])
+            b = found[0].operands[found[1]]
+            self.hoist(b, op)
+            sw = self.scale_for_bias(sw, sx, b)
         op.operands[1] = self.constant(op.operands[1], sw, 0, "int8")
         if found is not None:
             self.bias(*found, self.rw.make(MultiplyOp, sw, sx))
@@ -125,6 +127,15 @@ class Quantizer:
                 use.operation.operands[use.index] = wide
         self.data[x, scale, zero] = self.data[wide, scale, zero] = wide
         return wide
+
+    def hoist(self, constant: SSAValue, before: Operation) -> None:
+        """Move a constant that stands behind an op, and what it is made of, to its front."""
+        op = constant.owner
+        if isinstance(op, Operation) and op.parent is self.block and before.is_before_in_block(op):
+            for operand in op.operands:
+                self.hoist(operand, before)
+            op.detach()
+            self.block.insert_op_before(op, before)
 
     def weight_scale(self, w: SSAValue) -> SSAValue:
         """One scale an output channel: its largest weight is 127."""

@@ -29,3 +29,18 @@ func.func @plain(%x: tensor<2x16xf32>) -> tensor<2x8xf32> {
   %0 = graph.dense %x, %w : (tensor<2x16xf32>, tensor<8x16xf32>) -> tensor<2x8xf32>
   return %0 : tensor<2x8xf32>
 }
+
+// -----
+
+// A bias that stands behind its convolution moves to where the weights' scales need it.
+// CHECK-LABEL: func.func @late_bias
+// CHECK:         %[[b:.*]] = graph.param "b"
+// CHECK:         graph.abs %[[b]]
+// CHECK:         graph.conv2d
+func.func @late_bias(%x: tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32> {
+  %w = graph.param "w" : tensor<16x16x1x1xf32>
+  %0 = graph.conv2d %x, %w {mlc.range = [0.0 : f64, 2.0 : f64]} : (tensor<1x16x8x8xf32>, tensor<16x16x1x1xf32>) -> tensor<1x16x8x8xf32>
+  %b = graph.param "b" : tensor<16xf32>
+  %1 = graph.bias_add %0, %b {axis = 1} : (tensor<1x16x8x8xf32>, tensor<16xf32>) -> tensor<1x16x8x8xf32>
+  return %1 : tensor<1x16x8x8xf32>
+}
