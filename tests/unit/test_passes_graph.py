@@ -357,30 +357,3 @@ def test_a_reshape_that_regroups_elements_stays_where_it_is():
       return %2 : tensor<1x8x3xf32>
     }"""
     assert names(optimize(text, "graph-canonicalize")) == ["relu", "reshape", "exp"]
-
-
-INTEGERS = {"i8": np.int8, "ui8": np.uint8, "i16": np.int16, "ui16": np.uint16, "i32": np.int32, "ui32": np.uint32}
-
-
-@pytest.mark.parametrize("source", INTEGERS)
-def test_casts_of_casts_keep_every_integer(source):
-    """Through each type to each other: negative numbers wrap around in an unsigned type, however wide it is."""
-    pairs = [(a, b) for a in INTEGERS for b in (*INTEGERS, "i64")]
-    lines = [
-        f"%m{i} = graph.cast %x : (tensor<5x{source}>) -> tensor<5x{a}>\n"
-        f"%y{i} = graph.cast %m{i} : (tensor<5x{a}>) -> tensor<5x{b}>"
-        for i, (a, b) in enumerate(pairs)
-    ]
-    types = ", ".join(f"tensor<5x{b}>" for _, b in pairs)
-    body, results = "\n".join(lines), ", ".join(f"%y{i}" for i in range(len(pairs)))
-    module = parse_module(
-        f"func.func @main(%x: tensor<5x{source}>) -> ({types}) {{\n{body}\nreturn {results} : {types}\n}}"
-    )
-    info = np.iinfo(INTEGERS[source])
-    x = np.array([info.min, info.max, 1, 100, info.max // 2], INTEGERS[source])
-    before = run_function(main_function(module), [x])
-    count = len(names(module))
-    run_passes(module, make_context(), ["graph-canonicalize"], verify=True)
-    assert len(names(module)) < count
-    for (a, b), old, new in zip(pairs, before, run_function(main_function(module), [x]), strict=True):
-        np.testing.assert_array_equal(new, old, err_msg=f"{source} -> {a} -> {b}")
