@@ -2,10 +2,12 @@
 The runtime dialect: how @main calls a kernel once tensors have become buffers, and the parts and rows of buffers.
 
     op ::= `runtime.call` @kernel `ins` `(` values `:` types `)` `outs` `(` values `:` types `)`
-         | `runtime.part` value `at` bytes `:` type `to` type
-         | `runtime.row` value `[` index `]` `:` type `to` type
-         | `runtime.fill` value `:` type
+         | `runtime.part` value `at` bytes (`+` index)? (`bytes` index)? `:` type `to` type
+         | `runtime.row` value `[` index `]` (`bytes` index)? `:` type `to` type
+         | `runtime.fill` value (`bytes` index)? `:` type
+         | `runtime.copy` value `to` value `bytes` index `:` type `to` type
 
+Where a type leaves sizes open (`?`), `bytes` says how large the memory is.
 The kernel may stand in the same module at any level (func.func on tensors, te.func, loop.func, llvm.func), which is
 why this is not func.call.
 """
@@ -19,6 +21,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     prop_def,
     result_def,
     traits_def,
@@ -81,28 +84,45 @@ class PartOp(IRDLOperation):
     The memory of a buffer from a byte on, as a buffer of its own: what is written to one is read from the other.
 
     `%1 = runtime.part %0 at 1024 : memref<1x4x8x8xf32> to memref<1x2x8x8xf32>`
+    `%2 = runtime.part %0 at 0 + %offset bytes %n : memref<1x4x?xf32> to memref<1x2x?xf32>`
     """
 
     name = "runtime.part"
 
     source = operand_def(MemRefType)
     offset = prop_def(IntegerAttr[I64])
+    shift = opt_operand_def(IndexType)
+    bytes = opt_operand_def(IndexType)
     result = result_def(MemRefType)
 
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(NoMemoryEffect())
-    assembly_format = "$source `at` $offset `:` type($source) `to` type($result) attr-dict"
+    assembly_format = (
+        "$source `at` $offset (`+` $shift^)? (`bytes` $bytes^)? `:` type($source) `to` type($result) attr-dict"
+    )
 
-    def __init__(self, source: SSAValue | Operation, offset: int, type_: Attribute) -> None:
-        super().__init__(operands=[source], properties={"offset": IntegerAttr(offset, i64)}, result_types=[type_])
+    def __init__(
+        self,
+        source: SSAValue | Operation,
+        offset: int,
+        type_: Attribute,
+        shift: SSAValue | None = None,
+        bytes: SSAValue | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[source, shift, bytes], properties={"offset": IntegerAttr(offset, i64)}, result_types=[type_]
+        )
 
     def verify_(self) -> None:
         """The part lies in the buffer, at a multiple of its element's size."""
+        _check_bytes(self.result.type, self.bytes)
         start, (size, element), (whole, _) = (
             self.offset.value.data,
             _extent(self.result.type),
             _extent(self.source.type),
         )
-        if start < 0 or start + size > whole:
+        known = self.shift is None and self.bytes is None and _is_static(self.source.type)
+        if start < 0 or (known and start + size > whole):
             raise VerifyException(
                 f"expected a part within the {whole} bytes of {self.source.type}, "
                 f"but got {size} bytes at {start}; make the offset or the type smaller"
@@ -123,13 +143,16 @@ class RowOp(IRDLOperation):
 
     source = operand_def(MemRefType)
     index = operand_def(IndexType)
+    bytes = opt_operand_def(IndexType)
     result = result_def(MemRefType)
 
     traits = traits_def(NoMemoryEffect())
-    assembly_format = "$source `[` $index `]` `:` type($source) `to` type($result) attr-dict"
+    assembly_format = "$source `[` $index `]` (`bytes` $bytes^)? `:` type($source) `to` type($result) attr-dict"
 
-    def __init__(self, source: SSAValue | Operation, index: SSAValue, type_: Attribute) -> None:
-        super().__init__(operands=[source, index], result_types=[type_])
+    def __init__(
+        self, source: SSAValue | Operation, index: SSAValue, type_: Attribute, bytes: SSAValue | None = None
+    ) -> None:
+        super().__init__(operands=[source, index, bytes], result_types=[type_])
 
     def verify_(self) -> None:
         """The row's type is the buffer's without its first axis."""
@@ -138,6 +161,7 @@ class RowOp(IRDLOperation):
         assert isinstance(row, MemRefType)
         if whole.element_type != row.element_type or whole.get_shape()[1:] != row.get_shape():
             raise VerifyException(f"expected a row of {whole}, its type without the first axis, but got {row}")
+        _check_bytes(row, self.bytes)
 
 
 @irdl_op_definition
@@ -151,12 +175,48 @@ class FillOp(IRDLOperation):
     name = "runtime.fill"
 
     target = operand_def(MemRefType)
+    bytes = opt_operand_def(IndexType)
 
     traits = traits_def(MemoryWriteEffect())
-    assembly_format = "$target `:` type($target) attr-dict"
+    assembly_format = "$target (`bytes` $bytes^)? `:` type($target) attr-dict"
 
-    def __init__(self, target: SSAValue | Operation) -> None:
-        super().__init__(operands=[target])
+    def __init__(self, target: SSAValue | Operation, bytes: SSAValue | None = None) -> None:
+        super().__init__(operands=[target, bytes])
+
+    def verify_(self) -> None:
+        """How much there is to fill is known."""
+        _check_bytes(self.target.type, self.bytes)
+
+
+@irdl_op_definition
+class CopyOp(IRDLOperation):
+    """
+    Copy so many bytes of a buffer whose type does not say how many it has; `memref.copy` copies others.
+
+    `runtime.copy %0 to %1 bytes %n : memref<?x8xf32> to memref<?x8xf32>`
+    """
+
+    name = "runtime.copy"
+
+    source = operand_def(MemRefType)
+    destination = operand_def(MemRefType)
+    bytes = operand_def(IndexType)
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$source `to` $destination `bytes` $bytes `:` type($source) `to` type($destination) attr-dict"
+
+    def __init__(self, source: SSAValue, destination: SSAValue, bytes: SSAValue) -> None:
+        super().__init__(operands=[source, destination, bytes])
+
+
+def _is_static(type_: Attribute) -> bool:
+    return isinstance(type_, MemRefType) and all(size >= 0 for size in type_.get_shape())
+
+
+def _check_bytes(type_: Attribute, count: SSAValue | None) -> None:
+    """Memory whose type leaves sizes open comes with its bytes."""
+    if count is None and not _is_static(type_):
+        raise VerifyException(f"expected the bytes of {type_}, whose sizes are open; add `bytes %n`")
 
 
 def _extent(type_: Attribute) -> tuple[int, int]:
@@ -178,4 +238,4 @@ def _types(types: Sequence[Attribute]) -> str:
     return ", ".join(map(str, types))
 
 
-Runtime = Dialect("runtime", [CallOp, PartOp, RowOp, FillOp])
+Runtime = Dialect("runtime", [CallOp, PartOp, RowOp, FillOp, CopyOp])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects import arith, func, memref
+from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
+from mlc.dialects.graph.structure import bound_symbols
+from mlc.dialects.graph.types import shape_of
 from mlc.driver.describe import origins_of
+from mlc.lowering.graph_to_main.sizes import SizeReader
+from mlc.lowering.graph_to_main.storage import bytes_of
 from mlc.lowering.graph_to_main.symbolic import SCRATCH
 
 
@@ -26,45 +30,44 @@ def encoded(size: Dim) -> Any:
 
 def describe_symbolic(main: func.FuncOp, shapes: Mapping[str, Any], schedules: Mapping[str, str]) -> dict[str, Any]:
     """The calls and their values; `shapes` gives, by kernel, the shapes of its operands."""
-    args = main.body.block.args
-    inputs, outputs = (_integer(main.attributes[f"mlc.{name}"]) for name in ("inputs", "outputs"))
-    views = [op for op in main.body.block.ops if isinstance(op, memref.ViewOp) and op.source is args[-1]]
-    buffers = {op.result: k for k, op in enumerate(op for op in views if SCRATCH not in op.attributes)}
+    places = _Places(main)
     numbers: dict[tuple[SSAValue, str], int] = {}
     values: list[dict[str, Any]] = []
 
-    def number(value: SSAValue, shape: Any) -> int:
+    def number(value: SSAValue, shape: Any = ()) -> int:
         key = (value, str(shape))
         if key not in numbers:
             numbers[key] = len(values)
-            place = _place(value, inputs, outputs, buffers, args[-2])  # pyright: ignore
-            values.append({**place, "shape": shape, "dtype": str(value.type.element_type)})  # pyright: ignore
+            values.append({**places.of(value), "shape": shape, "dtype": str(value.type.element_type)})  # pyright: ignore
         return numbers[key]
 
     nodes: list[dict[str, Any]] = []
-    for op in main.body.block.ops:
+    copies: list[Any] = []
+    for op in main.walk():
         if isinstance(op, runtime.CallOp):
             name = op.callee.string_value()
-            facts = shapes[name]
-            places = [number(v, s) for v, s in zip((*op.ins, *op.outs), facts["shapes"], strict=True)]
+            numbered = [number(v, s) for v, s in zip((*op.ins, *op.outs), shapes_at(op, shapes[name]), strict=True)]
             nodes.append(
                 {
                     "kernel": name,
                     "origins": list(origins_of(op)),
-                    "inputs": places[: len(op.ins)],
-                    "outputs": places[len(op.ins) :],
-                    "sizes": facts["sizes"],
+                    "inputs": numbered[: len(op.ins)],
+                    "outputs": numbered[len(op.ins) :],
+                    "sizes": [places.size(v) for v in op.sizes],
                     "flops": 0,
                     "schedule": schedules.get(name, ""),
                     "bytes": 0,
                 }
             )
+        elif isinstance(op, memref.CopyOp | runtime.CopyOp):
+            size = places.size(op.bytes) if isinstance(op, runtime.CopyOp) else bytes_of(op.source.type)  # pyright: ignore
+            copies.append([number(op.source), number(op.destination), size])
     return {
         "nodes": nodes,
         "values": values,
-        "copies": [],
+        "copies": copies,
         "plan": {"bytes": 0, "sum": 0, "bound": 0},
-        "control_flow": False,
+        "control_flow": any(op.regions for op in main.body.block.ops),
         **_symbols(main),
     }
 
@@ -95,36 +98,63 @@ def _symbols(main: func.FuncOp) -> dict[str, Any]:
     return {"symbols": found, "buffers": rows}
 
 
-def _place(
-    value: SSAValue, inputs: int, outputs: int, buffers: Mapping[SSAValue, int], weights: SSAValue
-) -> dict[str, Any]:
-    """Where a value is: an argument, a buffer of the workspace, or an offset in the weights."""
-    while isinstance(value.owner, memref.ReinterpretCastOp):
-        value = value.owner.source
-    if isinstance(value, BlockArgument):
-        first = value.index < inputs
-        return {"storage": "input" if first else "output", "index": value.index - (0 if first else inputs), "offset": 0}
-    if value in buffers:
-        return {"storage": "workspace", "buffer": buffers[value]}
-    view = value.owner
-    assert isinstance(view, memref.ViewOp)
-    assert view.source is weights
-    shift = view.byte_shift.owner
-    assert isinstance(shift, arith.ConstantOp)
-    return {"storage": "weights", "offset": _integer(shift.value)}
+class _Places:
+    """Where values are: in an argument, in a buffer of the workspace, or in the weights, at an offset."""
+
+    def __init__(self, main: func.FuncOp) -> None:
+        args = main.body.block.args
+        self.counts = tuple(_integer(main.attributes[f"mlc.{name}"]) for name in ("inputs", "outputs"))
+        self.weights = args[-2]
+        views = [op for op in main.body.block.ops if isinstance(op, memref.ViewOp) and op.source is args[-1]]
+        self.buffers = {op.result: k for k, op in enumerate(op for op in views if SCRATCH not in op.attributes)}
+        self.read = size_reader(main)
+
+    def size(self, value: SSAValue) -> Any:
+        """A size as runtime/sizes.py reads it."""
+        size = self.read(value)
+        assert size is not None
+        return encoded(size)
+
+    def of(self, value: SSAValue) -> dict[str, Any]:
+        """Where a value is; of a row of a stack, where the stack is."""
+        offset: Dim = 0
+        while isinstance(op := value.owner, memref.ReinterpretCastOp | runtime.PartOp | runtime.RowOp):
+            if isinstance(op, runtime.PartOp):
+                shift = 0 if op.shift is None else self.read(op.shift)
+                assert shift is not None
+                offset = offset + shift + op.offset.value.data
+            value = op.source
+        if isinstance(value, BlockArgument):
+            first = value.index < self.counts[0]
+            kind, before = ("input", 0) if first else ("output", self.counts[0])
+            return {"storage": kind, "index": value.index - before, "offset": encoded(offset)}
+        if value in self.buffers:
+            return {"storage": "workspace", "buffer": self.buffers[value], "offset": encoded(offset)}
+        view = value.owner
+        assert isinstance(view, memref.ViewOp)
+        assert view.source is self.weights
+        return {"storage": "weights", "offset": encoded(offset + _integer(view.byte_shift.owner.value))}  # pyright: ignore
 
 
-def kernel_shapes(source: Operation, names: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The shapes of a kernel's operands and results, and the sizes that it is given."""
-    from mlc.dialects.graph.types import shape_of
-    from mlc.lowering.graph_to_te.convert import kernel_symbols
+def size_reader(main: func.FuncOp) -> SizeReader:
+    """What reads sizes in @main as expressions of its symbols."""
+    symbols = main.attributes["mlc.symbols"]
+    assert isinstance(symbols, ArrayAttr)
+    names = [one.data["name"].data for one in symbols.data]  # pyright: ignore[reportAttributeAccessIssue]
+    args = main.body.block.args
+    return SizeReader({arg: DimExpr.symbol(n) for arg, n in zip(args[-2 - len(names) :], names, strict=False)})
 
+
+def kernel_shapes(source: Operation) -> list[tuple[Dim, ...]]:
+    """The shapes of a kernel's operands and results, over its own symbols."""
     assert isinstance(source, func.FuncOp)
-    types = (*source.function_type.inputs, *source.function_type.outputs)
-    return {
-        "shapes": [[encoded(n) for n in shape_of(t)] for t in types],
-        "sizes": [encoded(s) for s in kernel_symbols(source)],
-    }
+    return [shape_of(t) for t in (*source.function_type.inputs, *source.function_type.outputs)]
+
+
+def shapes_at(call: Operation, shapes: Sequence[tuple[Dim, ...]]) -> list[list[Any]]:
+    """Those shapes where a kernel is called, over the symbols of @main."""
+    given = bound_symbols(call)
+    return [[encoded(n.evaluate(given) if isinstance(n, DimExpr) else n) for n in shape] for shape in shapes]
 
 
 __all__ = ["DimExpr", "describe_symbolic", "encoded", "kernel_shapes"]

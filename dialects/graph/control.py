@@ -245,7 +245,7 @@ class ScanOp(ControlOp):
         reads: Sequence[SSAValue],
         backward: Sequence[bool] = (),
     ) -> None:
-        length = rows[0].type.get_shape()[0]  # pyright: ignore[reportAttributeAccessIssue]
+        length = shape_of(rows[0].type)[0]
         stacked = [_stacked(length, t) for t in _ends(body)[len(carried) :]]
         flags = ArrayAttr([BoolAttr.from_bool(b) for b in backward] if any(backward) else [])
         super().__init__(

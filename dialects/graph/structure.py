@@ -34,6 +34,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import ELEMENTWISE, OPAQUE, Attr, Float, GraphOp, Int, Sample, Str, name_location
+from mlc.dialects.graph.dims import DimsAttr
 from mlc.dialects.graph.types import (
     Dim,
     Tensor,
@@ -43,6 +44,7 @@ from mlc.dialects.graph.types import (
     shape_of,
     static_shape,
     tensor,
+    with_symbols,
 )
 
 if TYPE_CHECKING:
@@ -343,6 +345,9 @@ class CallOp(IRDLOperation):
     A call of a kernel or function of the module.
 
     `%1 = graph.call @dense_relu(%x, %w) : (tensor<1x4xf32>, tensor<2x4xf32>) -> tensor<1x2xf32>`
+
+    A kernel over symbols of its own, s0, s1, .. has the sizes that the attribute `symbols` gives them, in order:
+    `graph.call @exp(%x) {symbols = #graph.dims<[H floordiv 4]>} : (tensor<?xf32, #graph.dims<[H floordiv 4]>>) -> ..`
     """
 
     name = "graph.call"
@@ -364,11 +369,20 @@ class CallOp(IRDLOperation):
             return
         type = callee.get_attr_or_prop("function_type")
         inputs, outputs = type.inputs.data, type.outputs.data  # pyright: ignore
+        if sizes := bound_symbols(self):
+            inputs, outputs = ([with_symbols(t, sizes) for t in types] for types in (inputs, outputs))
         if tuple(inputs) != tuple(self.operand_types) or tuple(outputs) != tuple(self.result_types):
             raise VerifyException(
                 f"expected a call of type ({_types(inputs)}) -> ({_types(outputs)}), which {self.callee} has, "
                 f"but got ({_types(self.operand_types)}) -> ({_types(self.result_types)})"
             )
+
+
+def bound_symbols(call: Operation) -> dict[str, Dim]:
+    """What the symbols of a kernel, s0, s1, .., are where it is called; none where it shares those of its caller."""
+    given = call.attributes.get("symbols")
+    values = given.data if isinstance(given, DimsAttr) else ()
+    return {f"s{k}": value.evaluate({}) for k, value in enumerate(values)}
 
 
 def _types(types: Sequence[Attribute]) -> str:

@@ -19,7 +19,7 @@ from mlc.dialects.graph.types import axis_of
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.files import tensor_array
 from mlc.frontends.onnx.node import Converter, NeedsValues, Node, Value, node_path
-from mlc.frontends.onnx.regions import Region, counted_loop, scan, static_length
+from mlc.frontends.onnx.regions import Region, counted_loop, scan
 from mlc.frontends.onnx.tools import element, reshape, stack, transpose
 
 MAX_ITERATIONS = 1024
@@ -162,7 +162,9 @@ def _scan(node: Node) -> list[Value]:
         return _scan_batches(node, body)
     inputs = [node.input(i) for i in range(len(node.inputs))]
     axis = axis_of(node.attr("scan_input_axes", [0])[-1], len(inputs[-1].shape))
-    length = static_length(node, inputs[-1].shape[axis])
+    length: Any = inputs[-1].shape[axis]
+    if not isinstance(length, int):
+        return _region_scan(node, body, inputs)
     written, region = lambda: _scan_once(node, body, inputs, ""), lambda: _region_scan(node, body, inputs)
     few = length * len(body.node) <= FEW_NODES
     return first_that_works(written, region) if few else first_that_works(region, written)

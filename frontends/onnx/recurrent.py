@@ -1,12 +1,12 @@
 """
-Recurrent layers of a known length: a graph.scan over the steps, or a few of them written out.
+Recurrent layers: a graph.scan over the steps, or a few of them written out.
 
 The products with the inputs of all steps are one product; each step adds the product with its state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,14 @@ import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
-from mlc.frontends.onnx.regions import scan, static_length
+from mlc.frontends.onnx.regions import scan
 from mlc.frontends.onnx.tools import (
     add,
     binary,
     cast,
     element,
     full,
+    iota,
     multiply,
     part,
     reshape,
@@ -152,7 +153,6 @@ def _recurrent(node: Node) -> list[Value]:
 def _run(node: Node, kind: Kind, x: Value, direction: int, backward: bool) -> tuple[Value, list[Value]]:
     """One direction: (the outputs of all steps, the last states)."""
     length, batch, size = x.shape
-    static_length(node, length)
     cell, bias = _cell(node, kind, direction)
     flat = node.emit(g.DenseOp, reshape(node, x, (length * batch, size)), element(node, node.input(1), 0, direction))
     shares = flat if bias is None else add(node, flat, bias)
@@ -170,7 +170,7 @@ def _run(node: Node, kind: Kind, x: Value, direction: int, backward: bool) -> tu
         kept = [select(node, inside, a, b) for a, b in zip(new, old, strict=True)]
         return select(node, inside, new[0], full(node, new[0].shape, 0, dtype_like(x))), kept
 
-    if length > FEW_STEPS:
+    if not isinstance(length, int) or length > FEW_STEPS:
         return _scanned(node, step, shares, states, backward)
     outputs: list[Any] = [None] * length
     for count in range(length):
@@ -187,7 +187,9 @@ def _scanned(node: Node, step: Any, shares: Value, states: list[Value], backward
         output, new = step(share, at, old)
         return [*new, output]
 
-    numbers = node.array(np.arange(shares.shape[0], dtype=np.int64))
+    (length,) = shares.shape[:1]
+    known = isinstance(length, int)
+    numbers = node.array(np.arange(length, dtype=np.int64)) if known else iota(node, (length,), 0)
     *last, outputs = scan(node, states, [shares, numbers], body, [backward] * 3)
     return outputs, last
 
@@ -206,7 +208,7 @@ def _cell(node: Node, kind: Kind, direction: int) -> tuple[Cell, Value | None]:
     return Cell(node, hidden, recurrent, inner, peephole, _activations(node, kind, direction)), own
 
 
-def _initial(node: Node, index: int, direction: int, shape: tuple[int, ...], x: Value) -> Value:
+def _initial(node: Node, index: int, direction: int, shape: Sequence[Any], x: Value) -> Value:
     if not node.has(index):
         return full(node, shape, 0, dtype_like(x))
     return element(node, node.input(index), 1 if node.attr("layout", 0) else 0, direction)

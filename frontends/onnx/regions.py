@@ -12,29 +12,13 @@ from xdsl.ir import Region as IRRegion
 from mlc.dialects import graph as g
 from mlc.dialects.graph import name_location
 from mlc.dialects.graph.control import ControlOp, captured, isolate
-from mlc.dialects.graph.types import numpy_dtype, static_shape
+from mlc.dialects.graph.dims import TYPICAL
+from mlc.dialects.graph.types import numpy_dtype, shape_of, static_shape
 from mlc.frontends.onnx.counted import marked
 from mlc.frontends.onnx.node import Node, Value
 from mlc.frontends.onnx.tools import reshape
 
 Build = Callable[[list[Value]], Sequence[Value]]
-
-
-REMEDY = "give the inputs' sizes with shapes="
-
-
-def static_length(node: Node, length: Any) -> int:
-    """A number of steps, which must be known."""
-    if not isinstance(length, int) or length < 0:
-        raise node.fail(f"expected a number of steps known at import, but it depends on an input; {REMEDY}")
-    return length
-
-
-def check_sizes(node: Node, values: Sequence[Any]) -> None:
-    """Refuse symbolic sizes: @main plans buffers round control flow."""
-    for value in values:
-        if not value.type.has_static_shape():
-            raise node.fail(f"expected static sizes round control flow, but got {value.type}; {REMEDY}")
 
 
 class Region:
@@ -116,9 +100,10 @@ class Region:
                 )
 
     def row_bytes(self, rows: int) -> int:
-        """The bytes of the last `rows` values that are yielded."""
+        """The bytes of the last `rows` values that are yielded; at usual sizes, where they are symbolic."""
         types: list[Any] = self.types[len(self.types) - rows :]
-        return sum(math.prod(static_shape(t)) * numpy_dtype(t.element_type).itemsize for t in types)
+        shapes = [[n if isinstance(n, int) else TYPICAL for n in shape_of(t)] for t in types]
+        return sum(math.prod(s) * numpy_dtype(t.element_type).itemsize for s, t in zip(shapes, types, strict=True))
 
     def captured(self) -> list[SSAValue]:
         """The values from outside."""
@@ -131,7 +116,6 @@ class Region:
 
     def add(self, op: ControlOp) -> list[Value]:
         """Append the op that has the region; its results."""
-        check_sizes(self.node, op.operands)
         op.location = name_location(self.node.path)
         self.node.importer.block.add_op(op)
         return [Value(result, None, self.node.path) for result in op.results]
@@ -144,11 +128,8 @@ def scan(
     importer = node.importer
     states: list[Any] = [importer.materialize(v, node.path) for v in carried]
     scanned: list[Any] = [importer.materialize(v, node.path) for v in rows]
-    for value in scanned:
-        static_length(node, value.type.get_shape()[0])
-    check_sizes(node, [*states, *scanned])
     types = [v.type for v in states]
-    types += [g.tensor(static_shape(v.type)[1:], v.type.element_type) for v in scanned]
+    types += [g.tensor(shape_of(v.type)[1:], v.type.element_type) for v in scanned]
     region = Region(node, types)
     region.trace(0, [*carried, *rows])
     region.build(build)

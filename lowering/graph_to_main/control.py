@@ -18,17 +18,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from mlc.dialects import runtime
 from mlc.dialects.graph import CallOp, ControlOp, IfOp, LoopOp, ReshapeOp, ScanOp, YieldOp
-from mlc.lowering.graph_to_main.storage import Storage, bytes_of, to_memref
+from mlc.dialects.graph.dims import Dim
+from mlc.lowering.graph_to_main.sizes import INDEX
+from mlc.lowering.graph_to_main.storage import Storage
 
 if TYPE_CHECKING:
-    from mlc.lowering.graph_to_main.convert import Converter, Writer
+    from mlc.lowering.graph_to_main.convert import Converter
+    from mlc.lowering.graph_to_main.writer import Writer
 
-INDEX = IndexType()
 Copies = list[tuple[SSAValue | Storage, Storage]]
 
 
@@ -80,8 +81,7 @@ def visit(c: Converter, op: Operation) -> None:
 
 def _new(c: Converter, op: Operation, value: SSAValue) -> Storage:
     """A new buffer like a value, in use from now on."""
-    type_ = to_memref(op, value.type)
-    storage = Storage(bytes_of(type_), type_, first=c.steps, last=c.steps)
+    storage = Storage.of(op, value.type, first=c.steps, last=c.steps)
     c.buffers.append(storage)
     return storage
 
@@ -123,8 +123,7 @@ def _visit_scan(c: Converter, flow: Flow, op: ScanOp, results: list[Storage]) ->
     flow.before = list(zip(op.carried, targets, strict=False))
     c.storages.update(zip(arguments[:count], targets, strict=False))
     for index, (argument, value) in enumerate(zip(arguments[count:], op.rows, strict=False)):
-        whole = Storage(0, to_memref(op, argument.type))
-        c.storages[argument] = _row(flow, whole, value, op.is_backward(index))
+        c.storages[argument] = _row(flow, Storage.of(op, argument.type), value, op.is_backward(index))
     _bind(c, arguments[count + rows :], op.reads)
     stacks = enumerate(targets[count:])
     targets[count:] = [_row(flow, stack, stack, op.is_backward(rows + k)) for k, stack in stacks]
@@ -135,10 +134,7 @@ def _visit_scan(c: Converter, flow: Flow, op: ScanOp, results: list[Storage]) ->
 
 def _row(flow: Flow, like: Storage, whole: Storage | SSAValue, backward: bool) -> Storage:
     """The row of a stack in this iteration; `like` says its type, or is the stack."""
-    type_ = like.type
-    if like is whole:
-        type_ = type(type_)(type_.element_type, type_.get_shape()[1:])
-    row = Storage(0, type_, moves=True)
+    row = Storage(like.shape[1:] if like is whole else like.shape, like.element, moves=True)
     flow.rows.append((row, whole, backward))
     return row
 
@@ -204,7 +200,7 @@ def write(w: Writer, op: ControlOp, flow: Flow) -> None:
     """The scf op, and what goes before it."""
     _copies(w, flow.before)
     for stack in flow.fills:
-        w.block.add_op(runtime.FillOp(w.shaped(stack)))
+        w.block.add_op(runtime.FillOp(w.shaped(stack), w.sizes.open(stack.bytes)))
     if isinstance(op, IfOp):
         regions = [_region(w, op, flow, k, Block()) for k in range(2)]
         w.block.add_op(scf.IfOp(_load(w, w.value(op.condition)), [], *regions))  # pyright: ignore
@@ -267,7 +263,7 @@ def _region(w: Writer, op: ControlOp, flow: Flow, which: int, block: Block, leng
             assert length is not None
             index = _op(w, arith.SubiOp(_op(w, arith.SubiOp(length, _index(w, 1))), index))
         stack = w.shaped(whole) if isinstance(whole, Storage) else w.value(whole)
-        row.value = _op(w, runtime.RowOp(stack, index, row.type))
+        row.value = _op(w, runtime.RowOp(stack, index, row.type, w.sizes.open(row.bytes)))
     w.write_ops(op.regions[which].block.ops)
     _copies(w, flow.ends[which])
     if isinstance(op, LoopOp) and flow.condition is not None:
@@ -280,12 +276,12 @@ def _region(w: Writer, op: ControlOp, flow: Flow, which: int, block: Block, leng
 
 def _copies(w: Writer, copies: Copies) -> None:
     for source, target in copies:
-        value = w.shaped(source) if isinstance(source, Storage) else w.cast(w.value(source), target.type)
-        w.block.add_op(memref.CopyOp(value, w.shaped(target)))
+        value = w.shaped(source) if isinstance(source, Storage) else w.cast(w.value(source), target, w.block)
+        w.copy(value, w.shaped(target), target)
 
 
-def _index(w: Writer, value: int) -> SSAValue:
-    return w.index(value)
+def _index(w: Writer, value: Dim) -> SSAValue:
+    return w.sizes(value)
 
 
 def _op(w: Writer, op: Operation) -> SSAValue:

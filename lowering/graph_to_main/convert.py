@@ -16,17 +16,16 @@ Control flow is in control.py, symbolic sizes are in symbolic.py. The kernels st
 one.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, memref
+from xdsl.dialects import func
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FunctionType,
-    IndexType,
     IntegerAttr,
     MemRefType,
     ModuleOp,
@@ -35,17 +34,19 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.traits import SymbolTable
 
-from mlc.dialects import runtime
-from mlc.dialects.graph import ControlOp, ParamOp
-from mlc.driver.memory_plan import Lifetime, MemoryPlan, align, plan
+from mlc.dialects.graph import ParamOp
+from mlc.dialects.graph.dims import Dim, DimExpr
+from mlc.dialects.graph.structure import bound_symbols
+from mlc.driver.memory_plan import MemoryPlan, align, plan
 from mlc.lowering.graph_to_main import control
-from mlc.lowering.graph_to_main.storage import Storage, byte_size, bytes_of, to_memref
-from mlc.lowering.graph_to_main.symbolic import SymbolicConverter, is_symbolic
+from mlc.lowering.graph_to_main.sizes import INDEX, Sizes
+from mlc.lowering.graph_to_main.storage import Storage, byte_size, bytes_of
+from mlc.lowering.graph_to_main.symbolic import OpenPlan, lifetimes_of, symbols_of
+from mlc.lowering.graph_to_main.writer import Writer
 from mlc.passes.errors import fail
 from mlc.passes.graph.views import part_starts
-
-INDEX = IndexType()
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,7 @@ class ConvertGraphToMainPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         main = find_function(op, self.function)
-        content = _content_keys(op)
-        (SymbolicConverter if is_symbolic(main) else Converter)(main, content).convert()
+        Converter(main, _content_keys(op)).convert()
 
 
 def find_function(module: ModuleOp, name: str) -> func.FuncOp:
@@ -90,40 +90,53 @@ class Converter:
         self.main = main
         self.content = content
         self.storages: dict[SSAValue, Storage] = {}
-        self.starts: dict[SSAValue, int] = {}
+        self.starts: dict[SSAValue, Dim] = {}
         """Of a slice: where it is in its storage, in bytes."""
         self.constants: dict[Hashable, Storage] = {}
         self.buffers: list[Storage] = []
         self.flows: dict[Operation, control.Flow] = {}
         self.steps = 0
+        self.symbols = symbols_of(main)
 
     def convert(self) -> None:
         """Find the storages, plan them, and write the new body."""
         main = self.main
         old = main.body.block
-        inputs = [Storage(0, to_memref(main, arg.type)) for arg in old.args]
+        inputs = [Storage.of(main, arg.type) for arg in old.args]
         self.storages.update(zip(old.args, inputs, strict=True))
         ops = list(old.ops)
         for op in ops:
             self.visit(op)
+        self.check_symbols()
         returned = list(ops[-1].operands)
         outputs = self.choose_outputs(ops[-1], returned)
         inner = [s for s in self.buffers if s.instead is None and s.root not in outputs]
-        planned = plan(_lifetimes(inner))
-        weights = self.place_constants()
-        types = [s.type for s in inputs] + [to_memref(main, v.type) for v in returned]
-        types += [MemRefType(i8, [weights]), MemRefType(i8, [planned.bytes])]
+        planned = OpenPlan(inner, self.symbols) if self.symbols else FixedPlan(inner)
+        types: list[Attribute] = [s.type for s in (*inputs, *(Storage.of(main, v.type) for v in returned))]
+        types += [*(INDEX for _ in self.symbols), MemRefType(i8, [self.place_constants()]), planned.workspace]
         block = Block(arg_types=types)
         for argument, storage in zip(block.args, [*inputs, *outputs], strict=False):
             if storage is not None:
                 storage.value = argument
         outs = [f"out{index}" for index in range(len(returned))]
-        hints = [*(argument.name_hint for argument in old.args), *outs, "weights", "workspace"]
+        hints = [*(argument.name_hint for argument in old.args), *outs, *self.symbols, "weights", "workspace"]
         for argument, hint in zip(block.args, hints, strict=True):
             argument.name_hint = hint
-        offsets = dict(zip(inner, planned.offsets, strict=True))
-        Writer(self, block, offsets, len(inputs)).write(ops, returned, outputs)
-        self.replace(block, types, len(inputs), len(outputs), planned)
+        first = len(inputs) + len(outputs)
+        sizes = Sizes(block, dict(zip(self.symbols, block.args[first:], strict=False)))
+        Writer(self, sizes, planned, len(inputs)).write(ops, returned, outputs)
+        attributes = planned.attributes(main)
+        self.replace(block, types, len(inputs), len(outputs), planned.planned)
+        main.attributes |= attributes
+
+    def check_symbols(self) -> None:
+        """Sizes are made of the symbols in those of the inputs."""
+        for value, storage in self.storages.items():
+            names = {name for size in storage.shape if isinstance(size, DimExpr) for name in size.symbols()}
+            if unknown := sorted(names - self.symbols.keys()):
+                known = ", ".join(self.symbols) or "none"
+                blamed = value.owner if isinstance(value.owner, Operation) else self.main
+                fail(blamed, f"expected sizes over the symbols of the inputs of @main ({known}), but got {unknown[0]}")
 
     def visit(self, op: Operation) -> None:
         """Note the storage of the op's results and the use of its operands."""
@@ -152,16 +165,15 @@ class Converter:
         x, starts = op.operands[0], part_starts(op)
         if starts is None or (self.storages[x].key is not None and isinstance(x.owner, Operation)):
             fail(op, f"expected a {op.name} in @main to be one piece of a computed tensor; run graph-outline-kernels")
-        size = byte_size(to_memref(op, x.type).element_type)
+        size = byte_size(self.storages[x].element)
         for result, start in zip(op.results, starts, strict=True):
             self.storages[result] = self.storages[x]
             self.starts[result] = self.starts.get(x, 0) + start * size
 
     def visit_concatenate(self, op: Operation) -> None:
         """A storage that those of the operands become parts of."""
-        type_ = to_memref(op, op.results[0].type)
-        whole = Storage(bytes_of(type_), type_, last=self.steps)
-        start = 0
+        whole = Storage.of(op, op.results[0].type, last=self.steps)
+        start: Dim = 0
         for index, operand in enumerate(op.operands):
             part = self.storage(operand)
             if part not in self.buffers or part.inside is not None or operand in self.starts:
@@ -175,9 +187,7 @@ class Converter:
         """A kernel reads the operands and writes the results."""
         self.use(op)
         for result in op.results:
-            type_ = to_memref(op, result.type)
-            storage = Storage(bytes_of(type_), type_, first=self.steps, last=self.steps)
-            self.storages[result] = storage
+            self.storages[result] = storage = Storage.of(op, result.type, first=self.steps, last=self.steps)
             self.buffers.append(storage)
         self.steps += 1
 
@@ -188,16 +198,26 @@ class Converter:
 
     def constant(self, op: Operation) -> Storage:
         """The storage of a parameter or constant; equal contents of one type share it."""
-        type_ = to_memref(op, op.results[0].type)
+        storage = Storage.of(op, op.results[0].type)
         if isinstance(op, ParamOp):
             key: Hashable = self.content(op.entry)
-            facts: dict[str, Attribute] = {"param": op.properties["entry"]}
+            storage.facts["param"] = op.properties["entry"]
         else:
             value = op.properties["value"]
             assert isinstance(value, DenseIntOrFPElementsAttr)
-            key, facts = (value.data, type_.element_type), {"value": value}
-        key = (key, bytes_of(type_))
-        return self.constants.setdefault(key, Storage(bytes_of(type_), type_, key, facts))
+            key, storage.facts["value"] = (value.data, storage.element), value
+        storage.key = key = (key, storage.bytes)
+        return self.constants.setdefault(key, storage)
+
+    def symbols_of_call(self, op: Operation) -> list[Dim]:
+        """The sizes that a kernel is given: those that it is made of, in terms of the symbols of @main."""
+        from mlc.lowering.graph_to_te.convert import kernel_symbols
+
+        if not self.symbols:
+            return []
+        kernel = SymbolTable.lookup_symbol(self.main, op.properties["callee"])  # pyright: ignore
+        sizes = kernel_symbols(kernel) if isinstance(kernel, func.FuncOp) else []
+        return [size.evaluate(bound_symbols(op)) for size in sizes]
 
     def choose_outputs(self, ret: Operation, returned: Sequence[SSAValue]) -> "list[Storage | None]":
         """The intermediate that each output argument is; None where the output needs a copy."""
@@ -214,7 +234,7 @@ class Converter:
         total = 0
         for storage in self.constants.values():
             storage.first = total
-            total += align(storage.bytes)
+            total += align(storage.bytes)  # pyright: ignore[reportArgumentType]
         return total
 
     def replace(self, block: Block, types: Sequence[Attribute], inputs: int, outputs: int, planned: MemoryPlan) -> None:
@@ -225,7 +245,7 @@ class Converter:
             op.erase(safe_erase=False)
         main.body.detach_block(main.body.block)
         main.body.add_block(block)
-        names = _name_attributes(main, inputs, outputs)
+        names = _name_attributes(main, inputs, outputs, 2 + len(self.symbols))
         main.properties.pop("res_attrs", None)
         if names is not None:
             main.properties["arg_attrs"] = names
@@ -251,128 +271,34 @@ _VISITORS: dict[str, Callable[[Converter, Operation], None]] = {
 }
 
 
-def _lifetimes(storages: Sequence[Storage]) -> list[Lifetime]:
-    """What the planner reads; a part names the number of what it is in."""
-    number = {storage: index for index, storage in enumerate(storages)}
-    return [Lifetime(s.bytes, s.first, s.last, None if s.inside is None else number[s.inside], s.at) for s in storages]
+class FixedPlan:
+    """Where buffers stand: offsets that the planner fixes."""
+
+    def __init__(self, inner: Sequence[Storage]) -> None:
+        self.planned = plan(lifetimes_of(inner, {}))
+        self.offsets = dict(zip(inner, self.planned.offsets, strict=True))
+        self.workspace = MemRefType(i8, [self.planned.bytes])
+
+    def begin(self, sizes: Sizes, workspace: SSAValue) -> None:
+        """Nothing is written before the first use."""
+
+    def offset(self, storage: Storage) -> Dim:
+        """Where a buffer is, in bytes."""
+        return self.offsets[storage]
+
+    def attributes(self, main: func.FuncOp) -> dict[str, Attribute]:
+        """Nothing but the figures of the plan."""
+        return {}
 
 
-def _name_attributes(main: func.FuncOp, inputs: int, outputs: int) -> "ArrayAttr[DictionaryAttr] | None":
+def _name_attributes(main: func.FuncOp, inputs: int, outputs: int, others: int) -> "ArrayAttr[DictionaryAttr] | None":
     """The attributes of the arguments and results, for the arguments that they become."""
     if main.arg_attrs is None and main.res_attrs is None:
         return None
     empty = DictionaryAttr({})
     arguments = main.arg_attrs.data if main.arg_attrs is not None else (empty,) * inputs
     results = main.res_attrs.data if main.res_attrs is not None else (empty,) * outputs
-    return ArrayAttr([*arguments, *results, empty, empty])
-
-
-class Writer:
-    """Writes the body on buffers."""
-
-    def __init__(self, converter: Converter, block: Block, offsets: dict[Storage, int], inputs: int) -> None:
-        self.storage = converter.storage
-        self.starts = converter.starts
-        self.flows = converter.flows
-        self.top = self.block = block
-        """Views of what does not move stand at the top, the rest where it is used."""
-        self.offsets = offsets
-        self.inputs = inputs
-        self.weights, self.workspace = block.args[-2], block.args[-1]
-        self.values: dict[SSAValue, SSAValue] = {}
-        self.indices: dict[int, SSAValue] = {}
-
-    def write(self, ops: Sequence[Operation], returned: Sequence[SSAValue], outputs: "list[Storage | None]") -> None:
-        """All of it."""
-        self.write_ops(ops)
-        for index, (value, storage) in enumerate(zip(returned, outputs, strict=True)):
-            if storage is None:
-                target = self.block.args[self.inputs + index]
-                self.block.add_op(memref.CopyOp(self.cast(self.value(value), target.type), target))
-        self.block.add_op(func.ReturnOp())
-
-    def write_ops(self, ops: Iterable[Operation]) -> None:
-        """The calls and the control flow among some ops."""
-        for op in ops:
-            if op.name == "graph.call":
-                self.call(op)
-            elif isinstance(op, ControlOp):
-                control.write(self, op, self.flows[op])
-
-    def call(self, op: Operation) -> None:
-        """One kernel call in destination-passing style."""
-        ins, outs = [self.value(v) for v in op.operands], [self.value(v) for v in op.results]
-        call = runtime.CallOp(op.properties["callee"].string_value(), ins, outs)  # pyright: ignore
-        call.attributes.update(op.attributes)
-        call.location = op.location
-        self.block.add_op(call)
-
-    def value(self, tensor: SSAValue) -> SSAValue:
-        """The buffer of a tensor, with the tensor's shape."""
-        if (known := self.values.get(tensor)) is None:
-            type_ = to_memref(self.main_op(tensor), tensor.type)
-            storage = self.storage(tensor)
-            place = self.block if storage.root.moves else self.top
-            buffer = self.buffer(storage)
-            if tensor in self.starts:
-                known = _add(place, runtime.PartOp(buffer, self.starts[tensor], type_))
-            else:
-                known = self.cast(buffer, type_, place)
-            self.values[tensor] = known
-        return known
-
-    def shaped(self, storage: Storage) -> SSAValue:
-        """The buffer that a storage is, with the storage's own shape."""
-        return self.cast(self.buffer(storage), storage.type, self.block if storage.root.moves else self.top)
-
-    def buffer(self, storage: Storage) -> SSAValue:
-        """The buffer that a storage is."""
-        if storage.value is None:
-            if storage.inside is None:
-                storage.value = self.view(storage)
-            else:
-                whole = self.buffer(storage.inside)
-                storage.value = _add(self.top, runtime.PartOp(whole, storage.at, storage.type))
-        return storage.value
-
-    def index(self, value: int) -> SSAValue:
-        """A constant, once."""
-        if value not in self.indices:
-            self.indices[value] = _add(self.top, arith.ConstantOp(IntegerAttr(value, INDEX)))
-        return self.indices[value]
-
-    @staticmethod
-    def main_op(tensor: SSAValue) -> Operation:
-        """An op to blame for a tensor's type."""
-        owner = tensor.owner
-        return owner if isinstance(owner, Operation) else owner.parent_op()  # pyright: ignore[reportReturnType]
-
-    def view(self, storage: Storage) -> SSAValue:
-        """The view of the workspace or of the weights that a storage is."""
-        is_weight = storage not in self.offsets
-        offset = storage.first if is_weight else self.offsets[storage]
-        constant = arith.ConstantOp(IntegerAttr(offset, INDEX))
-        base = self.weights if is_weight else self.workspace
-        view = memref.ViewOp(base, constant, [], storage.type)
-        view.attributes.update(storage.facts)
-        self.top.add_ops([constant, view])
-        return view.result
-
-    def cast(self, value: SSAValue, type_: Attribute, place: Block | None = None) -> SSAValue:
-        """The same memory with another shape; the op goes where we are, or to `place`."""
-        if value.type == type_:
-            return value
-        assert isinstance(type_, MemRefType)
-        shape = type_.get_shape()
-        strides = [1] * len(shape)
-        for axis in range(len(shape) - 2, -1, -1):
-            strides[axis] = strides[axis + 1] * shape[axis + 1]
-        return _add(place or self.block, memref.ReinterpretCastOp(value, [], [], [], [0], shape, strides, type_))
-
-
-def _add(block: Block, op: Operation) -> SSAValue:
-    block.add_op(op)
-    return op.results[0]
+    return ArrayAttr([*arguments, *results, *(empty for _ in range(others))])
 
 
 def plan_of(main: func.FuncOp) -> MemoryPlan:

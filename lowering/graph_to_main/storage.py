@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from xdsl.dialects.builtin import MemRefType, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.types import Shape, product, shape_of
 from mlc.passes.errors import fail
 
 
@@ -26,21 +29,17 @@ def bytes_of(type_: TensorType[Any] | MemRefType[Any]) -> int:
     return count
 
 
-def to_memref(op: Operation, type_: Attribute) -> MemRefType[Any]:
-    """The buffer type of a tensor type."""
-    if not isinstance(type_, TensorType):
-        fail(op, f"expected values of @main to be tensors, but got {type_}")
-    if any(size < 0 for size in type_.get_shape()):
-        fail(op, f"expected static sizes in @main, but got {type_}; fix them with shapes=")
-    return MemRefType(type_.element_type, type_.get_shape())
+def buffer_type(shape: Shape, element: Attribute) -> MemRefType[Any]:
+    """The type of a buffer; symbolic sizes are `?`."""
+    return MemRefType(element, [size if isinstance(size, int) else DYNAMIC_INDEX for size in shape])
 
 
 @dataclass(eq=False)
 class Storage:
     """One piece of memory: where it is, and when it is in use."""
 
-    bytes: int
-    type: MemRefType[Any]
+    shape: Shape
+    element: Attribute
     key: Hashable = None
     """Of a constant: equal keys share memory."""
     facts: dict[str, Attribute] = field(default_factory=dict)
@@ -49,7 +48,7 @@ class Storage:
     last: int = -1
     inside: Storage | None = None
     """The storage of the concatenation that this is a part of."""
-    at: int = 0
+    at: Dim = 0
     """Where in it, in bytes."""
     instead: Storage | None = None
     """The storage that the value is written to at once: a state of a loop, a row of a stack, a result of an if."""
@@ -57,6 +56,23 @@ class Storage:
     """Whether it is another piece of memory in each iteration of a loop: a row."""
     value: SSAValue | None = None
     """The SSA value of its buffer, once there is one."""
+
+    @staticmethod
+    def of(op: Operation, type_: Attribute, **facts: Any) -> Storage:
+        """The storage for a tensor; `op` is blamed for other types."""
+        if not isinstance(type_, TensorType):
+            fail(op, f"expected values of @main to be tensors, but got {type_}")
+        return Storage(shape_of(type_), type_.element_type, **facts)
+
+    @cached_property
+    def bytes(self) -> Dim:
+        """How large it is."""
+        return product(self.shape) * byte_size(self.element)
+
+    @cached_property
+    def type(self) -> MemRefType[Any]:
+        """The type of its buffer."""
+        return buffer_type(self.shape, self.element)
 
     @property
     def final(self) -> Storage:
@@ -69,4 +85,4 @@ class Storage:
         return self if self.inside is None else self.inside.root
 
 
-__all__ = ["Storage", "byte_size", "bytes_of", "to_memref"]
+__all__ = ["Storage", "buffer_type", "byte_size", "bytes_of"]

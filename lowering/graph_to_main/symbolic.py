@@ -1,27 +1,20 @@
 """
-@main with symbolic sizes: the same list of calls, its sizes and offsets computed when it runs.
+Symbolic sizes in @main: which symbols there are, and where buffers stand whose sizes only a call knows.
 
-Comes out: @main(inputs..., outputs..., symbols..., %weights, %workspace). Sizes are arithmetic on the symbols
-(index arguments); `runtime.call @k ins(...) outs(...) sizes(...)` hands each kernel those that it is made of. The
-planner places the buffers for typical sizes; from that comes an order in which, of two buffers that live at the same
-time, the first one lies below the other: offset_j = max over those i before j of offset_i + size_i, for any sizes.
-Every computed tensor has a buffer of its own: of symbolic sizes, no slice or concatenation is a part of another buffer.
+The planner places the buffers for typical sizes; from that comes an order in which, of two buffers that live at the
+same time, the first one lies below the other: offset_j = max over those i before j of offset_i + size_i, for any
+sizes. A buffer that is written as parts lives from its first part to its last use, as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
-    DenseIntOrFPElementsAttr,
     DictionaryAttr,
-    FunctionType,
-    IndexType,
     IntegerAttr,
     MemRefType,
     StringAttr,
@@ -29,20 +22,17 @@ from xdsl.dialects.builtin import (
     i8,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import SymbolTable
+from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects import runtime
-from mlc.dialects.graph import ParamOp
-from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, FloorDiv, SymbolAttr
+from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
 from mlc.dialects.graph.types import shape_of
-from mlc.driver.memory_plan import ALIGNMENT, Lifetime, align, plan
-from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
-from mlc.passes.errors import fail
+from mlc.driver.memory_plan import ALIGNMENT, Lifetime, MemoryPlan, pieces_of, plan
+from mlc.lowering.graph_to_main.sizes import Sizes
+from mlc.lowering.graph_to_main.storage import Storage
 
-INDEX = IndexType()
 SCRATCH = "mlc.scratch"
 """The attribute of the view behind all buffers: the memory that kernels use while they run."""
+BYTES = MemRefType(i8, [DYNAMIC_INDEX])
 
 
 def is_symbolic(main: func.FuncOp) -> bool:
@@ -56,189 +46,25 @@ def symbols_of(main: func.FuncOp) -> dict[str, SymbolAttr]:
     ranges = known.data if isinstance(known, DictionaryAttr) else {}
     found: dict[str, SymbolAttr] = {}
     for t in main.function_type.inputs:
-        for size in shape_of(t):
+        for size in shape_of(t) if isinstance(t, TensorType) else ():
             for name in size.symbols() if isinstance(size, DimExpr) else ():
                 given = ranges.get(name)
                 found[name] = given if isinstance(given, SymbolAttr) else SymbolAttr(1, (1 << 31) - 1)
     return found
 
 
-def byte_count(type_: Attribute) -> Dim:
-    """The bytes of a tensor."""
-    assert isinstance(type_, TensorType)
-    total: Dim = byte_size(type_.element_type)
-    for size in shape_of(type_):
-        total = total * size
-    return total
+class OpenPlan:
+    """Where buffers stand: offsets that @main computes."""
 
-
-def buffer_type(op: Operation, type_: Attribute) -> MemRefType[Any]:
-    """The buffer of a tensor."""
-    if not isinstance(type_, TensorType):
-        fail(op, f"expected values of @main to be tensors, but got {type_}")
-    return MemRefType(type_.element_type, type_.get_shape())
-
-
-@dataclass(eq=False)
-class Buffer:
-    """The memory of a tensor of @main (of several, if they are reshapes of one)."""
-
-    bytes: Dim
-    first: int = -1
-    last: int = -1
-    facts: dict[str, Attribute] = field(default_factory=dict)
-    """Of a constant: which parameter it is, or its value."""
-    type: MemRefType[Any] | None = None
-    value: SSAValue | None = None
-
-
-class Sizes:
-    """Sizes as arithmetic on the symbols, each computed once."""
-
-    def __init__(self, block: Block, symbols: dict[str, SSAValue]) -> None:
-        self.block = block
+    def __init__(self, inner: Sequence[Storage], symbols: Mapping[str, SymbolAttr]) -> None:
         self.symbols = symbols
-        self.known: dict[Any, SSAValue] = {}
+        self.planned = MemoryPlan((), 0, 0, 0)
+        self.workspace = BYTES
+        self.order, self.below = ordered(inner, {name: s.typical for name, s in symbols.items()})
 
-    def __call__(self, size: Dim) -> SSAValue:
-        """The SSA value of a size."""
-        if size not in self.known:
-            self.known[size] = self._constant(size) if isinstance(size, int) else self._sum(size)
-        return self.known[size]
-
-    def add(self, op: type[Operation], x: SSAValue, y: SSAValue) -> SSAValue:
-        """The result of an operation on two indices."""
-        made = op.create(operands=[x, y], result_types=[INDEX])
-        self.block.add_op(made)
-        return made.results[0]
-
-    def _constant(self, number: int) -> SSAValue:
-        op = arith.ConstantOp(IntegerAttr(number, INDEX))
-        self.block.add_op(op)
-        return op.result
-
-    def _sum(self, size: DimExpr) -> SSAValue:
-        total: SSAValue | None = None
-        for product, c in size.terms:
-            part = self(c) if c != 1 or not product else None
-            for atom in product:
-                value = self.symbols[atom] if isinstance(atom, str) else self._quotient(atom)
-                part = value if part is None else self.add(arith.MuliOp, part, value)
-            assert part is not None
-            total = part if total is None else self.add(arith.AddiOp, total, part)
-        assert total is not None
-        return total
-
-    def _quotient(self, atom: FloorDiv) -> SSAValue:
-        if atom not in self.known:
-            self.known[atom] = self.add(arith.DivUIOp, self(atom.value), self(atom.divisor))
-        return self.known[atom]
-
-
-class SymbolicConverter:
-    """One run over one function."""
-
-    def __init__(self, main: func.FuncOp, content: Callable[[str], Hashable]) -> None:
-        self.main = main
-        self.content = content
-        self.buffers: dict[SSAValue, Buffer] = {}
-        self.constants: dict[Hashable, Buffer] = {}
-        self.inner: list[Buffer] = []
-        self.steps = 0
-        self.symbols = symbols_of(main)
-        module = main.parent_op()
-        assert module is not None
-        self.module = module
-
-    def convert(self) -> None:
-        """Find the buffers, order them, and write the new body."""
-        old = self.main.body.block
-        ops = list(old.ops)
-        for argument in old.args:
-            self.buffers[argument] = Buffer(0)
-        for op in ops:
-            self.visit(op)
-        self.write(ops, ops[-1])
-
-    def visit(self, op: Operation) -> None:
-        """Note the buffers of an op's results, and the use of those of its operands."""
-        if op.name in ("graph.param", "graph.constant"):
-            self.buffers[op.results[0]] = self.constant(op)
-        elif op.name == "graph.reshape":
-            self.buffers[op.results[0]] = self.buffers[op.operands[0]]
-        elif op.name in ("graph.call", "func.return"):
-            for operand in op.operands:
-                self.buffers[operand].last = self.steps
-            for result in op.results:
-                self.buffers[result] = made = Buffer(byte_count(result.type), self.steps, self.steps)
-                self.inner.append(made)
-            self.steps += 1
-        else:
-            fail(
-                op, f"expected only kernel calls, parameters and reshapes in @main of symbolic sizes, but got {op.name}"
-            )
-
-    def constant(self, op: Operation) -> Buffer:
-        """The memory of a parameter or constant; equal contents of one type share it."""
-        type_ = buffer_type(op, op.results[0].type)
-        if isinstance(op, ParamOp):
-            key: Hashable = self.content(op.entry)
-            facts: dict[str, Attribute] = {"param": op.properties["entry"]}
-        else:
-            value = op.properties["value"]
-            assert isinstance(value, DenseIntOrFPElementsAttr)
-            key, facts = (value.data, type_.element_type), {"value": value}
-        size = bytes_of(type_)
-        return self.constants.setdefault((key, size), Buffer(size, facts=facts, type=type_))
-
-    def outputs(self, ret: Operation) -> list[Buffer]:
-        """The buffer that each output argument is."""
-        found: list[Buffer] = []
-        for k, value in enumerate(ret.operands):
-            buffer = self.buffers[value]
-            if buffer not in self.inner or buffer in found:
-                why = "as sizes are symbolic; run graph-outline-kernels first"
-                fail(ret, f"expected a kernel to write output {k} alone, {why}")
-            found.append(buffer)
-        return found
-
-    def write(self, ops: Sequence[Operation], ret: Operation) -> None:
-        """The new body in place of the old one."""
-        main, old, returned = self.main, self.main.body.block, list(ret.operands)
-        outputs = self.outputs(ret)
-        weights = 0
-        for buffer in self.constants.values():
-            buffer.first, weights = weights, weights + align(int(buffer.bytes))  # pyright: ignore[reportArgumentType]
-        ins, outs = ([buffer_type(main, v.type) for v in values] for values in (old.args, returned))
-        types = [
-            *ins,
-            *outs,
-            *(INDEX for _ in self.symbols),
-            MemRefType(i8, [weights]),
-            MemRefType(i8, [DYNAMIC_INDEX]),
-        ]
-        block = Block(arg_types=types)
-        hints = [*(a.name_hint for a in old.args), *(f"out{k}" for k in range(len(returned))), *self.symbols]
-        for argument, hint in zip(block.args, [*hints, "weights", "workspace"], strict=True):
-            argument.name_hint = hint
-        for argument, value in zip(block.args, old.args, strict=False):
-            self.buffers[value].value = argument
-        for argument, buffer in zip(block.args[len(ins) :], outputs, strict=False):
-            buffer.value = argument
-        first = len(ins) + len(outs)
-        sizes = Sizes(block, dict(zip(self.symbols, block.args[first:], strict=False)))
-        inner = [b for b in self.inner if b not in outputs]
-        before = ordered(inner, {name: s.typical for name, s in self.symbols.items()})
-        self.place(block, sizes, inner, before)
-        for op in ops:
-            if op.name == "graph.call":
-                self.call(block, sizes, op)
-        block.add_op(func.ReturnOp())
-        self.replace(block, types, len(ins), len(outs), inner, before)
-
-    def place(self, block: Block, sizes: Sizes, inner: Sequence[Buffer], before: Sequence[Sequence[int]]) -> None:
-        """Offsets and views of all buffers in the workspace, and what lies behind them."""
-        workspace, ends = block.args[-1], list[SSAValue]()
+    def begin(self, sizes: Sizes, workspace: SSAValue) -> None:
+        """Write the offsets and views of all buffers, and what lies behind them."""
+        block, ends = sizes.block, list[SSAValue]()
 
         def highest(places: Sequence[int]) -> SSAValue:
             value = sizes(0) if not places else ends[places[0]]
@@ -246,84 +72,32 @@ class SymbolicConverter:
                 value = sizes.add(arith.MaxSIOp, value, ends[k])
             return value
 
-        for k, buffer in enumerate(inner):
-            offset = highest(before[k])
-            ends.append(sizes.add(arith.AddiOp, offset, sizes(aligned(buffer.bytes))))
-            view = memref.ViewOp(workspace, offset, [sizes(aligned(buffer.bytes))], MemRefType(i8, [DYNAMIC_INDEX]))
+        for storage, below in zip(self.order, self.below, strict=True):
+            offset, static = highest(below), isinstance(storage.bytes, int)
+            ends.append(sizes.add(arith.AddiOp, offset, sizes(aligned(storage.bytes))))
+            extents = [] if static else [sizes(storage.bytes)]
+            view = memref.ViewOp(workspace, offset, extents, storage.type if static else BYTES)
             block.add_op(view)
-            buffer.value = view.result
-        behind = memref.ViewOp(workspace, highest(range(len(inner))), [], MemRefType(i8, [0]))
+            storage.value = view.result
+        behind = memref.ViewOp(workspace, highest(range(len(self.order))), [], MemRefType(i8, [0]))
         behind.attributes[SCRATCH] = IntegerAttr(1, i64)
         block.add_op(behind)
 
-    def value(self, block: Block, sizes: Sizes, tensor: SSAValue) -> SSAValue:
-        """The buffer of a tensor, with the tensor's shape."""
-        buffer, type_ = self.buffers[tensor], buffer_type(self.main, tensor.type)
-        if buffer.value is None:
-            view = memref.ViewOp(block.args[-2], sizes(buffer.first), [], buffer.type)  # pyright: ignore
-            view.attributes.update(buffer.facts)
-            block.add_op(view)
-            buffer.value = view.result
-        if buffer.value.type == type_:
-            return buffer.value
-        return self.cast(block, sizes, buffer.value, shape_of(tensor.type), type_)
+    def offset(self, storage: Storage) -> Dim:
+        """No buffer is placed later."""
+        raise KeyError(storage)
 
-    def cast(
-        self, block: Block, sizes: Sizes, value: SSAValue, shape: Sequence[Dim], type_: MemRefType[Any]
-    ) -> SSAValue:
-        """The same memory in a shape, whose sizes and strides are computed where they are symbolic."""
-        strides: list[Dim] = [1] * len(shape)
-        for axis in range(len(shape) - 2, -1, -1):
-            strides[axis] = strides[axis + 1] * shape[axis + 1]
-        dynamic = [[sizes(n) for n in row if isinstance(n, DimExpr)] for row in (shape, strides)]
-        static = [[DYNAMIC_INDEX if isinstance(n, DimExpr) else n for n in row] for row in (shape, strides)]
-        cast = memref.ReinterpretCastOp(value, [], *dynamic, [0], *static, type_)  # pyright: ignore
-        block.add_op(cast)
-        return cast.result
-
-    def call(self, block: Block, sizes: Sizes, op: Operation) -> None:
-        """One kernel call, with the sizes that the kernel is made of."""
-        from mlc.lowering.graph_to_te.convert import kernel_symbols
-
-        name = op.properties["callee"].string_value()  # pyright: ignore[reportAttributeAccessIssue]
-        kernel = SymbolTable.lookup_symbol(self.module, name)
-        given = [sizes(s) for s in kernel_symbols(kernel)] if isinstance(kernel, func.FuncOp) else []
-        ins, outs = ([self.value(block, sizes, v) for v in values] for values in (op.operands, op.results))
-        call = runtime.CallOp(name, ins, outs, given)
-        call.attributes.update(op.attributes)
-        call.location = op.location
-        block.add_op(call)
-
-    def replace(
-        self,
-        block: Block,
-        types: Sequence[Attribute],
-        inputs: int,
-        outputs: int,
-        inner: Sequence[Buffer],
-        before: Sequence[Sequence[int]],
-    ) -> None:
-        """Put the new body in place of the old one, and note what the runtime must know."""
-        main, declared = self.main, self.main.function_type
-        for op in reversed(list(main.body.block.ops)):
-            op.detach()
-            op.erase(safe_erase=False)
-        main.body.detach_block(main.body.block)
-        main.body.add_block(block)
-        for name in ("arg_attrs", "res_attrs"):
-            main.properties.pop(name, None)
-        main.function_type = FunctionType.from_lists(types, [])
-        main.attributes["mlc.inputs"] = IntegerAttr(inputs, i64)
-        main.attributes["mlc.outputs"] = IntegerAttr(outputs, i64)
-        figures = {"bytes": 0, "sum": 0, "bound": 0}
-        main.attributes["mlc.plan"] = DictionaryAttr({k: IntegerAttr(v, i64) for k, v in figures.items()})
-        main.attributes["mlc.symbols"] = ArrayAttr(
-            [DictionaryAttr({"name": StringAttr(name), "range": s}) for name, s in self.symbols.items()]
-        )
-        main.attributes["mlc.shapes"] = ArrayAttr([*declared.inputs, *declared.outputs])
-        sized = [DimsAttr((DimExpr.of(aligned(b.bytes)),)) for b in inner]
-        places = [ArrayAttr([IntegerAttr(k, i64) for k in row]) for row in before]
-        main.attributes["mlc.buffers"] = ArrayAttr([ArrayAttr(pair) for pair in zip(sized, places, strict=True)])
+    def attributes(self, main: func.FuncOp) -> dict[str, Attribute]:
+        """What the runtime must know: the symbols, shapes of inputs and outputs, and the buffers' sizes and order."""
+        declared = main.function_type
+        sized = [DimsAttr((DimExpr.of(aligned(storage.bytes)),)) for storage in self.order]
+        places = [ArrayAttr([IntegerAttr(k, i64) for k in row]) for row in self.below]
+        named = [DictionaryAttr({"name": StringAttr(name), "range": s}) for name, s in self.symbols.items()]
+        return {
+            "mlc.symbols": ArrayAttr(named),
+            "mlc.shapes": ArrayAttr([*declared.inputs, *declared.outputs]),
+            "mlc.buffers": ArrayAttr([ArrayAttr(pair) for pair in zip(sized, places, strict=True)]),
+        }
 
 
 def aligned(size: Dim) -> Dim:
@@ -331,20 +105,40 @@ def aligned(size: Dim) -> Dim:
     return (size + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
 
 
-def ordered(inner: list[Buffer], values: dict[str, int]) -> list[list[int]]:
+def at_typical(size: Dim, values: Mapping[str, int]) -> int:
+    """A size where the symbols have these values."""
+    return int(size.evaluate(values)) if isinstance(size, DimExpr) else size  # pyright: ignore[reportArgumentType]
+
+
+def lifetimes_of(storages: Sequence[Storage], values: Mapping[str, int]) -> list[Lifetime]:
+    """What the planner reads; a part names the number of what it is in."""
+    number = {storage: index for index, storage in enumerate(storages)}
+    return [
+        Lifetime(
+            at_typical(s.bytes, values),
+            s.first,
+            s.last,
+            None if s.inside is None else number[s.inside],
+            at_typical(s.at, values),
+        )
+        for s in storages
+    ]
+
+
+def ordered(inner: Sequence[Storage], values: dict[str, int]) -> tuple[list[Storage], list[list[int]]]:
     """
-    Sort the buffers by where the plan for typical sizes puts them; for each, those directly below it.
+    The buffers that are no parts, by where the plan for typical sizes puts them; for each, those directly below it.
 
     Of two buffers that live at the same time the earlier one ends before the other begins, whatever the sizes are.
     """
-
-    def at_typical(size: Dim) -> int:
-        return int(size.evaluate(values)) if isinstance(size, DimExpr) else size  # pyright: ignore[reportArgumentType]
-
-    lifetimes = [Lifetime(at_typical(b.bytes), b.first, b.last) for b in inner]
+    pieces = pieces_of(lifetimes_of(inner, values))
+    roots = list(pieces)
+    lifetimes = [
+        Lifetime(at_typical(inner[k].bytes, values), min(p.first for p in pieces[k]), max(p.last for p in pieces[k]))
+        for k in roots
+    ]
     offsets = plan(lifetimes).offsets
-    order = sorted(range(len(inner)), key=lambda k: (offsets[k], inner[k].first))
-    inner[:] = [inner[k] for k in order]
+    order = sorted(range(len(roots)), key=lambda k: (offsets[k], lifetimes[k].first))
     alive = [lifetimes[k] for k in order]
     before: list[list[int]] = []
     below: list[set[int]] = []
@@ -357,4 +151,7 @@ def ordered(inner: list[Buffer], values: dict[str, int]) -> list[list[int]]:
                 reached |= below[i] | {i}
         before.append(direct)
         below.append(reached)
-    return before
+    return [inner[roots[k]] for k in order], before
+
+
+__all__ = ["SCRATCH", "OpenPlan", "is_symbolic", "lifetimes_of", "symbols_of"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, llvm, memref, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i8, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i1, i8, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects import runtime
@@ -86,8 +86,15 @@ class ControlFlow:
     def row(self, op: Any) -> None:
         """The pointer to a row."""
         b = self.builder
-        offset = b.mul(self.scalars[op.index], b.int(bytes_of(op.result.type), i64))
+        offset = b.mul(self.scalars[op.index], self.bytes_of(op.result.type, op.bytes))
         self.pointers[op.result] = b.gep(self.pointers[op.source], offset, i8)
+
+    def bytes_of(self, type_: Attribute, given: SSAValue | None) -> SSAValue:
+        """The bytes of a buffer: those that are given, or that its type says."""
+        if given is not None:
+            return self.scalars[given]
+        assert isinstance(type_, MemRefType)
+        return self.builder.int(bytes_of(type_), i64)
 
     def region(self, block: Block, arguments: Sequence[SSAValue] = ()) -> list[SSAValue]:
         """A region's ops; the scalars that its last op hands on."""

@@ -21,7 +21,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import runtime
 from mlc.dialects.llvm_ext import argument_attributes
-from mlc.lowering.graph_to_main.convert import bytes_of, find_function
+from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.graph_to_main.symbolic import SCRATCH
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder
 from mlc.lowering.main_to_llvm.control import ControlFlow
@@ -57,8 +57,9 @@ class ConvertMainToLLVMPass(ModulePass):
         present = {symbol_of(other): other for other in block.ops}
         declarations = {name: llvm.LLVMFunctionType([PTR, PTR], i32) for name in callees(main)}
         inside = {type(other) for other in main.walk()}
-        for cls, name, argument in ((memref.CopyOp, "memcpy", PTR), (runtime.FillOp, "memset", i32)):
-            if cls in inside:
+        uses = (({memref.CopyOp, runtime.CopyOp}, "memcpy", PTR), ({runtime.FillOp}, "memset", i32))
+        for classes, name, argument in uses:
+            if classes & inside:
                 declarations[name] = llvm.LLVMFunctionType([PTR, argument, i64], PTR)
         for name, type_ in declarations.items():
             if name in present and not isinstance(present[name], llvm.FuncOp):
@@ -134,13 +135,14 @@ class _Lowering:
         elif isinstance(op, memref.ReinterpretCastOp):
             self.pointers[op.result] = self.pointers[op.source]
         elif isinstance(op, runtime.PartOp):
-            self.pointers[op.result] = b.gep(self.pointers[op.source], _integer(op.offset), i8)
+            start = b.gep(self.pointers[op.source], _integer(op.offset), i8)
+            self.pointers[op.result] = start if op.shift is None else b.gep(start, self.flow.scalars[op.shift], i8)
         elif isinstance(op, runtime.CallOp):
             self.call(op)
-        elif isinstance(op, memref.CopyOp):
+        elif isinstance(op, memref.CopyOp | runtime.CopyOp):
             self.copy(op)
         elif isinstance(op, runtime.FillOp):
-            arguments = [self.pointers[op.target], b.int(0, i32), b.int(bytes_of(op.target.type), i64)]  # pyright: ignore
+            arguments = [self.pointers[op.target], b.int(0, i32), self.flow.bytes_of(op.target.type, op.bytes)]
             b.block.add_op(llvm.CallOp(SymbolRefAttr("memset"), *arguments, return_type=PTR))
         elif self.flow.visit(op):
             return
@@ -162,10 +164,10 @@ class _Lowering:
         b.cond_br(b.icmp("eq", status, b.int(0, i32)), good, [], self.failed, [status])
         b.block = good
 
-    def copy(self, op: memref.CopyOp) -> None:
+    def copy(self, op: memref.CopyOp | runtime.CopyOp) -> None:
         """Copy bytes."""
         b = self.builder
-        count = b.int(bytes_of(op.source.type), i64)  # pyright: ignore[reportArgumentType]
+        count = self.flow.bytes_of(op.source.type, op.bytes if isinstance(op, runtime.CopyOp) else None)
         arguments = [self.pointers[op.destination], self.pointers[op.source], count]
         b.block.add_op(llvm.CallOp(SymbolRefAttr("memcpy"), *arguments, return_type=PTR))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, UnitAttr, UnknownLoc
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -38,7 +38,7 @@ from mlc.passes.graph.defuse_ops import defuse
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fuse_ops import drop_unused_constants, fuse
 from mlc.passes.graph.rewriting import functions, outer_blocks
-from mlc.passes.graph.views import base_of, concatenates_in_place, insert_copy, is_part
+from mlc.passes.graph.views import concatenates_in_place, insert_copy, is_part
 from mlc.passes.graph.weights import store_of
 
 KERNEL = "graph.kernel"
@@ -78,10 +78,7 @@ class Outliner:
         """The block's fused regions, one made for each op that is alone; regions of reshapes alone are dissolved."""
         made: list[FusedOp] = []
         constants = [op for op in block.ops if not op.operands]
-        symbolic = any(not t.has_static_shape() for t in block.arg_types if isinstance(t, TensorType))
-        in_place = {} if symbolic else concatenates_in_place(block)
-        if symbolic:
-            _copy_returned(block)
+        in_place = concatenates_in_place(block)
         for op, copied in in_place.items():
             for index in copied:
                 _copy(op, index)
@@ -92,7 +89,7 @@ class Outliner:
                 else:
                     made.append(op)
             elif isinstance(op, GraphOp) and not isinstance(op, (*SOURCES, ReshapeOp)) and op not in in_place:
-                if symbolic or not is_part(op):
+                if not is_part(op):
                     made.append(fuse([op]))
             elif isinstance(op, ControlOp | YieldOp | ReturnOp | ReshapeOp):
                 for index, value in enumerate(op.operands):
@@ -199,16 +196,6 @@ class Outliner:
                 op.result.replace_all_uses_with(param.result)
                 op.detach()
                 op.erase()
-
-
-def _copy_returned(block: Block) -> None:
-    """Kernels for the outputs that none writes, or that are another output too: no view is one, where sizes vary."""
-    last, taken = block.last_op, set[SSAValue]()
-    for index, value in enumerate(last.operands if isinstance(last, ReturnOp) else ()):
-        base = base_of(value)
-        if isinstance(base.owner, Block) or isinstance(base.owner, SOURCES) or base in taken:
-            _copy(last, index)  # pyright: ignore[reportArgumentType]
-        taken.add(base)
 
 
 def _copy(op: Operation, index: int) -> FusedOp:

@@ -11,17 +11,17 @@ is copied there, by a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import DictionaryAttr, TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import ConcatenateOp, FusedOp, GraphOp, ReshapeOp, SliceOp, SplitOp, TransposeOp
-from mlc.dialects.graph.dims import Dim
-from mlc.dialects.graph.types import axis_of
+from mlc.dialects.graph.dims import TYPICAL, Dim, DimExpr, SymbolAttr
+from mlc.dialects.graph.types import axis_of, product, shape_of
 from mlc.passes.graph.constants import SOURCES
 
 
@@ -33,51 +33,62 @@ def base_of(value: SSAValue) -> SSAValue:
 
 
 def elements(value: SSAValue) -> int:
-    """The number of elements of a tensor of static sizes; -1 of others."""
-    assert isinstance(value.type, TensorType)
-    count = 1
-    for size in value.type.get_shape():
-        if size < 0:
-            return -1
-        count *= size
-    return count
+    """The number of elements of a tensor, at typical sizes where they are symbolic."""
+    return int(product(typical_shape(value)))  # pyright: ignore[reportArgumentType]
 
 
-def cuts_outside(shape: Sequence[int], axis: int) -> bool:
+def typical_shape(value: SSAValue) -> tuple[int, ...]:
+    """The sizes of a tensor at typical values of the symbols of the function around it."""
+    shape = shape_of(value.type)
+    names = {name for size in shape if isinstance(size, DimExpr) for name in size.symbols()}
+    if not names:
+        return shape  # pyright: ignore[reportReturnType]
+    ranges = _ranges(value)
+    values = {name: s.typical if isinstance(s := ranges.get(name), SymbolAttr) else TYPICAL for name in names}
+    return tuple(int(s.evaluate(values)) if isinstance(s, DimExpr) else s for s in shape)  # pyright: ignore
+
+
+def _ranges(value: SSAValue) -> Mapping[str, Any]:
+    """The symbols of the function in which a value is."""
+    owner = value.owner
+    parent = owner.parent_op() if isinstance(owner, Block) else owner
+    while parent is not None:
+        declared = parent.attributes.get("graph.symbols")
+        if isinstance(declared, DictionaryAttr):
+            return declared.data
+        parent = parent.parent_op()
+    return {}
+
+
+def cuts_outside(shape: Sequence[Dim], axis: int) -> bool:
     """Whether parts along an axis follow one another in memory: all axes before it have size 1."""
     return all(size == 1 for size in shape[:axis])
 
 
-def part_starts(op: Operation) -> list[int] | None:
+def part_starts(op: Operation) -> list[Dim] | None:
     """Where the results of a slice or split start in the operand, in elements; None where they are not of one piece."""
-    if not isinstance(op, SliceOp | SplitOp) or elements(x := op.operands[0]) <= 0:
+    if not isinstance(op, SliceOp | SplitOp) or min(elements(v) for v in (op.operands[0], *op.results)) <= 0:
         return None
-    shape = x.type.get_shape()  # pyright: ignore[reportAttributeAccessIssue]
+    shape = shape_of(op.operands[0].type)
     if isinstance(op, SplitOp):
         axis = axis_of(op.axis, len(shape))
-        inner = _product(shape[axis + 1 :])
-        starts = [sum(op.sections[:k]) * inner for k in range(len(op.sections))]
+        inner = product(shape[axis + 1 :])
+        starts = [inner * sum(op.sections[:k]) for k in range(len(op.sections))]
         return starts if cuts_outside(shape, axis) and min(op.sections) > 0 else None
-    cuts = [part for part in (_cut(*a) for a in zip(shape, op.begin, op.end, op.strides, strict=True))]
-    if any(cut is None for cut in cuts):
+    if any(stride != 1 for stride in op.strides):
         return None
-    cut_axes = [axis for axis, (cut, size) in enumerate(zip(cuts, shape, strict=True)) if cut != (0, size)]
-    if len(cut_axes) > 1 or not all(cuts_outside(shape, axis) for axis in cut_axes):
+    cuts = list(zip(shape, shape_of(op.type), op.begin, strict=True))
+    moved = [axis for axis, (size, kept, _) in enumerate(cuts) if size != kept]
+    if len(moved) > 1 or not all(cuts_outside(shape, axis) for axis in moved):
         return None
-    return [sum(cuts[axis][0] * _product(shape[axis + 1 :]) for axis in cut_axes)]  # pyright: ignore
+    return [sum((_first(*cuts[axis]) * product(shape[axis + 1 :]) for axis in moved), start=0)]
 
 
-def _cut(size: int, begin: int, end: int, stride: int) -> tuple[int, int] | None:
-    """The begin and the end of a slice of an axis; None where it skips elements, or holds none."""
-    start, stop, step = slice(begin, end, stride).indices(size)
-    return (start, stop) if step == 1 and start < stop else None
-
-
-def _product(sizes: Iterable[int]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result
+def _first(size: Dim, kept: Dim, begin: int) -> Dim:
+    """The first element of a slice of an axis that keeps so many of them."""
+    if begin >= 0:
+        return begin
+    return size + begin if isinstance(size, DimExpr) else max(0, size + begin)
 
 
 def reshape_groups(source: Sequence[Dim], target: Sequence[Dim]) -> list[tuple[list[int], list[int]]]:
@@ -141,7 +152,7 @@ def concatenates_in_place(block: Block) -> dict[ConcatenateOp, list[int]]:
 
 
 def _in_one_piece(op: ConcatenateOp) -> bool:
-    shape = op.type.get_shape()
+    shape = shape_of(op.type)
     sizes = [elements(v) for v in (*op.operands, op.results[0])]
     return min(sizes) > 0 and cuts_outside(shape, axis_of(op.axis, len(shape)))
 

@@ -260,10 +260,12 @@ def test_equal_weights_share_memory(content: str, size: int):
     assert main.args[-2].type.get_shape() == (size * 256 * 784 * 4,)
 
 
-def test_symbolic_outputs_that_no_kernel_writes_are_refused():
-    text = "func.func @main(%x: tensor<?xf32, #graph.dims<[n]>>) -> tensor<?xf32, #graph.dims<[n]>> { return %x : "
-    with pytest.raises(UserError, match="expected a kernel to write output 0 alone"):
-        convert(parse(text + "tensor<?xf32, #graph.dims<[n]>> }"))
+def test_symbols_that_no_input_has_are_refused():
+    text = "func.func @main(%x: tensor<?xf32, #graph.dims<[n]>>) -> tensor<?xf32, #graph.dims<[m]>> { "
+    text += "%0 = graph.call @k(%x) : (tensor<?xf32, #graph.dims<[n]>>) -> tensor<?xf32, #graph.dims<[m]>>"
+    text += " %1 = graph.call @k(%0) : (tensor<?xf32, #graph.dims<[m]>>) -> tensor<?xf32, #graph.dims<[m]>>"
+    with pytest.raises(UserError, match=r"over the symbols of the inputs of @main \(n\), but got m"):
+        convert(parse(text + " return %1 : tensor<?xf32, #graph.dims<[m]>> }"))
 
 
 def test_operations_that_are_not_kernels_are_refused():

@@ -150,9 +150,9 @@ def test_a_branch_in_a_loop():
 
 
 def cumulative():
-    inputs = [value("s", T.FLOAT, [3]), value("row", T.FLOAT, [3])]
+    inputs = [value("s", T.FLOAT, None), value("row", T.FLOAT, None)]
     nodes = [node("Add", "s row", "t"), node("Mul", "t k", "u"), node("Identity", "u", "o")]
-    return H.make_graph(nodes, "body", inputs, [value("u", T.FLOAT, [3]), value("o", T.FLOAT, [3])])
+    return H.make_graph(nodes, "body", inputs, [value("u", T.FLOAT, None), value("o", T.FLOAT, None)])
 
 
 @pytest.mark.parametrize(("axis", "back", "out"), [(0, 1, 1), (1, 0, 0)])
@@ -195,16 +195,23 @@ def test_what_is_refused():
         import_model(model(nodes, feeds, {"y": T.FLOAT, "rows": T.FLOAT}))
 
 
-def test_sizes_round_regions_are_static():
+def opened(proto, **names):
+    """The model with sizes of its inputs open: `x0="N"` is the first axis of input x."""
+    infos = {info.name: info for info in proto.graph.input}
+    for key, name in names.items():
+        infos[key[:-1]].type.tensor_type.shape.dim[int(key[-1])].dim_param = name
+    return proto
+
+
+def test_open_sizes_round_regions():
+    """Rows and what is carried on have sizes that a call says; limits and conditions are data."""
     feeds = {"s": normal(3), "x": normal(30, 3), "k": normal(3)}
-    proto = model([node("Scan", "s x", "t y", body=cumulative(), num_scan_inputs=1)], feeds, {"t": T.FLOAT})
-    proto.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "L"
-    with pytest.raises(UserError, match="expected a number of steps known at import, but it depends on an input; give"):
-        import_model(proto)
-    layer, feeds = recurrent("LSTM")
-    layer.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "B"
-    with pytest.raises(UserError, match=r"expected static sizes round control flow, but got .*; give the"):
-        import_model(layer)
+    proto = model(
+        [node("Scan", "s x", "t y", body=cumulative(), num_scan_inputs=1)], feeds, {"t": T.FLOAT, "y": T.FLOAT}
+    )
+    opened(proto, x0="L", s0="N", x1="N", k0="N")
+    sizes = [(30, 3), (1, 7), (5, 1)]
+    compiled(proto, *({"s": normal(n), "x": normal(m, n), "k": normal(n)} for m, n in sizes))
 
 
 # --- recurrent layers --------------------------------------------------------------------------------------------
@@ -252,6 +259,12 @@ def test_recurrent_layers(name):
     proto, feeds = recurrent(op, **dict(options))
     assert ("graph.scan" in ops_of(proto)) == (name != "short")
     compiled(proto, feeds)
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_recurrent_layers_of_any_length_and_batch(op):
+    proto, _ = recurrent(op, direction="bidirectional")
+    compiled(opened(proto, X0="T", X1="B"), *({"X": normal(t, b, 5)} for t, b in [(9, 2), (1, 1), (33, 5)]))
 
 
 def test_a_step_has_packed_weights_and_few_kernels():

@@ -8,13 +8,6 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-func.func @main(%x: tensor<?xf32, #graph.dims<[n]>>) -> tensor<?xf32, #graph.dims<[n]>> {
-  // expected-error @below {{expected a kernel to write output 0 alone, as sizes are symbolic; run graph-outline-kernels first}}
-  return %x : tensor<?xf32, #graph.dims<[n]>>
-}
-
-// -----
-
 func.func @main(%x: tensor<4xf32>) -> tensor<8xf32> {
   // expected-error @below {{expected operand 0 to be written for it alone; run graph-outline-kernels first}}
   %0 = graph.concatenate %x, %x {axis = 0} : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>

@@ -42,3 +42,25 @@ func.func @main(%y: memref<8xf32>, %w: memref<0xi8>, %s: memref<0xi8>)
   runtime.call @k ins() outs(%p : memref<4xf32>)
   return
 }
+
+// -----
+
+// Offsets and counts of bytes may be computed.
+// CHECK-LABEL: llvm.func @mlc_main
+// CHECK:         %[[X:.*]] = llvm.load
+// CHECK:         %[[N:.*]] = llvm.load %{{.*}} -> i64
+// CHECK:         %[[P:.*]] = llvm.getelementptr inbounds %[[X]][64]
+// CHECK:         %[[Q:.*]] = llvm.getelementptr inbounds %[[P]][%[[N]]]
+// CHECK:         llvm.call @memset(%[[Q]], %{{.*}}, %[[N]])
+// CHECK:         %[[AT:.*]] = llvm.mul %{{.*}}, %[[N]]
+// CHECK:         %[[R:.*]] = llvm.getelementptr inbounds %[[X]][%[[AT]]]
+// CHECK:         llvm.call @memcpy(%[[Q]], %[[R]], %[[N]])
+func.func @main(%x: memref<4x?xi8>, %n: index, %w: memref<0xi8>, %s: memref<?xi8>)
+    attributes {mlc.inputs = 0 : i64, mlc.outputs = 1 : i64, mlc.plan = {bytes = 0 : i64, sum = 0 : i64, bound = 0 : i64}} {
+  %i = arith.constant 3 : index
+  %p = runtime.part %x at 64 + %n bytes %n : memref<4x?xi8> to memref<?xi8>
+  runtime.fill %p bytes %n : memref<?xi8>
+  %r = runtime.row %x[%i] bytes %n : memref<4x?xi8> to memref<?xi8>
+  runtime.copy %r to %p bytes %n : memref<?xi8> to memref<?xi8>
+  return
+}

@@ -33,3 +33,27 @@ func.func @main(%x: memref<8xf32>) {
   %0 = runtime.part %x at 6 : memref<8xf32> to memref<4xf32>
   return
 }
+
+// -----
+
+func.func @main(%x: memref<?x8xf32>) {
+  // expected-error @below {{expected the bytes of memref<?x8xf32>, whose sizes are open; add `bytes %n`}}
+  runtime.fill %x : memref<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @main(%x: memref<4x?xf32>, %i: index) {
+  // expected-error @below {{expected the bytes of memref<?xf32>, whose sizes are open; add `bytes %n`}}
+  %0 = runtime.row %x[%i] : memref<4x?xf32> to memref<?xf32>
+  return
+}
+
+// -----
+
+func.func @main(%x: memref<4x?xf32>, %i: index) {
+  // expected-error @below {{expected the bytes of memref<?xf32>, whose sizes are open; add `bytes %n`}}
+  %0 = runtime.part %x at 0 + %i : memref<4x?xf32> to memref<?xf32>
+  return
+}

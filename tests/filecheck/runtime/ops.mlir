@@ -30,3 +30,20 @@ func.func @rows(%x: memref<5x1x8xf32>, %i: index) {
   runtime.fill %x : memref<5x1x8xf32>
   return
 }
+
+// CHECK-LABEL: func.func @open_sizes
+// CHECK-NEXT:    runtime.part %x at 64 + %i bytes %n : memref<?x8xf32> to memref<?x8xf32>
+// CHECK-NEXT:    runtime.part %x at 0 + %i : memref<?x8xf32> to memref<2x8xf32>
+// CHECK-NEXT:    runtime.row %x[%i] : memref<?x8xf32> to memref<8xf32>
+// CHECK-NEXT:    runtime.row %y[%i] bytes %n : memref<4x?xf32> to memref<?xf32>
+// CHECK-NEXT:    runtime.fill %x bytes %n : memref<?x8xf32>
+// CHECK-NEXT:    runtime.copy %x to %y bytes %n : memref<?x8xf32> to memref<4x?xf32>
+func.func @open_sizes(%x: memref<?x8xf32>, %y: memref<4x?xf32>, %i: index, %n: index) {
+  %0 = runtime.part %x at 64 + %i bytes %n : memref<?x8xf32> to memref<?x8xf32>
+  %1 = runtime.part %x at 0 + %i : memref<?x8xf32> to memref<2x8xf32>
+  %2 = runtime.row %x[%i] : memref<?x8xf32> to memref<8xf32>
+  %3 = runtime.row %y[%i] bytes %n : memref<4x?xf32> to memref<?xf32>
+  runtime.fill %x bytes %n : memref<?x8xf32>
+  runtime.copy %x to %y bytes %n : memref<?x8xf32> to memref<4x?xf32>
+  return
+}

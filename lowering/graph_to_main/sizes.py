@@ -1,0 +1,93 @@
+"""Sizes in @main: arithmetic on its symbols, written as `arith` ops and read back from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv
+
+INDEX = IndexType()
+
+
+class Sizes:
+    """Writes sizes into a block, each once."""
+
+    def __init__(self, block: Block, symbols: Mapping[str, SSAValue]) -> None:
+        self.block = block
+        self.symbols = symbols
+        self.known: dict[Any, SSAValue] = {}
+
+    def __call__(self, size: Dim) -> SSAValue:
+        """The SSA value of a size."""
+        if size not in self.known:
+            self.known[size] = self._constant(size) if isinstance(size, int) else self._sum(size)
+        return self.known[size]
+
+    def open(self, size: Dim) -> SSAValue | None:
+        """The SSA value of a size that is not static."""
+        return None if isinstance(size, int) else self(size)
+
+    def add(self, op: type[Operation], x: SSAValue, y: SSAValue) -> SSAValue:
+        """The result of an operation on two indices."""
+        made = op.create(operands=[x, y], result_types=[INDEX])
+        self.block.add_op(made)
+        return made.results[0]
+
+    def _constant(self, number: int) -> SSAValue:
+        op = arith.ConstantOp(IntegerAttr(number, INDEX))
+        self.block.add_op(op)
+        return op.result
+
+    def _sum(self, size: DimExpr) -> SSAValue:
+        total: SSAValue | None = None
+        for product, c in size.terms:
+            part = self(c) if c != 1 or not product else None
+            for atom in product:
+                value = self.symbols[atom] if isinstance(atom, str) else self._quotient(atom)
+                part = value if part is None else self.add(arith.MuliOp, part, value)
+            assert part is not None
+            total = part if total is None else self.add(arith.AddiOp, total, part)
+        assert total is not None
+        return total
+
+    def _quotient(self, atom: FloorDiv) -> SSAValue:
+        if atom not in self.known:
+            self.known[atom] = self.add(arith.DivUIOp, self(atom.value), self(atom.divisor))
+        return self.known[atom]
+
+
+_MEANING: dict[type[Operation], Callable[[Any, Any], Any]] = {
+    arith.AddiOp: lambda x, y: x + y,
+    arith.SubiOp: lambda x, y: x - y,
+    arith.MuliOp: lambda x, y: x * y,
+    arith.DivUIOp: lambda x, y: x // y,
+    arith.MaxSIOp: max,
+}
+
+
+class SizeReader:
+    """Reads index values back, as numbers or as expressions: as what is given for the symbols, which are arguments."""
+
+    def __init__(self, symbols: Mapping[SSAValue, Dim]) -> None:
+        self.known: dict[SSAValue, Dim] = dict(symbols)
+
+    def __call__(self, value: SSAValue) -> Dim | None:
+        """The size that a value is; None where it is not computed from symbols alone."""
+        if value not in self.known:
+            op = value.owner
+            if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+                self.known[value] = op.value.value.data
+            elif type(op) in _MEANING:
+                x, y = (self(v) for v in op.operands)  # pyright: ignore[reportAttributeAccessIssue]
+                if x is None or y is None:
+                    return None
+                self.known[value] = _MEANING[type(op)](x, y)  # pyright: ignore[reportArgumentType]
+        return self.known.get(value)
+
+
+__all__ = ["INDEX", "SizeReader", "Sizes"]

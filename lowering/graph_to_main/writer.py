@@ -1,0 +1,134 @@
+"""Writes @main on buffers: views, parts and shapes of memory, calls, copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects import runtime
+from mlc.dialects.graph import ControlOp
+from mlc.dialects.graph.dims import Dim, DimExpr
+from mlc.lowering.graph_to_main import control
+from mlc.lowering.graph_to_main.sizes import Sizes
+from mlc.lowering.graph_to_main.storage import Storage
+
+if TYPE_CHECKING:
+    from mlc.lowering.graph_to_main.convert import Converter
+
+
+class Writer:
+    """Writes the body: what does not move stands at the top, the rest where it is used."""
+
+    def __init__(self, converter: Converter, sizes: Sizes, plan: Any, inputs: int) -> None:
+        self.storage = converter.storage
+        self.starts = converter.starts
+        self.flows = converter.flows
+        self.symbols_of_call = converter.symbols_of_call
+        self.top = self.block = sizes.block
+        self.sizes = sizes
+        self.plan = plan
+        self.inputs = inputs
+        self.weights, self.workspace = self.top.args[-2], self.top.args[-1]
+        self.values: dict[SSAValue, SSAValue] = {}
+
+    def write(self, ops: Sequence[Operation], returned: Sequence[SSAValue], outputs: list[Storage | None]) -> None:
+        """All of it."""
+        self.plan.begin(self.sizes, self.workspace)
+        self.write_ops(ops)
+        for index, (value, storage) in enumerate(zip(returned, outputs, strict=True)):
+            if storage is None:
+                self.copy(self.value(value), self.block.args[self.inputs + index], like(value))
+        self.block.add_op(func.ReturnOp())
+
+    def write_ops(self, ops: Iterable[Operation]) -> None:
+        """The calls and the control flow among some ops."""
+        for op in ops:
+            if op.name == "graph.call":
+                self.call(op)
+            elif isinstance(op, ControlOp):
+                control.write(self, op, self.flows[op])
+
+    def call(self, op: Operation) -> None:
+        """One kernel call in destination-passing style, with the sizes that the kernel is made of."""
+        ins, outs = [self.value(v) for v in op.operands], [self.value(v) for v in op.results]
+        sizes = [self.sizes(size) for size in self.symbols_of_call(op)]
+        call = runtime.CallOp(op.properties["callee"].string_value(), ins, outs, sizes)  # pyright: ignore
+        call.attributes.update(op.attributes)
+        call.location = op.location
+        self.block.add_op(call)
+
+    def copy(self, source: SSAValue, target: SSAValue, storage: Storage) -> None:
+        """Copy what a storage like this one holds."""
+        if isinstance(storage.bytes, int):
+            self.block.add_op(memref.CopyOp(source, target))
+        else:
+            self.block.add_op(runtime.CopyOp(source, target, self.sizes(storage.bytes)))
+
+    def value(self, tensor: SSAValue) -> SSAValue:
+        """The buffer of a tensor, with the tensor's shape."""
+        if (known := self.values.get(tensor)) is None:
+            storage = self.storage(tensor)
+            place = self.block if storage.root.moves else self.top
+            buffer = self.buffer(storage)
+            if tensor in self.starts:
+                known = self.part(buffer, self.starts[tensor], like(tensor), place)
+            else:
+                known = self.cast(buffer, like(tensor), place)
+            self.values[tensor] = known
+        return known
+
+    def shaped(self, storage: Storage) -> SSAValue:
+        """The buffer that a storage is, with the storage's own shape."""
+        return self.cast(self.buffer(storage), storage, self.block if storage.root.moves else self.top)
+
+    def buffer(self, storage: Storage) -> SSAValue:
+        """The buffer that a storage is."""
+        if storage.value is None:
+            if storage.inside is None:
+                storage.value = self.view(storage)
+            else:
+                storage.value = self.part(self.buffer(storage.inside), storage.at, storage, self.top)
+        return storage.value
+
+    def part(self, whole: SSAValue, start: Dim, like: Storage, place: Block) -> SSAValue:
+        """A part of a buffer, from a byte on."""
+        offset, shift = (start, None) if isinstance(start, int) else (0, self.sizes(start))
+        return _add(place, runtime.PartOp(whole, offset, like.type, shift, self.sizes.open(like.bytes)))
+
+    def view(self, storage: Storage) -> SSAValue:
+        """The view of the workspace or of the weights that a storage is."""
+        is_weight = storage.key is not None
+        offset = storage.first if is_weight else self.plan.offset(storage)
+        view = memref.ViewOp(self.weights if is_weight else self.workspace, self.sizes(offset), [], storage.type)
+        view.attributes.update(storage.facts)
+        return _add(self.top, view)
+
+    def cast(self, value: SSAValue, like: Storage, place: Block) -> SSAValue:
+        """The same memory with another shape, whose sizes and strides are computed where they are symbolic."""
+        if value.type == like.type:
+            return value
+        shape = like.shape
+        strides: list[Any] = [1] * len(shape)
+        for axis in range(len(shape) - 2, -1, -1):
+            strides[axis] = strides[axis + 1] * shape[axis + 1]
+        dynamic = [[self.sizes(n) for n in row if isinstance(n, DimExpr)] for row in (shape, strides)]
+        static = [[DYNAMIC_INDEX if isinstance(n, DimExpr) else n for n in row] for row in (shape, strides)]
+        return _add(place, memref.ReinterpretCastOp(value, [], *dynamic, [0], *static, like.type))  # pyright: ignore
+
+
+def like(tensor: SSAValue) -> Storage:
+    """A storage with the shape of a tensor."""
+    owner = tensor.owner
+    return Storage.of(owner if isinstance(owner, Operation) else owner.parent_op(), tensor.type)  # pyright: ignore
+
+
+def _add(block: Block, op: Operation) -> SSAValue:
+    block.add_op(op)
+    return op.results[0]
+
+
+__all__ = ["Writer"]
