@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.accumulate import accumulator, widened
 from mlc.dialects.graph.base import OUT_FUSABLE, Bool, GraphOp, Int, Ints, Sample, Str
-from mlc.dialects.graph.dims import Dim, DimExpr
+from mlc.dialects.graph.dims import Dim, DimExpr, UnequalSizes
 from mlc.dialects.graph.layout import Layout, layout, same_axes, transform_steps
 from mlc.dialects.graph.types import Tensor, is_float, shape_of, static_shape, tensor
 
@@ -94,8 +94,9 @@ class Conv2dOp(GraphOp):
         if groups > 1 and i == 1 and self._is_depthwise():
             pass
         elif isinstance(i, int) and i * groups != c:
-            raise VerifyException(
-                f"expected a kernel for {c} / {groups} input channels (channels / groups), but got one for {i}"
+            raise UnequalSizes(
+                f"expected a kernel for {c} / {groups} input channels (channels / groups), but got one for {i}",
+                (c, i * groups),
             )
         elif isinstance(o, int) and o % groups:
             raise VerifyException(f"expected output channels that {groups} groups divide, but got {o}")

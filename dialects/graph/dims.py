@@ -34,6 +34,14 @@ Atom: TypeAlias = "str | FloorDiv"
 Dim: TypeAlias = "int | DimExpr"
 
 
+class UnequalSizes(VerifyException):
+    """Sizes that must be equal and are not known to be: `pairs` of them, for an importer that can restrict symbols."""
+
+    def __init__(self, message: str, *pairs: tuple[Dim, Dim]) -> None:
+        super().__init__(message)
+        self.pairs = [(a, b) for a, b in pairs if a != b]
+
+
 @dataclass(frozen=True)
 class FloorDiv:
     """The atom `value floordiv divisor`; it could not be simplified further."""

@@ -10,6 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.graph.accumulate import accumulator, widened
 from mlc.dialects.graph.base import OUT_FUSABLE, Bool, GraphOp, Int, Sample, Str
 from mlc.dialects.graph.conv import plain_steps
+from mlc.dialects.graph.dims import UnequalSizes
 from mlc.dialects.graph.layout import layout, same_axes
 from mlc.dialects.graph.types import Dim, Tensor, broadcast, shape_of, shape_text, tensor
 
@@ -45,8 +46,9 @@ class DenseOp(GraphOp):
         shape, sizes = shape_of(x), self.weight_sizes()
         kernel = layout(self.kernel_layout)
         if not shape or kernel.padded("I", shape[-1]) != sizes["I"]:
-            raise VerifyException(
-                f"expected a weight for the last axis of {shape_text(shape)}, but got one with I = {sizes['I']}"
+            raise UnequalSizes(
+                f"expected a weight for the last axis of {shape_text(shape)}, but got one with I = {sizes['I']}",
+                *((size, sizes["I"]) for size in shape[-1:]),
             )
         if self.units and kernel.padded("O", self.units) != sizes["O"]:
             raise VerifyException(f"expected a weight for {self.units} units, padded up, but got O = {sizes['O']}")
@@ -102,7 +104,7 @@ class BatchMatmulOp(GraphOp):
         m, k = _matrix(left, self.transpose_a)
         k2, n = _matrix(right, self.transpose_b)
         if k != k2:
-            raise VerifyException(f"expected inner sizes that agree, but got {k} in {a} and {k2} in {b}")
+            raise UnequalSizes(f"expected inner sizes that agree, but got {k} in {a} and {k2} in {b}", (k, k2))
         return [tensor((*broadcast([left[:-2], right[:-2]]), m, n), a.element_type)]
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import BROADCAST, INJECTIVE, MANY, Float, GraphOp, Int, Ints, Sample, Str, given_type
-from mlc.dialects.graph.dims import Dim, DimExpr
+from mlc.dialects.graph.dims import Dim, DimExpr, UnequalSizes
 from mlc.dialects.graph.layout import layout, same_axes, transform_steps
 from mlc.dialects.graph.types import Tensor, axis_of, broadcast, product, shape_of, shape_text, static_shape, tensor
 
@@ -69,8 +69,9 @@ class ReshapeOp(_ShapedOp):
     def infer_types(self) -> list[Tensor]:
         (x,) = self.input_types
         result = given_type(self)
-        if product(shape_of(x)) != product(shape_of(result)) or x.element_type != result.element_type:
-            raise VerifyException(f"expected a result with the elements of {x}, but got {result}")
+        held, wanted = product(shape_of(x)), product(shape_of(result))
+        if held != wanted or x.element_type != result.element_type:
+            raise UnequalSizes(f"expected a result with the elements of {x}, but got {result}", (held, wanted))
         return [result]
 
     def moves_nothing(self) -> bool:
@@ -166,8 +167,10 @@ class ConcatenateOp(MoveOp):
             sizes = list(shape_of(other))
             ranks = len(sizes) == len(shape) and sizes[:axis] == shape[:axis] and sizes[axis + 1 :] == shape[axis + 1 :]
             if not ranks or other.element_type != first.element_type:
-                raise VerifyException(
-                    f"expected operands that differ on axis {axis} alone, but got {first} and {other}"
+                pairs = zip(shape, sizes, strict=False)
+                raise UnequalSizes(
+                    f"expected operands that differ on axis {axis} alone, but got {first} and {other}",
+                    *(pair for k, pair in enumerate(pairs) if k != axis),
                 )
             shape[axis] = shape[axis] + sizes[axis]
         return [tensor(shape, first.element_type)]

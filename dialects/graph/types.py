@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr
+from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, UnequalSizes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,16 +147,21 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
     """numpy's broadcasting; symbolic sizes must be 1, or provably equal."""
     rank = max(map(len, shapes))
     result: list[Dim] = [1] * rank
+    unequal: list[tuple[int, Dim, Dim]] = []
     for shape in shapes:
         for axis, size in enumerate(shape, rank - len(shape)):
             if result[axis] == 1:
                 result[axis] = size
             elif size != 1 and size != result[axis]:
-                wanted = " and ".join(shape_text(s) for s in shapes)
-                raise VerifyException(
-                    f"expected shapes that broadcast together, but got {wanted}: "
-                    f"axis {axis} is {result[axis]} in one and {size} in another"
-                )
+                unequal.append((axis, result[axis], size))
+    if unequal:
+        wanted = " and ".join(shape_text(s) for s in shapes)
+        axis, one, other = unequal[0]
+        raise UnequalSizes(
+            f"expected shapes that broadcast together, but got {wanted}: axis {axis} is {one} in one and {other} in "
+            "another",
+            *((a, b) for _, a, b in unequal),
+        )
     return tuple(result)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import operator
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,8 +60,10 @@ from mlc.frontends.onnx.counted import check as check_counts
 from mlc.frontends.onnx.files import MAX_NODES, check_model, check_sizes, dtype_of, printable, read_model, tensor_array
 from mlc.frontends.onnx.functions import count_nodes, expand, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, Value, find_converter, node_path, op_key
-from mlc.frontends.onnx.sizes import Symbols, fold_sizes, holds_sizes
+from mlc.frontends.onnx.sizes import Symbols, fold_sizes, holds_sizes, identifier
 
+MAX_RESTARTS = 64
+"""An import begins anew at most so often, each time with less freedom for symbolic sizes."""
 FOLD_LIMIT = 4096
 """Folding during import makes arrays of at most so many elements; larger ones are folded by a graph pass."""
 
@@ -250,7 +251,7 @@ class Importer:
             )
         problems: list[str] = []
         for info in infos:
-            shape = _input_shape(info, shapes.get(info.name), self.source, problems)
+            shape = _input_shape(info, shapes.get(info.name), self.source, problems, symbols)
             check_sizes(shape, f"{self.source}: input '{printable(info.name)}'")
             dtype = dtype_of(info.type.tensor_type.elem_type, f"{self.source}: input '{info.name}'")
             argument = self.block.insert_arg(tensor(symbols.sizes(shape), dtype), len(self.block.args))
@@ -290,7 +291,9 @@ class Importer:
         except MemoryError as error:
             raise node.fail(f"expected sizes that fit into memory, but got none: {error}") from error
         except (VerifyException, ValueError, TypeError, IndexError, OverflowError, ArithmeticError) as error:
-            raise error if isinstance(error, UserError) else node.fail(str(error)) from error
+            if isinstance(error, UserError):
+                raise
+            raise node.fail(str(error)) from error
         self._define(node, results)
 
     def _define(self, node: Node, results: Value | Sequence[Value | None]) -> None:
@@ -384,7 +387,9 @@ def _symbols(size: Any) -> Sequence[str]:
     return list(size.symbols()) if isinstance(size, DimExpr) else ()
 
 
-def _input_shape(info: Any, given: Sequence[Any] | None, source: str, problems: list[str]) -> tuple[Any, ...]:
+def _input_shape(
+    info: Any, given: Sequence[Any] | None, source: str, problems: list[str], symbols: Symbols
+) -> tuple[Any, ...]:
     """
     An input's sizes from the file and `shapes=`; those that neither knows are symbols.
 
@@ -409,7 +414,7 @@ def _input_shape(info: Any, given: Sequence[Any] | None, source: str, problems: 
         problems.append(f"input '{info.name}' has no shape; pass shapes={{\"{info.name}\": (...)}}")
         return ()
     prefix = identifier(info.name) or "input"
-    own = [(name != "?" and identifier(name)) or f"{prefix}_{axis}" for axis, name in enumerate(names)]
+    own = [symbols.name(name, f"{prefix}_{axis}") for axis, name in enumerate(names)]
     sizes = zip(declared, own, strict=True)
     return tuple(d if d is not None and d >= 0 else DimExpr.symbol(name) for d, name in sizes)
 
@@ -426,12 +431,6 @@ def _given_shape(given: Any, what: str) -> tuple[Any, ...]:
         return tuple(DimExpr.symbol(s) if isinstance(s, str) else operator.index(s) for s in sizes)
     except TypeError as error:
         raise UserError(message) from error
-
-
-def identifier(name: str) -> str | None:
-    """A name as one that a value may have in the text; None if nothing is left of it."""
-    cleaned = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return cleaned if re.fullmatch(r"[A-Za-z_]\w*", cleaned) else None
 
 
 def import_model(
@@ -452,7 +451,15 @@ def import_model(
         raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
     proto, name, directory = read_model(source)
     opsets = check_model(proto, name)
-    return Importer(name, directory).run(proto, opsets, shapes or {}, values or {}, Symbols(symbols))
+    sizes = Symbols(symbols)
+    for _ in range(MAX_RESTARTS):
+        sizes.begin()
+        try:
+            return Importer(name, directory).run(proto, opsets, shapes or {}, values or {}, sizes)
+        except UserError as error:
+            if not sizes.mended(error, name):
+                raise
+    raise UserError(f"{name}: expected fewer sizes that must be equal; give the inputs' sizes with shapes=")
 
 
 def unsupported_nodes(model: onnx.ModelProto) -> list[tuple[str, str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import DimExpr
+from mlc.dialects.graph.dims import DimExpr, UnequalSizes
 from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import axis_of, broadcast
 from mlc.frontends.onnx.node import Converter, Node, UseBody, Value
@@ -61,9 +61,10 @@ def _reshape(node: Node) -> Value:
         raise node.fail(f"expected a shape with at most one -1, but got {shape}")
     if -1 in shape:
         rest = -math.prod(shape)
-        if rest == 0 or math.prod(x.shape) % rest:
-            raise node.fail(
-                f"expected a shape for the {math.prod(x.shape)} elements of {list(x.shape)}, but got {shape}"
+        if rest == 0 or (left := math.prod(x.shape) % rest):
+            raise UnequalSizes(
+                f"expected a shape for the {math.prod(x.shape)} elements of {list(x.shape)}, but got {shape}",
+                *([(left, 0)] if rest else []),
             )
         shape[shape.index(-1)] = math.prod(x.shape) // rest
     return reshape(node, x, shape)

@@ -6,17 +6,22 @@ Such an array has numpy's dtype `object`; its elements are integers and `DimExpr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import DimExpr, SymbolAttr
+from mlc.dialects.graph.dims import Dim, DimExpr, SymbolAttr, UnequalSizes
 from mlc.driver.errors import UserError
+from mlc.frontends.onnx.equal_sizes import Span, applied, substitutions
+from mlc.passes.errors import warn
 
 Array = Any
+GENERATED = r"DynamicDimension|^unk_|^unknown|^dynamic_?ax|^Dynamic|^None$|^\?$|^-1$"
+"""Names of sizes that exporters make up."""
 LARGEST = 10**9 - 1
 """No size is larger: what is, in a slice, stands for the end."""
 
@@ -26,7 +31,8 @@ class Symbols:
     What the sizes that stay open may be.
 
     A size in steps is that many times its symbol - `H` of (32, 2048, 32) becomes `H * 32`, H from 1 to 64 - so that all
-    that follows from the sizes is known exactly.
+    that follows from the sizes is known exactly. Sizes that a node needs to be equal become so in the same way: the
+    import begins anew with what `equate` says of them.
     """
 
     def __init__(self, given: Mapping[str, Sequence[int]] | None) -> None:
@@ -34,6 +40,28 @@ class Symbols:
             raise UserError(f"expected symbols as a dict of name -> (low, high, step), but got {type(given).__name__}")
         self.given = {name: _span(name, span) for name, span in (given or {}).items()}
         self.found: dict[str, SymbolAttr] = {}
+        self.names: dict[str, None] = {}
+        """The names of the inputs' sizes, in order."""
+        self.spans: dict[str, Span] = {}
+        """The lowest and the highest value of each symbol that is left."""
+        self.sized: dict[str, Dim] = {}
+        """What each size is, in symbols that are left."""
+        self.since: dict[str, Dim] = {}
+        """What symbols of the import at hand have become."""
+        self.called: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Forget what an import found; what sizes have to be stays."""
+        self.found, self.names, self.since = {}, {}, {}
+
+    def name(self, declared: str, own: str) -> str:
+        """What a size is called that its file calls `declared`: that, or `own` where that says nothing."""
+        if not declared or re.search(GENERATED, declared):
+            return self.called.setdefault(declared, own) if declared.strip("?") else own
+        name = identifier(declared)
+        if name is None or self.called.setdefault(name, declared) != declared:
+            return own
+        return name
 
     def sizes(self, shape: Sequence[Any]) -> list[Any]:
         """A shape with its symbols, each times its step; the first of several sizes counts things of one kind."""
@@ -42,21 +70,93 @@ class Symbols:
 
     def _size(self, size: DimExpr, counts: bool) -> Any:
         name = next(size.symbols())
-        low, high, step = self.given.get(name, (1, LARGEST, 1))
-        low, high = max(1, -(-low // step)), high // step
-        self.found[name] = SymbolAttr(low, high, 1, low if counts else 0)
-        return size * step
+        self.names[name] = None
+        if name not in self.sized:
+            low, high, step = self.given.get(name, (1, LARGEST, 1))
+            self.spans[name] = max(1, -(-low // step)), high // step
+            self.sized[name] = size * step
+        size_ = self.sized[name]
+        if isinstance(size_, DimExpr) and name in size_.symbols():
+            low, high = self.spans[name]
+            self.found[name] = SymbolAttr(low, high, 1, low if counts else 0)
+        return size_
+
+    def equate(self, pairs: Iterable[tuple[Dim, Dim]]) -> bool:
+        """Make sizes equal, if there is a way: a larger step, one symbol for two, or a number."""
+        for a, b in (tuple(self._now(size) for size in pair) for pair in pairs):
+            if a != b and not self._equate(a, b):
+                return False
+        return True
+
+    def _equate(self, a: Dim, b: Dim) -> bool:
+        spans = {name: self.spans[name] for name in self.names if name in self.spans}
+        counts = [name for name, symbol in self.found.items() if symbol.usual.data]
+        for substitution in substitutions(a, b, spans, counts):
+            if (left := narrowed(self.spans, substitution)) is not None:
+                self.spans = left
+                self.sized = {name: applied(size, substitution) for name, size in self.sized.items()}
+                self.since = {
+                    **{name: applied(size, substitution) for name, size in self.since.items()},
+                    **{name: size for name, size in substitution.items() if name not in self.since},
+                }
+                return True
+        return False
+
+    def _now(self, size: Dim) -> Dim:
+        return applied(size, self.since)
+
+    def mended(self, error: BaseException, source: str) -> bool:
+        """Whether an error is about sizes that must be equal, which now they are."""
+        text, cause = str(error).removeprefix(f"{source}: "), error
+        while cause is not None and not isinstance(cause, UnequalSizes):
+            cause = cause.__cause__
+        if cause is None or not cause.pairs:
+            return False
+        before = self.sized
+        if not self.equate(cause.pairs):
+            return False
+        for name, size in self.sized.items():
+            if isinstance(size, int) and not isinstance(before[name], int):
+                warn(None, f"{source}: the size {name} is fixed at {size}; for others, {text}")
+        return True
 
     def check(self, source: str) -> None:
         """Refuse ranges of symbols that no input has."""
         for name in self.given:
-            if name not in self.found:
-                has = ", ".join(self.found) or "none"
+            if name not in self.names:
+                has = ", ".join(self.names) or "none"
                 raise UserError(f"{source}: expected symbols of the inputs' sizes ({has}), but got '{name}'")
 
     def used(self) -> DictionaryAttr | None:
         """The attribute of @main; None without symbols."""
         return DictionaryAttr(self.found) if self.found else None
+
+
+def narrowed(spans: Mapping[str, Span], substitution: Mapping[str, Dim]) -> dict[str, Span] | None:
+    """The values that symbols may have after a substitution; None where none is left."""
+    result = {name: span for name, span in spans.items() if name not in substitution}
+    for name, size in substitution.items():
+        low, high = spans[name]
+        if isinstance(size, int):
+            if not low <= size <= high:
+                return None
+            continue
+        if len(size.terms) > 1:  # follows from others, whatever it is
+            continue
+        ((product, factor),) = size.terms
+        if len(product) != 1 or factor < 0 or not isinstance(other := product[0], str):
+            return None
+        others = result.get(other, (1, LARGEST))
+        result[other] = max(others[0], -(-low // factor)), min(others[1], high // factor)
+        if result[other][0] > result[other][1]:
+            return None
+    return result
+
+
+def identifier(name: str) -> str | None:
+    """A name as one that a value may have in the text; None if nothing is left of it."""
+    cleaned = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return cleaned if re.fullmatch(r"[A-Za-z_]\w*", cleaned) else None
 
 
 def _span(name: str, span: Any) -> tuple[int, int, int]:
@@ -94,7 +194,16 @@ def _divided(op: Any, x: Array, y: Array) -> Array:
 
 
 def _equal(op: Any, x: Array, y: Array) -> Array:
-    return np.asarray(np.frompyfunc(lambda a, b: a == b, 2, 1)(x, y)).astype(bool)
+    return np.asarray(np.frompyfunc(_same, 2, 1)(x, y)).astype(bool)
+
+
+def _same(a: Dim, b: Dim) -> bool:
+    difference = a - b
+    if isinstance(difference, DimExpr):
+        low, high = difference.bounds()
+        if low <= 0 <= high:
+            raise ValueError(f"expected sizes that are equal, or are not, whatever they are, but got {a} and {b}")
+    return difference == 0
 
 
 def _where(op: Any, condition: Array, x: Array, y: Array) -> Array:
@@ -126,4 +235,4 @@ RULES: dict[type[Any], Callable[..., Array]] = {
 """The ops that sizes are computed by."""
 
 
-__all__ = ["Symbols", "fold_sizes", "holds_sizes", "size_array"]
+__all__ = ["Symbols", "fold_sizes", "holds_sizes", "identifier", "size_array"]

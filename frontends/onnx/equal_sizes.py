@@ -1,0 +1,104 @@
+"""
+When two sizes must be equal: what the symbols in them have to be.
+
+    (H + 15) floordiv 16 == ((H + 31) floordiv 32) * 2     H -> H * 32     the smallest step
+    M == N                                                 M -> N          one symbol in place of two
+    T == P + S                                             T -> P + S      a symbol that follows from others
+    (H + 15) floordiv 48 == 1                              H -> 48         a number
+
+Each is a substitution of symbols. Put into the sizes of the inputs, it is checked when the model runs, and all that
+follows from the sizes is known exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv
+
+MAX_STEP = 128
+"""The largest step that is tried for a symbol."""
+MAX_SIZE = 4096
+"""The largest number that is tried for a symbol."""
+
+Span = tuple[int, int]
+Substitution = dict[str, Dim]
+
+
+def substitutions(a: Dim, b: Dim, spans: Mapping[str, Span], counts: Collection[str] = ()) -> Iterator[Substitution]:
+    """
+    What makes two sizes equal, the mildest first.
+
+    `spans` has each symbol's lowest and highest value, in order; those in `counts` get steps only if others do not do.
+    """
+    difference = without_common_factors(a - b)
+    if not isinstance(difference, DimExpr):
+        return
+    used = set(difference.symbols())
+    names = [name for name in spans if name in used]
+    yield from _steps(difference, [name for name in names if name not in counts])
+    yield from _steps(difference, names)
+    yield from _solved(difference, names)
+    if len(names) == 1:
+        yield from _number(difference, names[0], spans[names[0]])
+
+
+def without_common_factors(size: Dim) -> Dim:
+    """`x * a - x * b -> a - b`: sizes are not negative, and of no elements all is right."""
+    if not isinstance(size, DimExpr) or not size.terms[0][0]:
+        return size
+    terms = [(list(product), c) for product, c in size.terms]
+    for atom in list(terms[0][0]):
+        if all(atom in product for product, _ in terms):
+            for product, _ in terms:
+                product.remove(atom)
+    total: Dim = 0
+    for product, c in terms:
+        total = total + DimExpr({tuple(product): c})
+    return total if isinstance(total, int) else total.evaluate({})
+
+
+def _steps(difference: DimExpr, names: list[str]) -> Iterator[Substitution]:
+    """The smallest step of the symbols for which nothing is left of a difference."""
+    for step in range(2, MAX_STEP + 1):
+        several: Substitution = {name: DimExpr.symbol(name) * step for name in names}
+        if difference.evaluate(several) == 0:
+            yield several
+            return
+
+
+def _solved(difference: DimExpr, names: list[str]) -> Iterator[Substitution]:
+    """A symbol, the last one first, as what makes a difference 0; it must stand there once, and by itself."""
+    terms = dict(difference.terms)
+    for name in reversed(names):
+        c = terms.get((name,))
+        if c is None:
+            continue
+        rest = DimExpr.of(difference - DimExpr({(name,): c}))
+        if name not in rest.symbols() and all(k % c == 0 for _, k in rest.terms):
+            yield {name: DimExpr({product: -k // c for product, k in rest.terms}).evaluate({})}
+
+
+def _number(difference: DimExpr, name: str, span: Span) -> Iterator[Substitution]:
+    """The number for which a difference is 0: of several one that the divisors divide."""
+    low, high = span
+    found = [n for n in range(low, min(high, MAX_SIZE) + 1) if difference.evaluate({name: n}) == 0]
+    whole = [n for n in found if all(n % d == 0 for d in _divisors(difference))]
+    if found:
+        yield {name: (whole or found)[0]}
+
+
+def _divisors(size: DimExpr) -> Iterator[int]:
+    for product, _ in size.terms:
+        for atom in product:
+            if isinstance(atom, FloorDiv):
+                yield atom.divisor
+                yield from _divisors(atom.value)
+
+
+def applied(size: Dim, substitution: Mapping[str, Dim]) -> Dim:
+    """A size after a substitution."""
+    return size.evaluate(substitution) if isinstance(size, DimExpr) else size
+
+
+__all__ = ["Span", "Substitution", "applied", "substitutions"]

@@ -1,0 +1,166 @@
+"""Sizes that must be equal: what symbols become, at import, and which inputs are refused when the model runs."""
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from onnx import TensorProto, helper
+from test_graph_dims import build, expressions
+
+import mlc
+from mlc.dialects.graph.dims import DimExpr
+from mlc.frontends.onnx.equal_sizes import applied, substitutions
+from mlc.frontends.onnx.sizes import narrowed
+from mlc.passes.errors import UserError, warning_sinks
+
+H, W, N, M, T = map(DimExpr.symbol, "HWNMT")
+ANY = dict.fromkeys("NMHWT", (1, 10**9 - 1))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "wanted"),
+    [
+        ((H + 15) // 16, (H + 31) // 32 * 2, {"H": H * 32}),
+        ((H + 1) // 2, H // 2, {"H": H * 2}),
+        ((H + 6) // 7 * 7, H, {"H": H * 7}),
+        ((H * W) // 4 * 4, H * W, {"H": H * 2, "W": W * 2}),
+        (N, M, {"M": N}),
+        (T, N + M, {"T": N + M}),
+        (N * 2, M, {"M": N * 2}),
+        (H, 3, {"H": 3}),
+        ((H + 15) // 48, 1, {"H": 48}),
+        ((W + 3) // 8 * ((H + 15) // 48), (W + 3) // 8, {"H": 48}),
+        (H * W, H * N, {"W": N}),
+    ],
+)
+def test_the_mildest_way_to_make_sizes_equal(a, b, wanted):
+    found = next(substitutions(a, b, ANY))
+    assert found == wanted
+    assert applied(a, found) == applied(b, found)
+
+
+@pytest.mark.parametrize(("a", "b"), [(H + 1, H), (H, H * 2), (H * 2, W * 3), (H // 5000 + 1, 7)])
+def test_sizes_that_are_never_equal(a, b):
+    assert not [s for s in substitutions(a, b, ANY) if narrowed(ANY, s) is not None]
+
+
+@settings(max_examples=100, deadline=None)
+@given(expressions, expressions)
+def test_a_substitution_makes_sizes_equal(one, other):
+    a, b = (build(tree, {"H": H, "W": W}) for tree in (one, other))
+    for found in substitutions(a, b, ANY):
+        p, q = applied(a, found), applied(b, found)
+        for h, w in ((1, 1), (2, 5), (9, 4)):
+            values = {"H": h, "W": w}
+            same = DimExpr.of(p).evaluate(values) == DimExpr.of(q).evaluate(values)
+            none = 0 in (DimExpr.of(p).evaluate(values), DimExpr.of(q).evaluate(values))
+            assert same or none or h * w == 0
+
+
+def model_of(nodes, inputs, constants=()):
+    """A model of inputs with these sizes, numbers or names."""
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
+    graph = helper.make_graph(nodes, "g", infos, [onnx.ValueInfoProto(name="y")], list(constants))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def node(kind, inputs, output, **attrs):
+    return helper.make_node(kind, inputs, [output], name=output, **attrs)
+
+
+def pyramid():
+    """A small feature pyramid: one branch is halved twice and doubled, the other halved once."""
+    halve = {"kernel_shape": [1, 1], "strides": [2, 2]}
+    scales = helper.make_tensor("scales", TensorProto.FLOAT, [4], [1.0, 1.0, 2.0, 2.0])
+    nodes = [
+        node("MaxPool", ["x"], "a", **halve),
+        node("MaxPool", ["a"], "b", **halve),
+        node("Resize", ["b", "", "scales"], "c", mode="nearest", nearest_mode="floor"),
+        node("Add", ["a", "c"], "y"),
+    ]
+    return model_of(nodes, {"x": ["batch", 3, "?", "p2o.DynamicDimension.7"]}, [scales])
+
+
+def test_a_pyramid_takes_pictures_in_steps():
+    model = mlc.load(pyramid())
+    assert "#graph.dims<[batch, x_2 * 4, x_3 * 4]>" in str(model.main.function_type.inputs.data[0])
+    assert str(model.main.attributes["graph.symbols"].data["x_2"]) == "#graph.symbol<1 to 249999999>"
+    given = mlc.load(pyramid(), symbols={"x_2": (10, 50, 2)})
+    assert str(given.main.attributes["graph.symbols"].data["x_2"]) == "#graph.symbol<3 to 12>"
+
+
+def sums():
+    return model_of([node("Add", ["a", "b"], "y")], {"a": ["N", 4], "b": ["M", 4]})
+
+
+def test_two_symbols_become_one(tmp_path):
+    exe = mlc.compile(sums(), threads=1, cache=False)
+    assert [spec.shape for spec in (*exe.inputs, *exe.outputs)] == [("N", 4)] * 3
+    a, b = np.random.default_rng(0).standard_normal((2, 5, 4)).astype(np.float32)
+    np.testing.assert_array_equal(exe({"a": a, "b": b})["y"], a + b)
+    message = r"expected axis 0 of input 'b' to be 5, as axis 0 of input 'a' says \(N\), but got 3"
+    with pytest.raises(ValueError, match=message):
+        exe({"a": a, "b": b[:3]})
+
+
+def test_one_size_follows_from_others():
+    nodes = [node("Concat", ["p", "s"], "all", axis=0), node("Add", ["all", "mask"], "y")]
+    exe = mlc.compile(model_of(nodes, {"p": ["P", 2], "s": ["S", 2], "mask": ["T", 2]}), threads=1, cache=False)
+    p, s, mask = (np.full((n, 2), n, np.float32) for n in (3, 4, 7))
+    np.testing.assert_array_equal(exe({"p": p, "s": s, "mask": mask})["y"], np.concatenate([p, s]) + mask)
+    with pytest.raises(ValueError, match=r"expected axis 0 of input 'mask' to be 7 \(P \+ S\), but got 6"):
+        exe({"p": p, "s": s, "mask": mask[:6]})
+
+
+def test_a_size_that_must_be_one_number_is_fixed():
+    shape = helper.make_tensor("shape", TensorProto.INT64, [2], [-1, 6])
+    nodes = [node("Reshape", ["x", "shape"], "flat"), node("Add", ["flat", "b"], "y")]
+    model = model_of(nodes, {"x": ["n", 2, "k"], "b": ["n", 6]}, [shape])
+    heard = []
+    warning_sinks.append(lambda op, message: heard.append(message))
+    try:
+        loaded = mlc.load(model)
+    finally:
+        warning_sinks.pop()
+    assert "tensor<?x2x3xf32, #graph.dims<[n]>>" in str(loaded.main.function_type.inputs.data[0])
+    assert [m.partition(";")[0] for m in heard] == ["g: the size k is fixed at 3"]
+
+
+@pytest.mark.parametrize(
+    ("symbols", "message"),
+    [
+        (None, "expected shapes that broadcast together, but got Nx4 and \\(N \\+ 1\\)x4"),
+        ({"N": (2, 3)}, "axis 0 is N in one and N \\+ 1 in another"),
+    ],
+)
+def test_sizes_that_cannot_be_equal_are_refused(symbols, message):
+    one = helper.make_tensor("one", TensorProto.FLOAT, [1, 4], [0.0] * 4)
+    nodes = [node("Concat", ["x", "one"], "more", axis=0), node("Add", ["x", "more"], "y")]
+    with pytest.raises(UserError, match=message):
+        mlc.load(model_of(nodes, {"x": ["N", 4]}, [one]), symbols=symbols)
+
+
+def test_a_range_that_leaves_no_size_is_refused():
+    with pytest.raises(UserError, match="axis 0 is N in one and M in another"):
+        mlc.load(sums(), symbols={"N": (1, 4), "M": (5, 9)})
+
+
+def test_names_that_exporters_make_up_become_readable():
+    inputs = {"x.1": ["unk__12", "a.b", "a_b", "?", None], "z": ["unk__12", "a.b", 1, 1, "dynamic_axes_3"]}
+    loaded = mlc.load(model_of([node("Add", ["x.1", "z"], "y")], inputs))
+    sizes = [str(t) for t in loaded.main.function_type.inputs]
+    assert "[x_1_0, a_b, x_1_2, x_1_3, x_1_4]" in sizes[0]
+    assert "[x_1_0, a_b, x_1_4]" in sizes[1]
+
+
+def test_a_comparison_of_sizes_must_be_decided():
+    constants = [helper.make_tensor(n, TensorProto.INT64, [1], [v]) for n, v in (("three", 3), ("none", -1))]
+
+    def compare(with_):
+        where = [node("Where", ["same", "n", "three"], "to"), node("Expand", ["row", "to"], "y")]
+        shape = [node("Shape", ["x"], "n", start=0, end=1), node("Equal", ["n", with_], "same")]
+        return mlc.load(model_of([*shape, *where], {"x": ["N"], "row": [1]}, constants))
+
+    assert str(compare("none").main.function_type.outputs.data[0]) == "tensor<3xf32>"
+    with pytest.raises(UserError, match="expected sizes that are equal, or are not, whatever they are, but got N and 3"):
+        compare("three")
