@@ -86,6 +86,7 @@ class Compilation:
                 **description,
                 "workspace_bytes": description["plan"]["bytes"] + workspace,
                 "kernel_workspace_bytes": workspace,
+                "kernel_rooms": self.rooms(description["nodes"]),
                 "scratch_bytes": max((code.scratch_bytes for code in self.kernels.values()), default=0),
                 "weights_bytes": weights_bytes,
                 "report": self.report(len(description["nodes"])),
@@ -105,6 +106,14 @@ class Compilation:
         if self.options.schedules is not None:
             self.options.schedules.check(called)
         return main, called
+
+    def rooms(self, nodes: list[dict[str, Any]]) -> list[Any]:
+        """Of calls of kernels with buffers of symbolic sizes: the factors of those, and the sizes given; each once."""
+        found: dict[str, Any] = {}
+        for node in nodes:
+            if rows := self.kernels[node["kernel"]].symbolic_bytes:
+                found.setdefault(f"{rows}{node['sizes']}", [rows, node["sizes"]])
+        return list(found.values())
 
     def schedule_texts(self) -> dict[str, str]:
         """The text of each kernel's te.func and sched.schedule; nothing below is compiled."""

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp
 from xdsl.dialects.llvm import FuncOp as LLVMFuncOp
 from xdsl.ir import Operation
 
 from mlc.codegen.targets import Target
+from mlc.dialects.index import Div, Index, IndexMapAttr
 from mlc.driver.options import Options
 from mlc.passes.errors import warning_sinks
 from mlc.passes.manager import parse_pipeline, run_passes
@@ -30,6 +31,8 @@ class KernelCode:
     object: bytes
     workspace_bytes: int = 0
     scratch_bytes: int = 0
+    symbolic_bytes: list[list[Any]] = field(default_factory=list)
+    """The factors of the sizes of buffers in the workspace, over the kernel's symbols: see `runtime/sizes.py`."""
     texts: dict[str, str] = field(default_factory=dict)
     """The kernel's text on each level that the options keep."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -132,7 +135,31 @@ def compile_kernel(
         if isinstance(op, LLVMFuncOp):
             code.workspace_bytes = max(code.workspace_bytes, _bytes(op, "mlc.workspace_bytes"))
             code.scratch_bytes = max(code.scratch_bytes, _bytes(op, "mlc.scratch_bytes"))
+            code.symbolic_bytes += symbolic_bytes(op)
     return code
+
+
+def symbolic_bytes(op: Operation) -> list[list[Any]]:
+    """The factors of the sizes that a kernel's attribute `mlc.symbolic_bytes` gives."""
+    rows = op.attributes.get("mlc.symbolic_bytes")
+    maps = rows.data if isinstance(rows, ArrayAttr) else ()
+    return [[_encoded(e) for e in row.data] for row in maps if isinstance(row, IndexMapAttr)]
+
+
+def _encoded(e: Index) -> Any:
+    """An expression over a kernel's symbols as a size over their numbers."""
+    terms: list[Any] = [[e.const, []]] if e.const or not e.terms else []
+    for t, c in e.terms:
+        if isinstance(t, int):
+            terms.append([c, [str(t)]])
+            continue
+        assert isinstance(t, Div)
+        inner = _encoded(t.expr)
+        if t.is_mod:  # x mod n = x - n * (x floordiv n)
+            terms += [[c * k, atoms] for k, atoms in inner]
+            c *= -t.by
+        terms.append([c, [[inner, t.by]]])
+    return terms
 
 
 def validators(options: Options, inputs: "Mapping[str, Sequence[Any]] | None" = None) -> list[Any]:

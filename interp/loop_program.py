@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.index import Div, Index, Range
 from mlc.interp import values as V
-from mlc.interp.loop_helpers import InterpreterError, buffer_shape, dtype_for, is_dynamic
+from mlc.interp.loop_helpers import InterpreterError, buffer_shape, dtype_for
 
 # CPython refuses more than 20 loops inside each other in one function.
 LOOPS_PER_FUNCTION = 16
@@ -239,11 +239,10 @@ def _block(e: Emitter, op: loop.BlockOp) -> None:
 
 def _alloc(e: Emitter, op: loop.AllocOp) -> None:
     t = op.result.type
-    if is_dynamic(t):
-        raise InterpreterError(f"expected a buffer of static shape, but got {t}", op)
     dtype = dtype_for(t, e.wide)
     fill, kind = e.constant(V.poison(dtype), "fill"), e.constant(dtype, "t")
-    e.line(f"{e.name(op.result)} = np.full({buffer_shape(t)}, {fill}, {kind})")
+    shape = ", ".join(e.text(n, op.args) for n in op.shape) + ","
+    e.line(f"{e.name(op.result)} = np.full(({shape if op.shape else ''}), {fill}, {kind})")
 
 
 def _load_op(e: Emitter, op: loop.LoadOp) -> None:

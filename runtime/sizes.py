@@ -42,6 +42,22 @@ def text(size: Size) -> Any:
     return " + ".join(parts).replace("+ -", "- ")
 
 
+def room(rows: Sequence[Sequence[Size]], sizes: Sequence[int], threads: int) -> int:
+    """
+    The bytes of a kernel's buffers of symbolic sizes.
+
+    A row is the factors of one buffer's size, over the numbers of the kernel's symbols (the last is that of threads).
+    """
+    values = {str(k): n for k, n in enumerate((*sizes, threads))}
+    total = 0
+    for row in rows:
+        size = 1
+        for factor in row:
+            size *= evaluate(factor, values)
+        total += size + 128 * threads
+    return total
+
+
 @dataclass(frozen=True)
 class Symbol:
     """A symbol: its values are the multiples of `step` from `low` to `high`."""

@@ -11,7 +11,7 @@ import numpy as np
 from mlc.codegen.errors import fail
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.executable import Executable, TensorSpec, address_of, aligned, check_array, is_ready
-from mlc.runtime.sizes import Bound, Sizes
+from mlc.runtime.sizes import REMEMBERED, Bound, Sizes, evaluate, room
 from mlc.runtime.steps import Profile, Stepper
 
 KEEP = 4
@@ -27,7 +27,7 @@ class SymbolicExecutable(Executable):
         super().__init__(artifact, threads, executor)
         model = artifact.model
         self._sizes = Sizes(model)
-        self._behind = model["kernel_workspace_bytes"]
+        self._rooms: dict[tuple[int, ...], int] = {}
         self._io = (ctypes.c_void_p * (len(self.inputs) + len(self.outputs) + len(self._sizes.symbols)))()
 
     def __call__(
@@ -40,12 +40,24 @@ class SymbolicExecutable(Executable):
             io = self._io
             for index, value in enumerate((*map(address_of, arrays), *map(address_of, results), *bound.symbols)):
                 io[index] = value
-            self._reserve(bound.bytes + self._behind)
+            self._reserve(bound.bytes + self._behind(bound))
             bases = self._bases
             status = self._main(ctypes.addressof(io), bases["weights"], bases["workspace"], self._rt)
         if status:
             raise RuntimeError(f"a kernel returned error {status}")
         return {spec.name: array for spec, array in zip(self.outputs, results, strict=True)}
+
+    def _behind(self, bound: Bound) -> int:
+        """The bytes that kernels use behind the buffers of @main."""
+        known = self._rooms.get(bound.symbols)
+        if known is None:
+            model = self.artifact.model
+            calls = [(rows, [evaluate(n, bound.values) for n in sizes]) for rows, sizes in model["kernel_rooms"]]
+            most = max((room(rows, sizes, self.threads) for rows, sizes in calls), default=0)
+            if len(self._rooms) > REMEMBERED:
+                self._rooms.clear()
+            known = self._rooms[bound.symbols] = model["kernel_workspace_bytes"] + most
+        return known
 
     def _reserve(self, size: int) -> None:
         """A workspace of at least `size` bytes, and of not many times that."""
@@ -98,7 +110,7 @@ class SymbolicExecutable(Executable):
         arrays, bound = self._bound_inputs(inputs)
         results = self._bound_outputs(None, bound)
         with self._lock:
-            self._reserve(bound.bytes + self._behind)
+            self._reserve(bound.bytes + self._behind(bound))
             stepper = Stepper(static_model(self.artifact.model, bound), self._code.address, self._bases, self._rt)
             io = {"input": [address_of(a) for a in arrays], "output": [address_of(a) for a in results]}
             return stepper.profile(io, max(1, repeat))
@@ -106,8 +118,6 @@ class SymbolicExecutable(Executable):
 
 def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
     """What describes the model at these sizes, as that of a static one."""
-    from mlc.runtime.sizes import evaluate
-
     values = []
     for value in model["values"]:
         facts = {**value, "shape": [evaluate(n, bound.values) for n in value["shape"]]}

@@ -377,7 +377,8 @@ class ContractionSchedule:
         first, extents = column_loops[0], self._column_extents()
         if parts >= extents[0]:
             return first, column_loops[1:]
-        part, rest = self.s.split(first, [parts, None])
+        factors = [None, ceil(extents[0] / parts)] if first in self.s.symbolic else [parts, None]
+        part, rest = self.s.split(first, factors)
         return part, [rest, *column_loops[1:]]
 
     def _column_extents(self) -> list[int]:

@@ -33,7 +33,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.access import parse_access, print_access, verify_access
-from mlc.dialects.index import Index, IndexMapAttr, IndexParser, compact, print_exprs
+from mlc.dialects.index import Index, IndexMapAttr, IndexParser, compact, const, print_exprs
 from mlc.dialects.text import TextOp, parse_defined
 
 SCOPES = ("local", "shared", "global")
@@ -47,30 +47,55 @@ def i64_array(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
 @irdl_op_definition
 class AllocOp(IRDLOperation):
     """
-    A buffer: `%b = loop.alloc "local" : memref<4x16xf32>`.
+    A buffer: `%b = loop.alloc "local" : memref<4x16xf32>`, `%p = loop.alloc "shared" (%w * 8 + 2) : memref<3x?xf32>`.
 
-    Scope "local" is private to a thread (registers once promoted, else scratch); "shared" is the workspace of the
+    Sizes that the type leaves as `?` are expressions of the kernel's symbols. Scope "local" is private to a thread (registers once promoted, else scratch); "shared" is the workspace of the
     kernel, seen by all threads.
     """
 
     name = "loop.alloc"
+    args = var_operand_def(IndexType)
     scope = prop_def(StringAttr)
+    sizes = opt_prop_def(IndexMapAttr)
     result = result_def(MemRefType)
 
     @staticmethod
-    def make(type: MemRefType, scope: str = "shared", name: str | None = None) -> AllocOp:
-        """A buffer of this type and scope."""
-        op = AllocOp.create(properties={"scope": StringAttr(scope)}, result_types=[type])
+    def make(
+        type: MemRefType,
+        scope: str = "shared",
+        name: str | None = None,
+        sizes: Sequence[Index] = (),
+        operands: Sequence[SSAValue] = (),
+    ) -> AllocOp:
+        """A buffer of this type and scope; `sizes`, over `operands`, are those of its `?`."""
+        exprs, dims = compact(sizes, operands)
+        properties: dict[str, Attribute] = {"scope": StringAttr(scope)}
+        if exprs:
+            properties["sizes"] = IndexMapAttr.get(exprs)
+        op = AllocOp.create(operands=dims, properties=properties, result_types=[type])
         op.result.name_hint = name
         return op
 
+    @property
+    def shape(self) -> tuple[Index, ...]:
+        """The sizes of all axes, over `args`."""
+        symbolic = iter(self.sizes.data if self.sizes is not None else ())
+        return tuple(next(symbolic) if n < 0 else const(n) for n in self.result.type.get_shape())
+
     def verify_(self) -> None:
+        given, wanted = len(self.sizes.data) if self.sizes is not None else 0, self.result.type.get_shape().count(-1)
+        if given != wanted:
+            raise VerifyException(f"expected {wanted} sizes, one for each ? of the type, but got {given}")
         if self.scope.data not in SCOPES:
             raise VerifyException(f"expected a scope of {', '.join(SCOPES)}, but got '{self.scope.data}'")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_string_literal(self.scope.data)
+        if self.sizes is not None:
+            printer.print_string(" (")
+            print_exprs(printer, self.sizes.data, self.args)
+            printer.print_string(")")
         if self.attributes:
             printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
@@ -79,9 +104,18 @@ class AllocOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> AllocOp:
         scope = parser.parse_str_literal("the scope")
+        index = IndexParser(parser)
+        opened = parser.parse_optional_punctuation("(") is not None
+        sizes = parser.parse_comma_separated_list(parser.Delimiter.NONE, index.expr) if opened else ()
+        if opened:
+            parser.parse_punctuation(")")
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        op = AllocOp.create(properties={"scope": StringAttr(scope)}, result_types=[parser.parse_type()])
+        position = parser.pos
+        type_ = parser.parse_type()
+        if not isinstance(type_, MemRefType):
+            parser.raise_error(f"expected a memref type, but got {type_}", position, parser.pos)
+        op = AllocOp.make(type_, scope, sizes=sizes, operands=index.operands())
         op.attributes |= attributes
         return op
 

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import bf16, f32
+from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.graph import conv as graph
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.layout import layout
 from mlc.lowering.graph_to_te import builder as te
 from mlc.lowering.graph_to_te.builder import ReduceAxis, Scalar, Tensor
@@ -162,19 +164,22 @@ def avg_pool2d(op: Any, x: Tensor) -> Tensor:
     return te.compute(total.shape, body, stage_name(op), axes=axis_names(op.layout, {"H": "oh", "W": "ow"}))
 
 
-def _counts(op: Any, window: Window, axis: int, size: int, out: int) -> Tensor | int:
+def _counts(op: Any, window: Window, axis: int, size: Dim, out: Dim) -> Tensor | int:
     """How many taps of each window along an axis count: one number, or a small stage."""
     before, after = window.padding[axis], window.padding[axis + 2]
     low, high = (-before, size + after) if op.count_include_pad else (0, size)
     taps = window.kernel[axis]
 
     def inside(o: int) -> int:
+        assert isinstance(high, int)
         starts = [o * window.strides[axis] - before + k * window.dilation[axis] for k in range(taps)]
         return max(1, len([s for s in starts if low <= s < high]))
 
-    numbers = [inside(o) for o in range(out)]
-    if len(set(numbers)) == 1:
-        return numbers[0]
+    numbers = {inside(o) for o in range(out)} if isinstance(out, int) and isinstance(size, int) else set()
+    if not numbers and low + before <= 0 and _ends_below(window, axis, out, high + before):
+        numbers = {taps}
+    if len(numbers) == 1:
+        return numbers.pop()
     k = te.reduce_axis(taps, "k")
 
     def body(o: Any) -> te.Reduction:
@@ -183,3 +188,12 @@ def _counts(op: Any, window: Window, axis: int, size: int, out: int) -> Tensor |
         return te.sum(te.where(te.condition([at - low, high - 1 - at]), element + 1.0, 0.0), axis=k)
 
     return te.compute((out,), body, ("rows", "columns")[axis], reduce=[k])
+
+
+def _ends_below(window: Window, axis: int, out: Dim, size: Dim) -> bool:
+    """Whether the last tap of the last window lies in the padded size, whatever the symbols are."""
+    last = (out - 1) * window.strides[axis] + (window.kernel[axis] - 1) * window.dilation[axis]
+    try:
+        return bool(last < size)
+    except VerifyException:
+        return False

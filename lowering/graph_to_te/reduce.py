@@ -72,10 +72,24 @@ def mean(op: Any, x: Tensor) -> Tensor:
 def _divided(x: Scalar, count: Dim) -> Scalar:
     if isinstance(count, DimExpr):
         element = x.type if x.is_float else f64
-        return te.cast(te.cast(x, element) / te.cast(te.size(count), element), x.type)
+        return te.cast(te.cast(x, element) / _number(count, element), x.type)
     if x.is_float:
         return x * (1.0 / count)
     return te.cast(te.cast(x, "float64") / float(count), x.type)
+
+
+def _number(count: DimExpr, element: Any) -> Scalar:
+    """A size as a floating-point number: a sum of products of sizes that the kernel is given."""
+    total: Scalar | None = None
+    for atoms, c in count.terms:
+        factors = [te.cast(te.size(DimExpr({(atom,): 1})), element) for atom in atoms]
+        part = factors[0] if factors else te.cast(te.size(1), element)
+        for factor in factors[1:]:
+            part = part * factor
+        part = part if c == 1 else part * float(c)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
 
 
 @lowering(graph.SoftmaxOp, graph.LogSoftmaxOp)

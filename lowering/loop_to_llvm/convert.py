@@ -35,8 +35,9 @@ from mlc.dialects import loop
 from mlc.dialects.index import Index, IndexMapAttr
 from mlc.lowering.loop_to_llvm.accesses import Access, Accesses
 from mlc.lowering.loop_to_llvm.address import Addresses
-from mlc.lowering.loop_to_llvm.builder import PTR, Builder, byte_size, machine_function
+from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
 from mlc.lowering.loop_to_llvm.contract import load_words
+from mlc.lowering.loop_to_llvm.memory import SymbolicBuffers, in_scratch, place_static, plan_buffers
 from mlc.lowering.loop_to_llvm.parallel import lower_parallel
 from mlc.lowering.loop_to_llvm.prefetch import Prefetcher
 from mlc.lowering.loop_to_llvm.pressure import check_loop
@@ -62,6 +63,8 @@ class Kernel:
     functions: list[llvm.FuncOp] = field(default_factory=list)
     scratch_bytes: int = 0
     workspace_bytes: int = 0
+    places: dict[SSAValue, int] = field(default_factory=dict)
+    """Of buffers of static sizes, in scratch or workspace."""
 
 
 class FunctionLowering:
@@ -82,6 +85,7 @@ class FunctionLowering:
         self.factors: dict[int, int] = {}
         """Variables of the function around, of which strides are multiples, as variables here."""
         self.workspace: SSAValue | None = None
+        self.symbolic = SymbolicBuffers()
         self._scratch: SSAValue | None = None
         self._pending: list[Tile] = []
 
@@ -258,27 +262,8 @@ class FunctionLowering:
 
     def lower_alloc(self, op: loop.AllocOp) -> None:
         """A buffer in the thread's scratch, or in the kernel's workspace."""
-        t = op.result.type
-        assert isinstance(t, MemRefType)
-        if not t.has_static_shape():
-            raise UserError(
-                f"convert-loop-to-llvm: expected a buffer of '{self.kernel.name}' of static sizes, but got "
-                f"{t}; give the model's sizes with shapes="
-            )
-        n = 1
-        for size in t.get_shape():
-            n *= size
-        size = (n * byte_size(machine_type(t.element_type)) + 127) // 64 * 64
-        k = self.kernel
-        if op.scope.data == "local":
-            offset, k.scratch_bytes = k.scratch_bytes, k.scratch_bytes + size
-            base = self.scratch()
-            self.local[op.result] = offset
-        else:
-            offset, k.workspace_bytes = k.workspace_bytes, k.workspace_bytes + size
-            assert self.workspace is not None
-            base = self.workspace
-        self.buffers[op.result] = self.b.gep(base, offset, i8)
+        if op.result.type.has_static_shape():
+            self.buffers[op.result] = place_static(self, op)
 
     def scratch(self) -> SSAValue:
         """The start of this thread's scratch."""
@@ -328,16 +313,18 @@ def lower_kernel(
             f.buffers[arg] = f.b.load(f.b.gep(args, k, PTR), PTR, 8)
         else:
             f.addresses.bind(arg, f.b.load(f.b.gep(args, k, i64), i64, 8), (0, 1 << 40))
-    shared = any(isinstance(o, loop.AllocOp) and o.scope.data != "local" for o in func.walk())
-    if shared:
+    if any(isinstance(o, loop.AllocOp) and not in_scratch(o) for o in func.walk()):
         f.workspace = f.b.load(f.b.gep(args, len(func.args), PTR), PTR, 8)
     _bind_shapes(f, func)
+    plan_buffers(f, func)
     f.finish_prologue()
     f.lower_block(func.body.block)
     f.force()
     f.b.block.add_op(llvm.ReturnOp(f.b.int(0, i32)))
     op.attributes["mlc.scratch_bytes"] = IntegerAttr(kernel.scratch_bytes, i64)
     op.attributes["mlc.workspace_bytes"] = IntegerAttr(kernel.workspace_bytes, i64)
+    if f.symbolic.rows:
+        op.attributes["mlc.symbolic_bytes"] = ArrayAttr(f.symbolic.rows)
     return [*kernel.functions, op]
 
 

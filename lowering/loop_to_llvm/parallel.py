@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.index import Index
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
+from mlc.lowering.loop_to_llvm.memory import capture_strides, capture_symbolic
 from mlc.lowering.loop_to_llvm.values import VALUES
 from mlc.passes.errors import UserError
 
@@ -102,7 +103,7 @@ def _capture(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, ctx: SSAV
                 g.buffers[v] = b.gep(g.scratch(), f.local[v], i8)
             elif isinstance(v.type, MemRefType):
                 g.buffers[v] = slot(f.buffers[v])
-                _capture_strides(f, g, v, slot)
+                capture_strides(f, g, v, slot)
             elif isinstance(v.type, IndexType):
                 expr = f.addresses.index[v]
                 if expr.is_const:
@@ -111,19 +112,8 @@ def _capture(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, ctx: SSAV
                     g.addresses.bind(v, slot(f.addresses.value(expr)), expr.bounds(f.addresses.spans()))
             else:
                 _capture_value(f, g, v, slot)
+    capture_symbolic(f, g, op, slot)
     return slots
-
-
-def _capture_strides(
-    f: FunctionLowering, g: FunctionLowering, buffer: SSAValue, slot: Callable[[SSAValue], SSAValue]
-) -> None:
-    """The strides of a buffer of symbolic sizes: what they are multiples of travels too, once."""
-    strides = f.addresses.strides.get(buffer)
-    for _, factor in strides or ():
-        if factor is not None and factor not in g.factors:
-            g.factors[factor] = g.addresses.anonymous(slot(f.addresses.variables[factor][0]))
-    if strides is not None:
-        g.addresses.strides[buffer] = tuple((n, None if x is None else g.factors[x]) for n, x in strides)
 
 
 def _capture_value(f: FunctionLowering, g: FunctionLowering, v: SSAValue, slot: Callable[[SSAValue], SSAValue]) -> None:

@@ -91,7 +91,9 @@ def _allocate(kernel: _Kernel, stages: Sequence[te.ComputeOp]) -> None:
             if result not in kernel.buffers:
                 t = buffer_type(result.type)
                 assert isinstance(t, MemRefType)
-                alloc = loop.AllocOp.make(t, "shared", result.name_hint or stage.stage_name)
+                sizes = [e for e in stage.extents.data[: stage.num_spatial] if not e.is_const]
+                symbols = [kernel.buffers[s] for s in stage.symbols]
+                alloc = loop.AllocOp.make(t, "shared", result.name_hint or stage.stage_name, sizes, symbols)
                 alloc.location = stage.location
                 kernel.body.add_op(alloc)
                 kernel.buffers[result] = alloc.result

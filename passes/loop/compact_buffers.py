@@ -242,7 +242,8 @@ def _shrink_axis(
 
 
 def _retype(alloc: loop.AllocOp, t: MemRefType) -> None:
-    new = loop.AllocOp.make(t, alloc.scope.data, alloc.result.name_hint)
+    sizes = [e for e, n in zip(alloc.shape, t.get_shape(), strict=True) if n < 0]
+    new = loop.AllocOp.make(t, alloc.scope.data, alloc.result.name_hint, sizes, alloc.args)
     new.attributes.update(alloc.attributes)
     block = alloc.parent
     assert block is not None

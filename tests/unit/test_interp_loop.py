@@ -253,7 +253,6 @@ def test_a_random_order_of_parallel_iterations_shows_a_race():
             'block "copy" runs with axis %a = 4, outside of its extent 4',
         ),
         ("%A: memref<4xf32>", '"test.op"() : () -> ()', "cannot execute"),
-        ("%A: memref<4xf32>", '%b = loop.alloc "local" : memref<?xf32>', "expected a buffer of static shape"),
     ],
 )
 def test_what_goes_wrong_is_named(args, body, message):

@@ -26,6 +26,7 @@ from mlc.passes.loop.directives.kernel import (
     name_of,
     nested,
 )
+from mlc.passes.loop.directives.storage import sizes_of
 from mlc.passes.loop.regions import clips, needed, span_of, substitute, users
 
 COMBINERS = (arith.AddfOp, arith.AddiOp, arith.MulfOp, arith.MuliOp, arith.MaximumfOp, arith.MinimumfOp)
@@ -221,7 +222,9 @@ def _partial_buffer(kernel: Kernel, buffer: SSAValue, extent: int, axis: int) ->
     assert isinstance(t, MemRefType)
     shape = list(t.get_shape())
     shape.insert(axis, extent)
-    alloc = loop.AllocOp.make(MemRefType(t.element_type, shape), "shared", f"{buffer_name(buffer)}_rf")
+    sizes = [e for e, n in zip(sizes_of(kernel, buffer), t.get_shape(), strict=True) if n < 0]
+    name = f"{buffer_name(buffer)}_rf"
+    alloc = loop.AllocOp.make(MemRefType(t.element_type, shape), "shared", name, sizes, kernel.space.values)
     insert_alloc(kernel, alloc)
     return alloc.result
 

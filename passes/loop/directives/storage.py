@@ -32,21 +32,20 @@ Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
 
 
 def sizes_of(kernel: Kernel, buffer: SSAValue) -> list[Index]:
-    """The sizes of a buffer over the space: of an operand as the kernel says, of others what is written to them."""
+    """The sizes of a buffer over the space."""
     t = buffer.type
     assert isinstance(t, MemRefType)
     if t.has_static_shape():
         return [const(n) for n in t.get_shape()]
     given = kernel.func.attributes.get("sizes")
+    if isinstance(buffer.owner, loop.AllocOp):
+        alloc = buffer.owner
+        return [e.substitute(lambda d: kernel.space.dim(alloc.args[d])) for e in alloc.shape]
     if isinstance(buffer, BlockArgument) and isinstance(given, ArrayAttr):
         symbols = [a for a in kernel.func.args if isinstance(a.type, IndexType)]
         sizes = given.data[buffer.index]
         assert isinstance(sizes, IndexMapAttr)
         return [e.substitute(lambda d: kernel.space.dim(symbols[d])) for e in sizes.data]
-    for writer in touching(buffer, stores=True):
-        extents = kernel.extents(writer)[: writer.num_spatial]
-        if len(extents) == t.get_num_dims():
-            return extents
     kernel.fail(f"expected to know the sizes of %{buffer_name(buffer)}, but its type is {t}")
 
 
@@ -68,7 +67,9 @@ def new_buffer(kernel: Kernel, like: SSAValue, scope: str) -> SSAValue:
         kernel.fail(f"expected a scope of {', '.join(loop.SCOPES)}, but got '{scope}'")
     t = like.type
     assert isinstance(t, MemRefType)
-    alloc = loop.AllocOp.make(MemRefType(t.element_type, t.shape), scope, f"{buffer_name(like)}_{scope}")
+    sizes = [e for e, n in zip(sizes_of(kernel, like), t.get_shape(), strict=True) if n < 0]
+    name = f"{buffer_name(like)}_{scope}"
+    alloc = loop.AllocOp.make(MemRefType(t.element_type, t.shape), scope, name, sizes, kernel.space.values)
     insert_alloc(kernel, alloc)
     return alloc.result
 

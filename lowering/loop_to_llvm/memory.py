@@ -1,0 +1,134 @@
+"""
+Where a kernel's own buffers lie: static ones at fixed offsets, those of symbolic sizes behind them in the workspace.
+
+    scratch of a thread:  [ static local buffers ]
+    workspace:            [ static shared buffers | symbolic shared buffers | thread 0's symbolic local ones | ... ]
+
+How many bytes the symbolic ones take is said by the attribute `mlc.symbolic_bytes`: one map a buffer, whose
+expressions over the kernel's symbols (and, behind them, the number of threads, of a local buffer) are multiplied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import MemRefType, i8, i64
+from xdsl.ir import SSAValue
+
+from mlc.dialects import loop
+from mlc.dialects.index import Index, IndexMapAttr, const, dim
+from mlc.lowering.loop_to_llvm.builder import byte_size
+from mlc.lowering.loop_to_llvm.scalars import machine_type
+
+if TYPE_CHECKING:
+    from mlc.lowering.loop_to_llvm.convert import FunctionLowering
+
+ALIGNMENT = 64
+Slot = Callable[[SSAValue], SSAValue]
+
+
+def static_bytes(t: MemRefType) -> int:
+    """The room that a buffer of static sizes takes."""
+    return (prod(t.get_shape()) * byte_size(machine_type(t.element_type)) + 127) // ALIGNMENT * ALIGNMENT
+
+
+@dataclass
+class SymbolicBuffers:
+    """A machine function's buffers of symbolic sizes; pointers to them are made in its entry."""
+
+    stride: SSAValue | None = None
+    """The bytes of one thread's local buffers."""
+    rows: list[IndexMapAttr] = field(default_factory=list)
+
+
+def plan_buffers(f: FunctionLowering, func: loop.FuncOp) -> None:
+    """Give every buffer of symbolic sizes its place behind the static ones: from the kernel's symbols, in its entry."""
+    allocs = [o for o in func.walk() if isinstance(o, loop.AllocOp)]
+    symbolic = sorted((o for o in allocs if is_symbolic(o)), key=lambda o: o.scope.data == "local")
+    if not symbolic:
+        return
+    assert f.workspace is not None
+    b, symbols = f.b, [a for a in func.args if not isinstance(a.type, MemRefType)]
+    end: SSAValue = b.int(sum(static_bytes(o.result.type) for o in allocs if not is_symbolic(o) and not in_scratch(o)))
+    first_local: SSAValue | None = None
+    for alloc in symbolic:
+        if alloc.scope.data == "local" and first_local is None:
+            first_local = end
+        f.addresses.shape(alloc.result, alloc.shape, alloc.args)
+        f.buffers[alloc.result] = b.gep(f.workspace, end, i8)
+        end = b.add(end, _bytes(f, alloc))
+        f.symbolic.rows.append(_row(alloc, symbols))
+    f.symbolic.stride = b.int(0) if first_local is None else b.op(llvm.SubOp, [end, first_local], i64)
+
+
+def _bytes(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
+    """The room of a buffer: its size, and up to the next multiple of the alignment but one."""
+    b = f.b
+    total: SSAValue = b.int(byte_size(machine_type(alloc.result.type.element_type)))
+    for size in alloc.shape:
+        total = b.mul(total, f.addresses.value(f.addresses.resolve(size, alloc.args)))
+    return b.op(llvm.AndOp, [b.add(total, b.int(2 * ALIGNMENT - 1)), b.int(-ALIGNMENT)], i64)
+
+
+def _row(alloc: loop.AllocOp, symbols: Sequence[SSAValue]) -> IndexMapAttr:
+    """The factors of a buffer's size over the kernel's symbols, and the number of threads behind those."""
+    numbers = {k: dim(symbols.index(v)) for k, v in enumerate(alloc.args)}
+    sizes: list[Index] = [e.substitute(numbers) for e in alloc.shape]
+    threads = [dim(len(symbols))] if alloc.scope.data == "local" else []
+    return IndexMapAttr.get([const(byte_size(machine_type(alloc.result.type.element_type))), *sizes, *threads])
+
+
+def place_static(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
+    """The pointer to a buffer of static sizes; the iterations of an unrolled loop share it."""
+    k, v, local = f.kernel, alloc.result, alloc.scope.data == "local"
+    if v not in k.places:
+        size = static_bytes(v.type)
+        k.places[v] = k.scratch_bytes if local else k.workspace_bytes
+        k.scratch_bytes += size if local else 0
+        k.workspace_bytes += 0 if local else size
+    if local:
+        f.local[v] = k.places[v]
+        return f.b.gep(f.scratch(), k.places[v], i8)
+    assert f.workspace is not None
+    return f.b.gep(f.workspace, k.places[v], i8)
+
+
+def in_scratch(alloc: loop.AllocOp) -> bool:
+    """Whether a buffer lies in a thread's scratch."""
+    return alloc.scope.data == "local" and alloc.result.type.has_static_shape()
+
+
+def is_symbolic(alloc: loop.AllocOp) -> bool:
+    """Whether a buffer has sizes that are known at run time only."""
+    return not alloc.result.type.has_static_shape()
+
+
+def capture_strides(f: FunctionLowering, g: FunctionLowering, buffer: SSAValue, slot: Slot) -> None:
+    """The strides of a buffer of symbolic sizes: what they are multiples of travels too, once."""
+    strides = f.addresses.strides.get(buffer)
+    for _, factor in strides or ():
+        if factor is not None and factor not in g.factors:
+            g.factors[factor] = g.addresses.anonymous(slot(f.addresses.variables[factor][0]))
+    if strides is not None:
+        g.addresses.strides[buffer] = tuple((n, None if x is None else g.factors[x]) for n, x in strides)
+
+
+def capture_symbolic(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, slot: Slot) -> None:
+    """The buffers of symbolic sizes that live in a parallel loop: each thread has its own, one stride apart."""
+    allocs = [o for o in op.walk() if isinstance(o, loop.AllocOp) and is_symbolic(o)]
+    if not allocs:
+        return
+    assert f.symbolic.stride is not None
+    assert g.thread is not None
+    part = g.b.mul(g.b.cast("sext", g.thread, i64), slot(f.symbolic.stride))
+    for alloc in allocs:
+        capture_strides(f, g, alloc.result, slot)
+        pointer = slot(f.buffers[alloc.result])
+        g.buffers[alloc.result] = g.b.gep(pointer, part, i8) if alloc.scope.data == "local" else pointer
+
+
+__all__ = ["SymbolicBuffers", "capture_strides", "capture_symbolic", "in_scratch", "place_static", "plan_buffers"]
