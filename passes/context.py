@@ -5,8 +5,12 @@ PassContext: which passes of a pipeline run, with which options, and who watches
         exe = mlc.compile("model.onnx")
 
 The rule that decides about a pass of a named pipeline is TVM's: a disabled pass is left out, a required one runs, any
-other runs if the context's level is at least the pass's (LEVELS in passes/pipelines.py). A pass that a program applies
+other runs if the context's level is at least the pass's (GRAPH in passes/pipelines.py). A pass that a program applies
 itself, or names in a pipeline text, is not subject to it. A required pass ignores the veto of an instrument.
+
+A pass of the user's own goes where `insert` says, by the name of another one:
+
+    with mlc.PassContext(insert={"before graph-fuse-ops": SwapReluPass(), "after te-inline": "te-my-pass{limit=4}"}):
 """
 
 from __future__ import annotations
@@ -22,6 +26,10 @@ from typing import Any
 from xdsl.passes import ModulePass
 
 from mlc.passes.errors import UserError, did_you_mean
+from mlc.passes.pipelines import compiler_passes
+
+Extra = ModulePass | type[ModulePass] | str
+"""A pass to insert: an object, a class whose options have defaults, or the text of a pipeline."""
 
 _STACK: contextvars.ContextVar[tuple[PassContext, ...]] = contextvars.ContextVar("mlc_pass_context", default=())
 
@@ -29,7 +37,8 @@ _STACK: contextvars.ContextVar[tuple[PassContext, ...]] = contextvars.ContextVar
 @dataclass(frozen=True)
 class PassContext:
     """
-    An optimisation level (0 to 4), names of passes, instruments (passes/instruments.py), options by `pass.option`.
+    An optimisation level (0 to 4), names of passes, instruments (passes/instruments.py), options by `pass.option`,
+    and passes to insert by `before pass` or `after pass`: before its first run, or after its last, at any level.
 
     Raises UserError for an unknown pass or option (with the nearest name) and for a value of the wrong type.
     """
@@ -39,6 +48,7 @@ class PassContext:
     disabled: Sequence[str] = ()
     instruments: Sequence[Any] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
+    insert: Mapping[str, Extra | Sequence[Extra]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.opt_level, bool) or self.opt_level not in range(5):
@@ -51,6 +61,10 @@ class PassContext:
         both = sorted(set(self.required) & set(self.disabled))
         if both:
             raise UserError(f"expected a pass to be required or disabled, but '{both[0]}' is both")
+        inserted = {one.name for extra in self.insertions.values() for one in extra}
+        for name in set(self.required) - inserted - set(compiler_passes()):
+            remedy = f'insert={{"before graph-fuse-ops": "{name}"}} gives it a place'
+            raise UserError(f"expected required to name passes of the compiler's pipelines, but got '{name}'; {remedy}")
         _ = self.options
 
     @staticmethod
@@ -103,6 +117,22 @@ class PassContext:
             result.setdefault(name, {})[fields[option]] = value
         return result
 
+    @cached_property
+    def insertions(self) -> dict[tuple[str, str], list[ModulePass]]:
+        """("before" or "after", name of a pass) -> the passes that go there; classes that are new are registered."""
+        placed = compiler_passes()
+        result: dict[tuple[str, str], list[ModulePass]] = {}
+        for key, extra in self.insert.items():
+            where, _, anchor = key.partition(" ")
+            if where not in ("before", "after") or not anchor:
+                raise UserError(f"expected insert to name places like 'before graph-fuse-ops', but got '{key}'")
+            if anchor not in placed:
+                nearest = did_you_mean(anchor, placed)
+                raise UserError(f"expected '{key}' to name a pass of the compiler's pipelines{nearest}")
+            extras = [extra] if isinstance(extra, ModulePass | type | str) else extra
+            result[where, anchor] = [one for item in extras for one in _passes(item)]
+        return result
+
     def enabled(self, name: str, level: int) -> bool:
         """Whether a pass of this level runs."""
         if name in self.disabled:
@@ -113,21 +143,46 @@ class PassContext:
         """
         The passes that run, of a pipeline for this level, with the options that `config` gives.
 
-        Required passes that the pipeline lacks come from that of the highest level, at their place in it.
+        Those that the pipeline lacks stand in that of the highest level: required ones come from there, and places.
         """
-        chosen, at = [one for one in passes if one.name not in self.disabled], 0
+        steps, at = [(one, True) for one in passes], 0
+        present = {one.name for one, _ in steps}
         for one in all_levels:
-            found = next((k for k in range(at, len(chosen)) if chosen[k].name == one.name), None)
-            if found is not None:
-                at = found + 1
-            elif one.name in self.required and all(one.name != other.name for other in chosen):
-                chosen.insert(at, one)
-                at += 1
+            found = next((k for k in range(at, len(steps)) if steps[k][0].name == one.name), None)
+            if found is None:
+                steps.insert(at, (one, one.name in self.required and one.name not in present))
+            at = at + 1 if found is None else found + 1
+        for (where, anchor), extra in self.insertions.items():
+            places = [k for k, (one, _) in enumerate(steps) if one.name == anchor]
+            if places:
+                place = places[0] if where == "before" else places[-1] + 1
+                steps[place:place] = [(one, True) for one in extra]
+        chosen = [one for one, runs in steps if runs and one.name not in self.disabled]
         return [dataclasses.replace(one, **self.options.get(one.name, {})) for one in chosen]
 
     def key(self) -> str:
         """What a cache must know of this context."""
-        return repr((self.opt_level, sorted(self.required), sorted(self.disabled), sorted(self.config.items())))
+        from mlc.passes.pipeline_text import pass_text
+
+        inserted = [(place, [pass_text(one) for one in extra]) for place, extra in self.insertions.items()]
+        return repr(
+            (self.opt_level, sorted(self.required), sorted(self.disabled), sorted(self.config.items()), inserted)
+        )
+
+
+def _passes(extra: Extra) -> list[ModulePass]:
+    """What one item of `insert` stands for; a class that is nowhere registered is, under its name."""
+    from mlc.passes.pipeline_text import parse_pipeline
+    from mlc.passes.registry import is_pass, pass_class, register_pass
+
+    if isinstance(extra, str):
+        return parse_pipeline(extra)
+    cls = extra if isinstance(extra, type) else type(extra)
+    if not issubclass(cls, ModulePass):
+        raise UserError(f"expected insert to hold passes, but got {extra!r}")
+    if not is_pass(cls.name) or pass_class(cls.name) is not cls:
+        register_pass(cls)
+    return [cls() if isinstance(extra, type) else extra]
 
 
 def check_option(cls: type[ModulePass], name: str, value: Any, what: str) -> None:

@@ -4,7 +4,8 @@ What may watch a pipeline: `PassContext(instruments=[Timing(), DumpIR("dumps")])
 An instrument has any of these methods (passes/manager.py calls them):
 
     enter_context(context), exit_context(context)    the PassContext is entered and left
-    before(pass, module)                             False leaves the pass out, unless the context requires it
+    should_run(pass, module)                         False leaves the pass out; those that a context requires run anyway
+    before(pass, module)                             the pass will run, unless this returns False
     after(pass, module)                              the pass has succeeded
     failed(pass, module, error)                      the pass has raised
 """
@@ -84,10 +85,9 @@ class DumpIR:
         Path(self.directory).mkdir(parents=True, exist_ok=True)
 
     def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
-        if self._watches(module_pass):
-            self._before = self.show(module)
-            if self.when == "before":
-                self._write(module_pass, "before", self._before)
+        self._before = self.show(module) if self._watches(module_pass) else ""
+        if self._before and self.when == "before":
+            self._write(module_pass, "before", self._before)
 
     def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
         if self._watches(module_pass) and self.when != "before":
@@ -115,7 +115,7 @@ class Veto:
     refuses: Callable[[ModulePass, ModuleOp], bool]
     left_out: list[str] = field(default_factory=list)
 
-    def before(self, module_pass: ModulePass, module: ModuleOp) -> bool:
+    def should_run(self, module_pass: ModulePass, module: ModuleOp) -> bool:
         if self.refuses(module_pass, module):
             self.left_out.append(module_pass.name)
             return False

@@ -19,7 +19,8 @@ class Instrument(Protocol):
     """
     What may watch a pipeline. Each method is optional.
 
-    before(pass, module)         before a pass; returning False leaves the pass out
+    should_run(pass, module)     False leaves the pass out; a required pass is not asked about
+    before(pass, module)         before a pass that runs; False leaves it out still, unless it is required
     after(pass, module)          after a pass that succeeded, before its result is verified
     failed(pass, module, error)  after a pass that raised
     """
@@ -58,12 +59,15 @@ def run_passes(
     No instrument can leave out a pass whose name is in `required`.
     """
     hooks = list(instruments)
+    asked = [hook.should_run for hook in hooks if hasattr(hook, "should_run")]
     before = [hook.before for hook in hooks if hasattr(hook, "before")]
     after = [hook.after for hook in reversed(hooks) if hasattr(hook, "after")]
     failed = [hook.failed for hook in hooks if hasattr(hook, "failed")]
     for module_pass in resolve(specs):
-        refused = [hook for hook in before if hook(module_pass, module) is False]
-        if refused and module_pass.name not in required:
+        free = module_pass.name not in required
+        if free and False in [hook(module_pass, module) for hook in asked]:
+            continue
+        if False in [hook(module_pass, module) for hook in before] and free:
             continue
         try:
             module_pass.apply(ctx, module)

@@ -81,11 +81,18 @@ def pipeline(name: str) -> list[str]:
     return PIPELINES[name]
 
 
+def pass_names(name: str) -> list[str]:
+    """The names of the passes that a pipeline runs; a pass stands for itself."""
+    bare = name.partition("{")[0]
+    return [one for spec in PIPELINES[bare] for one in pass_names(spec)] if bare in PIPELINES else [bare]
+
+
+def compiler_passes() -> list[str]:
+    """The names of the passes that the compiler may run at some level, in order."""
+    parts = [f"{part}-O{level}" for part in ("graph", "kernel") for level in range(MAX_LEVEL, -1, -1)]
+    return list(dict.fromkeys(one for part in parts if part in PIPELINES for one in pass_names(part)))
+
+
 def level_of(name: str) -> int:
     """The optimisation level from which the compiler runs a pass; 0 for one that the graph pipelines do not have."""
-    levels: dict[str, int] = {}
-    for spec, level, *_ in GRAPH:
-        for one in PIPELINES.get(spec, [spec]):
-            bare = one.partition("{")[0]
-            levels[bare] = min(level, levels.get(bare, MAX_LEVEL))
-    return levels.get(name, 0)
+    return min((level for spec, level, *_ in GRAPH if name in pass_names(spec)), default=0)

@@ -1,14 +1,20 @@
 """PassContext: which passes run, their options, and who watches them."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from xdsl.passes import ModulePass
 
 import mlc
+from mlc.dialects.graph import ConstantOp, MultiplyOp, ReluOp
+from mlc.driver.model import parse_module
 from mlc.passes.context import PassContext
 from mlc.passes.errors import UserError
 from mlc.passes.instruments import DumpIR, Timing, Veto
-from mlc.passes.pipelines import level_of
+from mlc.passes.manager import make_context, parse_pipeline, run_passes
+from mlc.passes.pipelines import level_of, pass_names
 
 
 @pytest.fixture
@@ -81,7 +87,112 @@ def test_a_required_pass_ignores_a_veto(model):
         run(model)
     assert "graph-fuse-ops" in timing.runs
     assert "graph-eliminate-common-subexpr" not in timing.runs
-    assert set(veto.left_out) == {"graph-fuse-ops", "graph-eliminate-common-subexpr"}
+    assert set(veto.left_out) == {"graph-eliminate-common-subexpr"}
+
+
+class Seen:
+    """An instrument with `before` alone; `answer` is what it says of one pass."""
+
+    def __init__(self, name="", answer=None):
+        self.name, self.answer, self.names = name, answer, []
+
+    def before(self, module_pass, module):
+        self.names.append(module_pass.name)
+        return self.answer if module_pass.name == self.name else None
+
+
+def test_nobody_sees_a_pass_that_is_left_out(model):
+    seen = Seen()
+    with mlc.PassContext(instruments=[seen, Veto(lambda one, module: one.name == "graph-fuse-ops")]):
+        run(model)
+    assert "graph-fuse-ops" not in seen.names
+    assert "graph-outline-kernels" in seen.names
+    with mlc.PassContext(instruments=[Seen("graph-fuse-ops", False), timing := Timing()]):
+        run(model)
+    assert "graph-fuse-ops" not in timing.runs
+    with mlc.PassContext(required=["graph-fuse-ops"], instruments=[Seen("graph-fuse-ops", False), timing := Timing()]):
+        run(model)
+    assert "graph-fuse-ops" in timing.runs
+
+
+@dataclass(frozen=True)
+class HalvePass(ModulePass):
+    """Each relu is followed by a product with a number."""
+
+    name = "graph-halve"
+    by: float = 0.5
+
+    def apply(self, ctx, op):
+        for relu in [one for one in op.walk() if isinstance(one, ReluOp)]:
+            number = ConstantOp.make(self.by, dtype=relu.type.element_type)
+            half = MultiplyOp.make(relu.result, number)
+            relu.result.replace_all_uses_with(half.result)
+            half.operands[0] = relu.result
+            relu.parent.insert_ops_after([number, half], relu)
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """Passes that a test registers are forgotten after it."""
+    monkeypatch.setattr("mlc.passes.registry.USER_PASSES", {})
+
+
+def order_of(model, insert, **options):
+    with mlc.PassContext(insert=insert, instruments=[timing := Timing()], **options):
+        _, value = run(model)
+    return list(timing.seconds), value
+
+
+def test_a_pass_of_the_users_own_goes_anywhere(model, registry):
+    _, plain = run(model)
+    ran, value = order_of(model, {"before graph-fuse-ops": HalvePass()})
+    assert ran[ran.index("graph-fuse-ops") - 1] == "graph-halve"
+    assert np.abs(value - plain).max() > 1e-3
+    ran, other = order_of(model, {"after graph-simplify-expr": [HalvePass(by=0.25), HalvePass(by=2.0)]})
+    np.testing.assert_allclose(other, value, rtol=2e-5, atol=2e-6)
+    _, third = order_of(model, {"after graph-inline": "graph-halve{by=0.75}"}, config={"graph-halve.by": 0.5})
+    np.testing.assert_allclose(third, value, rtol=2e-5, atol=2e-6)
+    _, fourth = order_of(model, {"after graph-inline": HalvePass}, disabled=["graph-halve"])
+    np.testing.assert_allclose(fourth, plain, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("level", range(5))
+def test_a_place_may_be_a_pass_of_another_level(registry, level):
+    context = mlc.PassContext(level, insert={"after graph-fold-scale-axis": HalvePass})
+    ran = [one.name for one in context.configure(parse_pipeline(f"graph-O{level}"), parse_pipeline("graph-O4"))]
+    assert ("graph-fold-scale-axis" in ran) == (level >= 3)
+    assert "graph-fuse-ops" not in ran or ran.index("graph-halve") < ran.index("graph-fuse-ops")
+    assert ran.count("graph-halve") == 1
+    assert [name for name in ran if name != "graph-halve"] == pass_names(f"graph-O{level}")
+
+
+def test_kernels_have_places_too(model):
+    ran, _ = order_of(model, {"before te-add-schedule": "te-inline"})
+    assert ran.index("te-inline") < ran.index("te-add-schedule")
+    context = mlc.PassContext(insert={"after te-inline": ["te-inline", "te-inline"]})
+    passes = context.configure(parse_pipeline("kernel-O3"))
+    assert [one.name for one in passes].count("te-inline") == 3
+    assert context.key() != mlc.PassContext().key()
+
+
+def test_a_dump_of_a_pass_that_fails_is_what_it_got(model, tmp_path):
+    class Failing(ModulePass):
+        name = "graph-failing"
+
+        def apply(self, ctx, op):
+            raise ValueError("no")
+
+    dumps = DumpIR(tmp_path, passes=["graph-inline"])
+    module = parse_module("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\nreturn %x : tensor<2xf32>\n}")
+    with pytest.raises(ValueError, match="no"):
+        run_passes(module, make_context(), ["graph-inline", "graph-fuse-ops", Failing()], instruments=[dumps])
+    assert [path.name for path in dumps.written] == ["0000-graph-inline-after.mlir", "0001-graph-failing-failed.mlir"]
+
+
+def test_the_default_level_has_what_level_two_has_not():
+    names = [one.name for one in mlc.PassContext().configure(parse_pipeline(f"graph-O{mlc.PassContext().opt_level}"))]
+    assert "graph-alter-op-layout" in names
+    assert "graph-alter-op-layout" not in pass_names("graph-O2")
 
 
 def test_config_reaches_the_pass(model):
@@ -129,6 +240,14 @@ def test_timing_is_a_tree(model):
         ({"disabled": ["graph-fuse-op"]}, "unknown pass 'graph-fuse-op'; did you mean 'graph-fuse-ops'?"),
         ({"disabled": "graph-fuse-ops"}, "expected disabled to be a list of pass names"),
         ({"required": ["te-inline"], "disabled": ["te-inline"]}, "'te-inline' is both"),
+        (
+            {"required": ["graph-eliminate-dead-code"]},
+            "pipelines, but got 'graph-eliminate-dead-code'; insert={\"before",
+        ),
+        ({"insert": {"graph-fuse-ops": HalvePass}}, "places like 'before graph-fuse-ops', but got 'graph-fuse-ops'"),
+        ({"insert": {"after graph-fuse-op": HalvePass}}, "compiler's pipelines; did you mean 'graph-fuse-ops'?"),
+        ({"insert": {"after te-inline": "te-inlin"}}, "unknown pass 'te-inlin'"),
+        ({"insert": {"after te-inline": int}}, "expected insert to hold passes, but got <class 'int'>"),
         ({"config": {"max-depth": 1}}, "expected a config key like"),
         ({"config": {"graph-fuse-ops.max-dept": 1}}, "no option 'max-dept'; did you mean 'max-depth'?"),
         ({"config": {"graph-fuse-ops.max-depth": "1"}}, "expected config 'graph-fuse-ops.max-depth' to be int"),
