@@ -171,7 +171,9 @@ def _span(name: str, span: Any) -> tuple[int, int, int]:
 
 
 def size_array(sizes: Any) -> Array:
-    """An array of sizes: of int64 where all are known."""
+    """An array of sizes: of int64 where all are known; conditions stay what they are."""
+    if isinstance(sizes, np.ndarray) and sizes.dtype == bool:
+        return sizes
     array = np.array(sizes, object)
     return array if any(isinstance(v, DimExpr) for v in array.reshape(-1)) else array.astype(np.int64)
 

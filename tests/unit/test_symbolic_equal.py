@@ -162,5 +162,5 @@ def test_a_comparison_of_sizes_must_be_decided():
         return mlc.load(model_of([*shape, *where], {"x": ["N"], "row": [1]}, constants))
 
     assert str(compare("none").main.function_type.outputs.data[0]) == "tensor<3xf32>"
-    with pytest.raises(UserError, match="expected sizes that are equal, or are not, whatever they are, but got N and 3"):
+    with pytest.raises(UserError, match=r"expected sizes that are equal, or are not, .* but got N and 3"):
         compare("three")
