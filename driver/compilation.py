@@ -100,8 +100,7 @@ class Compilation:
         with self.timing.phase("plan"):
             run_passes(self.model.module, self.ctx, ["convert-graph-to-main"], instruments=[self.timing])
             main = find_function(self.model.module, "main")
-            if "mlc.symbols" not in main.attributes:
-                check_plan(main)
+            check_plan(main)
         called = {name: sources[name] for name in callees(main)}
         if self.options.schedules is not None:
             self.options.schedules.check(called)

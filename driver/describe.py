@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import runtime
-from mlc.driver.plan_check import locate
+from mlc.driver.plan_places import Places
 from mlc.lowering.graph_to_main.convert import bytes_of, plan_of
 
 _KINDS = ("input", "output")
@@ -27,11 +27,12 @@ def describe(main: func.FuncOp, flops: Mapping[str, int], schedules: Mapping[str
     """The calls of @main in order, and the values that they work on; each kernel's flops and schedule."""
     values: list[dict[str, Any]] = []
     numbers: dict[SSAValue, int] = {}
+    places = Places()
 
     def number(value: SSAValue) -> int:
         if value not in numbers:
             numbers[value] = len(values)
-            values.append(_value(main, value))
+            values.append(_value(main, value, places))
         return numbers[value]
 
     nodes: list[dict[str, Any]] = []
@@ -64,9 +65,9 @@ def _buffer(value: SSAValue) -> "MemRefType[Any]":
     return value.type
 
 
-def _value(main: func.FuncOp, value: SSAValue) -> dict[str, Any]:
+def _value(main: func.FuncOp, value: SSAValue, places: Places) -> dict[str, Any]:
     """Where a value is: an argument, or an offset in the weights or the workspace."""
-    place, type_ = locate(value), _buffer(value)
+    place, type_ = places.locate(value), _buffer(value)
     facts: dict[str, Any] = {"shape": list(type_.get_shape()), "dtype": str(type_.element_type)}
     inputs = main.attributes["mlc.inputs"]
     assert isinstance(inputs, IntegerAttr)
@@ -89,7 +90,7 @@ def write_weights(main: func.FuncOp, store: Any, path: Path) -> int:
     end = 0
     with path.open("wb") as file:
         for view in _views(blob):
-            start = locate(view.result).start
+            start = Places().locate(view.result).start
             file.write(bytes(start - end))
             name, value = view.attributes.get("param"), view.attributes.get("value")
             array = store.array(name.data) if isinstance(name, StringAttr) else dense_array(value)
@@ -106,4 +107,4 @@ def write_weights(main: func.FuncOp, store: Any, path: Path) -> int:
 def _views(blob: SSAValue) -> Iterable[memref.ViewOp]:
     """The views of a blob by offset."""
     views = [use.operation for use in blob.uses if isinstance(use.operation, memref.ViewOp)]
-    return sorted(views, key=lambda view: locate(view.result).start)
+    return sorted(views, key=lambda view: Places().locate(view.result).start)

@@ -6,35 +6,18 @@ each argument, which buffer wrote it last.
 A plan is right if each call reads only bytes that were written through the very buffer it reads them by, through a
 part of it or through what it is a part of, and writes nothing that it reads at the same time. A part that nothing
 writes counts as what it is a part of. Inputs and weights must never be written.
+Where sizes are symbolic, all this is done for several of them: typical ones, the smallest, and some at random.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import IntegerAttr, MemRefType
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.dialects import func, memref, scf
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
-from mlc.passes.errors import UserError
-
-
-class PlanError(UserError):
-    """Two buffers that are alive together share memory, or a buffer is read before it is written."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Bytes [start, end) of the argument `root`, seen as the buffer `buffer`."""
-
-    root: BlockArgument
-    start: int
-    end: int
-    buffer: SSAValue
-
-    def overlaps(self, other: "Place") -> bool:
-        """Whether the two share a byte."""
-        return self.root is other.root and self.start < other.end and other.start < self.end
+from mlc.driver.plan_places import Place, Places, PlanError, name_of, owner_of, sizes_to_try, symbols_on
 
 
 @dataclass
@@ -80,18 +63,11 @@ class _Memory:
         return own == place.end - place.start
 
 
-def _owner(value: SSAValue) -> SSAValue:
-    """The buffer that an alias was made from."""
-    while isinstance(value, OpResult) and isinstance(value.op, memref.ReinterpretCastOp):
-        value = value.op.source
-    return value
-
-
 def _lineage(value: SSAValue) -> list[SSAValue]:
     """A buffer, what it is a part of, what that is a part of, and so on."""
-    found = [_owner(value)]
+    found = [owner_of(value)]
     while isinstance(op := found[-1].owner, runtime.PartOp | runtime.RowOp):
-        found.append(_owner(op.source))
+        found.append(owner_of(op.source))
     return found
 
 
@@ -100,60 +76,31 @@ def _related(a: SSAValue, b: SSAValue) -> bool:
     return a in _lineage(b) or b in _lineage(a)
 
 
-def locate(value: SSAValue) -> Place:
-    """The bytes of a buffer of @main; an alias counts as the buffer it was made from."""
-    value = _owner(value)
-    if isinstance(value, BlockArgument):
-        return Place(value, 0, _bytes(value), value)
-    op = value.owner
-    if isinstance(op, runtime.PartOp):
-        whole = locate(op.source)
-        start = whole.start + op.offset.value.data
-        if start + _bytes(value) > whole.end:
-            raise PlanError(
-                f"expected a part within {whole.end - whole.start} bytes, but got {op.offset.value.data}", op
-            )
-        return Place(whole.root, start, start + _bytes(value), value)
-    if isinstance(op, runtime.RowOp):  # which one is not known: any of them
-        whole = locate(op.source)
-        return Place(whole.root, whole.start, whole.end, value)
-    if not isinstance(op, memref.ViewOp) or not isinstance(op.source, BlockArgument):
-        raise PlanError(f"expected a buffer of @main to be a view of an argument, but got {_name(value)}")
-    shift = op.byte_shift.owner
-    if not isinstance(shift, arith.ConstantOp) or not isinstance(shift.value, IntegerAttr):
-        raise PlanError("expected the offset of a view to be a constant")
-    start = shift.value.value.data
-    place = Place(op.source, start, start + _bytes(value), value)
-    if start % 64 or place.end > _bytes(op.source):
-        raise PlanError(
-            f"expected a view at a multiple of 64 within {_bytes(op.source)} bytes, but got [{start}, {place.end})"
-        )
-    return place
-
-
-def _bytes(value: SSAValue) -> int:
-    type_ = value.type
-    if not isinstance(type_, MemRefType):
-        raise PlanError(f"expected a buffer, but got {type_}")
-    size = max(1, getattr(type_.element_type, "bitwidth", 64) // 8)
-    for extent in type_.get_shape():
-        size *= extent
-    return size
-
-
 def check_plan(main: func.FuncOp) -> int:
     """Check @main on buffers; return the number of calls. Raises PlanError at the first thing wrong."""
+    symbols = symbols_on(main)
+    for values in sizes_to_try(symbols) if symbols else [{}]:
+        try:
+            check_plan_at(main, values)
+        except PlanError as error:
+            if not values:
+                raise
+            sizes = ", ".join(f"{name} = {value}" for name, value in values.items())
+            raise PlanError(f"{error} (where {sizes})", error.op) from error
+    return sum(isinstance(op, runtime.CallOp) for op in main.walk())
+
+
+def check_plan_at(main: func.FuncOp, values: Mapping[str, int]) -> None:
+    """Check @main for one value of each symbol."""
     inputs, outputs = _count(main, "mlc.inputs"), _count(main, "mlc.outputs")
     args = main.body.block.args
     readable = {*args[:inputs], args[-2]}
-    must_write = set(args[inputs : inputs + outputs])
-    memory = _Memory()
+    memory, places = _Memory(), Places(main, values)
     written = {buffer for op in main.walk() for out in _accesses(op)[1] for buffer in _lineage(out)}
-    _Player(written, readable).play(main.body.block, memory)
-    for argument in must_write:
-        if not memory.complete(locate(argument)):
+    _Player(written, readable, places).play(main.body.block, memory)
+    for argument in args[inputs : inputs + outputs]:
+        if not memory.complete(places.locate(argument)):
             raise PlanError(f"output {argument.index - inputs} of @main is not written in full", main)
-    return sum(isinstance(op, runtime.CallOp) for op in main.walk())
 
 
 @dataclass
@@ -162,6 +109,7 @@ class _Player:
 
     written: set[SSAValue]
     readable: set[BlockArgument]
+    places: Places
 
     def play(self, block: Block, memory: _Memory) -> None:
         """One block, with the control flow in it."""
@@ -173,9 +121,9 @@ class _Player:
                     self.play(region.block, memory)
             else:
                 reads, writes = _accesses(op)
-                places = [_as_written(locate(v), self.written) for v in reads]
+                places = [_as_written(self.places.locate(v), self.written) for v in reads]
                 if reads or writes:
-                    _play(op, places, [locate(v) for v in writes], memory, self.readable)
+                    _play(op, places, [self.places.locate(v) for v in writes], memory, self.readable)
 
     def either(self, blocks: Sequence[Block], memory: _Memory) -> None:
         """Blocks of which one runs: what is left is what all of them leave."""
@@ -191,7 +139,7 @@ def _accesses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
     """The buffers that an operation reads, and those that it writes."""
     if isinstance(op, runtime.CallOp):
         return op.ins, op.outs
-    if isinstance(op, memref.CopyOp):
+    if isinstance(op, memref.CopyOp | runtime.CopyOp):
         return [op.source], [op.destination]
     if isinstance(op, memref.LoadOp):
         return [op.memref], []
@@ -214,7 +162,7 @@ def _play(
         if place.root in readable:
             continue
         if (other := memory.intruder(place)) is not None:
-            raise PlanError(f"{_text(place)} is overwritten by {_name(other)} before it is read", op)
+            raise PlanError(f"{_text(place)} is overwritten by {name_of(other)} before it is read", op)
         if not memory.complete(place):
             raise PlanError(f"{_text(place)} is read before it is written", op)
     for place in writes:
@@ -236,10 +184,6 @@ def _count(op: Operation, name: str) -> int:
     if not isinstance(attribute, IntegerAttr):
         raise PlanError(f"expected an integer attribute '{name}'; run convert-graph-to-main first", op)
     return attribute.value.data
-
-
-def _name(value: SSAValue) -> str:
-    return f"%{value.name_hint}" if value.name_hint else str(value.type)
 
 
 def _text(place: Place) -> str:

@@ -107,6 +107,8 @@ class SymbolicExecutable(Executable):
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
         """The time of each kernel, run one by one through the same code; `print` it for a table."""
+        if self.artifact.model["control_flow"]:
+            fail("expected a model without control flow to run kernel by kernel; use executor='aot'")
         arrays, bound = self._bound_inputs(inputs)
         results = self._bound_outputs(None, bound)
         with self._lock:
@@ -121,11 +123,19 @@ def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
     values = []
     for value in model["values"]:
         facts = {**value, "shape": [evaluate(n, bound.values) for n in value["shape"]]}
+        facts["offset"] = evaluate(facts["offset"], bound.values)
         if facts["storage"] == "workspace":
-            facts["offset"] = bound.offsets[facts["buffer"]]
+            facts["offset"] += bound.offsets[facts["buffer"]]
         values.append(facts)
     nodes = [{**node, "sizes": [evaluate(n, bound.values) for n in node["sizes"]]} for node in model["nodes"]]
-    return {**model, "values": values, "nodes": nodes, "plan": {**model["plan"], "bytes": bound.bytes}}
+    copies = [[source, target, evaluate(size, bound.values)] for source, target, size in model["copies"]]
+    return {
+        **model,
+        "values": values,
+        "nodes": nodes,
+        "copies": copies,
+        "plan": {**model["plan"], "bytes": bound.bytes},
+    }
 
 
 def open_executable(artifact: Artifact, threads: int | None = None, executor: str = "aot") -> Executable:
