@@ -13,10 +13,10 @@ from xdsl.ir import Operation
 from mlc.codegen.targets import Target
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
-from mlc.driver.describe_symbolic import describe_symbolic, encoded, kernel_shapes
+from mlc.driver.describe_symbolic import describe_symbolic, kernel_shapes, signature_of
 from mlc.driver.flops import flops_of
 from mlc.driver.kernels import Job, run_jobs
-from mlc.driver.model import Model, counted_outputs
+from mlc.driver.model import Model
 from mlc.driver.options import Options
 from mlc.driver.pipeline import KernelCode, compile_kernel, kernel_passes, text_of, validators
 from mlc.driver.plan_check import check_plan
@@ -57,7 +57,7 @@ class Compilation:
 
     def write(self, directory: Path) -> Artifact:
         """Run all stages; the artifact stands in a new directory inside `directory`."""
-        specs = self.signature()
+        specs = signature_of(self.model)
         main, sources = self.plan()
         symbolic = "mlc.symbols" in main.attributes
         flops = {} if symbolic else {name: flops_of(op) for name, op in sources.items()}
@@ -132,20 +132,6 @@ class Compilation:
             return text_of(module).encode()
 
         return work
-
-    def signature(self) -> dict[str, Any]:
-        """Names, shapes and dtypes of inputs and outputs."""
-        from mlc.dialects.graph.types import dtype_name, shape_of
-
-        main = self.model.main
-        type_ = main.function_type
-
-        def specs(names: tuple[str, ...], types: Any) -> list[Any]:
-            rows = zip(names, types, strict=True)
-            return [[n, [encoded(size) for size in shape_of(t)], dtype_name(t.element_type)] for n, t in rows]
-
-        inputs, outputs = specs(self.model.inputs, type_.inputs), specs(self.model.outputs, type_.outputs)
-        return {"inputs": inputs, "outputs": outputs, "counted": counted_outputs(main)}
 
     def optimize(self) -> None:
         """The graph passes."""

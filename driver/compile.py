@@ -47,20 +47,23 @@ def compile(
     schedules: "str | os.PathLike[str] | None" = None,
     precision: str = "f32",
     error_growth: float = 16.0,
+    symbols: Shapes | None = None,
+    specialize: bool | int = False,
 ) -> "Executable":
     """
     Compile a Model, an ONNX model, or a file (.onnx, .mlir) for this machine.
 
     `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
-    that a file leaves open. `threads`: one for each CPU that this process may use. `validate_each` runs every function
-    in the reference interpreters before and after each pass, and stops at the first that changes a result (slow).
+    that a file leaves open, `symbols` what sizes may be that stay open (mlc.load). `threads`: one for each CPU that
+    this process may use. `validate_each` runs every function in the reference interpreters before and after each pass,
+    and stops at the first that changes a result (slow).
     `schedules` is a directory of schedules by hand (driver/schedules.py). `precision` is what convolutions and dense
     layers multiply: "f32", "bf16" (stored so between them), or "f16" (weights only); they add in f32.
     `error_growth` is how much fast algorithms may enlarge the rounding error of a convolution (0: direct sums only).
+    `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).
     """
     from mlc.driver.schedules import Schedules
     from mlc.runtime.executable import EXECUTORS, thread_count
-    from mlc.runtime.symbolic import open_executable
 
     if executor not in EXECUTORS:
         fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
@@ -76,7 +79,32 @@ def compile(
         context=context,
     )
     store = Cache.default() if cache and not validate_each and not options.instruments else None
-    artifact, owned = build_artifact(model, options, shapes, store)
+    if specialize is False:
+        return _opened(model, options, executor, store, shapes, symbols)
+    from mlc.driver.specialize import SpecializedExecutable, kept_of
+
+    kept, name = kept_of(specialize), _name(model)
+    loaded = load_model(model, shapes, symbols)
+
+    def build(bound: "Model") -> "Executable":
+        return _opened(bound, options, executor, store, name=name)
+
+    return SpecializedExecutable(loaded, kept, build, options.threads, executor)
+
+
+def _opened(
+    model: Any,
+    options: Options,
+    executor: str,
+    store: Cache | None,
+    shapes: Shapes | None = None,
+    symbols: Shapes | None = None,
+    name: str = "",
+) -> "Executable":
+    """What runs a model, compiled now or taken from the cache."""
+    from mlc.runtime.symbolic import open_executable
+
+    artifact, owned = build_artifact(model, options, shapes, store, symbols=symbols, name=name)
     try:
         executable = open_executable(artifact, options.threads, executor)
     except BaseException:
@@ -89,46 +117,57 @@ def compile(
 
 
 def build_artifact(
-    source: Any, options: Options, shapes: Shapes | None, cache: Cache | None, timing: Timing | None = None
+    source: Any,
+    options: Options,
+    shapes: Shapes | None,
+    cache: Cache | None,
+    timing: Timing | None = None,
+    symbols: Shapes | None = None,
+    name: str = "",
 ) -> tuple[Artifact, bool]:
     """The compiled model, and whether its directory belongs to the caller (it is not the cache's)."""
     timing = timing or Timing()
     key = ""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        key = "" if cache is None else key_of([*_file_parts(path), repr(_plain(shapes)), options.model_key()])
+        key = "" if cache is None else key_of([*_file_parts(path), *_plain(shapes, symbols), options.model_key()])
         if cache is not None and (found := cache.model(key)) is not None:
             return found, False
     from mlc.driver.model import Model
 
     with timing.phase("load"):
-        model = load_model(source, shapes)
+        model = load_model(source, shapes, symbols)
     if cache is not None and not key:
         key = key_of([*_model_parts(model), options.model_key()])
         if (found := cache.model(key)) is not None:
             return found, False
     if isinstance(source, Model):
+        from mlc.driver.bind_sizes import copied
+
         model = copied(model)
     from mlc.driver.compilation import Compilation
 
-    compilation = Compilation(model, options, cache, timing, _name(source))
+    compilation = Compilation(model, options, cache, timing, name or _name(source))
     directory = cache.drafts if cache is not None else Path(tempfile.gettempdir())
     artifact = compilation.write(directory)
     return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
 
 
-def load_model(source: Any, shapes: Shapes | None = None) -> "Model":
+def load_model(source: Any, shapes: Shapes | None = None, symbols: Shapes | None = None) -> "Model":
     """`mlc.load`; where one of our own files cannot be read at all, the error is the user's."""
     from mlc.driver.model import load
 
-    return load(source, shapes)
+    return load(source, shapes, symbols)
 
 
-def _plain(shapes: Shapes | None) -> Any:
-    """The shapes as a part of a key; what is not a shape is refused when the model is loaded."""
-    if not isinstance(shapes, Mapping):
-        return shapes
-    return sorted((str(n), tuple(s) if isinstance(s, Sequence) else s) for n, s in shapes.items()) or None
+def _plain(*given: Shapes | None) -> list[str]:
+    """Shapes and symbols as parts of a key; what is neither is refused when the model is loaded."""
+    return [
+        repr(sorted((str(n), tuple(s) if isinstance(s, Sequence) else s) for n, s in one.items()) or None)
+        if isinstance(one, Mapping)
+        else repr(one)
+        for one in given
+    ]
 
 
 def _file_parts(path: Path) -> list[bytes | str]:
@@ -164,21 +203,6 @@ def _read(path: Path) -> tuple[str, bool]:
 def _model_parts(model: "Model") -> list[bytes | str]:
     """The text of a model in memory, and the hashes of its weights."""
     return [str(model.module), *(f"{name} {model.weights.hash(name)}" for name in model.weights)]
-
-
-def copied(model: "Model") -> "Model":
-    """A model whose module and store may be changed; the weights are shared."""
-    from mlc.driver.model import Model
-    from mlc.driver.weights import WeightStore
-
-    store = WeightStore()
-    for name in model.weights:
-        entry = model.weights.entry(name)
-        if entry.is_fill:
-            store.add_fill(name, entry.data, entry.shape, entry.dtype)
-        else:
-            store.add(name, entry.data)
-    return Model(model.module.clone(), store)
 
 
 def _name(source: Any) -> str:

@@ -12,11 +12,12 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from mlc.dialects import runtime
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
 from mlc.dialects.graph.structure import bound_symbols
-from mlc.dialects.graph.types import shape_of
+from mlc.dialects.graph.types import dtype_name, shape_of
 from mlc.driver.describe import origins_of
+from mlc.driver.model import Model, counted_outputs
 from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.lowering.graph_to_main.storage import bytes_of
-from mlc.lowering.graph_to_main.symbolic import SCRATCH
+from mlc.lowering.graph_to_main.symbolic import SCRATCH, symbols_of
 
 
 def encoded(size: Dim) -> Any:
@@ -26,6 +27,25 @@ def encoded(size: Dim) -> Any:
     return [
         [c, [a if isinstance(a, str) else [encoded(a.value), a.divisor] for a in product]] for product, c in size.terms
     ]
+
+
+def signature_of(model: Model) -> dict[str, Any]:
+    """Names, shapes and dtypes of inputs and outputs, and the symbols with their ranges."""
+    main = model.main
+    type_ = main.function_type
+
+    def specs(names: tuple[str, ...], types: Any) -> list[Any]:
+        rows = zip(names, types, strict=True)
+        return [[n, [encoded(size) for size in shape_of(t)], dtype_name(t.element_type)] for n, t in rows]
+
+    inputs, outputs = specs(model.inputs, type_.inputs), specs(model.outputs, type_.outputs)
+    symbols = [span(name, symbol) for name, symbol in symbols_of(main).items()]
+    return {"inputs": inputs, "outputs": outputs, "counted": counted_outputs(main), "symbols": symbols}
+
+
+def span(name: str, symbol: SymbolAttr) -> list[Any]:
+    """A symbol as runtime/sizes.py reads it."""
+    return [name, symbol.low.data, symbol.high.data, symbol.step.data]
 
 
 def describe_symbolic(main: func.FuncOp, shapes: Mapping[str, Any], schedules: Mapping[str, str]) -> dict[str, Any]:
@@ -85,10 +105,10 @@ def _symbols(main: func.FuncOp) -> dict[str, Any]:
     found: list[Any] = []
     for one in symbols.data:
         assert isinstance(one, DictionaryAttr)
-        name, span = one.data["name"], one.data["range"]
+        name, values = one.data["name"], one.data["range"]
         assert isinstance(name, StringAttr)
-        assert isinstance(span, SymbolAttr)
-        found.append([name.data, span.low.data, span.high.data, span.step.data])
+        assert isinstance(values, SymbolAttr)
+        found.append(span(name.data, values))
     rows: list[Any] = []
     for pair in buffers.data:
         size, below = pair.data  # pyright: ignore[reportAttributeAccessIssue]
@@ -157,4 +177,4 @@ def shapes_at(call: Operation, shapes: Sequence[tuple[Dim, ...]]) -> list[list[A
     return [[encoded(n.evaluate(given) if isinstance(n, DimExpr) else n) for n in shape] for shape in shapes]
 
 
-__all__ = ["DimExpr", "describe_symbolic", "encoded", "kernel_shapes"]
+__all__ = ["DimExpr", "describe_symbolic", "encoded", "kernel_shapes", "signature_of"]

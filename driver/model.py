@@ -125,19 +125,32 @@ def load(
     `{"H": (32, 2048, 32)}`, the lowest, the highest, and what divides them.
     """
     if isinstance(source, Model):
-        return source
+        return _with_sizes(source, shapes, symbols)
     if any(base.__module__.partition(".")[0] == "torch" for base in type(source).__mro__):
-        return _load_torch(source, shapes)
+        return _with_sizes(_load_torch(source, shapes), None, symbols)
     if isinstance(source, str | Path):
         path = Path(source)
         if path.suffix == ".mlir":
-            return load_mlir(path)
+            return _with_sizes(load_mlir(path), shapes, symbols)
         if path.suffix != ".onnx":
             raise UserError(f"{path}: expected a file that ends in .onnx or .mlir")
         source = path
     from mlc.frontends.onnx import import_model
 
     return import_model(source, shapes, symbols=symbols)
+
+
+def _with_sizes(
+    model: Model, shapes: Mapping[str, Sequence[Any]] | None, symbols: Mapping[str, Sequence[int]] | None
+) -> Model:
+    """A model that says itself which sizes are open, with numbers for some of them."""
+    if symbols:
+        raise UserError(f"expected symbols= for an ONNX model; others say what {', '.join(symbols)} may be themselves")
+    if not shapes:
+        return model
+    from mlc.driver.bind_sizes import with_shapes
+
+    return with_shapes(model, shapes)
 
 
 def _load_torch(source: Any, shapes: Mapping[str, Sequence[int]] | None) -> Model:

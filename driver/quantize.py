@@ -10,9 +10,10 @@ from xdsl.dialects.builtin import FloatAttr, FunctionType, f64
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
+from mlc.driver.bind_sizes import copied
 from mlc.driver.calibrate import METHODS, Histogram
 from mlc.driver.compile import compile as compile_model
-from mlc.driver.compile import copied, load_model
+from mlc.driver.compile import load_model
 from mlc.driver.errors import UserError
 from mlc.driver.model import Model, name_attrs
 from mlc.passes.graph.quantize import RANGE, quantisable, range_attribute

@@ -9,7 +9,7 @@ import mmap
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -132,7 +132,7 @@ class Executable:
         results = self._check_outputs(out)
         with self._lock:
             if self.executor == "graph":
-                self._steps().run(_io(arrays, results))
+                self._steps().run(pointers(arrays, results))
                 return self._named(results)
             io = self._io
             for index, array in enumerate((*arrays, *results)):
@@ -170,9 +170,11 @@ class Executable:
             arrays.append(array if array.flags.c_contiguous else np.ascontiguousarray(array))
         return arrays
 
-    def _check_outputs(self, out: "Mapping[str, np.ndarray[Any, Any]] | None") -> "list[np.ndarray[Any, Any]]":
-        """New arrays for the outputs, or those that were given."""
-        specs = (*self.outputs, *self._counts)
+    def _check_outputs(
+        self, out: "Mapping[str, np.ndarray[Any, Any]] | None", specs: Sequence[TensorSpec] = ()
+    ) -> "list[np.ndarray[Any, Any]]":
+        """New arrays for the outputs, or those that were given; `specs` are of the sizes at hand."""
+        specs = specs or (*self.outputs, *self._counts)
         if out is None:
             return [np.empty(spec.shape, dtype) for spec, dtype in zip(specs, self._dtypes, strict=True)]
         if not isinstance(out, Mapping):
@@ -207,7 +209,7 @@ class Executable:
         """The time of each kernel, run one by one through the same code; `print` it for a table."""
         arrays, results = self._check_inputs(inputs), self._check_outputs(None)
         with self._lock:
-            return self._steps().profile(_io(arrays, results), max(1, repeat))
+            return self._steps().profile(pointers(arrays, results), max(1, repeat))
 
     @property
     def graph_json(self) -> dict[str, Any]:
@@ -241,7 +243,21 @@ def thread_count(threads: int | None) -> int:
     return threads
 
 
-def _io(inputs: "list[np.ndarray[Any, Any]]", outputs: "list[np.ndarray[Any, Any]]") -> dict[str, list[int]]:
+def check_names(inputs: Mapping[str, Any], specs: "Sequence[TensorSpec]") -> None:
+    """ValueError unless there is one of each name, and no other."""
+    if not isinstance(inputs, Mapping):
+        raise ValueError(f"expected inputs as a dict of name -> array, but got {type(inputs).__name__}")
+    known = [spec.name for spec in specs]
+    for name in inputs:
+        if name not in known:
+            raise ValueError(f"expected inputs {', '.join(known)}, but got an unknown input '{name}'")
+    for name in known:
+        if name not in inputs:
+            raise ValueError(f"expected inputs {', '.join(known)}, but input '{name}' is missing")
+
+
+def pointers(inputs: "list[np.ndarray[Any, Any]]", outputs: "list[np.ndarray[Any, Any]]") -> dict[str, list[int]]:
+    """Where inputs and outputs lie, as the calls of kernels name them."""
     return {"input": [address_of(a) for a in inputs], "output": [address_of(a) for a in outputs]}
 
 

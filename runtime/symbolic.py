@@ -10,7 +10,16 @@ import numpy as np
 
 from mlc.codegen.errors import fail
 from mlc.runtime.artifact import Artifact
-from mlc.runtime.executable import Executable, TensorSpec, address_of, aligned, check_array, is_ready
+from mlc.runtime.executable import (
+    Executable,
+    TensorSpec,
+    address_of,
+    aligned,
+    check_array,
+    check_names,
+    is_ready,
+    pointers,
+)
 from mlc.runtime.sizes import REMEMBERED, Bound, Sizes, evaluate, room
 from mlc.runtime.steps import Profile, Stepper
 
@@ -22,13 +31,11 @@ class SymbolicExecutable(Executable):
     """A compiled model that takes inputs of many sizes. Calls from several Python threads run one after another."""
 
     def __init__(self, artifact: Artifact, threads: int | None = None, executor: str = "aot") -> None:
-        if executor != "aot":
-            fail(f"expected executor='aot' for a model of symbolic sizes, but got '{executor}'; fix them with shapes=")
         super().__init__(artifact, threads, executor)
         model = artifact.model
         self._sizes = Sizes(model)
         self._rooms: dict[tuple[int, ...], int] = {}
-        self._io = (ctypes.c_void_p * (len(self.inputs) + len(self.outputs) + len(self._sizes.symbols)))()
+        self._io = (ctypes.c_void_p * (len(self.inputs) + len(model["outputs"]) + len(self._sizes.symbols)))()
 
     def __call__(
         self, inputs: Mapping[str, Any], out: Mapping[str, np.ndarray[Any, Any]] | None = None
@@ -41,11 +48,14 @@ class SymbolicExecutable(Executable):
             for index, value in enumerate((*map(address_of, arrays), *map(address_of, results), *bound.symbols)):
                 io[index] = value
             self._reserve(bound.bytes + self._behind(bound))
+            if self.executor == "graph":
+                self._steps_at(bound).run(pointers(arrays, results))
+                return self._named(results)
             bases = self._bases
             status = self._main(ctypes.addressof(io), bases["weights"], bases["workspace"], self._rt)
         if status:
             raise RuntimeError(f"a kernel returned error {status}")
-        return {spec.name: array for spec, array in zip(self.outputs, results, strict=True)}
+        return self._named(results)
 
     def _behind(self, bound: Bound) -> int:
         """The bytes that kernels use behind the buffers of @main."""
@@ -67,7 +77,7 @@ class SymbolicExecutable(Executable):
 
     def _bound_inputs(self, inputs: Mapping[str, Any]) -> tuple[list[np.ndarray[Any, Any]], Bound]:
         """The inputs in order, contiguous, and the sizes that they imply."""
-        self._check_names(inputs)
+        check_names(inputs, self.inputs)
         arrays = [np.asarray(inputs[spec.name]) for spec in self.inputs]
         bound = self._sizes.bind([a.shape for a in arrays])
         for k, (spec, dtype) in enumerate(zip(self.inputs, self._input_dtypes, strict=True)):
@@ -76,46 +86,28 @@ class SymbolicExecutable(Executable):
                 arrays[k] = np.ascontiguousarray(arrays[k])
         return arrays, bound
 
-    def _check_names(self, inputs: Mapping[str, Any]) -> None:
-        if not isinstance(inputs, Mapping):
-            raise ValueError(f"expected inputs as a dict of name -> array, but got {type(inputs).__name__}")
-        known = [spec.name for spec in self.inputs]
-        for name in inputs:
-            if name not in known:
-                raise ValueError(f"expected inputs {', '.join(known)}, but got an unknown input '{name}'")
-        for name in known:
-            if name not in inputs:
-                raise ValueError(f"expected inputs {', '.join(known)}, but input '{name}' is missing")
-
     def _bound_outputs(
         self, out: Mapping[str, np.ndarray[Any, Any]] | None, bound: Bound
     ) -> list[np.ndarray[Any, Any]]:
         """New arrays for the outputs, or those that were given."""
         if out is None:
             return [np.empty(shape, dtype) for shape, dtype in zip(bound.outputs, self._dtypes, strict=True)]
-        declared, self.outputs = (
-            self.outputs,
-            tuple(
-                TensorSpec(spec.name, shape, spec.dtype)
-                for spec, shape in zip(self.outputs, bound.outputs, strict=True)
-            ),
-        )
-        try:
-            return self._check_outputs(out)
-        finally:
-            self.outputs = declared
+        specs = zip((*self.outputs, *self._counts), bound.outputs, strict=True)
+        return self._check_outputs(out, [TensorSpec(spec.name, shape, spec.dtype) for spec, shape in specs])
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
         """The time of each kernel, run one by one through the same code; `print` it for a table."""
-        if self.artifact.model["control_flow"]:
-            fail("expected a model without control flow to run kernel by kernel; use executor='aot'")
         arrays, bound = self._bound_inputs(inputs)
         results = self._bound_outputs(None, bound)
         with self._lock:
             self._reserve(bound.bytes + self._behind(bound))
-            stepper = Stepper(static_model(self.artifact.model, bound), self._code.address, self._bases, self._rt)
-            io = {"input": [address_of(a) for a in arrays], "output": [address_of(a) for a in results]}
-            return stepper.profile(io, max(1, repeat))
+            return self._steps_at(bound).profile(pointers(arrays, results), max(1, repeat))
+
+    def _steps_at(self, bound: Bound) -> Stepper:
+        """What runs the model kernel by kernel at these sizes, in the workspace at hand."""
+        if self.artifact.model.get("control_flow"):
+            fail("expected a model without control flow to run kernel by kernel; use executor='aot'")
+        return Stepper(static_model(self.artifact.model, bound), self._code.address, self._bases, self._rt)
 
 
 def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:

@@ -86,10 +86,16 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path, inputs, message):
         compiled(tmp_path, POINTWISE)(inputs)
 
 
-def test_kernel_by_kernel_needs_static_sizes(tmp_path):
-    (tmp_path / "model.mlir").write_text(POINTWISE)
-    with pytest.raises(ValueError, match="expected executor='aot' for a model of symbolic sizes, but got 'graph'"):
-        mlc.compile(tmp_path / "model.mlir", executor="graph", cache=False)
+def test_kernel_by_kernel(tmp_path):
+    (tmp_path / "model.mlir").write_text(PRODUCT)
+    whole, stepped = (mlc.compile(tmp_path / "model.mlir", executor=e, threads=1) for e in ("aot", "graph"))
+    rng = np.random.default_rng(0)
+    for n in (300, 5, 64):
+        given = {"input0": rng.standard_normal((n, 40)), "input1": rng.standard_normal((50, 40))}
+        given = {name: array.astype(np.float32) for name, array in given.items()}
+        assert np.array_equal(stepped(given)["output0"], whole(given)["output0"])
+        profile = stepped.profile(given, repeat=1)
+        assert ["dense" in row.kernel for row in profile] == [True]
 
 
 H32 = [[32, ["H"]]]

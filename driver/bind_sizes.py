@@ -1,0 +1,64 @@
+"""Symbolic sizes of a model in memory become the numbers that are given for its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlc.driver.describe_symbolic import signature_of
+from mlc.driver.errors import UserError
+from mlc.driver.model import Model
+from mlc.driver.weights import WeightStore
+from mlc.passes.graph.dynamic_to_static import bind
+from mlc.runtime.sizes import Sizes, text
+
+
+def copied(model: Model) -> Model:
+    """A model whose module and store may be changed; the weights are shared."""
+    store = WeightStore()
+    for name in model.weights:
+        entry = model.weights.entry(name)
+        if entry.is_fill:
+            store.add_fill(name, entry.data, entry.shape, entry.dtype)
+        else:
+            store.add(name, entry.data)
+    return Model(model.module.clone(), store)
+
+
+def bound_to(model: Model, values: Mapping[str, int]) -> Model:
+    """A copy of a model with these values in the place of its symbols."""
+    result = copied(model)
+    bind(result.main, values)
+    return result
+
+
+def with_shapes(model: Model, shapes: Mapping[str, Sequence[Any]] | None) -> Model:
+    """
+    The model for inputs of these shapes: a copy, where they are not those that it has.
+
+    Shapes of all inputs must follow from those that are given; a name stands for a size that stays as it is.
+    """
+    if not shapes:
+        return model
+    signature = signature_of(model)
+    declared = {name: [text(size) for size in sizes] for name, sizes, _ in signature["inputs"]}
+    if not isinstance(shapes, Mapping):
+        raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
+    for name in shapes:
+        if name not in declared:
+            raise UserError(f"expected shapes of inputs {', '.join(declared)}, but got an unknown input '{name}'")
+    wanted = {name: list(shapes.get(name, sizes)) for name, sizes in declared.items()}
+    if wanted == declared:
+        return model
+    for name, sizes in wanted.items():
+        for axis, size in enumerate(sizes):
+            if not isinstance(size, int):
+                raise UserError(f"expected a number for axis {axis} of input '{name}' in shapes=, but got {size!r}")
+    try:
+        bound = Sizes({**signature, "buffers": []}).bind([tuple(sizes) for sizes in wanted.values()])
+    except ValueError as error:
+        raise UserError(f"shapes=: {error}") from error
+    return bound_to(model, bound.values)
+
+
+__all__ = ["bound_to", "copied", "with_shapes"]
