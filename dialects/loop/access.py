@@ -47,7 +47,8 @@ def i64_array(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
 @irdl_op_definition
 class AllocOp(IRDLOperation):
     """
-    A buffer: `%b = loop.alloc "local" : memref<4x16xf32>`, `%p = loop.alloc "shared" (%w * 8 + 2) : memref<3x?xf32>`.
+    A buffer: `%b = loop.alloc "local" : memref<4x16xf32>`;
+    `%p = loop.alloc "shared" (%w * 8 + 2) : memref<3x?xf32>`.
 
     Sizes that the type leaves as `?` are expressions of the kernel's symbols. Scope "local" is private to a thread (registers once promoted, else scratch); "shared" is the workspace of the
     kernel, seen by all threads.

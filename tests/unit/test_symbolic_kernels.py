@@ -22,7 +22,7 @@ func.func @main(%x: tensor<1x3x?x?xf32, #graph.dims<[H, W]>>, %w: tensor<32x3x3x
 
 def windows(x, w, groups):
     """A convolution of 3x3 with a border of one."""
-    n, c, h, wd = x.shape
+    _, c, h, wd = x.shape
     padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
     taps = np.stack([padded[:, :, i : i + h, j : j + wd] for i in range(3) for j in range(3)], 2)
     if groups == 1:

@@ -1,0 +1,241 @@
+"""
+Loops whose last tile is ragged by a size that is known at run time only: what `loop-partition` makes of them.
+
+A predicate is `N - 1 - P - inner >= 0`: N over the kernel's symbols, P the tile's place, inner the loops of the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects import loop
+from mlc.dialects.index import UNBOUNDED, Index, Term, at_least, const, dim
+from mlc.passes.loop import cuts
+from mlc.passes.loop.cuts import set_exprs, two_bodies
+from mlc.passes.loop.nest import Numbering, is_symbol
+
+if TYPE_CHECKING:
+    from mlc.passes.loop.partition import Changed, Partition
+
+Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """A predicate at a loop `f`, and its parts."""
+
+    f: loop.ForOp
+    e: Index
+    inner: Index
+    low: int
+    """The least that inner comes to, as it stands in the predicate: 1 less the size of the tile, or 0."""
+    numbering: Numbering
+
+    @staticmethod
+    def of(f: loop.ForOp, e: Index, numbering: Numbering) -> Ragged | None:
+        """The predicate at a loop that reduces nothing, round a tile; None where it is of another form."""
+        inner, tile = _inside(f, e, numbering)
+        low, high = inner.bounds(numbering.ranges())
+        plain = not f.results and not f.lower.terms and f.kind.data in ("serial", "parallel")
+        return Ragged(f, e, inner, low, numbering) if plain and tile and high <= 0 and low > -UNBOUNDED // 2 else None
+
+    @property
+    def number(self) -> int:
+        """The loop's index, numbered."""
+        return self.numbering.numbers[self.f.iv]
+
+    @property
+    def step(self) -> int:
+        """How far the tile moves from one iteration to the next."""
+        return -self.e.coefficient(self.number)
+
+    @property
+    def begins(self) -> Index:
+        """Not negative where the tile's first point is inside."""
+        return self.e - self.inner
+
+    @property
+    def whole(self) -> Index:
+        """Not negative where all of the tile is inside."""
+        return self.begins + self.low
+
+    @property
+    def size(self) -> Index:
+        """N."""
+        values = self.numbering.values
+        own = [(t, c) for t, c in self.begins.terms if all(is_symbol(values[d]) for d in _dims(t))]
+        return Index(self.begins.const + 1, tuple(own))
+
+    @property
+    def place(self) -> Index:
+        """P."""
+        return self.size - self.begins - 1
+
+
+def split(partition: Partition, f: loop.ForOp, e: Index, numbering: Numbering) -> Changed:
+    """
+    One step on a predicate at a loop.
+
+    -> where the loop runs to `N ceildiv T`, it is cut at `N floordiv T`, as the predicate fails in its last iteration
+    only. In any other loop round the tile, whole tiles and the ragged one have a body each, and what lies beyond none.
+    """
+    r = Ragged.of(f, e, numbering)
+    if r is None or _reduces(f):
+        return None
+    key = f.iv, r.whole.substitute(lambda d: dim(partition.known.number(numbering.values[d])))
+    if key in partition.chosen:
+        return None
+    partition.chosen.add(key)
+    if r.low == 0:
+        return [_guarded(r)]
+    main, tail, iv = cut(partition, r) or choose(r)
+    return [main, *shift(r, tail, iv)]
+
+
+def _guarded(r: Ragged) -> loop.ForOp:
+    """`for %i { S where e }` -> `for %i { for 0 to (e >= 0) { S } }`."""
+    f, body = r.f, r.f.body.block
+    guard = loop.ForOp.make(at_least(r.begins), operands=r.numbering.values, name="inside")
+    for op in [op for op in body.ops if not isinstance(op, loop.YieldOp)]:
+        op.detach()
+        guard.body.block.add_op(op)
+    guard.body.block.add_op(loop.YieldOp.create())
+    body.insert_op_before(guard, f.yield_op)
+    drop(guard, r.begins, r.numbering)
+    return guard
+
+
+def cut(partition: Partition, r: Ragged) -> tuple[loop.ForOp, loop.ForOp, SSAValue] | None:
+    """`for %o = 0 to N ceildiv T { .. }` -> cut at `N floordiv T`."""
+    f, size, step = r.f, r.size, r.step
+    over = {r.numbering.number(v): dim(k) for k, v in enumerate(f.indices)}
+    ranges = r.numbering.ranges()
+    if f.extent is not None or f.kind.data != "serial" or step <= -r.low or not size.dims() <= over.keys():
+        return None
+    whole = size.floordiv(step, ranges).substitute(over)
+    wanted = (size + (step - 1)).floordiv(step, ranges).substitute(over)
+    if f.lower.const or f.upper != wanted or r.place != dim(r.number) * step:
+        return None
+    main, tail = cuts.cut(f, whole)
+    assert isinstance(main, loop.ForOp)
+    assert isinstance(tail, loop.ForOp)
+    drop(main, r.begins - (step - 1), r.numbering)
+    inner = Numbering()
+    inner.numbers, inner.values = dict(r.numbering.numbers), list(r.numbering.values)
+    again = r.whole.substitute({r.number: dim(inner.number(tail.iv))})
+    partition.chosen.add((tail.iv, again.substitute(lambda d: dim(partition.known.number(inner.values[d])))))
+    return main, tail, tail.iv
+
+
+def choose(r: Ragged) -> tuple[loop.ForOp, loop.ForOp, SSAValue]:
+    """`for %i { S }` -> `for %i { for 0 to (all of the tile is inside) { S } for 0 to (a part of it is) { S } }`."""
+    whole = at_least(r.whole)
+    first, second = two_bodies(r.f, whole, at_least(r.begins) - whole, r.numbering)
+    drop(first, r.whole, r.numbering)
+    return first, second, r.f.iv
+
+
+def shift(r: Ragged, ragged: loop.ForOp, iv: SSAValue) -> list[loop.ForOp]:
+    """
+    The ragged tile, where the size is that of a tile at least, is moved back to end where the axis does.
+
+    It computes some points again, to the same values. (Halide calls this ShiftInwards.)
+    """
+    numbering = Numbering()
+    numbering.numbers, numbering.values = dict(r.numbering.numbers), list(r.numbering.values)
+    number = numbering.number(iv)
+    place = r.place.substitute({r.number: dim(number)})
+    if not _may_move(ragged, iv, r.step, place == dim(number) * r.step):
+        return [ragged]
+    fits = r.size + (r.low - 1)
+    moved, small = two_bodies(ragged, at_least(fits), const(1) - at_least(fits), numbering)
+    for block in _blocks(moved):
+        own = Numbering()
+        own.numbers, own.values = dict(numbering.numbers), list(numbering.values)
+        exprs = [own.exprs(es, block.args) for es in (block.bindings.data, block.where_exprs)]
+        now = [[x + (fits - place) * (x.coefficient(number) // r.step) for x in es] for es in exprs]
+        known = own.ranges()
+        set_exprs(block, now[0], [w for w in now[1] if w.bounds(known)[0] < 0], own)
+    return [moved, small]
+
+
+def _may_move(body: loop.ForOp, iv: SSAValue, step: int, alone: bool) -> bool:
+    """
+    Whether a tile may be computed at any place, perhaps twice.
+
+    What it accumulates must begin in it, its indices must follow its place, and what is computed outside for one place
+    must be there at the other: so for inputs, and for all where the place depends on this loop alone.
+    """
+    inside = set(_blocks(body))
+    if step <= 0 or any(iv in f.indices for f in body.walk() if isinstance(f, loop.ForOp) and f is not body):
+        return False
+    begun: set[SSAValue] = set()
+    for block in _blocks(body):
+        numbers = [k for k, v in enumerate(block.args) if v is iv]
+        exprs = (*block.bindings.data, *block.where_exprs)
+        if any(e.coefficient(n) % step or _within(e, n) for e in exprs for n in numbers):
+            return False
+        accesses = [op for op in block.walk() if isinstance(op, Accessing)]
+        stored = {op.buffer for op in accesses if isinstance(op, loop.StoreOp)}
+        for buffer in {op.buffer for op in accesses if not isinstance(op, loop.StoreOp)}:
+            if buffer in stored and not block.has_init and buffer not in begun:
+                return False
+            if not alone and buffer not in begun and isinstance(buffer.owner, loop.AllocOp):
+                return False
+            if not alone and buffer not in begun and _written_elsewhere(buffer, inside):
+                return False
+        begun |= stored
+    return True
+
+
+def _written_elsewhere(buffer: SSAValue, inside: set[loop.BlockOp]) -> bool:
+    assert isinstance(buffer.type, MemRefType)
+    stores = [u.operation for u in buffer.uses if isinstance(u.operation, loop.StoreOp)]
+    return any(not any(block.is_ancestor(op) for block in inside) for op in stores if op.buffer is buffer)
+
+
+def _within(e: Index, number: int) -> bool:
+    """Whether a dimension occurs in a quotient."""
+    return any(not isinstance(t, int) and t.expr.uses(number) for t, _ in e.terms)
+
+
+def drop(op: Operation, known: Index, numbering: Numbering) -> None:
+    """Forget, in all of an op, predicates that follow from `known >= 0`."""
+    for block in cuts.blocks_in(op):
+        own = Numbering()
+        own.numbers, own.values = dict(numbering.numbers), list(numbering.values)
+        exprs = own.exprs(block.where_exprs, block.args)
+        keep = [x for x in exprs if (x - known).bounds(own.ranges())[0] < 0]
+        if len(keep) < len(exprs):
+            set_exprs(block, own.exprs(block.bindings.data, block.args), keep, own)
+
+
+def _inside(f: loop.ForOp, e: Index, numbering: Numbering) -> tuple[Index, bool]:
+    """The terms of a predicate that loops inside of a loop change, and whether these are all vectorized."""
+    loops = [g for g in f.body.walk() if isinstance(g, loop.ForOp) and g.iv in numbering.numbers]
+    loops = [g for g in loops if e.uses(numbering.numbers[g.iv])]
+    numbers = {numbering.numbers[g.iv] for g in loops}
+    inner = Index(0, tuple((t, c) for t, c in e.terms if _dims(t) & numbers))
+    return inner, all(g.kind.data == "vectorized" for g in loops)
+
+
+def _dims(term: Term) -> set[int]:
+    return {term} if isinstance(term, int) else term.expr.dims()
+
+
+def _reduces(f: loop.ForOp) -> bool:
+    """Whether a loop runs along a reduction axis of a block."""
+    pairs = [(b, e) for b in _blocks(f) if f.iv in b.args for e in b.bindings.data[b.num_spatial :]]
+    return any(e.uses(b.args.index(f.iv)) for b, e in pairs)
+
+
+def _blocks(op: Operation) -> Iterator[loop.BlockOp]:
+    return iter([b for b in op.walk() if isinstance(b, loop.BlockOp)])
+
+
+__all__ = ["Ragged", "drop", "split"]
