@@ -12,7 +12,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import CallOp
+from mlc.dialects.graph.structure import bound_symbols
+from mlc.dialects.graph.types import with_symbols
 from mlc.passes.errors import fail
+from mlc.passes.graph.infer_types import retype
 from mlc.passes.graph.rewriting import functions
 
 INLINE = "graph.inline"
@@ -25,6 +28,7 @@ def inline_call(call: Operation, callee: FuncOp) -> list[Operation]:
     assert block is not None
     body = callee.body.block
     values: dict[SSAValue, SSAValue] = dict(zip(body.args, call.operands, strict=True))
+    sizes = bound_symbols(call)
     made: list[Operation] = []
     for op in body.ops:
         if isinstance(op, ReturnOp):
@@ -34,6 +38,8 @@ def inline_call(call: Operation, callee: FuncOp) -> list[Operation]:
             break
         copy = op.clone(values)
         copy.location = op.location
+        for result in copy.results if sizes else ():
+            retype(result, with_symbols(result.type, sizes))  # pyright: ignore[reportArgumentType]
         block.insert_op_before(copy, call)
         made.append(copy)
     call.detach()

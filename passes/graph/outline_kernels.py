@@ -3,19 +3,20 @@ graph-outline-kernels: each fused region becomes a private function, equal regio
 
 In: functions of graph ops and `graph.fused`. Out: @main calls kernels (`graph.call`), and holds views (reshapes, and
 the slices, splits and concatenations that passes/graph/views.py finds), weights and constants besides. Kernels are
-equal if their text is, names and locations aside. Where regions differ in the value of a one-element constant only,
-the constant becomes an operand, so that they share one kernel.
+equal if their text is, names and locations aside; symbols of sizes are a kernel's own (kernel_symbols.py), and a call
+says what they are. Where regions differ in the value of a one-element constant only, the constant becomes an operand,
+so that they share one kernel.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr, UnknownLoc
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -25,18 +26,22 @@ from mlc.dialects.graph import (
     CallOp,
     ConstantOp,
     ControlOp,
+    DimsAttr,
     FullOp,
     FusedOp,
     GraphOp,
     IotaOp,
     ParamOp,
     ReshapeOp,
+    SymbolAttr,
     YieldOp,
 )
 from mlc.passes.graph.constants import SOURCES
 from mlc.passes.graph.defuse_ops import defuse
+from mlc.passes.graph.dynamic_to_static import symbols_of
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fuse_ops import drop_unused_constants, fuse
+from mlc.passes.graph.kernel_symbols import Symbols, own_symbols
 from mlc.passes.graph.rewriting import functions, outer_blocks
 from mlc.passes.graph.views import concatenates_in_place, insert_copy, is_part
 from mlc.passes.graph.weights import store_of
@@ -59,6 +64,8 @@ class Outliner:
     texts: dict[Attribute, str] = field(default_factory=dict)
     outlined: dict[str, FuncOp] = field(default_factory=dict)
     entries: dict[Attribute, str] = field(default_factory=dict)
+    symbols: dict[FusedOp, Symbols] = field(default_factory=dict)
+    """Those of the regions that have some, by region."""
 
     def run(self) -> None:
         """Outline every function's regions; kernels come after all functions."""
@@ -69,6 +76,9 @@ class Outliner:
                 continue
             for block in list(outer_blocks(function)):
                 made += self.regions(block)
+        for fused in made:
+            if (own := own_symbols(fused.body.block)) is not None:
+                self.symbols[fused] = own
         self.share_constants(made)
         for fused in made:
             self.outline(fused)
@@ -115,6 +125,7 @@ class Outliner:
         block = fused.body.block
         number: dict[SSAValue, int] = {value: index for index, value in enumerate(block.args)}
         lines = [",".join(self.text(type) for type in block.arg_types)]
+        lines += [f"{name} step {span.step.data}" for name, span in self.ranges(fused).items()]
         for op in block.ops:
             masked = mask and _is_scalar(op)
             attrs = "" if masked else ",".join(f"{name}={self.text(a)}" for name, a in sorted(op.properties.items()))
@@ -142,6 +153,9 @@ class Outliner:
             kernel = self.outlined[digest] = self.kernel(fused, digest)
         call = CallOp(kernel.sym_name.data, inputs, outputs)
         call.location = fused.location
+        if fused in self.symbols:
+            call.attributes["symbols"] = DimsAttr(tuple(self.symbols[fused].values))
+            widen(kernel, self.ranges(fused))
         if fused.origins is not None:
             call.attributes["origins"] = fused.origins
         block.insert_op_before(call, fused)
@@ -151,14 +165,20 @@ class Outliner:
         fused.detach()
         fused.erase()
 
+    def ranges(self, fused: FusedOp) -> dict[str, SymbolAttr]:
+        """The ranges of a region's symbols."""
+        own = self.symbols.get(fused)
+        return {} if own is None else own.ranges(_enclosing_symbols(fused))
+
     def kernel(self, fused: FusedOp, digest: str) -> FuncOp:
         """The function of a region, whose body it takes; new in the module."""
         name = unused_name(self.module, f"{fused.label.data or 'kernel'}_{digest[:8]}")
-        types = list(fused.operand_types), list(fused.result_types)
+        symbols = self.ranges(fused)
         body = fused.detach_region(fused.body)
         fused.add_region(Region(Block()))
         last = body.block.last_op
         assert last is not None
+        types = list(body.block.arg_types), list(last.operand_types)
         body.block.insert_op_before(ReturnOp(*last.operands), last)
         last.detach()
         last.erase()
@@ -171,9 +191,8 @@ class Outliner:
                 result.name_hint = None
         function = FuncOp(name, types, body, "private")
         function.attributes[KERNEL] = UnitAttr()
-        symbols = _enclosing_symbols(fused)
-        if symbols is not None:
-            function.attributes["graph.symbols"] = symbols
+        if symbols:
+            function.attributes["graph.symbols"] = DictionaryAttr(symbols)
         self.module.body.block.add_op(function)
         return function
 
@@ -228,11 +247,23 @@ def unused_name(module: ModuleOp, name: str) -> str:
     return candidate
 
 
-def _enclosing_symbols(op: Operation) -> Attribute | None:
+def widen(kernel: FuncOp, ranges: Mapping[str, SymbolAttr]) -> None:
+    """Have a kernel's symbols take these values, too; its usual sizes stay those of its first call."""
+    known = symbols_of(kernel)
+    for name, span in ranges.items():
+        old = known[name]
+        low, high = min(old.low.data, span.low.data), max(old.high.data, span.high.data)
+        known[name] = (
+            old if (low, high) == (old.low.data, old.high.data) else SymbolAttr(low, high, old.step.data, old.typical)
+        )
+    kernel.attributes["graph.symbols"] = DictionaryAttr(known)
+
+
+def _enclosing_symbols(op: Operation) -> dict[str, SymbolAttr]:
     function = op.parent_op()
     while function is not None and not isinstance(function, FuncOp):
         function = function.parent_op()
-    return None if function is None else function.attributes.get("graph.symbols")
+    return {} if function is None else symbols_of(function)
 
 
 def _is_scalar(op: Operation) -> bool:
