@@ -19,7 +19,9 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.importer import import_model
 from mlc.frontends.onnx.node import NeedsValues
+from mlc.frontends.onnx.structured import Parts, structure_of, tensor_type
 
+Structure = Mapping[str, list[str] | None]
 CACHED = 32
 """How many compilations of one model are kept."""
 
@@ -31,20 +33,23 @@ class MlcBackendRep(BackendRep):
         self.model = model
         self.options = {"cache": False, "threads": 1, **options}
         constant = {tensor.name for tensor in model.graph.initializer}
-        self.names = [info.name for info in model.graph.input if info.name not in constant]
+        infos = [info for info in model.graph.input if info.name not in constant]
+        self.names = [info.name for info in infos]
+        self.sequences = {info.name for info in infos if tensor_type(info.type)[1]}
         self._known: set[str] = set()
         """The inputs whose values the import asked for."""
         self._compiled: OrderedDict[Any, Any] = OrderedDict()
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, in the model's order, on a sequence (or a dict) of arrays."""
-        arrays = self._arrays(inputs)
-        executable = self.executable(arrays)
+        arrays, shapes = self._arrays(inputs)
+        executable, structure = self._find(arrays, shapes)
         outputs = executable({spec.name: arrays[spec.name] for spec in executable.inputs})
         names = [info.name for info in self.model.graph.output]
-        return namedtupledict("Outputs", names)(*(outputs[name] for name in names))
+        return namedtupledict("Outputs", names)(*(_put_together(name, structure, outputs) for name in names))
 
-    def _arrays(self, inputs: Any) -> dict[str, Any]:
+    def _arrays(self, inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The inputs' tensors, those of sequences by names of their own; and the shapes of all inputs."""
         if isinstance(inputs, Mapping):
             given = dict(inputs)
         else:
@@ -52,24 +57,40 @@ class MlcBackendRep(BackendRep):
             if len(sequence) > len(self.names):
                 raise UserError(f"expected {len(self.names)} inputs, but got {len(sequence)}")
             given = dict(zip(self.names, sequence, strict=False))
-        return {name: np.asarray(array) for name, array in given.items()}
+        arrays: dict[str, Any] = {}
+        shapes: dict[str, Any] = {}
+        for name, value in given.items():
+            if isinstance(value, list | tuple) and name in self.sequences:
+                parts = Parts().split(name, len(value), self.names)
+                arrays |= (items := {part: np.asarray(array) for part, array in zip(parts, value, strict=True)})
+                shapes[name] = tuple(array.shape for array in items.values())
+            elif value is None:
+                shapes[name] = None
+            else:
+                arrays[name] = np.asarray(value)
+                shapes[name] = arrays[name].shape
+        return arrays, shapes
 
-    def executable(self, arrays: Mapping[str, Any]) -> Any:
+    def executable(self, inputs: Any) -> Any:
         """The compiled model for inputs like these."""
+        return self._find(*self._arrays(inputs))[0]
+
+    def _find(self, arrays: Mapping[str, Any], shapes: Mapping[str, Any]) -> tuple[Any, Structure]:
+        """The compiled model for inputs like these, and which of its outputs are parts of what."""
         from mlc.driver.compile import compile
 
-        model, key = None, self._key(arrays)
+        model, key = None, self._key(arrays, shapes)
         while key not in self._compiled and model is None:
             bound = {name: arrays[name] for name in self._known}
             try:
-                model = import_model(self._shaped(arrays), {n: a.shape for n, a in arrays.items()}, bound)
+                model = import_model(self._shaped(arrays), shapes, bound)
             except NeedsValues as needs:
                 if needs.inputs <= self._known or not needs.inputs <= arrays.keys():
                     raise
                 self._known |= needs.inputs
-                key = self._key(arrays)
+                key = self._key(arrays, shapes)
         if model is not None:
-            self._compiled[key] = compile(model, **self.options)
+            self._compiled[key] = compile(model, **self.options), structure_of(model.main.attributes)
             if len(self._compiled) > CACHED:
                 self._compiled.popitem(last=False)
         self._compiled.move_to_end(key)
@@ -87,9 +108,16 @@ class MlcBackendRep(BackendRep):
                 dim.dim_value = size
         return model
 
-    def _key(self, arrays: Mapping[str, Any]) -> Any:
-        shapes = tuple((name, array.shape) for name, array in arrays.items())
-        return shapes, tuple((name, arrays[name].tobytes()) for name in sorted(self._known & arrays.keys()))
+    def _key(self, arrays: Mapping[str, Any], shapes: Mapping[str, Any]) -> Any:
+        return tuple(shapes.items()), tuple(
+            (name, arrays[name].tobytes()) for name in sorted(self._known & arrays.keys())
+        )
+
+
+def _put_together(name: str, structure: Structure, tensors: Mapping[str, Any]) -> Any:
+    """An output: a tensor, a list of tensors, or None."""
+    parts = structure.get(name, name)
+    return tensors[parts] if isinstance(parts, str) else None if parts is None else [tensors[part] for part in parts]
 
 
 class MlcBackend(Backend):

@@ -19,6 +19,7 @@ from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printab
 from mlc.frontends.onnx.functions import missing_nodes
 from mlc.frontends.onnx.importer import Importer
 from mlc.frontends.onnx.node import Value, converters, node_path
+from mlc.frontends.onnx.structured import Parts, take_apart
 from mlc.passes.errors import did_you_mean
 
 
@@ -50,13 +51,13 @@ class Report:
 class Checker(Importer):
     """An import that goes on after what is wrong."""
 
-    def __init__(self, source: str, directory: Any, types: Mapping[str, Any]):
+    def __init__(self, source: str, directory: Any, types: dict[str, Any]):
         super().__init__(source, directory)
         self.types = types
         self.report = Report()
         self.lost: set[str] = set()
 
-    def look(self, proto: onnx.ModelProto, opsets: Mapping[str, int]) -> Report:
+    def look(self, proto: onnx.ModelProto, opsets: Mapping[str, int], shapes: Mapping[str, Any]) -> Report:
         """Check weights, inputs, nodes and outputs, each on its own."""
         graph = proto.graph
         self.functions = {(function.domain, function.name): function for function in proto.functions}
@@ -69,20 +70,38 @@ class Checker(Importer):
             except UserError as error:
                 self.note(f"initializer '{initializer.name}'", "", error)
                 self.stand_in(initializer.name)
-        for info in graph.input:
+        for info in self.inputs(graph, shapes):
             try:
-                if not info.type.HasField("tensor_type"):
-                    raise UserError(f"expected a tensor, but got {info.type.WhichOneof('value')}")
                 dtype_of(info.type.tensor_type.elem_type, f"input '{info.name}'")
             except UserError as error:
                 self.note(f"input '{info.name}'", "", error)
             self.stand_in(info.name)
+        whole = {name: parts for name, parts in self.parts.names.items() if self.values.keys() >= set(parts or ())}
+        self.values |= Parts(whole).values(self.values)
         for index, node in enumerate(graph.node):
             self.node(node, node_path(node, index), opsets, missing)
         for info in graph.output:
             if info.name not in self.values and info.name not in self.lost:
                 self.report.problems.append(Problem(f"output '{printable(info.name)}'", "", "no node gives it"))
         return self.report
+
+    def inputs(self, graph: onnx.GraphProto, shapes: Mapping[str, Any]) -> list[onnx.ValueInfoProto]:
+        """The inputs as tensors."""
+        found: list[onnx.ValueInfoProto] = []
+        for info in graph.input:
+            try:
+                tensors, sizes, parts = take_apart([info], shapes, self.source)
+            except UserError as error:
+                self.note(f"input '{info.name}'", "", error)
+                self.lost.add(info.name)
+                continue
+            self.parts.names |= parts.names
+            found += tensors
+            for one in tensors:
+                if one is not info:  # a part of it, of the shape that is given
+                    element = one.type.tensor_type.elem_type
+                    self.types[one.name] = onnx.helper.make_tensor_type_proto(element, sizes[one.name]).tensor_type
+        return found
 
     def node(self, node: onnx.NodeProto, path: str, opsets: Mapping[str, int], missing: Mapping[str, Any]) -> None:
         """Check one node."""
@@ -157,7 +176,7 @@ def check_onnx(source: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -
     """Everything that is wrong with the nodes of an ONNX model; UserError where it is no model at all."""
     proto, name, directory = read_model(source)
     opsets = check_model(proto, name)
-    return Checker(name, directory, inferred_types(proto, shapes or {})).look(proto, opsets)
+    return Checker(name, directory, inferred_types(proto, shapes or {})).look(proto, opsets, shapes or {})
 
 
 def inferred_types(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -165,9 +184,10 @@ def inferred_types(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[Any]]) 
     light = onnx.ModelProto()
     light.CopyFrom(proto)
     for info in light.graph.input:
-        if info.name in shapes and all(isinstance(size, int) for size in shapes[info.name]):
+        given = shapes.get(info.name)
+        if given is not None and all(isinstance(size, int) for size in given):
             del info.type.tensor_type.shape.dim[:]
-            for size in shapes[info.name]:
+            for size in given:
                 info.type.tensor_type.shape.dim.add().dim_value = size
     try:
         light = onnx.shape_inference.infer_shapes(light)

@@ -88,7 +88,7 @@ def _loop(node: Node) -> list[Value]:
     body: onnx.GraphProto = node.attr("body")
     limit = node.input(0).array if node.has(0) else None
     written, region = lambda: _written_out(node, body), lambda: _region_loop(node, body)
-    if any(node.input(i).items is not None for i in range(2, len(node.inputs))):
+    if any(v is not None and (v.items is not None or v.absent) for v in node.inputs[2:]):
         return written()
     few = limit is not None and int(limit.reshape(())) * len(body.node) <= FEW_NODES
     return first_that_works(written, region) if few else first_that_works(region, written)
@@ -131,7 +131,7 @@ def _written_out(node: Node, body: onnx.GraphProto) -> list[Value]:
     """The body once an iteration; how many there are must be known."""
     limit = int(node.constant(0).reshape(())) if node.has(0) else MAX_ITERATIONS + 1
     condition = node.input(1) if node.has(1) else node.array(np.array(True))
-    carried = [node.input(i) for i in range(2, len(node.inputs))]
+    carried = [v if v is not None else node.input(i) for i, v in enumerate(node.inputs[2:], 2)]
     scanned: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     count = 0
     while count < limit and bool(node.known(condition, "the condition").reshape(())):

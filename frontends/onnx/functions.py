@@ -119,8 +119,11 @@ def _version(versions: list[int], opset: int) -> int:
 
 
 def _type_proto(value: Value | None) -> onnx.TypeProto:
-    if value is None:
+    if value is None or value.absent:
         return onnx.TypeProto()
+    if value.items is not None:
+        element = _type_proto(value.items[0]) if value.items else onnx.helper.make_tensor_type_proto(1, None)
+        return onnx.helper.make_sequence_type_proto(element)
     return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(dtype_like(value)), value.shape)
 
 

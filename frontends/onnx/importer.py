@@ -12,6 +12,7 @@ import math
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ from mlc.frontends.onnx.files import MAX_NODES, check_model, check_sizes, dtype_
 from mlc.frontends.onnx.functions import count_nodes, expand, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, Value, find_converter, node_path, op_key
 from mlc.frontends.onnx.sizes import Symbols, fold_sizes, holds_sizes, identifier
+from mlc.frontends.onnx.structured import Parts, outputs_apart, take_apart
 
 MAX_RESTARTS = 64
 """An import begins anew at most so often, each time with less freedom for symbolic sizes."""
@@ -82,6 +84,8 @@ class Importer:
         self.root = self.block = Block()
         self.captures: dict[SSAValue, SSAValue] = {}
         """What the arguments of regions were at first."""
+        self.parts = Parts()
+        """What the inputs and outputs were before they were taken apart."""
         self.depth = 0
         """How many functions stand round the node at hand."""
         self._nodes = 0
@@ -125,13 +129,20 @@ class Importer:
         return [marked(results[0], count.axis, count.value)]
 
     def _widened(self, cls: Any, operands: Sequence[Value], attrs: dict[str, Any], location: str, narrow: str) -> Any:
-        """An op on narrow floats that adds many terms: in f32, rounded once at the end."""
+        """
+        An op on narrow floats that adds many terms: in f32, rounded once at the end.
+
+        The probabilities that a softmax gives are not rounded on their way into a product.
+        """
 
         def cast(value: Value, dtype: str) -> Value:
+            if dtype == "float32" and value.wide is not None:
+                return value.wide
             return self.emit(CastOp, [value], {"dtype": np.dtype(numpy_dtype(element_type(dtype)))}, location)[0]
 
         wide = [cast(v, "float32") if v.dtype_name == narrow else v for v in operands]
-        return [cast(result, narrow) for result in self.emit(cls, wide, attrs, location)]
+        results = self.emit(cls, wide, attrs, location)
+        return [replace(cast(v, narrow), wide=v if cls is SoftmaxOp else None) for v in results]
 
     def sources(self, value: Value) -> set[str]:
         """The names of the model's inputs that a value is computed from."""
@@ -181,10 +192,8 @@ class Importer:
 
     def materialize(self, value: Value, location: str) -> SSAValue:
         """The SSA value of a value; a constant becomes graph.constant or graph.param, once, at the top."""
-        if value.items is not None:
-            raise ValueError(f"expected a tensor, but '{value.name}' is a sequence")
         if value.ssa is None:
-            array = value.array
+            array = value.known
             if array.size <= ConstantOp.MAX_ELEMENTS:
                 op = ConstantOp.make(array, location=name_location(value.name))
             else:
@@ -213,17 +222,18 @@ class Importer:
         names = self._add_inputs(graph, shapes, values, symbols)
         for index, node in enumerate(graph.node):
             self.convert(node, node_path(node, index), opsets)
-        outputs = [self._output(info.name) for info in graph.output]
-        counts = self._counts([info.name for info in graph.output], outputs)
+        results = outputs_apart([info.name for info in graph.output], self.values, self.parts)
+        outputs = [self._output(name) for name in results]
+        counts = self._counts(results, outputs)
         self.block.add_op(ReturnOp(*outputs))
         main = FuncOp(
             "main",
             FunctionType.from_lists(self.block.arg_types, [output.type for output in outputs]),
             Region(self.block),
             arg_attrs=name_attrs(names),
-            res_attrs=name_attrs([*(info.name for info in graph.output), *counts]),
+            res_attrs=name_attrs([*results, *counts]),
         )
-        main.attributes |= counted_attribute(counts)
+        main.attributes |= counted_attribute(counts) | self.parts.attribute()
         if used := symbols.used():
             main.attributes["graph.symbols"] = used
         hoist_sources(self.block)
@@ -249,6 +259,7 @@ class Importer:
             raise UserError(
                 f"{self.source}: shapes= names {unknown_names}, but the inputs are {[info.name for info in infos]}"
             )
+        infos, shapes, self.parts = take_apart(infos, shapes, self.source)
         problems: list[str] = []
         for info in infos:
             shape = _input_shape(info, shapes.get(info.name), self.source, problems, symbols)
@@ -262,6 +273,7 @@ class Importer:
         if problems:
             raise UserError(f"{self.source}: " + "; ".join(problems))
         symbols.check(self.source)
+        self.values |= self.parts.values(self.values)
         return [info.name for info in infos]
 
     def convert(self, proto: onnx.NodeProto, path: str, opsets: Mapping[str, int]) -> None:
@@ -311,7 +323,7 @@ class Importer:
             value = results[position]
             # A constant is called after the output that holds it: weights in Constant nodes keep their names.
             assert value is not None
-            constant = value.ssa is None and value.items is None
+            constant = value.ssa is None and value.array is not None
             self.values[name] = Value(None, value.array, name) if constant else value
 
     def _counts(self, names: Sequence[str], outputs: list[SSAValue]) -> dict[str, tuple[int, int]]:
@@ -327,8 +339,6 @@ class Importer:
         if name not in self.values:
             given = f"mlc does not compute {self.missing[name]}" if name in self.missing else "no node gives it"
             raise UserError(f"{self.source}: output '{name}': {given}")
-        if self.values[name].items is not None:
-            raise UserError(f"{self.source}: output '{name}': expected a tensor, but it is a sequence")
         return self.materialize(self.values[name], name)
 
 

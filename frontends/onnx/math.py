@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.types import broadcast
 from mlc.frontends.onnx.node import Converter, Node, UseBody, Value, dtype_like
 from mlc.frontends.onnx.tools import (
     add,
@@ -89,11 +90,11 @@ def _clip(node: Node) -> Value:
 def _cast(node: Node) -> Value:
     from mlc.frontends.onnx.files import dtype_of
 
-    return node.emit(g.CastOp, node.input(0), dtype=dtype_of(int(node.attr("to")), node.path))
+    return cast(node, node.input(0), dtype_of(int(node.attr("to")), node.path))
 
 
 def _cast_like(node: Node) -> Value:
-    return node.emit(g.CastOp, node.input(0), dtype=dtype_like(node.input(1)))
+    return cast(node, node.input(0), dtype_like(node.input(1)))
 
 
 def _gelu(node: Node) -> Value:
@@ -199,7 +200,13 @@ def _gemm(node: Node) -> Value:
 
 
 def _where(node: Node) -> Value:
-    return node.emit(g.WhereOp, node.input(0), node.input(1), node.input(2))
+    condition, *ways = (node.input(i) for i in range(3))
+    if condition.array is not None and condition.array.dtype == bool and not condition.bound:
+        chosen = ways[0] if condition.array.all() else ways[1]
+        uniform = condition.array.all() or not condition.array.any()
+        if uniform and chosen.shape == broadcast([condition.shape, *(way.shape for way in ways)]):
+            return chosen
+    return node.emit(g.WhereOp, condition, *ways)
 
 
 def _prelu(node: Node) -> Value:

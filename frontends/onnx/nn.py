@@ -105,18 +105,26 @@ def _first_input(node: Node) -> Value:
     return node.input(0)
 
 
-def _has_element(node: Node) -> Value:
-    """Whether an optional holds something: a tensor always does."""
-    return node.array(np.array(node.has(0)))
-
-
 def _dropout(node: Node) -> list[Value]:
-    """What goes in comes out, and the mask drops nothing."""
+    """
+    What goes in comes out, and the mask drops nothing.
+
+    In training the mask follows from the seed alone, as in ONNX's reference evaluator: it is a weight.
+    """
     x = node.input(0)
-    if node.has(2) and bool(node.constant(2).reshape(())) and (not node.has(1) or float(node.constant(1)) != 0.0):
-        raise node.fail("expected inference (training_mode = 0) or a ratio of 0, but got training_mode = 1")
-    mask = np.ones((), np.bool_ if node.opset >= 10 else dtype_like(x))
-    return [x, node.array(np.broadcast_to(mask, x.shape))] if wants(node, 1) else [x]
+    training = node.has(2) and bool(node.constant(2).reshape(()))
+    ratio = float(node.constant(1).reshape(())) if node.has(1) and training else 0.5 if training else 0.0
+    if not 0 <= ratio < 1:
+        raise node.fail(f"expected a ratio from 0 to less than 1, but got {ratio}")
+    if ratio == 0:
+        mask = np.ones((), np.bool_ if node.opset >= 10 else dtype_like(x))
+        return [x, node.array(np.broadcast_to(mask, x.shape))] if wants(node, 1) else [x]
+    seed = node.attr("seed")
+    if seed is None or not all(isinstance(size, int) for size in x.shape):
+        raise node.fail("expected a seed and a known shape, from which the mask follows in training, but got none")
+    kept = np.random.RandomState(seed & 0xFFFFFFFF).uniform(0, 1, x.shape) >= ratio
+    y = multiply(node, x, node.array(kept / (1 - ratio), like=x))
+    return [y, node.array(kept)]
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -126,6 +134,4 @@ CONVERTERS: dict[str, Converter] = {
     "LayerNormalization": _layer_norm,
     "Dropout": _dropout,
     "Identity": _first_input,
-    "OptionalGetElement": _first_input,
-    "OptionalHasElement": _has_element,
 }

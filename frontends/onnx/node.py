@@ -37,24 +37,36 @@ class Value:
     bound: bool = False
     items: tuple[Value, ...] | None = None
     """The tensors of a sequence, which is nothing else."""
+    absent: bool = False
+    """Whether this is an optional that holds nothing."""
+    wide: Value | None = None
+    """Of probabilities rounded to f16 or bf16: the same in f32."""
     counted: Count | None = None
     """Of a value of which only a part is there: which."""
 
     @property
+    def known(self) -> Any:
+        """The array of a constant."""
+        if self.array is None:
+            kind = "an optional that is absent" if self.absent else "a sequence"
+            raise ValueError(f"expected a tensor, but '{self.name}' is {kind}")
+        return self.array
+
+    @property
     def shape(self) -> tuple[Any, ...]:
         """The sizes."""
-        return self.array.shape if self.ssa is None else shape_of(self.ssa.type)
+        return self.known.shape if self.ssa is None else shape_of(self.ssa.type)
 
     @property
     def dtype(self) -> Any:
         """The element type, as a numpy dtype or an xDSL type."""
-        return self.array.dtype if self.ssa is None else self.ssa.type.element_type  # pyright: ignore
+        return self.known.dtype if self.ssa is None else self.ssa.type.element_type  # pyright: ignore
 
     @property
     def dtype_name(self) -> str:
         """numpy's name of the element type."""
         if self.ssa is None:
-            return "int64" if self.array.dtype == object else self.array.dtype.name
+            return "int64" if self.known.dtype == object else self.known.dtype.name
         return dtype_name(self.ssa.type.element_type)  # pyright: ignore
 
 
@@ -126,7 +138,8 @@ class Node:
 
     def has(self, index: int) -> bool:
         """Whether input `index` is given."""
-        return index < len(self.inputs) and self.inputs[index] is not None
+        value = self.inputs[index] if index < len(self.inputs) else None
+        return value is not None and not value.absent
 
     def input(self, index: int) -> Value:
         """Input `index`, which must be given."""
@@ -180,7 +193,7 @@ def dtype_like(value: Value) -> Any:
     """The numpy dtype of a value's elements."""
     from mlc.dialects.graph.types import numpy_dtype
 
-    return value.array.dtype if value.ssa is None else numpy_dtype(value.dtype)
+    return value.known.dtype if value.ssa is None else numpy_dtype(value.dtype)
 
 
 def node_path(node: onnx.NodeProto, index: int) -> str:

@@ -1,4 +1,4 @@
-"""Sequences whose lengths are known at import: nothing of them is left in the graph."""
+"""Sequences of lengths known at import, and optionals: nothing of them is left in the graph."""
 
 from __future__ import annotations
 
@@ -82,6 +82,21 @@ def _split(node: Node) -> Value:
     return _sequence(node, parts)
 
 
+def _optional(node: Node) -> Value:
+    """An optional that holds something is what it holds."""
+    return node.input(0) if node.has(0) else Value(None, None, node.path, absent=True)
+
+
+def _get_element(node: Node) -> Value:
+    if not node.has(0):
+        raise node.fail("expected an optional that holds something, but it is absent")
+    return node.input(0)
+
+
+def _has_element(node: Node) -> Value:
+    return node.array(np.array(node.has(0)))
+
+
 CONVERTERS: dict[str, Converter] = {
     "SequenceConstruct": _construct,
     "SequenceEmpty": _empty,
@@ -91,4 +106,7 @@ CONVERTERS: dict[str, Converter] = {
     "SequenceLength": _length,
     "ConcatFromSequence": _concat,
     "SplitToSequence": _split,
+    "Optional": _optional,
+    "OptionalGetElement": _get_element,
+    "OptionalHasElement": _has_element,
 }
