@@ -50,8 +50,8 @@ class AllocOp(IRDLOperation):
     A buffer: `%b = loop.alloc "local" : memref<4x16xf32>`;
     `%p = loop.alloc "shared" (%w * 8 + 2) : memref<3x?xf32>`.
 
-    Sizes that the type leaves as `?` are expressions of the kernel's symbols. Scope "local" is private to a thread (registers once promoted, else scratch); "shared" is the workspace of the
-    kernel, seen by all threads.
+    Sizes that the type leaves as `?` are expressions of the kernel's symbols. Scope "local" is private to a thread
+    (registers once promoted, else scratch); "shared" is the workspace of the kernel, seen by all threads.
     """
 
     name = "loop.alloc"

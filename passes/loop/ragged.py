@@ -14,10 +14,10 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import UNBOUNDED, Index, Term, at_least, const, dim
+from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, Term, at_least, const, dim
 from mlc.passes.loop import cuts
 from mlc.passes.loop.cuts import set_exprs, two_bodies
-from mlc.passes.loop.nest import Numbering, is_symbol
+from mlc.passes.loop.nest import Numbering, is_symbol, loops_around
 
 if TYPE_CHECKING:
     from mlc.passes.loop.partition import Changed, Partition
@@ -94,7 +94,10 @@ def split(partition: Partition, f: loop.ForOp, e: Index, numbering: Numbering) -
     if r.low == 0:
         return [_guarded(r)]
     main, tail, iv = cut(partition, r) or choose(r)
-    return [main, *shift(r, tail, iv)]
+    moved = shift(r, tail, iv)
+    if moved is None:
+        return [main, tail]
+    return [main, moved[0], retile(r, moved[1], iv) or moved[1]]
 
 
 def _guarded(r: Ragged) -> loop.ForOp:
@@ -140,7 +143,7 @@ def choose(r: Ragged) -> tuple[loop.ForOp, loop.ForOp, SSAValue]:
     return first, second, r.f.iv
 
 
-def shift(r: Ragged, ragged: loop.ForOp, iv: SSAValue) -> list[loop.ForOp]:
+def shift(r: Ragged, ragged: loop.ForOp, iv: SSAValue) -> tuple[loop.ForOp, loop.ForOp] | None:
     """
     The ragged tile, where the size is that of a tile at least, is moved back to end where the axis does.
 
@@ -151,17 +154,67 @@ def shift(r: Ragged, ragged: loop.ForOp, iv: SSAValue) -> list[loop.ForOp]:
     number = numbering.number(iv)
     place = r.place.substitute({r.number: dim(number)})
     if not _may_move(ragged, iv, r.step, place == dim(number) * r.step):
-        return [ragged]
+        return None
     fits = r.size + (r.low - 1)
     moved, small = two_bodies(ragged, at_least(fits), const(1) - at_least(fits), numbering)
-    for block in _blocks(moved):
+    _follow(moved, fits - place, number, r.step, numbering)
+    return moved, small
+
+
+def retile(r: Ragged, small: loop.ForOp, iv: SSAValue) -> loop.ForOp | None:
+    """
+    Where the size is below that of the tile, a third of the tile (in the end one row) goes along it instead.
+
+    `for 0 to (N < 12) { for %i = 0 to 12 vectorized { S where N - 1 - %i } }` ->
+    `for 0 to (N < 12) { for %p = 0 to N ceildiv 4 { for %i = 0 to 4 vectorized { S where N - 1 - %p * 4 - %i } } }`
+    """
+    rows, tile = _rows(r, small), 1 - r.low
+    if rows is None or r.step < tile:
+        return None
+    numbering = Numbering()
+    numbering.numbers, numbering.values = dict(r.numbering.numbers), list(r.numbering.values)
+    third = max(1, tile // 3)
+    along = loop.ForOp.make((r.size + (third - 1)).floordiv(third), operands=numbering.values, name="part")
+    for op in [op for op in small.body.block.ops if not isinstance(op, loop.YieldOp)]:
+        op.detach()
+        along.body.block.add_op(op)
+    along.body.block.add_op(loop.YieldOp.create())
+    small.body.block.insert_op_before(along, small.yield_op)
+    for f in rows:
+        f.properties["bounds"] = IndexMapAttr((f.lower, const(third)))
+    number = numbering.number(iv)
+    place = r.place.substitute({r.number: dim(number)})  # which is 0 here
+    _follow(along, dim(numbering.number(along.iv)) * third - place, number, r.step, numbering)
+    return small
+
+
+def _rows(r: Ragged, small: loop.ForOp) -> list[loop.ForOp] | None:
+    """The loops of the tile along the ragged axis, one a block, where they are not the lanes; else None."""
+    found: list[loop.ForOp] = []
+    for block in cuts.blocks_in(small):
+        own = Numbering()
+        around = {f.iv: f for f in loops_around(block, small)}
+        for e in own.exprs(block.where_exprs, block.args):
+            inner = [(t, c) for t, c in e.terms if isinstance(t, int) and own.values[t] in around]
+            if len(inner) != 1 or inner[0][1] != -1:
+                return None
+            f = around[own.values[inner[0][0]]]
+            lanes = isinstance(f.body.block.first_op, loop.BlockOp)
+            if lanes or f.extent != 1 - r.low or f.lower.const or f.lower.terms:
+                return None
+            found.append(f)
+    return found or None
+
+
+def _follow(body: loop.ForOp, by: Index, number: int, step: int, numbering: Numbering) -> None:
+    """Move the blocks of a tile whose indices grow with a loop's: by so much, for one step of it."""
+    for block in _blocks(body):
         own = Numbering()
         own.numbers, own.values = dict(numbering.numbers), list(numbering.values)
         exprs = [own.exprs(es, block.args) for es in (block.bindings.data, block.where_exprs)]
-        now = [[x + (fits - place) * (x.coefficient(number) // r.step) for x in es] for es in exprs]
+        now = [[x + by * (x.coefficient(number) // step) for x in es] for es in exprs]
         known = own.ranges()
         set_exprs(block, now[0], [w for w in now[1] if w.bounds(known)[0] < 0], own)
-    return [moved, small]
 
 
 def _may_move(body: loop.ForOp, iv: SSAValue, step: int, alone: bool) -> bool:
