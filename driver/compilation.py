@@ -60,13 +60,13 @@ class Compilation:
         specs = signature_of(self.model)
         main, sources = self.plan()
         symbolic = "mlc.symbols" in main.attributes
-        flops = {} if symbolic else {name: flops_of(op) for name, op in sources.items()}
+        flops = {name: flops_of(op) for name, op in sources.items()}
         with self.timing.phase("kernels"):
             self.kernels = self.compile_kernels(sources)
         schedules = {name: code.schedule for name, code in self.kernels.items()}
         if symbolic:
             shapes = {name: kernel_shapes(op) for name, op in sources.items()}
-            description = describe_symbolic(main, shapes, schedules)
+            description = describe_symbolic(main, shapes, flops, schedules)
         else:
             description = describe(main, flops, schedules)
         with drafted(directory) as draft:

@@ -12,11 +12,11 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from mlc.dialects import runtime
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
 from mlc.dialects.graph.structure import bound_symbols
-from mlc.dialects.graph.types import dtype_name, shape_of
+from mlc.dialects.graph.types import dtype_name, product, shape_of
 from mlc.driver.describe import origins_of
 from mlc.driver.model import Model, counted_outputs
 from mlc.lowering.graph_to_main.sizes import SizeReader
-from mlc.lowering.graph_to_main.storage import bytes_of
+from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
 from mlc.lowering.graph_to_main.symbolic import SCRATCH, symbols_of
 
 
@@ -48,7 +48,9 @@ def span(name: str, symbol: SymbolAttr) -> list[Any]:
     return [name, symbol.low.data, symbol.high.data, symbol.step.data]
 
 
-def describe_symbolic(main: func.FuncOp, shapes: Mapping[str, Any], schedules: Mapping[str, str]) -> dict[str, Any]:
+def describe_symbolic(
+    main: func.FuncOp, shapes: Mapping[str, Any], flops: Mapping[str, Dim], schedules: Mapping[str, str]
+) -> dict[str, Any]:
     """The calls and their values; `shapes` gives, by kernel, the shapes of its operands."""
     places = _Places(main)
     numbers: dict[tuple[SSAValue, str], int] = {}
@@ -66,7 +68,8 @@ def describe_symbolic(main: func.FuncOp, shapes: Mapping[str, Any], schedules: M
     for op in main.walk():
         if isinstance(op, runtime.CallOp):
             name = op.callee.string_value()
-            numbered = [number(v, s) for v, s in zip((*op.ins, *op.outs), shapes_at(op, shapes[name]), strict=True)]
+            operands, own = (*op.ins, *op.outs), shapes_at(op, shapes[name])
+            numbered = [number(v, [encoded(n) for n in s]) for v, s in zip(operands, own, strict=True)]
             nodes.append(
                 {
                     "kernel": name,
@@ -74,9 +77,9 @@ def describe_symbolic(main: func.FuncOp, shapes: Mapping[str, Any], schedules: M
                     "inputs": numbered[: len(op.ins)],
                     "outputs": numbered[len(op.ins) :],
                     "sizes": [places.size(v) for v in op.sizes],
-                    "flops": 0,
+                    "flops": encoded(DimExpr.of(flops.get(name, 0)).evaluate(bound_symbols(op))),
                     "schedule": schedules.get(name, ""),
-                    "bytes": 0,
+                    "bytes": encoded(sum((bytes_at(v, s) for v, s in zip(operands, own, strict=True)), 0)),
                 }
             )
         elif isinstance(op, memref.CopyOp | runtime.CopyOp):
@@ -171,10 +174,15 @@ def kernel_shapes(source: Operation) -> list[tuple[Dim, ...]]:
     return [shape_of(t) for t in (*source.function_type.inputs, *source.function_type.outputs)]
 
 
-def shapes_at(call: Operation, shapes: Sequence[tuple[Dim, ...]]) -> list[list[Any]]:
+def shapes_at(call: Operation, shapes: Sequence[tuple[Dim, ...]]) -> list[list[Dim]]:
     """Those shapes where a kernel is called, over the symbols of @main."""
     given = bound_symbols(call)
-    return [[encoded(n.evaluate(given) if isinstance(n, DimExpr) else n) for n in shape] for shape in shapes]
+    return [[n.evaluate(given) if isinstance(n, DimExpr) else n for n in shape] for shape in shapes]
+
+
+def bytes_at(value: SSAValue, shape: Sequence[Dim]) -> Dim:
+    """The bytes of a buffer in a shape."""
+    return product(shape) * byte_size(value.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 __all__ = ["DimExpr", "describe_symbolic", "encoded", "kernel_shapes", "signature_of"]

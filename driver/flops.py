@@ -1,60 +1,62 @@
-"""How much a kernel computes: the floating-point operations of graph ops, from their shapes alone."""
+"""
+How much a kernel computes: the floating-point operations of graph ops, from their shapes alone.
+
+Of symbolic sizes they are an expression of the symbols.
+"""
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 from xdsl.ir import Operation
 
 from mlc.dialects import graph
 from mlc.dialects.graph.base import ELEMENTWISE
+from mlc.dialects.graph.layout import layout
+from mlc.dialects.graph.types import Dim, product, shape_of
 
 
-def _size(value: Any) -> int:
-    return prod(value.type.get_shape())
+def _size(value: Any) -> Dim:
+    return product(shape_of(value.type))
 
 
-def _conv(op: Any) -> int:
+def _conv(op: Any) -> Dim:
     # A kernel's elements but its output channels are the terms of one output element, in every layout.
     weight, logical = _size(op.operands[1]), _size(op.results[0])
-    channels = getattr(op, "channels", 0) or op.results[0].type.get_shape()[1]
-    shape = op.results[0].type.get_shape()
-    if len(shape) == 5:
-        channels = shape[1] * shape[4]
-    return 2 * logical * weight // max(1, channels)
+    channels = layout(op.data_layout).sizes(shape_of(op.results[0].type))["C"]
+    return 2 * logical * weight // (channels or 1)
 
 
-def _conv_transpose(op: Any) -> int:
+def _conv_transpose(op: Any) -> Dim:
     # Every element of the picture meets the whole kernel of its channel.
-    x, w = (operand.type.get_shape() for operand in op.operands)
-    return 2 * prod(x) * prod(w[1:])
+    x, w = (shape_of(operand.type) for operand in op.operands)
+    return 2 * product(x) * product(w[1:])
 
 
-def _winograd(op: Any) -> int:
+def _winograd(op: Any) -> Dim:
     # Counted as the direct sum, so that algorithms compare.
-    u = op.operands[1].type.get_shape()
+    u = shape_of(op.operands[1].type)
     return 2 * _size(op.results[0]) * u[3] * u[4] * 9
 
 
-def _dense(op: Any) -> int:
-    result = op.results[0].type.get_shape()
-    return 2 * _size(op.operands[1]) * prod(result[:-1])
+def _dense(op: Any) -> Dim:
+    result = shape_of(op.results[0].type)
+    return 2 * _size(op.operands[1]) * product(result[:-1])
 
 
-def _batch_matmul(op: Any) -> int:
-    inner = op.operands[0].type.get_shape()[-2 if op.transpose_a else -1]
+def _batch_matmul(op: Any) -> Dim:
+    inner = shape_of(op.operands[0].type)[-2 if op.transpose_a else -1]
     return 2 * _size(op.results[0]) * inner
 
 
-def _pool(op: Any) -> int:
-    return _size(op.results[0]) * prod(op.pool_size)
+def _pool(op: Any) -> Dim:
+    return _size(op.results[0]) * product(op.pool_size)
 
 
-def _rows(op: Any) -> int:
+def _rows(op: Any) -> Dim:
     return 5 * _size(op.operands[0])
 
 
-_FLOPS: dict[type[Operation], Callable[[Any], int]] = {
+_FLOPS: dict[type[Operation], Callable[[Any], Dim]] = {
     graph.Conv2dOp: _conv,
     graph.Conv2dTransposeOp: _conv_transpose,
     graph.Conv2dWinogradOp: _winograd,
@@ -66,14 +68,14 @@ _FLOPS: dict[type[Operation], Callable[[Any], int]] = {
 }
 
 
-def flops_of(kernel: Operation) -> int:
+def flops_of(kernel: Operation) -> Dim:
     """The floating-point operations of all graph ops inside; an elementwise op counts one for each element."""
-    total = 0
+    total: Dim = 0
     for op in kernel.walk():
         if (count := _FLOPS.get(type(op))) is not None:
-            total += count(op)
+            total = total + count(op)
         elif isinstance(op, graph.ReduceOp):
-            total += _size(op.operands[0])
+            total = total + _size(op.operands[0])
         elif isinstance(op, graph.GraphOp) and op.operands and op.kind <= ELEMENTWISE + 1:
-            total += _size(op.results[0])
+            total = total + _size(op.results[0])
     return total

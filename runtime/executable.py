@@ -40,6 +40,8 @@ class TensorSpec:
     """numpy's name of the element type."""
 
     def __str__(self) -> str:
+        if any(isinstance(size, str) for size in self.shape):
+            return f"{self.name}: ({', '.join(map(str, self.shape))}) {self.dtype}"
         return f"{self.name}: {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
 
 

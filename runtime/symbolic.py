@@ -119,7 +119,10 @@ def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
         if facts["storage"] == "workspace":
             facts["offset"] += bound.offsets[facts["buffer"]]
         values.append(facts)
-    nodes = [{**node, "sizes": [evaluate(n, bound.values) for n in node["sizes"]]} for node in model["nodes"]]
+    nodes = []
+    for node in model["nodes"]:
+        work = {name: evaluate(node[name], bound.values) for name in ("flops", "bytes")}
+        nodes.append({**node, **work, "sizes": [evaluate(n, bound.values) for n in node["sizes"]]})
     copies = [[source, target, evaluate(size, bound.values)] for source, target, size in model["copies"]]
     return {
         **model,

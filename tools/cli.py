@@ -51,9 +51,7 @@ class _Parser(argparse.ArgumentParser):
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """What every command that compiles takes."""
     parser.add_argument("model", help="an .onnx or .mlir file, or a directory that `mlc compile -o DIR` wrote")
-    parser.add_argument(
-        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="the shape of an input; may be repeated"
-    )
+    add_shape_arguments(parser)
     parser.add_argument(
         "--target", default="native", help="the machine: native, x86-64-v3, znver4, ... (default: native)"
     )
@@ -78,18 +76,50 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-cache", action="store_true", help="compile anew and keep nothing")
 
 
-def shapes_of(args: argparse.Namespace) -> "dict[str, tuple[int, ...]] | None":
+def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
+    """What every command that loads a model takes."""
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=1x3x48x320",
+        help="the shape of an input, with names for sizes that stay open (x=1,3,H,W); may be repeated",
+    )
+    parser.add_argument(
+        "--symbol",
+        action="append",
+        default=[],
+        metavar="H=32:2048:32",
+        help="what a size that stays open may be: lowest, highest, and step; may be repeated",
+    )
+
+
+def shapes_of(args: argparse.Namespace, option: str = "shape") -> "dict[str, tuple[int | str, ...]] | None":
     """The shapes that --shape gives."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for text in args.shape:
+    shapes: dict[str, tuple[int | str, ...]] = {}
+    for text in getattr(args, option):
         name, equals, sizes = text.rpartition("=")
-        parts = sizes.replace(",", "x").split("x")
-        if not equals or not name or not all(part.isdecimal() for part in parts):
-            raise UsageError(f"expected --shape NAME=1x3x48x320, but got '{text}'")
+        parts = sizes.split("," if "," in sizes else "x")
+        if not equals or not name or not all(part.isdecimal() or part.isidentifier() for part in parts):
+            raise UsageError(f"expected --{option} NAME=1x3x48x320, but got '{text}'")
         if name in shapes:
-            raise UsageError(f"expected one --shape for '{name}', but got a second: '{text}'")
-        shapes[name] = tuple(map(int, parts))
+            raise UsageError(f"expected one --{option} for '{name}', but got a second: '{text}'")
+        shapes[name] = tuple(int(part) if part.isdecimal() else part for part in parts)
     return shapes or None
+
+
+def symbols_of(args: argparse.Namespace) -> "dict[str, tuple[int, ...]] | None":
+    """The ranges that --symbol gives."""
+    symbols: dict[str, tuple[int, ...]] = {}
+    for text in args.symbol:
+        name, equals, span = text.partition("=")
+        parts = span.split(":")
+        if not equals or not name or not all(part.isdecimal() for part in parts) or len(parts) not in (2, 3):
+            raise UsageError(f"expected --symbol NAME=LOW:HIGH or NAME=LOW:HIGH:STEP, but got '{text}'")
+        if name in symbols:
+            raise UsageError(f"expected one --symbol for '{name}', but got a second: '{text}'")
+        symbols[name] = tuple(map(int, parts))
+    return symbols or None
 
 
 def executable_of(args: argparse.Namespace):
@@ -108,6 +138,7 @@ def executable_of(args: argparse.Namespace):
         opt_level=args.opt_level,
         threads=args.threads,
         shapes=shapes_of(args),
+        symbols=symbols_of(args),
         cache=not args.no_cache,
         schedules=args.schedules,
         precision=args.precision,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlc.tools.cli import UsageError, add_model_arguments, executable_of, print_table, seconds
-from mlc.tools.cli_run import random_inputs
+from mlc.tools.cli import UsageError, add_model_arguments, executable_of, print_table, seconds, shapes_of
+from mlc.tools.cli_run import add_at_argument, random_inputs
 from mlc.tools.report.roofline import FORMATS
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ PEERS = ("onnxruntime",)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     add_model_arguments(parser)
+    add_at_argument(parser)
     parser.add_argument("--compare", action="append", default=[], choices=PEERS, help="measure a peer in the same run")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
     parser.add_argument("--seconds", type=seconds, default=2.0, help="how long to measure each (default: 2)")
@@ -47,7 +48,11 @@ def _plot_file(text: str) -> str:
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     executable = executable_of(args)
-    inputs = random_inputs(executable)
+    inputs = random_inputs(executable, shapes_of(args, "at"))
+    try:
+        executable(inputs)
+    except ValueError as error:  # sizes that do not fit
+        raise UsageError(str(error)) from error
     runs: dict[str, Callable[[], Any]] = {"mlc": lambda: executable(inputs)}
     if "onnxruntime" in args.compare:
         runs["onnxruntime"] = _onnxruntime(args.model, inputs, executable.threads)

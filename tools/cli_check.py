@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from mlc.tools.cli import print_table, shapes_of
+from mlc.tools.cli import add_shape_arguments, print_table, shapes_of, symbols_of
 
 COLUMNS = ("node", "op", "what is wrong", "inputs", "instead")
 
@@ -12,7 +12,7 @@ COLUMNS = ("node", "op", "what is wrong", "inputs", "instead")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("model", help="an .onnx or .mlir file")
-    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="the shape of an input")
+    add_shape_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON: problems, and inputs and outputs if none")
 
 
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
             return _refuse(args, report)
     from mlc.driver.compile import load_model
 
-    return _accept(args, load_model(args.model, shapes))
+    return _accept(args, load_model(args.model, shapes, symbols_of(args)))
 
 
 def _refuse(args: argparse.Namespace, report: Any) -> int:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from mlc.driver.options import LEVELS, Options
-from mlc.tools.cli import UsageError, add_model_arguments, human_bytes, shapes_of, summary
+from mlc.tools.cli import UsageError, add_model_arguments, human_bytes, shapes_of, summary, symbols_of
 
 EMIT = (*LEVELS, "obj", "so", "dir")
 _SUFFIXES = {".so": "so", ".a": "a", ".o": "obj", ".h": "h", ".mlir": "graph", ".ll": "llvm-ir", ".s": "asm"}
@@ -62,7 +62,9 @@ def run(args: argparse.Namespace) -> int:
 
             rmtree(artifact.path, ignore_errors=True)
     report = artifact.model["report"]
-    memory = f"workspace {human_bytes(artifact.model['workspace_bytes'])}"
+    symbols = ", ".join(name for name, *_ in artifact.model.get("symbols", ()))
+    size = f"by {symbols}" if symbols else human_bytes(artifact.model["workspace_bytes"])
+    memory = f"workspace {size}"
     print(f"{args.model}: {summary(report)}; {memory}, weights {human_bytes(artifact.model['weights_bytes'])}")
     for file in files:
         print(f"wrote {file}")
@@ -78,7 +80,7 @@ def compiled(args: argparse.Namespace):
 
     options = _options(args, validate=args.validate_each)
     cache = None if args.no_cache or args.validate_each else Cache.default()
-    return build_artifact(args.model, options, shapes_of(args), cache)
+    return build_artifact(args.model, options, shapes_of(args), cache, symbols=symbols_of(args))
 
 
 def _options(args: argparse.Namespace, keep: frozenset[str] = frozenset(), validate: bool = False) -> Options:
@@ -98,7 +100,7 @@ def dump_schedules(args: argparse.Namespace) -> list[Path]:
     from mlc.driver.schedules import write_schedules
 
     options = _options(args)
-    compilation = Compilation(load_model(args.model, shapes_of(args)), options)
+    compilation = Compilation(load_model(args.model, shapes_of(args), symbols_of(args)), options)
     texts = compilation.schedule_texts()
     return write_schedules(args.dump_schedules, texts, compilation.origins(), options.schedules)
 
@@ -131,7 +133,7 @@ def emit_text(args: argparse.Namespace, level: str) -> int:
     from mlc.driver.timing import table
 
     options = _options(args, keep=frozenset({level}))
-    compilation = Compilation(load_model(args.model, shapes_of(args)), options)
+    compilation = Compilation(load_model(args.model, shapes_of(args), symbols_of(args)), options)
     if level == "graph":
         compilation.optimize()
     else:

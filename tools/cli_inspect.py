@@ -2,6 +2,7 @@
 
 import argparse
 from collections import Counter
+from typing import Any
 
 from mlc.tools.cli import add_model_arguments, executable_of, human_bytes, print_table, summary
 
@@ -25,20 +26,31 @@ def run(args: argparse.Namespace) -> int:
     for kind, specs in (("input", executable.inputs), ("output", executable.outputs)):
         for spec in specs:
             print(f"  {kind} {spec}")
+    symbols = model.get("symbols", ())
+    for name, low, high, step in symbols:
+        print(f"  symbol {name}: {low} to {high}{f' in steps of {step}' * (step > 1)}")
     print_table("operations by level", ("level", "ops"), [(k, str(v)) for k, v in report["ops"].items()])
     plan = model["plan"]
-    memory = [
-        ("weights", model["weights_bytes"]),
+    planned = [
         ("intermediates, planned", plan["bytes"]),
         ("intermediates, no plan can be below", plan["bound"]),
         ("intermediates, one after another", plan["sum"]),
+    ]
+    memory = [
+        ("weights", model["weights_bytes"]),
+        *([] if symbols else planned),  # of symbolic sizes the plan is made at the call
         ("kernels' shared workspace", model["kernel_workspace_bytes"]),
         ("scratch of each thread", model["scratch_bytes"]),
     ]
     print_table("memory", ("what", "bytes"), [(what, human_bytes(size)) for what, size in memory])
     calls = Counter(node["kernel"] for node in model["nodes"])
-    flops = {node["kernel"]: node["flops"] for node in model["nodes"]}
+    flops = {node["kernel"]: _millions(node["flops"]) for node in model["nodes"]}
     sizes = {name: size for name, _, size in model["objects"]}
-    rows = [(k, str(n), f"{flops[k] / 1e6:.2f}", human_bytes(sizes[k])) for k, n in calls.most_common()]
+    rows = [(k, str(n), flops[k], human_bytes(sizes[k])) for k, n in calls.most_common()]
     print_table("kernels", ("kernel", "calls", "MFLOP a call", "object"), rows)
     return 0
+
+
+def _millions(flops: Any) -> str:
+    """Operations in millions; of symbolic sizes `-`."""
+    return f"{flops / 1e6:.2f}" if isinstance(flops, int) else "-"

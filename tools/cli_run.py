@@ -1,10 +1,11 @@
 """mlc run: a model on arrays from .npy files."""
 
 import argparse
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlc.tools.cli import UsageError, add_model_arguments, executable_of
+from mlc.tools.cli import UsageError, add_model_arguments, executable_of, shapes_of
 
 if TYPE_CHECKING:
     from mlc.runtime.executable import Executable
@@ -17,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input; may be repeated"
     )
     parser.add_argument("--random", action="store_true", help="inputs that are not given are random (seed 0)")
+    add_at_argument(parser)
     parser.add_argument("--output-dir", metavar="DIR", help="write each output as DIR/NAME.npy")
     parser.add_argument(
         "--compare-f32", action="store_true", help="print how far each output is off that of --precision f32"
@@ -30,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     executable = executable_of(args)
     inputs = {name: _read(path) for name, path in given.items()}
     if args.random:
-        inputs = {**random_inputs(executable), **inputs}
+        inputs = {**random_inputs(executable, shapes_of(args, "at"), inputs), **inputs}
     try:
         outputs = executable(inputs)
     except ValueError as error:
@@ -66,8 +68,21 @@ def _error(found: Any, exact: Any) -> str:
     return f"off f32 by at most {np.abs(difference).max():.3g}, relative {rms:.2g}"
 
 
-def random_inputs(executable: "Executable") -> dict[str, Any]:
-    """Seeded inputs: normal floats, small non-negative integers."""
+def add_at_argument(parser: argparse.ArgumentParser) -> None:
+    """The sizes of random inputs, where the model leaves them open."""
+    parser.add_argument(
+        "--at",
+        action="append",
+        default=[],
+        metavar="NAME=1x3x48x320",
+        help="the shape of a random input of a model that leaves its sizes open; may be repeated",
+    )
+
+
+def random_inputs(
+    executable: "Executable", shapes: Mapping[str, Sequence[Any]] | None = None, given: Collection[str] = ()
+) -> dict[str, Any]:
+    """Seeded inputs: normal floats, small non-negative integers; `shapes` where the model leaves sizes open."""
     import numpy as np
 
     from mlc.runtime.executable import dtype_of
@@ -75,9 +90,18 @@ def random_inputs(executable: "Executable") -> dict[str, Any]:
     rng = np.random.default_rng(0)
     inputs: dict[str, Any] = {}
     for spec in executable.inputs:
+        if spec.name in given:
+            continue
+        shape = (shapes or {}).get(spec.name, spec.shape)
+        if not all(isinstance(size, int) for size in shape):
+            known, like = ", ".join(map(str, shape)), ",".join(str(n) if isinstance(n, int) else "1" for n in shape)
+            raise UsageError(
+                f"expected the sizes of input '{spec.name}' ({known}) to be known for random values; give them with "
+                f"--at {spec.name}={like}"
+            )
         dtype = dtype_of(spec.dtype)
         is_integer = dtype.kind in "iub"
-        values = rng.integers(0, 2, spec.shape) if is_integer else rng.standard_normal(spec.shape)
+        values = rng.integers(0, 2, shape) if is_integer else rng.standard_normal(shape)
         inputs[spec.name] = np.asarray(values).astype(dtype)
     return inputs
 

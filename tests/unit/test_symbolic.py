@@ -95,7 +95,8 @@ def test_kernel_by_kernel(tmp_path):
         given = {name: array.astype(np.float32) for name, array in given.items()}
         assert np.array_equal(stepped(given)["output0"], whole(given)["output0"])
         profile = stepped.profile(given, repeat=1)
-        assert ["dense" in row.kernel for row in profile] == [True]
+        assert [row.flops for row in profile] == [2 * n * 40 * 50 + n * 50]
+        assert [row.bytes for row in profile] == [4 * (n * 40 + 50 * 40 + n * 50)]
 
 
 H32 = [[32, ["H"]]]
