@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
-from mlc.dialects.graph import BatchMatmulOp, shape_of
+from mlc.dialects.graph import BatchMatmulOp, shape_of, static_shape
+from mlc.passes.graph.branch_costs import Machine, Work
 from mlc.passes.graph.constants import is_constant, is_static
-from mlc.passes.graph.parallel_branches import Family, Machine, are_views, combine_parallel, concatenated
+from mlc.passes.graph.parallel_branches import CombineParallelPass, Family, concatenated
 from mlc.passes.graph.rewriting import Rewriter
 
 
@@ -47,23 +45,18 @@ class Products(Family):
         flags = {"transpose_a": first.transpose_a, "transpose_b": first.transpose_b}
         return rw.make(BatchMatmulOp, first.operands[0], right, location=first.location, **flags)
 
-    def gain(self, ops: Sequence[Any], machine: Machine) -> float:
-        """The time of all products less that of the one and of what must be copied."""
-        shape = shape_of(ops[0].type)
-        rows, data = prod(shape[:-1]), prod(shape_of(ops[0].operands[0].type))  # pyright: ignore
-        depth = ops[0].reduction_length()
-        outputs: list[Any] = [shape_of(op.type)[-1] for op in ops]
-        weights = [prod(shape_of(op.operands[1].type)) for op in ops]  # pyright: ignore
-        pairs: Any = zip(outputs, weights, strict=True)
-        sizes: Any = (depth, rows, data)
-        apart = sum(machine.product(o, *sizes, w) for o, w in pairs)  # pyright: ignore
-        together = machine.product(sum(outputs), depth, rows, data, sum(weights))  # pyright: ignore
-        copies = 0.0 if are_views(shape, len(shape) - 1) else sum(machine.copy(rows * o) for o in outputs)
-        return apart - together - copies
+    def work(self, ops: Sequence[Any], machine: Machine) -> Work:
+        """Rows are those of one matrix of the left side."""
+        first = ops[0]
+        *batch, rows, _ = static_shape(first.type)
+        columns, depth = sum(static_shape(op.type)[-1] for op in ops), first.reduction_length()
+        data = prod(static_shape(first.operands[0].type))
+        weights = sum(prod(static_shape(op.operands[1].type)) for op in ops)
+        return Work(prod(batch), rows, columns, depth, data, weights)
 
 
 @dataclass(frozen=True)
-class CombineParallelBatchMatmulPass(ModulePass):
+class CombineParallelBatchMatmulPass(CombineParallelPass):
     """
     Make products of the same left side by constants one product, and what is pointwise behind them with it.
 
@@ -74,11 +67,4 @@ class CombineParallelBatchMatmulPass(ModulePass):
     """
 
     name = "graph-combine-parallel-batch-matmul"
-
-    min_branches: int = 3
-    target: str = "native"
-    threads: int = 1
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrite the module in place."""
-        combine_parallel(op, Products(), self.min_branches, Machine.of(self.target, self.threads))
+    family = Products

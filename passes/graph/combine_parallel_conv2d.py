@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
-from mlc.dialects.graph import Conv2dOp, shape_of
+from mlc.dialects.graph import Conv2dOp, shape_of, static_shape
+from mlc.passes.graph.branch_costs import Machine, Work
 from mlc.passes.graph.constants import is_constant, is_static
-from mlc.passes.graph.parallel_branches import Family, Machine, are_views, combine_parallel, concatenated
+from mlc.passes.graph.layout_blocks import channel_block
+from mlc.passes.graph.parallel_branches import CombineParallelPass, Family, concatenated
 from mlc.passes.graph.rewriting import Rewriter
 
 
@@ -22,10 +21,9 @@ class Convolutions(Family):
     """
     Plain convolutions in one group, equal but for their output channels.
 
-    One convolution reads the picture once instead of once a branch and starts one kernel; narrow branches fill vectors
-    together. Against that stand the slices of its result: they are parts of the memory where the batch is 1 and
-    every branch has whole vectors of channels, and copies elsewhere. Wide branches alone gain nothing but a launch,
-    so the sum decides.
+    Narrow branches fill vectors and register tiles together, and pad the picture once. Against that stand the slices
+    of the result: parts of the memory where the batch is 1 and every branch has whole vectors of channels, else copies.
+    Wide branches gain next to nothing: a picture that is read again comes from a cache, behind the arithmetic.
     """
 
     root = Conv2dOp
@@ -49,22 +47,24 @@ class Convolutions(Family):
         attrs = {name: getattr(first, name) for name in first.declared}
         return rw.make(Conv2dOp, first.operands[0], weight, location=first.location, **attrs)
 
-    def gain(self, ops: Sequence[Any], machine: Machine) -> float:
-        """The time of all convolutions less that of the one and of what must be copied."""
-        batch, _, *size = shape_of(ops[0].type)
-        data, depth = prod(shape_of(ops[0].operands[0].type)), prod(shape_of(ops[0].operands[1].type)[1:])
-        outputs: list[Any] = [shape_of(op.type)[1] for op in ops]
-        pixels: Any = batch * prod(size)
-        apart = sum(machine.product(o, depth, pixels, data, o * depth) for o in outputs)  # pyright: ignore
-        total = sum(outputs)
-        together = machine.product(total, depth, pixels, data, total * depth)  # pyright: ignore
-        whole = are_views(shape_of(ops[0].type), 1) and all(o % machine.lanes == 0 for o in outputs)
-        copies = 0.0 if whole else sum(machine.copy(pixels * o) for o in outputs)
-        return apart - together - copies
+    def work(self, ops: Sequence[Any], machine: Machine) -> Work:
+        """Rows are those of the picture; channels in the blocks that graph-alter-op-layout will choose."""
+        first = ops[0]
+        batch, _, height, width = static_shape(first.type)
+        weights = [static_shape(op.operands[1].type) for op in ops]
+        outputs, depth = sum(w[0] for w in weights), prod(weights[0][1:])
+        block = channel_block(outputs, machine.lanes)
+        data, padded = prod(static_shape(first.operands[0].type)), any(first.padding)
+        return Work(batch * height, width, outputs, depth, data, outputs * depth, block, padded)
+
+    def copies(self, op: Any, machine: Machine, block: int) -> float:
+        """Parts of a picture are views where each has whole blocks of channels."""
+        shape = static_shape(op.type)
+        return machine.copy(prod(shape), False) if shape[1] % block else super().copies(op, machine, block)
 
 
 @dataclass(frozen=True)
-class CombineParallelConv2dPass(ModulePass):
+class CombineParallelConv2dPass(CombineParallelPass):
     """
     Make convolutions of one picture with equal windows one convolution, and what is pointwise behind them with it.
 
@@ -72,15 +72,8 @@ class CombineParallelConv2dPass(ModulePass):
     `%0 = graph.conv2d %x, (graph.concatenate %u, %v); %1 = graph.slice %0; %2 = graph.slice %0`
 
     At least `min-branches` of them, and only where the one is expected to be faster on `target` with `threads`:
-    passes/graph/parallel_branches.py counts arithmetic on whole vectors, bytes, kernels started, slices that copy.
+    passes/graph/branch_costs.py counts register tiles, bytes from beyond L2, kernels started, slices that copy.
     """
 
     name = "graph-combine-parallel-conv2d"
-
-    min_branches: int = 3
-    target: str = "native"
-    threads: int = 1
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrite the module in place."""
-        combine_parallel(op, Convolutions(), self.min_branches, Machine.of(self.target, self.threads))
+    family = Convolutions

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
-from mlc.dialects.graph import DenseOp, shape_of
+from mlc.dialects.graph import DenseOp, shape_of, static_shape
+from mlc.passes.graph.branch_costs import Machine, Work
 from mlc.passes.graph.constants import is_constant, is_static
-from mlc.passes.graph.parallel_branches import Family, Machine, are_views, combine_parallel, concatenated
+from mlc.passes.graph.parallel_branches import CombineParallelPass, Family, concatenated
 from mlc.passes.graph.rewriting import Rewriter
 
 
@@ -47,21 +45,15 @@ class DenseLayers(Family):
         weight = concatenated(rw, [op.operands[1] for op in ops], 0)
         return rw.make(DenseOp, first.operands[0], weight, location=first.location, out_dtype=first.out_dtype)
 
-    def gain(self, ops: Sequence[Any], machine: Machine) -> float:
-        """The time of all layers less that of the one and of what must be copied."""
-        shape = shape_of(ops[0].type)
-        rows, depth = prod(shape[:-1]), shape_of(ops[0].operands[1].type)[1]  # pyright: ignore
-        outputs: list[Any] = [shape_of(op.type)[-1] for op in ops]
-        data = rows * depth  # pyright: ignore
-        apart = sum(machine.product(o, depth, rows, data, o * depth) for o in outputs)  # pyright: ignore
-        total = sum(outputs)
-        together = machine.product(total, depth, rows, data, total * depth)  # pyright: ignore
-        copied = [] if are_views(shape, len(shape) - 1) else ops
-        return apart - together - sum(machine.copy(prod(shape_of(op.type))) for op in copied)  # pyright: ignore
+    def work(self, ops: Sequence[Any], machine: Machine) -> Work:
+        """Rows are those of the data."""
+        weights = [static_shape(op.operands[1].type) for op in ops]
+        rows, outputs, depth = prod(static_shape(ops[0].type)[:-1]), sum(w[0] for w in weights), weights[0][1]
+        return Work(1, rows, outputs, depth, rows * depth, outputs * depth)
 
 
 @dataclass(frozen=True)
-class CombineParallelDensePass(ModulePass):
+class CombineParallelDensePass(CombineParallelPass):
     """
     Make dense layers of the same data one layer, and what is pointwise behind them with it.
 
@@ -72,11 +64,4 @@ class CombineParallelDensePass(ModulePass):
     """
 
     name = "graph-combine-parallel-dense"
-
-    min_branches: int = 3
-    target: str = "native"
-    threads: int = 1
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrite the module in place."""
-        combine_parallel(op, DenseLayers(), self.min_branches, Machine.of(self.target, self.threads))
+    family = DenseLayers

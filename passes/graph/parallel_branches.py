@@ -8,8 +8,7 @@ Parallel branches: contractions of the same data, and the pointwise chains behin
 
 A family (convolutions, dense layers, matrix products) says which ops may be one, how, and what that gains. The chains
 follow as far as every branch has the same op there, with the same attributes, and with constants that can be
-concatenated along the axis of the branches. The gain is counted in seconds by a model of the machine; only groups
-that gain are combined.
+concatenated along the axis of the branches. Only groups that are faster as one are combined: branch_costs.py.
 """
 
 from __future__ import annotations
@@ -18,11 +17,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
 
-from mlc.codegen.targets import Target
 from mlc.dialects.graph import (
     BiasAddOp,
     BinaryOp,
@@ -34,19 +35,14 @@ from mlc.dialects.graph import (
     SliceOp,
     UnaryOp,
     shape_of,
+    static_shape,
 )
 from mlc.dialects.graph.types import axis_of
+from mlc.passes.graph.branch_costs import MARGIN, Machine, Work
 from mlc.passes.graph.constants import is_constant, is_static
 from mlc.passes.graph.rewriting import Rewriter, blocks, erase_dead
 
 POINTWISE = (UnaryOp, BinaryOp, BiasAddOp, PreluOp, CastOp)
-
-LAUNCH = 1.5e-6
-"""Seconds that a kernel costs besides its work: waking threads, first tiles, last tiles."""
-FMA_RATE = 1.2e11
-"""Multiply-adds of f32 that a core does in a second on full vectors of 16; other widths in proportion."""
-BANDWIDTH = 2.0e10
-"""Bytes a second that a copy moves, reading and writing both counted."""
 
 
 @dataclass
@@ -60,30 +56,6 @@ class Branch:
     def ops(self) -> list[Any]:
         """All ops, the contraction first."""
         return [self.root, *self.chain]
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What the cost condition knows of the target."""
-
-    lanes: int
-    threads: int
-
-    @staticmethod
-    def of(target: str, threads: int) -> Machine:
-        """The machine of a target's name."""
-        return Machine(Target.parse(target).lanes("f32"), max(1, threads))
-
-    def product(self, outputs: int, depth: int, pixels: int, data: int, weights: int) -> float:
-        """Seconds of a contraction: `pixels` x `outputs` sums of `depth` terms; vectors lie along the outputs."""
-        vectors = -(-outputs // self.lanes)
-        arithmetic = pixels * depth * vectors * 16 / FMA_RATE / self.threads * (16 / self.lanes)
-        traffic = 4 * (data + weights + pixels * outputs) / BANDWIDTH
-        return LAUNCH + max(arithmetic, traffic)
-
-    def copy(self, elements: int) -> float:
-        """Seconds of a movement of this many elements."""
-        return LAUNCH + 8 * elements / BANDWIDTH
 
 
 class Family(ABC):
@@ -104,8 +76,38 @@ class Family(ABC):
         """The one contraction."""
 
     @abstractmethod
-    def gain(self, ops: Sequence[Any], machine: Machine) -> float:
-        """Seconds that the one contraction saves, its slices counted."""
+    def work(self, ops: Sequence[Any], machine: Machine) -> Work:
+        """The sizes of the one contraction of some ops; of one op, its own."""
+
+    def copies(self, op: Any, machine: Machine, block: int) -> float:
+        """Cycles of the slice that gives one op's part of the one: none where the part lies in one piece."""
+        shape, axis = static_shape(op.type), self.axis(op)
+        return 0.0 if prod(shape[:axis]) == 1 else machine.copy(prod(shape))
+
+    def costs(self, ops: Sequence[Any], machine: Machine) -> tuple[float, float]:
+        """The cycles of all contractions, and of the one with its slices."""
+        apart = sum(machine.contraction(self.work([op], machine)) for op in ops)
+        work = self.work(ops, machine)
+        return apart, machine.contraction(work) + sum(self.copies(op, machine, work.block) for op in ops)
+
+
+@dataclass(frozen=True)
+class CombineParallelPass(ModulePass):
+    """
+    Make contractions of one tensor one contraction, and what is pointwise behind them with it.
+
+    At least `min-branches` of them, and only where the one is expected to be faster on `target` with `threads`.
+    """
+
+    family: ClassVar[type[Family]]
+
+    min_branches: int = 3
+    target: str = "native"
+    threads: int = 1
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module in place."""
+        combine_parallel(op, self.family(), self.min_branches, Machine.of(self.target, self.threads))
 
 
 def combine_parallel(module: Operation, family: Family, min_branches: int, machine: Machine) -> int:
@@ -126,7 +128,8 @@ def _combine_block(block: Block, family: Family, min_branches: int, machine: Mac
             continue
         branches = [Branch(op, follow(op.results[0])) for op in ops]
         steps = _common_steps(branches, family.axis(ops[0]))
-        if family.gain(ops, machine) > _rest(branches, len(steps), machine):
+        apart, together = family.costs(ops, machine)
+        if together + _rest(branches, len(steps), machine) < MARGIN * apart:
             _combine(block, family, branches, steps)
             count += 1
     return count
@@ -140,9 +143,8 @@ def _common_steps(branches: Sequence[Branch], axis: int) -> list[Step]:
 
 
 def _rest(branches: Sequence[Branch], depth: int, machine: Machine) -> float:
-    """Seconds for what is left of chains: behind its contraction it cost nothing, behind a slice it is a kernel."""
-    sizes = [prod(shape_of(branch.root.type)) for branch in branches if len(branch.chain) > depth]  # pyright: ignore
-    return sum(machine.copy(size) for size in sizes)  # pyright: ignore[reportArgumentType]
+    """Cycles of what is left of chains: behind its contraction it cost nothing, behind a slice it is a kernel."""
+    return sum(machine.copy(prod(static_shape(b.root.type))) for b in branches if len(b.chain) > depth)
 
 
 def _combine(block: Block, family: Family, branches: Sequence[Branch], steps: Sequence[Step]) -> None:
@@ -290,8 +292,3 @@ def hoist(value: SSAValue, anchor: Operation | None, place: dict[Operation, int]
     op.detach()
     anchor.parent.insert_op_before(op, anchor)
     place[op] = place[anchor] - 1
-
-
-def are_views(shape: Sequence[Any], axis: int) -> bool:
-    """Whether parts along the axis are parts of the memory: every axis before it has size 1."""
-    return prod(shape[:axis]) == 1
