@@ -1,7 +1,7 @@
 """
 A compiled model as a C library: `.so`, `.a` or `.o`, with a header; weights inside, no Python, no mlc at run time.
 
-    <prefix>_run, <prefix>_run_in    made here, as LLVM IR
+    <prefix>_run, <prefix>_run_in    made here, as LLVM IR; of symbolic sizes with more (export_sizes.py)
     mlc_main, the kernels            from the artifact; local to the library
     the weights                      weights.bin, by .incbin
     mlc_runtime_create, ...          the thread pool; all mlc libraries of a process share one
@@ -41,13 +41,13 @@ declare i32 @posix_memalign(ptr, i64, i64)
 declare void @free(ptr)
 declare ptr @memcpy(ptr, ptr, i64)
 
-define i32 @{prefix}_run_in(ptr %inputs, ptr %outputs, ptr %workspace, ptr %rt) {{
+define i32 @{prefix}_run_in(ptr %inputs, ptr %outputs, {given}ptr %workspace, ptr %rt) {{
 entry:
   %io = alloca [{count} x ptr], align 8
   %c0 = call ptr @memcpy(ptr %io, ptr %inputs, i64 {input_bytes})
   %behind = getelementptr i8, ptr %io, i64 {input_bytes}
   %c1 = call ptr @memcpy(ptr %behind, ptr %outputs, i64 {output_bytes})
-  %at = getelementptr i8, ptr %rt, i64 {stride}
+{sizes}  %at = getelementptr i8, ptr %rt, i64 {stride}
   %has = load i64, ptr %at, align 8
   %little = icmp slt i64 %has, {scratch}
   br i1 %little, label %reserve, label %run
@@ -62,20 +62,29 @@ run:
   ret i32 %status
 }}
 
-define i32 @{prefix}_run(ptr %inputs, ptr %outputs, ptr %rt) {{
+define i32 @{prefix}_run(ptr %inputs, ptr %outputs, {given}ptr %rt) {{
 entry:
   %slot = alloca ptr, align 8
-  %failed = call i32 @posix_memalign(ptr %slot, i64 64, i64 {workspace})
+{room}  %failed = call i32 @posix_memalign(ptr %slot, i64 64, i64 {workspace})
   %bad = icmp ne i32 %failed, 0
   br i1 %bad, label %stop, label %run
 stop:
   ret i32 %failed
 run:
   %workspace = load ptr, ptr %slot, align 8
-  %status = call i32 @{prefix}_run_in(ptr %inputs, ptr %outputs, ptr %workspace, ptr %rt)
+  %status = call i32 @{prefix}_run_in(ptr %inputs, ptr %outputs, {given}ptr %workspace, ptr %rt)
   call void @free(ptr %workspace)
   ret i32 %status
 }}
+"""
+_SIZES = """\
+  %past = getelementptr i8, ptr %io, i64 {before}
+  %c2 = call ptr @memcpy(ptr %past, ptr %symbols, i64 {symbol_bytes})
+"""
+_ROOM = """\
+  %threads_at = getelementptr i8, ptr %rt, i64 {threads}
+  %threads = load i32, ptr %threads_at, align 4
+  %bytes = call i64 @{prefix}_workspace_bytes(ptr %symbols, i32 %threads)
 """
 
 
@@ -97,7 +106,7 @@ def export(artifact: Artifact, path: Path) -> list[Path]:
         directory = Path(name)
         merged = _merge(artifact, prefix, directory)
         if path.suffix == ".so":
-            _link(merged, path, prefix, directory)
+            _link(merged, path, functions_of(artifact.model, prefix), directory)
         elif path.suffix == ".a":
             path.unlink(missing_ok=True)
             _run(["ar", "rcsD", str(path), *map(str, merged)], path)
@@ -108,21 +117,33 @@ def export(artifact: Artifact, path: Path) -> list[Path]:
 
 def api_text(model: Mapping[str, Any], prefix: str, weights: Path) -> str:
     """The LLVM IR of the functions that a C program calls."""
-    from mlc.runtime.abi import RT_SCRATCH_STRIDE
+    from mlc.runtime.abi import RT_SCRATCH_STRIDE, RT_THREADS
+    from mlc.runtime.export_sizes import size_functions
 
-    inputs, outputs = len(model["inputs"]), len(model["outputs"])
-    return _API.format(
+    inputs, outputs, symbols = len(model["inputs"]), len(model["outputs"]), len(model.get("symbols", ()))
+    behind = {"before": 8 * (inputs + outputs), "symbol_bytes": 8 * symbols}
+    text = _API.format(
         triple=model["target"]["triple"],
         weights=weights,
         entry=model["entry"],
         prefix=prefix,
-        count=inputs + outputs,
+        count=inputs + outputs + symbols,
         input_bytes=8 * inputs,
         output_bytes=8 * outputs,
         stride=RT_SCRATCH_STRIDE,
         scratch=model["scratch_bytes"],
-        workspace=max(64, model["workspace_bytes"]),
+        given="ptr %symbols, " if symbols else "",
+        sizes=_SIZES.format(**behind) if symbols else "",
+        room=_ROOM.format(threads=RT_THREADS, prefix=prefix) if symbols else "",
+        workspace="%bytes" if symbols else max(64, model["workspace_bytes"]),
     )
+    return text + (f"\n{size_functions(model, prefix)}" if symbols else "")
+
+
+def functions_of(model: Mapping[str, Any], prefix: str) -> list[str]:
+    """The names of the functions of a model that a C program calls."""
+    sized = ("symbols", "output_shapes", "workspace_bytes") if model.get("symbols") else ()
+    return [f"{prefix}_{name}" for name in ("run", "run_in", *sized)]
 
 
 def _merge(artifact: Artifact, prefix: str, directory: Path) -> list[Path]:
@@ -142,7 +163,7 @@ def _merge(artifact: Artifact, prefix: str, directory: Path) -> list[Path]:
     model, pool_file = directory / f"{prefix}.o", directory / "mlc_runtime.o"
     pool_file.write_bytes(pool)
     _relocatable(files, model)
-    kept = [f"--keep-global-symbol={prefix}_{name}" for name in ("run", "run_in")]
+    kept = [f"--keep-global-symbol={name}" for name in functions_of(artifact.model, prefix)]
     _run(["objcopy", *kept, str(model)], model)
     return [model, pool_file]
 
@@ -152,10 +173,10 @@ def _relocatable(files: Sequence[Path], path: Path) -> None:
     _run([*_compiler(), "-r", "-nostdlib", "-o", str(path), *map(str, files)], path)
 
 
-def _link(files: Sequence[Path], path: Path, prefix: str, directory: Path) -> None:
+def _link(files: Sequence[Path], path: Path, functions: Sequence[str], directory: Path) -> None:
     """A shared library that shows the model's functions and the runtime's."""
     script = directory / "symbols.map"
-    names = "; ".join([f"{prefix}_run", f"{prefix}_run_in", *_RUNTIME])
+    names = "; ".join([*functions, *_RUNTIME])
     script.write_text(f"{{ global: {names}; local: *; }};\n")
     flags = ["-shared", "-fPIC", "-Wl,-z,noexecstack", f"-Wl,--version-script={script}", f"-Wl,-soname,{path.name}"]
     _run([*_compiler(), *flags, "-o", str(path), *map(str, files), "-lm", "-lpthread"], path)

@@ -99,7 +99,16 @@ class Sizes:
         self.inputs = [(name, shape) for name, shape, _ in model["inputs"]]
         self.outputs = [shape for _, shape, _ in model["outputs"]]
         self.buffers = model["buffers"]
+        on_the_way = [value["shape"] for value in model.get("values", ())]
+        shapes = {repr(shape): shape for shape in (*on_the_way, *self.outputs)}
+        self.shapes = [shape for shape in shapes.values() if any(not isinstance(size, int) for size in shape)]
         self._known: OrderedDict[tuple[tuple[int, ...], ...], Bound] = OrderedDict()
+
+    @property
+    def positive(self) -> list[Size]:
+        """The symbolic sizes of all tensors: none may be without elements."""
+        sizes = {repr(size): size for shape in self.shapes for size in shape if not isinstance(size, int)}
+        return list(sizes.values())
 
     def bind(self, shapes: Sequence[tuple[int, ...]]) -> Bound:
         """What the shapes of the inputs imply; ValueError where they do not fit the model or each other."""
@@ -112,6 +121,10 @@ class Sizes:
 
     def _bind(self, shapes: Sequence[tuple[int, ...]]) -> Bound:
         values = self._values(shapes)
+        for shape in self.shapes:
+            if min(found := tuple(evaluate(size, values) for size in shape)) < 1:
+                given = ", ".join(f"{name} {shape}" for (name, _), shape in zip(self.inputs, shapes, strict=True))
+                raise ValueError(f"expected larger inputs than {given}, with which a tensor of the model is {found}")
         offsets: list[int] = []
         ends: list[int] = []
         for size, below in self.buffers:
@@ -130,7 +143,7 @@ class Sizes:
             if len(shape) != len(declared):
                 raise ValueError(f"expected input '{name}' of rank {len(declared)}, but got shape {tuple(shape)}")
             for axis, (size, given) in enumerate(zip(declared, shape, strict=True)):
-                symbol, factor = _alone(size)
+                symbol, factor = alone(size)
                 where = f"axis {axis} of input '{name}'"
                 if symbol in known and symbol not in values:
                     values[symbol], first[symbol] = known[symbol].solve(where, given, factor), where
@@ -147,7 +160,7 @@ class Sizes:
         return values
 
 
-def _alone(size: Size) -> tuple[str, int]:
+def alone(size: Size) -> tuple[str, int]:
     """The symbol that a size is a multiple of, and the factor; of any other size no name."""
     if isinstance(size, int) or len(size) != 1:
         return "", 1
