@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import UnknownLoc
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from mlc.dialects.graph import GraphOp, LayoutTransformOp, ReshapeOp, shape_of
+from mlc.dialects.graph import LayoutTransformOp, ReshapeOp, shape_of
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.types import product, tensor
+from mlc.passes.graph.rewriting import Rewriter
 
 PLAIN = "NCHW"
 
 
-class Versions:
+class Versions(Rewriter):
     """Old value -> {layout: new value}; a plain value of any rank has the layout NCHW."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.of: dict[SSAValue, dict[str, SSAValue]] = {}
-        self.at: Operation | None = None
 
     def native(self, value: SSAValue) -> str:
         """The layout in which a value is computed."""
@@ -78,14 +78,3 @@ class Versions:
         """The value with a shape of rank 4, in a layout."""
         picture = self.make(ReshapeOp, self.get(value, PLAIN), shape=tuple(shape))
         return self.get(picture, name)
-
-    def make(self, cls: type[GraphOp], *operands: SSAValue, location: Any = None, **attrs: Any) -> SSAValue:
-        """The result of a new op, before the one that is being converted."""
-        assert self.at is not None
-        op = cls.make(*operands, location=location, **attrs)
-        if isinstance(op.location, UnknownLoc):
-            op.location = self.at.location
-        block = self.at.parent
-        assert block is not None
-        block.insert_op_before(op, self.at)
-        return op.results[0]

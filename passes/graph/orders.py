@@ -7,13 +7,11 @@ its native one, in which its op computes it. The values named are the old ones.
 
 from __future__ import annotations
 
-from typing import Any
+from xdsl.ir import SSAValue
 
-from xdsl.dialects.builtin import UnknownLoc
-from xdsl.ir import Operation, SSAValue
-
-from mlc.dialects.graph import GraphOp, ReshapeOp, TransposeOp, shape_of
+from mlc.dialects.graph import ReshapeOp, TransposeOp, shape_of
 from mlc.dialects.graph.types import product
+from mlc.passes.graph.rewriting import Rewriter
 
 Order = tuple[int, ...]
 
@@ -28,14 +26,14 @@ def inverse(order: Order) -> Order:
     return tuple(order.index(axis) for axis in range(len(order)))
 
 
-class Orders:
+class Orders(Rewriter):
     """Old value -> {order: new value}."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.of: dict[SSAValue, dict[Order, SSAValue]] = {}
         self.carried: set[SSAValue] = set()
         """Values that are computed in another order if what they are computed from is."""
-        self.at: Operation | None = None
 
     def known(self, value: SSAValue) -> dict[Order, SSAValue]:
         """The orders in which a value is there, the native one first."""
@@ -71,14 +69,3 @@ class Orders:
         full = (*(1,) * (len(order) - len(shape)), *shape)
         whole = self.make(ReshapeOp, self.plain(value), shape=full)
         return self.make(TransposeOp, whole, axes=order)
-
-    def make(self, cls: type[GraphOp], *operands: SSAValue, location: Any = None, **attrs: Any) -> SSAValue:
-        """The (first) result of a new op, before the one that is being converted."""
-        assert self.at is not None
-        op = cls.make(*operands, location=location, **attrs)
-        if isinstance(op.location, UnknownLoc):
-            op.location = self.at.location
-        block = self.at.parent
-        assert block is not None
-        block.insert_op_before(op, self.at)
-        return op.results[0]

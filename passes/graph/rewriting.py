@@ -49,7 +49,7 @@ def merged(*tables: Rules) -> Rules:
 
 
 class Rewriter:
-    """What a rule builds its ops with: they go before the op that is being rewritten."""
+    """What a rule builds its ops with: they go before the op that is being rewritten, and take its location."""
 
     def __init__(self) -> None:
         self.at: Operation | None = None

@@ -55,37 +55,37 @@ def batch_norm(op: Any, rw: Rewriter) -> Replacement:
 @on(MultiplyOp, DivideOp)
 def scale_into_weights(op: Any, rw: Rewriter) -> Replacement:
     """`conv2d(x, w) * c -> conv2d(x, w * c)` for a constant c per output channel; dense alike, through a bias."""
-    for value, other in _sides(op):
-        linear, bias = _linear(value)
-        if linear is None:
-            continue
-        vector = channel_vector(rw, other, *_channels(linear))
-        if vector is None:
-            continue
-        weight = linear.operands[1]
-        rank = len(shape_of(weight.type))
-        axis = 1 if isinstance(linear, Conv2dTransposeOp) else 0
-        scaled = rw.make(type(op), weight, along(rw, vector, axis, rank))
-        result = _with_operands(rw, linear, linear.operands[0], scaled)
-        return result if bias is None else _biased(rw, result, rw.make(type(op), bias.operands[1], vector), bias)
-    return None
+    found = _linear_and_vector(op, rw)
+    if found is None:
+        return None
+    _, linear, bias, vector = found
+    weight = linear.operands[1]
+    axis = 1 if isinstance(linear, Conv2dTransposeOp) else 0
+    scaled = rw.make(type(op), weight, along(rw, vector, axis, len(shape_of(weight.type))))
+    result = _with_operands(rw, linear, linear.operands[0], scaled)
+    return result if bias is None else _biased(rw, result, rw.make(type(op), bias.operands[1], vector), bias)
 
 
 @on(AddOp, SubtractOp)
 def shift_into_bias(op: Any, rw: Rewriter) -> Replacement:
     """`conv2d(x, w) + c -> bias_add(conv2d(x, w), c)` for a constant c per output channel; dense alike."""
+    found = _linear_and_vector(op, rw)
+    if found is None:
+        return None
+    value, linear, bias, vector = found
+    if bias is not None:
+        return _biased(rw, bias.operands[0], rw.make(type(op), bias.operands[1], vector), bias)
+    vector = rw.make(NegOp, vector) if isinstance(op, SubtractOp) else vector
+    return rw.make(BiasAddOp, value, vector, axis=_channels(linear)[1])
+
+
+def _linear_and_vector(op: Any, rw: Rewriter) -> tuple[SSAValue, Any, Any, SSAValue] | None:
+    """(value, the linear op that computes it, its bias_add or None, the other operand as a vector of channels)."""
     for value, other in _sides(op):
         linear, bias = _linear(value)
-        if linear is None:
-            continue
-        rank, axis, size = _channels(linear)
-        vector = channel_vector(rw, other, rank, axis, size)
-        if vector is None:
-            continue
-        if bias is not None:
-            return _biased(rw, bias.operands[0], rw.make(type(op), bias.operands[1], vector), bias)
-        vector = rw.make(NegOp, vector) if isinstance(op, SubtractOp) else vector
-        return rw.make(BiasAddOp, value, vector, axis=axis)
+        vector = None if linear is None else channel_vector(rw, other, *_channels(linear))
+        if vector is not None:
+            return value, linear, bias, vector
     return None
 
 
