@@ -200,7 +200,7 @@ def _inferred(block: Block, symbols: Symbols) -> bool:
                 for result, type_ in zip(op.results, infer(op), strict=True):
                     retype(result, type_)
             for result, type_ in zip(op.results, old, strict=True):
-                if _in_caller(result, given) != shape_of(type_):
+                if _in_caller(result, given) != shape_of(type_) or not _names(result) <= given.keys():
                     return False
     except (VerifyException, UnknownSize):
         return False
@@ -209,6 +209,10 @@ def _inferred(block: Block, symbols: Symbols) -> bool:
 
 def _in_caller(value: SSAValue, given: Mapping[str, Dim]) -> tuple[Dim, ...]:
     return tuple(n.evaluate(given) if isinstance(n, DimExpr) else n for n in shape_of(value.type))
+
+
+def _names(value: SSAValue) -> set[str]:
+    return {name for n in shape_of(value.type) if isinstance(n, DimExpr) for name in n.symbols()}
 
 
 __all__ = ["Symbols", "factored", "own_symbols", "span_of", "symbols_for"]
