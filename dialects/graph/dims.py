@@ -52,6 +52,10 @@ class FloorDiv:
     def __str__(self) -> str:
         return f"{_in_parens(self.value)} floordiv {self.divisor}"
 
+    def quotient(self, bound: float) -> float:
+        """A bound of the value, divided."""
+        return bound if abs(bound) == inf else bound // self.divisor
+
 
 class DimExpr:
     """
@@ -287,7 +291,7 @@ def _atoms_bounds(product: tuple[Atom, ...]) -> tuple[float, float]:
     """The smallest and the largest value of a product of atoms that are not negative."""
     least, most = 1.0, 1.0
     for atom in product:
-        low, high = (1.0, inf) if isinstance(atom, str) else (b // atom.divisor for b in atom.value.bounds())
+        low, high = (1.0, inf) if isinstance(atom, str) else map(atom.quotient, atom.value.bounds())
         least, most = least * max(low, 0.0), most * high
     return least, most
 
