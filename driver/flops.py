@@ -22,7 +22,7 @@ def _size(value: Any) -> Dim:
 def _conv(op: Any) -> Dim:
     # A kernel's elements but its output channels are the terms of one output element, in every layout.
     weight, logical = _size(op.operands[1]), _size(op.results[0])
-    channels = layout(op.data_layout).sizes(shape_of(op.results[0].type))["C"]
+    channels = layout(op.out_layout).sizes(shape_of(op.results[0].type))["C"]
     return 2 * logical * weight // (channels or 1)
 
 
