@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,8 +88,7 @@ def pad_into_window(op: Any, rw: Rewriter) -> Replacement:
         reach = [(size - 1) * step + 1 for size, step in zip(op.pool_size, op.dilation, strict=True)]
         if any(padding[i] >= reach[i % 2] for i in range(4)):
             return None
-    attrs = {name: getattr(op, name) for name in op.declared} | {"padding": padding}
-    return rw.make(type(op), pad.operands[0], *op.operands[1:], **attrs)
+    return rw.again(op, pad.operands[0], *op.operands[1:], padding=padding)
 
 
 def _may_pad(op: Any, pad: Any) -> bool:
@@ -129,12 +129,20 @@ class _Recorder(PatternRewriter):
         self.rw = rw
         self.values: list[SSAValue] | None = None
 
-    def replace(self, op: Operation, new_ops: Any, new_results: Any = None, **_: Any) -> None:  # pyright: ignore
+    def replace(
+        self,
+        op: Operation,
+        new_ops: Operation | Sequence[Operation],
+        new_results: Sequence[SSAValue | None] | None = None,
+        safe_erase: bool = True,
+    ) -> None:
         """Note what replaces the op."""
-        made: list[Any] = [new_ops] if isinstance(new_ops, Operation) else list(new_ops)
+        made = [new_ops] if isinstance(new_ops, Operation) else list(new_ops)
         for new in made:
+            assert isinstance(new, GraphOp)
             self.rw.insert(new)
-        self.values = list(new_results) if new_results else list(made[-1].results)
+        results = made[-1].results if new_results is None else new_results
+        self.values = [value for value in results if value is not None]
 
 
 RULES: Rules = merged(

@@ -10,6 +10,7 @@ from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.graph import ConcatenateOp, SliceOp, SplitOp, shape_of
 from mlc.dialects.graph.types import axis_of
+from mlc.passes.graph.constants import is_static
 from mlc.passes.graph.rewriting import Replacement, Rewriter, producer, rules_table
 
 CONCATS, on = rules_table()
@@ -52,9 +53,9 @@ def _range(value: SSAValue, axis: int) -> tuple[SSAValue, int, int] | None:
     if cut is None:
         return None
     x, shape = cut.operands[0], shape_of(cut.operands[0].type)
-    if not all(isinstance(size, int) for size in shape) or set(cut.strides) != {1}:
+    if not is_static(shape) or set(cut.strides) != {1}:
         return None
-    spans = [slice(*b).indices(n)[:2] for *b, n in zip(cut.begin, cut.end, shape, strict=True)]  # pyright: ignore
+    spans = [slice(*b).indices(n)[:2] for *b, n in zip(cut.begin, cut.end, shape, strict=True)]
     whole = all(span == (0, size) for i, (span, size) in enumerate(zip(spans, shape, strict=True)) if i != axis)
     return (x, *spans[axis]) if whole and spans[axis][0] < spans[axis][1] else None
 

@@ -59,7 +59,7 @@ def layout_of_units(op: Any, rw: Rewriter) -> Replacement:
     """`graph.layout_transform %x -> graph.reshape %x` where only axes of size 1 move."""
     source, target = layout(op.src), layout(op.dst)
     x, result = shape_of(op.operands[0].type), shape_of(op.type)
-    if not is_static(x) or not is_static(result) or math.prod(x) != math.prod(result):  # pyright: ignore
+    if not is_static(x) or not is_static(result) or math.prod(x) != math.prod(result):
         return None
     orders: list[list[tuple[str, Any]]] = []
     for order, shape in ((source, x), (target, result)):
@@ -79,10 +79,10 @@ def unpadding_of_units(op: Any, rw: Rewriter) -> Replacement:
         return None
     letters = [a for (a, _), size in zip(source.parts, x, strict=True) if size != 1]
     kept = [a for (a, _), size in zip(target.parts, result, strict=True) if size != 1]
-    if len(set(letters)) != 1 or kept != letters[:1] or math.prod(x) <= math.prod(result):  # pyright: ignore
+    if len(set(letters)) != 1 or kept != letters[:1] or math.prod(x) <= math.prod(result):
         return None
-    flat = rw.insert(ReshapeOp.make(op.operands[0], shape=(math.prod(x),)))  # pyright: ignore
-    part = rw.make(SliceOp, flat, begin=(0,), end=(math.prod(result),), strides=(1,))  # pyright: ignore
+    flat = rw.insert(ReshapeOp.make(op.operands[0], shape=(math.prod(x),)))
+    part = rw.make(SliceOp, flat, begin=(0,), end=(math.prod(result),), strides=(1,))
     return rw.insert(ReshapeOp.make(part, result=op.type))
 
 
@@ -109,7 +109,7 @@ def broadcast_operand(op: Any, rw: Rewriter) -> Replacement:
             continue
         operands = [inner.operands[0] if i == index else v for i, v in enumerate(op.operands)]
         if broadcast([shape_of(v.type) for v in operands]) == shape_of(op.type):
-            return rw.make(type(op), *operands, **{name: getattr(op, name) for name in op.declared})
+            return rw.again(op, *operands)
     return None
 
 

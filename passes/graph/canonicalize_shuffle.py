@@ -65,15 +65,11 @@ def again(rw: Rewriter, value: SSAValue, chain: Sequence[Operation]) -> SSAValue
     return value
 
 
-def _attributes(op: Any) -> dict[str, Any]:
-    return {name: getattr(op, name) for name in op.declared}
-
-
 @on(*[cls for cls in OPS.values() if issubclass(cls, UnaryOp)])
 def unary_of_movements(op: Any, rw: Rewriter) -> Replacement:
     """`relu(reshape(transpose(conv2d))) -> reshape(transpose(relu(conv2d)))`."""
     source, chain = movements(op.operands[0])
-    return again(rw, rw.make(type(op), source, **_attributes(op)), chain) if chain else None
+    return again(rw, rw.again(op, source), chain) if chain else None
 
 
 @on(*[cls for cls in OPS.values() if issubclass(cls, BinaryOp)])
@@ -86,7 +82,7 @@ def binary_of_movements(op: Any, rw: Rewriter) -> Replacement:
         sizes = _moved_back(shape_of(constant.type), chain) if chain else None
         if sizes is not None:
             operands = [source, rw.make(ReshapeOp, constant, shape=sizes)]
-            return again(rw, rw.make(type(op), *operands[:: -1 if index else 1], **_attributes(op)), chain)
+            return again(rw, rw.again(op, *operands[:: -1 if index else 1]), chain)
     return None
 
 
@@ -129,10 +125,12 @@ def convolution_of_subpixels(op: Any, rw: Rewriter) -> Replacement:
         return None
     n, sh, sw, channels, *rest = shape_of(transpose.operands[0].type)
     picture, result = shape_of(reshape.type), shape_of(op.type)
-    if picture[:4] != (n, channels, rest[0] * sh, rest[1] * sw) or math.prod(result) > math.prod(picture):  # pyright: ignore
+    if not is_static(picture) or not is_static(result) or math.prod(result) > math.prod(picture):
+        return None
+    if picture[:4] != (n, channels, rest[0] * sh, rest[1] * sw):
         return None
     batch = rw.make(ReshapeOp, transpose.operands[0], shape=(n * sh * sw, channels, *rest))
-    new = rw.make(Conv2dOp, batch, op.operands[1], **_attributes(op))
+    new = rw.again(op, batch, op.operands[1])
     _, outputs, _, _, *inner = shape_of(new.type)
     value = rw.make(ReshapeOp, new, shape=(n, sh, sw, outputs, *rest[:2], *inner))
     axes = (*SUBPIXELS, *range(6, 6 + len(inner)))
@@ -150,7 +148,7 @@ def transpose_of_transpose(op: Any, rw: Rewriter) -> Replacement:
     if not is_static(middle) or 0 in middle or not is_static(after):
         return None
     # The common pieces of the axes between the two, each named by its place.
-    pieces = _pieces(middle, after)  # pyright: ignore[reportArgumentType]
+    pieces = _pieces(middle, after)
     if pieces is None:
         return None
     first, second, sizes = pieces

@@ -56,7 +56,7 @@ def sink_below_unary(op: Any, rw: Rewriter) -> Replacement:
     source = unit_reshape(op.operands[0])
     if source is None:
         return None
-    new = rw.make(type(op), source, **{name: getattr(op, name) for name in op.declared})
+    new = rw.again(op, source)
     return rw.insert(ReshapeOp.make(new, result=op.type))
 
 
@@ -72,9 +72,10 @@ def sink_below_binary(op: Any, rw: Rewriter) -> Replacement:
         return None
     shape = shape_of(full[0].type)
     operands = [_fitted(rw, v, s, result, shape) for v, s in zip(op.operands, sources, strict=True)]
-    if any(operand is None for operand in operands):
+    fitting = [operand for operand in operands if operand is not None]
+    if len(fitting) < len(operands):
         return None
-    new = rw.make(type(op), *operands, **{name: getattr(op, name) for name in op.declared})  # pyright: ignore
+    new = rw.again(op, *fitting)
     return rw.insert(ReshapeOp.make(new, shape=result))
 
 

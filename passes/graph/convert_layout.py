@@ -19,7 +19,7 @@ from mlc.passes.errors import did_you_mean, fail
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.order_rules import LAYOUTS, RULES, Results, in_order, order_to
 from mlc.passes.graph.orders import Orders, inverse
-from mlc.passes.graph.rewriting import functions
+from mlc.passes.graph.rewriting import functions, outer_blocks
 
 Desired = dict[type[Operation], tuple[str, str | None]]
 """Op class -> the layout of pictures, and that of kernels or None."""
@@ -46,7 +46,7 @@ class ConvertLayoutPass(ModulePass):
         if any(isinstance(inner, FusedOp) for inner in op.walk()):
             fail(op, "expected a module without graph.fused; run graph-defuse-ops, or convert layouts before fusing")
         for function in functions(op):
-            for block in function.body.blocks:
+            for block in list(outer_blocks(function)):
                 _Converter(block, desired).run()
         eliminate_dead_code(op)
 
@@ -61,7 +61,7 @@ class ConvertLayoutPass(ModulePass):
         if sorted(data) != sorted("NCHW"):
             remedy = "; graph-alter-op-layout makes blocks" if any(c.isdigit() for c in data) else ""
             fail(module, f"expected a layout of {name} like NHWC, but got '{data}'{remedy}")
-        if len(layouts) > 2 or (kernel is not None and ("kernel_layout" not in cls.declared)):  # pyright: ignore
+        if len(layouts) > 2 or (kernel is not None and "kernel_layout" not in cls.declared):
             fail(module, f"expected {name}:layout, but got '{text}'")
         if kernel is not None and sorted(kernel) != sorted("OIHW"):
             fail(module, f"expected a kernel layout of {name} like HWIO, but got '{kernel}'")

@@ -130,12 +130,10 @@ def dilated(op: Any, rw: Rewriter) -> Replacement:
     padding = _padding(op, conv, axes, phases)
     if padding is None:
         return None
-    attrs = {name: getattr(conv, name) for name in conv.declared} | {"padding": padding}
-    attrs["dilation"] = tuple(d * b for d, b in zip(conv.dilation, phases.block, strict=True))
-    value = rw.make(Conv2dOp, phases.picture, conv.operands[1], location=conv.location, **attrs)
+    dilation = tuple(d * b for d, b in zip(conv.dilation, phases.block, strict=True))
+    value = rw.again(conv, phases.picture, conv.operands[1], padding=padding, dilation=dilation)
     for step in between:
-        kept = {name: getattr(step, name) for name in step.declared}
-        value = rw.make(type(step), value, *step.operands[1:], location=step.location, **kept)
+        value = rw.again(step, value, *step.operands[1:])
     return value
 
 
@@ -173,7 +171,7 @@ def _padding(op: Any, conv: Any, axes: tuple[int, int], phases: Phases) -> tuple
         before = phases.padding[k] + conv.padding[k] * block - begin[axis]
         reach = (kernel["HW"[k]] - 1) * conv.dilation[k] * block
         result[k], result[k + 2] = before, shape_of(op.type)[axis] + reach - picture[axis] - before
-    return None if min(result) < 0 else tuple(result)  # pyright: ignore[reportReturnType]
+    return None if min(result) < 0 else (result[0], result[1], result[2], result[3])
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,12 @@ from mlc.dialects.graph import (
     UnaryOp,
     WhereOp,
     shape_of,
+    static_shape,
+    tensor,
 )
 from mlc.dialects.graph.base import OUT_FUSABLE
 from mlc.dialects.graph.types import numpy_dtype
-from mlc.passes.graph.constants import is_static
+from mlc.passes.graph.constants import element_of, is_static
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.regions_of_control import tidy_reads
 from mlc.passes.graph.rewriting import blocks
@@ -135,7 +137,7 @@ class Folder:
             source = entry.nbytes if entry.nbytes <= self.fills else 0
             self.fills -= source
             return [Known(fill=entry.data, source=source)]
-        if isinstance(op, IotaOp) and math.prod(shape_of(op.type)) <= ConstantOp.MAX_ELEMENTS:  # pyright: ignore
+        if isinstance(op, IotaOp) and _elements(op.type) <= ConstantOp.MAX_ELEMENTS:
             return [Known(op.evaluate(np)[0].astype(dtype))]
         return None
 
@@ -178,19 +180,19 @@ class Folder:
         """Put a folded value into the IR, for the ops that read it at run time."""
         import numpy as np
 
-        known, shape = self.known[result], shape_of(result.type)
+        known, shape, element = self.known[result], static_shape(result.type), element_of(result)
         block = op.parent
         assert block is not None
-        if math.prod(shape) <= ConstantOp.MAX_ELEMENTS:  # pyright: ignore
-            new: GraphOp = ConstantOp.make(np.ascontiguousarray(known.values(shape)).reshape(shape))  # pyright: ignore
+        if math.prod(shape) <= ConstantOp.MAX_ELEMENTS:
+            new: GraphOp = ConstantOp.make(np.ascontiguousarray(known.values(shape)).reshape(shape))
         elif known.fill is not None and (self.store is None or not _is_contracted(result)):
-            new = FullOp.make(shape, float(known.fill), result.type.element_type)  # pyright: ignore
+            new = FullOp.make(shape, float(known.fill), element)
         else:
             if known.fill is not None:
                 entry = self.store.add_fill(self.fresh_name(), known.fill, shape, np.asarray(known.fill).dtype)
             else:
                 entry = self.store.add(self.fresh_name(), np.ascontiguousarray(known.array))
-            new = ParamOp.make(result=result.type, entry=entry)  # pyright: ignore
+            new = ParamOp.make(result=tensor(shape, element), entry=entry)
         new.location = op.location
         block.insert_op_before(new, op)
         self.known[new.results[0]] = known
@@ -241,11 +243,11 @@ def _point(op: GraphOp, values: Sequence[Any]) -> Any:
 def _compute(op: GraphOp, operands: Sequence[Known]) -> tuple[Any, ...]:
     from mlc.dialects.graph.graph_numpy import evaluate
 
-    return evaluate(op, [k.values(shape_of(v.type)) for k, v in zip(operands, op._operands, strict=True)])  # pyright: ignore
+    return evaluate(op, [k.values(static_shape(v.type)) for k, v in zip(operands, op._operands, strict=True)])
 
 
 def _elements(type: Any) -> int:
-    return math.prod(shape_of(type))  # pyright: ignore
+    return math.prod(static_shape(type))
 
 
 def _bytes(type: Any) -> int:

@@ -40,6 +40,7 @@ from mlc.dialects.graph import (
     ReshapeOp,
     SubtractOp,
     shape_of,
+    static_shape,
 )
 from mlc.dialects.graph.types import axis_of, is_float
 from mlc.passes.graph.constants import SOURCES, is_constant
@@ -140,7 +141,6 @@ class Backward:
     def scaled(self, rw: Rewriter, value: SSAValue, scale: Scale) -> SSAValue:
         """The value times the scale, computed anew without the product."""
         op: Any = value.owner
-        attrs = {name: getattr(op, name) for name in op.declared}
         if isinstance(op, LINEAR):
             letter = output_letter(op)
             assert letter is not None
@@ -161,7 +161,7 @@ class Backward:
             ]
         else:
             operands = [self.scaled(rw, v, scale) for v in op.operands]
-        return rw.make(type(op), *operands, location=op.location, **attrs)
+        return rw.again(op, *operands)
 
 
 class Forward:
@@ -209,7 +209,6 @@ class Forward:
 
     def _without(self, rw: Rewriter, op: Any, index: int, unscaled: SSAValue, scale: Scale) -> SSAValue:
         """The op on the unscaled value, its constant divided or (of a product) multiplied by the scale."""
-        attrs = {name: getattr(op, name) for name in op.declared}
         if isinstance(op, DivideOp):
             return rw.make(MultiplyOp, unscaled, rw.make(DivideOp, scale.value, op.operands[1]))
         operands = list(op.operands)
@@ -219,12 +218,12 @@ class Forward:
         elif isinstance(op, (*SUMS, MultiplyOp)):
             cls = MultiplyOp if isinstance(op, MultiplyOp) else DivideOp
             operands[1 - index] = rw.make(cls, operands[1 - index], scale.value)
-        return rw.make(type(op), *operands, location=op.location, **attrs)
+        return rw.again(op, *operands)
 
 
 def flat(rw: Rewriter, scale: Scale) -> SSAValue:
     """A scale of one axis as a vector."""
-    size = max(shape_of(scale.value.type), default=1) if scale.axes else 1  # pyright: ignore
+    size = max(static_shape(scale.value.type), default=1) if scale.axes else 1
     return rw.insert(ReshapeOp.make(scale.value, shape=(size,)))
 
 

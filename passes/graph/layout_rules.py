@@ -51,7 +51,7 @@ from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import axis_of
 from mlc.dialects.loop import word_factors
-from mlc.passes.graph.constants import is_constant
+from mlc.passes.graph.constants import element_of, is_constant, is_static
 from mlc.passes.graph.layout_blocks import (
     channel_block,
     data_name,
@@ -65,16 +65,12 @@ from mlc.passes.graph.layout_blocks import (
 )
 from mlc.passes.graph.layout_subpixel import transposed_convolution
 from mlc.passes.graph.layout_versions import PLAIN, Versions
+from mlc.passes.graph.rewriting import producer
 
 Result = tuple[str, SSAValue] | None
 LayoutRule = Callable[[Any, Versions, int], Result]
 UNSAFE = {LogOp, SqrtOp, RsqrtOp, ReciprocalOp, DivideOp, PowerOp, ModOp}
 """Ops that can make infinities or NaN of the anything that padded channels hold."""
-
-
-def attributes(op: Any) -> dict[str, Any]:
-    """An op's attributes as Python values."""
-    return {name: getattr(op, name) for name in op.declared}
 
 
 def convolution(op: Any, v: Versions, block: int) -> Result:
@@ -101,14 +97,11 @@ def convolution(op: Any, v: Versions, block: int) -> Result:
         kernel = kernel_name(inner, outer)
     if inner == 1 and outer == 1:
         return None
-    attrs = attributes(op) | {
-        "data_layout": data_name(inner),
-        "kernel_layout": kernel,
-        "channels": 0 if outputs % outer == 0 else outputs,
-    }
     weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)
-    new = v.make(Conv2dOp, v.get(x, data_name(inner)), weight, location=op.location, **attrs)
-    return new.owner.out_layout, new  # pyright: ignore
+    picture = v.get(x, data_name(inner))
+    logical = 0 if outputs % outer == 0 else outputs
+    new = v.again(op, picture, weight, data_layout=data_name(inner), kernel_layout=kernel, channels=logical)
+    return producer(new, Conv2dOp).out_layout, new
 
 
 def near_block(channels: int, block: int, native: str) -> int:
@@ -119,7 +112,7 @@ def near_block(channels: int, block: int, native: str) -> int:
 
 def words(x: SSAValue, w: SSAValue, channels: Any) -> int:
     """How many channels of a picture and its weights one word holds, where they can be multiplied as words."""
-    counts = {word_factors(v.type.element_type) for v in (x, w)}  # pyright: ignore
+    counts = {word_factors(element_of(v)) for v in (x, w)}
     count = counts.pop()
     return count if not counts and isinstance(channels, int) and channels % count == 0 else 1
 
@@ -154,7 +147,7 @@ def pool(op: Any, v: Versions, block: int) -> Result:
     name = v.native(x)
     if name == PLAIN or op.layout != PLAIN:
         return None
-    return name, v.make(type(op), v.get(x, name), location=op.location, **(attributes(op) | {"layout": name}))
+    return name, v.again(op, v.get(x, name), layout=name)
 
 
 def unary(op: Any, v: Versions, block: int) -> Result:
@@ -165,7 +158,7 @@ def unary(op: Any, v: Versions, block: int) -> Result:
         return None
     if isinstance(op, CastOp):
         return name, v.make(CastOp, v.get(x, name), location=op.location, dtype=op.type.element_type)
-    return name, v.make(type(op), v.get(x, name), location=op.location, **attributes(op))
+    return name, v.again(op, v.get(x, name))
 
 
 def pointwise(op: Any, v: Versions, block: int) -> Result:
@@ -178,9 +171,8 @@ def pointwise(op: Any, v: Versions, block: int) -> Result:
     if padding and type(op) in UNSAFE:
         return None
     operands = [v.broadcast(operand, name, shape[1]) for operand in op.operands]
-    if any(operand is None for operand in operands):
-        return None
-    return name, v.make(type(op), *operands, location=op.location, **attributes(op))  # pyright: ignore
+    fitting = [operand for operand in operands if operand is not None]
+    return (name, v.again(op, *fitting)) if len(fitting) == len(operands) else None
 
 
 def _chosen(op: Any, v: Versions) -> SSAValue | None:
@@ -228,12 +220,12 @@ def concatenation(op: Any, v: Versions, block: int) -> Result:
     blocked = [v.native(operand) for operand in op.operands if v.native(operand) != PLAIN]
     if not blocked or len(shapes[0]) != 4:
         return None
-    channels = [static_size(shape[1]) for shape in shapes]
-    if any(size is None for size in channels):
+    channels = tuple(shape[1] for shape in shapes)
+    if not is_static(channels):
         return None
     axis = axis_of(op.axis, 4)
-    sizes = [channel_block(sum(channels), block), *(layout(name).factors["C"] for name in blocked)]  # pyright: ignore
-    fitting = [b for b in sizes if axis != 1 or all(size % b == 0 for size in channels)]  # pyright: ignore
+    sizes = [channel_block(sum(channels), block), *(layout(name).factors["C"] for name in blocked)]
+    fitting = [b for b in sizes if axis != 1 or all(size % b == 0 for size in channels)]
     if not fitting or fitting[0] == 1:
         return None
     name = data_name(fitting[0])
@@ -247,18 +239,13 @@ def window(op: Any, v: Versions, block: int) -> Result:
     name = v.native(x)
     if name == PLAIN:
         return None
-    attrs = attributes(op)
     if isinstance(op, SliceOp):
         blocks = _channel_blocks(op, layout(name).factors["C"])
         if blocks is None or shape_of(op.type)[0] != shape_of(x.type)[0] or op.strides[:2] != (1, 1):
             return None
         begin, end = (op.begin[0], blocks[0], *op.begin[2:], 0), (op.end[0], blocks[1], *op.end[2:], END)
-        attrs = {"begin": begin, "end": end, "strides": (*op.strides, 1)}
-    else:
-        if any(op.pad_width[:4]):
-            return None
-        attrs["pad_width"] = (*op.pad_width, 0, 0)
-    return name, v.make(type(op), v.get(x, name), location=op.location, **attrs)
+        return name, v.again(op, v.get(x, name), begin=begin, end=end, strides=(*op.strides, 1))
+    return None if any(op.pad_width[:4]) else (name, v.again(op, v.get(x, name), pad_width=(*op.pad_width, 0, 0)))
 
 
 def _channel_blocks(op: SliceOp, block: int) -> tuple[int, int] | None:

@@ -21,7 +21,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mlc.codegen.targets import Target
-from mlc.dialects.graph import CastOp, Conv2dOp, DenseOp, shape_of
+from mlc.dialects.graph import CastOp, Conv2dOp, DenseOp, shape_of, static_shape
 from mlc.passes.graph.constants import is_static
 from mlc.passes.graph.rewriting import Replacement, Rewriter, Rule, Rules, apply_rules
 
@@ -60,12 +60,11 @@ def widened_operands(op: Any, rw: Rewriter, target: Target) -> Replacement:
     if DOT_PRODUCTS.get(narrow.pop()) in target.instructions:
         return None
     channels = 1 if isinstance(op, Conv2dOp) else len(shape_of(op.type)) - 1
-    uses = prod(size for axis, size in enumerate(shape_of(op.type)) if axis != channels)  # pyright: ignore
+    uses = prod(size for axis, size in enumerate(static_shape(op.type)) if axis != channels)
     if uses <= FEW_USES:
         return None
     operands = [rw.make(CastOp, operand, dtype=op.type.element_type) for operand in op.operands]
-    attrs = {name: getattr(op, name) for name in op.declared if name != "out_dtype"}
-    return rw.make(type(op), *operands, location=op.location, **attrs)
+    return rw.again(op, *operands, out_dtype="")
 
 
 def rules_for(target: Target) -> Rules:

@@ -44,15 +44,10 @@ LAYOUTS = {Conv2dOp: "data_layout", MaxPool2dOp: "layout", AvgPool2dOp: "layout"
 """The ops that have a layout, and the name of the attribute."""
 
 
-def attributes(op: Any) -> dict[str, Any]:
-    """An op's attributes as Python values."""
-    return {name: getattr(op, name) for name in op.declared}
-
-
 def again(op: Any, o: Orders, order: Order, *operands: SSAValue, **changed: Any) -> list[tuple[Order, SSAValue]]:
     """The op on operands in an order, with some attributes changed; all results have that order."""
-    new = o.make(type(op), *operands, location=op.location, **(attributes(op) | changed))
-    return [(order, result) for result in new.owner.results]  # pyright: ignore[reportAttributeAccessIssue]
+    o.again(op, *operands, **changed)
+    return [(order, result) for result in o.made[-1].results]
 
 
 def named(name: str, order: Order) -> str:

@@ -242,10 +242,7 @@ def _apply(
         for other in step.others[index]:
             hoist(other, rw.at, place)
         operands.append(_side_by_side(rw, step, index, axis, sizes))
-    attrs: dict[str, Any] = {name: getattr(first, name) for name in first.declared}
-    if isinstance(first, CastOp):
-        attrs["dtype"] = first.type.element_type
-    return rw.make(type(first), *operands, location=first.location, **attrs)
+    return rw.again(first, *operands, **({"dtype": first.type.element_type} if isinstance(first, CastOp) else {}))
 
 
 def _side_by_side(rw: Rewriter, step: Step, index: int, axis: int, sizes: Sequence[Any]) -> SSAValue:

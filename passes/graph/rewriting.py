@@ -48,6 +48,11 @@ def merged(*tables: Rules) -> Rules:
     return result
 
 
+def attributes(op: Any) -> dict[str, Any]:
+    """An op's attributes as Python values."""
+    return {name: getattr(op, name) for name in op.declared}
+
+
 class Rewriter:
     """What a rule builds its ops with: they go before the op that is being rewritten, and take its location."""
 
@@ -58,6 +63,10 @@ class Rewriter:
     def make(self, cls: type[GraphOp], *operands: SSAValue | Operation, location: Any = None, **attrs: Any) -> SSAValue:
         """The (first) result of a new op of this class; constants are given by `insert`."""
         return self.insert(cls.make(*operands, location=location, **attrs))
+
+    def again(self, op: Any, *operands: SSAValue, **changed: Any) -> SSAValue:
+        """The same op on other operands, some of its attributes changed; the (first) result."""
+        return self.make(type(op), *operands, location=op.location, **(attributes(op) | changed))
 
     def insert(self, op: GraphOp) -> SSAValue:
         """Insert an op that exists; its (first) result."""

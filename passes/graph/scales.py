@@ -126,8 +126,7 @@ def with_scaled_weight(rw: Rewriter, op: Any, data: SSAValue, scale: Scale, lett
         factor = rw.insert(ReshapeOp.make(factor, shape=tuple(sizes)))
     else:
         factor = rw.insert(ReshapeOp.make(factor, shape=(1,)))
-    attrs = {name: getattr(op, name) for name in op.declared}
-    return rw.make(type(op), data, rw.make(MultiplyOp, weight, factor), location=op.location, **attrs)
+    return rw.again(op, data, rw.make(MultiplyOp, weight, factor))
 
 
 def known_values(value: SSAValue, store: Any, depth: int = 8) -> Any:

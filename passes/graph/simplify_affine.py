@@ -30,8 +30,8 @@ from mlc.dialects.graph import (
     TransposeOp,
     shape_of,
 )
-from mlc.dialects.graph.types import axis_of, is_float, product
-from mlc.passes.graph.constants import is_constant, scalar
+from mlc.dialects.graph.types import FLOATS, axis_of, is_float, product
+from mlc.passes.graph.constants import element_of, is_constant, scalar
 from mlc.passes.graph.rewriting import Replacement, Rewriter, producer, rules_table
 
 AFFINE, on = rules_table()
@@ -62,7 +62,7 @@ def scale_into_weights(op: Any, rw: Rewriter) -> Replacement:
     weight = linear.operands[1]
     axis = 1 if isinstance(linear, Conv2dTransposeOp) else 0
     scaled = rw.make(type(op), weight, along(rw, vector, axis, len(shape_of(weight.type))))
-    result = _with_operands(rw, linear, linear.operands[0], scaled)
+    result = rw.again(linear, linear.operands[0], scaled)
     return result if bias is None else _biased(rw, result, rw.make(type(op), bias.operands[1], vector), bias)
 
 
@@ -124,7 +124,7 @@ def along(rw: Rewriter, vector: SSAValue, axis: int, rank: int) -> SSAValue:
 def channel_vector(rw: Rewriter, value: SSAValue, rank: int, axis: int, size: Any) -> SSAValue | None:
     """A constant that varies along one axis only, as a vector of that axis's size; None for anything else."""
     shape = shape_of(value.type)
-    if not is_float(value.type) or len(shape) > rank or not is_constant(value):  # pyright: ignore
+    if not isinstance(element_of(value), FLOATS) or len(shape) > rank or not is_constant(value):
         return None
     if product(shape) == 1:
         flat = rw.make(ReshapeOp, value, shape=(1,)) if shape != (1,) else value
@@ -170,11 +170,6 @@ def _channels(linear: Any) -> tuple[int, int, Any]:
     shape = shape_of(linear.type)
     axis = len(shape) - 1 if isinstance(linear, DenseOp) else 1
     return len(shape), axis, shape[axis]
-
-
-def _with_operands(rw: Rewriter, op: Any, *operands: SSAValue) -> SSAValue:
-    attrs = {name: getattr(op, name) for name in op.declared}
-    return rw.make(type(op), *operands, location=op.location, **attrs)
 
 
 def _biased(rw: Rewriter, value: SSAValue, vector: SSAValue, bias: Any) -> SSAValue:

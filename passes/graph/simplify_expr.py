@@ -169,7 +169,7 @@ def scalar_operand(op: Any, rw: Rewriter) -> Replacement:
             continue
         constant = rw.insert(ConstantOp.make(_exact(number, value.type), dtype=value.type.element_type))
         operands = [constant if i == index else v for i, v in enumerate(op.operands)]
-        return rw.make(type(op), *operands, **{name: getattr(op, name) for name in op.declared})
+        return rw.again(op, *operands)
     return None
 
 
@@ -194,7 +194,7 @@ def order_of_dequantized(op: Any, rw: Rewriter) -> Replacement:
         return None
     if shape_of(x.type) != shape_of(op.operands[0].type) or not _increases(element, steps[::-1]):
         return None
-    return rw.make(type(op), x, **{name: getattr(op, name) for name in op.declared})
+    return rw.again(op, x)
 
 
 def _dequantizes(op: Any) -> SSAValue | None:

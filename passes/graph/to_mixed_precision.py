@@ -36,11 +36,11 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.base import BROADCAST, REDUCTION
 from mlc.dialects.graph.types import element_type
 from mlc.passes.errors import fail
-from mlc.passes.graph.constants import is_constant
+from mlc.passes.graph.constants import element_of, is_constant, is_static
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fuse_mlc import ROWS
 from mlc.passes.graph.layout_blocks import channel_block
-from mlc.passes.graph.rewriting import functions
+from mlc.passes.graph.rewriting import attributes, functions, outer_blocks
 
 ALWAYS = (Conv2dOp, DenseOp)
 MOVES = (ReshapeOp, TransposeOp, ConcatenateOp, SliceOp)
@@ -77,8 +77,8 @@ def narrows_weight(op: Operation) -> bool:
     if not isinstance(op, ALWAYS) or op.out_dtype or op.type.element_type != f32 or not is_constant(op.operands[1]):
         return False
     sizes = shape_of(op.type)
-    uses = [n for k, n in enumerate(sizes) if k != (1 if isinstance(op, Conv2dOp) else len(sizes) - 1)]
-    return all(isinstance(n, int) for n in uses) and prod(uses) <= FEW_USES  # pyright: ignore
+    uses = tuple(n for k, n in enumerate(sizes) if k != (1 if isinstance(op, Conv2dOp) else len(sizes) - 1))
+    return is_static(uses) and prod(uses) <= FEW_USES
 
 
 def follows(op: Operation) -> bool:
@@ -120,13 +120,13 @@ class Narrowing:
 
     def _make(self, value: SSAValue) -> SSAValue:
         owner = value.owner
-        if isinstance(owner, CastOp) and owner.operands[0].type.element_type == self.element:  # pyright: ignore
+        if isinstance(owner, CastOp) and element_of(owner.operands[0]) == self.element:
             return owner.operands[0]
         if isinstance(owner, MOVES) or (isinstance(owner, MaxPool2dOp) and owner.operands[0] in self.of):
-            attrs = {name: getattr(owner, name) for name in owner.declared}
             operands = [self.narrow(v) for v in owner.operands]
             result = {"result": _with_element(value.type, self.element)} if owner.result_given else {}
-            return self._after(value, type(owner).make(*operands, location=owner.location, **attrs, **result))
+            new = type(owner).make(*operands, location=owner.location, **attributes(owner), **result)
+            return self._after(value, new)
         cast = CastOp.make(value, dtype=self.element)
         self.casts.add(cast)
         return self._after(value, cast)
@@ -186,13 +186,13 @@ class ToMixedPrecisionPass(ModulePass):
             return
         element = element_type(PRECISIONS[self.precision])
         for function in functions(op):
-            for block in function.body.blocks:
+            for block in outer_blocks(function):
                 if self.precision == "f16":
                     narrow_weights(block, element)
                 else:
                     Narrowing(block, element, self.vector_bits // 32).run()
         eliminate_dead_code(op)
-        depth = max((narrow_depth(b) for function in functions(op) for b in function.body.blocks), default=0)
+        depth = max((narrow_depth(b) for function in functions(op) for b in outer_blocks(function)), default=0)
         op.attributes[ERROR] = FloatAttr(ROUNDOFF[self.precision] * sqrt(depth), f64)
 
 
@@ -202,7 +202,7 @@ def narrow_depth(block: Block) -> int:
     for op in block.ops:
         own = 0
         if isinstance(op, ALWAYS) and op.out_dtype:
-            own = sum(v.type.element_type != f32 for v in op.operands)  # pyright: ignore[reportAttributeAccessIssue]
+            own = sum(element_of(v) != f32 for v in op.operands)
         most = own + max((depth.get(v, 0) for v in op.operands), default=0)
         depth.update(dict.fromkeys(op.results, most))
     return max(depth.values(), default=0)
