@@ -67,7 +67,7 @@ def prepare(func: loop.FuncOp) -> Callable[[Sequence[Any]], list[Any]]:
     kernel = compile_and_load(text)[func.sym_name.data]
 
     def call(arrays: Sequence[Any]) -> list[Any]:
-        args = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in bind(func, arrays)]
+        args = [np.asarray(a, order="C") if isinstance(a, np.ndarray) else a for a in bind(func, arrays)]
         code = kernel(args)
         if code > 0:
             op = checked_ops(func)[code - 1]

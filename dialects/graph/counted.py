@@ -11,8 +11,8 @@ from typing import Any
 from xdsl.dialects.builtin import i64
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OPAQUE, Bool, GraphOp, Sample
-from mlc.dialects.graph.types import Tensor, is_float, product, shape_of, shape_text, tensor
+from mlc.dialects.graph.base import OPAQUE, Bool, GraphOp, Int, Sample
+from mlc.dialects.graph.types import Tensor, is_float, product, shape_of, shape_text, static_shape, tensor
 
 COUNT = tensor((), i64)
 
@@ -90,33 +90,41 @@ class NonMaxSuppressionOp(GraphOp):
     Boxes that overlap no better one: for each batch and class those of the highest scores, in order, that are above
     `score_threshold` and whose intersection over union with each chosen one is at most `iou_threshold`.
 
-    Operands: boxes (batch x n x 4), scores (batch x classes x n), the order of the scores (`graph.argsort`), the most
-    boxes of a class, both thresholds. Results: rows (batch, class, box), and how many there are. `center` says that a
-    box is (x, y, width, height) rather than two opposite corners.
+    Operands: boxes (batch x n x 4), scores (batch x classes x n), the most boxes of a class, both thresholds. Results:
+    rows (batch, class, box), and how many there are. `center` says that a box is (x, y, width, height) rather than two
+    opposite corners; `at_most`, that no class has more boxes (-1: as many as there are).
 
-    `%r, %n = graph.non_max_suppression %b, %s, %o, %most, %iou, %limit : (..) -> (tensor<72x3xi64>, tensor<i64>)`
+    `%r, %n = graph.non_max_suppression %b, %s, %most, %iou, %limit {at_most = 5} : (..) -> (tensor<10x3xi64>, ..)`
     """
 
     name = "graph.non_max_suppression"
     kind = OPAQUE
-    arity = (6, 6)
+    arity = (5, 5)
     center = Bool(False)
+    at_most = Int(-1)
 
     def infer_types(self) -> list[Tensor]:
-        boxes, scores, order, most, iou, limit = self.input_types
+        boxes, scores, most, iou, limit = self.input_types
         b, s = shape_of(boxes), shape_of(scores)
         if len(b) != 3 or len(s) != 3 or b[2] != 4 or (b[0], b[1]) != (s[0], s[2]) or not is_float(boxes):
             raise VerifyException(
                 f"expected boxes of batch x n x 4 and scores of batch x classes x n, but got {boxes} and {scores}"
             )
-        if order != tensor(s, i64) or most != COUNT:
-            raise VerifyException(f"expected an order like the scores and a scalar, of i64, but got {order} and {most}")
+        if most != COUNT:
+            raise VerifyException(f"expected the most boxes of a class as {COUNT}, but got {most}")
         if iou != tensor((), boxes.element_type) or limit != iou:
             raise VerifyException(f"expected thresholds that are scalars like the boxes, but got {iou} and {limit}")
-        return [tensor((product(s), 3), i64), COUNT]
+        return [tensor((product(s[:2]) * self.room, 3), i64), COUNT]
+
+    @property
+    def room(self) -> int:
+        """How many boxes a class may have."""
+        boxes = static_shape(self.input_types[0])[1]
+        return boxes if self.at_most < 0 else min(boxes, self.at_most)
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
-        boxes, scores, order, most, iou, limit = arrays
+        boxes, scores, most, iou, limit = arrays
+        order, most = np.argsort(-scores, axis=2, kind="stable"), min(most, self.room)
         low, high = self.corners(np, boxes)
         found: list[tuple[int, int, int]] = []
         for batch, kind in np.ndindex(scores.shape[:2]):
@@ -127,15 +135,16 @@ class NonMaxSuppressionOp(GraphOp):
                     if all(o <= iou for o in over):
                         chosen.append(box)
             found += [(batch, kind, box) for box in chosen]
-        result = np.zeros((scores.size, 3), np.int64)
+        result = np.zeros((scores.shape[0] * scores.shape[1] * self.room, 3), np.int64)
         result[: len(found)] = np.array(found, np.int64).reshape(-1, 3)
         return result, np.array(len(found), np.int64)
 
     @classmethod
     def samples(cls) -> list[Sample]:
         scores, scalar = tensor((1, 2, 4)), tensor(())
-        operands = tensor((1, 4, 4)), scores, tensor((1, 2, 4), i64), COUNT, scalar, scalar
-        return [Sample(operands, {"center": center}, low=-1.0, high=1.0) for center in (False, True)]
+        operands = tensor((1, 4, 4)), scores, COUNT, scalar, scalar
+        attrs = {}, {"center": True}, {"at_most": 2}
+        return [Sample(operands, one, low=-1.0, high=1.0) for one in attrs]
 
     def corners(self, np: Any, boxes: Any) -> tuple[Any, Any]:
         """The lower and the upper corner of each box."""

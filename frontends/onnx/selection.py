@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -77,9 +78,11 @@ def _non_max_suppression(node: Node) -> Value:
         reshape(node, node.input(k), ()) if node.has(k) else node.array(np.array(default), like=boxes)
         for k, default in ((3, 0.0), (4, -math.inf))
     ]
-    order = node.emit(g.ArgsortOp, scores, axis=2, descending=True)
-    center = bool(node.attr("center_point_box", 0))
-    rows, count = node.emit_all(g.NonMaxSuppressionOp, boxes, scores, order, most, *limits, center=center)
+    at_most = -1 if most.array is None or most.bound else max(0, int(most.array))
+    if 0 in (at_most, *boxes.shape, *scores.shape):
+        return node.array(np.zeros((0, 3), np.int64))
+    attrs: Any = {"center": bool(node.attr("center_point_box", 0)), "at_most": at_most}
+    rows, count = node.emit_all(g.NonMaxSuppressionOp, boxes, scores, most, *limits, **attrs)
     return counted(node, rows, 0, count)
 
 

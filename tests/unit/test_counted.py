@@ -11,13 +11,12 @@ from mlc.interp.graph import main_function, run_function
 RNG = np.random.default_rng(0)
 UNIQUE = "(tensor<{n}x{m}x{t}>) -> (tensor<{n}xi64>, tensor<{n}xi64>, tensor<{n}xi64>, tensor<i64>)"
 NMS = """
-func.func @main(%b: tensor<2x12x4xf32>, %s: tensor<2x3x12xf32>, %m: tensor<i64>, %i: tensor<f32>, %t: tensor<f32>)
-    -> (tensor<72x3xi64>, tensor<i64>) {
-  %o = graph.argsort %s {axis = 2, descending = true} : (tensor<2x3x12xf32>) -> tensor<2x3x12xi64>
-  %r, %n = graph.non_max_suppression %b, %s, %o, %m, %i, %t CENTER
-      : (tensor<2x12x4xf32>, tensor<2x3x12xf32>, tensor<2x3x12xi64>, tensor<i64>, tensor<f32>, tensor<f32>)
-      -> (tensor<72x3xi64>, tensor<i64>)
-  func.return %r, %n : tensor<72x3xi64>, tensor<i64>
+func.func @main(%b: tensor<2xNx4xf32>, %s: tensor<2x3xNxf32>, %m: tensor<i64>, %i: tensor<f32>, %t: tensor<f32>)
+    -> (tensor<ROOMx3xi64>, tensor<i64>) {
+  %r, %n = graph.non_max_suppression %b, %s, %m, %i, %t ATTRS
+      : (tensor<2xNx4xf32>, tensor<2x3xNxf32>, tensor<i64>, tensor<f32>, tensor<f32>)
+      -> (tensor<ROOMx3xi64>, tensor<i64>)
+  func.return %r, %n : tensor<ROOMx3xi64>, tensor<i64>
 }
 """
 
@@ -25,7 +24,8 @@ func.func @main(%b: tensor<2x12x4xf32>, %s: tensor<2x3x12xf32>, %m: tensor<i64>,
 def both(text, *cases, **options):
     """The compiled results for the last of some inputs; all are compared with the interpreter's."""
     module = parse_module(text, "<test>")
-    exe = mlc.compile(Model(parse_module(text, "<test>"), WeightStore()), threads=1, cache=False, **options)
+    options = {"threads": 1} | options
+    exe = mlc.compile(Model(parse_module(text, "<test>"), WeightStore()), cache=False, **options)
     got = []
     for arrays in cases:
         wanted = run_function(main_function(module), arrays)
@@ -72,7 +72,7 @@ def test_few_elements(size):
 
 @pytest.mark.parametrize("element", ["f32", "ui8"])
 @pytest.mark.parametrize("descending", [False, True])
-def test_long_rows_are_merged(element, descending):
+def test_long_rows_are_sorted(element, descending):
     """Stable, along any axis, as many as are wanted."""
     attrs = f"{{axis = 1, descending = {str(descending).lower()}}}"
     text = one("argsort", f"tensor<2x700x3x{element}>", "tensor<2x700x3xi64>", attrs)
@@ -80,24 +80,73 @@ def test_long_rows_are_merged(element, descending):
     both(text, [RNG.integers(0, 200, (2, 700, 3)).astype(dtype)])
 
 
-def boxes(center):
-    first = RNG.random((2, 12, 2)).astype(np.float32)
-    size = RNG.random((2, 12, 2)).astype(np.float32) * 0.5 + 0.1
+def boxes(center, n=12, apart=1.0):
+    first = RNG.random((2, n, 2)).astype(np.float32) * apart
+    size = RNG.random((2, n, 2)).astype(np.float32) * 0.5 + 0.1
     both = np.concatenate([first, size if center else first + size], axis=2)
     return both if center else both[:, :, [2, 1, 0, 3]].copy()
+
+
+def suppression(n, room, **attrs):
+    """The text of a non-maximum suppression."""
+    written = ", ".join(f"{name} = {str(value).lower()}" for name, value in attrs.items())
+    return NMS.replace("ATTRS", f"{{{written}}}" if attrs else "").replace("ROOM", str(6 * room)).replace("N", str(n))
 
 
 @pytest.mark.parametrize("center", [False, True])
 def test_non_max_suppression(center):
     scores = RNG.random((2, 3, 12)).astype(np.float32)
-    text = NMS.replace("CENTER", "{center = true}" if center else "")
     cases = [
         [boxes(center), scores, np.array(most), np.float32(iou), np.float32(limit)]
         for most, iou, limit in ((12, 0.3, 0.2), (2, 0.5, 0.0), (0, 0.5, 0.0), (12, 0.0, 2.0))
     ]
-    rows, count = both(text, *cases[::-1])
+    rows, count = both(suppression(12, 12, center=center), *cases[::-1])
     assert 0 < count < 72
     assert len({tuple(row) for row in rows[:count].tolist()}) == count
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_suppression_of_many_boxes(threads):
+    """More than are looked at together; equal scores; a bound on the boxes of a class."""
+    scores = RNG.integers(0, 40, (2, 3, 150)).astype(np.float32) / 40
+    case = [boxes(False, 150, 4.0), scores, np.array(99), np.float32(0.4), np.float32(0.1)]
+    rows, count = both(suppression(150, 40, at_most=40), case, threads=threads)
+    assert count == 240
+    assert not rows[count:].any()
+
+
+@pytest.mark.parametrize("element", ["f32", "f64", "i32", "ui16", "i8", "i64"])
+@pytest.mark.parametrize(("wanted", "descending"), [(3, True), (40, False), (300, True)])
+def test_the_best_of_a_row(element, wanted, descending):
+    """By a heap where they are few; of equal ones the first; -0 equals 0."""
+    dtype = np.dtype({"f": "float", "i": "int", "ui": "uint"}[element.rstrip("0123456789")] + element.lstrip("fui"))
+    low = 0 if dtype.kind == "u" else -60
+    x = RNG.integers(low, 60, (3, 1111)).astype(dtype)
+    if dtype.kind == "f":
+        x[0] = RNG.permutation(1111) - 500.0
+        x[1, ::7], x[1, 3::7] = -0.0, 0.0
+    attrs = f"{{axis = 1, descending = {str(descending).lower()}, count = {wanted}}}"
+    both(one("argsort", f"tensor<3x1111x{element}>", f"tensor<3x{wanted}xi64>", attrs), [x])
+
+
+def test_what_is_no_number_comes_last():
+    x = RNG.standard_normal((1, 800)).astype(np.float32)
+    x[0, ::9], x[0, 1], x[0, 2] = np.nan, np.inf, -np.inf
+    x[0, ::18] *= -1
+    both(one("argsort", "tensor<1x800xf32>", "tensor<1x800xi64>"), [x])
+
+
+def test_validated_suppression():
+    scores = RNG.random((2, 3, 20)).astype(np.float32)
+    case = [boxes(False, 20), scores, np.array(5), np.float32(0.4), np.float32(0.2)]
+    both(suppression(20, 7, at_most=7), case, validate_each=True)
+
+
+@pytest.mark.parametrize("count", [600, 5])
+def test_validated_order(count):
+    x = RNG.integers(-9, 9, (1, 600)).astype(np.float32)
+    text = one("argsort", "tensor<1x600xf32>", f"tensor<1x{count}xi64>", f"{{count = {count}}}")
+    both(text, [x], validate_each=True)
 
 
 def test_validated():

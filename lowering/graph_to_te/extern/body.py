@@ -14,13 +14,14 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
+    VectorType,
     i1,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index, const, dim
+from mlc.dialects.index import Index, const, dim, tile
 
 INDEX = IndexType()
 FLOATS = (Float32Type, Float64Type)
@@ -99,6 +100,29 @@ class Body:
         """1 where it holds, else 0."""
         return self.select(truth, 1, 0)
 
+    def cast(self, kind: str, value: SSAValue, element: Attribute) -> SSAValue:
+        """A value, or a tile's values, as another type."""
+        return self.add(loop.CastOp.make(kind, value, element))
+
+    def spread(self, value: SSAValue, like: Attribute) -> SSAValue:
+        """A value in every lane of a tile of this shape."""
+        assert isinstance(like, VectorType)
+        return self.add(loop.BroadcastOp.make(value, VectorType(value.type, like.get_shape())))
+
+    def reduce(self, combiner: str, value: SSAValue) -> SSAValue:
+        """The lanes of a tile of one axis as one."""
+        return self.add(loop.ReduceOp.make(combiner, value, [0]))
+
+    def load_tile(self, buffer: SSAValue, indices: Sequence[Number], axis: int, lanes: int) -> SSAValue:
+        """So many elements from an index on, along an axis."""
+        exprs, operands = self._exprs(indices)
+        exprs[axis] = exprs[axis] + tile(0)
+        return self.add(loop.LoadOp.make(buffer, exprs, operands, tile=[lanes]))
+
+    def store_tile(self, value: SSAValue, buffer: SSAValue) -> None:
+        """Write a tile of one element."""
+        self.add(loop.StoreOp.make(value, buffer, [const(0)], [], tile=[1]))
+
     def index(self, value: Number) -> Number:
         """A number as what indices are made of."""
         if isinstance(value, int) or isinstance(value.type, IndexType):
@@ -116,9 +140,9 @@ class Body:
                 operands.append(value)
         return exprs, operands
 
-    def buffer(self, size: int, scope: str = "shared") -> SSAValue:
-        """Room for so many i64: the kernel's, or with scope "local" a thread's."""
-        return self.add(loop.AllocOp.make(MemRefType(i64, [size]), scope))
+    def buffer(self, size: int, scope: str = "shared", element: Attribute = i64) -> SSAValue:
+        """Room for so many elements: the kernel's, or with scope "local" a thread's."""
+        return self.add(loop.AllocOp.make(MemRefType(element, [size]), scope))
 
     def load(self, buffer: SSAValue | Fill, *indices: Number) -> SSAValue:
         """An element."""

@@ -659,7 +659,7 @@ func.func @unique(%a: tensor<7x1xi64>) -> (tensor<7xi64>, tensor<7xi64>, tensor<
 }
 // CHECK-LABEL: func.func @non_max_suppression(
 // CHECK: graph.non_max_suppression
-func.func @non_max_suppression(%a: tensor<1x4x4xf32>, %b: tensor<1x2x4xf32>, %c: tensor<1x2x4xi64>, %d: tensor<i64>, %e: tensor<f32>, %f: tensor<f32>) -> (tensor<8x3xi64>, tensor<i64>) {
-  %w, %x = graph.non_max_suppression %a, %b, %c, %d, %e, %f : (tensor<1x4x4xf32>, tensor<1x2x4xf32>, tensor<1x2x4xi64>, tensor<i64>, tensor<f32>, tensor<f32>) -> (tensor<8x3xi64>, tensor<i64>)
+func.func @non_max_suppression(%a: tensor<1x4x4xf32>, %b: tensor<1x2x4xf32>, %d: tensor<i64>, %e: tensor<f32>, %f: tensor<f32>) -> (tensor<8x3xi64>, tensor<i64>) {
+  %w, %x = graph.non_max_suppression %a, %b, %d, %e, %f : (tensor<1x4x4xf32>, tensor<1x2x4xf32>, tensor<i64>, tensor<f32>, tensor<f32>) -> (tensor<8x3xi64>, tensor<i64>)
   return %w, %x : tensor<8x3xi64>, tensor<i64>
 }

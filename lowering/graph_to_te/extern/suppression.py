@@ -1,0 +1,159 @@
+"""
+Non-maximum suppression: for each batch and class, those above the score's threshold, sorted, each beside those chosen.
+
+    candidates -> sort -> each against 16 chosen boxes at a time -> rows of its own -> all rows, one after the other
+
+Classes are independent of each other: they run in parallel into parts of the result, which are put together at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import MemRefType, i64
+from xdsl.ir import SSAValue
+
+from mlc.dialects import loop
+from mlc.dialects.graph.types import static_shape
+from mlc.lowering.graph_to_te.extern.body import Body
+from mlc.lowering.graph_to_te.extern.order import Keys, sort
+
+LANES = 16
+"""So many chosen boxes are compared with a candidate at a time."""
+STRIDE = 64
+"""After so many candidates it is asked whether enough boxes are chosen."""
+
+
+@dataclass
+class Suppression:
+    """The boxes and what limits their choice."""
+
+    b: Body
+    center: bool
+    boxes: SSAValue
+    iou: SSAValue
+
+    def corners(self, batch: SSAValue, box: SSAValue) -> list[SSAValue]:
+        """Least x, least y, greatest x and greatest y of a box (or y before x), and its area."""
+        b = self.b
+        p = [b.load(self.boxes, batch, box, k) for k in range(4)]
+        if self.center:
+            half = [b.binary(arith.MulfOp, p[2 + k], b.constant(0.5, p[0].type)) for k in range(2)]
+            low = [b.binary(arith.SubfOp, p[k], half[k]) for k in range(2)]
+            high = [b.binary(arith.AddfOp, p[k], half[k]) for k in range(2)]
+        else:
+            low = [b.binary(arith.MinimumfOp, p[k], p[2 + k]) for k in range(2)]
+            high = [b.binary(arith.MaximumfOp, p[k], p[2 + k]) for k in range(2)]
+        sides = [b.binary(arith.SubfOp, v, u) for u, v in zip(low, high, strict=True)]
+        return [*low, *high, b.binary(arith.MulfOp, *sides)]
+
+    def overlap(self, mine: Sequence[SSAValue], chosen: Sequence[SSAValue], first: SSAValue) -> SSAValue:
+        """The intersection over union of a box and chosen ones, lane by lane; 0 where there is no union."""
+        b = self.b
+        theirs = [b.load_tile(buffer, [first], 0, LANES) for buffer in chosen]
+        mine = [b.spread(v, theirs[0].type) for v in mine]
+        zero = b.spread(b.constant(0, self.iou.type), theirs[0].type)
+        inner: list[SSAValue] = []
+        for k in range(2):
+            low = b.binary(arith.MaximumfOp, mine[k], theirs[k])
+            high = b.binary(arith.MinimumfOp, mine[2 + k], theirs[2 + k])
+            inner.append(b.binary(arith.MaximumfOp, b.binary(arith.SubfOp, high, low), zero))
+        common = b.binary(arith.MulfOp, *inner)
+        union = b.binary(arith.SubfOp, b.binary(arith.AddfOp, mine[4], theirs[4]), common)
+        there = b.add(loop.CompareOp.make("ogt", union, zero))
+        return b.select(there, b.binary(arith.DivfOp, common, union), zero)
+
+    def hits(self, mine: Sequence[SSAValue], chosen: Sequence[SSAValue], taken: SSAValue, most: SSAValue) -> SSAValue:
+        """Whether a box overlaps one of the chosen too much: 1 or 0; `most` is room for a number."""
+        b = self.b
+        blocks = b.binary(arith.DivSIOp, b.plus(taken, LANES - 1), LANES)
+
+        def block(k: SSAValue, hit: SSAValue) -> list[SSAValue]:
+            def look(_: SSAValue, hit: SSAValue) -> list[SSAValue]:
+                ratio = self.overlap(mine, chosen, b.binary(arith.MuliOp, k, LANES))
+                b.store_tile(b.reduce("max", ratio), most)
+                return [b.as_number(b.compare("gt", b.load(most, 0), self.iou))]
+
+            return b.loop(0, b.minus(1, hit), [hit], look)
+
+        return b.loop(0, blocks, [0], block)[0]
+
+
+def non_max_suppression(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
+    """The rows of each class, then all of them."""
+    boxes, scores, most, iou, limit = inputs
+    batches, classes, n = static_shape(op.operands[1].type)
+    room = static_shape(op.results[0].type)[0] // max(batches * classes, 1)
+    where, count = outputs
+    if where is None:
+        where = b.add(loop.AllocOp.make(MemRefType(i64, [batches * classes * room, 3]), "shared"))
+    counts = b.buffer(batches * classes)
+    score_limit = b.load(limit)
+    maximum = b.binary(arith.MinSIOp, b.load(most), room)
+    element = score_limit.type
+    keys, boxed = Keys(b, element, False, True), Suppression(b, op.center, boxes, b.load(iou))
+
+    def each(number: SSAValue) -> None:
+        batch, kind = b.binary(arith.DivSIOp, number, classes), b.binary(arith.RemSIOp, number, classes)
+        raw, order, places = b.buffer(n, "local", keys.type), b.buffer(n, "local"), b.buffer(n, "local")
+
+        def candidate(i: SSAValue, found: SSAValue) -> list[SSAValue]:
+            score = b.load(scores, batch, kind, i)
+            good = b.compare("gt", score, score_limit)
+            b.store(keys.of(score), raw, found, where=good)
+            b.store(i, places, found, where=good)
+            return [b.plus(found, b.as_number(good))]
+
+        (found,) = b.loop(0, n, [0], candidate)
+        found = b.select(b.compare("gt", maximum, 0), found, 0)
+        sort(b, keys, n, found, lambda i: (b.load(raw, i), b.load(places, i)), lambda p, w: b.store(w, order, p))
+        b.store(choose(batch, kind, b.binary(arith.MuliOp, number, room), order, found), counts, number)
+
+    def choose(batch: SSAValue, kind: SSAValue, row: SSAValue, order: SSAValue, found: SSAValue) -> SSAValue:
+        """The number of boxes that are chosen, in this order."""
+        rooms = -(-room // LANES) * LANES
+        chosen, best = [b.buffer(rooms, "local", element) for _ in range(5)], b.buffer(1, "local", element)
+        for buffer in chosen:
+            zero = b.constant(0, element)
+            b.loop(0, rooms, [], lambda i, buffer=buffer, zero=zero: b.store(zero, buffer, i))
+
+        def visit(k: SSAValue, taken: SSAValue) -> list[SSAValue]:
+            box = b.load(order, k)
+            mine = boxed.corners(batch, box)
+            hit = boxed.hits(mine, chosen, taken, best)
+            good = b.both(b.compare("eq", hit, 0), b.compare("lt", taken, maximum))
+            for value, buffer in zip(mine, chosen, strict=True):
+                b.store(value, buffer, taken, where=good)
+            for column, value in enumerate((batch, kind, box)):
+                b.store(value, where, b.plus(row, taken), column, where=good)
+            return [b.plus(taken, b.as_number(good))]
+
+        def part(k: SSAValue, taken: SSAValue) -> list[SSAValue]:
+            start = b.binary(arith.MuliOp, k, STRIDE)
+            end = b.binary(arith.MinSIOp, b.plus(start, STRIDE), found)
+            end = b.select(b.compare("lt", taken, maximum), end, start)
+            return b.loop(start, end, [taken], visit)
+
+        parts = b.binary(arith.DivSIOp, b.plus(found, STRIDE - 1), STRIDE)
+        return b.loop(0, parts, [0], part)[0]
+
+    b.loop(0, batches * classes, [], each, "parallel")
+
+    def gather(number: SSAValue, total: SSAValue) -> list[SSAValue]:
+        """Move a class's rows to where the next ones belong, which is never behind them."""
+        rows, first = b.load(counts, number), b.binary(arith.MuliOp, number, room)
+
+        def move(i: SSAValue) -> None:
+            for column in range(3):
+                b.store(b.load(where, b.plus(first, i), column), where, b.plus(total, i), column)
+
+        b.loop(0, rows, [], move)
+        return [b.plus(total, rows)]
+
+    (total,) = b.loop(0, batches * classes, [0], gather)
+    for column in range(3):
+        b.loop(total, batches * classes * room, [], lambda i, column=column: b.store(0, where, i, column))
+    b.store(total, count)
