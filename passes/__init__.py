@@ -12,6 +12,7 @@ PASSES: dict[str, str] = {
     "graph-eliminate-common-subexpr": "mlc.passes.graph.eliminate_common_subexpr:EliminateCommonSubexprPass",
     "graph-eliminate-dead-code": "mlc.passes.graph.eliminate_dead_code:EliminateDeadCodePass",
     "graph-fold-constant": "mlc.passes.graph.fold_constant:FoldConstantPass",
+    "graph-fold-empty": "mlc.passes.graph.fold_empty:FoldEmptyPass",
     "graph-simplify-inference": "mlc.passes.graph.simplify_inference:SimplifyInferencePass",
     "graph-fuse-ops": "mlc.passes.graph.fuse_ops:FuseOpsPass",
     "graph-defuse-ops": "mlc.passes.graph.defuse_ops:DefuseOpsPass",

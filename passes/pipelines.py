@@ -11,6 +11,7 @@ from mlc.passes.errors import UserError, did_you_mean
 GRAPH: list[tuple[str, int] | tuple[str, int, int]] = [
     ("graph-inline", 1),
     ("graph-remove-unused-functions", 1),
+    ("graph-fold-empty", 0),
     ("graph-simplify-qdq", 1),
     ("graph-dynamic-to-static", 1),
     ("graph-legalize", 1),

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from random_graphs import Case, graph_of, remove_dead
+from guarded import guarded_runs
+from random_graphs import Case, floating, graph_of, remove_dead
 from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import ReturnOp
 
 import mlc
 from mlc.dialects import graph as g
 from mlc.dialects.graph.base import INJECTIVE
+from mlc.dialects.graph.graph_numpy import result_dtype
 from mlc.driver.model import Model
 from mlc.driver.weights import WeightStore
 from mlc.interp.compare import epsilon
@@ -44,6 +46,8 @@ OPTIONAL = [
     "graph-legalize", "graph-fast-math", "graph-convert-layout", "graph-alter-op-layout",
 ]  # fmt: skip
 """Passes that may run in any order, or not at all."""
+ANY_ORDER = [*OPTIONAL, "graph-fold-empty"]
+"""Passes that may run in any order."""
 
 
 class Noisy(Interpreter):
@@ -58,7 +62,7 @@ class Noisy(Interpreter):
         results = super()._run_op(op, operands)
         if not isinstance(op, g.GraphOp) or op.kind == INJECTIVE or (not op.tolerance and op.name not in ROUNDING):
             return results
-        rtol = self.growth * max(op.tolerance, 1.0) * float(np.finfo(np.float32).eps) * math.sqrt(op.reduction_length())
+        rtol = self.growth * max(op.tolerance, 1.0) * coarsest(op) * math.sqrt(op.reduction_length())
         return [self.moved(array, operands, rtol) for array in results]
 
     def moved(self, array, operands, rtol):
@@ -70,6 +74,12 @@ class Noisy(Interpreter):
         own = float(np.abs(array).max())
         scale = min(largest, 8 * own) if own else 0.0
         return array + rtol * scale * self.rng.uniform(-1, 1, array.shape)
+
+
+def coarsest(op) -> float:
+    """The rounding error of the narrowest floating-point type that an op reads or makes; that of f32 at least."""
+    types = [result_dtype(v.type) for v in (*op.operands, *op.results)]
+    return max([epsilon(np.dtype(np.float32)), *(epsilon(dtype) for dtype in types if floating(dtype))])
 
 
 @dataclass
@@ -88,7 +98,7 @@ def expect(case: Case, growth: float = 1.0, runs: int = 3) -> Expected:
     allowed = []
     for k, (a, p) in enumerate(zip(exact, plain, strict=True)):
         different = [run[k] for run in others]
-        if p.dtype.kind != "f":
+        if not floating(p.dtype):
             allowed.append(0.0 if all(np.array_equal(a, b) for b in different) else None)
             continue
         largest = float(np.abs(a).max(initial=0.0))
@@ -107,7 +117,7 @@ def difference(expected: Expected, got) -> str:
         if allowed is None:
             continue
         with np.errstate(all="ignore"):
-            wrong = (a != b) if b.dtype.kind != "f" else ~(np.abs(a - b) <= allowed)
+            wrong = ~(np.abs(a - b) <= allowed) if floating(b.dtype) else a != b
         if wrong.any():
             at = tuple(int(i) for i in np.argwhere(wrong)[0])
             return f"output {k} at {list(at)}: expected {a[at]}, but got {b[at]} (allowed {allowed:.3g})"
@@ -121,15 +131,25 @@ class Compiled:
     level: int
     threads: int = 1
     disabled: tuple[str, ...] = ()
+    target: str = "native"
+    precision: str = "f32"
+    guarded: bool = False
+    """Whether operands lie beside memory that must not be touched (guarded.py)."""
 
     def __str__(self) -> str:
-        return f"mlc.compile(opt_level={self.level}, threads={self.threads}), disabled={list(self.disabled)}"
+        words = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if k not in ("level", "disabled"))
+        return f"mlc.compile(opt_level={self.level}, {words}), disabled={list(self.disabled)}"
 
     def problem(self, case: Case, expected: Expected) -> str:
         """What is wrong with the results; empty if nothing."""
         with mlc.PassContext(opt_level=self.level, disabled=self.disabled):
-            exe = mlc.compile(Model(case.module, case.store), threads=self.threads)
+            exe = mlc.compile(
+                Model(case.module, case.store), threads=self.threads, target=self.target, precision=self.precision
+            )
         given = {spec.name: array for spec, array in zip(exe.inputs, case.inputs, strict=True)}
+        if self.guarded:
+            found = ((difference(expected, results), how) for how, results in guarded_runs(exe, given))
+            return next((f"{problem} ({how})" for problem, how in found if problem), "")
         results = list(exe(given).values())
         for _ in range(2):  # what is written out of place is noticed by the allocator, sooner or later
             exe(given)
@@ -172,7 +192,8 @@ def growth_of(way) -> float:
     """How much larger than their own tolerance the errors of ops may be: passes approximate, and algorithms differ."""
     text = " ".join(getattr(way, "passes", ()))
     level = getattr(way, "level", 4 if "graph-O4" in text or "fast-math" in text else 3 if text else 0)
-    return {4: 64.0, 3: 16.0}.get(level, 4.0)
+    rounding = {"bf16": 2.0**15, "f16": 2.0**12}.get(getattr(way, "precision", "f32"), 1.0)
+    return {4: 64.0, 3: 16.0}.get(level, 4.0) * rounding
 
 
 def check(case: Case, way) -> None:
@@ -191,6 +212,7 @@ def warm() -> None:
     """Compile something small, so that the children find everything imported."""
     for level in (0, 4):
         Compiled(level).problem(case := graph_of(1, 2, 3), expect(case))
+    Passed(tuple(OPTIONAL)).problem(case, expect(case))
 
 
 class UnstableCase(Exception):

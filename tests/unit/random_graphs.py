@@ -3,7 +3,8 @@ Random graphs from the ops' own records: `graphs()` is a hypothesis strategy of 
 
 An op is drawn with one of its samples, whose sizes and attributes are changed at random as far as its type inference
 accepts them. Its operands are values made before, brought into the sample's shape by reshapes, tiles and slices and
-into its range by clips, or new inputs, weights and constants. All values are computed on the way.
+into its range by clips, or new inputs, weights and constants. All values are computed on the way. Some ops are
+control flow (random_control.py); some graphs have empty tensors, and some samples other element types.
 """
 
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,8 @@ from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import FunctionType, ModuleOp
+from random_control import control
+from xdsl.dialects.builtin import FunctionType, ModuleOp, f32, i32, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 from xdsl.utils.exceptions import VerifyException
@@ -19,17 +21,14 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects import graph as g
 from mlc.dialects.graph.base import Bool, Int, Ints
 from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
+from mlc.dialects.graph.types import element_type
 from mlc.driver.weights import WeightStore
 
-MAX_ELEMENTS = 3000
 LARGEST = 1e4
-SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
 SOURCES = ("graph.param", "graph.constant", "graph.full", "graph.iota")
 # Winograd's ops are made by a pass, for weights that it chose; the rest of the dialect is drawn.
 NOT_DRAWN = {"graph.param", "graph.constant", "graph.winograd_weight", "graph.conv2d_winograd"}
-DRAWN = [
-    cls for name, cls in sorted(g.OPS.items()) if name not in NOT_DRAWN and cls.samples() and name not in SOURCES[2:]
-]
+DRAWN = [cls for name, cls in sorted(g.OPS.items()) if name not in (*NOT_DRAWN, "graph.full") and cls.samples()]
 # Contractions, reductions and movements are what compilers get wrong: they are drawn more often.
 WEIGHTS = {
     "conv2d": 6, "dense": 4, "batch_matmul": 4, "max_pool2d": 2, "avg_pool2d": 2, "conv2d_transpose": 2, "sum": 3,
@@ -38,6 +37,30 @@ WEIGHTS = {
     "bias_add": 3, "where": 2, "sigmoid": 2, "clip": 2, "layout_transform": 2, "take": 2, "cast": 2,
 }  # fmt: skip
 TABLE = [cls for cls in DRAWN for _ in range(WEIGHTS.get(cls.name.removeprefix("graph."), 1))]
+FLOATS = tuple(map(element_type, ("float16", "bfloat16", "float64")))
+INTEGERS = tuple(map(element_type, ("int8", "int16", "int32", "int64", "uint8", "uint32")))
+
+
+@dataclass(frozen=True)
+class Style:
+    """What graphs are like: sizes, elements of a value at most, and how often (percent) something rare is drawn."""
+
+    sizes: tuple[int, ...] = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
+    elements: int = 3000
+    empty: int = 3
+    """Graphs in which sizes may be 0."""
+    types: int = 8
+    """Samples with other element types."""
+    control: int = 4
+    """Ops that are control flow."""
+
+
+PLAIN = Style(empty=0, types=0, control=0)
+LARGE = Style((1, 3, 7, 13, 17, 31, 33, 47, 64, 65, 100, 130), 200_000)
+STYLES = {
+    "default": Style(), "plain": PLAIN, "large": LARGE, "types": Style(types=60), "control": Style(control=35),
+    "empty": Style(empty=100),
+}  # fmt: skip
 
 
 @dataclass
@@ -67,8 +90,10 @@ class Case:
 class Builder:
     """A graph in the making: the values so far with their arrays."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, style: Style = STYLES["default"]):
         self.choose = Random(seed).randrange
+        self.style = style
+        self.sizes = (0, *style.sizes) if self.chance(style.empty) else style.sizes
         self.block = Block()
         self.store = WeightStore()
         self.inputs: list = []
@@ -87,10 +112,14 @@ class Builder:
     def add(self, op) -> list:
         """Append an op whose results are finite and not large; VerifyException otherwise."""
         results = evaluate(op, [self.arrays[operand] for operand in op.operands])
+        return self.keep(op, results)
+
+    def keep(self, op, results) -> list:
+        """Append an op with these results; VerifyException if they are not finite, or large."""
         for array in results:
-            if array.size == 0 or array.size > MAX_ELEMENTS:
+            if array.size > self.style.elements or (array.size == 0 and 0 not in self.sizes):
                 raise VerifyException("too many elements, or none")
-            if array.dtype.kind == "f" and not np.all(np.abs(array) < LARGEST):
+            if floating(array.dtype) and not np.all(np.abs(array) < LARGEST):
                 raise VerifyException("not finite, or too large")
         self.block.add_op(op)
         self.arrays.update(zip(op.results, results, strict=True))
@@ -99,32 +128,39 @@ class Builder:
     def leaf(self, type, low: float, high: float, integers) -> object:
         """A new input, weight or constant."""
         array = self.random(type, low, high, integers)
-        kind = self.choose(4)
-        if kind == 1 and array.dtype.kind == "f":
+        op, kind = None, self.choose(4)
+        if kind == 1 and floating(array.dtype):
             name = f"w{len(self.store)}"
             self.store.add(name, array)
             op = g.ParamOp.make(result=type, entry=name)
         elif kind == 2 and array.size <= g.ConstantOp.MAX_ELEMENTS:
             op = g.ConstantOp.make(array)
-        elif kind == 3 and array.dtype.kind == "f":
-            value = float(np.float32(array.reshape(-1)[0]))
+        elif kind == 3 and floating(array.dtype) and array.size:
+            value = float(array.reshape(-1)[0])
             op = g.FullOp.make(array.shape, value, type.element_type)
             array = np.full(array.shape, value, array.dtype)
-        else:
-            value = self.block.insert_arg(type, len(self.block.args))
-            self.inputs.append(array)
-            self.arrays[value] = array
-            return value
+        if op is None:
+            return self.argument(type, array)
         self.block.add_op(op)
         self.arrays[op.result] = array
         return op.result
 
+    def argument(self, type, array):
+        """A new input."""
+        value = self.block.insert_arg(type, len(self.block.args))
+        self.inputs.append(array)
+        self.arrays[value] = array
+        return value
+
     def random(self, type, low, high, integers):
         dtype, shape = result_dtype(type), type.get_shape()
+        if np.prod(shape) > self.style.elements:
+            raise VerifyException("too many elements")
         if dtype.kind == "b":
             return self.rng.integers(0, 2, shape).astype(dtype)
         if dtype.kind in "iu":
-            return self.rng.integers(*integers, shape).astype(dtype)
+            low = max(integers[0], 0) if dtype.kind == "u" else integers[0]
+            return self.rng.integers(low, max(integers[1], low + 1), shape).astype(dtype)
         return self.rng.uniform(low, high, shape).astype(dtype)
 
     def operand(self, type, sample, keep: bool):
@@ -133,14 +169,13 @@ class Builder:
         dtype = result_dtype(type)
         if dtype.kind in "iu":
             low, high = sample.integers
-            candidates = [v for v in candidates if low <= self.arrays[v].min() and self.arrays[v].max() < high]
+            candidates = [v for v in candidates if within(self.arrays[v], low, high - 1)]
         if not candidates or not self.chance(75):
             return self.leaf(type, sample.low, sample.high, sample.integers)
         value = candidates[-1 - self.choose(min(len(candidates), 6))]
         if not keep:
             value = self.shaped(value, type.get_shape())
-        array = self.arrays[value]
-        if dtype.kind == "f" and (array.min() < sample.low or array.max() > sample.high):
+        if floating(dtype) and not within(self.arrays[value], sample.low, sample.high):
             (value,) = self.add(g.ClipOp.make(value, min=sample.low, max=sample.high))
         return value
 
@@ -156,6 +191,8 @@ class Builder:
         except ValueError:
             pass
         count = int(np.prod(have))
+        if count == 0 != size:
+            raise VerifyException("nothing cannot be repeated")
         if len(have) != 1:
             (value,) = self.add(g.ReshapeOp.make(value, result=g.tensor((count,), element)))
         if count < size:
@@ -169,18 +206,30 @@ class Builder:
 
     def op(self) -> None:
         """Add one op, as far from its sample as is valid."""
+        if self.chance(self.style.control):
+            self.attempt(lambda: control(self))
+            return
         cls = self.pick(TABLE)
         sample = self.pick(cls.samples())
-        for changed, keep in ((self.resized(sample), self.chance(40)), (sample, False)):
-            before = list(self.block.ops)
-            try:
-                attrs = self.attributes(cls, changed.attrs) if changed is not sample else changed.attrs
-                operands = [self.operand(type, changed, keep) for type in changed.operands]
-                given = {} if changed.result is None else {"result": changed.result}
-                self.pool += self.add(cls.make(*operands, **given, **attrs))
-                return
-            except (VerifyException, ValueError, IndexError):
-                self.drop_after(before)
+        changed, keep = self.resized(sample), self.chance(40)
+        if not self.attempt(lambda: self.instance(cls, changed, self.attributes(cls, sample.attrs), keep)):
+            self.attempt(lambda: self.instance(cls, sample, sample.attrs, False))
+
+    def instance(self, cls, sample, attrs, keep: bool) -> list:
+        """Add an op like a sample."""
+        operands = [self.operand(type, sample, keep) for type in sample.operands]
+        given = {} if sample.result is None else {"result": sample.result}
+        return self.add(cls.make(*operands, **given, **attrs))
+
+    def attempt(self, make) -> bool:
+        """Whether `make` could add values; what it has left behind otherwise is removed."""
+        before = list(self.block.ops)
+        try:
+            self.pool += make()
+        except (VerifyException, ValueError, IndexError, OverflowError, ZeroDivisionError):
+            self.drop_after(before)
+            return False
+        return True
 
     def drop_after(self, before: list) -> None:
         """Remove what an attempt has left behind."""
@@ -193,19 +242,29 @@ class Builder:
                 op.erase(safe_erase=False)
 
     def resized(self, sample):
-        """The sample with other sizes: equal ones stay equal, 1 stays 1."""
+        """The sample with other sizes (equal ones stay equal, 1 stays 1), and perhaps other element types."""
         sizes = {n for t in (*sample.operands, *([sample.result] if sample.result else [])) for n in t.get_shape()}
-        to = {n: n if n == 1 or not self.chance(60) else self.pick(SIZES) for n in sorted(sizes)}
+        to = {n: n if n == 1 or not self.chance(60) else self.pick(self.sizes) for n in sorted(sizes)}
+        elements = self.elements()
 
         def other(type):
-            return g.tensor([to[n] for n in type.get_shape()], type.element_type)
+            return g.tensor([to[n] for n in type.get_shape()], elements.get(type.element_type, type.element_type))
 
         result = None if sample.result is None else other(sample.result)
         operands = tuple(map(other, sample.operands))
         low, high = sample.integers
-        least = min(operands[0].get_shape(), default=1)  # integers may be indices into the first operand
+        least = (
+            min(operands[0].get_shape(), default=1) if operands else 1
+        )  # integers may be indices into the first operand
         integers = (max(low, -least), min(high, least))
         return replace(sample, operands=operands, result=result, integers=integers)
+
+    def elements(self) -> dict:
+        """Element type -> what stands in for it."""
+        if not self.chance(self.style.types):
+            return {}
+        integers = self.pick(INTEGERS)
+        return {f32: self.pick(FLOATS), i32: integers, i64: integers}
 
     def attributes(self, cls, attrs):
         """The sample's attributes, some of them changed."""
@@ -222,6 +281,16 @@ class Builder:
                 changed[name] = tuple(self.choose(4) if self.chance(50) else v for v in value)
         return changed
 
+    def region(self, types) -> "Builder":
+        """A builder of a region with arguments of these types; what it needs besides are weights and constants."""
+        inner = RegionBuilder(self)
+        for type in types:
+            value = inner.block.insert_arg(type, len(inner.block.args))
+            inner.arrays[value] = self.random(type, -2, 2, (0, 3))
+            if type.element_type == f32:
+                inner.pool.append(value)
+        return inner
+
     def case(self) -> Case:
         """The finished graph: what nothing reads is an output, and some of the rest."""
         last = [v for v in self.pool if not any(use.operation.parent is self.block for use in v.uses)]
@@ -234,6 +303,20 @@ class Builder:
         case = Case(module, self.store, self.inputs)
         remove_dead(case)
         return case
+
+
+class RegionBuilder(Builder):
+    """A region in the making: it is isolated, and has no inputs of its own."""
+
+    def __init__(self, outer: Builder):
+        super().__init__(0, replace(outer.style, control=outer.style.control // 4))
+        self.choose, self.rng, self.store, self.sizes = outer.choose, outer.rng, outer.store, outer.sizes
+
+    def argument(self, type, array):
+        if array.size > g.ConstantOp.MAX_ELEMENTS:
+            raise VerifyException("expected a small constant")
+        (value,) = self.keep(g.ConstantOp.make(array), [array])
+        return value
 
 
 def remove_dead(case: Case) -> None:
@@ -249,7 +332,7 @@ def remove_dead(case: Case) -> None:
             del case.inputs[index]
     outputs = [v.type for v in block.last_op.operands]
     case.main.properties["function_type"] = FunctionType.from_lists(list(block.arg_types), outputs)
-    used = {op.entry for op in block.ops if isinstance(op, g.ParamOp)}
+    used = {op.entry for op in case.main.walk() if isinstance(op, g.ParamOp)}
     store = WeightStore()
     for name in case.store:
         if name in used:
@@ -257,9 +340,19 @@ def remove_dead(case: Case) -> None:
     case.store = store
 
 
-def graph_of(seed: int, low: int = 2, high: int = 12) -> Case:
+def floating(dtype) -> bool:
+    """Whether a dtype is of floating point; bfloat16 is numpy's only in part."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
+def within(array, low, high) -> bool:
+    """Whether all elements are in low..high."""
+    return bool((array >= low).all() and (array <= high).all())
+
+
+def graph_of(seed: int, low: int = 2, high: int = 12, style: Style = STYLES["default"]) -> Case:
     """The graph of a seed: so many drawn ops, and what brings their operands into shape."""
-    builder = Builder(seed)
+    builder = Builder(seed, style)
     for _ in range(low + builder.choose(high - low + 1)):
         builder.op()
     while not builder.pool:
