@@ -81,6 +81,7 @@ class Importer:
         self.arguments: dict[SSAValue, str] = {}
         self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
         self.weights = WeightStore()
+        self.symbols = Symbols(None)
         self.root = self.block = Block()
         self.captures: dict[SSAValue, SSAValue] = {}
         """What the arguments of regions were at first."""
@@ -214,6 +215,7 @@ class Importer:
         """The model of a graph; of the inputs in `values` the import knows what they are."""
         graph = proto.graph
         self.functions = {(function.domain, function.name): function for function in proto.functions}
+        self.symbols = symbols
         self._check_ops(graph, opsets)
         for initializer in graph.initializer:
             place = f"{self.source}: initializer '{initializer.name}'"
@@ -234,6 +236,7 @@ class Importer:
             res_attrs=name_attrs([*results, *counts]),
         )
         main.attributes |= counted_attribute(counts) | self.parts.attribute()
+        symbols.hold_elements((result.type for op in main.walk() for result in op.results), self.source)
         if used := symbols.used():
             main.attributes["graph.symbols"] = used
         hoist_sources(self.block)

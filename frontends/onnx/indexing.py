@@ -10,6 +10,7 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
+from mlc.frontends.onnx.sizes import holds_sizes
 from mlc.frontends.onnx.tools import (
     add,
     binary,
@@ -18,6 +19,7 @@ from mlc.frontends.onnx.tools import (
     element,
     full,
     iota,
+    multiply,
     part,
     reshape,
     select,
@@ -203,6 +205,8 @@ def _eye_like(node: Node) -> Value:
 
 def _range(node: Node) -> Value:
     start, limit, delta = (node.constant(i).reshape(()) for i in range(3))
+    if any(holds_sizes(one) for one in (start, limit, delta)):
+        return _range_of_sizes(node, start.item(), limit.item(), delta.item())
     if delta == 0 or abs((limit - start) / delta) > MAX_RANGE:
         raise node.fail(f"expected a range of at most {MAX_RANGE} elements, but got {start}..{limit} by {delta}")
     if not any(node.input(i).bound for i in range(3)):
@@ -211,6 +215,15 @@ def _range(node: Node) -> Value:
     first, step = (reshape(node, node.input(i), (1,)) for i in (0, 2))
     steps = node.emit(g.MultiplyOp, cast(node, iota(node, (count,), 0), start.dtype), step)
     return node.emit(g.AddOp, steps, first)
+
+
+def _range_of_sizes(node: Node, start: Any, limit: Any, delta: Any) -> Value:
+    """A range up to a symbolic size: positions, as many as there are steps."""
+    if not isinstance(start, int) or not isinstance(delta, int) or delta < 1:
+        raise node.fail(f"expected a range upwards from a number, but got {start} to {limit} by {delta}")
+    places = iota(node, ((limit - start + delta - 1) // delta,), 0)
+    scaled = places if delta == 1 else multiply(node, places, delta)
+    return scaled if start == 0 else node.emit(g.AddOp, scaled, node.array(np.array([start]), scaled))
 
 
 MAX_RANGE = 1 << 31

@@ -11,10 +11,10 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import DimExpr, UnequalSizes
 from mlc.dialects.graph.movement import END
-from mlc.dialects.graph.types import axis_of, broadcast
+from mlc.dialects.graph.types import axis_of, broadcast, shape_of
 from mlc.frontends.onnx.node import Converter, Node, UseBody, Value
 from mlc.frontends.onnx.sizes import LARGEST, size_array
-from mlc.frontends.onnx.tools import part, reshape, transpose
+from mlc.frontends.onnx.tools import iota, part, reshape, transpose
 
 MAX_FILL = 1 << 31
 
@@ -121,9 +121,13 @@ def _slice(node: Node) -> Value:
         raise node.fail(
             f"expected starts, ends, axes and steps of one length, but got {starts}, {ends}, {axes}, {steps}"
         )
-    bounds = [(0, END, 1)] * rank
+    bounds: list[tuple[int, int, int]] = [(0, END, 1)] * rank
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis = axis_of(axis, rank)
+        start, end = (_from_the_end(n, x.shape[axis]) for n in (start, end))
+        if isinstance(end, DimExpr) and isinstance(start, int) and start >= 0 and step > 0:
+            x = _first(node, x, axis, end)
+            end = END
         bounds[axis] = _bounds(node, start, end, step, x.shape[axis])
     begin, end, strides = zip(*bounds, strict=True)
     if all(
@@ -132,6 +136,20 @@ def _slice(node: Node) -> Value:
     ):
         return x
     return node.emit(g.SliceOp, x, begin=begin, end=end, strides=strides)
+
+
+def _from_the_end(place: Any, size: Any) -> Any:
+    """A symbolic place of a slice as one from the end of its axis, where that is a number."""
+    if isinstance(place, DimExpr) and isinstance(left := place - size, int):
+        return left if left < 0 else END
+    return place
+
+
+def _first(node: Node, x: Value, axis: int, count: DimExpr) -> Value:
+    """The first elements along an axis, as many as a size says: it may not be longer than the axis."""
+    if not node.importer.symbols.at_most(count, x.shape[axis]):
+        raise node.fail(f"expected a place within the {x.shape[axis]} elements of axis {axis}, but got {count}")
+    return node.emit(g.TakeOp, x, iota(node, (count,), 0), axis=axis)
 
 
 def _bounds(node: Node, start: Any, end: Any, step: int, size: Any) -> tuple[int, int, int]:
@@ -171,7 +189,20 @@ def _split(node: Node) -> list[Value]:
 
 
 def _gather(node: Node) -> Value:
-    return node.emit(g.TakeOp, node.input(0), node.input(1), axis=node.attr("axis", 0))
+    x, places = node.input(0), node.input(1)
+    axis = axis_of(node.attr("axis", 0), len(x.shape))
+    count = _places_from_0(places)
+    if isinstance(count, DimExpr) and isinstance(x.shape[axis], int):
+        node.importer.symbols.at_most(count, x.shape[axis])
+    return node.emit(g.TakeOp, x, places, axis=axis)
+
+
+def _places_from_0(value: Value) -> Any:
+    """How many places from 0 on a value counts; 0 of one that is computed in another way."""
+    op = None if value.ssa is None else value.ssa.owner
+    while isinstance(op, g.CastOp | g.ReshapeOp):
+        op = op.operands[0].owner
+    return shape_of(op.type)[op.axis] if isinstance(op, g.IotaOp) else 0
 
 
 def _expand(node: Node) -> Value:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.dialects.builtin import DictionaryAttr, TensorType
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import Dim, DimExpr, SymbolAttr, UnequalSizes
+from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr, UnequalSizes
 from mlc.driver.errors import UserError
-from mlc.frontends.onnx.equal_sizes import Span, applied, substitutions
+from mlc.frontends.onnx.equal_sizes import MAX_SIZE, Span, applied, substitutions
 from mlc.passes.errors import warn
 
 Array = Any
@@ -104,6 +104,46 @@ class Symbols:
 
     def _now(self, size: Dim) -> Dim:
         return applied(size, self.since)
+
+    def at_most(self, size: Dim, limit: Dim) -> bool:
+        """Restrict the symbol of a size to what keeps it within a limit; whether it is within it then."""
+        if not isinstance(size, DimExpr) or not isinstance(limit, int):
+            return size <= limit
+        terms = dict(size.terms)
+        constant = terms.pop((), 0)
+        ((product, factor),) = terms.items() if len(terms) == 1 else [((), 0)]
+        if len(product) != 1 or not isinstance(name := product[0], str) or factor < 0 or name not in self.spans:
+            return False
+        low, high = self.spans[name]
+        self._restrict(name, low, min(high, (limit - constant) // factor), f"a size {size} of at most {limit}")
+        return True
+
+    def at_least(self, size: Dim, limit: int) -> None:
+        """Restrict the symbol of a size, if it is one, to what keeps it from being less."""
+        names = set(size.symbols()) if isinstance(size, DimExpr) else set()
+        if len(names) != 1 or (name := names.pop()) not in self.spans:
+            return
+        low, high = self.spans[name]
+        while low <= min(high, MAX_SIZE) and size.evaluate({name: low}) < limit:  # pyright: ignore
+            low += 1
+        self._restrict(name, low, high, f"a size {size} of at least {limit}")
+
+    def _restrict(self, name: str, low: int, high: int, what: str) -> None:
+        if low > high:
+            raise ValueError(f"expected {what}, but {name} is {self.spans[name][0]} to {self.spans[name][1]}")
+        self.spans[name] = low, high
+        if name in self.found:
+            usual = self.found[name].usual.data
+            self.found[name] = SymbolAttr(low, high, 1, max(low, usual) if usual else 0)
+
+    def hold_elements(self, types: Iterable[Any], source: str) -> None:
+        """Restrict symbols such that no tensor is without elements."""
+        shapes = {t.encoding: t for t in types if isinstance(t, TensorType) and isinstance(t.encoding, DimsAttr)}
+        try:
+            for size in dict.fromkeys(size for encoding in shapes for size in encoding.data):
+                self.at_least(size, 1)
+        except ValueError as error:
+            raise UserError(f"{source}: {error}") from error
 
     def mended(self, error: BaseException, source: str) -> bool:
         """Whether an error is about sizes that must be equal, which now they are."""

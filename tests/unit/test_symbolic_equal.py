@@ -164,3 +164,67 @@ def test_a_comparison_of_sizes_must_be_decided():
     assert str(compare("none").main.function_type.outputs.data[0]) == "tensor<3xf32>"
     with pytest.raises(UserError, match=r"expected sizes that are equal, or are not, .* but got N and 3"):
         compare("three")
+
+
+def ints(name, *values):
+    return helper.make_tensor(name, TensorProto.INT64, [len(values)], values)
+
+
+def test_positions_restrict_how_many_there_are():
+    table = onnx.numpy_helper.from_array(np.arange(24, dtype=np.float32).reshape(12, 2), "table")
+    scalars = [onnx.numpy_helper.from_array(np.array(v, np.int64), n) for n, v in (("zero", 0), ("one", 1))]
+    nodes = [
+        node("Shape", ["x"], "shape", start=0, end=1),
+        node("Squeeze", ["shape"], "n"),
+        node("Range", ["zero", "n", "one"], "places"),
+        node("Gather", ["table", "places"], "rows"),
+        node("Add", ["x", "rows"], "y"),
+    ]
+    exe = mlc.compile(model_of(nodes, {"x": ["N", 2]}, [table, *scalars]), threads=1, cache=False)
+    x = np.ones((5, 2), np.float32)
+    np.testing.assert_array_equal(exe({"x": x})["y"], x + np.arange(10).reshape(5, 2))
+    with pytest.raises(ValueError, match=r"expected axis 0 of input 'x' \(N\) from 1 to 12, but got 13"):
+        exe({"x": np.ones((13, 2), np.float32)})
+
+
+def sliced(start, end, over, inputs):
+    """A model of a slice whose ends are sizes: `start` and `end` are numbers, or steps from the size of x."""
+    nodes, constants = [node("Shape", ["x"], "n", start=0, end=1)], [ints("axis", 0), ints("one", 1)]
+    for name, (size, off) in {"start": start, "end": end}.items():
+        constants.append(ints(f"{name}_off", off))
+        nodes.append(node("Add" if size else "Mul", ["n" if size else "one", f"{name}_off"], name))
+    table = onnx.numpy_helper.from_array(np.arange(40, dtype=np.float32).reshape(20, 2), "table")
+    nodes += [node("Slice", [over, "start", "end", "axis"], "part"), node("Relu", ["part"], "y")]
+    return model_of(nodes, inputs, [*constants, table])
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "over"),
+    [
+        ((0, 0), (1, 0), "table"),
+        ((0, 2), (1, 3), "table"),
+        ((0, 1), (1, -1), "x"),
+    ],
+)
+def test_slices_that_end_at_a_size(start, end, over):
+    exe = mlc.compile(sliced(start, end, over, {"x": ["N", 2]}), threads=1, cache=False)
+    table = np.arange(40, dtype=np.float32).reshape(20, 2)
+    for n in (4, 17):
+        x = np.random.default_rng(n).standard_normal((n, 2)).astype(np.float32)
+        first, last = (n * size + off for size, off in (start, end))
+        wanted = (table if over == "table" else x)[first:last]
+        np.testing.assert_array_equal(exe({"x": x})["y"], np.maximum(wanted, 0))
+
+
+def test_slices_that_may_end_beyond_are_refused():
+    inputs = {"x": ["N", 2], "z": ["M", 2]}
+    with pytest.raises(UserError, match="expected sizes that compare whatever they are, but got N and M"):
+        mlc.load(sliced((0, 0), (1, 0), "z", inputs))
+
+
+@pytest.mark.parametrize(("start", "end", "least"), [((0, 1), (1, -1), 3), ((0, 4), (0, 1 << 62), 5)])
+def test_sizes_that_would_leave_nothing_are_refused(start, end, least):
+    model = mlc.load(sliced(start, end, "x", {"x": ["N", 2]}))
+    assert model.main.attributes["graph.symbols"].data["N"].low.data == least
+    with pytest.raises(UserError, match=r"a size N.* of at least"):
+        mlc.load(sliced(start, end, "x", {"x": ["N", 2]}), symbols={"N": (1, least - 1)})
