@@ -100,7 +100,7 @@ def _moved_back(sizes: Sequence[Any], chain: Sequence[Operation]) -> tuple[int, 
             for place, size in zip(op.axes, known, strict=True):
                 moved[place] = size
         else:
-            for source, target in reshape_groups(before, after):  # pyright: ignore[reportArgumentType]
+            for source, target in reshape_groups(before, after):
                 if all(known[axis] == after[axis] for axis in target):
                     for axis in source:
                         moved[axis] = before[axis]

@@ -34,8 +34,8 @@ def _merge(block: Block, known: MutableMapping[Any, Operation]) -> int:
                 count += 1
             continue
         for region in op.regions:
-            scope: MutableMapping[Any, Operation] = {} if op.has_trait(IsolatedFromAbove) else ChainMap({}, known)  # pyright: ignore
-            count += sum(_merge(inner, scope) for inner in region.blocks)
+            alone = op.has_trait(IsolatedFromAbove)
+            count += sum(_merge(inner, {} if alone else ChainMap({}, known)) for inner in region.blocks)
     return count
 
 

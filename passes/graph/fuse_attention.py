@@ -30,12 +30,12 @@ def mixes(producer: Group, into: Group, group_of: Find) -> bool:
     product, softmax = into.anchor, producer.anchor
     if not isinstance(product, BatchMatmulOp) or not isinstance(softmax, SoftmaxOp) or into.ops != [product]:
         return False
-    shape = shape_of(softmax.type)
+    shape, right = shape_of(softmax.type), shape_of(product.operands[1].type)
     if producer.output is not softmax or product.operands[0] is not softmax.results[0] or product.transpose_a:
         return False
     if product.transpose_b or softmax.axis % len(shape) != len(shape) - 1 or not is_static(shape):
         return False
-    if shape[-2] < LEAST_QUERIES or len(shape_of(product.operands[1].type)) != len(shape):  # pyright: ignore
+    if shape[-2] < LEAST_QUERIES or len(right) != len(shape):
         return False
     return len(producer.ops) == 1 and is_scores(group_of(softmax.operands[0]), softmax)
 

@@ -83,7 +83,7 @@ class _Builder:
             node = self.add(source_kind(op), op)
             shape = getattr(op.results[0].type, "shape", None) if len(op.results) == 1 else None
             for operand in op._operands:
-                same = op.kind == BROADCAST and operand.type.shape == shape  # pyright: ignore
+                same = op.kind == BROADCAST and getattr(operand.type, "shape", None) == shape
                 self.edge(operand, node, ELEMENTWISE if same else op.kind)
         if len(op.results) == 1:
             self.node_of[op.results[0]] = node

@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -31,7 +30,6 @@ from mlc.dialects.graph import (
     Conv2dOp,
     Conv2dWinogradOp,
     CosOp,
-    DimExpr,
     DivideOp,
     EluOp,
     ErfOp,
@@ -55,7 +53,7 @@ from mlc.dialects.graph import (
     shape_of,
 )
 from mlc.dialects.graph.base import BROADCAST, INJECTIVE, OUT_FUSABLE, REDUCTION
-from mlc.passes.graph.constants import SOURCES
+from mlc.passes.graph.constants import SOURCES, is_static
 from mlc.passes.graph.fuse_attention import joins_attention, leaves_attention, mixes
 
 EXPENSIVE = {
@@ -145,10 +143,14 @@ class Fuser:
         found: dict[Group, None] = {}
         for op in into.ops:
             for operand in op._operands:
-                group = self.group.get(operand.owner)  # pyright: ignore[reportArgumentType]
+                group = self.group_of(operand)
                 if group is not None and group is not into:
                     found[group] = None
         return sorted(found, key=lambda group: -self.position[group.output])
+
+    def group_of(self, value: SSAValue) -> Group | None:
+        """The group of the op that gives a value, if one does."""
+        return self.group.get(value.owner) if isinstance(value.owner, Operation) else None
 
     def read_only_by(self, producer: Group, into: Group) -> bool:
         """Whether every use of the producer's result is inside the group."""
@@ -173,7 +175,7 @@ class Fuser:
             return joins_attention(producer, into)
         if producer.sort == Sort.ATTENTION:
             return leaves_attention(into)
-        if mixes(producer, into, lambda value: self.group.get(value.owner)):  # pyright: ignore[reportArgumentType]
+        if mixes(producer, into, self.group_of):
             return True
         if producer.anchor is not None:
             return into.sort == Sort.POINTWISE and shape_of(result.type) == shape_of(into.output.results[0].type)
@@ -214,6 +216,6 @@ def _expands(value: SSAValue) -> bool:
     return largest > size and largest > SMALL
 
 
-def _elements(value: SSAValue) -> Any:
+def _elements(value: SSAValue) -> float:
     shape = shape_of(value.type)
-    return math.inf if any(isinstance(size, DimExpr) for size in shape) else math.prod(shape)  # pyright: ignore
+    return math.prod(shape) if is_static(shape) else math.inf

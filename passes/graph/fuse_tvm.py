@@ -26,17 +26,17 @@ class Dominator:
 
 def post_dominators(nodes: list[Node]) -> list[Dominator]:
     """The post-dominator tree, in one reverse pass; extern nodes are roots."""
-    tree: list[Dominator | None] = [None] * len(nodes)
+    tree: dict[int, Dominator] = {}
     for node in reversed(nodes):
         if node.extern or not node.outputs:
             tree[node.index] = Dominator(node, None, 1, OPAQUE if node.extern else ELEMENTWISE)
             continue
         (first, kind), *others = node.outputs
-        parent = tree[first.index]
+        parent: Dominator | None = tree[first.index]
         for consumer, edge in others:
             parent, kind = _common_ancestor(parent, tree[consumer.index], max(kind, edge))
         tree[node.index] = Dominator(node, parent, 1 if parent is None else parent.depth + 1, kind)
-    return tree  # pyright: ignore[reportReturnType]
+    return [tree[node.index] for node in nodes]
 
 
 def _common_ancestor(a: Dominator | None, b: Dominator | None, kind: int) -> tuple[Dominator | None, int]:

@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects.graph import LayoutTransformOp, ReshapeOp, shape_of
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.types import product, tensor
+from mlc.passes.graph.constants import element_of
 from mlc.passes.graph.rewriting import Rewriter
 
 PLAIN = "NCHW"
@@ -55,7 +56,7 @@ class Versions(Rewriter):
         if name == PLAIN:
             return value.type
         sizes = dict(zip(PLAIN, shape_of(value.type), strict=True))
-        return tensor(layout(name).shape(sizes), value.type.element_type)  # pyright: ignore
+        return tensor(layout(name).shape(sizes), element_of(value))
 
     def broadcast(self, value: SSAValue, name: str, channels: Any) -> SSAValue | None:
         """A value that broadcasts to a picture of rank 4, in the form that broadcasts to the picture in `name`."""

@@ -59,5 +59,5 @@ def _set_reads(op: ControlOp, reads: Sequence[SSAValue]) -> None:
     op.operands = [*op.operands[: len(op.operands) - len(op.reads)], *reads]
     sizes = op.properties.get("operandSegmentSizes")
     if isinstance(sizes, DenseArrayBase):
-        counts = [*list(sizes.get_values())[:-1], len(reads)]
-        op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, counts)  # pyright: ignore
+        counts = [int(count) for count in sizes.get_values()]
+        op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [*counts[:-1], len(reads)])

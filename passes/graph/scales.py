@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.ir import SSAValue
+from xdsl.ir import OpResult, SSAValue
 
 from mlc.dialects.graph import (
     BroadcastToOp,
@@ -134,7 +134,12 @@ def known_values(value: SSAValue, store: Any, depth: int = 8) -> Any:
     import numpy as np
 
     op: Any = value.owner
-    if not isinstance(op, GraphOp) or depth == 0 or np.prod(static_shape(value.type)) > MAX_ELEMENTS:
+    if (
+        not isinstance(op, GraphOp)
+        or not isinstance(value, OpResult)
+        or depth == 0
+        or np.prod(static_shape(value.type)) > MAX_ELEMENTS
+    ):
         return None
     if isinstance(op, ConstantOp | FullOp):
         return op.array() if isinstance(op, ConstantOp) else np.full(static_shape(op.type), op.value)
@@ -145,4 +150,4 @@ def known_values(value: SSAValue, store: Any, depth: int = 8) -> Any:
         return None
     from mlc.dialects.graph.graph_numpy import evaluate
 
-    return evaluate(op, arrays)[list(op.results).index(value)]  # pyright: ignore[reportArgumentType]
+    return evaluate(op, arrays)[value.index]

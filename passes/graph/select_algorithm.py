@@ -11,7 +11,15 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.codegen.targets import Target
-from mlc.dialects.graph import ConstantOp, Conv2dOp, Conv2dWinogradOp, LayoutTransformOp, WinogradWeightOp, shape_of
+from mlc.dialects.graph import (
+    ConstantOp,
+    Conv2dOp,
+    Conv2dWinogradOp,
+    LayoutTransformOp,
+    WinogradWeightOp,
+    shape_of,
+    static_shape,
+)
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.winograd import ERROR_GROWTH, MATRICES
 from mlc.passes.errors import fail
@@ -83,9 +91,9 @@ def shape_if_eligible(op: Conv2dOp) -> Shape | None:
     plain = plain_weight(op.operands[1])
     if plain is None or shape_of(plain.type)[:2] != (weight["O"], weight["I"]):
         return None
-    batch, blocks, height, width, block = shape_of(op.type)
-    x = shape_of(op.operands[0].type)
-    return Shape(batch, (height, width), (x[1], x[4]), (blocks, block))  # pyright: ignore[reportArgumentType]
+    batch, blocks, height, width, block = static_shape(op.type)
+    x = static_shape(op.operands[0].type)
+    return Shape(batch, (height, width), (x[1], x[4]), (blocks, block))
 
 
 def rewrite(op: Conv2dOp, m: int, wide: int) -> None:

@@ -24,7 +24,7 @@ from mlc.dialects.graph import (
     WhereOp,
     shape_of,
 )
-from mlc.passes.graph.constants import is_constant, is_static
+from mlc.passes.graph.constants import element_of, is_constant, is_static
 from mlc.passes.graph.rewriting import Replacement, Rewriter, producer, rules_table
 
 LOOKUPS, on = rules_table()
@@ -54,7 +54,7 @@ def _counts(numbers: SSAValue, equal: Any) -> bool:
 
 
 def _lookup(op: Any, rw: Rewriter, indices: SSAValue, weight: SSAValue) -> Replacement:
-    element: Any = indices.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
+    element = element_of(indices)
     if not isinstance(element, IntegerType) or element == i1:
         return None
     units, count = shape_of(weight.type)
@@ -63,6 +63,6 @@ def _lookup(op: Any, rw: Rewriter, indices: SSAValue, weight: SSAValue) -> Repla
     high = rw.insert(ConstantOp.make(count, dtype=element))
     inside = rw.make(LogicalAndOp, rw.make(GreaterEqualOp, flat, low), rw.make(LessOp, flat, high))
     safe = rw.make(WhereOp, inside, flat, high)
-    zeros = rw.insert(FullOp.make((1, units), 0.0, weight.type.element_type))  # pyright: ignore
+    zeros = rw.insert(FullOp.make((1, units), 0.0, element_of(weight)))
     table = rw.make(ConcatenateOp, rw.make(TransposeOp, weight, axes=(1, 0)), zeros, axis=0)
     return rw.make(TakeOp, table, safe, axis=0)
