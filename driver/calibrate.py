@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlc.driver.errors import UserError
+from mlc.passes.graph.quantize import parameters
 
 BINS = 2048
 LEVELS = 256
@@ -102,9 +103,24 @@ def _divergence(histogram: Histogram, counts: Any, low: float, high: float) -> f
     return float((p[both] * np.log(p[both] / np.maximum(q[both], 1e-12))).sum())
 
 
+def by_error(histogram: Histogram, percentile: float) -> Range:
+    """The range whose 256 levels are nearest to what was seen: the least sum of squares."""
+    centres, counts = histogram.centres, histogram.counts
+    best, chosen = np.inf, minmax(histogram, percentile)
+    for part in PARTS:
+        for low, high in {(histogram.low * part, histogram.high * part), (histogram.low, histogram.high * part)}:
+            scale, zero = parameters(low, high)
+            levels = np.clip(np.round(centres / scale) + zero, 0, LEVELS - 1)
+            error = float((counts * ((levels - zero) * scale - centres) ** 2).sum())
+            if error < best:
+                best, chosen = error, (low, high)
+    return chosen
+
+
 METHODS: dict[str, Callable[[Histogram, float], Range]] = {
     "minmax": minmax,
     "percentile": by_percentile,
     "kl": by_divergence,
+    "mse": by_error,
 }
 """How a range is chosen, by name."""

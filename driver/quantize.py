@@ -11,11 +11,12 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
 from mlc.driver.bind_sizes import copied
-from mlc.driver.calibrate import METHODS, Histogram
+from mlc.driver.calibrate import METHODS, Histogram, Range
 from mlc.driver.compile import compile as compile_model
 from mlc.driver.compile import load_model
 from mlc.driver.errors import UserError
 from mlc.driver.model import Model, name_attrs
+from mlc.driver.simulate import Simulation, Unit, relative_error, units_of
 from mlc.passes.graph.quantize import RANGE, quantisable, range_attribute
 from mlc.passes.graph.to_mixed_precision import ERROR
 from mlc.passes.graph.weights import attach_store
@@ -23,6 +24,8 @@ from mlc.passes.manager import make_context, run_passes
 
 PREPARE = ("graph-simplify", "graph-fold-scale-axis", "graph-simplify-expr", "graph-fold-constant")
 """Norms and scales are in the weights before those are quantised."""
+SEARCH = "search"
+"""The method that tries the others' ranges."""
 
 
 def quantize(
@@ -33,6 +36,7 @@ def quantize(
     percentile: float = 99.99,
     first: bool = True,
     last: bool = True,
+    budget: float | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
     """
@@ -40,13 +44,18 @@ def quantize(
 
     `inputs` are some typical inputs, each a dict of name -> array; the values on the way are in the ranges seen then.
     `method`: "minmax" takes all that was seen, "percentile" this part of the values, "kl" the range that keeps most of
-    their distribution. `first` and `last` say whether the first and the last layer are quantised too. The module's
+    their distribution, "mse" the one whose levels are nearest to them; "search" takes for each layer the one of these
+    that costs least at the model's outputs. `first` and `last` say whether the first and the last layer are quantised
+    too. With a `budget`, layers stay in floats, the most sensitive ones for their work first, until the error that is
+    simulated on the inputs is below it. Convolutions of groups, depthwise ones among them, always do. The module's
     attribute `mlc.relative_error` (`exe.report["relative_error"]`) is measured on the inputs: root mean square.
     """
-    if method not in METHODS:
-        raise UserError(f"expected a method of {', '.join(METHODS)}, but got {method!r}")
+    if method not in (*METHODS, SEARCH):
+        raise UserError(f"expected a method of {', '.join((*METHODS, SEARCH))}, but got {method!r}")
     if not 50 < percentile <= 100:
         raise UserError(f"expected a percentile above 50 and up to 100, but got {percentile!r}")
+    if budget is not None and not 0 <= budget < 1:
+        raise UserError(f"expected a budget from 0 to 1, a relative error, but got {budget!r}")
     samples = [inputs] if isinstance(inputs, Mapping) else list(inputs)
     if not samples:
         raise UserError("expected at least one dict of inputs to calibrate with, but got none")
@@ -58,20 +67,42 @@ def quantize(
     ops = ops[0 if first else 1 : len(ops) if last else -1]
     if not ops:
         raise UserError("expected a model with convolutions or dense layers by constant weights, but found none")
-    values = list(dict.fromkeys(op.operands[0] for op in ops))
-    ranges, expected = _observe(result, values, samples, METHODS[method], percentile)  # pyright: ignore
-    for op in ops:
-        op.attributes[RANGE] = range_attribute(*ranges[op.operands[0]])
+    units = units_of(ops)
+    histograms, expected = observe(result, [unit.value for unit in units], samples)
+    for unit, limits in _chosen(result, units, histograms, samples, expected, method, percentile, budget):
+        for op in unit.layers:
+            op.attributes[RANGE] = range_attribute(*limits)
     run_passes(result.module, ctx, ["graph-quantize", "graph-canonicalize"])
-    found = _outputs(result, samples)  # pyright: ignore
-    result.module.attributes[ERROR] = FloatAttr(_relative_error(expected, found), f64)
+    found = _outputs(result, samples)
+    result.module.attributes[ERROR] = FloatAttr(relative_error(expected, found), f64)
     return result
 
 
-def _observe(
-    model: Model, values: Sequence[SSAValue], samples: Sequence[Mapping[str, Any]], method: Any, percentile: float
-) -> tuple[dict[SSAValue, tuple[float, float]], list[list[Any]]]:
-    """The ranges of values on samples, and the model's own outputs."""
+def _chosen(
+    model: Model,
+    units: Sequence[Unit],
+    histograms: Sequence[Histogram],
+    samples: Sequence[Mapping[str, Any]],
+    expected: Sequence[Any],
+    method: str,
+    percentile: float,
+    budget: float | None,
+) -> list[tuple[Unit, Range]]:
+    """The values to quantise, and by which ranges."""
+    methods = list(METHODS.values()) if method == SEARCH else [METHODS[method]]
+    candidates = [[choose(histogram, percentile) for choose in methods] for histogram in histograms]
+    if method != SEARCH and budget is None:
+        return [(unit, ranges[0]) for unit, ranges in zip(units, candidates, strict=True)]
+    simulation = Simulation(model, units, samples, expected)
+    ranges = simulation.best_ranges(candidates)
+    inside = range(len(units)) if budget is None else simulation.within(budget, ranges, units)
+    return [(units[k], ranges[k]) for k in inside]
+
+
+def observe(
+    model: Model, values: Sequence[SSAValue], samples: Sequence[Mapping[str, Any]]
+) -> tuple[list[Histogram], list[list[Any]]]:
+    """How often values are seen on samples, and the model's own outputs."""
     probe, count = _with_outputs(model, values), len(model.outputs)
     exe = compile_model(probe)
     histograms = [Histogram() for _ in values]
@@ -81,8 +112,7 @@ def _observe(
         outputs.append([np.array(a) for a in arrays[:count]])
         for histogram, array in zip(histograms, arrays[count:], strict=True):
             histogram.add(array)
-    ranges = [method(histogram, percentile) for histogram in histograms]
-    return dict(zip(values, ranges, strict=True)), outputs
+    return histograms, outputs
 
 
 def _with_outputs(model: Model, values: Sequence[SSAValue]) -> Model:
@@ -108,14 +138,3 @@ def _with_outputs(model: Model, values: Sequence[SSAValue]) -> Model:
 def _outputs(model: Model, samples: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
     exe = compile_model(model)
     return [[np.array(a) for a in exe(sample).values()] for sample in samples]
-
-
-def _relative_error(expected: list[list[Any]], found: list[list[Any]]) -> float:
-    """The largest relative error of an output over all samples: root mean square."""
-    errors = [0.0]
-    for output in range(len(expected[0])):
-        a = np.concatenate([np.ravel(arrays[output]).astype(np.float64) for arrays in expected])
-        b = np.concatenate([np.ravel(arrays[output]).astype(np.float64) for arrays in found])
-        norm = float(np.sqrt(np.mean(a * a)))
-        errors.append(float(np.sqrt(np.mean((a - b) ** 2))) / norm if norm else 0.0)
-    return max(errors)

@@ -50,10 +50,17 @@ TINY = 1e-30
 
 
 def quantisable(op: Operation) -> bool:
-    """Whether an op is a contraction of floats by constant weights, in plain layouts."""
+    """
+    Whether an op is a contraction of floats by constant weights, in plain layouts.
+
+    Convolutions of groups are not: their sums are short, and one scale for all of their channels, which never meet,
+    costs more accuracy than all else.
+    """
     if not isinstance(op, Conv2dOp | DenseOp) or op.out_dtype or op.type.element_type != f32:
         return False
     x, w = op.operands
+    if isinstance(op, Conv2dOp) and op.groups > 1:
+        return False
     plain = op.kernel_layout == ("OIHW" if isinstance(op, Conv2dOp) else "OI")
     plain = plain and (isinstance(op, DenseOp) or op.data_layout == "NCHW")
     plain = plain and not is_constant(x) and is_constant(w)
@@ -95,8 +102,6 @@ class Quantizer:
         x = self.quantised(op.operands[0], scale, zero)
         self.rw.at = op
         op.operands[0] = x
-        if isinstance(op, Conv2dOp) and op.groups > 1:
-            return  # multiplied in floats: its weights may stay exact
         sx = self.rw.insert(ConstantOp.make(scale, dtype="float32"))
         found = _bias_behind(op)
         sw = self.weight_scale(op.operands[1])
@@ -113,20 +118,28 @@ class Quantizer:
         known = self.data.get((x, scale, zero))
         if known is not None:
             return known
+        readers = self.readers(x)
+        self.start_behind(x)
+        s = self.rw.insert(ConstantOp.make(scale, dtype="float32"))
+        z = self.rw.insert(ConstantOp.make(zero, dtype="uint8"))
+        wide = self.rw.make(DequantizeOp, self.rw.make(QuantizeOp, x, s, z), s, z)
+        for use in readers:
+            use.operation.operands[use.index] = wide
+        self.data[x, scale, zero] = self.data[wide, scale, zero] = wide
+        return wide
+
+    def readers(self, x: SSAValue) -> list[Any]:
+        """Where ops of the block read a value: those of control flow and what is returned keep it as it is."""
+        uses = [use for use in x.uses if use.operation.parent is self.block]
+        return [use for use in uses if not use.operation.name.startswith("func.")]
+
+    def start_behind(self, x: SSAValue) -> None:
+        """New ops go behind what makes a value."""
         owner, first = x.owner, self.block.first_op
         if isinstance(owner, Operation) and owner.parent is self.block and owner.next_op is not None:
             self.rw.at = owner.next_op
         elif first is not None and not isinstance(owner, Operation):
             self.rw.at = first
-        readers = [use for use in x.uses if use.operation.parent is self.block]
-        s = self.rw.insert(ConstantOp.make(scale, dtype="float32"))
-        z = self.rw.insert(ConstantOp.make(zero, dtype="uint8"))
-        wide = self.rw.make(DequantizeOp, self.rw.make(QuantizeOp, x, s, z), s, z)
-        for use in readers:
-            if not use.operation.name.startswith("func."):
-                use.operation.operands[use.index] = wide
-        self.data[x, scale, zero] = self.data[wide, scale, zero] = wide
-        return wide
 
     def hoist(self, constant: SSAValue, before: Operation) -> None:
         """Move a constant that stands behind an op, and what it is made of, to its front."""

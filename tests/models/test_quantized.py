@@ -11,11 +11,16 @@ from small_graphs import Small, mismatches, onnxruntime_results
 from test_precision import convolutions, transformer
 
 import mlc
-from mlc.driver.calibrate import Histogram, by_divergence, by_percentile
+from mlc.driver.calibrate import Histogram, by_divergence, by_error, by_percentile, minmax
 from mlc.driver.compilation import Compilation
 from mlc.driver.options import Options
+from mlc.driver.quantize import PREPARE, observe
+from mlc.driver.simulate import Simulation, units_of
 from mlc.driver.timing import Timing
 from mlc.passes.errors import UserError
+from mlc.passes.graph.quantize import parameters, quantisable
+from mlc.passes.graph.weights import attach_store
+from mlc.passes.manager import make_context, run_passes
 
 TARGETS = ["native", "native,-avx512vnni", "x86-64-v3", "x86-64"]
 
@@ -155,7 +160,7 @@ def test_calibration(build: Any) -> None:
     (wanted,) = onnxruntime_results(small)
     model = mlc.load(small.proto())
     before, errors = str(model.module), {}
-    for method in ("minmax", "percentile", "kl"):
+    for method in ("minmax", "percentile", "kl", "mse", "search"):
         exe = mlc.compile(mlc.quantize(model, [small.arrays], method), threads=1)
         (found,) = exe(small.arrays).values()
         errors[method] = np.sqrt(np.mean((found - wanted) ** 2) / np.mean(wanted**2))
@@ -163,7 +168,42 @@ def test_calibration(build: Any) -> None:
     assert 0 < errors["minmax"] < 0.05
     assert errors["percentile"] < 0.2
     assert errors["kl"] < 0.4
+    assert errors["mse"] < 0.05
+    assert errors["search"] < 0.05
     assert str(model.module) == before
+
+
+def test_a_budget_keeps_the_most_sensitive_layers_in_floats() -> None:
+    small = Small(case="net")
+    x, wild, blind = small.x(8, 64), small.w(64, 64), small.w(64, 32)
+    small.weights[wild][:, 0] *= 1000  # the bytes of all other features are 0 beside this one,
+    small.weights[blind][0] = 0  # which the layer behind does not see
+    small.out(small.op("MatMul", small.op("MatMul", x, wild), blind))
+    small.out(small.op("MatMul", x, small.w(64, 48)))
+    model = mlc.load(small.proto())
+    kept = mlc.quantize(model, small.arrays, budget=0.02)
+    assert mlc.compile(kept, threads=1).report["relative_error"] < 0.02
+    for one, count in (
+        (mlc.quantize(model, small.arrays), 3),
+        (kept, 2),
+        (mlc.quantize(model, small.arrays, budget=0), 0),
+    ):
+        assert graph_text(one).count('out_dtype = "int32"') == count
+
+
+def test_what_is_simulated_is_what_is_computed(network: Small) -> None:
+    model = mlc.load(network.proto())
+    attach_store(model.module, model.weights)
+    run_passes(model.module, make_context(), PREPARE)
+    units = units_of([op for op in model.main.body.block.ops if quantisable(op)])
+    (expected,) = mlc.compile(model, threads=1)(network.arrays).values()
+    simulation = Simulation(model, units, [network.arrays], [[expected]])
+    assert simulation.error({}) == 0
+    histograms, _ = observe(model, [unit.value for unit in units], [network.arrays])
+    ranges = {k: minmax(histogram, 0) for k, histogram in enumerate(histograms)}
+    found = mlc.compile(mlc.quantize(model, network.arrays), threads=1).report["relative_error"]
+    assert simulation.error(ranges) == pytest.approx(found, rel=0.2)
+    assert 0 < simulation.error({1: ranges[1]}) < found
 
 
 def test_the_first_and_the_last_layer_may_stay(network: Small) -> None:
@@ -192,10 +232,12 @@ def test_every_pass_keeps_what_a_quantised_model_computes() -> None:
 
 def test_what_cannot_be_calibrated(network: Small) -> None:
     model = mlc.load(network.proto())
-    with pytest.raises(UserError, match="expected a method of minmax, percentile, kl, but got 'best'"):
+    with pytest.raises(UserError, match="expected a method of minmax, percentile, kl, mse, search, but got 'best'"):
         mlc.quantize(model, network.arrays, "best")
     with pytest.raises(UserError, match="expected a percentile above 50 and up to 100, but got 101"):
         mlc.quantize(model, network.arrays, "percentile", percentile=101)
+    with pytest.raises(UserError, match="expected a budget from 0 to 1, a relative error, but got 2"):
+        mlc.quantize(model, network.arrays, budget=2)
     with pytest.raises(UserError, match="expected at least one dict of inputs to calibrate with, but got none"):
         mlc.quantize(model, [])
     nan = {name: np.full_like(a, np.nan) for name, a in network.arrays.items()}
@@ -229,3 +271,14 @@ def test_ranges_without_outliers() -> None:
     assert 2.5 < high < 4
     low, high = by_divergence(histogram, 0)
     assert 2.5 < high < 10
+
+
+def test_the_range_of_least_error() -> None:
+    values, histogram = np.random.default_rng(0).laplace(size=100_000), Histogram()
+    histogram.add(values)
+    errors = []
+    for low, high in (by_error(histogram, 0), minmax(histogram, 0)):
+        scale, zero = parameters(low, high)
+        levels = np.clip(np.round(values / scale) + zero, 0, 255)
+        errors.append(np.mean(((levels - zero) * scale - values) ** 2))
+    assert errors[0] < 0.9 * errors[1]
