@@ -38,7 +38,7 @@ from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
 from mlc.lowering.loop_to_llvm.contract import load_words
 from mlc.lowering.loop_to_llvm.memory import SymbolicBuffers, in_scratch, place_static, plan_buffers
-from mlc.lowering.loop_to_llvm.parallel import lower_parallel
+from mlc.lowering.loop_to_llvm.parallel import lower_cold, lower_parallel
 from mlc.lowering.loop_to_llvm.prefetch import Prefetcher
 from mlc.lowering.loop_to_llvm.pressure import check_loop
 from mlc.lowering.loop_to_llvm.scalars import machine_type
@@ -86,6 +86,7 @@ class FunctionLowering:
         """Variables of the function around, of which strides are multiples, as variables here."""
         self.workspace: SSAValue | None = None
         self.symbolic = SymbolicBuffers()
+        self.is_cold = False
         self._scratch: SSAValue | None = None
         self._pending: list[Tile] = []
 
@@ -151,6 +152,8 @@ class FunctionLowering:
         extent = op.extent
         if op.kind.data == "parallel" and self.thread is None and extent != 1:
             lower_parallel(self, op)
+        elif "cold" in op.attributes and not self.is_cold and not op.results:
+            lower_cold(self, op)
         elif extent is not None and (extent <= 1 or op.kind.data == "unrolled"):
             self._inline(op, extent)
         else:

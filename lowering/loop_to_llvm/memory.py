@@ -118,17 +118,19 @@ def capture_strides(f: FunctionLowering, g: FunctionLowering, buffer: SSAValue, 
 
 
 def capture_symbolic(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, slot: Slot) -> None:
-    """The buffers of symbolic sizes that live in a parallel loop: each thread has its own, one stride apart."""
+    """The buffers of symbolic sizes that live in a loop; in a parallel one, each thread has its own."""
     allocs = [o for o in op.walk() if isinstance(o, loop.AllocOp) and is_symbolic(o)]
-    if not allocs:
-        return
-    assert f.symbolic.stride is not None
-    assert g.thread is not None
-    part = g.b.mul(g.b.cast("sext", g.thread, i64), slot(f.symbolic.stride))
+    part: SSAValue | None = None
+    if allocs and f.thread is None and g.thread is not None:
+        assert f.symbolic.stride is not None
+        part = g.b.mul(g.b.cast("sext", g.thread, i64), slot(f.symbolic.stride))
     for alloc in allocs:
         capture_strides(f, g, alloc.result, slot)
         pointer = slot(f.buffers[alloc.result])
-        g.buffers[alloc.result] = g.b.gep(pointer, part, i8) if alloc.scope.data == "local" else pointer
+        own = part is not None and alloc.scope.data == "local"
+        g.buffers[alloc.result] = g.b.gep(pointer, part, i8) if own else pointer  # pyright: ignore[reportArgumentType]
+    if g.is_cold and f.symbolic.stride is not None:
+        g.symbolic.stride = slot(f.symbolic.stride)
 
 
 __all__ = ["SymbolicBuffers", "capture_strides", "capture_symbolic", "in_scratch", "place_static", "plan_buffers"]

@@ -1,4 +1,4 @@
-"""Parallel loops: a machine function of their own, called through the runtime's `parallel_for`."""
+"""Loops with a machine function of their own: parallel ones, called by the runtime's `parallel_for`, and cold ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, llvm
-from xdsl.dialects.builtin import IndexType, MemRefType, SymbolRefAttr, VectorType, i8, i32, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IndexType,
+    MemRefType,
+    StringAttr,
+    SymbolRefAttr,
+    VectorType,
+    i8,
+    i32,
+    i64,
+)
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
@@ -43,14 +53,46 @@ def lower_parallel(f: FunctionLowering, op: loop.ForOp) -> None:
     g.lower_block(op.body.block)
     g.force()
     g.b.block.add_op(llvm.ReturnOp(g.b.int(0, i32)))
-    context = _on_stack(b, len(slots))
-    for k, v in enumerate(slots):
-        b.store(v, b.gep(context, k, i64), 8)
+    context = _context(b, slots)
     tasks = b.cast("trunc", f.addresses.value(upper - lower), i32)
     threads = b.load(b.gep(f.rt, RT_THREADS, i8), i32, 4)
     callee = b.load(b.gep(f.rt, RT_PARALLEL_FOR, i8), PTR, 8)
     address = b.op(llvm.AddressOfOp, [], PTR, {"global_name": SymbolRefAttr(name)})
     call_indirect(b, callee, [f.rt, address, context, tasks, threads])
+
+
+def lower_cold(f: FunctionLowering, op: loop.ForOp) -> None:
+    """A loop that seldom runs -> a function, so that registers are given to what stays as if it were not there."""
+    b, kernel = f.b, f.kernel
+    name = f"{kernel.name}.cold{len(kernel.functions)}"
+    func, entry = machine_function(name, [PTR, PTR, i32], False, 8)
+    func.properties["passthrough"] = ArrayAttr([StringAttr("cold"), StringAttr("noinline")])
+    kernel.functions.append(func)
+    rt, ctx, thread = entry.args
+    g = type(f)(kernel, entry, rt, None if f.thread is None else thread)
+    g.is_cold = True
+    slots = _capture(f, g, op, ctx)
+    g.finish_prologue()
+    g.lower_for(op)
+    g.force()
+    g.b.block.add_op(llvm.ReturnOp(g.b.int(0, i32)))
+    first, last = (f.addresses.value(f.addresses.resolve(e, op.indices)) for e in (op.lower, op.upper))
+    runs, after = b.new_block(), b.new_block()
+    b.cond_br(b.icmp("slt", first, last), runs, [], after, [])
+    b.block = runs
+    context = _context(b, slots)
+    call = llvm.CallOp(name, f.rt, context, b.int(0, i32) if f.thread is None else f.thread, return_type=i32)
+    b.block.add_op(call)
+    b.br(after)
+    b.block = after
+
+
+def _context(b: Builder, slots: Sequence[SSAValue]) -> SSAValue:
+    """What travels to another function, on the stack."""
+    context = _on_stack(b, len(slots))
+    for k, v in enumerate(slots):
+        b.store(v, b.gep(context, k, i64), 8)
+    return context
 
 
 def _is_zero(e: Index) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
@@ -158,6 +158,7 @@ def shift(r: Ragged, ragged: loop.ForOp, iv: SSAValue) -> tuple[loop.ForOp, loop
     fits = r.size + (r.low - 1)
     moved, small = two_bodies(ragged, at_least(fits), const(1) - at_least(fits), numbering)
     _follow(moved, fits - place, number, r.step, numbering)
+    small.attributes["cold"] = UnitAttr()
     return moved, small
 
 
