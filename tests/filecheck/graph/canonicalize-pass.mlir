@@ -152,3 +152,42 @@ func.func @after_movements(%x: tensor<1x4x2x2xf32>, %w: tensor<8x4x1x1xf32>) -> 
   %4 = graph.relu %3 : tensor<1x8x4x1xf32>
   return %4 : tensor<1x8x4x1xf32>
 }
+
+// A bound that nothing reaches, and a clip that is not negative anyway.
+// CHECK-LABEL: func.func @bounds
+// CHECK-NEXT:    %[[C:.*]] = graph.clip %x {min = 0.5, max = 6.0}
+// CHECK-NEXT:    return %x, %x, %[[C]]
+func.func @bounds(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %low = graph.full {value = -inf} : tensor<f32>
+  %high = graph.full {value = inf} : tensor<f32>
+  %0 = graph.maximum %x, %low : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = graph.minimum %high, %x : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = graph.clip %x {min = 0.5, max = 6.0} : tensor<4xf32>
+  %3 = graph.relu %2 : tensor<4xf32>
+  return %0, %1, %3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// Reshapes that drop axes of size 1 follow what is pointwise and what is reduced, next to other reshapes.
+// CHECK-LABEL: func.func @sinks
+// CHECK:         %[[C:.*]] = graph.conv2d
+// CHECK-NEXT:    %[[R:.*]] = graph.relu %[[C]] : tensor<1x8x1x4xf32>
+// CHECK:         %[[A:.*]] = graph.add %[[R]], %{{.*}} : (tensor<1x8x1x4xf32>, tensor<1x8x1x1xf32>) -> tensor<1x8x1x4xf32>
+// CHECK-NEXT:    %[[S:.*]] = graph.sum %[[A]] {axes = [3], keepdims = true}
+// CHECK-NEXT:    %[[Y:.*]] = graph.reshape %[[S]] : (tensor<1x8x1x1xf32>) -> tensor<1x8x1xf32>
+// CHECK-NEXT:    return %[[Y]]
+func.func @sinks(%x: tensor<1x4x1x4xf32>, %w: tensor<8x4x1x1xf32>) -> tensor<1x8x1xf32> {
+  %b = graph.full {value = 2.0} : tensor<1x8x1xf32>
+  %0 = graph.conv2d %x, %w : (tensor<1x4x1x4xf32>, tensor<8x4x1x1xf32>) -> tensor<1x8x1x4xf32>
+  %1 = graph.reshape %0 : (tensor<1x8x1x4xf32>) -> tensor<1x8x4xf32>
+  %2 = graph.relu %1 : tensor<1x8x4xf32>
+  %3 = graph.add %2, %b : (tensor<1x8x4xf32>, tensor<1x8x1xf32>) -> tensor<1x8x4xf32>
+  %4 = graph.sum %3 {axes = [2], keepdims = true} : (tensor<1x8x4xf32>) -> tensor<1x8x1xf32>
+  return %4 : tensor<1x8x1xf32>
+}
+
+// CHECK-LABEL: func.func @added_axes
+// CHECK-NEXT:    graph.reshape %x : (tensor<2x3xf32>) -> tensor<1x2x3xf32>
+func.func @added_axes(%x: tensor<2x3xf32>) -> tensor<1x2x3xf32> {
+  %0 = graph.broadcast_to %x : (tensor<2x3xf32>) -> tensor<1x2x3xf32>
+  return %0 : tensor<1x2x3xf32>
+}

@@ -35,3 +35,17 @@ func.func @others(%x: tensor<4xf16>, %y: tensor<4xf32>) -> (tensor<4xf16>, tenso
   %2 = graph.sqrt %y : tensor<4xf32>
   return %0, %1, %2 : tensor<4xf16>, tensor<4xf32>, tensor<4xf32>
 }
+
+// What is made of tanh and erf: no op of its own is left.
+// CHECK-LABEL: func.func @activations
+// CHECK-NOT:     graph.{{erf|gelu|sigmoid|silu|tanh}}
+// CHECK-COUNT-4: graph.divide
+// CHECK-NOT:     graph.{{erf|gelu|sigmoid|silu|tanh|divide}}
+// CHECK:         return
+func.func @activations(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0 = graph.erf %x : tensor<4xf32>
+  %1 = graph.gelu %x : tensor<4xf32>
+  %2 = graph.sigmoid %x : tensor<4xf32>
+  %3 = graph.silu %x : tensor<4xf32>
+  return %0, %1, %2, %3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}

@@ -136,3 +136,46 @@ func.func @softmax(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %4 = graph.divide %2, %3 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
   return %4 : tensor<2x3xf32>
 }
+
+// CHECK-LABEL: func.func @negative
+// CHECK-NEXT:    %[[A:.*]] = graph.add %x, %y
+// CHECK-NEXT:    return %[[A]]
+func.func @negative(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = graph.neg %y : tensor<4xf32>
+  %1 = graph.subtract %x, %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @biases
+// CHECK:         %[[B:.*]] = graph.add %a, %b
+// CHECK-NEXT:    %[[Y:.*]] = graph.bias_add %x, %[[B]] {axis = -1}
+// CHECK-NEXT:    return %[[Y]]
+func.func @biases(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  %a = graph.param "a" : tensor<4xf32>
+  %b = graph.param "b" : tensor<4xf32>
+  %0 = graph.bias_add %x, %a {axis = 2} : (tensor<2x3x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
+  %1 = graph.bias_add %0, %b {axis = -1} : (tensor<2x3x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
+  return %1 : tensor<2x3x4xf32>
+}
+
+// The scale of an attention's queries goes behind the product.
+// CHECK-LABEL: func.func @scaled_queries
+// CHECK:         %[[P:.*]] = graph.batch_matmul %q, %k
+// CHECK-NEXT:    %[[Y:.*]] = graph.multiply %[[P]], %
+// CHECK-NEXT:    return %[[Y]]
+func.func @scaled_queries(%q: tensor<2x3x4xf32>, %k: tensor<2x4x5xf32>) -> tensor<2x3x5xf32> {
+  %c = graph.constant dense<0.5> : tensor<f32>
+  %0 = graph.multiply %q, %c : (tensor<2x3x4xf32>, tensor<f32>) -> tensor<2x3x4xf32>
+  %1 = graph.batch_matmul %0, %k : (tensor<2x3x4xf32>, tensor<2x4x5xf32>) -> tensor<2x3x5xf32>
+  return %1 : tensor<2x3x5xf32>
+}
+
+// CHECK-LABEL: func.func @mean
+// CHECK-NEXT:    graph.mean %x {axes = [1]}
+// CHECK-NEXT:    return
+func.func @mean(%x: tensor<2x8xf32>) -> tensor<2xf32> {
+  %n = graph.constant dense<8.0> : tensor<f32>
+  %0 = graph.sum %x {axes = [1]} : (tensor<2x8xf32>) -> tensor<2xf32>
+  %1 = graph.divide %0, %n : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
