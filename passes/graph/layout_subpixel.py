@@ -24,7 +24,8 @@ from mlc.dialects.graph import (
     SliceOp,
     TransposeOp,
 )
-from mlc.dialects.graph.types import axis_of, shape_of, static_shape
+from mlc.dialects.graph.movement import END
+from mlc.dialects.graph.types import Dim, axis_of, shape_of, static_shape
 from mlc.passes.graph.constants import is_constant
 from mlc.passes.graph.layout_blocks import channel_block, data_name, kernel_name, padded, static_size
 from mlc.passes.graph.layout_versions import PLAIN, Versions
@@ -35,9 +36,9 @@ class Subpixel:
 
     def __init__(self, op: Any, v: Versions, block: int) -> None:
         self.op, self.v = op, v
-        n, self.inputs, *self.picture = static_shape(op.operands[0].type)
+        self.batch, inputs, *self.picture = shape_of(op.operands[0].type)
+        self.inputs = static_size(inputs) or 0
         _, self.outputs, *self.taps = static_shape(op.operands[1].type)
-        self.batch: Any = n
         self.strides = op.strides
         # Result channels in blocks of their own, or where they are few, all sub-pixels in one block.
         phases = self.strides[0] * self.strides[1]
@@ -50,11 +51,12 @@ class Subpixel:
 
     @property
     def fits(self) -> bool:
-        """Whether the first row and column that are needed meet the kernel at all, and blocks come out even."""
+        """Whether the first and last rows and columns are known to meet the kernel, and blocks come out even."""
         even = not self.few or padded(self.outputs * self.strides[0] * self.strides[1], self.block) == (
             self.outputs * self.strides[0] * self.strides[1]
         )
-        return even and all(f < c for f, c in zip(self.first, self.count, strict=True))
+        known = all(isinstance(self._last(axis) + 1 - self.picture[axis], int) for axis in (0, 1))
+        return even and known and all(f < c for f, c in zip(self.first, self.count, strict=True))
 
     def kernel(self) -> SSAValue:
         """`IOHW -> (r, c, o) I H' W'`: the taps of each sub-pixel, last first."""
@@ -84,9 +86,9 @@ class Subpixel:
             kernel_layout=kernel_name(self.inner, self.block),
         )
 
-    def _last(self, axis: int) -> int:
+    def _last(self, axis: int) -> Dim:
         """The last row (column) of windows: where the result ends."""
-        return (self.op.padding[axis] + static_shape(self.op.type)[2 + axis] - 1) // self.strides[axis]
+        return (self.op.padding[axis] + shape_of(self.op.type)[2 + axis] - 1) // self.strides[axis]
 
     def biased(self, y: SSAValue, bias: SSAValue) -> SSAValue:
         """A bias per result channel, on the sub-pixels."""
@@ -100,10 +102,10 @@ class Subpixel:
     def shuffled(self, y: SSAValue) -> tuple[str, SSAValue]:
         """Sub-pixels to their places, and what padding cuts off taken away."""
         make, (sh, sw), n = self.v.make, self.strides, self.batch
-        rows, columns = static_shape(y.type)[2:4]
+        rows, columns = shape_of(y.type)[2:4]
         if self.few:
             inside = (sh, sw, self.outputs)
-            if self.block > 1 and static_shape(y.type)[1] == 1:
+            if self.block > 1 and shape_of(y.type)[1] == 1:
                 y = make(ReshapeOp, y, shape=(n, rows, columns, *inside))
                 y = make(TransposeOp, y, axes=(0, 5, 1, 3, 2, 4))
             else:
@@ -119,12 +121,14 @@ class Subpixel:
         return name, self._cut(make(ReshapeOp, y, shape=shape))
 
     def _cut(self, y: SSAValue) -> SSAValue:
-        shape = list(static_shape(y.type))
-        begin, end = [0] * len(shape), list(shape)
+        shape = shape_of(y.type)
+        begin, end = [0] * len(shape), [END] * len(shape)
         for axis in (0, 1):
             begin[2 + axis] = self.op.padding[axis] - self.first[axis] * self.strides[axis]
-            end[2 + axis] = begin[2 + axis] + static_shape(self.op.type)[2 + axis]
-        if end == shape and not any(begin):
+            surplus = shape[2 + axis] - begin[2 + axis] - shape_of(self.op.type)[2 + axis]
+            assert isinstance(surplus, int)
+            end[2 + axis] = -surplus if surplus else END
+        if not any(begin) and set(end) == {END}:
             return y
         return self.v.make(SliceOp, y, begin=tuple(begin), end=tuple(end), strides=(1,) * len(shape))
 
@@ -138,7 +142,7 @@ def transposed_convolution(op: Any, v: Versions, block: int) -> tuple[str, SSAVa
     x, w = op.operands
     if op.groups != 1 or tuple(op.dilation) != (1, 1) or not is_constant(w):
         return None
-    if any(static_size(size) is None for value in (x, w) for size in shape_of(value.type)):
+    if any(static_size(size) is None for size in (shape_of(x.type)[1], *shape_of(w.type))):
         return None
     sizes = Subpixel(op, v, block)
     if not sizes.fits:
