@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import MutableMapping
+from collections.abc import Collection, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,18 +13,21 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import IsolatedFromAbove
 
-from mlc.dialects.graph import GraphOp
+from mlc.dialects.graph import OPS, GraphOp
+from mlc.passes.errors import did_you_mean, fail
 from mlc.passes.graph.rewriting import functions, replace
 
 
-def eliminate_common_subexpr(module: Operation) -> int:
-    """Merge equal ops of every function; how many went."""
-    return sum(_merge(block, {}) for function in functions(module) for block in function.body.blocks)
+def eliminate_common_subexpr(module: Operation, skip: Collection[type[Operation]] = ()) -> int:
+    """Merge equal ops of every function, save those of the classes to skip; how many went."""
+    return sum(_merge(block, {}, skip) for function in functions(module) for block in function.body.blocks)
 
 
-def _merge(block: Block, known: MutableMapping[Any, Operation]) -> int:
+def _merge(block: Block, known: MutableMapping[Any, Operation], skip: Collection[type[Operation]]) -> int:
     count = 0
     for op in block.ops:
+        if type(op) in skip:
+            continue
         if isinstance(op, GraphOp) and not op.regions:
             # Same op, attributes and operands == same value; discardable attributes and locations are names only.
             key = (type(op), *op._operands, *op.properties.items(), *op.result_types)
@@ -35,7 +38,7 @@ def _merge(block: Block, known: MutableMapping[Any, Operation]) -> int:
             continue
         for region in op.regions:
             alone = op.has_trait(IsolatedFromAbove)
-            count += sum(_merge(inner, {} if alone else ChainMap({}, known)) for inner in region.blocks)
+            count += sum(_merge(inner, {} if alone else ChainMap({}, known), skip) for inner in region.blocks)
     return count
 
 
@@ -45,10 +48,18 @@ class EliminateCommonSubexprPass(ModulePass):
     Merge ops of the same class, attributes and operands.
 
     `%1 = graph.relu %0; %2 = graph.relu %0`  ->  `%1 = graph.relu %0`, used for both
+
+    `skip=cast,full`: ops that are cheaper to compute anew for each reader than to keep.
     """
 
     name = "graph-eliminate-common-subexpr"
 
+    skip: tuple[str, ...] = ()
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrite the module in place."""
-        eliminate_common_subexpr(op)
+        """Rewrite the module in place; a name that is no op's is a user error."""
+        known = {name.removeprefix("graph."): cls for name, cls in OPS.items()}
+        for name in self.skip:
+            if name not in known:
+                fail(op, f"expected skip to name graph ops, but got '{name}'{did_you_mean(name, known)}")
+        eliminate_common_subexpr(op, {known[name] for name in self.skip})
