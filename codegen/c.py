@@ -17,6 +17,7 @@ from typing import Any
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     AnyFloat,
+    ArrayAttr,
     DenseIntOrFPElementsAttr,
     Float64Type,
     FloatAttr,
@@ -31,7 +32,7 @@ from mlc.codegen.c_types import NARROW, element_bytes, fill, literal, rounded, s
 from mlc.codegen.errors import fail
 from mlc.dialects import loop
 from mlc.dialects.constants import numbers
-from mlc.dialects.index import Index
+from mlc.dialects.index import Index, IndexMapAttr
 from mlc.interp.loop_program import private_buffers, render
 
 HEAP_BYTES = 4096
@@ -72,6 +73,8 @@ class _Printer:
     depth: int = 0
     fresh: int = 0
     in_parallel: bool = False
+    shapes: dict[SSAValue, list[str]] = field(default_factory=dict)
+    """The sizes of operands, where the kernel says them over its index arguments."""
 
     def function(self, func: loop.FuncOp) -> None:
         """The whole kernel."""
@@ -85,6 +88,11 @@ class _Printer:
                     self.line(f"{t} *restrict {self.name(a)} = ({t} *)args[{k}];")
                 else:
                     self.line(f"const int64_t {self.name(a)} = (int64_t)(intptr_t)args[{k}];")
+            symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
+            rows = func.attributes.get("sizes")
+            for a, row in zip(func.args, rows.data if isinstance(rows, ArrayAttr) else (), strict=False):
+                assert isinstance(row, IndexMapAttr)
+                self.shapes[a] = [self.text(e, symbols) for e in row.data]
             self.block(func.body.block)
             self.line("return 0;")
         self.line("}")
@@ -177,25 +185,41 @@ class _Printer:
     def condition(self, exprs: Sequence[Index], operands: Sequence[SSAValue]) -> str:
         return " && ".join(f"{self.text(e, operands)} >= 0" for e in exprs)
 
+    def sizes(self, buffer: SSAValue) -> list[str]:
+        """The sizes of a buffer; of an argument whose first one nothing says, that is empty."""
+        t, op = buffer.type, buffer.owner
+        assert isinstance(t, MemRefType)
+        if isinstance(op, loop.AllocOp):
+            return [self.text(e, op.args) for e in op.shape]
+        shape = self.shapes.get(buffer) or ["" if n < 0 else str(n) for n in t.get_shape()]
+        if not all(shape[1:]):
+            fail(f"expected a buffer with static sizes behind the first, or the kernel's attribute sizes, but got {t}")
+        return shape
+
+    def bytes(self, op: loop.AllocOp) -> str:
+        """The size of a buffer."""
+        count = _static_bytes(op)
+        sizes = [*(f"({n})" for n in self.sizes(op.result)), str(element_bytes(op.result.type.element_type))]
+        return str(count) if count is not None else " * ".join(sizes)
+
     def element(self, op: Operation, buffer: SSAValue, index: Sequence[str]) -> tuple[str, str]:
         """An element of a buffer, and the statement that checks its index (or nothing)."""
         t = buffer.type
         assert isinstance(t, MemRefType)
-        shape = t.get_shape()
-        if any(n < 0 for n in shape[1:]):
-            fail(f"expected a buffer with static sizes behind the first, but got {t}")
-        tests = [f"(uint64_t)({i}) >= {n}u" for i, n in zip(index, shape, strict=True) if n >= 0]
+        shape = self.sizes(buffer)
+        limits = [f"{n}u" if n.isdecimal() else f"(uint64_t)({n})" for n in shape]
+        tests = [f"(uint64_t)({i}) >= {n}" for i, n, known in zip(index, limits, shape, strict=True) if known]
         check = f"if ({' || '.join(tests)}) return {self.codes[op]};" if self.checked and tests else ""
         return f"{self.name(buffer)}[{_flat(index, shape)}]", check
 
 
-def _flat(index: Sequence[str], shape: Sequence[int]) -> str:
+def _flat(index: Sequence[str], shape: Sequence[str | int]) -> str:
     """Row-major: `(i * 4 + j) * 8 + k`."""
     if all(i == "0" for i in index):
         return "0"
     text = index[0]
     for i, n in zip(index[1:], shape[1:], strict=True):
-        text = f"({text}) * {n} + {i}"
+        text = f"({text}) * {n if str(n).isdecimal() else f'({n})'} + {i}"
     return text
 
 
@@ -275,27 +299,26 @@ def _block(p: _Printer, op: loop.BlockOp) -> None:
 
 
 def _on_heap(op: loop.AllocOp) -> bool:
-    return _bytes(op) > HEAP_BYTES
+    size = _static_bytes(op)
+    return size is None or size > HEAP_BYTES
 
 
-def _bytes(op: loop.AllocOp) -> int:
+def _static_bytes(op: loop.AllocOp) -> int | None:
     t = op.result.type
-    if any(n < 0 for n in t.get_shape()):
-        fail(f"expected a buffer of static shape, but got {t}")
-    return math.prod(t.get_shape()) * element_bytes(t.element_type)
+    return None if op.sizes is not None else math.prod(t.get_shape()) * element_bytes(t.element_type)
 
 
 def _poison(p: _Printer, buffer: SSAValue) -> str:
     """Every byte set: NaN in a float."""
     owner = buffer.owner
     assert isinstance(owner, loop.AllocOp)
-    return f"memset({p.name(buffer)}, 0xff, {_bytes(owner)});"
+    return f"memset({p.name(buffer)}, 0xff, {p.bytes(owner)});"
 
 
 def _alloc(p: _Printer, op: loop.AllocOp) -> None:
     t, name = storage_type(op.result.type.element_type), p.name(op.result)
     if _on_heap(op):
-        p.line(f"{t} *restrict {name} = ({t} *)malloc({_bytes(op)});")
+        p.line(f"{t} *restrict {name} = ({t} *)malloc({p.bytes(op)});")
         p.line(f"if (!{name}) return -1;")
     else:
         p.line(f"{t} {name}[{max(math.prod(op.result.type.get_shape()), 1)}];")

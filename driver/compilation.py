@@ -52,7 +52,7 @@ class Compilation:
         self.ops: dict[str, int] = {}
         self.kernels: dict[str, KernelCode] = {}
         self.warnings: list[str] = []
-        self.recorded: dict[str, list[Any]] = {}
+        self.recorded: dict[str, Any] = {}
         """What the kernels were run on while the graph passes were validated."""
 
     def write(self, directory: Path) -> Artifact:
@@ -145,7 +145,7 @@ class Compilation:
             hooks = [self.timing, *watching, *self.options.instruments]
             run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required)
         for validator in watching:
-            self.recorded = {name: known.arrays for name, known in validator.known.items()}
+            self.recorded = validator.recorded()
         self.ops["graph"] = _count(module)
         if "graph" in self.options.keep:
             self.texts["graph"] = str(module) + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +14,9 @@ from xdsl.traits import SymbolTable
 
 from mlc.dialects.graph import CallOp, ControlOp, FusedOp, GraphOp, ParamOp, YieldOp, static_shape
 from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
+from mlc.dialects.graph.structure import bound_symbols
 from mlc.interp.graph_control import run_control
+from mlc.interp.sizes import at_sizes, numbers, solved, symbols_in
 
 
 class Weights(Protocol):
@@ -36,9 +38,38 @@ class Interpreter:
     def __init__(self, weights: Weights | None = None, dtype_override: Any = None):
         self.weights = weights
         self.dtype_override = dtype_override
+        self.sizes: dict[str, int] = {}
+        """The symbols of the function that runs."""
+        self._scope: Operation | None = None
+        self._symbolic: dict[FuncOp, bool] = {}
+        self._bound: dict[tuple[FuncOp, tuple[tuple[str, int], ...]], FuncOp] = {}
 
-    def run(self, func: FuncOp, inputs: Sequence[Any]) -> list[Any]:
-        """The results of a function on arrays; the arrays must have the types of its arguments."""
+    def run(self, func: FuncOp, inputs: Sequence[Any], sizes: Mapping[str, int] | None = None) -> list[Any]:
+        """
+        The results of a function on arrays; the arrays must have the types of its arguments.
+
+        `sizes` are the values of its symbols, where the arrays' shapes do not say them.
+        """
+        if not self._is_symbolic(func):
+            return self._run_static(func, inputs)
+        outer = self.sizes, self._scope
+        self.sizes = dict(sizes) if sizes is not None else solved(func, [np.asarray(a) for a in inputs])
+        self._scope = func.parent_op() or self._scope
+        key = func, tuple(sorted(self.sizes.items()))
+        if key not in self._bound:
+            self._bound[key] = at_sizes(func, self.sizes)
+        try:
+            return self._run_static(self._bound[key], inputs)
+        finally:
+            self.sizes, self._scope = outer
+
+    def _is_symbolic(self, func: FuncOp) -> bool:
+        if func not in self._symbolic:
+            values = (*func.body.block.args, *(r for op in func.body.walk() for r in op.results))
+            self._symbolic[func] = bool(symbols_in(v.type for v in values))
+        return self._symbolic[func]
+
+    def _run_static(self, func: FuncOp, inputs: Sequence[Any]) -> list[Any]:
         block = func.body.block
         name = func.sym_name.data
         if len(inputs) != len(block.args):
@@ -82,10 +113,12 @@ class Interpreter:
         if isinstance(op, ControlOp):
             return run_control(op, operands, self._run_block, self.dtype_override)
         if isinstance(op, CallOp | FuncCallOp):
-            callee = SymbolTable.lookup_symbol(op, op.callee)
+            callee = SymbolTable.lookup_symbol(self._scope or op, op.callee)
             if not isinstance(callee, FuncOp) or not callee.body.blocks:
                 raise ValueError(f"expected a function with a body behind {op.name}, but {op.callee} has none")
-            return self.run(callee, operands)
+            given = bound_symbols(op)
+            own = dict(zip(given, numbers(given.values(), self.sizes), strict=True))
+            return self.run(callee, operands, own or self.sizes or None)
         raise ValueError(f"the graph interpreter has no meaning for {op.name}")
 
     def _param(self, op: ParamOp) -> Any:

@@ -56,7 +56,7 @@ def _input(func: te.FuncOp, k: int, t: Attribute, value: Any, wide: bool) -> Any
     array = np.asarray(value)
     plain, dtype = meaning.dtype_of(t.element_type), dtype_for(t.element_type, wide)
     shape = tuple(t.get_shape())
-    same = array.shape == shape or (-1 in shape and array.ndim == len(shape))
+    same = array.ndim == len(shape) and all(n < 0 or n == m for n, m in zip(shape, array.shape, strict=True))
     if not same or array.dtype not in (plain, dtype):
         raise ValueError(
             f"expected input {k} of @{func.sym_name.data} with shape {shape} and dtype {plain}, "

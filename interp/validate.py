@@ -20,7 +20,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mlc.interp.compare import DEFAULT_C, EXACT, Difference, Tolerance, differences
-from mlc.interp.execute import Executable, Module, Types, numpy_dtype, types_of
+from mlc.interp.execute import Executable, Facts, Module, Types, numpy_dtype, types_of
 from mlc.passes.errors import warn
 from mlc.passes.manager import BrokenByPass
 
@@ -31,7 +31,9 @@ class ResultChanged(BrokenByPass):
     def __init__(self, module_pass: ModulePass, executable: Executable, what: str, found: Difference | None) -> None:
         node = source_node(executable.op)
         origin = f", from {node}" if node else ""
-        message = f"pass '{module_pass.name}' changed @{executable.name} ({executable.level}{origin}): {what}"
+        at = ", ".join(f"{name} = {size}" for name, size in executable.sizes.items()) or executable.symbols
+        where = f", at {at}" if at else ""
+        message = f"pass '{module_pass.name}' changed @{executable.name} ({executable.level}{origin}{where}): {what}"
         Exception.__init__(self, message)
         self.op = executable.op
         self.module_pass = module_pass
@@ -52,6 +54,16 @@ class Known:
     length: int
     c: float
     epsilon: float = 0.0
+    sizes: dict[str, int] = field(default_factory=dict)
+    symbols: tuple[int, ...] = ()
+
+
+@dataclass
+class Recorded:
+    """What a function was called with: arrays, and the values of its symbols."""
+
+    arrays: list[Any]
+    sizes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -60,12 +72,13 @@ class ValidateInstrument:
 
     weights: Any = None
     seed: int = 0
-    inputs: dict[str, Sequence[Any]] = field(default_factory=dict)
-    """Inputs of functions by name; others get recorded or random ones."""
+    inputs: dict[str, Sequence[Any] | Recorded] = field(default_factory=dict)
+    """Inputs of functions by name; others get recorded or random ones. Of functions of symbolic sizes by case."""
     known: dict[str, Known] = field(default_factory=dict)
     ran: int = 0
     """How many functions were run; tests and reports read it."""
-    _recorded: dict[str, list[Any]] = field(default_factory=dict)
+    _recorded: dict[str, Recorded] = field(default_factory=dict)
+    _sizes: dict[str, dict[str, int]] = field(default_factory=dict)
     _module: ModuleOp | None = None
 
     def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
@@ -74,6 +87,7 @@ class ValidateInstrument:
             self._module = module
             self.known.clear()
             self._recorded.clear()
+            self._sizes.clear()
             self._visit(module, None)
 
     def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
@@ -81,8 +95,10 @@ class ValidateInstrument:
         self._visit(module, module_pass)
 
     def _visit(self, module: ModuleOp, module_pass: ModulePass | None) -> None:
-        known = {name: (k.inputs, k.outputs) for name, k in self.known.items()}
-        functions = Module(module, known, self._weights(module), self._record)
+        known = {name: Facts(k.inputs, k.outputs, k.symbols) for name, k in self.known.items()}
+        for name, one in self._given().items():
+            self._sizes.setdefault(name, one.sizes)
+        functions = Module(module, known, self._weights(module), self._record, self._sizes)
         for executable in functions.executables():
             text = str(module) if executable.calls else str(executable.op)
             old = self.known.get(executable.name)
@@ -92,8 +108,18 @@ class ValidateInstrument:
                 self._compare(executable, old, module_pass)
                 old.text = text
 
-    def _record(self, name: str, arrays: Sequence[Any]) -> None:
-        self._recorded.setdefault(name, [np.asarray(a) for a in arrays])
+    def _given(self) -> dict[str, Recorded]:
+        """The inputs that were given."""
+        return {n: v if isinstance(v, Recorded) else Recorded(list(v)) for n, v in self.inputs.items()}
+
+    def recorded(self) -> dict[str, Recorded]:
+        """What the functions were run on, for who validates what they become."""
+        return {name: Recorded(known.arrays, known.sizes) for name, known in self.known.items()}
+
+    def _record(self, name: str, arrays: Sequence[Any], sizes: dict[str, int]) -> None:
+        if name not in self._recorded:
+            self._recorded[name] = Recorded([np.asarray(a) for a in arrays], sizes)
+            self._sizes[name] = sizes
 
     def _weights(self, module: ModuleOp) -> Any:
         from mlc.passes.graph.weights import store_of
@@ -102,9 +128,10 @@ class ValidateInstrument:
 
     def _meet(self, executable: Executable, text: str, module_pass: ModulePass | None) -> None:
         """The first run of a function."""
-        arrays = list(self.inputs.get(executable.name, ()))
-        if not arrays:
-            arrays = self._recorded.get(executable.name, [])
+        given = self._given().get(executable.name)
+        if given is None or not given.arrays:
+            given = self._recorded.get(executable.name, Recorded([]))
+        arrays = given.arrays
         if not fits(arrays, executable.inputs):
             arrays = random_arrays(executable.inputs, self.seed)
         try:
@@ -123,6 +150,8 @@ class ValidateInstrument:
             executable.length,
             executable.c or DEFAULT_C,
             executable.epsilon,
+            executable.sizes,
+            executable.symbols,
         )
 
     def _run(self, executable: Executable, arrays: Sequence[Any]) -> list[Any]:

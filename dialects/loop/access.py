@@ -84,7 +84,8 @@ class AllocOp(IRDLOperation):
         return tuple(next(symbolic) if n < 0 else const(n) for n in self.result.type.get_shape())
 
     def verify_(self) -> None:
-        given, wanted = len(self.sizes.data) if self.sizes is not None else 0, self.result.type.get_shape().count(-1)
+        given = len(self.sizes.data) if self.sizes is not None else 0
+        wanted = sum(size < 0 for size in self.result.type.get_shape())
         if given != wanted:
             raise VerifyException(f"expected {wanted} sizes, one for each ? of the type, but got {given}")
         if self.scope.data not in SCOPES:

@@ -341,7 +341,6 @@ builtin.module {
     ("body", "message"),
     [
         ('"test.op"() : () -> ()', "'test.op', which has no C99 form"),
-        ('%b = loop.alloc "local" : memref<?xf32>', "expected a buffer of static shape, but got memref<?xf32>"),
         (
             "%v = loop.load %Y[0] : f16\n%w = loop.cast bitcast %v : f16 to i16",
             "expected a bitcast of 32 or 64 bits or between integers, but got f16 to i16",
