@@ -2,19 +2,19 @@
 // RUN: mlc-opt %s -p "graph-eliminate-common-subexpr{skip=relu}" | filecheck %s --check-prefix=SKIP
 
 // Equal ops on equal operands are one; other attributes, other ops. Regions do not share with what is around them.
-// CHECK-LABEL: // What is skipped is computed for each reader, and so is what reads the copies.
-// SKIP-LABEL: func.func @twice
-// SKIP-NEXT:     %[[A:.*]] = graph.relu %x
-// SKIP-NEXT:     %[[B:.*]] = graph.relu %x
-// SKIP-NEXT:     graph.sum %[[A]] {axes = [0]}
-// SKIP-NEXT:     graph.sum %[[B]] {axes = [0]}
-func.func @twice
+// CHECK-LABEL: func.func @twice
 // CHECK-NEXT:    %[[A:.*]] = graph.relu %x
 // CHECK-NEXT:    %[[B:.*]] = graph.sum %[[A]] {axes = [0]}
 // CHECK-NEXT:    %[[C:.*]] = graph.sum %[[A]] {axes = [1]}
 // CHECK-NEXT:    %[[F:.*]] = graph.fused "relu"
 // CHECK-NEXT:      graph.relu
 // CHECK:         return %[[B]], %[[B]], %[[C]], %[[F]]
+// What is skipped is computed for each reader, and so is what reads the copies.
+// SKIP-LABEL: func.func @twice
+// SKIP-NEXT:     %[[A:.*]] = graph.relu %x
+// SKIP-NEXT:     %[[B:.*]] = graph.relu %x
+// SKIP-NEXT:     graph.sum %[[A]] {axes = [0]}
+// SKIP-NEXT:     graph.sum %[[B]] {axes = [0]}
 func.func @twice(%x: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4x4xf32>) {
   %0 = graph.relu %x : tensor<4x4xf32>
   %1 = graph.relu %x : tensor<4x4xf32>
