@@ -64,10 +64,9 @@ class Accesses:
         b, parts = self.b, []
         spans = self.addresses.spans({lane: (0, max(chunk.valid - 1, 0))})
         for e in exprs:
-            lo, hi = e.bounds(spans)
-            if lo >= 0:
+            if self.addresses.holds(e, spans):
                 continue
-            if hi < 0:
+            if e.bounds(spans)[1] < 0:
                 return False
             parts.append(self._one_condition(e, lane, chunk))
         vectors = [p for p in parts if p.type != i1]

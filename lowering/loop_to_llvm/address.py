@@ -48,6 +48,8 @@ class Addresses:
         self.variables: list[tuple[SSAValue, Level]] = []
         self.index: dict[SSAValue, Index] = {}
         self.ranges: list[tuple[int, int]] = []
+        self.last: dict[int, Index] = {}
+        """The last values of the indices of loops of symbolic extents."""
         self.strides: dict[SSAValue, tuple[Stride, ...]] = {}
         """Of buffers of symbolic sizes."""
         self._factors: dict[tuple[Index, ...], int] = {}
@@ -85,6 +87,13 @@ class Addresses:
     def spans(self, lanes: dict[int, tuple[int, int]] | None = None) -> Spans:
         """The ranges of machine variables, and of the tile axes that are given."""
         return Spans(self.ranges, lanes or {})
+
+    def holds(self, e: Index, spans: Spans) -> bool:
+        """Whether `e >= 0` is known: also where indices of loops of symbolic extents are at their last values."""
+        if e.bounds(spans)[0] >= 0:
+            return True
+        last = {t: self.last[t] for t, c in e.terms if isinstance(t, int) and c < 0 and t in self.last}
+        return bool(last) and remainders(e.substitute(last)).bounds(spans)[0] >= 0
 
     def linear(self, exprs: Sequence[Index], operands: Sequence[SSAValue], buffer: SSAValue) -> Index:
         """The element offset of an access."""
@@ -204,6 +213,21 @@ class Addresses:
                 level.memo[key] = known
             p = known
         return self.b.gep(p, offset.const, at)
+
+
+def remainders(e: Index) -> Index:
+    """
+    An expression without quotients of which multiples are taken.
+
+    Law: c * n * (x floordiv n) == c * (x - x mod n).
+    """
+    total = const(e.const)
+    for t, c in e.terms:
+        if isinstance(t, Div) and not t.is_mod and c % t.by == 0:
+            total = total + (t.expr - Index(0, ((Div(t.expr, t.by, True), 1),))) * (c // t.by)
+        else:
+            total = total + Index(0, ((t, c),))
+    return total
 
 
 class Spans(dict[int, tuple[int, int]]):

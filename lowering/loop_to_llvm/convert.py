@@ -38,7 +38,7 @@ from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
 from mlc.lowering.loop_to_llvm.contract import load_words
 from mlc.lowering.loop_to_llvm.memory import SymbolicBuffers, in_scratch, place_static, plan_buffers
-from mlc.lowering.loop_to_llvm.parallel import lower_cold, lower_parallel
+from mlc.lowering.loop_to_llvm.parallel import lower_cold, lower_parallel, uses_no_tile
 from mlc.lowering.loop_to_llvm.prefetch import Prefetcher
 from mlc.lowering.loop_to_llvm.pressure import check_loop
 from mlc.lowering.loop_to_llvm.scalars import machine_type
@@ -152,7 +152,7 @@ class FunctionLowering:
         extent = op.extent
         if op.kind.data == "parallel" and self.thread is None and extent != 1:
             lower_parallel(self, op)
-        elif "cold" in op.attributes and not self.is_cold and not op.results:
+        elif "cold" in op.attributes and not self.is_cold and not op.results and uses_no_tile(op):
             lower_cold(self, op)
         elif extent is not None and (extent <= 1 or op.kind.data == "unrolled"):
             self._inline(op, extent)
@@ -192,6 +192,8 @@ class FunctionLowering:
         a.enter(head)
         spans = a.spans()
         a.bind(op.iv, head.args[0], (lower.bounds(spans)[0], upper.bounds(spans)[1] - 1))
+        if extent is None:
+            a.last[len(a.variables) - 1] = upper - 1
         self._define_groups(op.carried, counts, head.args[1:])
         with self.prefetcher.inside(op, extent):
             self.lower_block(op.body.block)

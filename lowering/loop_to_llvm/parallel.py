@@ -87,6 +87,13 @@ def lower_cold(f: FunctionLowering, op: loop.ForOp) -> None:
     b.block = after
 
 
+def uses_no_tile(op: loop.ForOp) -> bool:
+    """Whether a loop uses no tile from outside: none but constants, which are made again, goes to another function."""
+    inside = {v for o in op.walk() for v in o.results} | {a for block in _blocks(op) for a in block.args}
+    outside = {v for o in op.walk() for v in o.operands if isinstance(v.type, VectorType)} - inside
+    return all(isinstance(v.owner, arith.ConstantOp | loop.BroadcastOp) for v in outside)
+
+
 def _context(b: Builder, slots: Sequence[SSAValue]) -> SSAValue:
     """What travels to another function, on the stack."""
     context = _on_stack(b, len(slots))

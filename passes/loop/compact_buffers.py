@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, compact, const
-from mlc.passes.loop.nest import Numbering, loops_around
+from mlc.passes.loop.nest import Numbering, is_symbol, loop_of, loops_around
 
 Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
 
@@ -56,14 +56,38 @@ def writes_cover_reads(block: Block, ops: Sequence[Operation]) -> bool:
     inside = _indices_inside(block)
     numbering = Numbering()
     order = {op: k for k, op in enumerate(block.walk())}
+    free = _same_each_time(ops, numbering, inside)
     written: list[list[tuple[Index, int, int]]] = []
     for op in sorted(ops, key=lambda op: order[op]):
-        box = _box(op, numbering, inside)
+        box = [one for k, one in enumerate(_box(op, numbering, inside)) if k not in free]
         if isinstance(op, loop.StoreOp):
             written = _joined(written, box)
         elif isinstance(op, loop.GatherOp) or not any(_covers(w, box) for w in written):
             return False
     return True
+
+
+def _same_each_time(ops: Sequence[Operation], numbering: Numbering, inside: set[SSAValue]) -> set[int]:
+    """
+    The axes of symbolic size along which each run of the block stores at the same places.
+
+    What one run reads was stored by some run, so along such an axis this run stored it, too.
+    """
+    (buffer,) = {op.buffer for op in ops}  # type: ignore[attr-defined]
+    axes = {k for k, n in enumerate(buffer.type.get_shape()) if n < 0}
+    for op in ops:
+        if isinstance(op, loop.StoreOp) and axes:
+            exprs = numbering.exprs(op.map.data, op.indices)
+            axes = {k for k in axes if all(d < 0 or _is_fixed(numbering.values[d], inside) for d in exprs[k].dims())}
+    return axes
+
+
+def _is_fixed(value: SSAValue, inside: set[SSAValue]) -> bool:
+    """Whether a symbol, or the index of a loop in the block whose bounds are over symbols and such indices."""
+    if is_symbol(value):
+        return True
+    f = loop_of(value)
+    return f is not None and value in inside and all(_is_fixed(v, inside) for v in f.indices)
 
 
 def _box(op: Operation, numbering: Numbering, inside: set[SSAValue]) -> list[tuple[Index, int, int]]:
