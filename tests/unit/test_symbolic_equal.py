@@ -71,11 +71,12 @@ def node(kind, inputs, output, **attrs):
 def pyramid():
     """A small feature pyramid: one branch is halved twice and doubled, the other halved once."""
     halve = {"kernel_shape": [1, 1], "strides": [2, 2]}
+    plain = {"coordinate_transformation_mode": "asymmetric"}
     scales = helper.make_tensor("scales", TensorProto.FLOAT, [4], [1.0, 1.0, 2.0, 2.0])
     nodes = [
         node("MaxPool", ["x"], "a", **halve),
         node("MaxPool", ["a"], "b", **halve),
-        node("Resize", ["b", "", "scales"], "c", mode="nearest", nearest_mode="floor"),
+        node("Resize", ["b", "", "scales"], "c", mode="nearest", nearest_mode="floor", **plain),
         node("Add", ["a", "c"], "y"),
     ]
     return model_of(nodes, {"x": ["batch", 3, "?", "p2o.DynamicDimension.7"]}, [scales])
@@ -87,6 +88,18 @@ def test_a_pyramid_takes_pictures_in_steps():
     assert str(model.main.attributes["graph.symbols"].data["x_2"]) == "#graph.symbol<1 to 249999999>"
     given = mlc.load(pyramid(), symbols={"x_2": (10, 50, 2)})
     assert str(given.main.attributes["graph.symbols"].data["x_2"]) == "#graph.symbol<3 to 12>"
+
+
+def test_a_pyramid_is_right_at_many_sizes():
+    exe = mlc.compile(pyramid(), threads=1, cache=False)
+    for shape in ((1, 3, 4, 8), (2, 3, 12, 36), (1, 3, 8, 268)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        a = x[:, :, ::2, ::2]
+        wanted = a + a[:, :, ::2, ::2].repeat(2, 2).repeat(2, 3)
+        np.testing.assert_allclose(exe({"x": x})["y"], wanted, rtol=1e-6)
+    message = r"expected axis 3 of input 'x' \(x_3\) from 4 to 999999996 in steps of 4, but got 10"
+    with pytest.raises(ValueError, match=message):
+        exe({"x": np.ones((1, 3, 4, 10), np.float32)})
 
 
 def sums():
