@@ -15,12 +15,13 @@ import onnx
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph.control import NUMBER, TRUTH, UNBOUNDED
+from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import axis_of
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.files import tensor_array
 from mlc.frontends.onnx.node import Converter, NeedsValues, Node, Value, node_path
 from mlc.frontends.onnx.regions import Region, counted_loop, scan
-from mlc.frontends.onnx.tools import element, reshape, stack, transpose
+from mlc.frontends.onnx.tools import element, iota, reshape, stack, transpose
 
 MAX_ITERATIONS = 1024
 """How many iterations are written out."""
@@ -90,8 +91,27 @@ def _loop(node: Node) -> list[Value]:
     written, region = lambda: _written_out(node, body), lambda: _region_loop(node, body)
     if any(v is not None and (v.items is not None or v.absent) for v in node.inputs[2:]):
         return written()
+    if limit is not None and isinstance(limit.reshape(()).item(), DimExpr):
+        return _symbolic_loop(node, body, limit.reshape(()).item())
     few = limit is not None and int(limit.reshape(())) * len(body.node) <= FEW_NODES
     return first_that_works(written, region) if few else first_that_works(region, written)
+
+
+def _symbolic_loop(node: Node, body: onnx.GraphProto, length: DimExpr) -> list[Value]:
+    """A loop that runs as often as a size says: a scan of the numbers of its iterations."""
+    carried = [node.input(i) for i in range(2, len(node.inputs))]
+    always = node.array(np.array(True))
+
+    def build(args: list[Value]) -> list[Value]:
+        *states, number = args
+        condition, *results = run_body(node, body, [number, always, *states], "")
+        if condition.array is None or not bool(condition.array.reshape(())):
+            raise node.fail(f"expected {length} iterations, a symbolic number, but got a condition that may end them")
+        return results
+
+    if node.has(1) and not bool(node.constant(1).reshape(())):
+        raise node.fail(f"expected {length} iterations, a symbolic number, but got a condition that is false")
+    return scan(node, carried, [iota(node, (length,), 0)], build)
 
 
 def _region_loop(node: Node, body: onnx.GraphProto) -> list[Value]:

@@ -214,6 +214,44 @@ def test_open_sizes_round_regions():
     compiled(proto, *({"s": normal(n), "x": normal(m, n), "k": normal(n)} for m, n in sizes))
 
 
+def test_branches_of_open_sizes():
+    then, other = (
+        H.make_graph([node(op, "x k", name)], name, [], [value(name, T.FLOAT, None)])
+        for op, name in [("Add", "o"), ("Mul", "p")]
+    )
+    feeds = {"x": normal(30, 3), "k": normal(3), "c": np.array(True)}
+    proto = model([node("If", "c", "y", then_branch=then, else_branch=other)], feeds, {"y": T.FLOAT})
+    cases = [(n, np.array(c)) for n in (30, 1) for c in (True, False)]
+    compiled(opened(proto, x0="N"), *({"x": normal(n, 3), "k": normal(3), "c": c} for n, c in cases))
+
+
+def sized_loop(condition):
+    """A loop of as many iterations as x has rows."""
+    body = H.make_graph(
+        [node("Add", "s k", "t"), *condition, node("Identity", "t", "r")],
+        "body",
+        [value("i", T.INT64, []), value("c", T.BOOL, []), value("s", T.FLOAT, None)],
+        [value("more", T.BOOL, []), value("t", T.FLOAT, None), value("r", T.FLOAT, None)],
+    )
+    sized = [node("Shape", "x", "shape"), constant("zero", np.array(0)), node("Gather", "shape zero", "n")]
+    started = [constant("axes", np.array([0])), constant("true", np.array(True))]
+    nodes = [*sized, *started, node("ReduceSum", "x axes", "s0", keepdims=0)]
+    feeds = {"x": normal(30, 3), "k": normal(3)}
+    proto = model([*nodes, node("Loop", "n true s0", "y rows", body=body)], feeds, {"y": T.FLOAT, "rows": T.FLOAT})
+    return opened(proto, x0="N")
+
+
+def test_as_many_iterations_as_a_size_says():
+    cases = ({"x": normal(n, 3), "k": normal(3)} for n in (30, 1, 7))
+    compiled(sized_loop([node("Identity", "c", "more")]), *cases)
+
+
+def test_iterations_of_an_open_number_do_not_end_early():
+    ends = [constant("limit", np.array(5)), node("Less", "i limit", "more")]
+    with pytest.raises(UserError, match="expected N iterations, a symbolic number, but got a condition that may end"):
+        import_model(sized_loop(ends))
+
+
 # --- recurrent layers --------------------------------------------------------------------------------------------
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
