@@ -69,7 +69,7 @@ def scale_into_weights(op: Any, rw: Rewriter) -> Replacement:
 @on(AddOp, SubtractOp)
 def shift_into_bias(op: Any, rw: Rewriter) -> Replacement:
     """`conv2d(x, w) + c -> bias_add(conv2d(x, w), c)` for a constant c per output channel; dense alike."""
-    found = _linear_and_vector(op, rw)
+    found = _linear_and_vector(op, rw, narrow=True)
     if found is None:
         return None
     value, linear, bias, vector = found
@@ -79,11 +79,13 @@ def shift_into_bias(op: Any, rw: Rewriter) -> Replacement:
     return rw.make(BiasAddOp, value, vector, axis=_channels(linear)[1])
 
 
-def _linear_and_vector(op: Any, rw: Rewriter) -> tuple[SSAValue, Any, Any, SSAValue] | None:
+def _linear_and_vector(op: Any, rw: Rewriter, narrow: bool = False) -> tuple[SSAValue, Any, Any, SSAValue] | None:
     """(value, the linear op that computes it, its bias_add or None, the other operand as a vector of channels)."""
     for value, other in _sides(op):
         linear, bias = _linear(value)
-        vector = None if linear is None else channel_vector(rw, other, *_channels(linear))
+        if linear is None or (not narrow and element_of(linear.operands[1]) != linear.type.element_type):
+            continue  # a narrow weight would be rounded once more
+        vector = channel_vector(rw, other, *_channels(linear))
         if vector is not None:
             return value, linear, bias, vector
     return None

@@ -62,6 +62,21 @@ def test_only_a_scale_per_channel_goes_into_the_weights(shape, folds):
     assert names(optimize(text, SIMPLIFY)) == (["conv2d"] if folds else ["conv2d", "multiply"])
 
 
+@pytest.mark.parametrize(("op", "left"), [("multiply", "multiply"), ("add", "bias_add")])
+def test_a_scale_does_not_go_into_narrow_weights(op, left):
+    x, y = "tensor<1x4x2x2xbf16>", "tensor<1x8x2x2xf32>"
+    text = f"""func.func @main(%x: {x}) -> {y} {{
+      %w = graph.param "w" : tensor<8x4x1x1xbf16>
+      %s = graph.param "s" : tensor<8x1x1xf32>
+      %0 = graph.conv2d %x, %w {{out_dtype = "float32"}} : ({x}, tensor<8x4x1x1xbf16>) -> {y}
+      %1 = graph.{op} %0, %s : ({y}, tensor<8x1x1xf32>) -> {y}
+      return %1 : {y}
+    }}"""
+    module = parse_module(text)
+    run_passes(module, make_context(), ["graph-simplify-inference,graph-fold-scale-axis"], verify=True)
+    assert [name for name in names(module) if name != "reshape"] == ["conv2d", left]
+
+
 def test_a_scale_that_is_not_constant_stays():
     text = """func.func @main(%x: tensor<2x3xf32>, %s: tensor<4xf32>) -> tensor<2x4xf32> {
       %w = graph.param "w" : tensor<4x3xf32>
