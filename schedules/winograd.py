@@ -6,6 +6,7 @@ or three parallel passes:
     parallel(channels in, tile rows)  v
     parallel(points a, b)             m                       one product a point, register-tiled
     parallel(channels out, tile rows) y | epilogue
+Of symbolic sizes, a block is some rows of tiles, as long as they are.
 """
 
 from __future__ import annotations
@@ -42,18 +43,21 @@ class WinogradSchedule:
         self.lanes = target.lanes("f32")
         self.size = self.v.extents[1] - 2
         batch, blocks, height, width, block = self.y.extents
-        v, wide = self.v.extents, self.m.extents[4]
-        work = problem(self.size, batch, (height, width), (v[0], v[4]), (blocks, block), wide, self.lanes)
-        self.block = work.best(target, threads)[1]
+        v, wide = self.v.extents, self.m.extents[-3]
+        work = problem(self.size, batch, (height, width), (v[0], v[-1]), (blocks, block), wide, self.lanes)
+        self.work = work
         self.rows, self.columns = work.tile_rows, work.tile_columns
 
     def build(self) -> sched.ScheduleOp:
         """The steps, last one first: a producer moves into the loops of its consumer."""
-        if self.block.whole:
+        block = self.work.best(self.target, self.threads)[1]
+        if self.y.symbolic:
+            self._open(self.work.best_rows(self.target, self.threads))
+        elif block.whole:
             for top in self._whole():
                 self._parallel(top)
         else:
-            self._blocked(self.block)
+            self._blocked(block)
         return self.s.finish()
 
     def _parallel(self, loop: SSAValue) -> None:
@@ -99,6 +103,38 @@ class WinogradSchedule:
         self._parallel(top)  # before the splits below, whose last pieces seem to reach into the next block
         self._product(block.rows * block.columns, top)
         self._forth(block.rows * block.columns, top)
+
+    def _open(self, rows: int) -> None:
+        """All steps for some rows of tiles of a picture whose sizes are known at run time."""
+        s, m = self.s, self.size
+        loops = s.loops(s.block(self.y.name), 5)
+        s.symbolic |= {loops[k] for k in self.y.symbolic}
+        n, oc, oh, ow, oi = loops
+        above, oh = s.split(oh, [None, rows * m])
+        th, r = s.split(oh, [None, m])
+        tw, c = s.split(ow, [None, m])
+        grid = s.symbolic_first([n, above])
+        s.reorder(*grid, oc, th, tw, r, c, oi)
+        top = s.fuse_last(grid)
+        assert top is not None
+        self._finish(tw, [r, c, oi])
+        for st in (self.m, self.v):
+            made = s.block(st.name)
+            s.compute_at(made, top)
+            s.set_scope(made, "local")
+        self._parallel(top)
+        oc, a, b, n, th, tw, oi, ic, ii = s.loops(s.block(self.m.name), 9, under=top)
+        wide, blocks = -(-self.m.extents[6] // self.lanes), self.m.extents[0]
+        tile = register_tile(self.columns, wide * blocks, self.target.vector_registers, unit=wide)
+        oc_outer, oc = self._split(oc, blocks, max(1, tile.vectors // wide))
+        tw_outer, tw = s.split(tw, [None, tile.rows])
+        group = [oc] if blocks > 1 else []
+        s.reorder(a, b, *(oc_outer if group else [oc]), n, th, tw_outer, ic, ii, tw, *group, oi)
+        s.vectorize(tw, *group, oi)
+        s.decompose_reduction(s.block(self.m.name), ic)
+        ic, a, b, n, th, tw, ii = s.loops(s.block(self.v.name), 7, under=top)
+        s.reorder(ic, n, th, tw, a, b, ii)
+        s.vectorize(a, b, ii)
 
     def _finish(self, at: SSAValue, tile: list[SSAValue]) -> None:
         """The way back and the epilogue of one tile."""

@@ -85,6 +85,11 @@ class Problem:
         """(cycles, block) of the fastest way."""
         return min(((self.cycles(b, target, threads), b) for b in self.blocks()), key=lambda one: one[0])
 
+    def best_rows(self, target: Target, threads: int) -> int:
+        """How many rows of tiles a block has, where it must be whole rows: their columns are known at run time."""
+        rows = range(1, self.tile_rows + 1)
+        return min(rows, key=lambda r: self.cycles(Block(r, self.tile_columns), target, threads))
+
 
 def problem(
     m: int, batch: int, size: tuple[int, int], inputs: tuple[int, int], outputs: tuple[int, int], wide: int, lanes: int

@@ -47,9 +47,9 @@ MATRICES: dict[int, tuple[Matrix, Matrix, Matrix]] = {
 ERROR_GROWTH = {2: 2.0, 4: 12.0}
 
 
-def tiles(size: int, m: int) -> int:
+def tiles(size: Any, m: int) -> Any:
     """How many tiles of m outputs cover an axis."""
-    return -(-size // m)
+    return (size + (m - 1)) // m
 
 
 class WinogradWeightOp(GraphOp):

@@ -1,6 +1,6 @@
 """
 Winograd convolution: the stages v (the picture's tiles transformed), m (a product for each of the t x t points), y (the
-way back). Tiles have one axis: number (n * TH + th) * TW + tw.
+way back). Tiles have one axis: number (n * TH + th) * TW + tw; of symbolic sizes they have three, n, th and tw.
 
 The transforms are straight-line sums of a tile's elements. Each element of the result chooses its sum by its place in
 the tile: a schedule that vectorizes the places, so that each is known, leaves the sums alone, once each.
@@ -9,8 +9,10 @@ the tile: a schedule that vectorizes the places, so that each is known, leaves t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from mlc.dialects.graph.types import Dim, product
 from mlc.dialects.graph.winograd import MATRICES, Conv2dWinogradOp, Matrix, WinogradWeightOp, tiles
 from mlc.lowering.graph_to_te import builder as te
 from mlc.lowering.graph_to_te.builder import IndexExpr, Scalar, Tensor
@@ -29,42 +31,80 @@ def winograd_weight(op: Any, w: Tensor, g: Tensor) -> Tensor:
     return te.compute(shape_of_result(op), body, stage_name(op), reduce=[p, q])
 
 
+@dataclass(frozen=True)
+class Tiles:
+    """How tiles are numbered: by one axis, or where sizes are symbolic by three."""
+
+    count: tuple[Dim, Dim, Dim]
+
+    @property
+    def flat(self) -> bool:
+        """Whether all sizes are static."""
+        return all(isinstance(n, int) for n in self.count)
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The extents of the axes."""
+        return (product(self.count),) if self.flat else self.count
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the axes."""
+        return ["t"] if self.flat else ["n", "th", "tw"]
+
+    def place(self, at: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """(n, th, tw) of the tile at an index."""
+        if not self.flat:
+            n, row, column = at
+            return n, row, column
+        (k,), (_, th, tw) = at, self.count
+        return k // (tw * th), k // tw % th, k % tw
+
+    def index(self, n: Any, row: Any, column: Any) -> tuple[Any, ...]:
+        """The index of a tile."""
+        _, th, tw = self.count
+        return ((n * th + row) * tw + column,) if self.flat else (n, row, column)
+
+
 @lowering(Conv2dWinogradOp)
 def conv2d_winograd(op: Any, x: Tensor, u: Tensor) -> Tensor:
     """The three stages."""
     n, _, height, width, block = shape = shape_of_result(op)
     bt, _, at = MATRICES[op.tile]
     m, t = op.tile, op.tile + 2
-    th, tw = tiles(height, m), tiles(width, m)  # pyright: ignore
-    (ic, ii), (oc, oi), count = x.shape[1::3], u.shape[2::3], n * th * tw
+    grid = Tiles((n, tiles(height, m), tiles(width, m)))
+    (ic, ii), (oc, oi) = x.shape[1::3], u.shape[2::3]
     top, left = op.padding[:2]
 
-    def window(c: Any, a: Any, b: Any, k: Any, e: Any) -> Scalar:
-        row, column = k // tw % th * m - top, k % tw * m - left
+    def window(c: Any, a: Any, b: Any, *rest: Any) -> Scalar:
+        *k, e = rest
+        q, row, column = grid.place(k)
+        row, column = row * m - top, column * m - left
 
         def pixel(i: int, j: int) -> Scalar:
             h, w = row + i, column + j
-            return x.read(
-                (k // (tw * th), c, h, w, e), mask=te.condition([h, x.shape[2] - 1 - h, w, x.shape[3] - 1 - w])
-            )
+            return x.read((q, c, h, w, e), mask=te.condition([h, x.shape[2] - 1 - h, w, x.shape[3] - 1 - w]))
 
         return transformed(bt, [[pixel(i, j) for j in range(t)] for i in range(t)], a, b)
 
     v = te.compute(
-        (ic, t, t, count, ii), window, "v", axes=["ic", "a", "b", "t", "ii"], attrs=te.NO_INLINE
-    )  # fmt: skip
+        (ic, t, t, *grid.shape, ii), window, "v", axes=["ic", "a", "b", *grid.names, "ii"], attrs=te.NO_INLINE
+    )
     ico, ici = te.reduce_axis(ic, "ic"), te.reduce_axis(ii, "ii")
-    product = te.compute(
-        (oc, t, t, count, oi),
-        lambda o, a, b, k, e: te.sum(v[ico, a, b, k, ici] * u[a, b, o, ico, ici, e], axis=[ico, ici]),
-        "m", axes=["oc", "a", "b", "t", "oi"], reduce=[ico, ici], attrs=te.NO_INLINE,
+
+    def multiplied_at(o: Any, a: Any, b: Any, *rest: Any) -> te.Reduction:
+        *k, e = rest
+        return te.sum(v[(ico, a, b, *k, ici)] * u[a, b, o, ico, ici, e], axis=[ico, ici])
+
+    products = te.compute(
+        (oc, t, t, *grid.shape, oi), multiplied_at, "m", axes=["oc", "a", "b", *grid.names, "oi"], reduce=[ico, ici],
+        attrs=te.NO_INLINE,
     )  # fmt: skip
 
     def out(q: Any, o: Any, h: Any, w: Any, e: Any) -> Scalar:
-        k, channel = (q * th + h // m) * tw + w // m, o * block + e
-        return transformed(
-            at, [[product[channel // oi, a, b, k, channel % oi] for b in range(t)] for a in range(t)], h % m, w % m
-        )
+        k, channel = grid.index(q, h // m, w // m), o * block + e
+        values = [[products[(channel // oi, a, b, *k, channel % oi)] for b in range(t)] for a in range(t)]
+        return transformed(at, values, h % m, w % m)
 
     return te.compute(shape, out, stage_name(op), axes=["n", "oc", "oh", "ow", "oi"], attrs=te.NO_INLINE)
 

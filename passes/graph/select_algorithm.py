@@ -7,7 +7,8 @@ from math import ceil, prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.codegen.targets import Target
@@ -15,15 +16,16 @@ from mlc.dialects.graph import (
     ConstantOp,
     Conv2dOp,
     Conv2dWinogradOp,
+    DimExpr,
     LayoutTransformOp,
     WinogradWeightOp,
     shape_of,
-    static_shape,
 )
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.winograd import ERROR_GROWTH, MATRICES
 from mlc.passes.errors import fail
 from mlc.passes.graph.constants import is_constant
+from mlc.passes.graph.dynamic_to_static import symbols_of
 from mlc.schedules.winograd_cost import HIDDEN, MEMORY_RATE, problem
 
 FMA_RATE = 1.9  # vectors that direct sums and register tiles multiply a cycle, of 2
@@ -80,8 +82,7 @@ def shape_if_eligible(op: Conv2dOp) -> Shape | None:
     data, kernel = layout(op.data_layout), layout(op.kernel_layout)
     if op.groups != 1 or tuple(op.strides) != (1, 1) or tuple(op.dilation) != (1, 1) or op.channels or op.out_dtype:
         return None
-    sizes = [*shape_of(op.operands[0].type), *shape_of(op.operands[1].type)]
-    if not all(isinstance(n, int) for n in sizes) or str(op.type.element_type) != "f32":
+    if str(op.type.element_type) != "f32":
         return None
     _, weight = op.logical_sizes()
     if (weight["H"], weight["W"]) != (3, 3) or op.data_layout != f"NCHW{data.factors['C']}c":
@@ -91,9 +92,19 @@ def shape_if_eligible(op: Conv2dOp) -> Shape | None:
     plain = plain_weight(op.operands[1])
     if plain is None or shape_of(plain.type)[:2] != (weight["O"], weight["I"]):
         return None
-    batch, blocks, height, width, block = static_shape(op.type)
-    x = static_shape(op.operands[0].type)
+    batch, blocks, height, width, block = usual_shape(op, op.type)
+    x = usual_shape(op, op.operands[0].type)
     return Shape(batch, (height, width), (x[1], x[4]), (blocks, block))
+
+
+def usual_shape(op: Operation, type_: Attribute) -> list[int]:
+    """The sizes of a tensor, those that are symbolic at the usual values of their symbols."""
+    function = op
+    while not isinstance(function, FuncOp):
+        function = function.parent_op()
+        assert function is not None
+    values = {name: symbol.typical for name, symbol in symbols_of(function).items()}
+    return [int(n.evaluate(values)) if isinstance(n, DimExpr) else n for n in shape_of(type_)]  # pyright: ignore
 
 
 def rewrite(op: Conv2dOp, m: int, wide: int) -> None:

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from xdsl.ir import Block
 
 import mlc
+from mlc.dialects.graph import Conv2dWinogradOp
+from mlc.dialects.graph.types import tensor
 
 CONV = """
 func.func @main(%x: tensor<1x3x?x?xf32, #graph.dims<[H, W]>>, %w: tensor<32x3x3x3xf32>, %v: tensor<32x1x3x3xf32>)
@@ -42,3 +45,27 @@ def test_convolutions_of_any_height_and_width(tmp_path, threads):
         wanted = windows(np.maximum(windows(x, w, 1), 0), v, 32)
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(mean[..., 0, 0], wanted.mean((2, 3)), rtol=1e-4, atol=1e-4)
+
+
+WINOGRAD = """
+func.func @main(%x: tensor<1x3x?x?x16xf32, #graph.dims<[H, W]>>, %u: tensor<6x6x2x3x16x16xf32>)
+    -> (tensor<1x2x?x?x16xf32, #graph.dims<[H, W]>>) {
+  %0 = graph.conv2d_winograd %x, %u {tile = 4} : (tensor<1x3x?x?x16xf32, #graph.dims<[H, W]>>,
+    tensor<6x6x2x3x16x16xf32>) -> tensor<1x2x?x?x16xf32, #graph.dims<[H, W]>>
+  %1 = graph.relu %0 : tensor<1x2x?x?x16xf32, #graph.dims<[H, W]>>
+  return %1 : tensor<1x2x?x?x16xf32, #graph.dims<[H, W]>>
+}
+"""
+
+
+def test_winograd_of_any_height_and_width(tmp_path):
+    (tmp_path / "model.mlir").write_text(WINOGRAD)
+    exe = mlc.compile(tmp_path / "model.mlir", threads=2, cache=False)
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal((6, 6, 2, 3, 16, 16)).astype(np.float32)
+    for h, w in [(8, 8), (5, 7), (33, 20), (1, 1), (64, 3)]:
+        x = rng.standard_normal((1, 3, h, w, 16)).astype(np.float32)
+        (y,) = exe({"input0": x, "input1": u}).values()
+        arguments = Block(arg_types=[tensor(x.shape), tensor(u.shape)]).args
+        (wanted,) = Conv2dWinogradOp.make(*arguments, tile=4).evaluate(np, x, u)
+        np.testing.assert_allclose(y, np.maximum(wanted, 0), rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
