@@ -4,6 +4,7 @@ graph-simplify-qdq: quantised models compute in integers.
     quantize (move x)               -> move (quantize x): values move as bytes
     quantize (dequantize q)         -> q, where scale and zero point agree
     quantize (relu x)               -> quantize x, where nothing below zero can be quantised
+    dequantize (quantize x)         -> x rounded, in floats, where nothing reads the bytes
     contractions of dequantised     -> products of bytes, summed in int32, scaled by a float a channel behind
     quantize, dequantize left over  -> casts and arithmetic, which fuse into the kernels around them
 
@@ -91,6 +92,24 @@ def quantize_of_clip(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
 # --- what is left ---
 
 
+def rounded(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
+    """`dequantize (quantize %x, %s, z), %s, z` -> `(clip (round (%x / %s)), least - z, most - z) * %s`: no bytes."""
+    inner: Any = producer(op.operands[0], QuantizeOp)
+    if inner is None or op.type != inner.operands[0].type or shape_of(op.operands[1].type):
+        return None
+    if inner.type.element_type.width.data > 16 or not all(
+        isinstance(use.operation, DequantizeOp) for use in inner.result.uses
+    ):
+        return None
+    pairs = zip(inner.operands[1:], op.operands[1:], strict=True)
+    x, scale, zero = inner.operands[0], op.operands[1], numbers.one(op.operands[2])
+    if zero is None or scale.type.element_type != x.type.element_type or not all(numbers.same(a, b) for a, b in pairs):
+        return None
+    least, most = float_range(inner.type.element_type)
+    levels = rw.make(ClipOp, rw.make(RoundOp, _divided(rw, x, scale)), min=least - zero, max=most - zero)
+    return rw.make(MultiplyOp, levels, scale)
+
+
 def _along(op: Any, rw: Rewriter, value: SSAValue) -> SSAValue:
     """A scale or zero point as it broadcasts to the data."""
     if not shape_of(value.type):
@@ -147,6 +166,7 @@ STAGES: list[dict[type[Any], list[Any]]] = [
     {BatchMatmulOp: [product_by_weights]},
     {Conv2dOp: [contraction], DenseOp: [contraction]},
     {BiasAddOp: [integer_bias], AddOp: [integer_bias]},
+    {DequantizeOp: [rounded]},
     {QuantizeOp: [quantize_of_clip, spelt_quantize], DequantizeOp: [spelt_dequantize]},
 ]
 """Rules by op class, each stage to its end before the next begins."""

@@ -77,3 +77,22 @@ func.func @floats(%x: tensor<1x16x8x8xui8>) -> tensor<1x8x8x8xf32> {
   %2 = graph.conv2d %0, %1 : (tensor<1x16x8x8xf32>, tensor<8x16x1x1xf32>) -> tensor<1x8x8x8xf32>
   return %2 : tensor<1x8x8x8xf32>
 }
+
+// -----
+
+// Bytes that nothing reads as such are floats that are rounded.
+// CHECK-LABEL: func.func @rounded
+// CHECK:         %[[r:.*]] = graph.round
+// CHECK-NEXT:    %[[c:.*]] = graph.clip %[[r]] {min = -3.0, max = 252.0}
+// CHECK-NEXT:    %[[m:.*]] = graph.multiply %[[c]], %{{.*}}
+// CHECK-NEXT:    graph.exp %[[m]]
+// CHECK-NOT:     graph.cast
+// LAYOUT-LABEL: func.func @rounded
+func.func @rounded(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<3> : tensor<ui8>
+  %0 = graph.quantize %x, %s, %z : (tensor<4xf32>, tensor<f32>, tensor<ui8>) -> tensor<4xui8>
+  %1 = graph.dequantize %0, %s, %z : (tensor<4xui8>, tensor<f32>, tensor<ui8>) -> tensor<4xf32>
+  %2 = graph.exp %1 : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
