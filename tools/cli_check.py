@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     if args.model.endswith(".onnx"):
         from mlc.frontends.onnx.check import check_onnx
 
-        report = check_onnx(args.model, shapes)
+        report = check_onnx(args.model, shapes, symbols_of(args))
         if report.problems:
             return _refuse(args, report)
     from mlc.driver.compile import load_model
@@ -40,7 +40,8 @@ def _refuse(args: argparse.Namespace, report: Any) -> int:
     rows = [(p.node, p.op, p.message, ", ".join(p.inputs), p.instead) for p in report.problems]
     print_table(f"{args.model}: {count} {'nodes are' if count != 1 else 'node is'} not supported", COLUMNS, rows)
     if report.unknown:
-        print(f"  {report.unknown} nodes more were not checked: they read results of unknown shapes")
+        more = "node more was" if report.unknown == 1 else "nodes more were"
+        print(f"  {report.unknown} {more} not checked: they read results of unknown shapes")
     return 1
 
 

@@ -8,17 +8,21 @@ inference knows for them: so the nodes after it are checked as well. What is lef
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import onnx
 
 from mlc.dialects.graph import ParamOp, tensor
+from mlc.dialects.graph.dims import DimExpr
+from mlc.dialects.graph.types import shape_text
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array
 from mlc.frontends.onnx.functions import missing_nodes
-from mlc.frontends.onnx.importer import Importer
+from mlc.frontends.onnx.importer import MAX_RESTARTS, Importer, input_shape
 from mlc.frontends.onnx.node import Value, converters, node_path
+from mlc.frontends.onnx.sizes import Symbols
 from mlc.frontends.onnx.structured import Parts, take_apart
 from mlc.passes.errors import did_you_mean
 
@@ -48,12 +52,17 @@ class Report:
     """Nodes that were not checked, because what they read is not known."""
 
 
+class Anew(Exception):
+    """The check begins anew: sizes that a node needs to be equal have become so."""
+
+
 class Checker(Importer):
     """An import that goes on after what is wrong."""
 
-    def __init__(self, source: str, directory: Any, types: dict[str, Any]):
+    def __init__(self, source: str, directory: Any, types: Mapping[str, Any], symbols: Symbols):
         super().__init__(source, directory)
-        self.types = types
+        self.types = dict(types)
+        self.symbols = symbols
         self.report = Report()
         self.lost: set[str] = set()
 
@@ -75,6 +84,7 @@ class Checker(Importer):
                 dtype_of(info.type.tensor_type.elem_type, f"input '{info.name}'")
             except UserError as error:
                 self.note(f"input '{info.name}'", "", error)
+            self.open_input(info, shapes)
             self.stand_in(info.name)
         whole = {name: parts for name, parts in self.parts.names.items() if self.values.keys() >= set(parts or ())}
         self.values |= Parts(whole).values(self.values)
@@ -103,6 +113,18 @@ class Checker(Importer):
                     self.types[one.name] = onnx.helper.make_tensor_type_proto(element, sizes[one.name]).tensor_type
         return found
 
+    def open_input(self, info: onnx.ValueInfoProto, shapes: Mapping[str, Any]) -> None:
+        """An input of which sizes stay open: they are symbols, as in an import."""
+        try:
+            shape = input_shape(info, shapes.get(info.name), self.source, [], self.symbols)
+            if any(isinstance(size, DimExpr) for size in shape):
+                element = dtype_of(info.type.tensor_type.elem_type, info.name)
+                op = ParamOp.make(result=tensor(self.symbols.sizes(shape), element), entry=f"stand-in.{info.name}")
+                self.block.add_op(op)
+                self.values[info.name] = Value(op.result, None, info.name)
+        except UserError:  # said where the model is loaded, or a type that is noted already
+            return
+
     def node(self, node: onnx.NodeProto, path: str, opsets: Mapping[str, int], missing: Mapping[str, Any]) -> None:
         """Check one node."""
         inner = {place: what for place, what in missing.items() if place == path or place.startswith(f"{path}/")}
@@ -117,6 +139,8 @@ class Checker(Importer):
             try:
                 self.convert(node, path, opsets)
             except UserError as error:
+                if self.symbols.mended(error, self.source):
+                    raise Anew from error
                 self.note(path, node.op_type, error, node)
         for name in node.output:
             self.stand_in(name)
@@ -149,7 +173,7 @@ class Checker(Importer):
             if value is None or value.items is not None:
                 found.append("?")
             else:
-                found.append("x".join([*map(str, value.shape), value.dtype_name]))
+                found.append("x".join([*([shape_text(value.shape)] if value.shape else []), value.dtype_name]))
         return tuple(found)
 
     def stand_in(self, name: str) -> None:
@@ -172,11 +196,18 @@ class Checker(Importer):
         self.values[name] = Value(op.result, None, name)
 
 
-def check_onnx(source: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Report:
+def check_onnx(
+    source: Any, shapes: Mapping[str, Sequence[Any]] | None = None, symbols: Mapping[str, Sequence[int]] | None = None
+) -> Report:
     """Everything that is wrong with the nodes of an ONNX model; UserError where it is no model at all."""
     proto, name, directory = read_model(source)
     opsets = check_model(proto, name)
-    return Checker(name, directory, inferred_types(proto, shapes or {})).look(proto, opsets, shapes or {})
+    types, sizes = inferred_types(proto, shapes or {}), Symbols(symbols)
+    for _ in range(MAX_RESTARTS):
+        sizes.begin()
+        with suppress(Anew):
+            return Checker(name, directory, types, sizes).look(proto, opsets, shapes or {})
+    raise UserError(f"{name}: expected fewer sizes that must be equal; give the inputs' sizes with shapes=")
 
 
 def inferred_types(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:

@@ -265,7 +265,7 @@ class Importer:
         infos, shapes, self.parts = take_apart(infos, shapes, self.source)
         problems: list[str] = []
         for info in infos:
-            shape = _input_shape(info, shapes.get(info.name), self.source, problems, symbols)
+            shape = input_shape(info, shapes.get(info.name), self.source, problems, symbols)
             check_sizes(shape, f"{self.source}: input '{printable(info.name)}'")
             dtype = dtype_of(info.type.tensor_type.elem_type, f"{self.source}: input '{info.name}'")
             argument = self.block.insert_arg(tensor(symbols.sizes(shape), dtype), len(self.block.args))
@@ -400,7 +400,7 @@ def _symbols(size: Any) -> Sequence[str]:
     return list(size.symbols()) if isinstance(size, DimExpr) else ()
 
 
-def _input_shape(
+def input_shape(
     info: Any, given: Sequence[Any] | None, source: str, problems: list[str], symbols: Symbols
 ) -> tuple[Any, ...]:
     """

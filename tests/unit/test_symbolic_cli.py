@@ -53,6 +53,36 @@ def test_what_is_compiled_says_what_its_workspace_follows_from(capsys):
     assert mlc("run", "saved", "--random", "--at", "x=2x8") == 0
 
 
+def test_check_goes_on_with_symbols(capsys):
+    model = onnx.load("m.onnx")
+    model.graph.node.append(helper.make_node("Other", ["y"], ["z"], name="other"))
+    model.graph.node.append(helper.make_node("Concat", ["y", "h"], ["both"], name="both", axis=1))
+    model.graph.node.append(helper.make_node("Shrunk", ["both"], ["s"], name="last"))
+    model.graph.node.append(helper.make_node("Relu", ["s"], ["t"], name="lost"))
+    onnx.save(model, "bad.onnx")
+    assert mlc("check", "bad.onnx") == 1
+    out = capsys.readouterr().out
+    assert "2 nodes are not supported" in out
+    assert "nx4xfloat32" in out
+    assert "nx8xfloat32" in out
+    assert "1 node more was not checked" in out
+
+
+def test_check_finds_steps(capsys):
+    pool = {"kernel_shape": [1, 1], "strides": [2, 2]}
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["a"], name="a", **pool),
+        helper.make_node("Reshape", ["a", "shape"], ["b"], name="b"),
+        helper.make_node("Missing", ["b"], ["y"], name="c"),
+    ]
+    info = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, "H", 2])
+    shape = helper.make_tensor("shape", TensorProto.INT64, [2], [-1, 4])
+    graph = helper.make_graph(nodes, "g", [info], [onnx.ValueInfoProto(name="y")], [shape])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), "step.onnx")
+    assert mlc("check", "step.onnx") == 1
+    assert "Hx4xfloat32" in capsys.readouterr().out  # (H + 1) floordiv 2 is a multiple of 4 for H in steps of 8
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
