@@ -56,7 +56,8 @@ class Emitter:
         head: list[str] = [f'target triple = "{self.target.triple}"'] if self.target else []
         declarations = [text for name, text in sorted(self.declarations.items()) if name not in self.defined]
         attributes = [f"attributes #0 = {{ {self.attributes()} }}"]
-        parts = [head, self.globals, self.functions, bodies, declarations, attributes, self.nodes]
+        helpers = prelude.helpers(self.target, (*self.functions, *bodies))
+        parts = [head, self.globals, self.functions, bodies, helpers, declarations, attributes, self.nodes]
         return "\n".join(line for part in parts for line in part) + "\n"
 
     def attributes(self) -> str:

@@ -68,6 +68,33 @@ def definitions(keys: Iterable[Key], target: Target | None = None) -> tuple[list
     return [texts[key] for key in sorted(texts)], declarations
 
 
+_ROUND_TO_BF16 = """\
+define weak hidden bfloat @__truncsfbf2(float %x) #0 {
+  %bits = bitcast float %x to i32
+  %high = lshr i32 %bits, 16
+  %odd = and i32 %high, 1
+  %half = add i32 %odd, 32767
+  %sum = add i32 %bits, %half
+  %near = lshr i32 %sum, 16
+  %quiet = or i32 %high, 64
+  %nan = fcmp uno float %x, %x
+  %chosen = select i1 %nan, i32 %quiet, i32 %near
+  %short = trunc i32 %chosen to i16
+  %y = bitcast i16 %short to bfloat
+  ret bfloat %y
+}"""
+
+
+def helpers(target: Target | None, functions: Iterable[str]) -> list[str]:
+    """
+    Functions that LLVM calls, and that no library is sure to have: the rounding of f32 to bf16.
+
+    Without AVX-512 LLVM holds vectors of bf16 as f32, and rounds them again wherever they meet or are chosen.
+    """
+    needed = target is not None and target.architecture == "x86_64" and "dpbf16ps" not in target.instructions
+    return [_ROUND_TO_BF16] if needed and any("bfloat" in text for text in functions) else []
+
+
 class Body:
     """The body of one function while it is written; values are names, constants are inlined."""
 

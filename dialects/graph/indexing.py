@@ -14,6 +14,12 @@ REDUCTIONS = ("none", "add", "mul", "max", "min")
 """How a scatter combines what it writes with what is there; of `none` the last one stays."""
 
 
+def nearest(np: Any, indices: Any, size: int) -> Any:
+    """Indices as a gather reads them: negative ones count from the end, and those beyond it mean the nearest."""
+    places = indices.astype(np.int64)
+    return np.clip(np.where(places < 0, places + size, places), 0, size - 1)
+
+
 def _check_indices(type: Tensor) -> None:
     if not isinstance(type.element_type, IntegerType) or type.element_type == i1:
         raise VerifyException(f"expected indices of integers, but got {type}")
@@ -21,7 +27,9 @@ def _check_indices(type: Tensor) -> None:
 
 class GatherElementsOp(GraphOp):
     """
-    `y[.., i, ..] = x[.., indices[.., i, ..], ..]` along `axis`; negative indices count from the end.
+    `y[.., i, ..] = x[.., indices[.., i, ..], ..]` along `axis`.
+
+    Negative indices count from the end; of what is out of range the nearest element is read.
 
     `graph.gather_elements %x, %i {axis = 1} : (tensor<2x4xf32>, tensor<2x3xi64>) -> tensor<2x3xf32>`
     """
@@ -49,7 +57,7 @@ class GatherElementsOp(GraphOp):
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         x, indices = arrays
         x = x[tuple(slice(None) if a == self.axis % x.ndim else slice(0, n) for a, n in enumerate(indices.shape))]
-        return (np.take_along_axis(x, indices.astype(np.int64) % x.shape[self.axis], axis=self.axis),)
+        return (np.take_along_axis(x, nearest(np, indices, x.shape[self.axis]), axis=self.axis),)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -82,7 +90,7 @@ class GatherRowsOp(GraphOp):
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         x, indices = arrays
         own = np.indices(indices.shape)[: self.batch_dims]
-        return (x[(*own, indices.astype(np.int64) % x.shape[self.batch_dims])],)
+        return (x[(*own, nearest(np, indices, x.shape[self.batch_dims]))],)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -95,6 +103,8 @@ class GatherRowsOp(GraphOp):
 class ScatterElementsOp(GraphOp):
     """
     `y = x`, then `y[.., indices[.., i, ..], ..] = updates[.., i, ..]` along `axis`, in the order of i.
+
+    Negative indices count from the end; what is out of range writes nothing.
 
     `graph.scatter_elements %x, %i, %u {axis = 1, reduction = "add"} :
     (tensor<2x4xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<2x4xf32>`
@@ -125,8 +135,8 @@ class ScatterElementsOp(GraphOp):
         x, indices, updates = arrays
         places = list(np.indices(indices.shape))
         axis = self.axis % x.ndim
-        places[axis] = indices.astype(np.int64) % x.shape[axis]
-        return (_scattered(np, x, tuple(places), updates, self.reduction),)
+        places[axis], valid = _places(np, indices, x.shape[axis])
+        return (_scattered(np, x, tuple(p[valid] for p in places), updates[valid], self.reduction),)
 
     def reduction_length(self) -> int:
         size = shape_of(self.input_types[1])[self.axis]
@@ -143,7 +153,7 @@ class ScatterElementsOp(GraphOp):
 
 class ScatterNdOp(GraphOp):
     """
-    `y = x`, then `y[indices[m, :].., t..] = updates[m, t..]` in the order of m.
+    `y = x`, then `y[indices[m, :].., t..] = updates[m, t..]` in the order of m; indices as `graph.scatter_elements`.
 
     `graph.scatter_nd %x, %i, %u {reduction = "none"} :
     (tensor<4x5xf32>, tensor<3x1xi64>, tensor<3x5xf32>) -> tensor<4x5xf32>`
@@ -166,8 +176,9 @@ class ScatterNdOp(GraphOp):
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         x, indices, updates = arrays
-        places = tuple(indices[:, d].astype(np.int64) % x.shape[d] for d in range(indices.shape[1]))
-        return (_scattered(np, x, places, updates, self.reduction),)
+        places, valid = zip(*(_places(np, indices[:, d], x.shape[d]) for d in range(indices.shape[1])), strict=True)
+        kept = np.logical_and.reduce(valid)
+        return (_scattered(np, x, tuple(p[kept] for p in places), updates[kept], self.reduction),)
 
     def reduction_length(self) -> int:
         size = shape_of(self.input_types[1])[0]
@@ -180,6 +191,13 @@ class ScatterNdOp(GraphOp):
             *(Sample(types, {"reduction": reduction}, integers=(-4, 4)) for reduction in REDUCTIONS),
             Sample((tensor((2, 3)), tensor((4, 2), "int32"), tensor((4,))), integers=(0, 2)),
         ]
+
+
+def _places(np: Any, indices: Any, size: int) -> tuple[Any, Any]:
+    """Indices from the front, and which of them are in range."""
+    places = indices.astype(np.int64)
+    places = np.where(places < 0, places + size, places)
+    return places, (places >= 0) & (places < size)
 
 
 def _check_updates(reduction: str, updates: Tensor, wanted: Tensor) -> None:

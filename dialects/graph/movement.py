@@ -330,7 +330,7 @@ class TakeOp(MoveOp):
     `graph.take %x, %i {axis = 0} :
     (tensor<10x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>`
 
-    Negative indices count from the end.
+    Negative indices count from the end; of what is out of range the nearest row is read.
     """
 
     name = "graph.take"
@@ -346,7 +346,9 @@ class TakeOp(MoveOp):
         return [tensor((*shape[:axis], *shape_of(indices), *shape[axis + 1 :]), x.element_type)]
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
-        return (np.take(arrays[0], arrays[1], axis=self.axis),)
+        from mlc.dialects.graph.indexing import nearest
+
+        return (np.take(arrays[0], nearest(np, arrays[1], arrays[0].shape[self.axis]), axis=self.axis),)
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -239,6 +239,9 @@ class Builder:
         """a where the condition holds, else b; one of them, where the condition is constant."""
         if (value := constant_of(condition)) is not None:
             return a if value else b
+        if isinstance(element_of(a.type), BFloat16Type):  # LLVM would choose among f32, and round by a library call
+            t = vector_type(i16, lanes_of(a.type)) if isinstance(a.type, VectorType) else i16
+            return self.cast("bitcast", self.select(condition, *(self.cast("bitcast", v, t) for v in (a, b))), a.type)
         return self.op(llvm_ext.SelectOp, [condition, a, b], a.type)
 
     def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:

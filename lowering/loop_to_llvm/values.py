@@ -225,7 +225,8 @@ def _widen(f: FunctionLowering, v: SSAValue, lanes: int, identity: float | int) 
 
 
 def _across_lanes(f: FunctionLowering, v: SSAValue, emit: Any) -> SSAValue:
-    """Combine the lanes by halves: log2(n) shuffles."""
+    """Combine the lanes by halves: log2(n) shuffles; those of bf16 as f32, rounded once."""
+    (v,), narrow = widened(f.b, [v]), is_bf16(v.type)
     t = v.type
     assert isinstance(t, VectorType)
     n = t.get_shape()[0]
@@ -233,7 +234,8 @@ def _across_lanes(f: FunctionLowering, v: SSAValue, emit: Any) -> SSAValue:
         n //= 2
         low, high = f.b.shuffle(v, v, list(range(n))), f.b.shuffle(v, v, list(range(n, 2 * n)))
         v = emit(f.b, [low, high], low.type)
-    return f.b.extract(v, 0)
+    result = f.b.extract(v, 0)
+    return rounded(f.b, result) if narrow else result
 
 
 VALUES: dict[type[Operation], Callable[[FunctionLowering, Any], None]] = {
