@@ -23,7 +23,10 @@ PAGES = ROOT / "docs" / "dialects"
 OPERATORS = ROOT / "docs" / "operators.md"
 WITH_COMMANDS = (
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("first-pass", "levels", "schedules", "profiling", "symbolic-shapes")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("first-pass", "editing", "levels", "schedules", "profiling", "symbolic-shapes")
+    ),
 )
 _FUSION = {
     0: "elementwise",
