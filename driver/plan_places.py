@@ -98,7 +98,11 @@ class Places:
         if not isinstance(op, memref.ViewOp) or not isinstance(op.source, BlockArgument):
             raise PlanError(f"expected a buffer of @main to be a view of an argument, but got {name_of(value)}")
         start, end = self.number(op.byte_shift, "the offset of a view"), self.bytes(op.source)
-        place = Place(op.source, start, start + self.bytes(value, *op.sizes), value)
+        size = self.bytes(value) if not op.sizes else byte_size(op.result.type.element_type)
+        extents = iter(op.sizes)
+        for extent in op.result.type.get_shape() if op.sizes else ():
+            size *= extent if extent >= 0 else self.number(next(extents), "the size of a view")
+        place = Place(op.source, start, start + size, value)
         if start % 64 or place.end > end:
             raise PlanError(f"expected a view at a multiple of 64 within {end} bytes, but got [{start}, {place.end})")
         return place

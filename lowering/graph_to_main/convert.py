@@ -12,8 +12,9 @@ Comes out: @main(inputs..., outputs..., %weights, %workspace), in which every te
     an operand of a concatenate     runtime.part of the buffer of the result: its producer writes it there
 
 and every call is in destination-passing style: `runtime.call @k ins(...) outs(...)`.
-Control flow is in control.py, symbolic sizes are in symbolic.py. The kernels stay as they are, to be lowered one by
-one.
+With symbolic sizes the symbols are arguments, @main(inputs..., outputs..., symbols..., %weights, %workspace); sizes and
+offsets are arithmetic on them, and calls hand each kernel those that it is made of: `sizes(...)`. Control flow is in
+control.py, the plan of symbolic sizes in symbolic.py. The kernels stay as they are, to be lowered one by one.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -97,6 +98,8 @@ class Converter:
         self.flows: dict[Operation, control.Flow] = {}
         self.steps = 0
         self.symbols = symbols_of(main)
+        self.kernels: dict[str, list[DimExpr]] = {}
+        """The sizes of which those of each kernel are made."""
 
     def convert(self) -> None:
         """Find the storages, plan them, and write the new body."""
@@ -215,9 +218,12 @@ class Converter:
 
         if not self.symbols:
             return []
-        kernel = SymbolTable.lookup_symbol(self.main, op.properties["callee"])  # pyright: ignore
-        sizes = kernel_symbols(kernel) if isinstance(kernel, func.FuncOp) else []
-        return [size.evaluate(bound_symbols(op)) for size in sizes]
+        name = op.properties["callee"].string_value()  # pyright: ignore[reportAttributeAccessIssue]
+        if name not in self.kernels:
+            kernel = SymbolTable.lookup_symbol(self.main, name)
+            self.kernels[name] = kernel_symbols(kernel) if isinstance(kernel, func.FuncOp) else []
+        given = bound_symbols(op)
+        return [size.evaluate(given) for size in self.kernels[name]]
 
     def choose_outputs(self, ret: Operation, returned: Sequence[SSAValue]) -> "list[Storage | None]":
         """The intermediate that each output argument is; None where the output needs a copy."""

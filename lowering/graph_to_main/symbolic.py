@@ -73,10 +73,10 @@ class OpenPlan:
             return value
 
         for storage, below in zip(self.order, self.below, strict=True):
-            offset, static = highest(below), isinstance(storage.bytes, int)
+            offset = highest(below)
             ends.append(sizes.add(arith.AddiOp, offset, sizes(aligned(storage.bytes))))
-            extents = [] if static else [sizes(storage.bytes)]
-            view = memref.ViewOp(workspace, offset, extents, storage.type if static else BYTES)
+            extents = [sizes(size) for size in storage.shape if not isinstance(size, int)]
+            view = memref.ViewOp(workspace, offset, extents, storage.type)
             block.add_op(view)
             storage.value = view.result
         behind = memref.ViewOp(workspace, highest(range(len(self.order))), [], MemRefType(i8, [0]))

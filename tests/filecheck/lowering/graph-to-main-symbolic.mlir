@@ -4,7 +4,7 @@
 // second begins where the first, rounded up to 64 bytes, ends.
 // CHECK: func.func @main(%x: memref<?x70xf32>, %out0: memref<?x70xf32>, %N: index, %weights: memref<0xi8>, %workspace: memref<?xi8>)
 // CHECK: arith.divui
-// CHECK: memref.view %workspace[%{{.*}}][%{{.*}}] : memref<?xi8> to memref<?xi8>
+// CHECK: memref.view %workspace[%{{.*}}][%N] : memref<?xi8> to memref<?x70xf32>
 // CHECK: runtime.call @softmax_{{.*}} sizes(%N : index)
 // CHECK: runtime.call @softmax_{{.*}} outs(%out0 : memref<?x70xf32>) sizes(%N : index)
 func.func @main(%x: tensor<?x70xf32, #graph.dims<[N]>>) -> tensor<?x70xf32, #graph.dims<[N]>> {
@@ -18,11 +18,11 @@ func.func @main(%x: tensor<?x70xf32, #graph.dims<[N]>>) -> tensor<?x70xf32, #gra
 // What is concatenated is written in place, at an offset that is computed; a slice is a part as well.
 // CHECK: func.func @main(%x: memref<4x?xf32>, %out0: memref<3x?xf32>, %N: index
 // CHECK:         %[[W:.*]] = memref.view %workspace
-// CHECK:         %[[A:.*]] = runtime.part %[[W]] at 0 bytes %[[BYTES:.*]] : memref<?xi8> to memref<4x?xf32>
+// CHECK:         %[[A:.*]] = runtime.part %[[W]] at 0 bytes %[[BYTES:.*]] : memref<8x?xf32> to memref<4x?xf32>
 // CHECK:         runtime.call @softmax_{{.*}} outs(%[[A]] : memref<4x?xf32>)
-// CHECK:         %[[B:.*]] = runtime.part %[[W]] at 0 + %[[BYTES]] bytes %[[BYTES]] : memref<?xi8> to memref<4x?xf32>
+// CHECK:         %[[B:.*]] = runtime.part %[[W]] at 0 + %[[BYTES]] bytes %[[BYTES]] : memref<8x?xf32> to memref<4x?xf32>
 // CHECK:         runtime.call @softmax_{{.*}} ins(%[[A]] : memref<4x?xf32>) outs(%[[B]] : memref<4x?xf32>)
-// CHECK:         %[[S:.*]] = runtime.part %[[W]] at 0 + %{{.*}} bytes %{{.*}} : memref<?xi8> to memref<3x?xf32>
+// CHECK:         %[[S:.*]] = runtime.part %[[W]] at 0 + %{{.*}} bytes %{{.*}} : memref<8x?xf32> to memref<3x?xf32>
 // CHECK:         runtime.call @softmax_{{.*}} ins(%[[S]] : memref<3x?xf32>) outs(%out0 : memref<3x?xf32>)
 func.func @main(%x: tensor<4x?xf32, #graph.dims<[N]>>) -> tensor<3x?xf32, #graph.dims<[N]>> {
   %0 = graph.softmax %x {axis = 1} : tensor<4x?xf32, #graph.dims<[N]>>
