@@ -129,6 +129,15 @@ class Stage:
         """The size of the iteration space."""
         return prod(self.extents)
 
+    @property
+    def work(self) -> tuple[Index, ...]:
+        """The symbolic extents, over the numbers of the kernel's symbols."""
+        func = self.op.parent_op()
+        assert isinstance(func, te.FuncOp)
+        symbols = [a for a in func.args if not isinstance(a.type, TensorType)]
+        numbers = {k: dim(symbols.index(v)) for k, v in enumerate(self.op.symbols)}
+        return tuple(self.op.extents.data[k].substitute(numbers) for k in sorted(self.symbolic))
+
     @cached_property
     def reads(self) -> list[Read]:
         """All reads in the body."""

@@ -21,7 +21,7 @@ from mlc.codegen.targets import Target
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import Grid, choose_grid, even_split, register_tile, worth_threads
+from mlc.schedules.tiling import Grid, choose_grid, deal, even_split, register_tile
 
 Handle = SSAValue
 S = TypeVar("S", bound="ContractionSchedule")
@@ -221,6 +221,7 @@ class ContractionSchedule:
             threads=self.threads,
             target=self.target,
             pads=bool(self.pads) and not self.inlines_pads,
+            open_rows=(r.rows if outer_row is None else outer_row) in st.symbolic,
         )
 
     @property
@@ -310,8 +311,8 @@ class ContractionSchedule:
             s.pragma(nest.columns[-1], "prefetch", 1)
         if nest.rows and not nest.columns and len(nest.reduce) > 1 and self._walks():
             s.pragma(nest.rows[-1], "stream", 1)
-        if top is not None and worth_threads(self.cycles, self.threads):
-            s.parallel(top)
+        if top is not None:
+            deal(s, top, self.stage, self.cycles, self.threads)
         return s.finish()
 
     def _streams(self) -> bool:

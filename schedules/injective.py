@@ -11,9 +11,9 @@ from mlc.dialects import sched
 from mlc.dialects.index import dim
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import balance
+from mlc.schedules.tiling import balance, deal, worth_threads
 
-GRAIN = 1 << 14  # elements below which a kernel is not worth a second thread
+ELEMENT_CYCLES = 0.25  # of one element, of which most come from beyond L1
 
 
 def injective(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
@@ -39,7 +39,7 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     else:
         extents = list(st.extents)
     outer, inner = split_lanes(s, loops, extents, width)
-    spread(s, outer, extents, threads, st.points)
+    spread(s, outer, extents, threads, st)
     s.vectorize(inner)
 
 
@@ -61,9 +61,9 @@ def split_lanes(
     return loops[:-1], loops[-1]
 
 
-def spread(s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], threads: int, points: int) -> None:
+def spread(s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], threads: int, stage: Stage) -> None:
     """Fuse leading loops until every thread has an even share, and run them in parallel."""
-    if threads < 2 or not outer or points < GRAIN:
+    if not outer or not (stage.symbolic or worth_threads(ELEMENT_CYCLES * stage.points, threads)):
         return
     take, tasks = 0, 1
     while take < len(outer) and (balance(tasks, threads) < 0.9 or tasks < threads):
@@ -73,4 +73,4 @@ def spread(s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], thread
         return
     top = s.fuse_last(outer[:take])
     assert top is not None
-    s.parallel(top)
+    deal(s, top, stage, ELEMENT_CYCLES * stage.points, threads)

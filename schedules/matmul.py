@@ -25,7 +25,7 @@ from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.contraction import ContractionSchedule, Handle, Roles, TileSize, schedule_of
-from mlc.schedules.tiling import Grid, choose_grid, divisors, even_split, worth_threads
+from mlc.schedules.tiling import Grid, choose_grid, deal, divisors, even_split
 
 WAY = 4096  # bytes after which addresses share a set of L1: a page, as it is indexed before translation
 FAR_CYCLES_A_BYTE = 1 / 8  # memory or L3, streaming
@@ -161,6 +161,7 @@ class MatmulSchedule(ContractionSchedule):
             threads=self.threads,
             target=self.target,
             pads=False,
+            open_rows=self._rows in self.stage.symbolic,
         )
 
     def _worth_packing(self) -> bool:
@@ -231,8 +232,8 @@ class MatmulSchedule(ContractionSchedule):
         self._start(init, inside[-1] if inside else None, len(inner) if depth is not None else 0)
         if len(inner) == 2 and not self._copies:
             s.pragma(inner[0], "prefetch", 1)
-        if top is not None and worth_threads(self.cycles, self.threads):
-            s.parallel(top)
+        if top is not None:
+            deal(s, top, self.stage, self.cycles, self.threads)
         return s.finish()
 
     @property

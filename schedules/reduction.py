@@ -70,7 +70,7 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     s.vectorize(*(s.loops(init, len(inner), under=under) if under is not None else s.loops(init, len(inner))))
     for f in followers:
         _attach(s, f, under, len(inner))
-    spread(s, spatial, extents, threads, st.points)
+    spread(s, spatial, extents, threads, st)
 
 
 def _attach(s: ScheduleBuilder, f: Stage, at: object, count: int) -> None:

@@ -8,6 +8,7 @@ from mlc.codegen.targets import Target
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.tiling import deal
 
 
 def common_outer(kernel: KernelInfo) -> int:
@@ -59,7 +60,9 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
             inner = list(s.loops(b, len(st.extents), under=top))
             s.symbolic |= {inner[k] for k in st.symbolic}
             _vectorize_stage(s, st, b, inner[n:], width, n)
-        if threads > 1:
+        if root.symbolic:
+            deal(s, top, root, root.points / width * len(kernel.stages), threads)
+        elif threads > 1:
             s.parallel(top)
     return s.finish()
 

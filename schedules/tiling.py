@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, isqrt
+from math import ceil, isqrt, prod
+from typing import TYPE_CHECKING
 
 from mlc.codegen.targets import Target
+from mlc.dialects.index import IndexMapAttr
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
+
+    from mlc.schedules.analysis import Stage
+    from mlc.schedules.builder import ScheduleBuilder
 
 
 def divisors(n: int) -> list[int]:
@@ -101,16 +109,20 @@ def choose_grid(
     threads: int,
     target: Target,
     pads: bool,
+    open_rows: bool = False,
 ) -> Grid:
     """
     Blocks of rows that stay in L2 while all columns pass over them, in a grid that keeps every thread busy.
 
     `rows` is the outer row axis (output rows of a convolution), `row_bytes` the input bytes of one such row,
-    `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles.
+    `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles. Rows that are `open` are
+    as many as a symbol says, about so many: the grid is to be good for fewer and for more.
     """
     best: tuple[float, Grid] | None = None
     l2 = target.l2_bytes * 0.5
-    blocks_of = divisors(rows) if pads else sorted({even_split(rows, n) for n in range(1, rows + 1)})
+    sizes = [max(1, round(rows * part)) for part in (PARTS if open_rows else (1.0,))]
+    even = open_rows or not pads
+    blocks_of = sorted({even_split(rows, n) for n in range(1, rows + 1)}) if even else divisors(rows)
     for block in blocks_of:
         bytes_in = (block + halo_rows) * row_bytes
         if bytes_in > l2 and block > 1:
@@ -119,22 +131,43 @@ def choose_grid(
             each = ceil(columns / parts)
             if ceil(columns / each) != parts:
                 continue
-            blocks = ceil(rows / block)
-            rounds = ceil(batches * blocks * parts / threads)  # tasks that the busiest thread runs
-            share = rounds * block * each / (batches * rows * columns)
-            # bytes from L3 or memory at 8 bytes a cycle; from L2 they are free beside the FMAs
-            weights = weight_bytes * batches * blocks if weight_bytes / parts > l2 else weight_bytes * threads
-            inputs = bytes_in * batches * blocks * (parts if pads else min(parts, threads))
-            copies = inputs / 24 if pads else 0.0
-            cost = cycles * share + (weights / 8 + inputs / 16 + copies) / threads + 300 * rounds
+            cost = 0.0
+            for some in sizes:
+                blocks = ceil(some / block)
+                rounds = ceil(batches * blocks * parts / threads)  # tasks that the busiest thread runs
+                share = rounds * min(block, some) * each / (batches * some * columns)
+                # bytes from L3 or memory at 8 bytes a cycle; from L2 they are free beside the FMAs
+                weights = weight_bytes * batches * blocks if weight_bytes / parts > l2 else weight_bytes * threads
+                inputs = bytes_in * batches * blocks * (parts if pads else min(parts, threads))
+                copies = inputs / 24 if pads else 0.0
+                spent = cycles * some / rows * share + (weights / 8 + inputs / 16 + copies) / threads + 300 * rounds
+                cost += spent * rows / some
             if best is None or cost < best[0]:
                 best = (cost, Grid(block, parts))
     return best[1] if best is not None else Grid(1, 1)
 
 
+PARTS = (0.35, 0.6, 0.8, 1.0, 1.3, 1.7)  # of the usual size: what a size that is open may well be
 DISPATCH_CYCLES = 2000.0  # of handing a kernel to other threads and waiting for them, between CPUs far apart
 
 
 def worth_threads(cycles: float, threads: int) -> bool:
     """Whether dealing a kernel of so many cycles out to threads saves more than waking them costs."""
     return threads > 1 and cycles * (1 - 1 / threads) > DISPATCH_CYCLES
+
+
+def deal(s: ScheduleBuilder, top: SSAValue, stage: Stage, cycles: float, threads: int) -> None:
+    """
+    Run a loop on threads where a stage of so many cycles, of which the kernel's time is, is worth it.
+
+    Where its extents are symbolic that is asked at run time: are there enough points in it?
+    """
+    if not stage.symbolic:
+        if worth_threads(cycles, threads):
+            s.parallel(top)
+    elif threads > 1:
+        s.parallel(top)
+        typical = prod(stage.extents[k] for k in stage.symbolic)
+        least = typical * DISPATCH_CYCLES / (max(cycles, 1.0) * (1 - 1 / threads))
+        s.pragma(top, "work", IndexMapAttr.get(stage.work))
+        s.pragma(top, "least", max(1, round(least)))

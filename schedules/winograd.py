@@ -17,7 +17,7 @@ from mlc.codegen.targets import Target
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import register_tile
+from mlc.schedules.tiling import deal, register_tile
 from mlc.schedules.winograd_cost import Block, problem
 
 STAGES = ["v", "m"]
@@ -122,7 +122,7 @@ class WinogradSchedule:
             made = s.block(st.name)
             s.compute_at(made, top)
             s.set_scope(made, "local")
-        self._parallel(top)
+        deal(s, top, self.y, self.work.cycles(Block(rows, self.columns), self.target, 1), self.threads)
         oc, a, b, n, th, tw, oi, ic, ii = s.loops(s.block(self.m.name), 9, under=top)
         wide, blocks = -(-self.m.extents[6] // self.lanes), self.m.extents[0]
         tile = register_tile(self.columns, wide * blocks, self.target.vector_registers, unit=wide)

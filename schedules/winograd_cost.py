@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from mlc.codegen.targets import Target
-from mlc.schedules.tiling import divisors, register_tile
+from mlc.schedules.tiling import PARTS, divisors, register_tile
 
 FORTH, BACK = 8.0, 4.7  # cycles to make a vector of a transformed tile, to take one back: loads, stores and sums
 TILE_CYCLES = 60.0  # of a register tile of the product: zeros at its start, stores and misses at its end
@@ -86,9 +86,14 @@ class Problem:
         return min(((self.cycles(b, target, threads), b) for b in self.blocks()), key=lambda one: one[0])
 
     def best_rows(self, target: Target, threads: int) -> int:
-        """How many rows of tiles a block has, where it must be whole rows: their columns are known at run time."""
-        rows = range(1, self.tile_rows + 1)
-        return min(rows, key=lambda r: self.cycles(Block(r, self.tile_columns), target, threads))
+        """How many rows of tiles a block has, where the picture's sizes are known at run time: good for most."""
+        pictures = [replace(self, tile_rows=max(1, round(self.tile_rows * part))) for part in PARTS]
+
+        def cost(rows: int) -> float:
+            block = Block(rows, self.tile_columns)
+            return sum(p.cycles(block, target, threads) / p.tile_rows for p in pictures)
+
+        return min(range(1, self.tile_rows + 1), key=cost)
 
 
 def problem(

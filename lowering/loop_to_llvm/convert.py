@@ -87,6 +87,8 @@ class FunctionLowering:
         self.workspace: SSAValue | None = None
         self.symbolic = SymbolicBuffers()
         self.is_cold = False
+        self.symbols: list[SSAValue] = []
+        """Of the kernel itself: the sizes that it is given."""
         self._scratch: SSAValue | None = None
         self._pending: list[Tile] = []
 
@@ -317,6 +319,7 @@ def lower_kernel(
         if isinstance(arg.type, MemRefType):
             f.buffers[arg] = f.b.load(f.b.gep(args, k, PTR), PTR, 8)
         else:
+            f.symbols.append(arg)
             f.addresses.bind(arg, f.b.load(f.b.gep(args, k, i64), i64, 8), (0, 1 << 40))
     if any(isinstance(o, loop.AllocOp) and not in_scratch(o) for o in func.walk()):
         f.workspace = f.b.load(f.b.gep(args, len(func.args), PTR), PTR, 8)

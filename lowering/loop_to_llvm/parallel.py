@@ -9,6 +9,7 @@ from xdsl.dialects import arith, llvm
 from xdsl.dialects.builtin import (
     ArrayAttr,
     IndexType,
+    IntegerAttr,
     MemRefType,
     StringAttr,
     SymbolRefAttr,
@@ -20,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index
+from mlc.dialects.index import Index, IndexMapAttr
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
 from mlc.lowering.loop_to_llvm.memory import capture_strides, capture_symbolic
 from mlc.lowering.loop_to_llvm.values import VALUES
@@ -56,9 +57,23 @@ def lower_parallel(f: FunctionLowering, op: loop.ForOp) -> None:
     context = _context(b, slots)
     tasks = b.cast("trunc", f.addresses.value(upper - lower), i32)
     threads = b.load(b.gep(f.rt, RT_THREADS, i8), i32, 4)
+    if (worth := _worth(f, op)) is not None:
+        threads = b.select(worth, threads, b.int(1, i32))
     callee = b.load(b.gep(f.rt, RT_PARALLEL_FOR, i8), PTR, 8)
     address = b.op(llvm.AddressOfOp, [], PTR, {"global_name": SymbolRefAttr(name)})
     call_indirect(b, callee, [f.rt, address, context, tasks, threads])
+
+
+def _worth(f: FunctionLowering, op: loop.ForOp) -> SSAValue | None:
+    """Whether a loop whose work is symbolic has enough of it for several threads."""
+    work, least = op.attributes.get("work"), op.attributes.get("least")
+    if not isinstance(work, IndexMapAttr) or not isinstance(least, IntegerAttr):
+        return None
+    b, total = f.b, f.b.int(1)
+    for factor in work.data:
+        size = factor.substitute(lambda d: f.addresses.index[f.symbols[d]])
+        total = b.mul(total, f.addresses.value(size))
+    return b.icmp("sge", total, b.int(least.value.data))
 
 
 def lower_cold(f: FunctionLowering, op: loop.ForOp) -> None:
