@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr, UnequalSizes
+from mlc.dialects.graph.dims import TYPICAL, Dim, DimExpr, DimsAttr, SymbolAttr, UnequalSizes
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.equal_sizes import MAX_SIZE, Span, applied, substitutions
 from mlc.passes.errors import warn
@@ -49,10 +49,12 @@ class Symbols:
         self.since: dict[str, Dim] = {}
         """What symbols of the import at hand have become."""
         self.called: dict[str, str] = {}
+        self.counting: set[str] = set()
+        """The symbols that count things of one kind: the first of several sizes."""
 
     def begin(self) -> None:
         """Forget what an import found; what sizes have to be stays."""
-        self.found, self.names, self.since = {}, {}, {}
+        self.found, self.names, self.since, self.counting = {}, {}, {}, set()
 
     def name(self, declared: str, own: str) -> str:
         """What a size is called that its file calls `declared`: that, or `own` where that says nothing."""
@@ -77,9 +79,16 @@ class Symbols:
             self.sized[name] = size * step
         size_ = self.sized[name]
         if isinstance(size_, DimExpr) and name in size_.symbols():
-            low, high = self.spans[name]
-            self.found[name] = SymbolAttr(low, high, 1, low if counts else 0)
+            self.counting |= {name} if counts else set()
+            self._note(name)
         return size_
+
+    def _note(self, name: str) -> None:
+        """The values of a symbol; usual are one thing of a kind, and TYPICAL elements of others, whatever the step."""
+        (low, high), size = self.spans[name], DimExpr.of(self.sized[name])
+        step = max((c for product, c in size.terms if product), default=1)
+        usual = low if name in self.counting else 0 if step == 1 else max(low, min(high, TYPICAL // step))
+        self.found[name] = SymbolAttr(low, high, 1, usual)
 
     def equate(self, pairs: Iterable[tuple[Dim, Dim]]) -> bool:
         """Make sizes equal, if there is a way: a larger step, one symbol for two, or a number."""
@@ -90,8 +99,7 @@ class Symbols:
 
     def _equate(self, a: Dim, b: Dim) -> bool:
         spans = {name: self.spans[name] for name in self.names if name in self.spans}
-        counts = [name for name, symbol in self.found.items() if symbol.usual.data]
-        for substitution in substitutions(a, b, spans, counts):
+        for substitution in substitutions(a, b, spans, self.counting):
             if (left := narrowed(self.spans, substitution)) is not None:
                 self.spans = left
                 self.sized = {name: applied(size, substitution) for name, size in self.sized.items()}
@@ -133,8 +141,7 @@ class Symbols:
             raise ValueError(f"expected {what}, but {name} is {self.spans[name][0]} to {self.spans[name][1]}")
         self.spans[name] = low, high
         if name in self.found:
-            usual = self.found[name].usual.data
-            self.found[name] = SymbolAttr(low, high, 1, max(low, usual) if usual else 0)
+            self._note(name)
 
     def hold_elements(self, types: Iterable[Any], source: str) -> None:
         """Restrict symbols such that no tensor is without elements."""
