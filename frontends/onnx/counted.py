@@ -2,7 +2,8 @@
 Values of which only a bound of one size is known at import: that many elements are computed, and a count beside them.
 
 An op takes such a value if each of its results up to the count needs nothing beyond the count: elementwise ops,
-movements that keep the axis whole, gathers at such indices. The model's outputs are cut to the count when it runs.
+movements that keep the axis whole, gathers at such indices, work along other axes. What works along the axis itself is
+in `computed.py`. The model's outputs are cut to the count when it runs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph.types import axis_of
@@ -30,6 +32,35 @@ class Count:
     value: Any
 
 
+def same(a: Count, b: Count) -> bool:
+    """Whether two counts are one."""
+    if a.value is b.value:
+        return True
+    return a.value.ssa is not None and b.value.ssa is not None and origin(a.value.ssa) is origin(b.value.ssa)
+
+
+def origin(value: SSAValue) -> SSAValue:
+    """What a count was before it was made a shape and taken out of it again."""
+    while isinstance(op := value.owner, g.ReshapeOp | g.CastOp | g.SliceOp | g.TakeOp):
+        source = op.operands[0]
+        if isinstance(op, g.SliceOp | g.TakeOp):
+            parts = source.owner
+            if isinstance(op, g.SliceOp):
+                place = op.begin[0]
+            else:
+                place = op.operands[1].owner.array().item() if isinstance(op.operands[1].owner, g.ConstantOp) else -1
+            sizes = (
+                {g.shape_of(v.type) for v in (op.results[0], *parts.operands)}
+                if isinstance(parts, g.ConcatenateOp)
+                else {}
+            )
+            if not sizes or not sizes <= {(1,), ()} or not 0 <= place < len(parts.operands):
+                return value
+            source = parts.operands[place]
+        value = source
+    return value
+
+
 def plain(value: Value) -> Value:
     """The value with all of its bound."""
     return value if value.counted is None else replace(value, counted=None)
@@ -41,7 +72,7 @@ def result_count(cls: Any, operands: Sequence[Value], attrs: dict[str, Any], sha
     known = [c for c in counts if c is not None]
     if issubclass(cls, g.UnaryOp | g.CastOp | g.ClipOp | g.IdentityOp | g.PreluOp | g.BinaryOp | g.WhereOp):
         return _aligned(operands, len(shape))
-    if any(c.value is not known[0].value for c in known):
+    if not all(same(c, known[0]) for c in known):
         return None
     rule = _RULES.get(cls)
     axis = None if rule is None else rule(operands, counts, attrs, shape)
@@ -54,7 +85,7 @@ def _aligned(operands: Sequence[Value], rank: int) -> Count | None:
     for v in operands:
         if v.counted is not None:
             one = Count(v.counted.axis + rank - len(v.shape), v.counted.value)
-            if found is not None and (found.axis != one.axis or found.value is not one.value):
+            if found is not None and (found.axis != one.axis or not same(found, one)):
                 return None
             found = one
     assert found is not None
@@ -100,6 +131,47 @@ def _same(operands: Any, counts: Any, attrs: Any, shape: Any) -> int | None:
     return axis if len(shape) == len(operands[0].shape) and shape[axis] == operands[0].shape[axis] else None
 
 
+def _sliced(operands: Any, counts: Any, attrs: Any, shape: Any) -> int | None:
+    """An axis that is kept as it is."""
+    axis = counts[0].axis
+    whole = attrs["begin"][axis] == 0 and attrs["strides"][axis] == 1
+    return _same(operands, counts, attrs, shape) if whole else None
+
+
+def _split(operands: Any, counts: Any, attrs: Any, shape: Any) -> int | None:
+    axis = counts[0].axis
+    return None if axis_of(attrs["axis"], len(shape)) == axis else axis
+
+
+def _reduced(operands: Any, counts: Any, attrs: Any, shape: Any) -> int | None:
+    """An axis that is not reduced."""
+    rank, axis = len(operands[0].shape), counts[0].axis
+    axes = {axis_of(a, rank) for a in attrs["axes"]}
+    return None if axis in axes else axis if attrs.get("keepdims") else axis - sum(a < axis for a in axes)
+
+
+def _along(operands: Any, counts: Any, attrs: Any, shape: Any) -> int | None:
+    """Another axis than the one that is worked along."""
+    return None if axis_of(attrs.get("axis", -1), len(shape)) == counts[0].axis else counts[0].axis
+
+
+def _after(operands: Any, counts: Any, attrs: Any, shape: Any) -> int | None:
+    """An axis before those that are worked along, of the first operand alone."""
+    if counts[0] is None or any(c is not None for c in counts[1:]):
+        return None
+    return counts[0].axis if counts[0].axis < axis_of(attrs.get("axis", -1), len(shape)) else None
+
+
+def _product(operands: Any, counts: Any, attrs: Any, shape: Any) -> int | None:
+    """Rows of the left operand."""
+    rows = len(operands[0].shape) - 2
+    return rows if counts[0] is not None and counts[1] is None and counts[0].axis == rows else None
+
+
+def _bias(operands: Any, counts: Any, attrs: Any, shape: Any) -> int | None:
+    return _along(operands, counts, attrs, shape) if counts[0] is not None and counts[1] is None else None
+
+
 def _rows(operands: Any, counts: Any, attrs: Any, shape: Any) -> int | None:
     """Rows at indices: an axis of theirs."""
     return counts[1].axis if counts[0] is None else None
@@ -110,7 +182,13 @@ _RULES: dict[Any, Callable[[Any, Any, Any, Any], int | None]] = {
     g.ReshapeOp: _reshape,
     g.TakeOp: _take,
     g.ConcatenateOp: _concatenate,
-    g.SliceOp: _same,
+    g.SliceOp: _sliced,
+    g.SplitOp: _split,
+    **dict.fromkeys((g.SumOp, g.MaxOp, g.MinOp, g.ProdOp, g.MeanOp, g.ArgmaxOp, g.ArgminOp), _reduced),
+    **dict.fromkeys((g.SoftmaxOp, g.LogSoftmaxOp, g.ArgsortOp), _along),
+    **dict.fromkeys((g.DenseOp, g.BatchMatmulOp), _product),
+    g.BiasAddOp: _bias,
+    g.LayerNormOp: _after,
     g.BroadcastToOp: _same,
     g.GatherRowsOp: _rows,
 }
@@ -119,20 +197,28 @@ _RULES: dict[Any, Callable[[Any, Any, Any, Any], int | None]] = {
 ALLOWED = frozenset(
     "Identity Cast Abs Neg Exp Log Sqrt Sin Cos Tan Tanh Sigmoid Relu Erf Floor Ceil Round Sign Not Reciprocal Clip "
     "Add Sub Mul Div Mod Pow Min Max And Or Xor Equal Greater GreaterOrEqual Less LessOrEqual Where BitwiseAnd "
-    "Transpose Squeeze Unsqueeze Gather GatherND Concat Flatten Shape Size If Loop Scan".split()
+    "Transpose Squeeze Unsqueeze Gather GatherND Concat Flatten Shape Size If Loop Scan CastLike "
+    "Slice Split Reshape Expand TopK Softmax LogSoftmax MatMul Gemm LayerNormalization ReduceSum ReduceMax ReduceMin "
+    "ReduceMean ReduceProd ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum ReduceLogSumExp ArgMax ArgMin LeakyRelu Elu "
+    "HardSigmoid HardSwish Softplus Gelu Mish Selu IsNaN IsInf BitwiseOr BitwiseXor Sum Mean".split()
 )
 
 
 def check(node: Node) -> None:
     """Refuse an op that would take a bound for a size."""
+    from mlc.frontends.onnx.node import NeedsValues
+
     for index, value in enumerate(node.inputs):
         if value is not None and value.counted is not None and node.proto.op_type not in ALLOWED:
-            raise node.fail(
+            error = node.fail(
                 f"expected input {index} ('{value.name}') of a size known at import, but got up to "
                 f"{value.shape[value.counted.axis]} elements{HINT}"
             )
+            raise NeedsValues(str(error), node.importer.sources(value.counted.value))
 
 
 def marked(value: Value, axis: int, count: Value) -> Value:
     """A value of which along an axis only a part is there."""
+    if count.array is None and count.span is None:
+        count.span = np.array(0, np.int64), np.array(value.shape[axis], np.int64)
     return replace(value, counted=Count(axis, count))

@@ -62,6 +62,7 @@ from mlc.frontends.onnx.files import MAX_NODES, check_model, check_sizes, dtype_
 from mlc.frontends.onnx.functions import count_nodes, expand, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, Value, find_converter, node_path, op_key
 from mlc.frontends.onnx.sizes import Symbols, fold_sizes, holds_sizes, identifier
+from mlc.frontends.onnx.spans import result_span
 from mlc.frontends.onnx.structured import Parts, outputs_apart, take_apart
 
 MAX_RESTARTS = 64
@@ -119,15 +120,18 @@ class Importer:
         self.block.add_op(op)
         if folded is not None:
             return [Value(r, v.array, location, bound=True) for r, v in zip(op.results, folded, strict=True)]
-        return [Value(result, None, location) for result in op.results]
+        span = None
+        if len(op.results) == 1 and any(v.span is not None for v in operands):
+            span = result_span(cls, operands, lambda ends: self._fold(cls, ends, attrs, location))
+        return [Value(result, None, location, span=span) for result in op.results]
 
     def _counted(self, cls: Any, operands: Sequence[Value], attrs: dict[str, Any], location: str) -> list[Value]:
         """An op on values of which only a part is there."""
         results = self.emit(cls, [plain(v) for v in operands], attrs, location)
-        count = result_count(cls, operands, attrs, results[0].shape) if len(results) == 1 else None
+        count = result_count(cls, operands, attrs, results[0].shape)
         if count is None:
             raise ValueError(f"expected operands of {cls.name} of sizes known at import, but the data says them{HINT}")
-        return [marked(results[0], count.axis, count.value)]
+        return [marked(result, count.axis, count.value) for result in results]
 
     def _widened(self, cls: Any, operands: Sequence[Value], attrs: dict[str, Any], location: str, narrow: str) -> Any:
         """

@@ -41,6 +41,8 @@ class Value:
     """Whether this is an optional that holds nothing."""
     wide: Value | None = None
     """Of probabilities rounded to f16 or bf16: the same in f32."""
+    span: tuple[Any, Any] | None = None
+    """Of a small value: arrays that no element is less, or more, than."""
     counted: Count | None = None
     """Of a value of which only a part is there: which."""
 
@@ -240,9 +242,11 @@ def find_converter(key: tuple[str, str]) -> Converter | None:
 def converters() -> dict[tuple[str, str], Converter]:
     """(domain, op type) -> what converts a node of it."""
     from mlc.frontends.onnx import (
+        computed,
         control,
         einsum,
         indexing,
+        legacy,
         microsoft,
         nn,
         pooling,
@@ -260,8 +264,9 @@ def converters() -> dict[tuple[str, str], Converter]:
 
     modules = (
         math_ops, nn, pooling, resize, shape, indexing, quantized, recurrent, control, einsum, sampling, signal,
-        special, sequences, selection,
+        special, sequences, selection, computed,
     )  # fmt: skip
-    own = {("", name): function for module in modules for name, function in module.CONVERTERS.items()}
+    newest = {name: function for module in modules for name, function in module.CONVERTERS.items()}
+    own = {("", name): function for name, function in legacy.dated(newest).items()}
     theirs = {(microsoft.DOMAIN, name): function for name, function in microsoft.CONVERTERS.items()}
     return own | theirs | {("", name): function for name, function in microsoft.SIMPLIFIED.items()}

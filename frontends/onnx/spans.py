@@ -1,0 +1,64 @@
+"""
+What small values that the model computes lie between: so that sizes made of them have a bound.
+
+A count lies between 0 and its bound; what is computed from it by ops that rise with their operands lies between what
+they make of the lower ends and of the upper ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects import graph as g
+from mlc.frontends.onnx.node import Value
+
+Span = tuple[Any, Any]
+LIMIT = 64
+"""Values of more elements have no span."""
+
+
+def span_of(value: Value) -> Span | None:
+    """The least and the greatest that each element may be."""
+    if value.array is not None and not value.bound:
+        return (value.array, value.array) if value.array.dtype != object and value.array.size <= LIMIT else None
+    return value.span
+
+
+def result_span(cls: Any, operands: Sequence[Value], evaluate: Callable[[list[Value]], Any]) -> Span | None:
+    """The span of an op's result, of operands of which some have spans; None where it is not known."""
+    spans = [span_of(v) for v in operands]
+    if cls is g.WhereOp:
+        spans[0] = spans[0] if spans[0] is not None and (spans[0][0] == spans[0][1]).all() else None
+        if spans[0] is None and None not in spans[1:]:
+            lows, highs = zip(*spans[1:], strict=True)  # pyright: ignore[reportArgumentType]
+            return np.minimum(*lows), np.maximum(*highs)
+    if any(span is None for span in spans):
+        return None
+    lows, highs = ([span[end] for span in spans if span is not None] for end in (0, 1))
+    if cls is g.SubtractOp:
+        lows[1], highs[1] = highs[1], lows[1]
+    elif cls is g.NegOp:
+        lows, highs = highs, lows
+    elif cls in (g.MultiplyOp, g.DivideOp):
+        least = min((low.min(initial=0) for low in lows), default=0)
+        if least < 0 or (cls is g.DivideOp and ((lows[1] != highs[1]).any() or (lows[1] == 0).any())):
+            return None
+    elif cls is g.TakeOp and (lows[1] != highs[1]).any():
+        return None
+    elif cls not in RISING:
+        return None
+    low, high = (evaluate([Value(None, np.asarray(array), "") for array in ends]) for ends in (lows, highs))
+    return None if low is None or high is None else (low[0].array, high[0].array)
+
+
+RISING = frozenset(
+    {
+        g.AddOp, g.MinimumOp, g.MaximumOp, g.CastOp, g.ReshapeOp, g.TakeOp, g.ConcatenateOp, g.SliceOp, g.ClipOp,
+        g.IdentityOp, g.CeilOp, g.FloorOp, g.TransposeOp, g.BroadcastToOp, g.SumOp, g.MaxOp, g.MinOp, g.SqrtOp,
+        g.WhereOp, g.ReluOp, g.TileOp,
+    }
+)  # fmt: skip
+"""Ops whose results rise, or stay, where operands rise."""
