@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
-from graph_passes import names, optimize
+from graph_passes import names, optimize, random_store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlc.dialects.graph import Conv2dOp, DenseOp, LayoutTransformOp
-from mlc.interp.graph import main_function
+from mlc.driver.model import parse_module
+from mlc.interp.graph import main_function, run_function
 from mlc.passes.errors import UserError
 from mlc.passes.graph.layout_blocks import channel_block, divisor_block, kernel_name
+from mlc.passes.graph.weights import attach_store
+from mlc.passes.manager import make_context, run_passes
 
 ALTER = "graph-alter-op-layout,graph-canonicalize,graph-fold-constant,graph-canonicalize"
 
@@ -303,3 +306,42 @@ def test_another_block_is_not_a_reshape():
         "graph-canonicalize",
     )
     assert names(module) == ["layout_transform"]
+
+
+BRANCHES = """func.func @main(%x: tensor<1x32x4x4xf32>) -> tensor<1x32x4x4xf32> {
+  %0 = graph.constant dense<0.0> : tensor<f32>
+  %1 = graph.sum %x {axes = [0, 1, 2, 3]} : (tensor<1x32x4x4xf32>) -> tensor<f32>
+  %c = graph.greater %1, %0 : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  %r = graph.if %c : tensor<i1> reads(%x : tensor<1x32x4x4xf32>) -> (tensor<1x32x4x4xf32>) {
+  ^bb0(%a: tensor<1x32x4x4xf32>):
+    %w = graph.param "w" : tensor<32x32x1x1xf32>
+    %2 = graph.conv2d %a, %w : (tensor<1x32x4x4xf32>, tensor<32x32x1x1xf32>) -> tensor<1x32x4x4xf32>
+    %3 = graph.relu %2 : tensor<1x32x4x4xf32>
+    graph.yield %3 : tensor<1x32x4x4xf32>
+  } else {
+  ^bb0(%a: tensor<1x32x4x4xf32>):
+    graph.yield %a : tensor<1x32x4x4xf32>
+  }
+  return %r : tensor<1x32x4x4xf32>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("passes", "text"),
+    [
+        ("graph-convert-layout{desired=conv2d:NHWC}", 'data_layout = "NHWC"'),
+        ("graph-alter-op-layout{block=16}", 'data_layout = "NCHW16c"'),
+        ("graph-to-mixed-precision{precision=bf16}", 'out_dtype = "float32"'),
+    ],
+)
+def test_layouts_and_types_change_inside_of_control_flow(passes, text):
+    module = parse_module(BRANCHES)
+    store = random_store(module)
+    x = np.random.default_rng(0).standard_normal((1, 32, 4, 4)).astype(np.float32)
+    inputs = [x * np.sign(x.sum())]
+    before = run_function(main_function(module), inputs, store)
+    attach_store(module, store)
+    run_passes(module, make_context(), [passes], verify=True)
+    after = run_function(main_function(module), inputs, store)
+    assert text in str(module)
+    np.testing.assert_allclose(after[0], before[0], atol=0.02 * np.abs(before[0]).max())
