@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import sched, te
+from mlc.dialects.index import UNBOUNDED
 from mlc.dialects.sched.loops import KNOB, REST
 
 
@@ -104,5 +105,5 @@ def _summary(schedule: sched.ScheduleOp, stages: dict[str, tuple[int, ...]]) -> 
         parts.append(f"{stage} {'x'.join(map(str, sizes))}")
     if walk.parallel:
         stage, count = max(walk.parallel, key=lambda one: (walk.work(one[0]), one[1]))
-        parts.append(f"parallel {count or '?'}")
+        parts.append(f"parallel {count if 0 < count < UNBOUNDED >> 20 else '?'}")
     return f"{head}: {', '.join(parts)}" if parts else head

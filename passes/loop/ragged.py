@@ -164,28 +164,28 @@ def shift(r: Ragged, ragged: loop.ForOp, iv: SSAValue) -> tuple[loop.ForOp, loop
 
 def retile(r: Ragged, small: loop.ForOp, iv: SSAValue) -> loop.ForOp | None:
     """
-    Where the size is below that of the tile, a third of the tile (in the end one row) goes along it instead.
+    Where the size is below that of the tile, half of the tile (in the end one row) goes along it instead.
 
     `for 0 to (N < 12) { for %i = 0 to 12 vectorized { S where N - 1 - %i } }` ->
-    `for 0 to (N < 12) { for %p = 0 to N ceildiv 4 { for %i = 0 to 4 vectorized { S where N - 1 - %p * 4 - %i } } }`
+    `for 0 to (N < 12) { for %p = 0 to N ceildiv 6 { for %i = 0 to 6 vectorized { S where N - 1 - %p * 6 - %i } } }`
     """
     rows, tile = _rows(r, small), 1 - r.low
     if rows is None or r.step < tile:
         return None
     numbering = Numbering()
     numbering.numbers, numbering.values = dict(r.numbering.numbers), list(r.numbering.values)
-    third = max(1, tile // 3)
-    along = loop.ForOp.make((r.size + (third - 1)).floordiv(third), operands=numbering.values, name="part")
+    half = (tile + 1) // 2
+    along = loop.ForOp.make((r.size + (half - 1)).floordiv(half), operands=numbering.values, name="part")
     for op in [op for op in small.body.block.ops if not isinstance(op, loop.YieldOp)]:
         op.detach()
         along.body.block.add_op(op)
     along.body.block.add_op(loop.YieldOp.create())
     small.body.block.insert_op_before(along, small.yield_op)
     for f in rows:
-        f.properties["bounds"] = IndexMapAttr((f.lower, const(third)))
+        f.properties["bounds"] = IndexMapAttr((f.lower, const(half)))
     number = numbering.number(iv)
     place = r.place.substitute({r.number: dim(number)})  # which is 0 here
-    _follow(along, dim(numbering.number(along.iv)) * third - place, number, r.step, numbering)
+    _follow(along, dim(numbering.number(along.iv)) * half - place, number, r.step, numbering)
     return small
 
 
