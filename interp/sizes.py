@@ -20,8 +20,8 @@ from mlc.dialects.index import IndexMapAttr
 from mlc.passes.graph.dynamic_to_static import bind, symbols_of
 
 CASES = (0, 1)
-LARGEST = 64
-"""What the interpreters are slow above."""
+LARGEST = 71
+"""What the interpreters are slow above; larger than most tiles, and a multiple of none."""
 ODD = (7, 5, 3)
 
 

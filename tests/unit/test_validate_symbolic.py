@@ -112,6 +112,23 @@ def test_what_is_wrong_at_odd_sizes_only_is_found():
         run_passes(parsed(kernel), make_context(), passes, instruments=[ValidateInstrument()])
 
 
+def test_kernels_first_met_below_the_graph_level_run_at_their_typical_sizes():
+    text = f"""func.func private @exp(%x: {ROWS}) -> {ROWS} attributes {{graph.kernel,
+        graph.symbols = {{N = #graph.symbol<1 to 100 like 9>}}}} {{
+      %0 = graph.exp %x : {ROWS}
+      return %0 : {ROWS}
+    }}"""
+    for above, below in [
+        ("convert-graph-to-te", "kernel-O3"),
+        ("convert-graph-to-te,te-add-schedule", "convert-te-to-loop"),
+    ]:
+        module, watch = parsed(text), Watch()
+        run_passes(module, make_context(), [above])
+        run_passes(module, make_context(), [below], instruments=[watch])
+        assert {shape for _, _, shape in watch.seen} == {(9, 6)}
+        assert len({level for level, _, _ in watch.seen}) > 1
+
+
 def test_kernels_of_symbolic_sizes_as_c():
     """A buffer of a symbolic size, and operands whose strides are computed."""
     text = """loop.func @k(%x: memref<?x?xf32>, %y: memref<?x?xf32>, %n: index, %m: index)
@@ -162,7 +179,7 @@ def test_sizes_of_the_cases_are_possible():
     ):
         for case in (0, 1):
             value = chosen(span, case)
-            assert span.low.data <= value <= max(span.high.data, 64)
+            assert span.low.data <= value <= max(span.high.data, 71)
             assert value % span.step.data == 0
-    assert chosen(SymbolAttr(1, 10_000), 0) == 64
+    assert chosen(SymbolAttr(1, 10_000), 0) == 71
     assert [chosen(SymbolAttr(1, 10_000), 1, which) for which in range(4)] == [7, 5, 3, 7]
