@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.codegen.errors import fail
 from mlc.driver.cache import Cache, key_of
+from mlc.driver.files import open_file
 from mlc.driver.options import Options, current_context, level_in
 from mlc.driver.timing import Timing
 from mlc.runtime.artifact import Artifact
@@ -172,10 +173,7 @@ def _plain(*given: Shapes | None) -> list[str]:
 
 def _file_parts(path: Path) -> list[bytes | str]:
     """What a model file says, and what else it reads: the weights beside an .mlir, ONNX's external data."""
-    try:
-        digest, external = _read(path)
-    except OSError as error:
-        fail(f"{path}: {error.strerror}")
+    digest, external = _read(path)
     parts: list[bytes | str] = [path.suffix, digest]
     beside = path.with_suffix(".safetensors")
     if path.suffix == ".mlir" and beside.exists():
@@ -191,7 +189,7 @@ def _file_parts(path: Path) -> list[bytes | str]:
 def _read(path: Path) -> tuple[str, bool]:
     """A file's checksum, and whether it names external data; read in pieces, for it may be large."""
     digest, external, tail = hashlib.sha256(), False, b""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while piece := file.read(_PIECE):
             digest.update(piece)
             window = tail + piece

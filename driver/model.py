@@ -13,13 +13,15 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
-from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import SymbolTable
-from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
+from xdsl.utils.lexer import Input
 
 from mlc.driver.errors import UserError
+from mlc.driver.files import read_file
 from mlc.driver.weights import WeightStore
+from mlc.passes.limits import limits
 
 if TYPE_CHECKING:
     from mlc.driver.edit import Editor
@@ -169,9 +171,7 @@ def _load_torch(source: Any, shapes: Mapping[str, Sequence[int]] | None) -> Mode
 def load_mlir(path: Path) -> Model:
     """The model of an .mlir file, and of the .safetensors file beside it where there is one."""
     try:
-        text = path.read_text()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
+        text = read_file(path, limits.input_bytes).decode()
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a text file: {error.reason}") from error
     module = parse_module(text, str(path))
@@ -183,12 +183,13 @@ def load_mlir(path: Path) -> Model:
 
 def parse_module(text: str, name: str = "<text>") -> ModuleOp:
     """Parse and verify a module; what is wrong is a UserError with its place."""
+    from mlc.tools.opt.source import InputError, parse
+
     try:
-        module = Parser(model_context(), text, name).parse_module()
+        module, _ = parse(model_context(), Input(text, name))
         module.verify()
-    except ParseError as error:
-        place = error.span.get_location()
-        raise UserError(f"{place.file}:{place.line}:{place.col}: {error.msg}") from error
+    except InputError as error:
+        raise UserError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error
     except (DiagnosticException, VerifyException) as error:
         raise UserError(f"{name}: {error}") from error
     except RecursionError as error:

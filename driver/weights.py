@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from mlc.codegen.errors import fail
+from mlc.driver.files import open_file
 
 ALIGNMENT = 64
 _BLOB_MAGIC = b"MLCBLOB1"
@@ -153,9 +154,9 @@ class WeightStore:
         store = WeightStore()
         for name, record in header.items():
             store.add(name, _slice(path, name, record, data, *_offsets(path, name, record)))
-        for name, record in json.loads(metadata.get(_FILLS, "{}")).items():
+        for name, record in _fills(path, metadata).items():
             dtype, shape = _shape(path, name, record)
-            store.add_fill(name, np.frombuffer(bytes.fromhex(record["value"]), dtype)[0], shape, dtype)
+            store.add_fill(name, _fill_value(path, name, record, dtype), shape, dtype)
         return store
 
     def write_blob(self, path: str | Path, names: Iterable[str] | None = None) -> dict[str, int]:
@@ -193,10 +194,7 @@ class WeightStore:
 
 
 def _opened(path: Path) -> Any:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        fail(f"{path}: {error.strerror}")
+    return open_file(path)
 
 
 def _read_header(path: Path, at: int) -> tuple[dict[str, Any], int]:
@@ -214,6 +212,28 @@ def _read_header(path: Path, at: int) -> tuple[dict[str, Any], int]:
     if not isinstance(header, dict) or not all(isinstance(record, dict) for record in header.values()):
         fail(f"{path}: expected a header that maps names to records")
     return header, at + 8 + length
+
+
+def _fills(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The records of fills, which stand in the metadata as JSON."""
+    try:
+        fills = json.loads(metadata.get(_FILLS, "{}"))
+    except (ValueError, TypeError, RecursionError) as error:
+        fail(f"{path}: the records of fills are not JSON: {error}")
+    if not isinstance(fills, dict) or not all(isinstance(record, dict) for record in fills.values()):
+        fail(f"{path}: expected records of fills by name")
+    return fills
+
+
+def _fill_value(path: Path, name: str, record: Mapping[str, Any], dtype: Any) -> Any:
+    """The one value of a fill."""
+    try:
+        data = bytes.fromhex(record["value"])
+    except (KeyError, TypeError, ValueError):
+        data = b""
+    if len(data) != dtype.itemsize:
+        fail(f"{path}: expected {dtype.itemsize} bytes in hexadecimal for the fill '{name}'")
+    return np.frombuffer(data, dtype)[0]
 
 
 def _shape(path: Path, name: str, record: Mapping[str, Any]) -> tuple[Any, tuple[int, ...]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Limits:
-    """The limits that parsing, folding and interpreting obey; each is a flag of mlc-opt (`--max-ops=N`)."""
+    """The limits that parsing, folding and interpreting obey; each is a flag of mlc and mlc-opt (`--max-ops=N`)."""
 
     input_bytes: int = 256 * 2**20
     """Bytes of one file of IR text."""
@@ -17,6 +17,8 @@ class Limits:
     """Dimensions of one tensor, memref or vector type."""
     elements: int = 16 * 2**20
     """Elements of one constant in the text."""
+    tensor_elements: int = 1 << 32
+    """Elements of one tensor of a model."""
     folded_bytes: int = 64 * 2**20
     """Bytes that folding constants may create in one module."""
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 
 from mlc.driver.options import PRECISIONS
+from mlc.tools.opt.limits import add_limits, apply_limits
 
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
@@ -74,6 +75,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--schedules", metavar="DIR", help="schedules by hand, from the files that --dump-schedules wrote"
     )
     parser.add_argument("--no-cache", action="store_true", help="compile anew and keep nothing")
+    add_limits(parser)
 
 
 def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
@@ -174,6 +176,7 @@ def run(argv: Sequence[str]) -> int:
         if args.command is None:
             parser.print_help()
             return 0
+        apply_limits(args)
         return import_module(COMMANDS[args.command][0]).run(args)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

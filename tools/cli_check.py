@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from mlc.tools.cli import add_shape_arguments, print_table, shapes_of, symbols_of
+from mlc.tools.opt.limits import add_limits
 
 COLUMNS = ("node", "op", "what is wrong", "inputs", "instead")
 
@@ -14,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="an .onnx or .mlir file")
     add_shape_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON: problems, and inputs and outputs if none")
+    add_limits(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,10 +28,11 @@ from mlc.passes.manager import BrokenByPass, make_context, parse_pipeline, run_p
 from mlc.passes.pipeline_text import PipelineError, pass_text
 from mlc.passes.registry import import_target
 from mlc.passes.verifier import verify
-from mlc.tools.opt.arguments import add_arguments, apply_limits, normalize
+from mlc.tools.opt.arguments import add_arguments, normalize
 from mlc.tools.opt.diagnostics import Diagnostic, Place, Reporter, one_line, place_of_op
 from mlc.tools.opt.emit import emit
 from mlc.tools.opt.instruments import ALL, PrintIR, Timing
+from mlc.tools.opt.limits import apply_limits
 from mlc.tools.opt.printing import Printing
 from mlc.tools.opt.source import InputError, SourceParser, parse, read_source, reject, split_source, start_of
 

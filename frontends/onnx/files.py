@@ -19,11 +19,11 @@ from google.protobuf.message import DecodeError
 
 from mlc.dialects.graph.types import ELEMENT_TYPES
 from mlc.driver.errors import UserError
+from mlc.driver.files import read_file
+from mlc.passes.limits import limits
 
-MAX_RANK = 32
-MAX_ELEMENTS = 1 << 32
-"""How many elements one tensor of a model may have."""
-MAX_NODES = 1_000_000
+MAX_BYTES = (1 << 31) - 1
+"""Bytes of a model file: more, protobuf cannot read; larger weights are stored beside it."""
 
 
 def read_model(source: Any) -> tuple[onnx.ModelProto, str, Path | None]:
@@ -31,10 +31,7 @@ def read_model(source: Any) -> tuple[onnx.ModelProto, str, Path | None]:
     if isinstance(source, onnx.ModelProto):
         return source, source.graph.name or "<model>", None
     path = Path(source)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
+    data = read_file(path, MAX_BYTES)
     try:
         model = onnx.ModelProto.FromString(data)
     except DecodeError as error:
@@ -46,8 +43,10 @@ def check_model(model: onnx.ModelProto, source: str) -> dict[str, int]:
     """The opset version of each domain; what cannot be a model is an error."""
     if not model.opset_import or not model.HasField("graph"):
         raise UserError(f"{source}: not an ONNX model: it has no {'graph' if model.opset_import else 'opset_import'}")
-    if len(model.graph.node) > MAX_NODES:
-        raise UserError(f"{source}: expected at most {MAX_NODES} nodes, but got {len(model.graph.node)}")
+    if (count := len(model.graph.node)) > limits.ops:
+        raise UserError(
+            f"{source}: expected at most {limits.ops} nodes, but got {count}; raise the limit with --max-ops"
+        )
     if not all(isinstance(text, str) for text in _texts(model)):
         raise UserError(f"{source}: not an ONNX model: a name in it is not UTF-8")
     if not model.graph.output:
@@ -76,10 +75,11 @@ def check_sizes(shape: Iterable[Any], what: str) -> None:
     """UserError unless a tensor of this shape may be made; symbolic sizes are checked when they are known."""
     sizes = list(shape)
     known = [size for size in sizes if isinstance(size, int)]
-    if len(sizes) > MAX_RANK or any(size < 0 for size in known) or math.prod(known) > MAX_ELEMENTS:
-        text = "x".join(map(str, sizes[: MAX_RANK + 1]))
+    most = limits.tensor_elements
+    if len(sizes) > limits.rank or any(size < 0 for size in known) or math.prod(known) > most:
+        text = "x".join(map(str, sizes[: limits.rank + 1]))
         raise UserError(
-            f"{what}: expected at most {MAX_RANK} dims, each >= 0, of {MAX_ELEMENTS} elements in all, but got {text}"
+            f"{what}: expected at most {limits.rank} dims, each >= 0, of {most} elements in all, but got {text}"
         )
 
 
@@ -131,8 +131,8 @@ def tensor_array(tensor: onnx.TensorProto, place: str, directory: Path | None) -
     """The array of a tensor; raw bytes are not copied."""
     dtype = dtype_of(tensor.data_type, place)
     shape = tuple(tensor.dims)
-    if len(shape) > MAX_RANK or any(size < 0 for size in shape):
-        raise UserError(f"{place}: expected at most {MAX_RANK} dims, each >= 0, but got {list(shape)}")
+    if len(shape) > limits.rank or any(size < 0 for size in shape):
+        raise UserError(f"{place}: expected at most {limits.rank} dims, each >= 0, but got {list(shape)}")
     count = math.prod(shape)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _external(tensor, place, directory, dtype, count * dtype.itemsize).view(dtype).reshape(shape)

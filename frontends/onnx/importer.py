@@ -58,12 +58,13 @@ from mlc.driver.model import Model, counted_attribute, name_attrs
 from mlc.driver.weights import WeightStore
 from mlc.frontends.onnx.counted import HINT, marked, plain, result_count
 from mlc.frontends.onnx.counted import check as check_counts
-from mlc.frontends.onnx.files import MAX_NODES, check_model, check_sizes, dtype_of, printable, read_model, tensor_array
+from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array
 from mlc.frontends.onnx.functions import count_nodes, expand, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, Value, find_converter, node_path, op_key
 from mlc.frontends.onnx.sizes import Symbols, fold_sizes, holds_sizes, identifier
 from mlc.frontends.onnx.spans import result_span
 from mlc.frontends.onnx.structured import Parts, outputs_apart, take_apart
+from mlc.passes.limits import limits
 
 MAX_RESTARTS = 64
 """An import begins anew at most so often, each time with less freedom for symbolic sizes."""
@@ -250,9 +251,9 @@ class Importer:
         missing = list(missing_nodes(graph, opsets, self.functions))
         if missing:
             raise UnsupportedOps(self.source, missing)
-        if (count := count_nodes(graph.node, self.functions, {})) > MAX_NODES:
+        if (count := count_nodes(graph.node, self.functions, {})) > limits.ops:
             raise UserError(
-                f"{self.source}: expected at most {MAX_NODES} nodes, functions written out, but got {count}"
+                f"{self.source}: expected at most {limits.ops} nodes, functions written out, but got {count}"
             )
         if "" not in opsets and any(node.domain in ("", "ai.onnx") for node in graph.node):
             raise UserError(f"{self.source}: expected an opset version of the domain 'ai.onnx', but got none")
@@ -286,8 +287,10 @@ class Importer:
     def convert(self, proto: onnx.NodeProto, path: str, opsets: Mapping[str, int]) -> None:
         """Convert one node, whose outputs become values."""
         self._nodes += 1
-        if self._nodes > MAX_NODES:
-            raise UserError(f"{self.source}: {path} ({proto.op_type}): expected at most {MAX_NODES} nodes, written out")
+        if self._nodes > limits.ops:
+            raise UserError(
+                f"{self.source}: {path} ({proto.op_type}): expected at most {limits.ops} nodes, written out"
+            )
         inputs: list[Value | None] = []
         for name in proto.input:
             if name in self.missing:

@@ -472,7 +472,7 @@ def test_a_function_that_calls_itself_is_refused():
 
 
 def test_functions_that_grow_without_end_are_refused(monkeypatch):
-    monkeypatch.setattr("mlc.frontends.onnx.importer.MAX_NODES", 500)
+    monkeypatch.setattr("mlc.passes.limits.limits.ops", 500)
     grown = [calling(f"F{k}", f"F{k + 1}", f"F{k + 1}") for k in range(20)]
     with pytest.raises(UserError, match="expected at most 500 nodes, functions written out"):
         import_model(with_functions(*grown, calling("F20")))

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from mlc.passes.limits import Limits, limits
 from mlc.tools.opt.emit import FORMATS
+from mlc.tools.opt.limits import add_limits, natural
 
 # Flags that may stand without a value, and the value they then have.
 _BARE = {
@@ -16,19 +16,7 @@ _BARE = {
     "--mlir-timing": "true",
 }
 
-# The largest --max-nesting: parser, verifier, passes and printer recurse.
-DEEPEST = 1000
-
 # Limit -> what its flag says.
-_LIMITS = {
-    "input_bytes": "bytes of one input file",
-    "nesting": "operations inside one another",
-    "ops": "operations in one module",
-    "rank": "dimensions of one type",
-    "elements": "elements of one constant in the text",
-    "folded_bytes": "bytes that folding constants may create",
-}
-
 _SWITCHES: dict[tuple[str, ...], str] = {
     ("--split-input-file",): "process the pieces between lines `// -----` one by one",
     ("--verify-diagnostics",): "check the diagnostics against `// expected-error {{...}}`",
@@ -55,27 +43,6 @@ def boolean(text: str) -> bool:
     if text.lower() not in values:
         raise argparse.ArgumentTypeError(f"expected true or false, but got '{text}'")
     return values[text.lower()]
-
-
-def natural(text: str) -> int:
-    """A whole number of at least 0."""
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f"expected a whole number, but got '{text}'")
-    return int(text)
-
-
-def positive(text: str) -> int:
-    """A whole number of at least 1."""
-    if not (value := natural(text)):
-        raise argparse.ArgumentTypeError("expected at least 1, but got 0")
-    return value
-
-
-def depth(text: str) -> int:
-    """A nesting that Python's own stack can follow."""
-    if (value := positive(text)) > DEEPEST:
-        raise argparse.ArgumentTypeError(f"expected at most {DEEPEST}, but got {value}")
-    return value
 
 
 def names(text: str) -> frozenset[str]:
@@ -112,11 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser, version_action: Any) -> None:
     add("-v", "--version", action=version_action, version_format="mlc-opt on xDSL {xdsl_version}")
     for flags, help_text in _SWITCHES.items():
         add(*flags, action="store_true", help=help_text)
-    for name, help_text in _LIMITS.items():
-        default = getattr(Limits, name)
-        flag = f"--max-{name.replace('_', '-')}"
-        kind = depth if name == "nesting" else positive
-        add(flag, type=kind, default=default, metavar="N", help=f"{help_text} (default {default})")
+    add_limits(parser)
     parser.error = lambda message: _refuse(parser, message)
 
 
@@ -141,9 +104,3 @@ def normalize(argv: Sequence[str]) -> list[str]:
             word = f"-{word}"
         result.append(f"{word}={_BARE[word]}" if word in _BARE else word)
     return result
-
-
-def apply_limits(args: argparse.Namespace) -> None:
-    """Put the limits of the command line in force."""
-    for name in _LIMITS:
-        setattr(limits, name, getattr(args, f"max_{name}"))
