@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import TYPICAL, Dim, DimExpr, DimsAttr, SymbolAttr, UnequalSizes
+from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr, UnequalSizes
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.equal_sizes import MAX_SIZE, Span, applied, substitutions
 from mlc.passes.errors import warn
@@ -22,6 +22,8 @@ from mlc.passes.errors import warn
 Array = Any
 GENERATED = r"DynamicDimension|^unk_|^unknown|^dynamic_?ax|^Dynamic|^None$|^\?$|^-1$"
 """Names of sizes that exporters make up."""
+PICTURE = 640
+"""The usual elements of a size in steps."""
 LARGEST = 10**9 - 1
 """No size is larger: what is, in a slice, stands for the end."""
 
@@ -84,10 +86,10 @@ class Symbols:
         return size_
 
     def _note(self, name: str) -> None:
-        """The values of a symbol; usual are one thing of a kind, and TYPICAL elements of others, whatever the step."""
+        """The values of a symbol; usual are one thing of a kind, and a picture's side where there are steps."""
         (low, high), size = self.spans[name], DimExpr.of(self.sized[name])
         step = max((c for product, c in size.terms if product), default=1)
-        usual = low if name in self.counting else 0 if step == 1 else max(low, min(high, TYPICAL // step))
+        usual = low if name in self.counting else 0 if step == 1 else max(low, min(high, PICTURE // step))
         self.found[name] = SymbolAttr(low, high, 1, usual)
 
     def equate(self, pairs: Iterable[tuple[Dim, Dim]]) -> bool:
