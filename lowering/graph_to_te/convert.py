@@ -11,7 +11,7 @@ results may differ by c * eps * sqrt(K).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,12 +103,13 @@ def _sizes_attribute(types: Sequence[Attribute], symbols: Sequence[DimExpr]) -> 
     return ArrayAttr([IndexMapAttr.get(index_of(n, number.__getitem__) for n in shape_of(t)) for t in types])
 
 
-def _typical(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> list[int]:
-    """Usual values of the kernel's index arguments: what its schedule is chosen for."""
+def _values(kernel: func.FuncOp, symbols: Sequence[DimExpr], of: Callable[[SymbolAttr], int]) -> list[int]:
+    """The kernel's index arguments where each symbol of the graph is what `of` says of it."""
     known = kernel.attributes.get("graph.symbols")
     ranges = known.data if isinstance(known, DictionaryAttr) else {}
     names = {name for symbol in symbols for name in symbol.symbols()}
-    values = {name: s.typical if isinstance(s := ranges.get(name), SymbolAttr) else TYPICAL for name in names}
+    plain = SymbolAttr(1, 3 * TYPICAL)
+    values = {name: of(s if isinstance(s := ranges.get(name), SymbolAttr) else plain) for name in names}
     return [int(symbol.evaluate(values)) for symbol in symbols]  # pyright: ignore[reportArgumentType]
 
 
@@ -139,7 +140,9 @@ def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
     if symbols:
         types = (*kernel.function_type.inputs, *kernel.function_type.outputs)
         new.attributes["sizes"] = _sizes_attribute(types, symbols)
-        new.attributes["typical"] = DenseArrayBase.from_list(i64, _typical(kernel, symbols))
+        # what the schedule is chosen for, and what the sizes are at least
+        new.attributes["typical"] = DenseArrayBase.from_list(i64, _values(kernel, symbols, lambda s: s.typical))
+        new.attributes["least"] = DenseArrayBase.from_list(i64, _values(kernel, symbols, lambda s: s.low.data))
     new.location = kernel.location
     return new
 

@@ -46,6 +46,7 @@ from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
 from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis
 from mlc.lowering.loop_to_llvm.values import VALUES
 from mlc.passes.errors import UserError
+from mlc.passes.loop.nest import range_of
 
 RT_SCRATCH, RT_STRIDE = 24, 32
 Value = SSAValue | Tile
@@ -320,7 +321,7 @@ def lower_kernel(
             f.buffers[arg] = f.b.load(f.b.gep(args, k, PTR), PTR, 8)
         else:
             f.symbols.append(arg)
-            f.addresses.bind(arg, f.b.load(f.b.gep(args, k, i64), i64, 8), (0, 1 << 40))
+            f.addresses.bind(arg, f.b.load(f.b.gep(args, k, i64), i64, 8), range_of(arg))
     if any(isinstance(o, loop.AllocOp) and not in_scratch(o) for o in func.walk()):
         f.workspace = f.b.load(f.b.gep(args, len(func.args), PTR), PTR, 8)
     _bind_shapes(f, func)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.index import UNBOUNDED, Div, Index, Range, Term, dim
@@ -116,12 +117,19 @@ def is_symbol(value: SSAValue) -> bool:
     return isinstance(value.owner, Block) and isinstance(value.owner.parent_op(), FuncOp)
 
 
+def least(func: FuncOp, symbol: SSAValue) -> int:
+    """The smallest value of a kernel's symbol."""
+    known = func.attributes.get("least")
+    symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
+    return known.get_values()[symbols.index(symbol)] if isinstance(known, DenseArrayBase) else 0  # pyright: ignore
+
+
 def range_of(value: SSAValue) -> Range:
     """The values that a loop's index and a kernel's symbol take; unknown for anything else."""
     owner = value.owner
     loop = owner.parent_op() if isinstance(owner, Block) else None
     if isinstance(loop, FuncOp):
-        return 0, UNBOUNDED
+        return least(loop, value), UNBOUNDED
     if not isinstance(loop, ForOp) or value is not loop.iv:
         return UNKNOWN
     lower, upper = loop.lower, loop.upper

@@ -85,12 +85,15 @@ def split(partition: Partition, f: loop.ForOp, e: Index, numbering: Numbering) -
     only. In any other loop round the tile, whole tiles and the ragged one have a body each, and what lies beyond none.
     """
     r = Ragged.of(f, e, numbering)
-    if r is None or _reduces(f):
+    if r is None:
         return None
     key = f.iv, r.whole.substitute(lambda d: dim(partition.known.number(numbering.values[d])))
     if key in partition.chosen:
         return None
     partition.chosen.add(key)
+    if _reduces(f):  # each point once, in order
+        found = cut(partition, r) if r.low < 0 else None
+        return None if found is None else list(found[:2])
     if r.low == 0:
         return [_guarded(r)]
     main, tail, iv = cut(partition, r) or choose(r)
