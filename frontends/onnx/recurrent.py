@@ -171,7 +171,7 @@ def _run(node: Node, kind: Kind, x: Value, direction: int, backward: bool) -> tu
         return select(node, inside, new[0], full(node, new[0].shape, 0, dtype_like(x))), kept
 
     if not isinstance(length, int) or length > FEW_STEPS:
-        return _scanned(node, step, shares, states, backward)
+        return _scanned(node, step, shares, states, backward, lengths is not None)
     outputs: list[Any] = [None] * length
     for count in range(length):
         at = length - 1 - count if backward else count
@@ -179,18 +179,23 @@ def _run(node: Node, kind: Kind, x: Value, direction: int, backward: bool) -> tu
     return stack(node, outputs, 0), states
 
 
-def _scanned(node: Node, step: Any, shares: Value, states: list[Value], backward: bool) -> tuple[Value, list[Value]]:
-    """All steps as one graph.scan, of which each row is the input's share of a step."""
+def _scanned(
+    node: Node, step: Any, shares: Value, states: list[Value], backward: bool, numbered: bool
+) -> tuple[Value, list[Value]]:
+    """All steps as one graph.scan, of which each row is the input's share of a step; its number, if that is asked."""
+    (length,) = shares.shape[:1]
+    rows = [shares]
+    if numbered and isinstance(length, int):
+        rows.append(node.array(np.arange(length, dtype=np.int64)))
+    elif numbered:
+        rows.append(iota(node, (length,), 0))
 
     def body(args: list[Value]) -> list[Value]:
-        *old, share, at = args
-        output, new = step(share, at, old)
+        old, (share, *at) = args[: len(states)], args[len(states) :]
+        output, new = step(share, at[0] if at else 0, old)
         return [*new, output]
 
-    (length,) = shares.shape[:1]
-    known = isinstance(length, int)
-    numbers = node.array(np.arange(length, dtype=np.int64)) if known else iota(node, (length,), 0)
-    *last, outputs = scan(node, states, [shares, numbers], body, [backward] * 3)
+    *last, outputs = scan(node, states, rows, body, [backward] * (len(rows) + 1))
     return outputs, last
 
 
