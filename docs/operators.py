@@ -37,6 +37,28 @@ def onnx_rows() -> dict[str, tuple[int, list[str]]]:
     return rows
 
 
+RANDOM = "random numbers: each run must give others, and no two libraries give the same"
+STRINGS = "strings"
+LEFT_OUT = {
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"), RANDOM),
+    **dict.fromkeys(("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"), STRINGS),
+    "Bernoulli": RANDOM,
+    "ImageDecoder": "decodes files of pictures",
+}
+"""ONNX ops that mlc does not have, and why."""
+
+
+def missing_ops() -> list[str]:
+    """The ops of ai.onnx, of any opset, that mlc neither has nor finds a function body of."""
+    import onnx
+
+    known = converters()
+    schemas = [s for s in onnx.defs.get_all_schemas_with_history() if s.domain == ""]
+    bodies = {s.name for s in schemas if s.has_function or s.has_context_dependent_function}
+    random = {"Bernoulli"}  # its body has random numbers
+    return sorted({s.name for s in schemas if ("", s.name) not in known and s.name not in bodies - random})
+
+
 def page() -> str:
     """docs/operators.md."""
     lines = ["# Supported ops", "", _NOTE, "", "## The graph dialect", ""]
@@ -46,7 +68,22 @@ def page() -> str:
     lines += ["", "## ONNX", "", "Backend tests are those of [ONNX](conformance.md), compiled and run.", ""]
     lines += ["| op | backend tests passed | unit tests |", "|---|---|---|"]
     lines += [f"| {name} | {count or ''} | {_files(files)} |" for name, (count, files) in onnx_rows().items()]
+    lines += ["", "## ONNX ops that are not supported", "", "Of ai.onnx, all opsets:", "", "| op | why |", "|---|---|"]
+    lines += [f"| {name} | {LEFT_OUT[name]} |" for name in missing_ops()]
+    lines += ["", *_LIMITS]
     return "\n".join(lines) + "\n"
+
+
+_LIMITS = """Of other domains: com.microsoft as above, functions that a model brings along, and ops that a program
+teaches the import (`mlc.frontends.onnx.register_op`); not ai.onnx.ml, ai.onnx.preview and ai.onnx.preview.training.
+
+Supported only in part, and refused by name where they are not:
+
+- sequences and optionals: of lengths that the import knows ([control flow](control-flow.md))
+- sizes that the data says: with a bound, one of a value ([control flow](control-flow.md))
+- Dropout in training: with a seed
+- DFT, STFT, MelWeightMatrix: of lengths that the import knows
+- elements of less than 8 bits, and floats of 8 bits: not yet""".split("\n")
 
 
 def untested() -> list[str]:

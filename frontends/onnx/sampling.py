@@ -277,7 +277,41 @@ def _roi_bins(node: Node, x: Value, batch: Value, axes: Sequence[tuple[Taps, Val
     return transpose(node, result, (0, 3, 1, 2))
 
 
+def _max_roi_pool(node: Node) -> Value:
+    """Each bin of a region is the maximum of the elements in it: first over rows of the picture, then over columns."""
+    x, rois = node.input(0), node.input(1)
+    scale, outs = float(node.attr("spatial_scale", 1.0)), node.attr("pooled_shape")
+    count, channels = rois.shape[0], x.shape[1]
+    batch = reshape(node, cast(node, part(node, rois, 1, 0, 1), np.int64), (count,))
+    y = node.emit(g.TakeOp, x, batch, axis=0)
+    for axis in (3, 2):  # rois are batch, x1, y1, x2, y2
+        size, bins = x.shape[axis], outs[axis - 2]
+        inside = _in_bins(node, rois, scale, 4 - axis, size, bins)
+        shape = (count, 1, 1, bins, size) if axis == 3 else (count, 1, bins, size, 1)
+        rest = (channels, *y.shape[2:])
+        wide = (count, *rest[:2], 1, rest[2]) if axis == 3 else (count, channels, 1, *rest[1:])
+        picked = select(node, reshape(node, inside, shape), reshape(node, y, wide), -math.inf)
+        y = reduce(node, g.MaxOp, picked, [4 if axis == 3 else 3])
+    return select(node, binary(node, g.EqualOp, y, -math.inf), 0.0, y)
+
+
+def _in_bins(node: Node, rois: Value, scale: float, column: int, size: int, bins: int) -> Value:
+    """Which elements of an axis are in which bin of which region: regions x bins x size."""
+    ends = (multiply(node, part(node, rois, 1, k, k + 1), scale) for k in (column, column + 2))
+    start, end = (node.emit(g.FloorOp, add(node, one, 0.5)) for one in ends)
+    length = node.emit(g.MaximumOp, add(node, subtract(node, end, start), 1.0), node.array(1.0, like=rois))
+    each = divide(node, length, float(bins))
+    number = node.array(np.arange(bins + 1)[None, :], like=rois)
+    edges = multiply(node, number, each)
+    low = add(node, node.emit(g.FloorOp, part(node, edges, 1, 0, bins)), start)
+    high = add(node, node.emit(g.CeilOp, part(node, edges, 1, 1, bins + 1)), start)
+    low, high = (reshape(node, v, (rois.shape[0], bins, 1)) for v in (low, high))
+    places = node.array(np.arange(size)[None, None, :], like=rois)
+    return node.emit(g.LogicalAndOp, binary(node, g.GreaterEqualOp, places, low), binary(node, g.LessOp, places, high))
+
+
 CONVERTERS: dict[str, Converter] = {
+    "MaxRoiPool": _max_roi_pool,
     "GridSample": _grid_sample,
     "DeformConv": _deform_conv,
     "RoiAlign": _roi_align,

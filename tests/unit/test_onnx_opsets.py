@@ -171,6 +171,8 @@ PICTURES = [
     ("AveragePool", 19, {}, {"kernel_shape": [2, 2], "dilations": [2, 1], "ceil_mode": 1}, None),
     ("GlobalMaxPool", 1, {}, {}, PICTURE.max((2, 3), keepdims=True)),
     ("LpPool", 2, {}, {"kernel_shape": [2, 2], "p": 3}, None),
+    ("MaxRoiPool", 1, {"r": floats(0, 0, 0, 9, 5, 0, 2, 2, 3, 7, 0, -3, 1, 20, 2, 0, 9, 9, 9, 9).reshape(4, 5)},
+     {"pooled_shape": [2, 3], "spatial_scale": 0.6}, None),
     ("DepthToSpace", 1, {}, {"blocksize": 1}, PICTURE),
     ("SpaceToDepth", 1, {}, {"blocksize": 2}, None),
     ("LRN", 1, {}, {"size": 3, "alpha": 0.1}, None),
