@@ -175,7 +175,10 @@ def window_count(
     if not ceil_mode:
         return room // stride + 1
     if isinstance(room, DimExpr):
-        raise VerifyException(f"expected a static size on axis {axis} with ceil_mode, but got {size}")
+        # A window that begins on the right, in the padding or beyond, is dropped: none does, if it would reach so far.
+        if padding[1] + stride - 1 >= reach:
+            raise VerifyException(f"expected a static size on axis {axis} with ceil_mode, but got {size}")
+        return (room + (stride - 1)) // stride + 1
     count: Any = -(-room // stride) + 1
     # A last window that would start in the padding on the right is dropped.
     return count - 1 if (count - 1) * stride >= size + padding[0] else count

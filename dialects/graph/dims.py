@@ -179,6 +179,9 @@ class DimExpr:
     def __hash__(self) -> int:
         return self._hash
 
+    def __int__(self) -> int:
+        raise VerifyException(f"expected a size that is known, but got {self}; give the inputs' sizes with shapes=")
+
     def __str__(self) -> str:
         text = ""
         for product, c in self.terms:

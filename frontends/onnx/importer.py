@@ -61,6 +61,7 @@ from mlc.frontends.onnx.counted import check as check_counts
 from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array
 from mlc.frontends.onnx.functions import count_nodes, expand, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, Value, find_converter, node_path, op_key
+from mlc.frontends.onnx.size_data import SizeData
 from mlc.frontends.onnx.sizes import Symbols, fold_sizes, holds_sizes, identifier
 from mlc.frontends.onnx.spans import result_span
 from mlc.frontends.onnx.structured import Parts, outputs_apart, take_apart
@@ -84,6 +85,7 @@ class Importer:
         self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
         self.weights = WeightStore()
         self.symbols = Symbols(None)
+        self.size_data = SizeData(self)
         self.root = self.block = Block()
         self.captures: dict[SSAValue, SSAValue] = {}
         """What the arguments of regions were at first."""
@@ -107,8 +109,10 @@ class Importer:
             return self._widened(cls, operands, attrs, location, narrow.pop())
         folded = None
         if any(holds_sizes(v.array) for v in operands):
-            return self._fold_sizes(cls, operands, attrs, location)
-        if operands and all(v.array is not None and v.array.size <= FOLD_LIMIT for v in operands):
+            folded = self._fold_sizes(cls, operands, attrs, location)
+            if folded is not None:
+                return folded
+        elif operands and all(v.array is not None and v.array.size <= FOLD_LIMIT for v in operands):
             folded = self._fold(cls, operands, attrs, location)
             if folded is not None and not any(v.bound for v in operands):
                 return folded
@@ -168,23 +172,17 @@ class Importer:
                 left.extend(one.owner.operands)
         return found
 
-    def _fold_sizes(self, cls: Any, operands: Sequence[Value], attrs: Any, location: str) -> list[Value]:
-        """The results of an op on sizes that are symbolic."""
-        folded = None
-        if all(v.array is not None for v in operands):
-            names = ["int64" if v.array.dtype.kind in "iuO" else v.dtype_name for v in operands]
-            types = [tensor(v.array.shape, name) for v, name in zip(operands, names, strict=True)]
-            stand_ins = [ParamOp.make(result=t, entry="") for t in types]
-            op: GraphOp = cls.make(*(s.result for s in stand_ins), **attrs)
-            folded = fold_sizes(op, [v.array for v in operands])
-            op.drop_all_references()
-        if folded is None:
-            symbols = {s for v in operands if holds_sizes(v.array) for d in v.array.reshape(-1) for s in _symbols(d)}
-            raise ValueError(
-                f"expected {cls.name} to work on known sizes, but they depend on {', '.join(sorted(symbols))}; "
-                "give the inputs' sizes with shapes="
-            )
-        return [Value(None, array, self.fresh(location)) for array in folded]
+    def _fold_sizes(self, cls: Any, operands: Sequence[Value], attrs: Any, location: str) -> list[Value] | None:
+        """The results of an op on sizes that are symbolic; None of an op that needs them as data."""
+        if not all(v.array is not None for v in operands):
+            return None
+        names = ["int64" if v.array.dtype.kind in "iuO" else v.dtype_name for v in operands]
+        types = [tensor(v.array.shape, name) for v, name in zip(operands, names, strict=True)]
+        stand_ins = [ParamOp.make(result=t, entry="") for t in types]
+        op: GraphOp = cls.make(*(s.result for s in stand_ins), **attrs)
+        folded = fold_sizes(op, [v.array for v in operands])
+        op.drop_all_references()
+        return None if folded is None else [Value(None, array, self.fresh(location)) for array in folded]
 
     def _fold(self, cls: Any, operands: Sequence[Value], attrs: Any, location: str) -> list[Value] | None:
         """The op's results by numpy, if they are small; None otherwise."""
@@ -200,6 +198,9 @@ class Importer:
         """The SSA value of a value; a constant becomes graph.constant or graph.param, once, at the top."""
         if value.ssa is None:
             array = value.known
+            if holds_sizes(array):
+                value.ssa = self.size_data.tensor(array, location)
+                return value.ssa
             if array.size <= ConstantOp.MAX_ELEMENTS:
                 op = ConstantOp.make(array, location=name_location(value.name))
             else:
@@ -401,10 +402,6 @@ def hoist_sources(block: Block) -> None:
             block.add_op(op)
         else:
             block.insert_op_before(op, first)
-
-
-def _symbols(size: Any) -> Sequence[str]:
-    return list(size.symbols()) if isinstance(size, DimExpr) else ()
 
 
 def input_shape(

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import DimExpr
+from mlc.dialects.graph.dims import DimExpr, UnequalSizes
 from mlc.dialects.graph.resize import AS_STEP, COORDINATES, MODES, ROUNDINGS
 from mlc.dialects.graph.types import axis_of
 from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
+from mlc.frontends.onnx.sizes import LARGEST
 from mlc.frontends.onnx.taps import Rule, resize_axis
 from mlc.frontends.onnx.tools import add, as_picture, element, from_picture, pad, part, reshape, spread, transpose, two
 
@@ -134,7 +135,11 @@ def _ratio(node: Node, size: Any, out: Any) -> Fraction:
         (x, c), (y, d) = DimExpr.of(a).terms[0], DimExpr.of(b).terms[0]
         if x == y and a * d == b * c:
             return Fraction(d, c) if turned else Fraction(c, d)
-    raise node.fail(f"expected sizes in a fixed ratio, but got {size} and {out}; give them with shapes=")
+    message = f"expected sizes in a fixed ratio, but got {size} and {out}; give them with shapes="
+    large = dict.fromkeys([*DimExpr.of(size).symbols(), *DimExpr.of(out).symbols()], LARGEST)
+    n, m = (DimExpr.of(one).evaluate(large) for one in (size, out))
+    ratio = round(max(n, m) / max(1, min(n, m)))
+    raise UnequalSizes(message, (size * ratio, out) if m >= n else (size, out * ratio))
 
 
 def _is_picture(rule: Rule, size: Sequence[int], steps: Any, x: Value) -> bool:

@@ -14,7 +14,7 @@ from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import axis_of, broadcast, shape_of
 from mlc.frontends.onnx.node import Converter, Node, UseBody, Value
 from mlc.frontends.onnx.sizes import LARGEST, size_array
-from mlc.frontends.onnx.tools import iota, part, reshape, transpose
+from mlc.frontends.onnx.tools import broadcast_to, iota, part, reshape, transpose
 
 MAX_FILL = 1 << 31
 
@@ -212,7 +212,12 @@ def _expand(node: Node) -> Value:
 
 
 def _tile(node: Node) -> Value:
-    return node.emit(g.TileOp, node.input(0), reps=tuple(node.ints(1)))
+    x, reps = node.input(0), node.ints(1)
+    open_axes = {axis: n for axis, n in enumerate(reps) if isinstance(n, DimExpr)}
+    if any(x.shape[axis] != 1 for axis in open_axes):
+        raise node.fail(f"expected axes of size 1 where repeats are symbolic, but got {reps} of {list(x.shape)}")
+    tiled = node.emit(g.TileOp, x, reps=tuple(1 if axis in open_axes else n for axis, n in enumerate(reps)))
+    return broadcast_to(node, tiled, [open_axes.get(axis, size) for axis, size in enumerate(tiled.shape)])
 
 
 def _pad(node: Node) -> Value:

@@ -138,6 +138,7 @@ def known_values(value: SSAValue, store: Any, depth: int = 8) -> Any:
         not isinstance(op, GraphOp)
         or not isinstance(value, OpResult)
         or depth == 0
+        or not value.type.has_static_shape()  # pyright: ignore[reportAttributeAccessIssue]
         or np.prod(static_shape(value.type)) > MAX_ELEMENTS
     ):
         return None

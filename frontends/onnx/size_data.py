@@ -1,0 +1,68 @@
+"""
+Sizes as data: a tensor of what symbolic sizes are when the model runs.
+
+    H  ->  max(iota : tensor<?xi64, #graph.dims<[H]>>) + 1
+
+A size is arithmetic on such symbols; each symbol is counted once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import DimExpr
+from mlc.frontends.onnx.node import Value
+
+if TYPE_CHECKING:
+    from mlc.frontends.onnx.importer import Importer
+
+
+class SizeData:
+    """The sizes that an import has made tensors of."""
+
+    def __init__(self, importer: Importer) -> None:
+        self.importer = importer
+        self.known: dict[str, Value] = {}
+
+    def tensor(self, array: Any, location: str) -> SSAValue:
+        """A tensor of sizes, of i64; `array` holds at least one that is symbolic."""
+        parts = [self.size(one, location) for one in array.reshape(-1)]
+        whole = parts[0] if len(parts) == 1 else self._emit(g.ConcatenateOp, parts, location, axis=0)
+        shape = tuple(array.shape)
+        whole = whole if shape == tuple(whole.shape) else self._emit(g.ReshapeOp, [whole], location, shape=shape)
+        return self.importer.materialize(whole, location)
+
+    def size(self, size: Any, location: str) -> Value:
+        """One size, as a tensor of one element."""
+        if not isinstance(size, DimExpr):
+            return Value(None, np.array([size], np.int64), self.importer.fresh(location))
+        total: Value | None = None
+        for product, coefficient in size.terms:
+            part = self.size(coefficient, location)
+            for atom in product:
+                value = self.symbol(atom, location) if isinstance(atom, str) else self._quotient(atom, location)
+                part = self._emit(g.MultiplyOp, [value, part], location)
+            total = part if total is None else self._emit(g.AddOp, [total, part], location)
+        assert total is not None
+        return total
+
+    def symbol(self, name: str, location: str) -> Value:
+        """The value of a symbol: the last of so many places, and one more."""
+        if name not in self.known:
+            places = self._emit(g.IotaOp, [], location, result=g.tensor((DimExpr.symbol(name),), "int64"), axis=0)
+            last = self._emit(g.MaxOp, [places], location, axes=(0,), keepdims=True)
+            self.known[name] = self._emit(g.AddOp, [last, self.size(1, location)], location)
+        return self.known[name]
+
+    def _quotient(self, atom: Any, location: str) -> Value:
+        value, divisor = self.size(atom.value, location), self.size(atom.divisor, location)
+        return self._emit(g.DivideOp, [value, divisor], location)
+
+    def _emit(self, op: Any, operands: list[Value], location: str, **attrs: Any) -> Value:
+        if self.importer.block is not self.importer.root:
+            raise ValueError("expected sizes that are known inside a branch or loop, where they are data; give shapes=")
+        return self.importer.emit(op, operands, attrs, location)[0]

@@ -1,0 +1,136 @@
+"""ONNX ops that read, compute or need sizes, where those are symbolic: values beside ONNX's reference."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+from test_symbolic_equal import ints, model_of, node
+
+import mlc
+from mlc.passes.errors import UserError
+
+PICTURE = {"x": [1, 4, "H", "W"]}
+ROWS = {"x": ["N", 4]}
+WINDOW = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}
+CASES = {
+    "sizes-as-floats": lambda: model_of(
+        [
+            node("Shape", ["x"], "s", start=0, end=1),
+            node("Cast", ["s"], "f", to=TensorProto.FLOAT),
+            node("Div", ["x", "f"], "y"),
+        ],
+        ROWS,
+    ),
+    "sizes-as-data": lambda: model_of(
+        [
+            node("Shape", ["x"], "s"),
+            node("Mul", ["s", "s"], "area"),
+            node("Div", ["area", "three"], "third"),
+            node("Cast", ["x"], "whole", to=TensorProto.INT64),
+            node("ReduceMax", ["whole"], "top", keepdims=0),
+            node("Add", ["top", "third"], "y"),
+        ],
+        ROWS,
+        [ints("three", 3)],
+    ),
+    "sizes-as-an-output": lambda: model_of([node("Shape", ["x"], "y")], PICTURE),
+    "max-pool-ceil": lambda: model_of([node("MaxPool", ["x"], "y", **WINDOW)], PICTURE),
+    "average-pool-ceil": lambda: model_of([node("AveragePool", ["x"], "y", **WINDOW)], PICTURE),
+    "resize-to-the-size-of-another": lambda: model_of(
+        [
+            node("MaxPool", ["x"], "a", kernel_shape=[1, 1], strides=[2, 2]),
+            node("Shape", ["a"], "sa", start=0, end=2),
+            node("Shape", ["x"], "sx", start=2, end=4),
+            node("Concat", ["sa", "sx"], "to", axis=0),
+            node("Resize", ["a", "", "", "to"], "b", mode="nearest", coordinate_transformation_mode="asymmetric"),
+            node("Add", ["x", "b"], "y"),
+        ],
+        PICTURE,
+    ),
+    "tile-by-a-size": lambda: model_of(
+        [
+            node("Shape", ["x"], "s", start=0, end=1),
+            node("Concat", ["s", "two"], "reps", axis=0),
+            node("Tile", ["row", "reps"], "y"),
+        ],
+        {**ROWS, "row": [1, 4]},
+        [ints("two", 2)],
+    ),
+    "range-in-steps": lambda: model_of(
+        [
+            node("Size", ["x"], "n"),
+            node("Range", ["from", "n", "by"], "r"),
+            node("Cast", ["r"], "y", to=TensorProto.FLOAT),
+        ],
+        ROWS,
+        [onnx.numpy_helper.from_array(np.array(v, np.int64), n) for n, v in (("from", 2), ("by", 3))],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_are_those_of_the_reference(name):
+    model = CASES[name]()
+    exe, reference = mlc.compile(model, threads=1, cache=False), ReferenceEvaluator(model)
+    for n, w in ((8, 10), (16, 6), (70, 132)):
+        given = {}
+        for info in model.graph.input:
+            sizes = [d.dim_value or {"W": w}.get(d.dim_param, n) for d in info.type.tensor_type.shape.dim]
+            given[info.name] = np.random.default_rng(n).standard_normal(sizes).astype(np.float32) * 3
+        (found,), (wanted,) = exe(given).values(), reference.run(None, given)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants", "message"),
+    [
+        (
+            [
+                node("Shape", ["x"], "s", start=0, end=1),
+                node("Min", ["s", "three"], "k"),
+                helper.make_node("TopK", ["x", "k"], ["y", "at"], axis=0),
+            ],
+            [ints("three", 3)],
+            "expected a size that is known, but got N; give the inputs' sizes with shapes=|to be constant",
+        ),
+        (
+            [
+                node("Shape", ["x"], "s", start=0, end=1),
+                node("Concat", ["two", "s"], "r", axis=0),
+                node("Tile", ["x", "r"], "y"),
+            ],
+            [ints("two", 2)],
+            r"expected axes of size 1 where repeats are symbolic, but got \[2, N\] of \[N, 4\]",
+        ),
+        (
+            [node("MaxPool", ["x"], "y", kernel_shape=[1, 1], strides=[2, 2], ceil_mode=1)],
+            [],
+            "expected a static size on axis H with ceil_mode, but got H",
+        ),
+    ],
+    ids=["top-k", "tile", "ceil"],
+)
+def test_what_must_be_known_is_refused_by_name(nodes, constants, message):
+    picture = any(one.op_type == "MaxPool" for one in nodes)
+    with pytest.raises(UserError, match=message):
+        mlc.load(model_of(nodes, PICTURE if picture else ROWS, constants))
+
+
+def test_sizes_inside_a_branch_are_not_data():
+    then = helper.make_graph(
+        [node("Shape", ["x"], "s"), node("Cast", ["s"], "t", to=TensorProto.FLOAT)],
+        "t",
+        [],
+        [onnx.ValueInfoProto(name="t")],
+    )
+    other = helper.make_graph(
+        [node("Constant", [], "e", value_floats=[1.0, 2.0])], "e", [], [onnx.ValueInfoProto(name="e")]
+    )
+    nodes = [
+        node("ReduceMax", ["x"], "top", keepdims=0),
+        node("Cast", ["top"], "flag", to=TensorProto.BOOL),
+        helper.make_node("If", ["flag"], ["y"], name="if", then_branch=then, else_branch=other),
+    ]
+    with pytest.raises(UserError, match="expected sizes that are known inside a branch or loop, where they are data"):
+        mlc.load(model_of(nodes, ROWS))
