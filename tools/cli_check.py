@@ -4,10 +4,8 @@ import argparse
 import json
 from typing import Any
 
-from mlc.tools.cli import add_shape_arguments, print_table, shapes_of, symbols_of
+from mlc.tools.cli import add_shape_arguments, shapes_of, symbols_of
 from mlc.tools.opt.limits import add_limits
-
-COLUMNS = ("node", "op", "what is wrong", "inputs", "instead")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,13 +36,23 @@ def _refuse(args: argparse.Namespace, report: Any) -> int:
         record = {"problems": [p.record() for p in report.problems], "checked": report.checked}
         print(json.dumps(record | {"not_checked": report.unknown}, indent=1))
         return 1
-    count = len(report.problems)
-    rows = [(p.node, p.op, p.message, ", ".join(p.inputs), p.instead) for p in report.problems]
-    print_table(f"{args.model}: {count} {'nodes are' if count != 1 else 'node is'} not supported", COLUMNS, rows)
+    print(f"{args.model}: {_plural(len(report.problems), 'problem')}")
+    for problem in report.problems:
+        called = f": {problem.op}({', '.join(problem.inputs)})" if problem.op else ""
+        print(f"  {problem.node}{called}\n      {problem.message}")
+        if problem.instead:
+            print(f"      instead: {problem.instead}")
     if report.unknown:
-        more = "node more was" if report.unknown == 1 else "nodes more were"
-        print(f"  {report.unknown} {more} not checked: they read results of unknown shapes")
+        what = (
+            "node more was not checked: it reads" if report.unknown == 1 else "nodes more were not checked: they read"
+        )
+        print(f"  {report.unknown} {what} what has no known shape")
     return 1
+
+
+def _plural(count: int, noun: str) -> str:
+    """`1 -> 1 problem`, `2 -> 2 problems`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _accept(args: argparse.Namespace, model: Any) -> int:

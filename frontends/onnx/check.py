@@ -79,6 +79,10 @@ class Checker(Importer):
             except UserError as error:
                 self.note(f"initializer '{initializer.name}'", "", error)
                 self.stand_in(initializer.name)
+        given = [info.name for info in graph.input if info.name not in self.values]
+        for name in [name for name in shapes if name not in given]:
+            instead = f"its inputs are {', '.join(map(printable, given))}"
+            self.report.problems.append(Problem(f"input '{name}'", "", "the model has no such input", instead=instead))
         for info in self.inputs(graph, shapes):
             try:
                 dtype_of(info.type.tensor_type.elem_type, f"input '{info.name}'")

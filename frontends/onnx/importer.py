@@ -65,6 +65,7 @@ from mlc.frontends.onnx.size_data import SizeData
 from mlc.frontends.onnx.sizes import Symbols, fold_sizes, holds_sizes, identifier
 from mlc.frontends.onnx.spans import result_span
 from mlc.frontends.onnx.structured import Parts, outputs_apart, take_apart
+from mlc.passes.errors import did_you_mean
 from mlc.passes.limits import limits
 
 MAX_RESTARTS = 64
@@ -297,7 +298,9 @@ class Importer:
             if name in self.missing:
                 raise UserError(f"{self.source}: {path} ({proto.op_type}): mlc does not compute {self.missing[name]}")
             if name and name not in self.values:
-                raise UserError(f"{self.source}: {path} ({proto.op_type}): no node before it gives its input '{name}'")
+                near = did_you_mean(name, self.values)
+                place = f"{self.source}: {path} ({proto.op_type})"
+                raise UserError(f"{place}: no node before it gives its input '{name}'{near}")
             inputs.append(self.values[name] if name else None)
         node = Node(self, proto, path, inputs, opsets)
         check_counts(node)

@@ -42,13 +42,9 @@ def light(name: str, size: int, directory: Path) -> Path:
 Case = tuple[Path, Any, tuple[int, ...]]
 
 MODELS: dict[str, tuple[str, Any, Any, tuple[int, ...]]] = {
-    "ocr-cls": ("rapidocr_onnxruntime", "models/ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)}, (1,)),
-    "ocr-rec": ("rapidocr_onnxruntime", "models/ch_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 320)}, (1, 2)),
-    "magika": ("magika", "models/standard_v3_3/model.onnx", {"bytes": (1, 2048)}, (1, 2)),
+    "ocr-cls": ("rapidocr_onnxruntime", "models/ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 131)}, (1,)),
     "squeezenet-97": ("squeezenet", 97, None, (2,)),
-    "squeezenet-64": ("squeezenet", 64, None, (1,)),
-    "resnet50-224": ("resnet50", 224, None, (1,)),
-    "resnet50-211": ("resnet50", 211, None, (2,)),
+    "resnet50-224": ("resnet50", 224, None, (2,)),
 }
 
 

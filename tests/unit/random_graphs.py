@@ -360,7 +360,7 @@ def graph_of(seed: int, low: int = 2, high: int = 12, style: Style = STYLES["def
     return builder.case()
 
 
-def graphs(low: int = 2, high: int = 12) -> st.SearchStrategy:
+def graphs(low: int = 2, high: int = 8) -> st.SearchStrategy:
     """
     Graphs of so many drawn ops.
 

@@ -147,7 +147,7 @@ def test_check_accepts_what_is_supported(here: Path, capsys: pytest.CaptureFixtu
 def test_check_lists_every_unsupported_op(here: Path, capsys: pytest.CaptureFixture[str]):
     assert mlc("check", dense_onnx(here / "m.onnx", "OtherOp"), "--shape", "x=3x8") == 1
     out = capsys.readouterr().out
-    assert "2 nodes are not supported" in out
+    assert "m.onnx: 2 problems" in out
     assert "act" in out
     assert "OtherOp" in out
     assert "last" in out

@@ -54,13 +54,33 @@ def test_everything_is_listed_at_once(tmp_path, capsys):
     assert (record["checked"], record["not_checked"]) == (6, 1)
 
 
-def test_the_table_names_nodes_shapes_and_what_would_work(tmp_path, capsys):
-    path = write(tmp_path, WRONG[:2], outputs=("b",))
+def test_each_problem_names_its_node_shapes_and_what_would_work(tmp_path, capsys):
+    path = write(tmp_path, [*WRONG[:2], WRONG[4], WRONG[5], node("Add", "x xx", "y", "near")], outputs=("y",))
     assert check(path) == 1
     out = capsys.readouterr().out
-    assert "2 nodes are not supported" in out
-    for word in ("soft", "Softmax", "3x4xfloat32", "typo", "did you mean 'MatMul'?"):
-        assert word in out
+    assert out.splitlines() == [
+        f"{path}: 4 problems",
+        "  soft: Softmax(3x4xfloat32)",
+        "      expected axis in [-2, 2) for a tensor of rank 2, but got 7",
+        "  typo: MatMull(?, 3x4xfloat32)",
+        "      not an op that mlc has",
+        "      instead: did you mean 'MatMul'?",
+        "  other: my.Gelu(?)",
+        "      not an op that mlc has (another domain)",
+        "      instead: the op Gelu of ai.onnx",
+        "  near: Add(3x4xfloat32, ?)",
+        "      no node before it gives its input 'xx'",
+        "      instead: did you mean 'x'?",
+        "  1 node more was not checked: it reads what has no known shape",
+    ]
+
+
+def test_shapes_of_inputs_that_the_model_lacks(tmp_path, capsys):
+    path = write(tmp_path, WRONG[:1], outputs=("a",))
+    assert check(path, "--shape", "y=3x4") == 1
+    out = capsys.readouterr().out
+    assert "2 problems" in out
+    assert "  input 'y'\n      the model has no such input\n      instead: its inputs are x\n" in out
 
 
 def test_an_op_of_another_domain_names_the_one_of_onnx(tmp_path, capsys):

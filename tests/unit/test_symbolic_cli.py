@@ -62,7 +62,7 @@ def test_check_goes_on_with_symbols(capsys):
     onnx.save(model, "bad.onnx")
     assert mlc("check", "bad.onnx") == 1
     out = capsys.readouterr().out
-    assert "2 nodes are not supported" in out
+    assert "bad.onnx: 2 problems" in out
     assert "nx4xfloat32" in out
     assert "nx8xfloat32" in out
     assert "1 node more was not checked" in out
