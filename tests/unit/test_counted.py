@@ -61,6 +61,14 @@ def test_unique(element, width, attrs):
     both(text, [RNG.integers(low, high, (9, width)).astype(dtype)], [np.zeros((9, width), dtype)])
 
 
+@pytest.mark.parametrize("attrs", ["", "{sorted = false}"])
+def test_unique_rows_of_many(attrs):
+    text = one("unique", "tensor<700x3xf32>", ", ".join(["tensor<700xi64>"] * 3) + ", tensor<i64>", attrs)
+    x = RNG.integers(-2, 3, (700, 3)).astype(np.float32)
+    x[::3] *= -1.0  # -0 is 0
+    both(text, [x])
+
+
 @pytest.mark.parametrize("size", [1, 2])
 def test_few_elements(size):
     """Loops that are written out, round loops whose ends the data says."""

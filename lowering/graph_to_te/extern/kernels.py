@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects import graph
 from mlc.dialects.graph.types import static_shape
 from mlc.lowering.graph_to_te.extern.body import Body, Fill
-from mlc.lowering.graph_to_te.extern.order import argsort
+from mlc.lowering.graph_to_te.extern.order import Keys, argsort, sort
 from mlc.lowering.graph_to_te.extern.suppression import non_max_suppression
 
 Buffer = SSAValue | Fill
@@ -42,56 +42,73 @@ def nonzero(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> Non
 
 
 def unique(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None:
-    """For each row the first row that equals it; among first rows its rank is the number of those before it."""
+    """Rows are put in order; equal ones are then neighbours, the first of them first."""
     (x,), (first, which, often, count) = inputs, outputs
     rows, width = static_shape(op.operands[0].type)
-    heads = b.buffer(rows)
-    unsigned = str(op.operands[0].type.element_type).startswith("ui")
+    t = op.operands[0].type.element_type
+    element = x.element if isinstance(x, Fill) else x.type.element_type  # pyright: ignore
+    keys = Keys(b, element, str(t).startswith("ui"), False)
+    order, other = b.buffer(rows), b.buffer(rows)
+    heads, times, kinds = (b.buffer(rows) for _ in range(3))
 
-    def order(i: SSAValue, j: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """(whether row i is less than row j, whether they are equal)."""
+    def sort_by(column: SSAValue) -> None:
+        """Sort by one column, the last one first: rows that are equal in it stay in order."""
+        column = b.minus(width - 1, column)
 
-        def step(k: SSAValue, less: SSAValue, same: SSAValue) -> list[SSAValue]:
-            u, v = b.load(x, i, k), b.load(x, j, k)
-            less = b.binary(arith.OrIOp, less, b.both(same, b.compare("lt", u, v, unsigned)))
-            return [less, b.both(same, b.compare("eq", u, v))]
+        def pair(i: SSAValue) -> tuple[SSAValue, SSAValue]:
+            row = b.load(order, i)
+            return keys.of(b.load(x, row, column)), row
 
-        no, yes = b.compare("ne", i, i), b.compare("eq", i, i)
-        less, same = b.loop(0, width, [no, yes], step)
-        return less, same
+        sort(b, keys, rows, rows, pair, lambda place, row: b.store(row, other, place))
+        b.loop(0, rows, [], lambda i: b.store(b.load(other, i), order, i))
 
-    def head(i: SSAValue) -> None:
-        """The first row like row i."""
-        found = b.loop(0, i, [i], lambda j, f: [b.select(b.both(order(j, i)[1], b.compare("eq", f, i)), j, f)])
-        b.store(found[0], heads, i)
+    def start(i: SSAValue) -> None:
+        b.store(i, order, i)
+        b.store(0, times, i)
+        b.store(0, heads, i)
 
-    b.loop(0, rows, [], head)
+    def visit(i: SSAValue, kind: SSAValue) -> list[SSAValue]:
+        """A row is of the same kind as the one before it, or of the next."""
+        row, before = b.load(order, i), b.load(order, b.binary(arith.MaxSIOp, b.minus(i, 1), 0))
+        new = b.compare("eq", i, 0)
+
+        def differs(k: SSAValue, found: SSAValue) -> list[SSAValue]:
+            return [b.binary(arith.OrIOp, found, b.compare("ne", b.load(x, row, k), b.load(x, before, k)))]
+
+        (new,) = b.loop(0, width, [new], differs)
+        kind = b.plus(kind, b.as_number(new))
+        b.store(row, heads, kind, where=new)
+        b.store(kind, kinds, row)
+        b.store(b.plus(b.load(times, kind), 1), times, kind)
+        return [kind]
+
+    b.loop(0, rows, [], start)
+    b.loop(0, width, [], sort_by)
+    total = b.plus(b.loop(0, rows, [-1], visit)[0], 1)
+    if op.sorted:
+        for source, target in ((heads, first), (kinds, which), (times, often)):
+            b.loop(0, rows, [], lambda i, s=source, t=target: b.store(b.load(s, i), t, i))
+    else:
+        _by_place(b, rows, (heads, kinds, times), (first, which, often), other)
+    b.store(total, count)
+
+
+def _by_place(b: Body, rows: int, found: Sequence[SSAValue], outputs: Outputs, rank: SSAValue) -> None:
+    """Number kinds of rows by where they are first."""
+    (heads, kinds, times), (first, which, often) = found, outputs
     for buffer in (first, often):
         b.loop(0, rows, [], lambda i, buffer=buffer: b.store(0, buffer, i))
 
-    def place(i: SSAValue) -> None:
-        """Where row i belongs, and how often it is there."""
-        mine = b.load(heads, i)
-
-        def visit(j: SSAValue, rank: SSAValue, times: SSAValue) -> list[SSAValue]:
-            other = b.load(heads, j)
-            is_head = b.compare("eq", other, j)
-            before = order(j, mine)[0] if op.sorted else b.compare("lt", j, mine)
-            rank = b.plus(rank, b.as_number(b.both(is_head, before)))
-            return [rank, b.plus(times, b.as_number(b.compare("eq", other, mine)))]
-
-        rank, times = b.loop(0, rows, [0, 0], visit)
-        b.store(rank, which, i)
-        b.store(mine, first, rank)
-        b.store(times, often, rank)
-
-    b.loop(0, rows, [], place)
-
     def number(i: SSAValue, n: SSAValue) -> list[SSAValue]:
-        """Count the first rows."""
-        return [b.plus(n, b.as_number(b.compare("eq", b.load(heads, i), i)))]
+        kind = b.load(kinds, i)
+        head = b.compare("eq", b.load(heads, kind), i)
+        b.store(n, rank, kind, where=head)
+        b.store(i, first, n, where=head)
+        b.store(b.load(times, kind), often, n, where=head)
+        return [b.plus(n, b.as_number(head))]
 
-    b.store(b.loop(0, rows, [0], number)[0], count)
+    b.loop(0, rows, [0], number)
+    b.loop(0, rows, [], lambda i: b.store(b.load(rank, b.load(kinds, i)), which, i))
 
 
 EXTERN: dict[type[Any], Extern] = {
