@@ -202,6 +202,10 @@ class PartitionPass(ModulePass):
     -> `loop.for %o = 0 to 4 { ... block }` and `loop.for %o = 4 to 5 { loop.for %i = 0 to 9 { block } }`.
     A loop round one block is also cut where the mask of a load turns: the edges of a padded row, the parts of a
     concatenation. A parallel loop stays whole; its body chooses by `loop.for %ragged = 0 to <0 or 1>`.
+
+    Where the extent is a symbol N, the ragged tile moves back to end where the axis does, and what is below a tile's
+    size is covered by smaller tiles in a loop marked `cold`; `loop.for %o = 0 to N ceildiv 4 { .. }` ->
+    `loop.for %o = 0 to N floordiv 4 { .. }`, and a tile at `N - 4` where `N mod 4` is not 0.
     """
 
     name = "loop-partition"
