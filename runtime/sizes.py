@@ -14,6 +14,8 @@ from typing import Any
 
 Size = Any
 """An integer, or an expression as above."""
+OPEN = 10**8
+"""An upper end from here on is none that anybody gave."""
 REMEMBERED = 64
 """Of how many shapes of inputs what follows is kept."""
 
@@ -74,7 +76,8 @@ class Symbol:
             step = self.step * factor
             of = f" in steps of {step}" if step > 1 else ""
             low, high = self.low * factor, self.high * factor
-            raise ValueError(f"expected {where} ({self.name}) from {low} to {high}{of}, but got {size}")
+            to = f"to {high}" if high < OPEN else "on"
+            raise ValueError(f"expected {where} ({self.name}) from {low} {to}{of}, but got {size}")
         return value
 
 

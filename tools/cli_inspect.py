@@ -4,6 +4,7 @@ import argparse
 from collections import Counter
 from typing import Any
 
+from mlc.runtime.sizes import OPEN
 from mlc.tools.cli import add_model_arguments, executable_of, human_bytes, print_table, summary
 
 
@@ -28,7 +29,8 @@ def run(args: argparse.Namespace) -> int:
             print(f"  {kind} {spec}")
     symbols = model.get("symbols", ())
     for name, low, high, step in symbols:
-        print(f"  symbol {name}: {low} to {high}{f' in steps of {step}' * (step > 1)}")
+        to = f"to {high}" if high < OPEN else "on"
+        print(f"  symbol {name}: {low} {to}{f' in steps of {step}' * (step > 1)}")
     print_table("operations by level", ("level", "ops"), [(k, str(v)) for k, v in report["ops"].items()])
     plan = model["plan"]
     planned = [

@@ -97,7 +97,7 @@ def test_a_pyramid_is_right_at_many_sizes():
         a = x[:, :, ::2, ::2]
         wanted = a + a[:, :, ::2, ::2].repeat(2, 2).repeat(2, 3)
         np.testing.assert_allclose(exe({"x": x})["y"], wanted, rtol=1e-6)
-    message = r"expected axis 3 of input 'x' \(x_3\) from 4 to 999999996 in steps of 4, but got 10"
+    message = r"expected axis 3 of input 'x' \(x_3\) from 4 on in steps of 4, but got 10"
     with pytest.raises(ValueError, match=message):
         exe({"x": np.ones((1, 3, 4, 10), np.float32)})
 
