@@ -73,8 +73,8 @@ bench-compile: $(PEERS)/.installed ## seconds until the first output, cold and w
 conformance: venv ## the ONNX backend tests, compiled; writes docs/conformance.md
 	-nice -n 15 $(BIN)/python -m mlc.tools.conformance --output docs/conformance.md
 
-fuzz: venv ## random graphs beside the graph interpreter (SECONDS=600 SEED=0)
-	nice -n 15 $(BIN)/python tests/fuzz.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),0)
+fuzz: venv ## random graphs beside the graph interpreter (SECONDS=600 SEED=0 ARGS="--style large")
+	nice -n 15 $(BIN)/python tests/fuzz.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),0) $(ARGS)
 
 clean: ## remove what make made
 	rm -rf $(VENV) $(PEERS) build dist *.egg-info

@@ -344,8 +344,10 @@ def save(case: Case, way, problem: str) -> Path:
 def load(directory) -> tuple[Case, object]:
     """A saved case, and how it was computed."""
     model = mlc.load(Path(directory) / "model.mlir")
-    count = len(model.main.function_type.inputs)
-    inputs = [np.load(Path(directory) / f"input{k}.npy") for k in range(count)]
+    types = model.main.function_type.inputs.data
+    arrays = [np.load(Path(directory) / f"input{k}.npy") for k in range(len(types))]
+    # .npy knows bfloat16 as two bytes only
+    inputs = [a.view(result_dtype(t)) if a.dtype.kind == "V" else a for a, t in zip(arrays, types, strict=True)]
     record = json.loads((Path(directory) / "way.json").read_text())
     kind = {"Compiled": Compiled, "Passed": Passed}[record.pop("kind")]
     lists = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items()}

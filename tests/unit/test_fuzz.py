@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from random_graphs import DRAWN, graph_of, graphs
+from random_graphs import DRAWN, STYLES, graph_of, graphs
+from xdsl.dialects.builtin import bf16
 
 from mlc.dialects import graph as g
 from mlc.driver.model import parse_module
@@ -48,7 +49,23 @@ def test_graph_passes_in_any_order(case, order, level):
 
 def test_every_op_is_drawn():
     seen = {op.name for seed in range(400) for op in graph_of(seed).main.walk()}
-    assert {cls.name for cls in DRAWN} <= seen
+    assert {cls.name for cls in DRAWN} | {"graph.if", "graph.loop", "graph.scan"} <= seen
+
+
+def test_every_op_that_runs_is_drawn():
+    """But what passes make for weights that they have chosen."""
+    sources = {"graph.param", "graph.constant", "graph.full"}
+    assert set(g.OPS) - {cls.name for cls in DRAWN} - sources == {"graph.winograd_weight", "graph.conv2d_winograd"}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_every_style_gives_valid_graphs(style):
+    kinds = {"empty": lambda r: 0 in r.type.get_shape(), "types": lambda r: r.type.element_type == bf16}
+    found = [op for seed in range(12) for op in graph_of(seed, 2, 6, STYLES[style]).main.walk()]
+    assert all(op.verify_() is None for op in found)
+    if style in kinds:
+        assert any(kinds[style](result) for op in found for result in op.results)
+    assert style != "control" or any(op.regions for op in found if op.name != "func.func")
 
 
 def test_graphs_are_valid_and_print():
@@ -90,14 +107,16 @@ def test_a_wrong_compiler_is_noticed_and_the_graph_made_small(tmp_path, monkeypa
         assert text.count(" = graph.") <= 3 < case.size() + 3
 
 
-def test_a_saved_case_is_loaded_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize("style", ["default", "types"])
+def test_a_saved_case_is_loaded_again(style, tmp_path, monkeypatch):
     monkeypatch.setenv("MLC_FUZZ_DIR", str(tmp_path))
-    case, way = graph_of(3), oracle.Compiled(2, 1, ("graph-canonicalize",))
+    case, way = graph_of(3, style=STYLES[style]), oracle.Compiled(2, 1, ("graph-canonicalize",))
     again, how = oracle.load(oracle.save(case, way, "output 0"))
     assert str(again.module) == str(case.module)
     assert how == way
     for a, b in zip(again.inputs, case.inputs, strict=True):
-        np.testing.assert_array_equal(a, b)
+        assert a.dtype == b.dtype
+        assert a.tobytes() == b.tobytes()
     assert json.loads(next(tmp_path.glob("**/way.json")).read_text())["level"] == 2
 
 
