@@ -130,6 +130,14 @@ class Stage:
         return prod(self.extents)
 
     @property
+    def long_axes(self) -> list[int]:
+        """The spatial axes that are longer than one; where only one is, also one that is open, and perhaps is."""
+        found = [k for k in self.spatial if self.extents[k] > 1]
+        if len(found) == 1:
+            found = sorted({*found, *[k for k in self.spatial if k in self.symbolic and k < found[0]][-1:]})
+        return found
+
+    @property
     def work(self) -> tuple[Index, ...]:
         """The symbolic extents, over the numbers of the kernel's symbols."""
         func = self.op.parent_op()

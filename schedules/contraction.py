@@ -23,6 +23,7 @@ from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.tiling import Grid, choose_grid, deal, even_split, register_tile
 
+OPEN_ROWS = 6  # of a register tile, at least, where their number is known at run time
 Handle = SSAValue
 S = TypeVar("S", bound="ContractionSchedule")
 
@@ -64,7 +65,7 @@ def _lanes_axis(stage: Stage) -> int:
 
 
 def _with_axes(stage: Stage, roles: Roles) -> Roles:
-    others = [k for k in stage.spatial if k != roles.lanes and stage.extents[k] > 1]
+    others = [k for k in stage.long_axes if k != roles.lanes]
     only_scalar = [k for k in others if roles.scalar.uses(k) and not roles.vector.uses(k)]
     only_vector = [k for k in others if roles.vector.uses(k) and not roles.scalar.uses(k)]
     roles.rows = only_scalar[-1] if only_scalar else None
@@ -119,6 +120,8 @@ class ContractionSchedule:
         """The register tile that the cost model likes best."""
         e, r = self.stage.extents, self.roles
         rows = e[r.rows] if r.rows is not None else 1
+        if r.rows in self.stage.symbolic:
+            rows = max(rows, OPEN_ROWS)
         lanes = e[r.lanes]
         if r.dot:
             return TileSize(even_split(rows, 4), 1, even_split(lanes, 4))

@@ -86,7 +86,7 @@ def product_roles(stage: Stage) -> Roles | None:
     """The roles in `sum over k of S[.., i, k] * V[.., k, j]`, however both are laid out; None of anything else."""
     if stage.factors is None or len(stage.reduce) != 1 or stage.num_spatial < 2:
         return None
-    long = [k for k in stage.spatial if stage.extents[k] > 1]
+    long = stage.long_axes
     if len(long) < 2:
         return None
     lanes = long[-1]
