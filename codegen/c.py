@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
 )
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.codegen import c_prelude as C
 from mlc.codegen.c_types import NARROW, element_bytes, fill, literal, rounded, storage_type, value_type
@@ -90,7 +90,8 @@ class _Printer:
                     self.line(f"const int64_t {self.name(a)} = (int64_t)(intptr_t)args[{k}];")
             symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
             rows = func.attributes.get("sizes")
-            for a, row in zip(func.args, rows.data if isinstance(rows, ArrayAttr) else (), strict=False):
+            shapes: tuple[Attribute, ...] = rows.data if isinstance(rows, ArrayAttr) else ()
+            for a, row in zip(func.args, shapes, strict=False):
                 assert isinstance(row, IndexMapAttr)
                 self.shapes[a] = [self.text(e, symbols) for e in row.data]
             self.block(func.body.block)

@@ -68,7 +68,7 @@ class Compilation:
             shapes = {name: kernel_shapes(op) for name, op in sources.items()}
             description = describe_symbolic(main, shapes, flops, schedules)
         else:
-            description = describe(main, flops, schedules)
+            description = describe(main, {name: n for name, n in flops.items() if isinstance(n, int)}, schedules)
         with drafted(directory) as draft:
             with self.timing.phase("weights"):
                 weights_bytes = write_weights(main, self.model.weights, draft.path / WEIGHTS)

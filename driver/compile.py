@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mlc.driver.model import Model
     from mlc.runtime.executable import Executable
 
-Shapes = Mapping[str, Sequence[int]]
+Shapes = Mapping[str, Sequence[int | str]]
 _PIECE = 1 << 20
 _EXTERNAL = b"\x0a\x08location"
 """What an ONNX file with external data has in it."""
@@ -48,7 +48,7 @@ def compile(
     schedules: "str | os.PathLike[str] | None" = None,
     precision: str = "f32",
     error_growth: float = 16.0,
-    symbols: Shapes | None = None,
+    symbols: Mapping[str, Sequence[int]] | None = None,
     specialize: bool | int = False,
 ) -> "Executable":
     """
@@ -99,7 +99,7 @@ def _opened(
     executor: str,
     store: Cache | None,
     shapes: Shapes | None = None,
-    symbols: Shapes | None = None,
+    symbols: Mapping[str, Sequence[int]] | None = None,
     name: str = "",
 ) -> "Executable":
     """What runs a model, compiled now or taken from the cache."""
@@ -123,7 +123,7 @@ def build_artifact(
     shapes: Shapes | None,
     cache: Cache | None,
     timing: Timing | None = None,
-    symbols: Shapes | None = None,
+    symbols: Mapping[str, Sequence[int]] | None = None,
     name: str = "",
 ) -> tuple[Artifact, bool]:
     """The compiled model, and whether its directory belongs to the caller (it is not the cache's)."""
@@ -154,7 +154,9 @@ def build_artifact(
     return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
 
 
-def load_model(source: Any, shapes: Shapes | None = None, symbols: Shapes | None = None) -> "Model":
+def load_model(
+    source: Any, shapes: Shapes | None = None, symbols: Mapping[str, Sequence[int]] | None = None
+) -> "Model":
     """`mlc.load`; where one of our own files cannot be read at all, the error is the user's."""
     from mlc.driver.model import load
 

@@ -151,8 +151,8 @@ class _Places:
             first = value.index < self.counts[0]
             kind, before = ("input", 0) if first else ("output", self.counts[0])
             return {"storage": kind, "index": value.index - before, "offset": encoded(offset)}
-        if value in self.buffers:
-            return {"storage": "workspace", "buffer": self.buffers[value], "offset": encoded(offset)}
+        if (buffer := self.buffers.get(value)) is not None:  # pyright: ignore[reportArgumentType, reportCallIssue]
+            return {"storage": "workspace", "buffer": buffer, "offset": encoded(offset)}
         view = value.owner
         assert isinstance(view, memref.ViewOp)
         assert view.source is self.weights

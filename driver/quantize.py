@@ -56,7 +56,7 @@ def quantize(
         raise UserError(f"expected a percentile above 50 and up to 100, but got {percentile!r}")
     if budget is not None and not 0 <= budget < 1:
         raise UserError(f"expected a budget from 0 to 1, a relative error, but got {budget!r}")
-    samples = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+    samples: list[Mapping[str, Any]] = [inputs] if isinstance(inputs, Mapping) else list(inputs)  # pyright: ignore
     if not samples:
         raise UserError("expected at least one dict of inputs to calibrate with, but got none")
     result = copied(load_model(model, shapes))

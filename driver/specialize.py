@@ -85,7 +85,7 @@ class SpecializedExecutable(Executable):
     def kept(self) -> list[dict[str, tuple[int, ...]]]:
         """The shapes that are compiled now, the one that was used last at the end."""
         with self._lock:
-            return [self._named(key) for key in self._kept]
+            return [self._shapes_by_name(key) for key in self._kept]
 
     @property
     def report(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class SpecializedExecutable(Executable):
         check_names(inputs, self.inputs)
         return self._executable(tuple(np.shape(inputs[spec.name]) for spec in self.inputs))
 
-    def _named(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
+    def _shapes_by_name(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
         return {spec.name: shape for spec, shape in zip(self.inputs, shapes, strict=True)}
 
     def _executable(self, shapes: Shapes) -> Executable:

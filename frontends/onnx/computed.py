@@ -188,6 +188,8 @@ def _slice(node: Node) -> Value | Sequence[Value]:
     y = _window(node, x, axes[k], element(node, starts, 0, k), element(node, ends, 0, k))
     if not rest:
         return y
+    assert starts.array is not None
+    assert ends.array is not None
     bounds: list[Any] = [(0, END, 1)] * len(x.shape)
     for j in rest:
         first, last, step = slice(int(starts.array[j]), int(ends.array[j]), steps[j]).indices(x.shape[axes[j]])

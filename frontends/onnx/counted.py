@@ -49,12 +49,9 @@ def origin(value: SSAValue) -> SSAValue:
                 place = op.begin[0]
             else:
                 place = op.operands[1].owner.array().item() if isinstance(op.operands[1].owner, g.ConstantOp) else -1
-            sizes = (
-                {g.shape_of(v.type) for v in (op.results[0], *parts.operands)}
-                if isinstance(parts, g.ConcatenateOp)
-                else {}
-            )
-            if not sizes or not sizes <= {(1,), ()} or not 0 <= place < len(parts.operands):
+            if not isinstance(parts, g.ConcatenateOp) or not 0 <= place < len(parts.operands):
+                return value
+            if not {g.shape_of(v.type) for v in (op.results[0], *parts.operands)} <= {(1,), ()}:
                 return value
             source = parts.operands[place]
         value = source

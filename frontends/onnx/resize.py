@@ -138,6 +138,8 @@ def _ratio(node: Node, size: Any, out: Any) -> Fraction:
     message = f"expected sizes in a fixed ratio, but got {size} and {out}; give them with shapes="
     large = dict.fromkeys([*DimExpr.of(size).symbols(), *DimExpr.of(out).symbols()], LARGEST)
     n, m = (DimExpr.of(one).evaluate(large) for one in (size, out))
+    assert isinstance(n, int)
+    assert isinstance(m, int)
     ratio = round(max(n, m) / max(1, min(n, m)))
     raise UnequalSizes(message, (size * ratio, out) if m >= n else (size, out * ratio))
 

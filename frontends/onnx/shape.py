@@ -61,7 +61,8 @@ def _reshape(node: Node) -> Value:
         raise node.fail(f"expected a shape with at most one -1, but got {shape}")
     if -1 in shape:
         rest = -math.prod(shape)
-        if rest == 0 or (left := math.prod(x.shape) % rest):
+        left = math.prod(x.shape) % rest if rest != 0 else 0
+        if rest == 0 or left != 0:
             raise UnequalSizes(
                 f"expected a shape for the {math.prod(x.shape)} elements of {list(x.shape)}, but got {shape}",
                 *([(left, 0)] if rest else []),

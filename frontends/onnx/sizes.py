@@ -192,7 +192,7 @@ def narrowed(spans: Mapping[str, Span], substitution: Mapping[str, Dim]) -> dict
             continue
         if len(size.terms) > 1:  # follows from others, whatever it is
             continue
-        ((product, factor),) = size.terms
+        product, factor = next(iter(size.terms))
         if len(product) != 1 or factor < 0 or not isinstance(other := product[0], str):
             return None
         others = result.get(other, (1, LARGEST))

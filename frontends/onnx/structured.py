@@ -81,7 +81,8 @@ def take_apart(
 ) -> tuple[list[onnx.ValueInfoProto], dict[str, Any], Parts]:
     """The inputs as tensors, their shapes by name, and what they are parts of."""
     tensors: list[onnx.ValueInfoProto] = []
-    sizes, parts = dict(shapes), Parts()
+    sizes: dict[str, Any] = dict(shapes)
+    parts = Parts()
     for info in infos:
         optional, sequence, element = tensor_type(info.type)
         if not (optional or sequence):
@@ -94,17 +95,18 @@ def take_apart(
             wanted = "[(..), (..)], a shape for each tensor of the sequence" if sequence else "(..)"
             absent = ", or None where the optional is absent" if optional else ""
             raise UserError(f'{what}: expected what it holds; pass shapes={{"{info.name}": {wanted}}}{absent}')
-        given = sizes.pop(info.name)
+        given: Any = sizes.pop(info.name)
         if given is None and optional:
             parts.names[info.name] = None
             continue
         if sequence and (isinstance(given, str) or not isinstance(given, Sequence)):
             raise UserError(f"{what}: expected a list of shapes, since it is a sequence, but got {given!r}")
+        held: list[Any] = list(given or ()) if sequence else [given]
         names = [info.name]
         if sequence:
-            names = parts.split(info.name, len(given), (other.name for other in infos))
+            names = parts.split(info.name, len(held), (other.name for other in infos))
             parts.names[info.name] = names
-        sizes |= zip(names, given if sequence else [given], strict=True)
+        sizes.update(zip(names, held, strict=True))
         tensors += (onnx.ValueInfoProto(name=name, type=element) for name in names)
     return tensors, sizes, parts
 
