@@ -138,7 +138,7 @@ def test_a_file_that_was_handed_in_is_dumped_as_it_is(model: Path, dumped: Path,
     [
         (("te.func @", "te.func @x"), "expected the kernel and the schedule of @"),
         (("arith.mulf", "arith.addf"), "expected the te.func of the model as it is now, with `%2 = arith.mulf"),
-        (("sched.vectorize", "sched.vectorise"), "Operation sched.vectorise is not registered"),
+        (("sched.vectorize", "sched.vectorise"), "operation 'sched.vectorise' is not registered; did you mean"),
         (("sched.schedule @", "te.func @f() { te.return }\nsched.schedule @"), "expected one te.func and one sched"),
         ((SPLIT, "sched.split %j [3, 8]"), "sched.split: expected factors that cover the 32 iterations of"),
         (("sched.vectorize %ji, %ki", "sched.vectorize %ki, %ji"), "sched.vectorize: expected loops directly"),

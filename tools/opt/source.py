@@ -114,7 +114,8 @@ class SourceParser(Parser):
         if match := _RESULTS.match(self.lexer.input.content, pos):
             pos = match.end()
         place = self.place(pos)
-        if op.location == UNKNOWN_LOC:
+        said = self.lexer.input.content[max(0, self.pos - 64) : self.pos].rstrip().endswith("loc(unknown)")
+        if op.location == UNKNOWN_LOC and not said:
             op.location = FileLineColLoc(self._file, IntAttr(place.line), IntAttr(place.column))
         else:
             self.positions[op] = place
