@@ -21,7 +21,7 @@ from mlc.codegen.targets import Target
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import Grid, choose_grid, deal, even_split, register_tile
+from mlc.schedules.tiling import Grid, Work, choose_grid, deal, even_split, register_tile
 
 OPEN_ROWS = 6  # of a register tile, at least, where their number is known at run time
 Handle = SSAValue
@@ -213,7 +213,7 @@ class ContractionSchedule:
                 return Grid(ceil(rows / self.threads), 1)
             row_bytes, halo = r.scalar.bytes / max(rows, 1), 0
         taken = (r.rows, r.columns, r.lanes, outer_row)
-        return choose_grid(
+        work = Work(
             batches=prod(st.extents[k] for k in st.spatial if k not in taken),
             rows=rows,
             columns=column_tiles,
@@ -221,11 +221,9 @@ class ContractionSchedule:
             halo_rows=halo,
             weight_bytes=r.vector.bytes,
             cycles=self.cycles,
-            threads=self.threads,
-            target=self.target,
             pads=bool(self.pads) and not self.inlines_pads,
-            open_rows=(r.rows if outer_row is None else outer_row) in st.symbolic,
         )
+        return choose_grid(work, self.threads, self.target, (r.rows if outer_row is None else outer_row) in st.symbolic)
 
     @property
     def cycles(self) -> float:

@@ -25,7 +25,7 @@ from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.contraction import ContractionSchedule, Handle, Roles, TileSize, schedule_of
-from mlc.schedules.tiling import Grid, choose_grid, deal, divisors, even_split
+from mlc.schedules.tiling import Grid, Work, choose_grid, deal, divisors, even_split
 
 WAY = 4096  # bytes after which addresses share a set of L1: a page, as it is indexed before translation
 FAR_CYCLES_A_BYTE = 1 / 8  # memory or L3, streaming
@@ -150,7 +150,7 @@ class MatmulSchedule(ContractionSchedule):
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
         """How rows and columns are dealt out, with the bytes of one batch."""
         rows = self._count(self._rows, tile_rows)
-        return choose_grid(
+        work = Work(
             batches=prod(self.stage.extents[k] for k in self._batches),
             rows=rows,
             columns=column_tiles,
@@ -158,11 +158,9 @@ class MatmulSchedule(ContractionSchedule):
             halo_rows=0,
             weight_bytes=self._bytes(self.roles.lanes),
             cycles=self.cycles,
-            threads=self.threads,
-            target=self.target,
             pads=False,
-            open_rows=self._rows in self.stage.symbolic,
         )
+        return choose_grid(work, self.threads, self.target, self._rows in self.stage.symbolic)
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix that does not stay in L2, or whose rows lie on top of each other there."""

@@ -97,53 +97,64 @@ class Grid:
     column_parts: int
 
 
-def choose_grid(
-    *,
-    batches: int,
-    rows: int,
-    columns: int,
-    row_bytes: float,
-    halo_rows: int,
-    weight_bytes: float,
-    cycles: float,
-    threads: int,
-    target: Target,
-    pads: bool,
-    open_rows: bool = False,
-) -> Grid:
+@dataclass(frozen=True)
+class Work:
+    """
+    What a grid deals out.
+
+    `rows` is the outer row axis (output rows of a convolution), `row_bytes` the input bytes of one such row,
+    `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles.
+    """
+
+    batches: int
+    rows: int
+    columns: int
+    row_bytes: float
+    halo_rows: int
+    weight_bytes: float
+    cycles: float
+    pads: bool
+
+    def block_bytes(self, block: int) -> float:
+        """The input bytes of a block of rows."""
+        return (block + self.halo_rows) * self.row_bytes
+
+    def cost(self, grid: Grid, rows: int, threads: int, l2: float) -> float:
+        """The cycles of a grid on the thread that takes longest, were there so many rows; of as many as there are."""
+        parts, each = grid.column_parts, ceil(self.columns / grid.column_parts)
+        blocks = ceil(rows / grid.row_block)
+        rounds = ceil(self.batches * blocks * parts / threads)  # tasks that the busiest thread runs
+        share = rounds * min(grid.row_block, rows) * each / (self.batches * rows * self.columns)
+        # bytes from L3 or memory at 8 bytes a cycle; from L2 they are free beside the FMAs
+        far = self.weight_bytes / parts > l2
+        weights = self.weight_bytes * (self.batches * blocks if far else threads)
+        passes = parts if self.pads else min(parts, threads)
+        inputs = self.block_bytes(grid.row_block) * self.batches * blocks * passes
+        copies = inputs / 24 if self.pads else 0.0
+        moved = (weights / 8 + inputs / 16 + copies) / threads
+        return self.cycles * share + (moved + 300 * rounds) * self.rows / rows
+
+
+def choose_grid(work: Work, threads: int, target: Target, open_rows: bool = False) -> Grid:
     """
     Blocks of rows that stay in L2 while all columns pass over them, in a grid that keeps every thread busy.
 
-    `rows` is the outer row axis (output rows of a convolution), `row_bytes` the input bytes of one such row,
-    `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles. Rows that are `open` are
-    as many as a symbol says, about so many: the grid is to be good for fewer and for more.
+    Rows that are `open` are as many as a symbol says, about so many: the grid is to be good for fewer and for more.
     """
     best: tuple[float, Grid] | None = None
-    l2 = target.l2_bytes * 0.5
+    l2, rows = target.l2_bytes * 0.5, work.rows
     sizes = [max(1, round(rows * part)) for part in (PARTS if open_rows else (1.0,))]
-    even = open_rows or not pads
-    blocks_of = sorted({even_split(rows, n) for n in range(1, rows + 1)}) if even else divisors(rows)
-    for block in blocks_of:
-        bytes_in = (block + halo_rows) * row_bytes
-        if bytes_in > l2 and block > 1:
+    even = open_rows or not work.pads
+    for block in sorted({even_split(rows, n) for n in range(1, rows + 1)}) if even else divisors(rows):
+        if work.block_bytes(block) > l2 and block > 1:
             continue
-        for parts in range(1, min(columns, 4 * threads) + 1):
-            each = ceil(columns / parts)
-            if ceil(columns / each) != parts:
+        for parts in range(1, min(work.columns, 4 * threads) + 1):
+            if ceil(work.columns / ceil(work.columns / parts)) != parts:
                 continue
-            cost = 0.0
-            for some in sizes:
-                blocks = ceil(some / block)
-                rounds = ceil(batches * blocks * parts / threads)  # tasks that the busiest thread runs
-                share = rounds * min(block, some) * each / (batches * some * columns)
-                # bytes from L3 or memory at 8 bytes a cycle; from L2 they are free beside the FMAs
-                weights = weight_bytes * batches * blocks if weight_bytes / parts > l2 else weight_bytes * threads
-                inputs = bytes_in * batches * blocks * (parts if pads else min(parts, threads))
-                copies = inputs / 24 if pads else 0.0
-                spent = cycles * some / rows * share + (weights / 8 + inputs / 16 + copies) / threads + 300 * rounds
-                cost += spent * rows / some
+            grid = Grid(block, parts)
+            cost = sum(work.cost(grid, some, threads, l2) for some in sizes)
             if best is None or cost < best[0]:
-                best = (cost, Grid(block, parts))
+                best = cost, grid
     return best[1] if best is not None else Grid(1, 1)
 
 
