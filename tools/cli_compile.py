@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             rmtree(artifact.path, ignore_errors=True)
     report = artifact.model["report"]
     symbols = ", ".join(name for name, *_ in artifact.model.get("symbols", ()))
-    size = f"by {symbols}" if symbols else human_bytes(artifact.model["workspace_bytes"])
+    size = f"sized by {symbols}" if symbols else human_bytes(artifact.model["workspace_bytes"])
     memory = f"workspace {size}"
     print(f"{args.model}: {summary(report)}; {memory}, weights {human_bytes(artifact.model['weights_bytes'])}")
     for file in files:

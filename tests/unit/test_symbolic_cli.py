@@ -49,7 +49,7 @@ def test_inspect_shows_the_symbols(capsys):
 
 def test_what_is_compiled_says_what_its_workspace_follows_from(capsys):
     assert mlc("compile", "m.onnx", "-o", "saved", "--threads", 1) == 0
-    assert "workspace by n, weights" in capsys.readouterr().out
+    assert "workspace sized by n, weights" in capsys.readouterr().out
     assert mlc("run", "saved", "--random", "--at", "x=2x8") == 0
 
 
