@@ -2,11 +2,20 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loop_native import parse, reread
 from xdsl.ir import Block
 
 import mlc
+from mlc.dialects import loop
 from mlc.dialects.graph import Conv2dWinogradOp
 from mlc.dialects.graph.types import tensor
+from mlc.interp import loop as interp
+from mlc.passes.loop.compact_buffers import compact_buffers
+from mlc.passes.loop.form_tiles import form_tiles
+from mlc.passes.loop.partition import partition
+from mlc.passes.loop.promote_tiles import promote_tiles
 
 CONV = """
 func.func @main(%x: tensor<1x3x?x?xf32, #graph.dims<[H, W]>>, %w: tensor<32x3x3x3xf32>, %v: tensor<32x1x3x3xf32>)
@@ -69,3 +78,48 @@ def test_winograd_of_any_height_and_width(tmp_path):
         arguments = Block(arg_types=[tensor(x.shape), tensor(u.shape)]).args
         (wanted,) = Conv2dWinogradOp.make(*arguments, tile=4).evaluate(np, x, u)
         np.testing.assert_allclose(y, np.maximum(wanted, 0), rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
+
+
+PRODUCT = """
+loop.func @k(%A: memref<?x3xf32>, %B: memref<3x8xf32>, %Y: memref<?x8xf32>, %n: index) attributes {{outputs = 1 : i64,
+    sizes = [#te.map<"%0, 3">, #te.map<"3, 8">, #te.map<"%0, 8">], least = array<i64: 1>}} {{
+  loop.for %p = 0 to ((%n + {t1}) floordiv {t} + {b1}) floordiv {b} {kind} {{
+    loop.for %o = 0 to {b} {{
+      loop.for %r = 0 to {t} vectorized {{ loop.for %c = 0 to 8 vectorized {{
+        loop.block "start" (%i : %n = %p * {tb} + %o * {t} + %r, %j : 8 = %c)
+            where (%n - %p * {tb} - %o * {t} - %r - 1) {{
+          %z = arith.constant 0.0 : f32
+          loop.store %z, %Y[%i, %j] : f32
+        }}
+      }} }}
+      loop.for %k = 0 to 3 {{
+        loop.for %r = 0 to {t} vectorized {{ loop.for %c = 0 to 8 vectorized {{
+          loop.block "product" (%i : %n = %p * {tb} + %o * {t} + %r, %j : 8 = %c) reduce (%v : 3 = %k)
+              where (%n - %p * {tb} - %o * {t} - %r - 1) {{
+            %a = loop.load %A[%i, %v] : f32
+            %b = loop.load %B[%v, %j] : f32
+            %y = loop.load %Y[%i, %j] : f32
+            %m = arith.mulf %a, %b : f32
+            %s = arith.addf %y, %m : f32
+            loop.store %s, %Y[%i, %j] : f32
+          }}
+        }} }}
+      }}
+    }}
+  }}
+}}
+"""
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 4), st.sampled_from(["", "parallel"]))
+def test_ragged_tiles_cover_every_point(n, t, b, kind):
+    f = parse(PRODUCT.format(t=t, t1=t - 1, b=b, b1=b - 1, tb=t * b, kind=kind))
+    rng = np.random.default_rng(n)
+    a, w = rng.integers(-3, 4, (n, 3)).astype(np.float32), rng.integers(-3, 4, (3, 8)).astype(np.float32)
+    for rewrite in (lambda f: None, partition, form_tiles, compact_buffers, promote_tiles):
+        rewrite(f)
+        y = np.full((n, 8), np.nan, np.float32)
+        interp.run(reread(f), [a, w, y, n], shuffle=0)
+        np.testing.assert_array_equal(y, a @ w)
+    assert all(block.where is None for block in f.walk() if isinstance(block, loop.BlockOp))
