@@ -4,16 +4,17 @@ Symbolic sizes: integer expressions over a function's symbols, in one canonical 
     dims-attr ::= `#graph.dims` `<` `[` expr (`,` expr)* `]` `>`     one expression for each `?` of the type
     expr      ::= term ((`+` | `-`) term)*
     term      ::= factor ((`*` | `floordiv` | `ceildiv` | `mod`) factor)*
-    factor    ::= integer | symbol | `(` expr `)` | `-` factor
+    factor    ::= integer | symbol (`<` low `to` high `>`)? | `(` expr `)` | `-` factor
     symbol-attr ::= `#graph.symbol` `<` low `to` high (`step` divisor)? (`like` usual)? `>`
 
 A size is an `int` or a `DimExpr`; the two mix under `+ - * // %`, and a result that is constant is an `int`,
-so type inference is written once, in plain arithmetic. Two equal expressions are equal objects.
+so type inference is written once, in plain arithmetic. Two equal expressions are equal objects. A symbol that says
+its ends decides divisions and comparisons: `(H<33 to 80> + 15) floordiv 48` is 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import gcd, inf
 from typing import TYPE_CHECKING, TypeAlias
@@ -42,6 +43,21 @@ class UnequalSizes(VerifyException):
         self.pairs = [(a, b) for a, b in pairs if a != b]
 
 
+class Bounded(str):
+    """A symbol that says between which ends its values lie; else it is the symbol of its name."""
+
+    low: int
+    high: int
+
+    def __new__(cls, name: str, low: int, high: int) -> Bounded:
+        self = super().__new__(cls, name)
+        self.low, self.high = low, high
+        return self
+
+    def __getnewargs__(self) -> tuple[str, int, int]:
+        return str(self), self.low, self.high
+
+
 @dataclass(frozen=True)
 class FloorDiv:
     """The atom `value floordiv divisor`; it could not be simplified further."""
@@ -50,7 +66,12 @@ class FloorDiv:
     divisor: int
 
     def __str__(self) -> str:
-        return f"{_in_parens(self.value)} floordiv {self.divisor}"
+        return self.text(str)
+
+    def text(self, symbol: Callable[[str], str]) -> str:
+        """The division as text."""
+        value = self.value.text(symbol)
+        return f"{value if _is_symbol(self.value) else f'({value})'} floordiv {self.divisor}"
 
     def quotient(self, bound: float) -> float:
         """A bound of the value, divided."""
@@ -73,9 +94,9 @@ class DimExpr:
         self._hash = hash(self.terms)
 
     @staticmethod
-    def symbol(name: str) -> DimExpr:
-        """The expression that is one symbol."""
-        return DimExpr({(name,): 1})
+    def symbol(name: str, low: int = 1, high: int | None = None) -> DimExpr:
+        """The expression that is one symbol, which may say its ends."""
+        return DimExpr({(name if high is None else Bounded(name, low, high),): 1})
 
     @staticmethod
     def of(value: int | DimExpr) -> DimExpr:
@@ -146,7 +167,7 @@ class DimExpr:
         return self - divisor * (self // divisor)
 
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value, where every symbol is at least 1."""
+        """The smallest and the largest value, where every symbol is at least 1 or has ends of its own."""
         low = high = 0.0
         for product, c in self.terms:
             least, most = _atoms_bounds(product)
@@ -183,9 +204,15 @@ class DimExpr:
         raise VerifyException(f"expected a size that is known, but got {self}; give the inputs' sizes with shapes=")
 
     def __str__(self) -> str:
+        return self.text(str)
+
+    def text(self, symbol: Callable[[str], str]) -> str:
+        """The expression as text, in which `symbol` says what a symbol is called."""
         text = ""
         for product, c in self.terms:
-            factor = " * ".join(f"({a})" if isinstance(a, FloorDiv) and len(product) > 1 else str(a) for a in product)
+            names = [symbol(a) if isinstance(a, str) else a.text(symbol) for a in product]
+            inner = [isinstance(a, FloorDiv) and len(product) > 1 for a in product]
+            factor = " * ".join(f"({name})" if nested else name for name, nested in zip(names, inner, strict=True))
             if isinstance(product[0] if product else "", FloorDiv) and abs(c) != 1 and len(product) == 1:
                 factor = f"({factor})"
             size = str(abs(c)) if not product else factor if abs(c) == 1 else f"{factor} * {abs(c)}"
@@ -200,7 +227,7 @@ def floordiv(value: DimExpr, divisor: int, multiples: Mapping[str, int]) -> int 
     `value floordiv divisor` in canonical form; `multiples` says which number divides which symbol.
 
     Laws: (c * a + b) floordiv c == a + b floordiv c;  (g * a + r) floordiv (g * c) == (a + r floordiv g) floordiv c;
-    (x floordiv a + r) floordiv b == (x + r * a) floordiv (a * b).
+    (x floordiv a + r) floordiv b == (x + r * a) floordiv (a * b);  x floordiv c == q where q * c <= x < q * c + c.
     """
     if divisor <= 0:
         raise VerifyException(f"expected a positive divisor, but got {value} floordiv {divisor}")
@@ -228,6 +255,9 @@ def floordiv(value: DimExpr, divisor: int, multiples: Mapping[str, int]) -> int 
     left = DimExpr(rest)
     if divisor == 1:
         return result + left
+    low, high = left.bounds()
+    if high < inf and low // divisor == high // divisor:
+        return result + int(low // divisor)
     return result + DimExpr({(_nested(left, divisor),): 1})
 
 
@@ -258,7 +288,7 @@ def simplify(dim: int | DimExpr, multiples: Mapping[str, int]) -> int | DimExpr:
         part: int | DimExpr = coefficient
         for atom in product:
             if isinstance(atom, str):
-                part = part * DimExpr.symbol(atom)
+                part = part * DimExpr({(atom,): 1})
             else:
                 inner = simplify(atom.value, multiples)
                 inner = inner // atom.divisor if isinstance(inner, int) else floordiv(inner, atom.divisor, multiples)
@@ -294,7 +324,10 @@ def _atoms_bounds(product: tuple[Atom, ...]) -> tuple[float, float]:
     """The smallest and the largest value of a product of atoms that are not negative."""
     least, most = 1.0, 1.0
     for atom in product:
-        low, high = (1.0, inf) if isinstance(atom, str) else map(atom.quotient, atom.value.bounds())
+        if isinstance(atom, FloorDiv):
+            low, high = map(atom.quotient, atom.value.bounds())
+        else:
+            low, high = (atom.low, atom.high) if isinstance(atom, Bounded) else (1, inf)
         least, most = least * max(low, 0.0), most * high
     return least, most
 
@@ -317,7 +350,7 @@ def basis(sizes: Iterable[int | DimExpr]) -> list[DimExpr]:
 
 def _evaluate_atom(atom: Atom, values: Mapping[str, int | DimExpr]) -> int | DimExpr:
     if isinstance(atom, str):
-        return values[atom] if atom in values else DimExpr.symbol(atom)
+        return values[atom] if atom in values else DimExpr({(atom,): 1})
     return atom.value.evaluate(values) // atom.divisor
 
 
@@ -331,9 +364,14 @@ def _order(term: tuple[tuple[Atom, ...], int]) -> tuple[bool, str]:
     return (not term[0], " * ".join(map(str, term[0])))  # the constant last
 
 
-def _in_parens(value: DimExpr) -> str:
+def _is_symbol(value: DimExpr) -> bool:
     simple = len(value.terms) == 1 and len(value.terms[0][0]) == 1 and value.terms[0][1] == 1
-    return str(value) if simple and isinstance(value.terms[0][0][0], str) else f"({value})"
+    return simple and isinstance(value.terms[0][0][0], str)
+
+
+def with_ends(symbol: str) -> str:
+    """A symbol as the text of a type has it."""
+    return f"{symbol}<{symbol.low} to {symbol.high}>" if isinstance(symbol, Bounded) else symbol
 
 
 @irdl_attr_definition
@@ -350,7 +388,7 @@ class DimsAttr(Data[tuple[DimExpr, ...]]):
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            printer.print_string("[" + ", ".join(map(str, self.data)) + "]")
+            printer.print_string("[" + ", ".join(size.text(with_ends) for size in self.data) + "]")
 
 
 @irdl_attr_definition
@@ -443,4 +481,13 @@ def _parse_factor(parser: AttrParser) -> int | DimExpr:
         return value
     if (number := parser.parse_optional_integer(allow_boolean=False, allow_negative=False)) is not None:
         return number
-    return DimExpr.symbol(parser.parse_identifier(" or integer in a size expression"))
+    name = parser.parse_identifier(" or integer in a size expression")
+    if not parser.parse_optional_punctuation("<"):
+        return DimExpr.symbol(name)
+    low = parser.parse_integer(allow_negative=False)
+    parser.parse_keyword("to")
+    high = parser.parse_integer(allow_negative=False)
+    if high < low:
+        parser.raise_error(f"expected {name} from {low} on, but got {low} to {high}")
+    parser.parse_punctuation(">")
+    return DimExpr.symbol(name, low, high)

@@ -4,7 +4,8 @@ When two sizes must be equal: what the symbols in them have to be.
     (H + 15) floordiv 16 == ((H + 31) floordiv 32) * 2     H -> H * 32     the smallest step
     M == N                                                 M -> N          one symbol in place of two
     T == P + S                                             T -> P + S      a symbol that follows from others
-    (H + 15) floordiv 48 == 1                              H -> 48         a number
+    (H + 15) floordiv 48 == 1                              H -> H in 33 to 80   a range
+    k * 2 == 6                                             k -> 3          a number
 
 Each is a substitution of symbols. Put into the sizes of the inputs, it is checked when the model runs, and all that
 follows from the sizes is known exactly.
@@ -40,6 +41,7 @@ def substitutions(a: Dim, b: Dim, spans: Mapping[str, Span], counts: Collection[
     yield from _steps(difference, names)
     yield from _solved(difference, names)
     if len(names) == 1:
+        yield from _range(difference, names[0], spans[names[0]])
         yield from _number(difference, names[0], spans[names[0]])
 
 
@@ -79,10 +81,28 @@ def _solved(difference: DimExpr, names: list[str]) -> Iterator[Substitution]:
             yield {name: DimExpr({product: -k // c for product, k in rest.terms}).evaluate({})}
 
 
+def _range(difference: DimExpr, name: str, span: Span) -> Iterator[Substitution]:
+    """The longest range in which a difference is 0, as the ends of the symbol say."""
+    runs: list[list[int]] = []
+    for n in _roots(difference, name, span):
+        if runs and runs[-1][1] == n - 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    low, high = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
+    bounded = DimExpr.symbol(name, low, high)
+    if low < high and difference.evaluate({name: bounded}) == 0:
+        yield {name: bounded}
+
+
+def _roots(difference: DimExpr, name: str, span: Span) -> list[int]:
+    low, high = span
+    return [n for n in range(low, min(high, MAX_SIZE) + 1) if difference.evaluate({name: n}) == 0]
+
+
 def _number(difference: DimExpr, name: str, span: Span) -> Iterator[Substitution]:
     """The number for which a difference is 0: of several one that the divisors divide."""
-    low, high = span
-    found = [n for n in range(low, min(high, MAX_SIZE) + 1) if difference.evaluate({name: n}) == 0]
+    found = _roots(difference, name, span)
     whole = [n for n in found if all(n % d == 0 for d in _divisors(difference))]
     if found:
         yield {name: (whole or found)[0]}

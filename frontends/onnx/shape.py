@@ -85,7 +85,8 @@ def _squeeze(node: Node) -> Value:
         axes = [i for i, size in enumerate(x.shape) if size == 1]
     axes = {axis_of(axis, len(x.shape)) for axis in axes}
     if any(x.shape[axis] != 1 for axis in axes):
-        raise node.fail(f"expected axes of size 1, but got {sorted(axes)} of {list(x.shape)}")
+        pairs = [(x.shape[axis], 1) for axis in axes]
+        raise UnequalSizes(f"expected axes of size 1, but got {sorted(axes)} of {list(x.shape)}", *pairs)
     return reshape(node, x, [size for i, size in enumerate(x.shape) if i not in axes])
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr, UnequalSizes
+from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, DimsAttr, SymbolAttr, UnequalSizes
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.equal_sizes import MAX_SIZE, Span, applied, substitutions
 from mlc.passes.errors import warn
@@ -195,6 +195,8 @@ def narrowed(spans: Mapping[str, Span], substitution: Mapping[str, Dim]) -> dict
         product, factor = next(iter(size.terms))
         if len(product) != 1 or factor < 0 or not isinstance(other := product[0], str):
             return None
+        if isinstance(other, Bounded):
+            low, high = max(low, other.low * factor), min(high, other.high * factor)
         others = result.get(other, (1, LARGEST))
         result[other] = max(others[0], -(-low // factor)), min(others[1], high // factor)
         if result[other][0] > result[other][1]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import gcd
+from math import gcd, inf
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, SSAValue
@@ -43,7 +43,9 @@ class Symbols:
 
     def add(self, value: DimExpr) -> None:
         """A new symbol."""
-        name = DimExpr.symbol(f"s{len(self.values)}")
+        low, high = value.bounds()
+        ends = (int(low), int(high)) if low >= 0 and high < inf else ()
+        name = DimExpr.symbol(f"s{len(self.values)}", *ends)
         self.values.append(value)
         self.whole[value] = name
         if len(value.terms) == 1:

@@ -1,5 +1,7 @@
 """Size expressions: one canonical form, and the arithmetic of integers."""
 
+import pickle
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -71,6 +73,27 @@ def test_expressions_compute_like_integers(tree, h, w):
     values = {"H": 4 * h, "W": w}
     assert DimExpr.of(expr).evaluate(values) == wanted
     assert DimExpr.of(simplify(expr, {"H": 4})).evaluate(values) == wanted
+
+
+@settings(max_examples=150, deadline=None)
+@given(expressions, st.integers(1, 40), st.integers(0, 30), st.integers(0, 30))
+def test_ends_of_symbols_keep_values(tree, low, span, place):
+    expr = build(tree, {"H": DimExpr.symbol("H", low, low + span), "W": W})
+    values = {"H": low + min(place, span), "W": 7}
+    assert DimExpr.of(expr).evaluate(values) == build(tree, values)
+
+
+def test_ends_decide_divisions_and_comparisons():
+    h = DimExpr.symbol("H", 33, 80)
+    assert (h + 15) // 48 == 1
+    assert h % 128 == h
+    assert min(h, 90) == h
+    assert max(h, 20) == h
+    assert h.bounds() == (33, 80)
+    assert h == H
+    assert pickle.loads(pickle.dumps(h)).bounds() == (33, 80)
+    type = tensor((h, (h + 1) // 2), f32)
+    assert str(type) == "tensor<?x?xf32, #graph.dims<[H<33 to 80>, (H<33 to 80> + 1) floordiv 2]>>"
 
 
 def test_types_hold_symbolic_sizes():

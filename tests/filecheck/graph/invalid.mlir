@@ -239,6 +239,13 @@ func.func @division(%x: tensor<?xf32, #graph.dims<[H floordiv 0]>>) {
 
 // -----
 
+// expected-error@+1 {{expected H from 9 on, but got 9 to 3}}
+func.func @ends(%x: tensor<?xf32, #graph.dims<[H<9 to 3>]>>) {
+  return
+}
+
+// -----
+
 // expected-error@+1 {{expected 0 <= low <= high and step >= 1, but got 9 to 3 step 1}}
 func.func @symbol() attributes {graph.symbols = {H = #graph.symbol<9 to 3>}} {
   return

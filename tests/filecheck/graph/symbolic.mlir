@@ -10,6 +10,15 @@ func.func @canonical_form(%x: tensor<?x?x?x?x?xf32, #graph.dims<[H * (W + 1), (2
 
 // -----
 
+// A symbol may say its ends, which decide divisions.
+// CHECK-LABEL: func.func @ends(
+// CHECK-SAME: tensor<?x?x?x1xf32, #graph.dims<[H<33 to 80>, (H<33 to 80> + 1) floordiv 2, N]>>
+func.func @ends(%x: tensor<?x?x?x1xf32, #graph.dims<[H<33 to 80>, (H<33 to 80> + 1) floordiv 2, N * ((H<33 to 80> + 15) floordiv 48)]>>) {
+  return
+}
+
+// -----
+
 // Every op infers symbolic sizes, and the verifier compares expressions, not text.
 // CHECK-LABEL: func.func @inference(
 // CHECK: graph.conv2d {{.*}} -> tensor<?x8x?x?xf32, #graph.dims<[batch, (H + 1) floordiv 2, W]>>
