@@ -176,18 +176,30 @@ class Stage:
         a, b = (by_value.get(_through_casts(v)) for v in product.operands)
         if a is None or b is None:
             return None
-        unit = self._word((a, b))
-        return replace(a, unit=unit), replace(b, unit=unit)
+        units = self._words((a, b))
+        return replace(a, unit=units[0]), replace(b, unit=units[1])
 
-    def _word(self, factors: tuple[Read, Read]) -> int:
-        """How many steps of the last reduction axis are the two halves (quarters) of one word in both operands."""
+    def _words(self, factors: tuple[Read, Read]) -> tuple[int, int]:
+        """
+        How many steps of the last reduction axis are the two halves (quarters) of one word in each operand.
+
+        One operand may lie apart along that axis, if it is contiguous along the lanes: its words are woven when loaded.
+        """
         elements = {r.element for r in factors}
         count = word_factors(elements.pop())
         last = self.reduce[-1]
         if elements or count == 1 or self.extents[last] % count:
-            return 1
+            return 1, 1
         ranges = dict(enumerate(self.ranges)) | {last: (0, self.extents[last] // count - 1)}
-        return count if all(r.lies_together(last, count, ranges) for r in factors) else 1
+        together = [r.lies_together(last, count, ranges) for r in factors]
+        if all(together):
+            return count, count
+        lanes = self.num_spatial - 1
+        if not any(together) or self.extents[last] != count or any(not r.uses(lanes) for r in factors):
+            return 1, 1
+        apart = factors[together.index(False)]
+        woven = not apart.mask and apart.step(lanes, self.ranges) == 1 and apart.step(last, self.ranges) is not None
+        return (count if together[0] else 1, count if together[1] else 1) if woven else (1, 1)
 
     @property
     def is_reduction(self) -> bool:

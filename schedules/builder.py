@@ -97,10 +97,15 @@ class ScheduleBuilder:
             self.symbolic.add(fused)
         return fused
 
-    def fuse_last(self, loops: Sequence[SSAValue]) -> SSAValue | None:
-        """One loop of those that can be fused: all from the last symbolic one on; the others stay around it."""
-        first = max((k for k, loop in enumerate(loops) if loop in self.symbolic), default=0)
-        return self.fuse(*loops[first:]) if len(loops) > first + 1 else (loops[-1] if loops else None)
+    def grid(self, loops: Sequence[SSAValue]) -> list[SSAValue]:
+        """The loops of a nest with those fused that can be: a symbolic one with what is not behind it."""
+        runs: list[list[SSAValue]] = []
+        for loop in loops:
+            if runs and loop not in self.symbolic:
+                runs[-1].append(loop)
+            else:
+                runs.append([loop])
+        return [self.fuse(*run) if len(run) > 1 else run[0] for run in runs]
 
     def symbolic_first(self, loops: Sequence[SSAValue]) -> list[SSAValue]:
         """The loops in an order in which most of them can be fused."""
@@ -114,9 +119,10 @@ class ScheduleBuilder:
         """(main, rest): the last `by` iterations apart."""
         return self._do(sched.PeelOp, [loop], {"by": _int(by)}, [LOOP, LOOP], names)
 
-    def parallel(self, loop: SSAValue) -> None:
-        """Run iterations on threads."""
-        self._do(sched.ParallelOp, [loop])
+    def parallel(self, *loops: SSAValue) -> None:
+        """Run the iterations of a nest on threads, outer to inner."""
+        for loop in loops:
+            self._do(sched.ParallelOp, [loop])
 
     def vectorize(self, *loops: SSAValue) -> None:
         """Make a register tile of a nest; the last loop is the lanes."""

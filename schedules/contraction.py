@@ -154,7 +154,7 @@ class ContractionSchedule:
         """How many rows share vectors, where the lanes alone leave the last one half empty: 24 channels, two pixels."""
         r, e = self.roles, self.stage.extents
         lanes = e[r.lanes]
-        if r.rows is None or r.dot or r.scalar.unit > 1 or r.rows != r.lanes - 1 or e[r.rows] < 2:
+        if r.rows is None or r.dot or r.vector.unit > 1 or r.rows != r.lanes - 1 or e[r.rows] < 2:
             return 1
         if lanes > 5 * self.width:
             return 1
@@ -173,7 +173,8 @@ class ContractionSchedule:
         r, st = self.roles, self.stage
         assert r.rows is not None
         along = [e for e in r.scalar.exprs if e.uses(r.rows)]
-        return next((k for k in st.reduce if st.extents[k] > 1 and any(e.uses(k) for e in along)), None)
+        taps = st.reduce[:-1] if r.vector.unit > r.scalar.unit else st.reduce  # words of taps, not those of one word
+        return next((k for k in taps if st.extents[k] > 1 and any(e.uses(k) for e in along)), None)
 
     def _unrolled(self) -> list[int]:
         """The extents of the loops that are unrolled inside of a sliding window: its taps, channels of a group."""
@@ -190,7 +191,7 @@ class ContractionSchedule:
     def inlines_pads(self) -> bool:
         """Whether masks replace the padded copy: whole vectors are loaded, few of them at a border."""
         r = self.roles
-        if not self.slides or self.size.pixels > 1:
+        if not self.slides or self.size.pixels > 1 or r.vector.unit > 1:
             return False
         return self.target.masked_memory and r.scalar.step(r.lanes, self.stage.ranges) == 1
 
@@ -228,7 +229,7 @@ class ContractionSchedule:
     @property
     def cycles(self) -> float:
         """The kernel's time on one core at its peak."""
-        return self.stage.points / self.width / 2 / self.roles.scalar.unit
+        return self.stage.points / self.width / 2 / self.roles.vector.unit
 
     def _image_rows(self, outer_row: int) -> tuple[int, float, int]:
         """(output rows, input bytes of one, input rows that two neighbours share)."""
@@ -267,7 +268,9 @@ class ContractionSchedule:
         part, columns = self._parts(_present(c_outer, l_outer), grid.column_parts)
         nest = Nest(
             block=block,
-            grid=s.symbolic_first(_present(*others, row_out, part)),
+            grid=_present(part, *others, row_out)
+            if grid.columns_first
+            else s.symbolic_first(_present(*others, row_out, part)),
             columns=columns,
             rows=_present(row_in, r_outer),
             reduce=reduce,
@@ -283,8 +286,8 @@ class ContractionSchedule:
         if r.dot:
             k_outer, k_inner = self._split(reduce[-1], st.extents[-1], self.width)
             reduce = [*reduce[:-1], *_present(k_outer)]
-        elif r.scalar.unit > 1:  # a word's factors are summed inside of the tile
-            k_outer, k_inner = self._split(reduce[-1], st.extents[-1], r.scalar.unit)
+        elif r.vector.unit > 1:  # a word's factors are summed inside of the tile
+            k_outer, k_inner = self._split(reduce[-1], st.extents[-1], r.vector.unit)
             reduce = [*reduce[:-1], *_present(k_outer)]
         if self.slides and (window := self._window()) is not None:
             at = window - st.num_spatial
@@ -294,7 +297,8 @@ class ContractionSchedule:
     def _finish(self, nest: Nest, packs: bool) -> sched.ScheduleOp:
         """Epilogue, start of the reduction, tiles, packing, padding, threads."""
         s, n = self.s, nest.spatial_tile
-        top = s.fuse_last(nest.grid)
+        grid = s.grid(nest.grid)
+        top = grid[-1] if grid else None
         attach = [*_present(top), *nest.columns, *nest.rows][-1:]
         for stage in self.epilogue if attach else ():
             self._attach(stage, attach[0])
@@ -312,8 +316,8 @@ class ContractionSchedule:
             s.pragma(nest.columns[-1], "prefetch", 1)
         if nest.rows and not nest.columns and len(nest.reduce) > 1 and self._walks():
             s.pragma(nest.rows[-1], "stream", 1)
-        if top is not None:
-            deal(s, top, self.stage, self.cycles, self.threads)
+        if grid:
+            deal(s, grid, self.stage, self.cycles, self.threads)
         return s.finish()
 
     def _streams(self) -> bool:

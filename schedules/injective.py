@@ -71,6 +71,4 @@ def spread(s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], thread
         take += 1
     if tasks < 2:
         return
-    top = s.fuse_last(outer[:take])
-    assert top is not None
-    deal(s, top, stage, ELEMENT_CYCLES * stage.points, threads)
+    deal(s, s.grid(outer[:take]), stage, ELEMENT_CYCLES * stage.points, threads)

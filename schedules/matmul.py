@@ -218,7 +218,8 @@ class MatmulSchedule(ContractionSchedule):
         k, word = s.split(k, [None, r.scalar.unit]) if r.scalar.unit > 1 else (k, None)
         tile_loops = present(r_inner, l_inner, word)
         s.reorder(*parts, *present(row_group, group, depth), *inner, k, *tile_loops)
-        top = s.fuse_last(parts)
+        grid = s.grid(parts)
+        top = grid[-1] if grid else None
         around = present(top, row_group, group)
         if self._copies:
             self._pack_group(block, [*around, *present(depth)][-1:])
@@ -230,8 +231,8 @@ class MatmulSchedule(ContractionSchedule):
         self._start(init, inside[-1] if inside else None, len(inner) if depth is not None else 0)
         if len(inner) == 2 and not self._copies:
             s.pragma(inner[0], "prefetch", 1)
-        if top is not None:
-            deal(s, top, self.stage, self.cycles, self.threads)
+        if grid:
+            deal(s, grid, self.stage, self.cycles, self.threads)
         return s.finish()
 
     @property

@@ -50,20 +50,20 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
     block = s.block(root.name)
     loops = list(s.loops(block, len(root.extents)))
     s.symbolic |= {loops[k] for k in root.symbolic}
-    top = s.fuse_last(loops[:n])
+    grid = s.grid(loops[:n])
     width = max(1, target.vector_bits // 32)
     _vectorize_stage(s, root, block, loops[n:], width, n)
-    if top is not None:
+    if grid:
         for st in reversed(kernel.stages[:-1]):
             b = s.block(st.name)
-            s.compute_at(b, top)
-            inner = list(s.loops(b, len(st.extents), under=top))
+            s.compute_at(b, grid[-1])
+            inner = list(s.loops(b, len(st.extents), under=grid[-1]))
             s.symbolic |= {inner[k] for k in st.symbolic}
             _vectorize_stage(s, st, b, inner[n:], width, n)
         if root.symbolic:
-            deal(s, top, root, root.points / width * len(kernel.stages), threads)
+            deal(s, grid, root, root.points / width * len(kernel.stages), threads)
         elif threads > 1:
-            s.parallel(top)
+            s.parallel(*grid)
     return s.finish()
 
 

@@ -11,6 +11,8 @@ from mlc.codegen.targets import Target
 from mlc.dialects.index import IndexMapAttr
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.ir import SSAValue
 
     from mlc.schedules.analysis import Stage
@@ -95,6 +97,8 @@ class Grid:
 
     row_block: int
     column_parts: int
+    columns_first: bool = False
+    """Whether a thread takes all rows of its columns, so that no number of rows leaves it without work."""
 
 
 @dataclass(frozen=True)
@@ -123,12 +127,16 @@ class Work:
         """The cycles of a grid on the thread that takes longest, were there so many rows; of as many as there are."""
         parts, each = grid.column_parts, ceil(self.columns / grid.column_parts)
         blocks = ceil(rows / grid.row_block)
+        whole = grid.columns_first
         rounds = ceil(self.batches * blocks * parts / threads)  # tasks that the busiest thread runs
         share = rounds * min(grid.row_block, rows) * each / (self.batches * rows * self.columns)
+        if whole:
+            share = ceil(parts / threads) * each / self.columns
         # bytes from L3 or memory at 8 bytes a cycle; from L2 they are free beside the FMAs
         far = self.weight_bytes / parts > l2
-        weights = self.weight_bytes * (self.batches * blocks if far else threads)
-        passes = parts if self.pads else min(parts, threads)
+        weights = self.weight_bytes * (self.batches * blocks if far else 1 if whole else threads)
+        far_rows = whole and self.block_bytes(rows) > l2
+        passes = parts if self.pads or far_rows else min(parts, threads)
         inputs = self.block_bytes(grid.row_block) * self.batches * blocks * passes
         copies = inputs / 24 if self.pads else 0.0
         moved = (weights / 8 + inputs / 16 + copies) / threads
@@ -151,10 +159,11 @@ def choose_grid(work: Work, threads: int, target: Target, open_rows: bool = Fals
         for parts in range(1, min(work.columns, 4 * threads) + 1):
             if ceil(work.columns / ceil(work.columns / parts)) != parts:
                 continue
-            grid = Grid(block, parts)
-            cost = sum(work.cost(grid, some, threads, l2) for some in sizes)
-            if best is None or cost < best[0]:
-                best = cost, grid
+            orders = (False, True) if open_rows and 1 < threads and parts % threads == 0 else (False,)
+            for grid in (Grid(block, parts, first) for first in orders):
+                cost = sum(work.cost(grid, some, threads, l2) for some in sizes)
+                if best is None or cost < best[0]:
+                    best = cost, grid
     return best[1] if best is not None else Grid(1, 1)
 
 
@@ -167,18 +176,18 @@ def worth_threads(cycles: float, threads: int) -> bool:
     return threads > 1 and cycles * (1 - 1 / threads) > DISPATCH_CYCLES
 
 
-def deal(s: ScheduleBuilder, top: SSAValue, stage: Stage, cycles: float, threads: int) -> None:
+def deal(s: ScheduleBuilder, grid: Sequence[SSAValue], stage: Stage, cycles: float, threads: int) -> None:
     """
-    Run a loop on threads where a stage of so many cycles, of which the kernel's time is, is worth it.
+    Run a nest of loops on threads where a stage of so many cycles, of which the kernel's time is, is worth it.
 
     Where its extents are symbolic that is asked at run time: are there enough points in it?
     """
     if not stage.symbolic:
         if worth_threads(cycles, threads):
-            s.parallel(top)
+            s.parallel(*grid)
     elif threads > 1:
-        s.parallel(top)
+        s.parallel(*grid)
         typical = prod(stage.extents[k] for k in stage.symbolic)
         least = typical * DISPATCH_CYCLES / (max(cycles, 1.0) * (1 - 1 / threads))
-        s.pragma(top, "work", IndexMapAttr.get(stage.work))
-        s.pragma(top, "least", max(1, round(least)))
+        s.pragma(grid[-1], "work", IndexMapAttr.get(stage.work))
+        s.pragma(grid[-1], "least", max(1, round(least)))

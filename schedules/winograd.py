@@ -113,16 +113,15 @@ class WinogradSchedule:
         above, oh = s.split(oh, [None, rows * m])
         th, r = s.split(oh, [None, m])
         tw, c = s.split(ow, [None, m])
-        grid = s.symbolic_first([n, above])
-        s.reorder(*grid, oc, th, tw, r, c, oi)
-        top = s.fuse_last(grid)
-        assert top is not None
+        s.reorder(n, above, oc, th, tw, r, c, oi)
+        grid = s.grid([n, above])
+        top = grid[-1]
         self._finish(tw, [r, c, oi])
         for st in (self.m, self.v):
             made = s.block(st.name)
             s.compute_at(made, top)
             s.set_scope(made, "local")
-        deal(s, top, self.y, self.work.cycles(Block(rows, self.columns), self.target, 1), self.threads)
+        deal(s, grid, self.y, self.work.cycles(Block(rows, self.columns), self.target, 1), self.threads)
         oc, a, b, n, th, tw, oi, ic, ii = s.loops(s.block(self.m.name), 9, under=top)
         wide, blocks = -(-self.m.extents[6] // self.lanes), self.m.extents[0]
         tile = register_tile(self.columns, wide * blocks, self.target.vector_registers, unit=wide)

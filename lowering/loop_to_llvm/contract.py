@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float32Type, IntegerTy
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import const
+from mlc.dialects.index import const, dim
 from mlc.lowering.loop_to_llvm.accesses import Access
 from mlc.lowering.loop_to_llvm.builder import NO_FLAGS, Builder, lanes_of, vector_type
 from mlc.lowering.loop_to_llvm.tiles import Chunk, Tile, chunks
@@ -59,6 +59,8 @@ def load_words(f: FunctionLowering, op: loop.LoadOp) -> Tile | None:
         return None
     spans = f.addresses.spans({-1 - k: (0, n - 1) for k, n in enumerate(op.tile_sizes)})
     offset, *others = (access.offset.substitute({axis: const(k)}, spans) for k in range(count))
+    if (step := _woven_step(access, len(op.tile_sizes))) is not None and shape[-1] > 1:
+        return Tile(shape, i32, f.kernel.lanes, _woven_words(f, access, shape, count, step))
     if any(other != offset + k + 1 for k, other in enumerate(others)) or any(m.uses(axis) for m in access.mask):
         return None
     words = Access(access.base, offset, access.mask, access.element, access.rank - 1, unit=count)
@@ -67,6 +69,45 @@ def load_words(f: FunctionLowering, op: loop.LoadOp) -> Tile | None:
         for outer, chunk in f.positions(VectorType(i32, shape))
     ]
     return Tile(shape, i32, f.kernel.lanes, thunks)
+
+
+def _woven_step(access: Access, rank: int) -> int | None:
+    """How far apart the factors of a word lie, where instead the lanes are contiguous and not masked; else None."""
+    word, lane = -rank, 1 - rank
+    step = access.offset.coefficient(word)
+    rest = access.offset - dim(word) * step - dim(lane)
+    fits = rank > 1 and not access.mask and access.shift is None and step > 1
+    return (
+        step if fits and access.offset.coefficient(lane) == 1 and not rest.uses(word) and not rest.uses(lane) else None
+    )
+
+
+def _woven_words(
+    f: FunctionLowering, access: Access, shape: Sequence[int], count: int, step: int
+) -> list[Callable[[], SSAValue]]:
+    """Vectors of neighbouring elements, `count` of them `step` apart: for each lane a word of one element of each."""
+    lane = -len(shape)
+
+    def words(outer: Sequence[int], chunk: Chunk) -> SSAValue:
+        fixed = {-1 - k: const(i) for k, i in enumerate(outer)}
+        start = access.offset.substitute({lane: const(chunk.start), lane - 1: const(0), **fixed}, f.addresses.spans())
+        b, width = f.b, chunk.width
+        if step == width and not chunk.ragged:  # side by side: all in one
+            both = f.accesses.load_contiguous(access, start, Chunk(0, count * width, count * width))
+            woven = b.shuffle(both, both, [k * width + lane for lane in range(width) for k in range(count)])
+        else:
+            parts = [f.accesses.load_contiguous(access, start + k * step, chunk) for k in range(count)]
+            while len(parts) > 1:  # those of one half of a word beside those of the other
+                pairs = zip(parts[: len(parts) // 2], parts[len(parts) // 2 :], strict=True)
+                parts = [b.shuffle(x, y, _alternating(lanes_of(x.type))) for x, y in pairs]
+            woven = parts[0]
+        return b.cast("bitcast", woven, vector_type(i32, width))
+
+    return [lambda o=outer, c=chunk: words(o, c) for outer, chunk in f.positions(VectorType(i32, shape))]
+
+
+def _alternating(lanes: int) -> list[int]:
+    return [lane + k * lanes for lane in range(lanes) for k in range(2)]
 
 
 def _is_factor(v: SSAValue) -> bool:

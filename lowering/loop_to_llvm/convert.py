@@ -64,6 +64,8 @@ class Kernel:
     functions: list[llvm.FuncOp] = field(default_factory=list)
     scratch_bytes: int = 0
     workspace_bytes: int = 0
+    symbolic: bool = False
+    """Whether it is given sizes."""
     places: dict[SSAValue, int] = field(default_factory=dict)
     """Of buffers of static sizes, in scratch or workspace."""
 
@@ -77,7 +79,7 @@ class FunctionLowering:
         self.b.rounds_bf16 = "dpbf16ps" in kernel.instructions
         self.addresses = Addresses(self.b)
         self.accesses = Accesses(self.b, self.addresses)
-        self.prefetcher = Prefetcher(self.b, self.addresses)
+        self.prefetcher = Prefetcher(self.b, self.addresses, kernel.symbolic)
         self.rt = rt
         self.thread = thread
         self.values: dict[SSAValue, Value] = {}
@@ -313,6 +315,7 @@ def lower_kernel(
 ) -> list[llvm.FuncOp]:
     """The machine functions of one kernel, its entry last, for vectors of so many 32-bit lanes."""
     kernel = Kernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16), tuple(instructions))
+    kernel.symbolic = any(isinstance(arg.type, IndexType) for arg in func.args)
     op, entry = machine_function(kernel.name, [PTR, PTR], True, 8)
     args, rt = entry.args
     f = FunctionLowering(kernel, entry, rt, None)

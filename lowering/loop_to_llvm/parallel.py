@@ -34,34 +34,76 @@ RT_THREADS, RT_PARALLEL_FOR = 4, 8
 
 
 def lower_parallel(f: FunctionLowering, op: loop.ForOp) -> None:
-    """`loop.for parallel` -> a function of (rt, ctx, task, thread), and a call of rt's parallel_for with it."""
-    b, kernel = f.b, f.kernel
+    """
+    `loop.for parallel` -> a function of (rt, ctx, task, thread), and a call of rt's parallel_for with it.
+
+    Parallel loops of which one is all that the other holds have a task for each point of all of them.
+    """
+    b, kernel, nest = f.b, f.kernel, _nest(op)
     name = f"{kernel.name}.parallel{len(kernel.functions)}"
     func, entry = machine_function(name, [PTR, PTR, i32, i32], False, 8)
     kernel.functions.append(func)
     rt, ctx, task, thread = entry.args
     g = type(f)(kernel, entry, rt, thread)
     slots = _capture(f, g, op, ctx)
-    iv = g.b.cast("sext", task, i64)
-    lower = f.addresses.resolve(op.lower, op.indices)
-    upper = f.addresses.resolve(op.upper, op.indices)
-    start = f.addresses.value(lower)
-    slots.append(start)
-    iv = g.b.add(iv, g.b.load(g.b.gep(ctx, len(slots) - 1, i64), i64, 8)) if not _is_zero(lower) else iv
-    spans = f.addresses.spans()
-    g.addresses.bind(op.iv, iv, (lower.bounds(spans)[0], upper.bounds(spans)[1] - 1))
+    tasks = _bind_nest(f, g, nest, (ctx, g.b.cast("sext", task, i64)), slots)
     g.finish_prologue()
-    g.lower_block(op.body.block)
+    g.lower_block(nest[-1].body.block)
     g.force()
     g.b.block.add_op(llvm.ReturnOp(g.b.int(0, i32)))
     context = _context(b, slots)
-    tasks = b.cast("trunc", f.addresses.value(upper - lower), i32)
     threads = b.load(b.gep(f.rt, RT_THREADS, i8), i32, 4)
-    if (worth := _worth(f, op)) is not None:
+    if (worth := _worth(f, nest[-1])) is not None:
         threads = b.select(worth, threads, b.int(1, i32))
     callee = b.load(b.gep(f.rt, RT_PARALLEL_FOR, i8), PTR, 8)
     address = b.op(llvm.AddressOfOp, [], PTR, {"global_name": SymbolRefAttr(name)})
-    call_indirect(b, callee, [f.rt, address, context, tasks, threads])
+    call_indirect(b, callee, [f.rt, address, context, b.cast("trunc", tasks, i32), threads])
+
+
+def _nest(op: loop.ForOp) -> list[loop.ForOp]:
+    """A parallel loop, and those inside of which each is all that the one around it holds."""
+    nest = [op]
+    while True:
+        first = nest[-1].body.block.first_op
+        alone = isinstance(first, loop.ForOp) and isinstance(first.next_op, loop.YieldOp)
+        if not alone or first.kind.data != "parallel" or _moves(first, nest):
+            return nest
+        nest.append(first)
+
+
+def _moves(op: loop.ForOp, nest: Sequence[loop.ForOp]) -> bool:
+    """Whether a loop's bounds depend on loops around it."""
+    return any(i in [f.iv for f in nest] for i in op.indices)
+
+
+def _bind_nest(
+    f: FunctionLowering,
+    g: FunctionLowering,
+    nest: Sequence[loop.ForOp],
+    at: tuple[SSAValue, SSAValue],
+    slots: list[SSAValue],
+) -> SSAValue:
+    """Make the loops' indices, in `g`, of the task's number; how many tasks there are, in `f`."""
+    (ctx, task), spans = at, f.addresses.spans()
+    tasks: SSAValue | None = None
+
+    def slot(expr: Index) -> SSAValue:
+        """An index of f, in g."""
+        slots.append(f.addresses.value(expr))
+        return g.b.load(g.b.gep(ctx, len(slots) - 1, i64), i64, 8)
+
+    for loop_ in reversed(nest):
+        lower, upper = (f.addresses.resolve(e, loop_.indices) for e in (loop_.lower, loop_.upper))
+        extent, iv = f.addresses.value(upper - lower), task
+        tasks = extent if tasks is None else f.b.mul(extent, tasks)
+        if loop_ is not nest[0]:
+            by = g.b.int((upper - lower).const) if (upper - lower).is_const else slot(upper - lower)
+            iv, task = g.b.op(llvm.URemOp, [task, by], i64), g.b.op(llvm.UDivOp, [task, by], i64)
+        if not _is_zero(lower):
+            iv = g.b.add(iv, slot(lower))
+        g.addresses.bind(loop_.iv, iv, (lower.bounds(spans)[0], upper.bounds(spans)[1] - 1))
+    assert tasks is not None
+    return tasks
 
 
 def _worth(f: FunctionLowering, op: loop.ForOp) -> SSAValue | None:

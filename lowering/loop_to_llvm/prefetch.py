@@ -18,21 +18,22 @@ from contextlib import contextmanager
 from xdsl.dialects.builtin import IntegerAttr, i64
 
 from mlc.dialects import llvm_ext, loop
-from mlc.dialects.index import Index, const, dim
+from mlc.dialects.index import UNBOUNDED, Index, const, dim
 from mlc.lowering.loop_to_llvm.accesses import Access
 from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import Builder, byte_size
 
 KEY = "prefetch"
 LINE = 64  # bytes
+FEW = 2  # rows that surely share a panel, where their number is known at run time
 L2 = {"locality": IntegerAttr(2, i64)}
 
 
 class Prefetcher:
     """Knows the marked loop and the loop of rows inside of it, by their machine variables."""
 
-    def __init__(self, b: Builder, addresses: Addresses) -> None:
-        self.b, self.addresses = b, addresses
+    def __init__(self, b: Builder, addresses: Addresses, symbolic: bool = False) -> None:
+        self.b, self.addresses, self.symbolic = b, addresses, symbolic
         self.panel: int | None = None
         self.row: tuple[int, int] | None = None  # variable and extent
 
@@ -43,8 +44,8 @@ class Prefetcher:
         newest = len(self.addresses.variables) - 1
         if KEY in op.attributes:
             self.panel, self.row = newest, None
-        elif self.panel is not None and self.row is None and extent:
-            self.row = newest, extent
+        elif self.panel is not None and self.row is None and (extent or self.symbolic):
+            self.row = newest, min(extent or FEW, FEW if self.symbolic else UNBOUNDED)
         yield
         self.panel, self.row = saved
 

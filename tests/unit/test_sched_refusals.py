@@ -153,7 +153,11 @@ CASES = [
     ),
     (DENSE, IJK + "sched.parallel %k", 'loop %k reduces block "dense"; use sched.rfactor to reduce in parallel'),
     (DENSE, IJK + 'sched.bind %k to "threadIdx.x"', 'loop %k reduces block "dense"'),
-    (DENSE, IJK + "sched.parallel %i\nsched.parallel %j", "already inside loop %i, which is parallel; use sched.fuse"),
+    (
+        DENSE,
+        IJK + "%jo, %ji = sched.split %j [?, 8]\nsched.parallel %i\nsched.parallel %ji",
+        "already inside loop %i, which is parallel; use sched.fuse",
+    ),
     (
         CONV,
         CONVS + "sched.reverse_compute_at %pool at %oo\nsched.compute_at %conv at %oh\n"

@@ -177,11 +177,18 @@ def _produced_here(kernel: Kernel, s: Access, r: Access, fixed: set[int]) -> boo
 
 
 def parallelizable(kernel: Kernel, f: loop.ForOp) -> str | None:
-    """Iterations of a loop are independent: it reduces nothing, and no two of them meet in an element."""
+    """
+    Iterations of a loop are independent: it reduces nothing, and no two of them meet in an element.
+
+    Parallel loops may stand inside each other where one is all that the other holds.
+    """
     if (reason := transformable(f)) is not None:
         return reason
-    for outer in loops_around(f):
-        if outer.kind.data == "parallel":
+    around = loops_around(f)
+    for k, outer in enumerate(around):
+        if outer.kind.data == "parallel" and (
+            perfectly_nested([*around[k:], f]) or any(between.kind.data != "parallel" for between in around[k:])
+        ):
             return f"{name_of(f)} is already inside {name_of(outer)}, which is parallel; use sched.fuse to join them"
     return independent_iterations(kernel, f)
 

@@ -51,3 +51,20 @@ loop.func @threads(%X: memref<4x8xf32>, %Y: memref<4x8xf32>) attributes {outputs
     loop.store %y, %Y[%i, 0] : f32
   }
 }
+
+// Parallel loops of which one is all that the other holds have a task for each point: row and column come of its number.
+// CHECK-LABEL: llvm.func internal @nest.parallel0
+// CHECK:         llvm.urem %[[TASK:.*]], %[[COLUMNS:[0-9a-z_]+]] : i64
+// CHECK-NEXT:    llvm.udiv %[[TASK]], %[[COLUMNS]] : i64
+// CHECK-LABEL: llvm.func @nest
+// CHECK:         llvm.mul
+// CHECK:         llvm.mlir.addressof @nest.parallel0
+loop.func @nest(%X: memref<?x?xf32>, %Y: memref<?x?xf32>, %N: index, %M: index)
+    attributes {outputs = 1 : i64, sizes = [#te.map<"%0, %1">, #te.map<"%0, %1">]} {
+  loop.for %i = 0 to %N parallel {
+    loop.for %j = 0 to %M parallel {
+      %x = loop.load %X[%i, %j] : f32
+      loop.store %x, %Y[%i, %j] : f32
+    }
+  }
+}
