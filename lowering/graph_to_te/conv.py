@@ -74,14 +74,12 @@ def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
     x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]), op.pad_value)  # pyright: ignore
     groups = picture["C"] if op.is_depthwise else op.groups
     channels = channel_axes(op, kernel["I"], groups)
-    kh, kw = te.reduce_axis(kernel["H"], "kh"), te.reduce_axis(kernel["W"], "kw")
-    reduce = [*channels[:1], kh, kw, *channels[1:]]
+    kh, columns = te.reduce_axis(kernel["H"], "kh"), column_axes(op, kernel["W"])
+    reduce = [*channels[:1], kh, *columns, *channels[1:]]
 
     def body(*i: Any) -> te.Reduction:
         at = logical(out, i)
-        ic: Any = 0
-        for axis in channels:
-            ic = ic * axis.extent + axis
+        ic, kw = _joined(channels), _joined(columns)
         oc = at["C"]
         c = ic if groups == 1 else oc // (kernel["O"] // groups) * kernel["I"] + ic
         source = {"N": at["N"], "C": c, "H": window.at(0, at["H"], kh), "W": window.at(1, at["W"], kw)}
@@ -103,6 +101,22 @@ def channel_axes(op: Any, count: int, groups: int) -> list[ReduceAxis]:
     if block == 1:
         return [te.reduce_axis(count, "ic")]
     return [te.reduce_axis(count // block, "ic_o"), te.reduce_axis(block, "ic_i")]
+
+
+def column_axes(op: Any, count: int) -> list[ReduceAxis]:
+    """The columns of a window, in words where a layout has words of them."""
+    block = layout(op.kernel_layout).factors["W"]
+    if block == 1:
+        return [te.reduce_axis(count, "kw")]
+    return [te.reduce_axis(count // block, "kw_o"), te.reduce_axis(block, "kw_i")]
+
+
+def _joined(axes: Sequence[ReduceAxis]) -> Any:
+    """The index that an outer and an inner axis count."""
+    total: Any = 0
+    for axis in axes:
+        total = total * axis.extent + axis
+    return total
 
 
 def _exprs(axes: dict[str, Any]) -> dict[str, Any]:

@@ -88,7 +88,8 @@ def convolution(op: Any, v: Versions, block: int) -> Result:
         kernel = kernel_name(inner, outer, words(x, w, inner))
     elif inputs == 1 and op.groups == channels == outputs:
         inner = outer = channel_block(channels, block)
-        kernel = kernel_name(0, outer)
+        word = words(x, w, 0) if op.dilation[1] == 1 and op.out_dtype == "int32" else 1
+        kernel = kernel_name(0, outer) + (f"{word}w" if word > 1 else "")
     elif (side := groups_in_block(inputs, outputs // op.groups, op.groups, block)) > 1:
         inner, outer = side * inputs, side * (outputs // op.groups)
         kernel = kernel_name(inputs, outer)
@@ -100,7 +101,10 @@ def convolution(op: Any, v: Versions, block: int) -> Result:
     weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)
     picture = v.get(x, data_name(inner))
     logical = 0 if outputs % outer == 0 else outputs
-    new = v.again(op, picture, weight, data_layout=data_name(inner), kernel_layout=kernel, channels=logical)
+    layouts = {"data_layout": data_name(inner), "kernel_layout": kernel, "channels": logical}
+    if (more := -shape_of(w.type)[3] % layout(kernel).factors["W"]) > 0:  # taps of zeros
+        layouts["padding"] = (*op.padding[:3], op.padding[3] + more)
+    new = v.again(op, picture, weight, **layouts)
     return producer(new, Conv2dOp).out_layout, new
 
 

@@ -27,9 +27,9 @@ from mlc.dialects.graph import (
     static_shape,
     tensor,
 )
-from mlc.dialects.graph.quantize import is_unsigned
-from mlc.dialects.graph.types import axis_of, element_type, numpy_dtype
-from mlc.passes.graph.constants import is_static
+from mlc.dialects.graph.quantize import integer_range, is_unsigned
+from mlc.dialects.graph.types import axis_of, dtype_name, element_type, numpy_dtype
+from mlc.passes.graph.constants import is_constant, is_static
 from mlc.passes.graph.rewriting import Rewriter, producer
 
 UNSIGNED = element_type("uint8")
@@ -98,14 +98,14 @@ class Factor:
         return self.bytes.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def factor_of(value: SSAValue) -> Factor | None:
+def factor_of(value: SSAValue, rw: Rewriter, numbers: Numbers) -> Factor | None:
     """
     The bytes behind a factor: `dequantize %q, %s, %z`, `(cast %q : i32) - (cast %z : i32)` or `cast %q : i32`, also
-    where that is transposed.
+    where that is transposed; constants of i32 whose values are those of bytes.
     """
     transposed = producer(value, TransposeOp)
     if transposed is not None:
-        inner = factor_of(transposed.operands[0])
+        inner = factor_of(transposed.operands[0], rw, numbers)
         if inner is not None and inner.axis is not None:
             inner.axis = list(transposed.axes).index(inner.axis)
         return inner
@@ -116,10 +116,24 @@ def factor_of(value: SSAValue) -> Factor | None:
             return None
         axis = axis_of(dequantize.axis, len(shape_of(q.type))) if shape_of(scale.type) else None
         return Factor(q, zero, scale, axis)
-    return _centred(value)
+    return _constant_factor(value, rw, numbers) or _centred(value, rw, numbers)
 
 
-def _centred(value: SSAValue) -> Factor | None:
+def _constant_factor(value: SSAValue, rw: Rewriter, numbers: Numbers) -> Factor | None:
+    """Constants of i32 as signed bytes, where they are not, with a zero point that makes them so."""
+    array = numbers.of(value) if value.type.element_type == i32 and is_constant(value) else None  # pyright: ignore
+    if array is None or not array.size:
+        return None
+    low, high = int(array.min()), int(array.max())
+    zero = max(-HALF - low, 0) or min(HALF - 1 - high, 0)
+    if low + zero < -HALF or high + zero >= HALF or not -HALF <= zero < HALF:
+        return None
+    if not zero:
+        return Factor(rw.make(CastOp, value, dtype="int8"))
+    return Factor(_moved(rw, value, zero, "int8"), integer(rw, zero, "int8"))
+
+
+def _centred(value: SSAValue, rw: Rewriter, numbers: Numbers) -> Factor | None:
     minus = producer(value, SubtractOp)
     wide = producer(value if minus is None else minus.operands[0], CastOp)
     if wide is None or wide.type.element_type != i32 or wide.operands[0].type.element_type not in BYTES:
@@ -127,14 +141,23 @@ def _centred(value: SSAValue) -> Factor | None:
     q = wide.operands[0]
     if minus is None:
         return Factor(q)
-    zero = producer(minus.operands[1], CastOp)
-    if minus.type != wide.type or zero is None or zero.operands[0].type.element_type != q.type.element_type:
+    zero = _zero_point(minus.operands[1], q.type.element_type, rw, numbers)
+    if minus.type != wide.type or zero is None:
         return None
-    zero = zero.operands[0]
     sizes = [k for k, n in enumerate(reversed(shape_of(zero.type))) if n != 1]
     if len(sizes) > 1:
         return None
     return Factor(q, zero, None, len(shape_of(q.type)) - 1 - sizes[0] if sizes else None)
+
+
+def _zero_point(value: SSAValue, element: Any, rw: Rewriter, numbers: Numbers) -> SSAValue | None:
+    """A zero point of i32 as the byte that it was, or is by its value."""
+    cast = producer(value, CastOp)
+    if cast is not None and cast.operands[0].type.element_type == element:
+        return cast.operands[0]
+    number = numbers.one(value)
+    least, most = integer_range(element)
+    return integer(rw, number, dtype_name(element)) if number is not None and least <= number <= most else None
 
 
 def wide(rw: Rewriter, value: SSAValue) -> SSAValue:

@@ -37,12 +37,14 @@ from mlc.passes.graph.rewriting import Replacement, Rewriter, producer
 
 MIN_DEPTH = 16
 """Products a sum, below which bytes gain nothing."""
+MIN_TAPS = 6
+"""The same of a depthwise window, whose sums are short in floats, too."""
 
 
 def product_by_weights(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     """`batch_matmul %x, (dequantize %w)` -> `dense %x, (transpose (dequantize %w))` of a matrix of weights."""
     x, w = op.operands
-    if op.transpose_a or len(shape_of(w.type)) != 2 or not is_constant(w) or factor_of(w) is None:
+    if op.transpose_a or len(shape_of(w.type)) != 2 or not is_constant(w) or factor_of(w, rw, numbers) is None:
         return None
     return rw.make(DenseOp, x, w if op.transpose_b else rw.make(TransposeOp, w, axes=(1, 0)))
 
@@ -52,7 +54,7 @@ def contraction(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     `conv2d (dequantize %x, %sx, %zx), (dequantize %w, %sw, 0)`
     -> `(cast (conv2d %x, %w {out_dtype = "int32", pad_value = zx} - zx * sum %w)) * (%sx * %sw)`.
     """
-    factors = _factors(op, numbers)
+    factors = _factors(op, rw, numbers)
     if factors is None:
         return None
     x, w = factors
@@ -69,11 +71,11 @@ def contraction(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     return rw.make(MultiplyOp, rw.make(CastOp, total, dtype="float32"), _scale(op, rw, x, w))
 
 
-def _factors(op: Any, numbers: Numbers) -> tuple[Factor, Factor] | None:
+def _factors(op: Any, rw: Rewriter, numbers: Numbers) -> tuple[Factor, Factor] | None:
     """The two factors in bytes, if the op may multiply them."""
     if op.out_dtype or op.type.element_type not in (f32, i32) or not _fits(op):
         return None
-    x, w = factor_of(op.operands[0]), factor_of(op.operands[1])
+    x, w = (factor_of(v, rw, numbers) for v in op.operands)
     if x is None or w is None or (x.scale is None) != (w.scale is None) or not is_constant(w.bytes):
         return None
     if (x.scale is None) != (op.type.element_type == i32) or x.axis is not None:
@@ -88,11 +90,21 @@ def _factors(op: Any, numbers: Numbers) -> tuple[Factor, Factor] | None:
 def _fits(op: Any) -> bool:
     """Whether the op's layouts and sizes are those of byte kernels."""
     sizes = shape_of(op.operands[1].type)
-    if not is_static(sizes) or product(sizes[1:]) < MIN_DEPTH:  # pyright: ignore[reportOperatorIssue]
+    if not is_static(sizes):
+        return False
+    if isinstance(op, Conv2dOp) and op.is_depthwise:
+        return _fits_depthwise(op)
+    if product(sizes[1:]) < MIN_DEPTH:  # pyright: ignore[reportOperatorIssue]
         return False
     if isinstance(op, DenseOp):
         return op.kernel_layout == "OI" and sizes[-1] % 4 == 0  # pyright: ignore[reportOperatorIssue]
     return op.groups == 1 and op.data_layout == "NCHW" and op.kernel_layout == "OIHW"
+
+
+def _fits_depthwise(op: Conv2dOp) -> bool:
+    """Whether neighbours in a row of the window make words, enough of them to be worth it."""
+    taps: Any = product(shape_of(op.operands[1].type)[1:])
+    return op.data_layout == "NCHW" and op.kernel_layout == "OIHW" and op.dilation[1] == 1 and taps >= MIN_TAPS
 
 
 def _zero_points_fit(op: Any, numbers: Numbers, x: Factor, w: Factor) -> bool:

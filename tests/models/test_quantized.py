@@ -87,7 +87,7 @@ def test_quantised_models_are_within_a_step_of_onnxruntime(
         assert np.abs(found - wanted).max() <= 1.01 * step(wanted), target
         assert found.argmax() == wanted.argmax()
     text = graph_text(mlc.load(proto))
-    assert text.count('out_dtype = "int32"') == 6  # 5 convolutions and the classifier; the depthwise one is in floats
+    assert text.count('out_dtype = "int32"') == 7  # 5 convolutions, a depthwise one, the classifier
     assert "graph.quantize" not in text
     assert "graph.dequantize" not in text
 
@@ -140,6 +140,15 @@ def test_integer_ops_are_exact(target: str) -> None:
     wanted = [np.asarray(a) for a in expected_integers(small)]
     exe = mlc.compile(mlc.load(small.proto()), threads=1, target=target, cache=False)
     assert mismatches(small, exe, wanted) == []
+
+
+def test_integer_ops_multiply_bytes() -> None:
+    small = Small(case="integers")
+    integers(small)
+    lines = graph_text(mlc.load(small.proto())).splitlines()
+    contractions = [line for line in lines if "= graph.conv2d" in line or "= graph.dense" in line]
+    assert contractions
+    assert [line for line in contractions if 'out_dtype = "int32"' not in line] == []
 
 
 def expected_integers(small: Small) -> list[Any]:
