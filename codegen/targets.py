@@ -66,7 +66,8 @@ class Target:
     @property
     def instructions(self) -> tuple[str, ...]:
         """The dot products of narrow numbers that the machine has."""
-        return tuple(dict.fromkeys(name for name, *needs in _DOT_PRODUCTS if self._has(*needs)))  # pyright: ignore
+        names = [name for name, feature, cpus, bits in _DOT_PRODUCTS if self._has(feature, cpus, bits)]
+        return tuple(dict.fromkeys(names))
 
     def _has(self, feature: str, cpus: tuple[str, ...], bits: int) -> bool:
         """Whether the feature string asks for a feature, or, where it does not name it, the CPU has it."""

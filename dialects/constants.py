@@ -1,10 +1,12 @@
 """The numbers of a dense constant."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 
 
 def numbers(value: DenseIntOrFPElementsAttr) -> Sequence[int | float]:
     """All elements, row-major (complex elements, which upstream's type admits, no dialect here has)."""
-    return value.get_values()  # pyright: ignore[reportReturnType]
+    values: Any = value.get_values()
+    return values

@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from mlc.codegen.targets import Target
+from mlc.dialects.runtime import CallOp
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
 from mlc.driver.describe_symbolic import describe_symbolic, kernel_shapes, signature_of
@@ -200,8 +201,8 @@ class Compilation:
         """The source nodes of each kernel."""
         found: dict[str, tuple[str, ...]] = {}
         for op in find_function(self.model.module, "main").walk():
-            if op.name == "runtime.call":
-                name = op.callee.string_value()  # pyright: ignore[reportAttributeAccessIssue]
+            if isinstance(op, CallOp):
+                name = op.callee.string_value()
                 found[name] = (*found.get(name, ()), *origins_of(op))
         return found
 
@@ -271,7 +272,7 @@ def replayable(text: Callable[[Any], str], passes: list[Any]) -> Iterator[None]:
         raise
     except Exception as error:
         try:
-            error.reproducer = (text(error), ",".join(map(pass_text, passes)))  # pyright: ignore
+            setattr(error, "reproducer", (text(error), ",".join(map(pass_text, passes))))  # noqa: B010
         except AttributeError:
             pass
         raise

@@ -17,13 +17,13 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import FunctionType
+from xdsl.dialects.builtin import FunctionType, TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from mlc.dialects.graph import ConstantOp, GraphOp, ParamOp, location_name, static_shape
-from mlc.dialects.graph.types import dtype_name, tensor
+from mlc.dialects.graph.types import dtype_name, element_of, tensor
 from mlc.driver.errors import UserError
 from mlc.passes.errors import did_you_mean
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
@@ -82,7 +82,7 @@ class Editor:
     def add(self, cls: type[GraphOp], *operands: Any, **attributes: Any) -> SSAValue:
         """The (first) result of a new op, placed behind what it reads; numbers and arrays become constants."""
         first = next((v for v in operands if isinstance(v, SSAValue | Operation)), None)
-        element = None if first is None else SSAValue.get(first).type.element_type  # pyright: ignore
+        element = None if first is None else element_of(SSAValue.get(first))
         values = [v if isinstance(v, SSAValue | Operation) else self.constant(v, element) for v in operands]
         try:
             op = cls.make(*values, **attributes)
@@ -153,13 +153,15 @@ def bind(model: Model, values: Mapping[str, Any]) -> None:
             raise UserError(f"expected the name of an input, but got '{name}'{did_you_mean(name, names)}")
         argument = block.args[names.index(name)]
         array = np.ascontiguousarray(value)
-        wanted = (static_shape(argument.type), dtype_name(argument.type.element_type))  # pyright: ignore
+        type_ = argument.type
+        assert isinstance(type_, TensorType)
+        wanted = (static_shape(type_), dtype_name(type_.element_type))
         if (array.shape, array.dtype.name) != wanted:
             raise UserError(
                 f"expected a value of input '{name}' of shape {wanted[0]} and dtype {wanted[1]}, "
                 f"but got {array.shape} {array.dtype.name}"
             )
-        param = ParamOp.make(entry=model.add_weight(array, name), result=argument.type)  # pyright: ignore
+        param = ParamOp.make(entry=model.add_weight(array, name), result=type_)
         first = block.first_op
         assert first is not None
         block.insert_op_before(param, first)

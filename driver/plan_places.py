@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, StringAttr, TensorType
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from mlc.dialects import runtime
-from mlc.dialects.graph.dims import DimExpr, SymbolAttr
-from mlc.dialects.graph.types import shape_of
+from mlc.dialects.graph.dims import SymbolAttr
+from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
 from mlc.lowering.graph_to_main.symbolic import SCRATCH
@@ -66,10 +67,8 @@ class Places:
         names = list(symbols_on(main))
         self.read = SizeReader({a: values[n] for a, n in zip(args[-2 - len(names) :], names, strict=False)})
         for argument, type_ in zip(args, shapes.data, strict=False):
-            size = byte_size(type_.element_type)  # pyright: ignore[reportAttributeAccessIssue]
-            for n in shape_of(type_):
-                size = size * (n.evaluate(values) if isinstance(n, DimExpr) else n)
-            self.sizes[argument] = int(size)  # pyright: ignore[reportArgumentType]
+            assert isinstance(type_, TensorType)
+            self.sizes[argument] = byte_size(type_.element_type) * math.prod(sizes_at(shape_of(type_), values))
         for op in main.body.block.ops:
             if isinstance(op, memref.ViewOp) and SCRATCH in op.attributes:
                 self.sizes[args[-1]] = self.number(op.byte_shift, "the end of the workspace")

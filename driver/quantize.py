@@ -50,15 +50,8 @@ def quantize(
     simulated on the inputs is below it. Convolutions of groups, depthwise ones among them, always do. The module's
     attribute `mlc.relative_error` (`exe.report["relative_error"]`) is measured on the inputs: root mean square.
     """
-    if method not in (*METHODS, SEARCH):
-        raise UserError(f"expected a method of {', '.join((*METHODS, SEARCH))}, but got {method!r}")
-    if not 50 < percentile <= 100:
-        raise UserError(f"expected a percentile above 50 and up to 100, but got {percentile!r}")
-    if budget is not None and not 0 <= budget < 1:
-        raise UserError(f"expected a budget from 0 to 1, a relative error, but got {budget!r}")
-    samples: list[Mapping[str, Any]] = [inputs] if isinstance(inputs, Mapping) else list(inputs)  # pyright: ignore
-    if not samples:
-        raise UserError("expected at least one dict of inputs to calibrate with, but got none")
+    _check_options(method, percentile, budget)
+    samples = _samples(inputs)
     result = copied(load_model(model, shapes))
     attach_store(result.module, result.weights)
     ctx = make_context()
@@ -76,6 +69,22 @@ def quantize(
     found = _outputs(result, samples)
     result.module.attributes[ERROR] = FloatAttr(relative_error(expected, found), f64)
     return result
+
+
+def _check_options(method: str, percentile: float, budget: float | None) -> None:
+    if method not in (*METHODS, SEARCH):
+        raise UserError(f"expected a method of {', '.join((*METHODS, SEARCH))}, but got {method!r}")
+    if not 50 < percentile <= 100:
+        raise UserError(f"expected a percentile above 50 and up to 100, but got {percentile!r}")
+    if budget is not None and not 0 <= budget < 1:
+        raise UserError(f"expected a budget from 0 to 1, a relative error, but got {budget!r}")
+
+
+def _samples(inputs: Any) -> list[Mapping[str, Any]]:
+    samples = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+    if not samples:
+        raise UserError("expected at least one dict of inputs to calibrate with, but got none")
+    return samples
 
 
 def _chosen(

@@ -13,11 +13,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IndexType, IntegerAttr, MemRefType, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mlc.dialects import loop
+from mlc.dialects import graph, loop
+from mlc.dialects.graph.types import sizes_at
 from mlc.interp import values as V
 from mlc.interp.compare import epsilon
 from mlc.interp.sizes import (
@@ -25,7 +35,6 @@ from mlc.interp.sizes import (
     at_sizes,
     case_name,
     index_arguments,
-    numbers,
     shapes_at,
     sizes_of,
     typical_of,
@@ -167,7 +176,7 @@ def _kernel_symbols(func: FuncOp, sizes: Mapping[str, int]) -> tuple[int, ...]:
         return ()
     from mlc.lowering.graph_to_te.convert import kernel_symbols
 
-    return numbers(kernel_symbols(func), sizes)
+    return sizes_at(kernel_symbols(func), sizes)
 
 
 def _epsilon(t: Attribute) -> float:
@@ -176,11 +185,17 @@ def _epsilon(t: Attribute) -> float:
     return epsilon(V.dtype_of(element)) if isinstance(element, BFloat16Type | Float16Type) else 0.0
 
 
+def _name(func: Operation) -> str:
+    name = func.properties["sym_name"]
+    assert isinstance(name, StringAttr)
+    return name.data
+
+
 def _is_graph(op: Operation) -> bool:
     from xdsl.traits import SymbolTable
 
-    if op.name == "graph.call":
-        return isinstance(SymbolTable.lookup_symbol(op, op.properties["callee"]), FuncOp)  # pyright: ignore
+    if isinstance(op, graph.CallOp):
+        return isinstance(SymbolTable.lookup_symbol(op, op.callee), FuncOp)
     return op.name.startswith("graph.") or op.name in ("func.func", "func.return")
 
 
@@ -191,7 +206,7 @@ def _symbols(m: Module, func: Operation, args: Sequence[SSAValue], case: int) ->
     """The values of a kernel's index arguments; None where there are none to be had."""
     if not any(isinstance(a.type, IndexType) for a in args):
         return None if case else ()
-    known = m.known.get(case_name(func.properties["sym_name"].data, case))  # pyright: ignore
+    known = m.known.get(case_name(_name(func), case))
     if known is not None:
         return known.symbols
     return None if case else typical_of(func)
@@ -204,7 +219,10 @@ def _types_at(func: Operation, types: Sequence[Attribute], symbols: Sequence[int
     shapes = shapes_at(func, symbols)
     if shapes is None or len(shapes) != len(types):
         return None
-    static = [type(t)(t.element_type, shape) for t, shape in zip(types, shapes, strict=True)]  # pyright: ignore
+    static: list[Attribute] = []
+    for t, shape in zip(types, shapes, strict=True):
+        assert isinstance(t, TensorType | MemRefType)
+        static.append(type(t)(t.element_type, shape))
     return types_of(static)
 
 
@@ -327,7 +345,7 @@ def _extent(op: loop.BlockOp, extent: Any, symbols: Mapping[SSAValue, int]) -> i
 
 
 def _llvm(m: Module, func: Operation, case: int) -> Executable | None:
-    name = func.properties["sym_name"].data  # pyright: ignore
+    name = _name(func)
     facts = m.known.get(case_name(name, case))
     if facts is None:
         return None

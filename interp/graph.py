@@ -15,8 +15,9 @@ from xdsl.traits import SymbolTable
 from mlc.dialects.graph import CallOp, ControlOp, FusedOp, GraphOp, ParamOp, YieldOp, static_shape
 from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
 from mlc.dialects.graph.structure import bound_symbols
+from mlc.dialects.graph.types import sizes_at
 from mlc.interp.graph_control import run_control
-from mlc.interp.sizes import at_sizes, numbers, solved, symbols_in
+from mlc.interp.sizes import at_sizes, solved, symbols_in
 
 
 class Weights(Protocol):
@@ -117,7 +118,7 @@ class Interpreter:
             if not isinstance(callee, FuncOp) or not callee.body.blocks:
                 raise ValueError(f"expected a function with a body behind {op.name}, but {op.callee} has none")
             given = bound_symbols(op)
-            own = dict(zip(given, numbers(given.values(), self.sizes), strict=True))
+            own = dict(zip(given, sizes_at(given.values(), self.sizes), strict=True))
             return self.run(callee, operands, own or self.sizes or None)
         raise ValueError(f"the graph interpreter has no meaning for {op.name}")
 

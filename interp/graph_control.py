@@ -21,7 +21,10 @@ def run_control(op: ControlOp, operands: Sequence[Any], run: Run, dtype: Any = N
     """The results of a control op; floats are of `dtype`, if that is given."""
     if isinstance(op, IfOp):
         return run((op.then if bool(operands[0]) else op.other).block, operands[1:])
-    return _loop(op, list(operands), run, dtype) if isinstance(op, LoopOp) else _scan(op, operands, run, dtype)  # pyright: ignore
+    if isinstance(op, LoopOp):
+        return _loop(op, list(operands), run, dtype)
+    assert isinstance(op, ScanOp)
+    return _scan(op, operands, run, dtype)
 
 
 def _loop(op: LoopOp, operands: list[Any], run: Run, dtype: Any) -> list[Any]:

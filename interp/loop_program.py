@@ -34,7 +34,8 @@ def render(expr: Index, name: Callable[[int], str], division: Callable[[str, int
         if isinstance(term, Div):
             text = division(render(term.expr, name, division), term.by, term.is_mod)
         else:
-            text = name(term)  # pyright: ignore
+            assert isinstance(term, int)
+            text = name(term)
         parts.append(text if c == 1 else f"{text} * {c}" if c > 0 else f"{text} * ({c})")
     if expr.const or not parts:
         parts.append(str(expr.const))

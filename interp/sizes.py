@@ -86,14 +86,6 @@ def at_sizes(func: FuncOp, values: Mapping[str, int]) -> FuncOp:
     return copy
 
 
-def numbers(sizes: Iterable[Dim], values: Mapping[str, int]) -> tuple[int, ...]:
-    """Sizes where symbols have these values; ValueError if one is not among them."""
-    found = [size.evaluate(values) if isinstance(size, DimExpr) else size for size in sizes]
-    if not all(isinstance(n, int) for n in found):
-        raise ValueError(f"expected sizes over {', '.join(values) or 'no symbol'}, but got {found}")
-    return tuple(found)  # pyright: ignore[reportReturnType]
-
-
 # --- below the graph level ---------------------------------------------------------------------------------------
 
 

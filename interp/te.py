@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import te
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
+from mlc.dialects.graph.types import element_of
 from mlc.dialects.index import Index
 from mlc.interp import values as meaning
 from mlc.lowering.te_to_loop.body import CASTS, FLOAT_PREDICATES, INT_PREDICATES
@@ -117,7 +118,7 @@ class _Stage:
 
     def _finish(self, yielded: list[Any], extents: list[int]) -> list[Array]:
         n = self.stage.num_spatial
-        dtypes = [dtype_for(r.type.element_type, self.wide) for r in self.stage.results]  # pyright: ignore
+        dtypes = [dtype_for(element_of(r), self.wide) for r in self.stage.results]
         full = [np.broadcast_to(v, extents).astype(t, copy=False) for v, t in zip(yielded, dtypes, strict=True)]
         if self.stage.combiner is None:
             return [np.array(v, order="C") for v in full]
@@ -125,7 +126,7 @@ class _Stage:
         if name in PAIR_COMBINERS:
             return _best(PAIR_COMBINERS[name], full, n)
         axes = tuple(range(n, self.rank))
-        element = self.stage.results[0].type.element_type  # pyright: ignore[reportAttributeAccessIssue]
+        element = element_of(self.stage.results[0])
         return [_fold(name, full[0], axes, COMBINERS[name].identity(element))]
 
     def _contract(self, product: arith.MulfOp, extents: list[int]) -> Array:

@@ -19,6 +19,7 @@ from xdsl.ir import SSAValue
 
 from mlc.codegen.targets import Target
 from mlc.dialects import sched
+from mlc.dialects.index import Div
 from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.tiling import Grid, Work, choose_grid, deal, even_split, register_tile
@@ -198,8 +199,8 @@ class ContractionSchedule:
     def _packed_vectors(self) -> int:
         """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""
         for t, _ in self.roles.vector.minor.terms:
-            if not isinstance(t, int) and t.is_mod:  # pyright: ignore
-                return max(1, t.by // self.width)  # pyright: ignore
+            if isinstance(t, Div) and t.is_mod:
+                return max(1, t.by // self.width)
         return 1
 
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xdsl.ir import SSAValue
+
 from mlc.codegen.targets import Target
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
@@ -73,11 +75,11 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     spread(s, spatial, extents, threads, st)
 
 
-def _attach(s: ScheduleBuilder, f: Stage, at: object, count: int) -> None:
+def _attach(s: ScheduleBuilder, f: Stage, at: SSAValue | None, count: int) -> None:
     block = s.block(f.name)
     if at is None:
         s.vectorize(*list(s.loops(block, f.num_spatial))[-1:])
         return
-    s.reverse_compute_at(block, at)  # pyright: ignore[reportArgumentType]
-    loops = list(s.loops(block, f.num_spatial, under=at))  # pyright: ignore[reportArgumentType]
+    s.reverse_compute_at(block, at)
+    loops = list(s.loops(block, f.num_spatial, under=at))
     s.vectorize(*loops[-count:])

@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from mlc.driver.options import PRECISIONS
 from mlc.tools.opt.limits import add_limits, apply_limits
@@ -45,7 +46,7 @@ class UsageError(ValueError):
 class _Parser(argparse.ArgumentParser):
     """Reports as one line, with exit code 1."""
 
-    def error(self, message: str) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see '{self.prog} --help')")
 
 

@@ -140,7 +140,7 @@ def _types(model: onnx.ModelProto) -> set[str]:
                 elements.add(attribute.t.data_type)
             if node.op_type in ("Cast", "QuantizeLinear") and attribute.name in ("to", "output_dtype"):
                 elements.add(attribute.i)
-    return {onnx.TensorProto.DataType.Name(element) for element in elements}  # pyright: ignore
+    return {onnx.TensorProto.DataType.Name(element) for element in elements}
 
 
 def op_of(case: Any, model: onnx.ModelProto) -> str:

@@ -345,7 +345,8 @@ class GraphOp(Operation):
     @property
     def input_types(self) -> tuple[Tensor, ...]:
         """The operands' types."""
-        return tuple(operand.type for operand in self._operands)  # pyright: ignore[reportReturnType]
+        types: Any = self.operand_types
+        return types
 
     @property
     def shapes(self) -> list[tuple[Any, ...]]:
@@ -360,7 +361,8 @@ class GraphOp(Operation):
     @property
     def type(self) -> Tensor:
         """The type of the (first) result."""
-        return self.results[0].type  # pyright: ignore[reportReturnType]
+        result: Any = self.results[0].type
+        return result
 
     def _check_operands(self) -> None:
         low, high = self.arity

@@ -59,7 +59,7 @@ class BitwiseNotOp(UnaryOp):
     elements = "any"
 
     @staticmethod
-    def meaning(np: Any, x: Any, op: Any) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def meaning(np: Any, x: Any, op: Any) -> Any:
         """Each element's complement."""
         return ~x
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import IntegerType, Signedness, i1
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, Signedness, i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
+from mlc.dialects.constants import numbers
 from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.elementwise import (
     AddOp,
@@ -33,7 +34,8 @@ def splat(value: SSAValue) -> float | None:
     if isinstance(op, FullOp):
         return op.value
     if isinstance(op, ConstantOp):
-        values: Any = op.value.get_values()  # pyright: ignore
+        assert isinstance(op.value, DenseIntOrFPElementsAttr)
+        values = numbers(op.value)
         return float(values[0]) if values and all(v == values[0] for v in values) else None
     return None
 

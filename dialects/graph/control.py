@@ -33,7 +33,7 @@ from xdsl.traits import IsolatedFromAbove, RecursiveMemoryEffect, SingleBlockImp
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.structure import YieldOp
-from mlc.dialects.graph.types import shape_of, tensor
+from mlc.dialects.graph.types import element_of, shape_of, tensor
 
 NUMBER, TRUTH = tensor((), i64), tensor((), i1)
 UNBOUNDED = -1
@@ -78,7 +78,7 @@ class ControlOp(IRDLOperation):
     def infer_results(self) -> None:
         """Give the results the types that follow from the regions."""
         for result, type_ in zip(self.results, self.inferred(), strict=True):
-            result._type = type_  # pyright: ignore[reportPrivateUsage]
+            result._type = type_
 
 
 @irdl_op_definition
@@ -266,7 +266,7 @@ class ScanOp(ControlOp):
         return bool(flags) and bool(flags[index].value.data)
 
     def arguments(self) -> list[Attribute]:
-        rows = [tensor(shape_of(v.type)[1:], v.type.element_type) for v in self.rows]  # pyright: ignore
+        rows = [tensor(shape_of(v.type)[1:], element_of(v)) for v in self.rows]
         return [*(v.type for v in self.carried), *rows, *(v.type for v in self.reads)]
 
     def inferred(self) -> list[Attribute]:
@@ -311,13 +311,13 @@ def _types(types: Sequence[Attribute]) -> str:
 
 def _inside(block: Block) -> set[SSAValue]:
     """Every value that a block or a region in it defines."""
-    found = set(block.args)
+    found: set[SSAValue] = set(block.args)
     for op in block.walk():
-        found.update(op.results)  # pyright: ignore
+        found.update(op.results)
         for region in op.regions:
             for inner in region.blocks:
                 found.update(inner.args)
-    return found  # pyright: ignore
+    return found
 
 
 def _is_source(value: SSAValue) -> bool:

@@ -51,7 +51,7 @@ def log_softmax(x: Array, axis: int) -> Array:
 def windows(x: Array, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]) -> Array:
     """The sliding windows of an NCHW array that is padded already: N, C, OH, OW, KH, KW (a view)."""
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    view = np.lib.stride_tricks.sliding_window_view(x, spans, axis=(2, 3))  # pyright: ignore[reportCallIssue, reportArgumentType]
+    view = np.lib.stride_tricks.sliding_window_view(x, spans, axis=(2, 3))
     return view[:, :, :: strides[0], :: strides[1], :: dilation[0], :: dilation[1]]
 
 

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.graph.base import INJECTIVE, GraphOp, Ints, Sample, Str
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.layout import Layout, layout, same_axes
-from mlc.dialects.graph.types import Tensor, is_float, shape_of, tensor
+from mlc.dialects.graph.types import Tensor, is_float, is_static, shape_of, tensor
 
 MODES = ("nearest", "linear")
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -119,10 +119,10 @@ class Resize2dOp(GraphOp):
         """Where the result's elements along H (0) or W (1) lie; of nearest, the place to round down."""
         size: Any = shape_of(self.input_types[0])[self.parsed_layout.position("HW"[axis])]
         out = self.out(axis, size)
-        if isinstance(size, DimExpr) and self.coordinates in ("align_corners", "pytorch_half_pixel"):
+        if not is_static([size]) and self.coordinates in ("align_corners", "pytorch_half_pixel"):
             raise VerifyException(f"expected static sizes for coordinates '{self.coordinates}', but got {size}")
-        step = Fraction(*self.step[2 * axis : 2 * axis + 2]) if self.step else Fraction(size, out)  # pyright: ignore
-        at = place(self.coordinates, step, size, out)  # pyright: ignore
+        step = Fraction(*self.step[2 * axis : 2 * axis + 2]) if self.step else Fraction(size, out)
+        at = place(self.coordinates, step, size, out)
         return rounded(at, self.rounding) if self.mode == "nearest" else at
 
     def fold(self) -> Any:

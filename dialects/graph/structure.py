@@ -115,10 +115,10 @@ class ConstantOp(SourceOp):
     @classmethod
     def make(cls, value: Any, *, dtype: Any = None, location: Any = None) -> ConstantOp:  # pyright: ignore[reportIncompatibleMethodOverride]
         """A constant of a numpy array, a number, or a dense attribute."""
-        attribute = value if isinstance(value, Attribute) else dense_attribute(value, dtype)
+        attribute: Any = value if isinstance(value, Attribute) else dense_attribute(value, dtype)
         return cls.create(
             properties={"value": attribute},
-            result_types=[attribute.type],  # pyright: ignore[reportAttributeAccessIssue]
+            result_types=[attribute.type],
             location=name_location(location),
         )
 
@@ -187,7 +187,9 @@ class FullOp(SourceOp):
         return (np.full(static_shape(self.type), self.value),)
 
     @classmethod
-    def make(cls, shape: Sequence[Dim], value: float, dtype: Any = "float32", *, location: Any = None) -> Any:  # pyright: ignore
+    def make(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, shape: Sequence[Dim], value: float, dtype: Any = "float32", *, location: Any = None
+    ) -> Any:
         """A tensor of this shape, filled with `value`."""
         return super().make(result=tensor(shape, element_type(dtype)), value=value, location=location)
 
@@ -362,13 +364,13 @@ class CallOp(IRDLOperation):
 
     def verify_(self) -> None:
         """The callee's type, where the module has it, is the call's."""
+        from xdsl.dialects.func import FuncOp
         from xdsl.traits import SymbolTable
 
         callee = SymbolTable.lookup_symbol(self, self.callee) if self.parent is not None else None
-        if callee is None or callee.name != "func.func":  # a kernel that is lowered already: te.func, loop.func
+        if not isinstance(callee, FuncOp):  # a kernel that is lowered already: te.func, loop.func
             return
-        type = callee.get_attr_or_prop("function_type")
-        inputs, outputs = type.inputs.data, type.outputs.data  # pyright: ignore
+        inputs, outputs = callee.function_type.inputs.data, callee.function_type.outputs.data
         if sizes := bound_symbols(self):
             inputs, outputs = ([with_symbols(t, sizes) for t in types] for types in (inputs, outputs))
         if tuple(inputs) != tuple(self.operand_types) or tuple(outputs) != tuple(self.result_types):

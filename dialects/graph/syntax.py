@@ -81,7 +81,7 @@ def print_op(op: GraphOp, printer: Printer) -> None:
         printer.print_list(op._operands, printer.print_operand)
     print_attributes(op, printer)
     printer.print_string(" : ")
-    types = op.operand_types_from(op.results[0].type, len(op._operands)) if len(op.results) == 1 else None  # pyright: ignore
+    types = op.operand_types_from(op.type, len(op._operands)) if len(op.results) == 1 else None
     if types is not None and tuple(types) == op.operand_types:
         printer.print_attribute(op.results[0].type)
     else:

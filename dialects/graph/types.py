@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     Float32Type,
     Float64Type,
     IntegerType,
+    MemRefType,
     Signedness,
     TensorType,
     bf16,
@@ -25,7 +26,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, UnequalSizes
@@ -99,8 +100,8 @@ def tensor(shape: Sequence[Dim], element: Attribute | str = f32) -> Tensor:
     """The tensor type of these sizes; symbolic ones become `?` and a `#graph.dims` encoding."""
     element = element_type(element)
     shape = tuple(shape)
-    if not any(isinstance(size, DimExpr) for size in shape):
-        return _static(shape, element)  # pyright: ignore[reportArgumentType]
+    if is_static(shape):
+        return _static(shape, element)
     symbolic = tuple(size for size in shape if isinstance(size, DimExpr))
     sizes = [DYNAMIC_INDEX if isinstance(size, DimExpr) else size for size in shape]
     return TensorType(element, sizes, DimsAttr(symbolic))
@@ -127,12 +128,32 @@ def _as_dim(expr: DimExpr) -> Dim:
     return expr.evaluate({}) if not expr.terms or not expr.terms[0][0] else expr
 
 
+def is_static(sizes: Sequence[object]) -> TypeGuard[tuple[int, ...]]:
+    """Whether no size is symbolic."""
+    return not any(isinstance(size, DimExpr) for size in sizes)
+
+
+def sizes_at(sizes: Iterable[Dim], values: Mapping[str, int]) -> tuple[int, ...]:
+    """Sizes where symbols have these values; ValueError if one is not among them."""
+    found = tuple(size.evaluate(values) if isinstance(size, DimExpr) else size for size in sizes)
+    if not is_static(found):
+        raise ValueError(f"expected sizes over {', '.join(values) or 'no symbol'}, but got {list(found)}")
+    return found
+
+
 def static_shape(type: Attribute) -> tuple[int, ...]:
     """The sizes of a tensor type that has only static ones."""
     shape = shape_of(type)
-    if any(isinstance(size, DimExpr) for size in shape):
+    if not is_static(shape):
         raise VerifyException(f"expected a tensor of static sizes, but got {type}")
-    return shape  # pyright: ignore[reportReturnType]
+    return shape
+
+
+def element_of(value: SSAValue) -> Any:
+    """The type of the elements of a tensor or a buffer."""
+    type_ = value.type
+    assert isinstance(type_, TensorType | MemRefType)
+    return type_.element_type
 
 
 def product(sizes: Sequence[Dim]) -> Dim:
@@ -177,8 +198,9 @@ def axis_of(axis: int, rank: int, what: str = "axis") -> int:
     return axis % rank
 
 
-def with_symbols(type: Tensor, values: Mapping[str, Dim]) -> Tensor:
-    """The type with symbols replaced by sizes."""
+def with_symbols(type: Attribute, values: Mapping[str, Dim]) -> Tensor:
+    """The tensor type with symbols replaced by sizes."""
+    assert isinstance(type, TensorType)
     sizes = [s.evaluate(values) if isinstance(s, DimExpr) else s for s in shape_of(type)]
     return tensor(sizes, type.element_type)
 
@@ -191,12 +213,15 @@ __all__ = [
     "axis_of",
     "broadcast",
     "dtype_name",
+    "element_of",
     "element_type",
     "is_float",
+    "is_static",
     "numpy_dtype",
     "product",
     "shape_of",
     "shape_text",
+    "sizes_at",
     "static_shape",
     "tensor",
     "with_symbols",

@@ -84,11 +84,10 @@ def expand(node: Node) -> list[Value | None]:
         raise node.fail(f"expected functions nested at most {MAX_DEPTH} deep, but got more")
     inner = inner_opsets(function, node.opsets)
     outer, missing = importer.values, importer.missing
-    importer.values, importer.missing = {}, {}
+    given: dict[str, Any] = dict(zip(function.input, [*node.inputs, *[None] * len(function.input)], strict=False))
+    importer.values, importer.missing = given, {}
     importer.depth += 1
     try:
-        for name, value in zip(function.input, [*node.inputs, *[None] * len(function.input)], strict=False):
-            importer.values[name] = value  # pyright: ignore[reportArgumentType]
         for index, one in enumerate(function.node):
             importer.convert(_bound_attributes(one, node, function), f"{node.path}/{node_path(one, index)}", inner)
         return [importer.values.get(name) for name in function.output]

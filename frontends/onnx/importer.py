@@ -52,7 +52,7 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.graph_numpy import evaluate
-from mlc.dialects.graph.types import element_type, numpy_dtype
+from mlc.dialects.graph.types import element_of, element_type, numpy_dtype
 from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.driver.model import Model, counted_attribute, name_attrs
 from mlc.driver.weights import WeightStore
@@ -189,7 +189,7 @@ class Importer:
         """The op's results by numpy, if they are small; None otherwise."""
         stand_ins = [ParamOp.make(result=tensor(v.array.shape, v.array.dtype), entry="") for v in operands]
         op: GraphOp = cls.make(*(s.result for s in stand_ins), **attrs)
-        if any(math.prod(shape_of(result.type)) > FOLD_LIMIT for result in op.results):  # pyright: ignore
+        if any(math.prod(shape_of(result.type)) > FOLD_LIMIT for result in op.results):
             return None
         arrays = evaluate(op, [v.array for v in operands])
         op.drop_all_references()
@@ -367,9 +367,8 @@ WIDENED = frozenset(
 
 def without_elements(op: GraphOp) -> list[Any] | None:
     """The results of an op that has nothing to compute, or nothing to compute it from; None of any other."""
-    types = [result.type for result in op.results]
-    if all(0 in shape_of(t) for t in types):
-        return [np.zeros(static_shape(t), numpy_dtype(t.element_type)) for t in types]  # pyright: ignore
+    if all(0 in shape_of(result.type) for result in op.results):
+        return [np.zeros(static_shape(result.type), numpy_dtype(element_of(result))) for result in op.results]
     if not any(0 in shape_of(t) for t in op.input_types) or not isinstance(op, (*_EMPTY, DenseOp, BatchMatmulOp)):
         return None
     dtype = numpy_dtype(op.type.element_type)

@@ -70,7 +70,8 @@ def _scatter_nd(node: Node) -> Value:
     if _is_constant(indices) and reduction == "none":
         sizes = x.shape[:depth]
         places = indices.array.astype(np.int64).reshape(count, depth) % np.array(sizes)
-        return _put(node, x, np.ravel_multi_index(tuple(places.T), sizes), updates, depth)  # pyright: ignore
+        flat: Any = np.ravel_multi_index(tuple(places.T), sizes)
+        return _put(node, x, flat, updates, depth)
     indices = reshape(node, indices, (count, depth))
     return node.emit(g.ScatterNdOp, x, indices, updates, reduction=reduction)
 

@@ -256,7 +256,7 @@ def _main(name: str) -> Converter:
     return convert
 
 
-CONVERTERS: dict[str, Converter] = {  # pyright: ignore
+CONVERTERS: dict[str, Converter] = {  # pyright: ignore[reportAssignmentType]
     "Gelu": _gelu,
     "BiasGelu": _gelu,
     "FastGelu": _fast_gelu,

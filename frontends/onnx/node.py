@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import shape_of
 from mlc.dialects.graph.dims import DimExpr
-from mlc.dialects.graph.types import dtype_name
+from mlc.dialects.graph.types import dtype_name, element_of
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.counted import Count
 from mlc.frontends.onnx.files import printable, tensor_array
@@ -62,14 +62,14 @@ class Value:
     @property
     def dtype(self) -> Any:
         """The element type, as a numpy dtype or an xDSL type."""
-        return self.known.dtype if self.ssa is None else self.ssa.type.element_type  # pyright: ignore
+        return self.known.dtype if self.ssa is None else element_of(self.ssa)
 
     @property
     def dtype_name(self) -> str:
         """numpy's name of the element type."""
         if self.ssa is None:
             return "int64" if self.known.dtype == object else self.known.dtype.name
-        return dtype_name(self.ssa.type.element_type)  # pyright: ignore
+        return dtype_name(element_of(self.ssa))
 
 
 Converter: TypeAlias = "Callable[[Node], Value | Sequence[Value]]"

@@ -163,7 +163,7 @@ def _by_axes(node: Node, x: Value, size: Sequence[int], steps: Any, rule: Rule) 
         scale = out / x.shape[axis] if steps is None else float(1 / steps[axis])
         own = None if roi is None else tuple(roi.get(axis, (0.0, 1.0)))
         if out != x.shape[axis] or scale != 1.0 or own not in (None, (0.0, 1.0)):
-            x = resize_axis(node, x, axis, out, scale, own, rule)  # pyright: ignore
+            x = resize_axis(node, x, axis, out, scale, own, rule)
     return x
 
 

@@ -33,7 +33,7 @@ def result_span(cls: Any, operands: Sequence[Value], evaluate: Callable[[list[Va
     if cls is g.WhereOp:
         spans[0] = spans[0] if spans[0] is not None and (spans[0][0] == spans[0][1]).all() else None
         if spans[0] is None and None not in spans[1:]:
-            lows, highs = zip(*spans[1:], strict=True)  # pyright: ignore[reportArgumentType]
+            lows, highs = zip(*spans[1:], strict=True)
             return np.minimum(*lows), np.maximum(*highs)
     if any(span is None for span in spans):
         return None

@@ -61,7 +61,7 @@ def cast(node: Node, x: Value, dtype: Any) -> Value:
 
 def iota(node: Node, shape: Sequence[Any], axis: int, dtype: Any = np.int64) -> Value:
     """Each element is its index along an axis."""
-    return node.emit(g.IotaOp, result=tensor(tuple(shape), np.dtype(dtype)), axis=axis)  # pyright: ignore
+    return node.emit(g.IotaOp, result=tensor(tuple(shape), np.dtype(dtype).name), axis=axis)
 
 
 def full(node: Node, shape: Sequence[Any], value: float, dtype: Any) -> Value:

@@ -63,7 +63,7 @@ def _compiler(options: Mapping[str, Any]) -> Callable[..., Any]:
 
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
         check_calls(graph, SOURCE)
-        context = torch._guards.TracingContext.try_get()  # pyright: ignore
+        context = torch._guards.TracingContext.try_get()  # pyright: ignore[reportAttributeAccessIssue]
         facts = None if context is None else context.fw_metadata
         return Subgraph(graph, frozenset(facts.static_input_indices if facts else ()), options)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.types import axis_of, broadcast
+from mlc.dialects.graph.types import Shape, axis_of, broadcast
 from mlc.frontends.onnx.node import Value
 from mlc.frontends.onnx.tools import (
     add,
@@ -52,7 +52,7 @@ class _Places:
 
     axes: list[int]
     order: list[int]
-    shape: tuple[int, ...]
+    shape: Shape
     indices: list[Value]
     together: bool
     """Whether the axes stand side by side: the places then stay where these were."""
@@ -73,7 +73,7 @@ def _places(step: Step, x: Value, given: list[Value | None]) -> _Places:
     shape = broadcast([index.shape for index in indices])
     indices = [broadcast_to(step, cast(step, index, np.int64), shape) for index in indices]
     order = [*axes, *(axis for axis in range(len(x.shape)) if axis not in axes)]
-    return _Places(axes, order, tuple(shape), indices, axes == list(range(axes[0], axes[-1] + 1)))  # pyright: ignore
+    return _Places(axes, order, tuple(shape), indices, axes == list(range(axes[0], axes[-1] + 1)))
 
 
 def _index(step: Step) -> Value:

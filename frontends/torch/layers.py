@@ -207,7 +207,8 @@ def _grouped(step: Step, q: Value, k: Value, v: Value) -> tuple[Value, Value, Va
     """Queries by the head of keys that they share."""
     heads = k.shape[-3]
     q = reshape(step, q, (*q.shape[:-3], heads, q.shape[-3] // heads, *q.shape[-2:]))
-    return q, *(reshape(step, x, (*x.shape[:-2], 1, *x.shape[-2:])) for x in (k, v))  # pyright: ignore
+    k, v = (reshape(step, x, (*x.shape[:-2], 1, *x.shape[-2:])) for x in (k, v))
+    return q, k, v
 
 
 def _masked(step: Step, scores: Value, plain: tuple[Any, ...]) -> tuple[Value, Value | None]:

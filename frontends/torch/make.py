@@ -42,7 +42,8 @@ def _arange(step: Step) -> Value:
 
 
 def _eye(step: Step) -> Value:
-    return step.array(np.eye(*map(int, step.shape)).astype(step.dtype))  # pyright: ignore
+    rows, *columns = map(int, step.shape)
+    return step.array(np.eye(rows, columns[0] if columns else None, dtype=step.dtype))
 
 
 CONVERTERS: dict[str, Convert] = {

@@ -127,12 +127,14 @@ class Program(Importer):
             self._convert(node)
 
     def _item(self, node: fx.Node) -> None:
-        values, index = self.nodes[node.args[0]], node.args[1]  # pyright: ignore
-        value = values[index] if index < len(values) else None  # pyright: ignore
+        of, index = node.args
+        assert isinstance(of, fx.Node)
+        assert isinstance(index, int)
+        values = self.nodes[of]
+        value = values[index] if index < len(values) else None
         if value is not None:
             self.nodes[node] = value
         elif node.users:
-            of: Any = node.args[0]
             what = f"result {index} of {module_path(of)} ({of.target}){source_line(of)}"
             raise UserError(f"{self.source}: mlc does not compute {what}")
 
@@ -164,8 +166,8 @@ class Program(Importer):
         outputs = [self.materialize(value, name) for name, value in zip(names, values, strict=True)]
         self.block.add_op(ReturnOp(*outputs))
         types = FunctionType.from_lists(self.block.arg_types, [output.type for output in outputs])
-        attrs = {"arg_attrs": name_attrs(self.names), "res_attrs": name_attrs(names)}
-        main = FuncOp("main", types, Region(self.block), **attrs)  # pyright: ignore[reportArgumentType]
+        arguments, results = name_attrs(self.names), name_attrs(names)
+        main = FuncOp("main", types, Region(self.block), arg_attrs=arguments, res_attrs=results)
         if (ranges := self.sizes.attribute()) is not None:
             main.attributes["graph.symbols"] = ranges
         hoist_sources(self.block)

@@ -32,9 +32,11 @@ class Sizes:
         for derived in (False, True):
             for name, shape, given in inputs:
                 for axis, size in enumerate(shape):
-                    expr = expression(size)
-                    free = set() if isinstance(expr, int) else expr.free_symbols - self.values.keys()
-                    if len(free) == 1 and (derived or expr.is_Symbol):  # pyright: ignore
+                    expr: Any = expression(size)
+                    if isinstance(expr, int):
+                        continue
+                    free = expr.free_symbols - self.values.keys()
+                    if len(free) == 1 and (derived or expr.is_Symbol):
                         self._bind(free.pop(), expr, name, axis, None if given is None else given[axis], ranges)
 
     def _bind(self, symbol: Any, expr: Any, name: str, axis: int, given: int | None, ranges: Mapping[Any, Any]) -> None:

@@ -202,8 +202,8 @@ def write(w: Writer, op: ControlOp, flow: Flow) -> None:
     for stack in flow.fills:
         w.block.add_op(runtime.FillOp(w.shaped(stack), w.sizes.open(stack.bytes)))
     if isinstance(op, IfOp):
-        regions = [_region(w, op, flow, k, Block()) for k in range(2)]
-        w.block.add_op(scf.IfOp(_load(w, w.value(op.condition)), [], *regions))  # pyright: ignore
+        then, other = (_region(w, op, flow, k, Block()) for k in range(2))
+        w.block.add_op(scf.IfOp(_load(w, w.value(op.condition)), [], then, other))
         return
     if flow.condition is None:
         _for(w, op, flow)

@@ -37,7 +37,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import SymbolTable
 
-from mlc.dialects.graph import ParamOp
+from mlc.dialects.graph import CallOp, ParamOp
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.structure import bound_symbols
 from mlc.driver.memory_plan import MemoryPlan, align, plan
@@ -218,7 +218,8 @@ class Converter:
 
         if not self.symbols:
             return []
-        name = op.properties["callee"].string_value()  # pyright: ignore[reportAttributeAccessIssue]
+        assert isinstance(op, CallOp)
+        name = op.callee.string_value()
         if name not in self.kernels:
             kernel = SymbolTable.lookup_symbol(self.main, name)
             self.kernels[name] = kernel_symbols(kernel) if isinstance(kernel, func.FuncOp) else []
@@ -240,7 +241,8 @@ class Converter:
         total = 0
         for storage in self.constants.values():
             storage.first = total
-            total += align(storage.bytes)  # pyright: ignore[reportArgumentType]
+            assert isinstance(storage.bytes, int)
+            total += align(storage.bytes)
         return total
 
     def replace(self, block: Block, types: Sequence[Attribute], inputs: int, outputs: int, planned: MemoryPlan) -> None:

@@ -82,11 +82,11 @@ class SizeReader:
             op = value.owner
             if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
                 self.known[value] = op.value.value.data
-            elif type(op) in _MEANING:
-                x, y = (self(v) for v in op.operands)  # pyright: ignore[reportAttributeAccessIssue]
+            elif isinstance(op, Operation) and type(op) in _MEANING:
+                x, y = (self(v) for v in op.operands)
                 if x is None or y is None:
                     return None
-                self.known[value] = _MEANING[type(op)](x, y)  # pyright: ignore[reportArgumentType]
+                self.known[value] = _MEANING[type(op)](x, y)
         return self.known.get(value)
 
 

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
-from mlc.dialects.graph.types import shape_of
+from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.driver.memory_plan import ALIGNMENT, Lifetime, MemoryPlan, pieces_of, plan
 from mlc.lowering.graph_to_main.sizes import Sizes
 from mlc.lowering.graph_to_main.storage import Storage
@@ -107,7 +107,8 @@ def aligned(size: Dim) -> Dim:
 
 def at_typical(size: Dim, values: Mapping[str, int]) -> int:
     """A size where the symbols have these values."""
-    return int(size.evaluate(values)) if isinstance(size, DimExpr) else size  # pyright: ignore[reportArgumentType]
+    (found,) = sizes_at([size], values)
+    return found
 
 
 def lifetimes_of(storages: Sequence[Storage], values: Mapping[str, int]) -> list[Lifetime]:

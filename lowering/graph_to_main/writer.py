@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import runtime
-from mlc.dialects.graph import ControlOp
+from mlc.dialects.graph import CallOp, ControlOp
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.lowering.graph_to_main import control
 from mlc.lowering.graph_to_main.sizes import Sizes
@@ -47,16 +47,16 @@ class Writer:
     def write_ops(self, ops: Iterable[Operation]) -> None:
         """The calls and the control flow among some ops."""
         for op in ops:
-            if op.name == "graph.call":
+            if isinstance(op, CallOp):
                 self.call(op)
             elif isinstance(op, ControlOp):
                 control.write(self, op, self.flows[op])
 
-    def call(self, op: Operation) -> None:
+    def call(self, op: CallOp) -> None:
         """One kernel call in destination-passing style, with the sizes that the kernel is made of."""
         ins, outs = [self.value(v) for v in op.operands], [self.value(v) for v in op.results]
         sizes = [self.sizes(size) for size in self.symbols_of_call(op)]
-        call = runtime.CallOp(op.properties["callee"].string_value(), ins, outs, sizes)  # pyright: ignore
+        call = runtime.CallOp(op.callee.string_value(), ins, outs, sizes)
         call.attributes.update(op.attributes)
         call.location = op.location
         self.block.add_op(call)
@@ -117,13 +117,15 @@ class Writer:
             strides[axis] = strides[axis + 1] * shape[axis + 1]
         dynamic = [[self.sizes(n) for n in row if isinstance(n, DimExpr)] for row in (shape, strides)]
         static = [[DYNAMIC_INDEX if isinstance(n, DimExpr) else n for n in row] for row in (shape, strides)]
-        return _add(place, memref.ReinterpretCastOp(value, [], *dynamic, [0], *static, like.type))  # pyright: ignore
+        (sizes, steps), (numbers, numbered) = dynamic, static
+        return _add(place, memref.ReinterpretCastOp(value, [], sizes, steps, [0], numbers, numbered, like.type))
 
 
 def like(tensor: SSAValue) -> Storage:
     """A storage with the shape of a tensor."""
-    owner = tensor.owner
-    return Storage.of(owner if isinstance(owner, Operation) else owner.parent_op(), tensor.type)  # pyright: ignore
+    owner = tensor.owner if isinstance(tensor.owner, Operation) else tensor.owner.parent_op()
+    assert owner is not None
+    return Storage.of(owner, tensor.type)
 
 
 def _add(block: Block, op: Operation) -> SSAValue:

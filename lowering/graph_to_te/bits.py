@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import IntegerType
 
 from mlc.dialects.graph import bits, trigonometry
 from mlc.dialects.scalar import make
@@ -16,7 +17,8 @@ from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 def _shift(x: Scalar, y: Scalar, op: Any) -> Scalar:
     """By the width or more, all bits are shifted out."""
-    width = x.type.width.data  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(x.type, IntegerType)
+    width = x.type.width.data
     left = isinstance(op, bits.ShiftLeftOp)
     shift = arith.ShLIOp if left else arith.ShRUIOp if x.kind == 2 else arith.ShRSIOp
     inside = y < width

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnitAttr, i1
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, TensorType, UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import te
@@ -104,7 +104,8 @@ class Tensor:
         if any(e.bounds(stage.ranges)[1] < 0 for e in needed.exprs):
             return self._scalar(stage, otherwise)
         if self.value is None:
-            value = self._scalar(stage, self.fill)  # pyright: ignore[reportArgumentType]
+            assert self.fill is not None
+            value = self._scalar(stage, self.fill)
             return where(needed, value, otherwise) if needed.exprs else value
         if not needed.exprs:
             self._check_bounds(stage, exprs)
@@ -178,12 +179,13 @@ def _sizes(shape: Sequence[Dim]) -> Shape:
 def placeholder(shape: Sequence[Dim], dtype: Any = "float32", name: str = "x") -> Tensor:
     """An operand of the kernel to be."""
     element, unsigned = signless(element_type(dtype))
-    arg = Block(arg_types=[TensorType(element, list(_sizes(shape)))]).args[0]  # pyright: ignore
+    sizes = _sizes(shape)
+    arg = Block(arg_types=[te_type(element, sizes)]).args[0]
     arg.name_hint = name
-    return Tensor(arg, _sizes(shape), element, unsigned, name)
+    return Tensor(arg, sizes, element, unsigned, name)
 
 
-def reduce_axis(extent: int | tuple[int, int], name: str = "k") -> ReduceAxis:
+def reduce_axis(extent: Dim | tuple[int, int], name: str = "k") -> ReduceAxis:
     """An axis for te.sum and its like; it runs from 0 to `extent`."""
     if isinstance(extent, tuple):
         if extent[0] != 0:
@@ -334,7 +336,8 @@ def _as_signed(result: Reduction) -> tuple[Reduction, Callable[[Scalar], Scalar]
         return Reduction(combiner, result.axes, (cast(value, "int8"), *result.values[1:])), lambda x: cast(x, "bool")
     if not value.unsigned or result.combiner in ("sum", "prod"):
         return result, None
-    high = 1 << (value.type.width.data - 1)  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(value.type, IntegerType)
+    high = 1 << (value.type.width.data - 1)
     ordered = Scalar(value.stage, (value ^ high).value)
     back = lambda x: Scalar(x.stage, (x ^ high).value, True)  # noqa: E731
     return Reduction(result.combiner, result.axes, (ordered, *result.values[1:])), back

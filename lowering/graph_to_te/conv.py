@@ -39,12 +39,12 @@ class Window:
         """The picture's index of tap k of window `out`, before padding is subtracted."""
         return out * self.strides[axis] + k * self.dilation[axis]
 
-    def reach(self, axis: int, count: int) -> int:
+    def reach(self, axis: int, count: Dim) -> Dim:
         """How many rows (columns) `count` windows need."""
         return (count - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
 
-def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[int], value: int = 0) -> Tensor:
+def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[Dim], value: int = 0) -> Tensor:
     """The picture with a value around it, as many rows and columns as the windows read; x itself where that is it."""
     of = layout(name)
     if not any(window.padding):
@@ -71,7 +71,7 @@ def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
     shape, out = shape_of_result(op), op.out_layout
     window = Window((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation)
     sizes = layout(out).sizes(shape)
-    x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]), op.pad_value)  # pyright: ignore
+    x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]), op.pad_value)
     groups = picture["C"] if op.is_depthwise else op.groups
     channels = channel_axes(op, kernel["I"], groups)
     kh, columns = te.reduce_axis(kernel["H"], "kh"), column_axes(op, kernel["W"])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32, i1
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerType, f32, i1
 
 from mlc.dialects.graph import elementwise as graph
 from mlc.dialects.graph import structure
@@ -44,7 +44,8 @@ def _sign(x: Scalar) -> Scalar:
 def _clip(x: Scalar, op: Any) -> Scalar:
     low, high = op.min, op.max
     if not x.is_float:
-        bits = x.type.width.data  # pyright: ignore[reportAttributeAccessIssue]
+        assert isinstance(x.type, IntegerType)
+        bits = x.type.width.data
         least, most = (0, (1 << bits) - 1) if x.kind == 2 else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
         low, high = (int(max(low, least)), int(min(high, most)))
         low, high = (-math.inf if low == least else low), (math.inf if high == most else high)
@@ -217,9 +218,9 @@ def constant(op: Any) -> Tensor:
 
     def body(*i: Any) -> Scalar:
         stage = te.current_stage()
-        linear = te.IndexExpr(stage, stage.index(0))
+        linear: Any = te.IndexExpr(stage, stage.index(0))
         for index, size in zip(i, shape, strict=True):
-            linear = linear * size + index  # pyright: ignore
+            linear = linear * size + index
         at = te.cast(linear, "int64")
         plain, unsigned = te.signless(element)
         value = Scalar(stage, te.scalars.constant(stage, numbers[0], plain), unsigned)

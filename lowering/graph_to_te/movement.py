@@ -36,9 +36,9 @@ def reshape(op: Any, x: Tensor) -> Tensor:
         stage = te.current_stage()
         at: list[Any] = [0] * x.ndim
         for source, target in reshape_groups(x.shape, shape):
-            linear = te.IndexExpr(stage, stage.index(0))
+            linear: Any = te.IndexExpr(stage, stage.index(0))
             for axis in target:
-                linear = linear * shape[axis] + i[axis]  # pyright: ignore
+                linear = linear * shape[axis] + i[axis]
             for axis in reversed(source[1:]):
                 at[axis] = linear % x.shape[axis]
                 linear = linear // x.shape[axis]

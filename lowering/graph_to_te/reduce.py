@@ -26,7 +26,7 @@ PAIRS: dict[type[Any], Reducer] = {graph.ArgmaxOp: te.argmax, graph.ArgminOp: te
 
 def reduce_axes(sizes: Sequence[Dim]) -> list[ReduceAxis]:
     """One reduction axis a size: k, or k0, k1, ..."""
-    return [te.reduce_axis(n, "k" if len(sizes) == 1 else f"k{i}") for i, n in enumerate(sizes)]  # pyright: ignore
+    return [te.reduce_axis(n, "k" if len(sizes) == 1 else f"k{i}") for i, n in enumerate(sizes)]
 
 
 def merge(rank: int, axes: Sequence[int], kept: Sequence[Any], reduced: Sequence[Any]) -> list[Any]:

@@ -197,14 +197,14 @@ class Addresses:
     def pointer(self, base: SSAValue, offset: Index, element: Attribute) -> SSAValue:
         """`base + offset`; each variable is added at its own loop's level, so that inner loops only step."""
         at = memory_type(element)
-        by_depth: dict[int, list[tuple[object, int]]] = {}
+        by_depth: dict[int, list[tuple[Term, int]]] = {}
         for t, c in offset.terms:
             dims = {t} if isinstance(t, int) else t.expr.dims()
             by_depth.setdefault(self._level_of(dims).depth, []).append((t, c))
         p = base
         for depth in sorted(by_depth):
             level = self.levels[depth]
-            part = Index(0, tuple(by_depth[depth]))  # pyright: ignore[reportArgumentType]
+            part = Index(0, tuple(by_depth[depth]))
             key = (p, part)
             if (known := level.memo.get(key)) is None:
                 v = self.value(part)

@@ -6,9 +6,11 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import eq, ge, gt, le, lt, ne
+from typing import Any
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
+    AnyFloat,
     ArrayAttr,
     BFloat16Type,
     DenseArrayBase,
@@ -29,6 +31,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import llvm_ext
+from mlc.dialects.constants import numbers
 from mlc.dialects.llvm_ext import argument_attributes
 
 PTR = llvm.LLVMPointerType()
@@ -89,12 +92,13 @@ def constant_of(value: SSAValue) -> float | int | None:
         return None
     attr = value.owner.value
     if isinstance(attr, DenseIntOrFPElementsAttr):
-        return attr.get_values()[0] if attr.is_splat() else None  # pyright: ignore[reportReturnType]
+        return numbers(attr)[0] if attr.is_splat() else None
     return attr.value.data if isinstance(attr, IntegerAttr | FloatAttr) else None
 
 
 def _dense(t: VectorType, values: Sequence[float]) -> DenseIntOrFPElementsAttr:
-    return DenseIntOrFPElementsAttr.from_list(t, list(values))  # pyright: ignore[reportCallIssue, reportArgumentType]
+    type_: Any = t
+    return DenseIntOrFPElementsAttr.from_list(type_, list(values))
 
 
 class Builder:
@@ -139,7 +143,8 @@ class Builder:
 
     def int(self, value: int, t: Attribute = i64) -> SSAValue:
         """An integer constant."""
-        return self._constant((value, t), lambda: IntegerAttr(value, t))  # pyright: ignore[reportCallIssue, reportArgumentType]
+        assert isinstance(t, IntegerType)
+        return self._constant((value, t), lambda: IntegerAttr(value, t))
 
     def number(self, value: float | int, t: Attribute) -> SSAValue:
         """A constant of a scalar or vector type, every lane the same."""
@@ -149,7 +154,8 @@ class Builder:
                 return _dense(t, [value])
             if isinstance(t, IntegerType):
                 return IntegerAttr(int(value), t)
-            return FloatAttr(float(value), t)  # pyright: ignore[reportCallIssue, reportArgumentType]
+            assert isinstance(t, AnyFloat)
+            return FloatAttr(float(value), t)
 
         return self._constant((_bits(value), t), make)
 

@@ -127,8 +127,9 @@ def capture_symbolic(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, s
     for alloc in allocs:
         capture_strides(f, g, alloc.result, slot)
         pointer = slot(f.buffers[alloc.result])
-        own = part is not None and alloc.scope.data == "local"
-        g.buffers[alloc.result] = g.b.gep(pointer, part, i8) if own else pointer  # pyright: ignore[reportArgumentType]
+        if part is not None and alloc.scope.data == "local":
+            pointer = g.b.gep(pointer, part, i8)
+        g.buffers[alloc.result] = pointer
     if g.is_cold and f.symbolic.stride is not None:
         g.symbolic.stride = slot(f.symbolic.stride)
 

@@ -65,8 +65,9 @@ def _nest(op: loop.ForOp) -> list[loop.ForOp]:
     nest = [op]
     while True:
         first = nest[-1].body.block.first_op
-        alone = isinstance(first, loop.ForOp) and isinstance(first.next_op, loop.YieldOp)
-        if not alone or first.kind.data != "parallel" or _moves(first, nest):
+        if not isinstance(first, loop.ForOp) or not isinstance(first.next_op, loop.YieldOp):
+            return nest
+        if first.kind.data != "parallel" or _moves(first, nest):
             return nest
         nest.append(first)
 

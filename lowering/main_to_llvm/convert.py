@@ -15,7 +15,18 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, llvm, memref
-from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr, i8, i32, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+    i8,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -109,7 +120,9 @@ class _Lowering:
         b.block.add_op(array)
         self.array = array.res
         self.failed = b.new_block([i32])
-        self.scratch = b.gep(self.workspace, _integer(main.attributes["mlc.plan"].data["bytes"]), i8)  # pyright: ignore
+        plan = main.attributes["mlc.plan"]
+        assert isinstance(plan, DictionaryAttr)
+        self.scratch = b.gep(self.workspace, _integer(plan.data["bytes"]), i8)
         self.flow = ControlFlow(b, self.pointers, self.visit)
         for index, argument in enumerate(body.args[:-2]):
             if isinstance(argument.type, IndexType):

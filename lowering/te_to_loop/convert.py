@@ -146,7 +146,10 @@ def _close(place: Block, until: Block) -> None:
     """Terminate the loops from the innermost out."""
     while place is not until:
         place.add_op(loop.YieldOp.create())
-        place = place.parent_op().parent  # pyright: ignore[reportOptionalMemberAccess, reportAssignmentType]
+        nest = place.parent_op()
+        assert nest is not None
+        assert nest.parent is not None
+        place = nest.parent
 
 
 def _block(

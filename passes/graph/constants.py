@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeGuard
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
-from mlc.dialects.graph import ConstantOp, DimExpr, FullOp, GraphOp, IotaOp, ParamOp, shape_of
+from mlc.dialects.graph import ConstantOp, FullOp, GraphOp, IotaOp, ParamOp, shape_of
 from mlc.dialects.graph.canonicalize import splat
+from mlc.dialects.graph.types import element_of, is_static
 
 SOURCES = (ParamOp, ConstantOp, FullOp, IotaOp)
 
@@ -31,17 +30,6 @@ def scalar(value: SSAValue) -> float | None:
     if any(size != 1 for size in shape_of(value.type)):
         return None
     return splat(value)
-
-
-def element_of(value: SSAValue) -> Any:
-    """The type of a tensor's elements."""
-    assert isinstance(value.type, TensorType)
-    return value.type.element_type
-
-
-def is_static(shape: Sequence[object]) -> TypeGuard[tuple[int, ...]]:
-    """Whether no size is symbolic."""
-    return not any(isinstance(size, DimExpr) for size in shape)
 
 
 def unit_axes(shape: Sequence[object]) -> tuple[int, ...]:

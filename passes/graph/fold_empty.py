@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import ConcatenateOp, FullOp, GraphOp, ScatterElementsOp, ScatterNdOp, shape_of
-from mlc.dialects.graph.types import numpy_dtype
+from mlc.dialects.graph.types import element_of, numpy_dtype, static_shape
 from mlc.passes.graph.constants import SOURCES, is_static
 from mlc.passes.graph.rewriting import blocks
 
@@ -73,7 +73,7 @@ def _computed(block: Block, op: GraphOp) -> list[SSAValue] | None:
 
     from mlc.dialects.graph.graph_numpy import evaluate
 
-    inputs = [np.zeros(shape_of(v.type), numpy_dtype(v.type.element_type)) for v in op.operands]  # pyright: ignore
+    inputs = [np.zeros(static_shape(v.type), numpy_dtype(element_of(v))) for v in op.operands]
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is NaN
@@ -87,8 +87,7 @@ def _computed(block: Block, op: GraphOp) -> list[SSAValue] | None:
 
 
 def _full(block: Block, op: Operation, result: SSAValue, value: float) -> SSAValue:
-    element = result.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
-    return _inserted(block, op, FullOp.make(shape_of(result.type), float(value), element))
+    return _inserted(block, op, FullOp.make(shape_of(result.type), float(value), element_of(result)))
 
 
 def _inserted(block: Block, op: Operation, new: GraphOp) -> SSAValue:

@@ -19,7 +19,7 @@ from mlc.passes.graph.rewriting import functions
 
 def retype(value: SSAValue, type: Attribute) -> None:
     """Give a value another type."""
-    value._type = type  # pyright: ignore[reportPrivateUsage]
+    value._type = type
 
 
 def infer_types(module: Operation) -> None:

@@ -39,7 +39,7 @@ def inline_call(call: Operation, callee: FuncOp) -> list[Operation]:
         copy = op.clone(values)
         copy.location = op.location
         for result in copy.results if sizes else ():
-            retype(result, with_symbols(result.type, sizes))  # pyright: ignore[reportArgumentType]
+            retype(result, with_symbols(result.type, sizes))
         block.insert_op_before(copy, call)
         made.append(copy)
     call.detach()

@@ -28,7 +28,7 @@ from mlc.dialects.graph import (
     tensor,
 )
 from mlc.dialects.graph.quantize import integer_range, is_unsigned
-from mlc.dialects.graph.types import axis_of, dtype_name, element_type, numpy_dtype
+from mlc.dialects.graph.types import axis_of, dtype_name, element_of, element_type, numpy_dtype
 from mlc.passes.graph.constants import is_constant, is_static
 from mlc.passes.graph.rewriting import Rewriter, producer
 
@@ -95,7 +95,7 @@ class Factor:
     @property
     def element(self) -> Any:
         """The type of the bytes."""
-        return self.bytes.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
+        return element_of(self.bytes)
 
 
 def factor_of(value: SSAValue, rw: Rewriter, numbers: Numbers) -> Factor | None:
@@ -121,7 +121,7 @@ def factor_of(value: SSAValue, rw: Rewriter, numbers: Numbers) -> Factor | None:
 
 def _constant_factor(value: SSAValue, rw: Rewriter, numbers: Numbers) -> Factor | None:
     """Constants of i32 as signed bytes, where they are not, with a zero point that makes them so."""
-    array = numbers.of(value) if value.type.element_type == i32 and is_constant(value) else None  # pyright: ignore
+    array = numbers.of(value) if element_of(value) == i32 and is_constant(value) else None
     if array is None or not array.size:
         return None
     low, high = int(array.min()), int(array.max())
@@ -162,7 +162,7 @@ def _zero_point(value: SSAValue, element: Any, rw: Rewriter, numbers: Numbers) -
 
 def wide(rw: Rewriter, value: SSAValue) -> SSAValue:
     """The value in i32."""
-    return value if value.type.element_type == i32 else rw.make(CastOp, value, dtype="int32")  # pyright: ignore
+    return value if element_of(value) == i32 else rw.make(CastOp, value, dtype="int32")
 
 
 def integer(rw: Rewriter, number: int, dtype: str = "int32") -> SSAValue:

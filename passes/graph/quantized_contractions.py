@@ -9,6 +9,7 @@ only needed where weights have a zero point. What surrounds a picture is its zer
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,10 +95,10 @@ def _fits(op: Any) -> bool:
         return False
     if isinstance(op, Conv2dOp) and op.is_depthwise:
         return _fits_depthwise(op)
-    if product(sizes[1:]) < MIN_DEPTH:  # pyright: ignore[reportOperatorIssue]
+    if math.prod(sizes[1:]) < MIN_DEPTH:
         return False
     if isinstance(op, DenseOp):
-        return op.kernel_layout == "OI" and sizes[-1] % 4 == 0  # pyright: ignore[reportOperatorIssue]
+        return op.kernel_layout == "OI" and sizes[-1] % 4 == 0
     return op.groups == 1 and op.data_layout == "NCHW" and op.kernel_layout == "OIHW"
 
 
@@ -163,21 +164,21 @@ def integer_bias(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     """`(cast %acc) * %m + dequantize %b, %m, 0` -> `(cast (%acc + %b)) * %m`: the bias is quantised like the sum."""
     pairs = [tuple(op.operands)] if isinstance(op, BiasAddOp) else [tuple(op.operands), tuple(op.operands[::-1])]
     for y, bias in pairs:
-        scaled: Any = producer(y, MultiplyOp)
+        scaled = producer(y, MultiplyOp)
         cast: Any = None if scaled is None else producer(scaled.operands[0], CastOp)
         dequantize: Any = producer(bias, DequantizeOp)
-        if cast is None or dequantize is None or not cast.result.has_one_use() or not y.has_one_use():
+        if scaled is None or cast is None or dequantize is None or not cast.result.has_one_use() or not y.has_one_use():
             continue
         b, scale, zero = dequantize.operands
         if cast.operands[0].type.element_type != i32 or b.type.element_type != i32 or numbers.one(zero) != 0:
             continue
-        if not is_constant(b) or not _same_scale(numbers, scaled.operands[1], scale):  # pyright: ignore
+        if not is_constant(b) or not _same_scale(numbers, scaled.operands[1], scale):
             continue
         if isinstance(op, BiasAddOp):
             sizes = shape_of(op.type)
             b = rw.make(ReshapeOp, b, shape=[n if k == op.axis % len(sizes) else 1 for k, n in enumerate(sizes)])
         total = _plus(rw, cast.operands[0], b)
-        return rw.make(MultiplyOp, rw.make(CastOp, total, dtype="float32"), scaled.operands[1])  # pyright: ignore
+        return rw.make(MultiplyOp, rw.make(CastOp, total, dtype="float32"), scaled.operands[1])
     return None
 
 

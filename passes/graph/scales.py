@@ -138,8 +138,8 @@ def known_values(value: SSAValue, store: Any, depth: int = 8) -> Any:
         not isinstance(op, GraphOp)
         or not isinstance(value, OpResult)
         or depth == 0
-        or not value.type.has_static_shape()  # pyright: ignore[reportAttributeAccessIssue]
-        or np.prod(static_shape(value.type)) > MAX_ELEMENTS
+        or not is_static(shape := shape_of(value.type))
+        or np.prod(shape) > MAX_ELEMENTS
     ):
         return None
     if isinstance(op, ConstantOp | FullOp):

@@ -16,12 +16,12 @@ from mlc.dialects.graph import (
     ConstantOp,
     Conv2dOp,
     Conv2dWinogradOp,
-    DimExpr,
     LayoutTransformOp,
     WinogradWeightOp,
     shape_of,
 )
 from mlc.dialects.graph.layout import layout
+from mlc.dialects.graph.types import sizes_at
 from mlc.dialects.graph.winograd import ERROR_GROWTH, MATRICES
 from mlc.passes.errors import fail
 from mlc.passes.graph.constants import is_constant
@@ -97,14 +97,14 @@ def shape_if_eligible(op: Conv2dOp) -> Shape | None:
     return Shape(batch, (height, width), (x[1], x[4]), (blocks, block))
 
 
-def usual_shape(op: Operation, type_: Attribute) -> list[int]:
+def usual_shape(op: Operation, type_: Attribute) -> tuple[int, ...]:
     """The sizes of a tensor, those that are symbolic at the usual values of their symbols."""
     function = op
     while not isinstance(function, FuncOp):
         function = function.parent_op()
         assert function is not None
     values = {name: symbol.typical for name, symbol in symbols_of(function).items()}
-    return [int(n.evaluate(values)) if isinstance(n, DimExpr) else n for n in shape_of(type_)]  # pyright: ignore
+    return sizes_at(shape_of(type_), values)
 
 
 def rewrite(op: Conv2dOp, m: int, wide: int) -> None:

@@ -42,7 +42,7 @@ from mlc.dialects.graph import (
     shape_of,
 )
 from mlc.dialects.graph.quantize import float_range, integer_range
-from mlc.dialects.graph.types import axis_of
+from mlc.dialects.graph.types import axis_of, element_of
 from mlc.passes.graph.constants import is_constant
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.quantized import MOVES, Numbers, wide
@@ -76,14 +76,14 @@ def quantize_of_dequantize(op: Any, rw: Rewriter, numbers: Numbers) -> Replaceme
 
 def quantize_of_clip(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     """`quantize (relu %x), %s, %z == quantize %x, %s, %z` where z is the lowest integer; clips alike."""
-    clip: Any = op.operands[0].owner
-    if not isinstance(clip, ReluOp | ClipOp):
+    if not isinstance(op.operands[0].owner, ReluOp | ClipOp):
         return None
+    clip: Any = op.operands[0].owner
     scale, zero = numbers.one(op.operands[1]), numbers.one(op.operands[2])
     if scale is None or zero is None or not scale > 0:
         return None
     least, most = integer_range(op.type.element_type)
-    low, high = (0.0, math.inf) if isinstance(clip, ReluOp) else (clip.min, clip.max)  # pyright: ignore
+    low, high = (0.0, math.inf) if isinstance(clip, ReluOp) else (clip.min, clip.max)
     if low > (least - zero) * scale or high < (most - zero) * scale:
         return None
     return rw.make(QuantizeOp, clip.operands[0], *op.operands[1:], axis=op.axis)
@@ -120,14 +120,14 @@ def _along(op: Any, rw: Rewriter, value: SSAValue) -> SSAValue:
 
 
 def _float(rw: Rewriter, value: SSAValue, like: SSAValue) -> SSAValue:
-    return rw.make(CastOp, value, dtype=like.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+    return rw.make(CastOp, value, dtype=element_of(like))
 
 
 def spelt_quantize(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     """`quantize %x, %s, %z` -> `cast (clip ((round (%x / %s)) + %z))`; a product with constants takes 1 / s in."""
     x, scale, zero = op.operands
     scale = _along(op, rw, scale)
-    if scale.type.element_type != x.type.element_type:  # pyright: ignore
+    if element_of(scale) != x.type.element_type:
         scale = _float(rw, scale, x)
     total = rw.make(RoundOp, _divided(rw, x, scale))
     if numbers.one(zero) != 0:
@@ -144,7 +144,7 @@ def _divided(rw: Rewriter, x: SSAValue, scale: SSAValue) -> SSAValue:
     product: Any = producer(x, MultiplyOp)
     if product is not None and x.has_one_use() and is_constant(product.operands[1]):
         return rw.make(MultiplyOp, product.operands[0], rw.make(DivideOp, product.operands[1], scale))
-    one = rw.insert(ConstantOp.make(1.0, dtype=scale.type.element_type))  # pyright: ignore
+    one = rw.insert(ConstantOp.make(1.0, dtype=element_of(scale)))
     return rw.make(MultiplyOp, x, rw.make(DivideOp, one, scale))
 
 

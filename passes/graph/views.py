@@ -11,6 +11,7 @@ is copied there, by a kernel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import ConcatenateOp, FusedOp, GraphOp, ReshapeOp, SliceOp, SplitOp, TransposeOp
 from mlc.dialects.graph.dims import TYPICAL, Dim, DimExpr, SymbolAttr
-from mlc.dialects.graph.types import axis_of, product, shape_of
+from mlc.dialects.graph.types import axis_of, is_static, product, shape_of, sizes_at
 from mlc.passes.graph.constants import SOURCES
 
 
@@ -34,18 +35,18 @@ def base_of(value: SSAValue) -> SSAValue:
 
 def elements(value: SSAValue) -> int:
     """The number of elements of a tensor, at typical sizes where they are symbolic."""
-    return int(product(typical_shape(value)))  # pyright: ignore[reportArgumentType]
+    return math.prod(typical_shape(value))
 
 
 def typical_shape(value: SSAValue) -> tuple[int, ...]:
     """The sizes of a tensor at typical values of the symbols of the function around it."""
     shape = shape_of(value.type)
+    if is_static(shape):
+        return shape
     names = {name for size in shape if isinstance(size, DimExpr) for name in size.symbols()}
-    if not names:
-        return shape  # pyright: ignore[reportReturnType]
     ranges = _ranges(value)
     values = {name: s.typical if isinstance(s := ranges.get(name), SymbolAttr) else TYPICAL for name in names}
-    return tuple(int(s.evaluate(values)) if isinstance(s, DimExpr) else s for s in shape)  # pyright: ignore
+    return sizes_at(shape, values)
 
 
 def _ranges(value: SSAValue) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
@@ -78,7 +78,7 @@ class ApplySchedulePass(ModulePass):
 
 def _hint(module: ModuleOp, name: str, kernels: dict[str, loop.FuncOp]) -> str:
     for op in module.body.block.ops:
-        if op.name == "te.func" and op.properties["sym_name"].data == name:  # pyright: ignore
+        if op.name == "te.func" and op.properties["sym_name"] == StringAttr(name):
             return "; run convert-te-to-loop first"
     return did_you_mean(name, kernels)
 

@@ -24,7 +24,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
-from mlc.dialects.index import Index, const, dim, tile
+from mlc.dialects.index import Div, Index, const, dim, tile
 from mlc.passes.loop.form_contract import drop_cast, is_contraction, is_unsigned, narrow_factor
 from mlc.passes.loop.nest import Ranges, body_ops
 
@@ -414,7 +414,8 @@ def _extreme(e: Index, last: dict[int, int], largest: bool) -> Index:
         elif not any(t.expr.uses(d) for d in last):
             part = Index(0, ((t, 1),))
         else:
-            part = _extreme(t.expr, last, upper).floordiv(t.by)  # pyright: ignore
+            assert isinstance(t, Div)
+            part = _extreme(t.expr, last, upper).floordiv(t.by)
         total = total + part * c
     return total
 

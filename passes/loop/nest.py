@@ -121,7 +121,7 @@ def least(func: FuncOp, symbol: SSAValue) -> int:
     """The smallest value of a kernel's symbol."""
     known = func.attributes.get("least")
     symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
-    return known.get_values()[symbols.index(symbol)] if isinstance(known, DenseArrayBase) else 0  # pyright: ignore
+    return known.get_values()[symbols.index(symbol)] if isinstance(known, DenseArrayBase) else 0
 
 
 def range_of(value: SSAValue) -> Range:

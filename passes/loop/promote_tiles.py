@@ -9,7 +9,7 @@ from math import prod
 from xdsl.context import Context
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, ModuleOp, VectorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
@@ -382,7 +382,8 @@ def _carry_wide(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: Operatio
         dead.erase()
     _drop_dead(x)
     old.replace_all_uses_with(acc)
-    body.erase_arg(old)  # pyright: ignore
+    assert isinstance(old, BlockArgument)
+    body.erase_arg(old)
 
 
 def _accumulate(x: SSAValue, acc: SSAValue, combine: Operation) -> Operation:

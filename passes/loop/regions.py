@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import UNBOUNDED, ZERO, Div, Index, IndexMapAttr, Range, compact, dim, size_of
+from mlc.dialects.index import UNBOUNDED, ZERO, Div, Index, IndexMapAttr, Range, Term, compact, dim, size_of
 from mlc.passes.loop.nest import at_worst, is_symbol, linear
 
 UNKNOWN: Range = (-UNBOUNDED, UNBOUNDED)
@@ -285,7 +285,8 @@ def span_of(expr: Index, fixed: Collection[int], ranges: Mapping[int, Range]) ->
             a, b = Index(0, ((term, 1),)).bounds(ranges)
             exact = False
         else:
-            start, b = _mixed(term, fixed, ranges)  # pyright: ignore
+            assert isinstance(term, Div)
+            start, b = _mixed(term, fixed, ranges)
             base, a, exact = base + start * c, 0, False
         steps.append((abs(c), b - a + 1))
         low, high = (low + a * c, high + b * c) if c > 0 else (low + b * c, high + a * c)
@@ -365,7 +366,7 @@ def _tighten(exprs: Sequence[Index], spans: list[Span], where: list[Index], fixe
     found = list(spans)
     for p in where:
         for k, (expr, span) in enumerate(zip(exprs, spans, strict=True)):
-            inner = Index(0, tuple((t, c) for t, c in expr.terms if not (_dims(t) <= fixed)))  # pyright: ignore
+            inner = Index(0, tuple((t, c) for t, c in expr.terms if not (_dims(t) <= fixed)))
             if (p + inner).is_const and span.extent > p.const + 1:
                 found[k] = Span(span.base, p.const + 1, span.exact)
             elif not (p + inner).is_const and p.dims() & (expr.dims() - fixed):
@@ -373,7 +374,7 @@ def _tighten(exprs: Sequence[Index], spans: list[Span], where: list[Index], fixe
     return found
 
 
-def _dims(term: int | Div) -> set[int]:
+def _dims(term: Term) -> set[int]:
     return {term} if isinstance(term, int) else term.expr.dims()
 
 
@@ -439,7 +440,7 @@ def separating(space: Space, a: Access, b: Access, apart: set[int], inner: set[i
     return found
 
 
-Terms = list[tuple[int | Div, int]]
+Terms = list[tuple[Term, int]]
 
 
 def _sort(space: Space, e: Index, apart: set[int], inner: set[int]) -> tuple[Terms, Terms, int, int]:
@@ -448,12 +449,12 @@ def _sort(space: Space, e: Index, apart: set[int], inner: set[int]) -> tuple[Ter
     same: Terms = []
     rest: Terms = []
     for t, c in e.terms:
-        used = _dims(t)  # pyright: ignore
-        (rest if used & inner else ours if used & apart else same).append((t, c))  # pyright: ignore
+        used = _dims(t)
+        (rest if used & inner else ours if used & apart else same).append((t, c))
     low, high = Index(e.const, tuple(rest)).bounds(space.ranges)
     return ours, same, low, high
 
 
-def _width(space: Space, term: int | Div) -> int:
+def _width(space: Space, term: Term) -> int:
     low, high = Index(0, ((term, 1),)).bounds(space.ranges)
     return high - low

@@ -10,6 +10,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from mlc.dialects import scalar, te
 from mlc.dialects.index import Index, dim
@@ -102,7 +103,7 @@ def _rewrite(stage: te.ComputeOp, read: te.ReadOp, inner: te.ComputeOp, factor: 
     extents = stage.static_extents[:n]
     new = te.ComputeOp.make(f"{stage.stage_name}_scaled", extents, [], None, [result.type], region)
     new.location = stage.location
-    stage.parent.insert_op_after(new, stage)  # pyright: ignore[reportOptionalMemberAccess]
+    Rewriter.insert_op(new, InsertPoint.after(stage))
     new.results_[0].name_hint = result.name_hint
     result.replace_uses_with_if(new.results_[0], lambda use: use.operation is not own)
 

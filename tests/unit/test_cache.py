@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def run(path: Path, **options: object) -> np.ndarray:
-    (out,) = mlc.compile(path, threads=1, **options)({"x": small_model.inputs()["x"]}).values()  # pyright: ignore
+    (out,) = mlc.compile(path, threads=1, **options)({"x": small_model.inputs()["x"]}).values()
     return out
 
 

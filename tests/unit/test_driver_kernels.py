@@ -12,7 +12,7 @@ from mlc.passes.errors import UserError
 
 
 def job(index: int, run: object = None) -> Job:
-    return Job(f"k{index}", (f"node{index}",), run or (lambda: f"{index}:{os.getpid()}".encode()))  # pyright: ignore
+    return Job(f"k{index}", (f"node{index}",), run or (lambda: f"{index}:{os.getpid()}".encode()))
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])

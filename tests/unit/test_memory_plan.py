@@ -194,7 +194,7 @@ def test_the_checker_finds_moved_buffers(program: tuple[ModuleOp, int]):
     for view in views:
         constant = view.byte_shift.owner
         assert isinstance(constant, arith.ConstantOp)
-        constant.properties["value"] = IntegerAttr(0, constant.result.type)  # pyright: ignore
+        constant.properties["value"] = IntegerAttr(0, constant.result.type)
     together = _alive_together(main)
     try:
         check_plan(main)

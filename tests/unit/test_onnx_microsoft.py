@@ -202,4 +202,4 @@ def test_ones_own_converter_comes_first(monkeypatch):
 
 def test_what_is_no_converter():
     with pytest.raises(UserError, match="expected the op's name and a function, but got 'Own' and 3"):
-        register_op("Own", 3)  # pyright: ignore
+        register_op("Own", 3)

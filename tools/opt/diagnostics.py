@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass, field
+from typing import Any
 
 from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute, Operation
@@ -89,5 +90,6 @@ def place_of_location(location: Attribute) -> Place | None:
     if isinstance(location, CallSiteLoc):
         return place_of_location(location.callee) or place_of_location(location.caller)
     if isinstance(location, FusedLoc):
-        return next(filter(None, map(place_of_location, location.locations)), None)  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
+        several: Any = location.locations
+        return next(filter(None, map(place_of_location, several)), None)
     return None
