@@ -6,12 +6,12 @@ A predicate is `N - 1 - P - inner >= 0`: N over the kernel's symbols, P the tile
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import MemRefType, UnitAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, Term, at_least, const, dim
@@ -48,6 +48,16 @@ class Ragged:
     def number(self) -> int:
         """The loop's index, numbered."""
         return self.numbering.numbers[self.f.iv]
+
+    @property
+    def tile(self) -> int:
+        """The size of the tile."""
+        return 1 - self.low
+
+    @property
+    def half(self) -> int:
+        """The size of the tile that goes along what is left where that is small."""
+        return (self.tile + 1) // 2
 
     @property
     def step(self) -> int:
@@ -97,10 +107,13 @@ def split(partition: Partition, f: loop.ForOp, e: Index, numbering: Numbering) -
     if r.low == 0:
         return [_guarded(r)]
     main, tail, iv = cut(partition, r) or choose(r)
-    moved = shift(r, tail, iv)
+    rows = _rows(r, tail) if r.step >= r.tile else None
+    moved = shift(r, tail, iv, halves=rows is not None)
     if moved is None:
         return [main, tail]
-    return [main, moved[0], retile(r, moved[1], iv) or moved[1]]
+    if rows is not None:
+        retile(r, moved[1], iv)
+    return [main, *moved]
 
 
 def _guarded(r: Ragged) -> loop.ForOp:
@@ -146,50 +159,50 @@ def choose(r: Ragged) -> tuple[loop.ForOp, loop.ForOp, SSAValue]:
     return first, second, r.f.iv
 
 
-def shift(r: Ragged, ragged: loop.ForOp, iv: SSAValue) -> tuple[loop.ForOp, loop.ForOp] | None:
+def shift(r: Ragged, ragged: loop.ForOp, iv: SSAValue, halves: bool) -> tuple[loop.ForOp, loop.ForOp] | None:
     """
     The ragged tile, where the size is that of a tile at least, is moved back to end where the axis does.
 
-    It computes some points again, to the same values. (Halide calls this ShiftInwards.)
+    It computes some points again, to the same values. (Halide calls this ShiftInwards.) With `halves`, only where more
+    than half of the tile is left. -> the moved tile, and the one as it was.
     """
     numbering = Numbering()
     numbering.numbers, numbering.values = dict(r.numbering.numbers), list(r.numbering.values)
     number = numbering.number(iv)
     place = r.place.substitute({r.number: dim(number)})
-    if not _may_move(ragged, iv, r.step, place == dim(number) * r.step):
+    if not _may_move(ragged, iv, r.step, [numbering.values[d] for d in place.dims()]):
         return None
-    fits = r.size + (r.low - 1)
-    moved, small = two_bodies(ragged, at_least(fits), const(1) - at_least(fits), numbering)
+    fits, moves = r.size - r.tile, at_least(r.size - r.tile)
+    if halves:
+        moves = (moves + at_least(r.size - place - (r.half + 1))).floordiv(2)
+    moved, small = two_bodies(ragged, moves, const(1) - moves, numbering)
     _follow(moved, fits - place, number, r.step, numbering)
     small.attributes["cold"] = UnitAttr()
     return moved, small
 
 
-def retile(r: Ragged, small: loop.ForOp, iv: SSAValue) -> loop.ForOp | None:
+def retile(r: Ragged, small: loop.ForOp, iv: SSAValue) -> None:
     """
-    Where the size is below that of the tile, half of the tile (in the end one row) goes along it instead.
+    Half of the tile (in the end one row) goes along what is left.
 
-    `for 0 to (N < 12) { for %i = 0 to 12 vectorized { S where N - 1 - %i } }` ->
-    `for 0 to (N < 12) { for %p = 0 to N ceildiv 6 { for %i = 0 to 6 vectorized { S where N - 1 - %p * 6 - %i } } }`
+    `for %i = 0 to 12 vectorized { S where N - 1 - P - %i }` ->
+    `for %p = 0 to (N - P) ceildiv 6 { for %i = 0 to 6 vectorized { S where N - 1 - P - %p * 6 - %i } }`
     """
-    rows, tile = _rows(r, small), 1 - r.low
-    if rows is None or r.step < tile:
-        return None
+    rows = _rows(r, small)
+    assert rows is not None
     numbering = Numbering()
     numbering.numbers, numbering.values = dict(r.numbering.numbers), list(r.numbering.values)
-    half = (tile + 1) // 2
-    along = loop.ForOp.make((r.size + (half - 1)).floordiv(half), operands=numbering.values, name="part")
+    number = numbering.number(iv)
+    left = r.size - r.place.substitute({r.number: dim(number)})
+    along = loop.ForOp.make((left + (r.half - 1)).floordiv(r.half), operands=numbering.values, name="part")
     for op in [op for op in small.body.block.ops if not isinstance(op, loop.YieldOp)]:
         op.detach()
         along.body.block.add_op(op)
     along.body.block.add_op(loop.YieldOp.create())
     small.body.block.insert_op_before(along, small.yield_op)
     for f in rows:
-        f.properties["bounds"] = IndexMapAttr((f.lower, const(half)))
-    number = numbering.number(iv)
-    place = r.place.substitute({r.number: dim(number)})  # which is 0 here
-    _follow(along, dim(numbering.number(along.iv)) * half - place, number, r.step, numbering)
-    return small
+        f.properties["bounds"] = IndexMapAttr((f.lower, const(r.half)))
+    _follow(along, dim(numbering.number(along.iv)) * r.half, number, r.step, numbering)
 
 
 def _rows(r: Ragged, small: loop.ForOp) -> list[loop.ForOp] | None:
@@ -221,14 +234,13 @@ def _follow(body: loop.ForOp, by: Index, number: int, step: int, numbering: Numb
         set_exprs(block, now[0], [w for w in now[1] if w.bounds(known)[0] < 0], own)
 
 
-def _may_move(body: loop.ForOp, iv: SSAValue, step: int, alone: bool) -> bool:
+def _may_move(body: loop.ForOp, iv: SSAValue, step: int, place: Sequence[SSAValue]) -> bool:
     """
-    Whether a tile may be computed at any place, perhaps twice.
+    Whether a tile, whose place depends on some indices, may be computed at any other, perhaps twice.
 
-    What it accumulates must begin in it, its indices must follow its place, and what is computed outside for one place
-    must be there at the other: so for inputs, and for all where the place depends on this loop alone.
+    What it accumulates must begin in it, its indices must follow its place, and what it reads must be there whatever
+    these indices are: computed outside of their loops.
     """
-    inside = set(_blocks(body))
     if step <= 0 or any(iv in f.indices for f in body.walk() if isinstance(f, loop.ForOp) and f is not body):
         return False
     begun: set[SSAValue] = set()
@@ -242,18 +254,20 @@ def _may_move(body: loop.ForOp, iv: SSAValue, step: int, alone: bool) -> bool:
         for buffer in {op.buffer for op in accesses if not isinstance(op, loop.StoreOp)}:
             if buffer in stored and not block.has_init and buffer not in begun:
                 return False
-            if not alone and buffer not in begun and isinstance(buffer.owner, loop.AllocOp):
-                return False
-            if not alone and buffer not in begun and _written_elsewhere(buffer, inside):
+            if buffer not in begun and any(_written_below(buffer, v, body) for v in place):
                 return False
         begun |= stored
     return True
 
 
-def _written_elsewhere(buffer: SSAValue, inside: set[loop.BlockOp]) -> bool:
+def _written_below(buffer: SSAValue, index: SSAValue, body: loop.ForOp) -> bool:
+    """Whether a buffer is written in the loop of an index, outside of a body."""
     assert isinstance(buffer.type, MemRefType)
+    around = index.owner.parent_op() if isinstance(index.owner, Block) else None
+    if not isinstance(around, loop.ForOp):
+        return False
     stores = [u.operation for u in buffer.uses if isinstance(u.operation, loop.StoreOp)]
-    return any(not any(block.is_ancestor(op) for block in inside) for op in stores if op.buffer is buffer)
+    return any(around.is_ancestor(op) and not body.is_ancestor(op) for op in stores if op.buffer is buffer)
 
 
 def _within(e: Index, number: int) -> bool:

@@ -1,14 +1,16 @@
 // RUN: mlc-opt %s -p loop-partition | filecheck %s
 
-// Whole tiles, then the ragged one: moved back to end with the axis, or, of a size below a tile's, by smaller tiles.
+// Whole tiles, then the ragged one: moved back to end with the axis where there is room and more than half of it is
+// left; else by tiles of half the size.
 // CHECK-LABEL: loop.func @rows
 // CHECK:         loop.for %{{.*}} = 0 to %n floordiv 4 {
 // CHECK:             loop.block "copy" (%{{.*}} : %n = %{{.*}} * 4 + %{{.*}}, %{{.*}}) {
 // CHECK:         loop.for %{{.*}} = %n floordiv 4 to (%n + 3) floordiv 4 {
-// CHECK-NEXT:      loop.for %main = 0 to (%n + {{.*}}) floordiv {{.*}} {
+// CHECK-NEXT:      loop.for %main = 0 to ((%n + {{.*}} + (%n - %{{.*}} * 4 + {{.*}}) floordiv 2 {
 // CHECK:             loop.block "copy" (%{{.*}} : %n = %n + %{{.*}} - 4, %{{.*}}) {
 // CHECK:           loop.for %ragged = 0 to {{.*}} {
-// CHECK-NEXT:        loop.for %part = 0 to %n floordiv 2 {
+// CHECK-NEXT:        loop.for %part = 0 to -%{{.*}} * 2 + (%n + 1) floordiv 2 {
+// CHECK:                 loop.block "copy" (%{{.*}} : %n = %{{.*}} * 4 + %part * 2 + %{{.*}}, %{{.*}}) {
 // CHECK:           } attributes {cold}
 // CHECK-NOT:     where
 loop.func @rows(%A: memref<?x16xf32>, %B: memref<?x16xf32>, %n: index)
