@@ -15,6 +15,7 @@ import re
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
@@ -68,29 +69,17 @@ def compile(
 
     if executor not in EXECUTORS:
         fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
-    handed, context = Schedules.read(schedules), current_context()
-    options = Options(
-        target,
-        level_in(context, opt_level),
-        thread_count(threads),
-        validate=validate_each,
-        schedules=handed,
-        precision=precision,
-        error_growth=error_growth,
-        context=context,
-    )
+    handed, context, threads = Schedules.read(schedules), current_context(), thread_count(threads)
+    level = level_in(context, opt_level)
+    options = Options(target, level, threads, frozenset(), validate_each, handed, precision, error_growth, context)
     store = Cache.default() if cache and not validate_each and not options.instruments else None
     if specialize is False:
         return _opened(model, options, executor, store, shapes, symbols)
     from mlc.driver.specialize import SpecializedExecutable, kept_of
 
-    kept, name = kept_of(specialize), _name(model)
-    loaded = load_model(model, shapes, symbols)
-
-    def build(bound: "Model") -> "Executable":
-        return _opened(bound, options, executor, store, name=name)
-
-    return SpecializedExecutable(loaded, kept, build, options.threads, executor)
+    kept, loaded = kept_of(specialize), load_model(model, shapes, symbols)
+    build = partial(_opened, options=options, executor=executor, store=store, name=_name(model))
+    return SpecializedExecutable(loaded, kept, build, threads, executor)
 
 
 def _opened(

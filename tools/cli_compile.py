@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from mlc.driver.options import LEVELS, Options
+from mlc.runtime.artifact import Artifact
 from mlc.tools.cli import UsageError, add_model_arguments, human_bytes, shapes_of, summary, symbols_of
 
 EMIT = (*LEVELS, "obj", "so", "dir")
@@ -45,17 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     artifact, owned = compiled(args)
     try:
-        if what == "dir":
-            from mlc.runtime.artifact import copy_to
-
-            copy_to(artifact, args.output)
-            files = [Path(args.output)]
-        elif what is not None:
-            from mlc.runtime.export import export
-
-            files = export(artifact, _path(args.output, what))
-        else:
-            files = []
+        files = [] if what is None else write(artifact, args.output, what)
     finally:
         if owned:
             from shutil import rmtree
@@ -73,8 +64,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def compiled(args: argparse.Namespace):
-    """The artifact; one for another machine is not loaded here."""
+def write(artifact: Artifact, output: str, what: str) -> list[Path]:
+    """Write a directory, or a library with its header; the files."""
+    if what == "dir":
+        from mlc.runtime.artifact import copy_to
+
+        copy_to(artifact, output)
+        return [Path(output)]
+    from mlc.runtime.export import export
+
+    return export(artifact, _path(output, what))
+
+
+def compiled(args: argparse.Namespace) -> tuple[Artifact, bool]:
+    """The artifact, and whether it is the caller's; one for another machine is not loaded here."""
     from mlc.driver.cache import Cache
     from mlc.driver.compile import build_artifact
 

@@ -185,15 +185,8 @@ def _block(
         assert stage.combiner is not None
         _store(block, initial(stage.combiner.data, block, stage), outs, at(block))
 
-    return loop.BlockOp.make(
-        stage.stage_name,
-        sizes,
-        n,
-        [dim(k) for k in range(first)],
-        [*ivs, *symbols],
-        region(body),
-        None if stage.combiner is None else region(init),
-    )
+    at_loops, begin = [dim(k) for k in range(first)], None if stage.combiner is None else region(init)
+    return loop.BlockOp.make(stage.stage_name, sizes, n, at_loops, [*ivs, *symbols], region(body), begin)
 
 
 def _store(block: Block, values: Sequence[SSAValue], outs: Sequence[SSAValue], at: Sequence[SSAValue]) -> None:
