@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, String
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
-from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
+from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, FloorDiv, Least, SymbolAttr
 from mlc.dialects.graph.structure import bound_symbols
 from mlc.dialects.graph.types import dtype_name, product, shape_of
 from mlc.driver.describe import origins_of
@@ -24,9 +24,13 @@ def encoded(size: Dim) -> Any:
     """A size as runtime/sizes.py reads it."""
     if isinstance(size, int):
         return size
-    return [
-        [c, [a if isinstance(a, str) else [encoded(a.value), a.divisor] for a in product]] for product, c in size.terms
-    ]
+    return [[c, [a if isinstance(a, str) else _encoded_atom(a) for a in product]] for product, c in size.terms]
+
+
+def _encoded_atom(atom: FloorDiv | Least) -> list[Any]:
+    if isinstance(atom, FloorDiv):
+        return [encoded(atom.value), atom.divisor]
+    return [encoded(atom.a.evaluate({})), encoded(atom.b.evaluate({})), "min"]
 
 
 def signature_of(model: Model) -> dict[str, Any]:

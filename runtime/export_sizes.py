@@ -49,7 +49,7 @@ class Writer:
             for coefficient, atoms in size:
                 part = str(coefficient)
                 for atom in atoms:
-                    value = self.names[atom] if isinstance(atom, str) else self._quotient(*atom)
+                    value = self.names[atom] if isinstance(atom, str) else self._atom(atom)
                     part = self.product(part, value)
                 total = part if total == "0" else self.let(f"add i64 {total}, {part}")
             self._known[key] = total
@@ -58,6 +58,14 @@ class Writer:
     def product(self, x: str, y: str) -> str:
         """`x * y`."""
         return y if x == "1" else x if y == "1" else self.let(f"mul i64 {x}, {y}")
+
+    def _atom(self, atom: Any) -> str:
+        return self.least(*map(self.size, atom[:2])) if len(atom) == 3 else self._quotient(*atom)
+
+    def least(self, x: str, y: str) -> str:
+        """The lesser of two values."""
+        less = self.let(f"icmp slt i64 {x}, {y}")
+        return self.let(f"select i1 {less}, i64 {x}, i64 {y}")
 
     def _quotient(self, size: Size, divisor: int) -> str:
         """A floor division: rounded down, below 0 too."""

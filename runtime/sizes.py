@@ -2,7 +2,7 @@
 Sizes of a model with symbolic shapes: what a call's arrays say about the symbols, and all that follows from those.
 
     size ::= integer | [[coefficient, [atom, ...]], ...]        a sum of products
-    atom ::= "symbol" | [size, divisor]                         a floor division
+    atom ::= "symbol" | [size, divisor] | [size, size, "min"]   a floor division, the lesser of two
 """
 
 from __future__ import annotations
@@ -27,9 +27,14 @@ def evaluate(size: Size, values: Mapping[str, int]) -> int:
     total = 0
     for coefficient, atoms in size:
         for atom in atoms:
-            coefficient *= values[atom] if isinstance(atom, str) else evaluate(atom[0], values) // atom[1]
+            coefficient *= values[atom] if isinstance(atom, str) else _evaluate_atom(atom, values)
         total += coefficient
     return total
+
+
+def _evaluate_atom(atom: Any, values: Mapping[str, int]) -> int:
+    first, second = evaluate(atom[0], values), evaluate(atom[1], values)
+    return first // second if len(atom) == 2 else min(first, second)
 
 
 def text(size: Size) -> Any:
@@ -38,10 +43,16 @@ def text(size: Size) -> Any:
         return size
     parts = []
     for coefficient, atoms in size:
-        names = [a if isinstance(a, str) else f"({text(a[0])}) // {a[1]}" for a in atoms]
+        names = [a if isinstance(a, str) else _atom_text(a) for a in atoms]
         names = [f"({n})" if "//" in n and len(size) + len(atoms) + abs(coefficient) > 3 else n for n in names]
         parts.append(" * ".join([*names, *([str(coefficient)] if coefficient != 1 or not names else [])]))
     return " + ".join(parts).replace("+ -", "- ")
+
+
+def _atom_text(atom: Any) -> str:
+    if len(atom) == 3:
+        return f"min({text(atom[0])}, {text(atom[1])})"
+    return f"({text(atom[0])}) // {atom[1]}"
 
 
 def room(rows: Sequence[Sequence[Size]], sizes: Sequence[int], threads: int) -> int:

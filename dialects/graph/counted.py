@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import i64
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import OPAQUE, Bool, GraphOp, Int, Sample
-from mlc.dialects.graph.types import Tensor, is_float, product, shape_of, shape_text, static_shape, tensor
+from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.types import Tensor, is_float, product, shape_of, shape_text, tensor
 
 COUNT = tensor((), i64)
 
@@ -117,14 +118,14 @@ class NonMaxSuppressionOp(GraphOp):
         return [tensor((product(s[:2]) * self.room, 3), i64), COUNT]
 
     @property
-    def room(self) -> int:
+    def room(self) -> Dim:
         """How many boxes a class may have."""
-        boxes = static_shape(self.input_types[0])[1]
-        return boxes if self.at_most < 0 else min(boxes, self.at_most)
+        return shape_of(self.input_types[0])[1] if self.at_most < 0 else self.at_most
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
         boxes, scores, most, iou, limit = arrays
-        order, most = np.argsort(-scores, axis=2, kind="stable"), min(most, self.room)
+        room = int(self.room)
+        order, most = np.argsort(-scores, axis=2, kind="stable"), min(most, room)
         low, high = self.corners(np, boxes)
         found: list[tuple[int, int, int]] = []
         for batch, kind in np.ndindex(scores.shape[:2]):
@@ -135,7 +136,7 @@ class NonMaxSuppressionOp(GraphOp):
                     if all(o <= iou for o in over):
                         chosen.append(box)
             found += [(batch, kind, box) for box in chosen]
-        result = np.zeros((scores.shape[0] * scores.shape[1] * self.room, 3), np.int64)
+        result = np.zeros((scores.shape[0] * scores.shape[1] * room, 3), np.int64)
         result[: len(found)] = np.array(found, np.int64).reshape(-1, 3)
         return result, np.array(len(found), np.int64)
 

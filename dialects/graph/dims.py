@@ -4,7 +4,7 @@ Symbolic sizes: integer expressions over a function's symbols, in one canonical 
     dims-attr ::= `#graph.dims` `<` `[` expr (`,` expr)* `]` `>`     one expression for each `?` of the type
     expr      ::= term ((`+` | `-`) term)*
     term      ::= factor ((`*` | `floordiv` | `ceildiv` | `mod`) factor)*
-    factor    ::= integer | symbol (`<` low `to` high `>`)? | `(` expr `)` | `-` factor
+    factor    ::= integer | symbol (`<` low `to` high `>`)? | `min` `(` expr `,` expr `)` | `(` expr `)` | `-` factor
     symbol-attr ::= `#graph.symbol` `<` low `to` high (`step` divisor)? (`like` usual)? `>`
 
 A size is an `int` or a `DimExpr`; the two mix under `+ - * // %`, and a result that is constant is an `int`,
@@ -14,15 +14,28 @@ its ends decides divisions and comparisons: `(H<33 to 80> + 15) floordiv 48` is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from math import gcd, inf
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Data, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.graph.expressions import (
+    Atom,
+    Bounded,
+    Dim,
+    DimExpr,
+    FloorDiv,
+    Least,
+    UnequalSizes,
+    basis,
+    floordiv,
+    greatest,
+    least,
+    simplify,
+    with_ends,
+)
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -30,348 +43,6 @@ if TYPE_CHECKING:
 
 TYPICAL = 256
 """The usual value of a symbol that may take any."""
-
-Atom: TypeAlias = "str | FloorDiv"
-Dim: TypeAlias = "int | DimExpr"
-
-
-class UnequalSizes(VerifyException):
-    """Sizes that must be equal and are not known to be: `pairs` of them, for an importer that can restrict symbols."""
-
-    def __init__(self, message: str, *pairs: tuple[Dim, Dim]) -> None:
-        super().__init__(message)
-        self.pairs = [(a, b) for a, b in pairs if a != b]
-
-
-class Bounded(str):
-    """A symbol that says between which ends its values lie; else it is the symbol of its name."""
-
-    low: int
-    high: int
-
-    def __new__(cls, name: str, low: int, high: int) -> Bounded:
-        self = super().__new__(cls, name)
-        self.low, self.high = low, high
-        return self
-
-    def __getnewargs__(self) -> tuple[str, int, int]:
-        return str(self), self.low, self.high
-
-
-@dataclass(frozen=True)
-class FloorDiv:
-    """The atom `value floordiv divisor`; it could not be simplified further."""
-
-    value: DimExpr
-    divisor: int
-
-    def __str__(self) -> str:
-        return self.text(str)
-
-    def text(self, symbol: Callable[[str], str]) -> str:
-        """The division as text."""
-        value = self.value.text(symbol)
-        return f"{value if _is_symbol(self.value) else f'({value})'} floordiv {self.divisor}"
-
-    def quotient(self, bound: float) -> float:
-        """A bound of the value, divided."""
-        return bound if abs(bound) == inf else bound // self.divisor
-
-
-class DimExpr:
-    """
-    A sum of integer multiples of products of atoms (symbols and floor divisions), plus a constant.
-
-    `terms` maps a product (a sorted tuple of atoms; `()` is the constant) to its coefficient, never zero.
-    """
-
-    __slots__ = ("_hash", "terms")
-    terms: tuple[tuple[tuple[Atom, ...], int], ...]
-
-    def __init__(self, terms: Mapping[tuple[Atom, ...], int]):
-        kept = [(product, c) for product, c in terms.items() if c]
-        self.terms = tuple(sorted(kept, key=_order))
-        self._hash = hash(self.terms)
-
-    @staticmethod
-    def symbol(name: str, low: int = 1, high: int | None = None) -> DimExpr:
-        """The expression that is one symbol, which may say its ends."""
-        return DimExpr({(name if high is None else Bounded(name, low, high),): 1})
-
-    @staticmethod
-    def of(value: int | DimExpr) -> DimExpr:
-        """An integer as an expression."""
-        return value if isinstance(value, DimExpr) else DimExpr({(): value})
-
-    def symbols(self) -> Iterator[str]:
-        """The names of the symbols used, perhaps several times."""
-        for product, _ in self.terms:
-            for atom in product:
-                if isinstance(atom, str):
-                    yield atom
-                else:
-                    yield from atom.value.symbols()
-
-    def evaluate(self, values: Mapping[str, int | DimExpr]) -> int | DimExpr:
-        """The expression with symbols replaced; symbols that `values` does not name stay."""
-        total: int | DimExpr = 0
-        for product, coefficient in self.terms:
-            part: int | DimExpr = coefficient
-            for atom in product:
-                part = part * _evaluate_atom(atom, values)
-            total = total + part
-        return total
-
-    def __add__(self, other: int | DimExpr) -> int | DimExpr:
-        if not isinstance(other, int | DimExpr):
-            return NotImplemented
-        terms = dict(self.terms)
-        for product, c in DimExpr.of(other).terms:
-            terms[product] = terms.get(product, 0) + c
-        return _reduced(terms)
-
-    def __mul__(self, other: int | DimExpr) -> int | DimExpr:
-        if not isinstance(other, int | DimExpr):
-            return NotImplemented
-        terms: dict[tuple[Atom, ...], int] = {}
-        for a, c in self.terms:
-            for b, d in DimExpr.of(other).terms:
-                product = tuple(sorted(a + b, key=str))
-                terms[product] = terms.get(product, 0) + c * d
-        return _reduced(terms)
-
-    __radd__ = __add__
-    __rmul__ = __mul__
-
-    def __neg__(self) -> int | DimExpr:
-        return self * -1
-
-    def __sub__(self, other: int | DimExpr) -> int | DimExpr:
-        return self + -other if isinstance(other, int | DimExpr) else NotImplemented
-
-    def __rsub__(self, other: int | DimExpr) -> int | DimExpr:
-        return -self + other
-
-    def __floordiv__(self, divisor: int | DimExpr) -> int | DimExpr:
-        if isinstance(divisor, DimExpr):
-            return _exact_quotient(self, divisor)
-        return floordiv(self, divisor, {})
-
-    def __rfloordiv__(self, value: int) -> int | DimExpr:
-        if value == 0:
-            return 0
-        raise VerifyException(f"expected a constant divisor, but got {value} floordiv {self}")
-
-    def __mod__(self, divisor: int) -> int | DimExpr:
-        # x mod d == x - d * (x floordiv d)
-        return self - divisor * (self // divisor)
-
-    def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value, where every symbol is at least 1 or has ends of its own."""
-        low = high = 0.0
-        for product, c in self.terms:
-            least, most = _atoms_bounds(product)
-            low, high = (low + c * least, high + c * most) if c > 0 else (low + c * most, high + c * least)
-        return low, high
-
-    def __lt__(self, other: int | DimExpr) -> bool:
-        difference = self - other
-        if isinstance(difference, int):
-            return difference < 0
-        if difference is NotImplemented:
-            return NotImplemented
-        low, high = difference.bounds()
-        if high < 0 or low >= 0:
-            return high < 0
-        raise VerifyException(f"expected sizes that compare whatever they are, but got {self} and {other}")
-
-    def __ge__(self, other: int | DimExpr) -> bool:
-        return not self < other
-
-    def __le__(self, other: int | DimExpr) -> bool:
-        return self < other + 1
-
-    def __gt__(self, other: int | DimExpr) -> bool:
-        return not self < other + 1
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DimExpr) and self.terms == other.terms
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __int__(self) -> int:
-        raise VerifyException(f"expected a size that is known, but got {self}; give the inputs' sizes with shapes=")
-
-    def __str__(self) -> str:
-        return self.text(str)
-
-    def text(self, symbol: Callable[[str], str]) -> str:
-        """The expression as text, in which `symbol` says what a symbol is called."""
-        text = ""
-        for product, c in self.terms:
-            names = [symbol(a) if isinstance(a, str) else a.text(symbol) for a in product]
-            inner = [isinstance(a, FloorDiv) and len(product) > 1 for a in product]
-            factor = " * ".join(f"({name})" if nested else name for name, nested in zip(names, inner, strict=True))
-            if isinstance(product[0] if product else "", FloorDiv) and abs(c) != 1 and len(product) == 1:
-                factor = f"({factor})"
-            size = str(abs(c)) if not product else factor if abs(c) == 1 else f"{factor} * {abs(c)}"
-            text += (" - " if c < 0 else " + ") + size if text else f"-{size}" if c < 0 else size
-        return text or "0"
-
-    __repr__ = __str__
-
-
-def floordiv(value: DimExpr, divisor: int, multiples: Mapping[str, int]) -> int | DimExpr:
-    """
-    `value floordiv divisor` in canonical form; `multiples` says which number divides which symbol.
-
-    Laws: (c * a + b) floordiv c == a + b floordiv c;  (g * a + r) floordiv (g * c) == (a + r floordiv g) floordiv c;
-    (x floordiv a + r) floordiv b == (x + r * a) floordiv (a * b);  x floordiv c == q where q * c <= x < q * c + c.
-    """
-    if divisor <= 0:
-        raise VerifyException(f"expected a positive divisor, but got {value} floordiv {divisor}")
-    whole: dict[tuple[Atom, ...], int] = {}
-    rest: dict[tuple[Atom, ...], int] = {}
-    unit = 0
-    for product, c in value.terms:
-        quotient, remainder = divmod(c, divisor)
-        if product and remainder and _multiple(product, multiples) * remainder % divisor == 0:
-            # remainder * product is a multiple of the divisor: it leaves the division as an atom of its own
-            atom = FloorDiv(
-                DimExpr({product: remainder // gcd(remainder, divisor)}), divisor // gcd(remainder, divisor)
-            )
-            whole[(atom,)] = whole.get((atom,), 0) + 1
-        else:
-            rest[product] = remainder
-            unit = gcd(unit, remainder) if product and remainder else unit
-        whole[product] = whole.get(product, 0) + quotient
-    result = _reduced(whole)
-    if not any(c for product, c in rest.items() if product):
-        return result  # a constant below the divisor
-    if (unit := gcd(unit, divisor)) > 1:
-        rest = {product: c // unit for product, c in rest.items()}
-        divisor //= unit
-    left = DimExpr(rest)
-    if divisor == 1:
-        return result + left
-    low, high = left.bounds()
-    if high < inf and low // divisor == high // divisor:
-        return result + int(low // divisor)
-    return result + DimExpr({(_nested(left, divisor),): 1})
-
-
-def _nested(left: DimExpr, divisor: int) -> FloorDiv:
-    inner = [(p, c) for p, c in left.terms if p]
-    if len(inner) == 1 and inner[0][1] == 1 and len(inner[0][0]) == 1 and isinstance(inner[0][0][0], FloorDiv):
-        atom = inner[0][0][0]
-        moved = atom.value + (dict(left.terms).get((), 0) * atom.divisor)
-        return FloorDiv(DimExpr.of(moved), atom.divisor * divisor)
-    return FloorDiv(left, divisor)
-
-
-def _multiple(product: tuple[Atom, ...], multiples: Mapping[str, int]) -> int:
-    """A number that divides the product whatever its symbols are."""
-    result = 1
-    for atom in product:
-        if isinstance(atom, str):
-            result *= multiples.get(atom, 1)
-    return result
-
-
-def simplify(dim: int | DimExpr, multiples: Mapping[str, int]) -> int | DimExpr:
-    """Canonical form, given what divides the symbols: `(H + 1) floordiv 2 -> H floordiv 2` for even H."""
-    if isinstance(dim, int):
-        return dim
-    total: int | DimExpr = 0
-    for product, coefficient in dim.terms:
-        part: int | DimExpr = coefficient
-        for atom in product:
-            if isinstance(atom, str):
-                part = part * DimExpr({(atom,): 1})
-            else:
-                inner = simplify(atom.value, multiples)
-                inner = inner // atom.divisor if isinstance(inner, int) else floordiv(inner, atom.divisor, multiples)
-                part = part * inner
-        total = total + part
-    return total
-
-
-def _exact_quotient(value: DimExpr, divisor: DimExpr) -> int | DimExpr:
-    """`value / divisor` for a divisor of one product that divides every term (what reshape needs)."""
-    if value == divisor:
-        return 1
-    if len(divisor.terms) == 1:
-        product, c = divisor.terms[0]
-        quotient: dict[tuple[Atom, ...], int] = {}
-        for atoms, k in value.terms:
-            left = list(atoms)
-            for atom in product:
-                if atom not in left:
-                    break
-                left.remove(atom)
-            else:
-                if k % c == 0:
-                    quotient[tuple(left)] = k // c
-                    continue
-            break
-        else:
-            return _reduced(quotient)
-    raise VerifyException(f"expected {value} to be a multiple of {divisor}")
-
-
-def _atoms_bounds(product: tuple[Atom, ...]) -> tuple[float, float]:
-    """The smallest and the largest value of a product of atoms that are not negative."""
-    least, most = 1.0, 1.0
-    for atom in product:
-        if isinstance(atom, FloorDiv):
-            low, high = map(atom.quotient, atom.value.bounds())
-        else:
-            low, high = (atom.low, atom.high) if isinstance(atom, Bounded) else (1, inf)
-        least, most = least * max(low, 0.0), most * high
-    return least, most
-
-
-def basis(sizes: Iterable[int | DimExpr]) -> list[DimExpr]:
-    """
-    The symbols and products of symbols of which sizes are affine functions (and floor divisions of such), each once.
-
-    `[H * W, (H + 1) floordiv 2, batch] -> [H * W, H, batch]`
-    """
-    found: dict[DimExpr, None] = {}
-    for size in sizes:
-        for product, _ in size.terms if isinstance(size, DimExpr) else ():
-            if len(product) == 1 and isinstance(product[0], FloorDiv):
-                found.update(dict.fromkeys(basis([product[0].value])))
-            elif product:
-                found[DimExpr({product: 1})] = None
-    return list(found)
-
-
-def _evaluate_atom(atom: Atom, values: Mapping[str, int | DimExpr]) -> int | DimExpr:
-    if isinstance(atom, str):
-        return values[atom] if atom in values else DimExpr({(atom,): 1})
-    return atom.value.evaluate(values) // atom.divisor
-
-
-def _reduced(terms: Mapping[tuple[Atom, ...], int]) -> int | DimExpr:
-    if not any(c for product, c in terms.items() if product):
-        return terms.get((), 0)
-    return DimExpr(terms)
-
-
-def _order(term: tuple[tuple[Atom, ...], int]) -> tuple[bool, str]:
-    return (not term[0], " * ".join(map(str, term[0])))  # the constant last
-
-
-def _is_symbol(value: DimExpr) -> bool:
-    simple = len(value.terms) == 1 and len(value.terms[0][0]) == 1 and value.terms[0][1] == 1
-    return simple and isinstance(value.terms[0][0][0], str)
-
-
-def with_ends(symbol: str) -> str:
-    """A symbol as the text of a type has it."""
-    return f"{symbol}<{symbol.low} to {symbol.high}>" if isinstance(symbol, Bounded) else symbol
 
 
 @irdl_attr_definition
@@ -482,6 +153,12 @@ def _parse_factor(parser: AttrParser) -> int | DimExpr:
     if (number := parser.parse_optional_integer(allow_boolean=False, allow_negative=False)) is not None:
         return number
     name = parser.parse_identifier(" or integer in a size expression")
+    if name == "min" and parser.parse_optional_punctuation("("):
+        first = parse_dim(parser)
+        parser.parse_punctuation(",")
+        second = parse_dim(parser)
+        parser.parse_punctuation(")")
+        return least(first, second)
     if not parser.parse_optional_punctuation("<"):
         return DimExpr.symbol(name)
     low = parser.parse_integer(allow_negative=False)
@@ -491,3 +168,23 @@ def _parse_factor(parser: AttrParser) -> int | DimExpr:
         parser.raise_error(f"expected {name} from {low} on, but got {low} to {high}")
     parser.parse_punctuation(">")
     return DimExpr.symbol(name, low, high)
+
+
+__all__ = [
+    "Atom",
+    "Bounded",
+    "Dim",
+    "DimExpr",
+    "DimsAttr",
+    "FloorDiv",
+    "Least",
+    "SymbolAttr",
+    "UnequalSizes",
+    "basis",
+    "floordiv",
+    "greatest",
+    "least",
+    "parse_dim",
+    "simplify",
+    "with_ends",
+]

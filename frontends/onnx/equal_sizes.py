@@ -111,9 +111,9 @@ def _number(difference: DimExpr, name: str, span: Span) -> Iterator[Substitution
 def _divisors(size: DimExpr) -> Iterator[int]:
     for product, _ in size.terms:
         for atom in product:
-            if isinstance(atom, FloorDiv):
-                yield atom.divisor
-                yield from _divisors(atom.value)
+            if not isinstance(atom, str):
+                yield from (atom.divisor,) if isinstance(atom, FloorDiv) else ()
+                yield from (divisor for part in atom.parts for divisor in _divisors(part))
 
 
 def applied(size: Dim, substitution: Mapping[str, Dim]) -> Dim:

@@ -123,7 +123,8 @@ def _type_proto(value: Value | None) -> onnx.TypeProto:
     if value.items is not None:
         element = _type_proto(value.items[0]) if value.items else onnx.helper.make_tensor_type_proto(1, None)
         return onnx.helper.make_sequence_type_proto(element)
-    return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(dtype_like(value)), value.shape)
+    shape = [size if isinstance(size, int) else str(size) for size in value.shape]
+    return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(dtype_like(value)), shape)
 
 
 def _bound_attributes(inner: onnx.NodeProto, node: Node, function: onnx.FunctionProto) -> onnx.NodeProto:

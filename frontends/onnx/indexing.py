@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
 from mlc.frontends.onnx.sizes import holds_sizes
@@ -28,7 +29,29 @@ from mlc.frontends.onnx.tools import (
 
 
 def _gather_elements(node: Node) -> Value:
-    return node.emit(g.GatherElementsOp, node.input(0), node.input(1), axis=node.attr("axis", 0))
+    return gather_elements(node, node.input(0), node.input(1), node.attr("axis", 0))
+
+
+def gather_elements(node: Node, x: Value, indices: Value, axis: int) -> Value:
+    """
+    Elements at indices along an axis; where the last axis is another one of symbolic size, by linear places.
+
+    A vector of elements along an axis that ends at run time must not look up elements behind it.
+    """
+    axis, rank = axis_of(axis, len(x.shape)), len(x.shape)
+    if axis == rank - 1 or isinstance(indices.shape[-1], int):
+        return node.emit(g.GatherElementsOp, x, indices, axis=axis)
+    size = node.array(np.array(x.shape[axis], object))
+    places = cast(node, indices, np.int64)
+    places = select(node, binary(node, g.LessOp, places, 0), node.emit(g.AddOp, places, size), places)
+    linear: Value | None = None
+    for a, n in enumerate(x.shape):
+        at = places if a == axis else iota(node, indices.shape, a)
+        if linear is not None:
+            linear = node.emit(g.MultiplyOp, linear, node.array(np.array(n, object)))
+        linear = at if linear is None else node.emit(g.AddOp, linear, at)
+    assert linear is not None
+    return node.emit(g.TakeOp, reshape(node, x, (math.prod(x.shape),)), linear, axis=0)
 
 
 def _gather_nd(node: Node) -> Value:
@@ -124,14 +147,34 @@ def _one_hot(node: Node) -> Value:
 def _top_k(node: Node) -> list[Value]:
     x = node.input(0)
     axis = axis_of(node.attr("axis", -1), len(x.shape))
-    count = node.attr("k") if node.opset < 10 else int(node.constant(1).reshape(()))
-    if not 0 <= count <= x.shape[axis]:
-        raise node.fail(f"expected k in 0..{x.shape[axis]}, but got {count}")
+    count, size = k_of(node), x.shape[axis]
+    if not isinstance(size, int) or not isinstance(count, int):
+        return _open_top_k(node, x, axis, count)
+    if not 0 <= count <= size:
+        raise node.fail(f"expected k in 0..{size}, but got {count}")
     if count == 0:
         empty = [*x.shape[:axis], 0, *x.shape[axis + 1 :]]
         return [node.array(np.zeros(empty), like=x), node.array(np.zeros(empty, np.int64))]
     order = node.emit(g.ArgsortOp, x, axis=axis, descending=bool(node.attr("largest", 1)), count=count)
-    return [node.emit(g.GatherElementsOp, x, order, axis=axis), order]
+    return [gather_elements(node, x, order, axis), order]
+
+
+def k_of(node: Node) -> Any:
+    """How many elements a TopK wants: a number, or a size."""
+    return node.attr("k") if node.opset < 10 else node.constant(1).reshape(()).item()
+
+
+def _open_top_k(node: Node, x: Value, axis: int, count: Any) -> list[Value]:
+    """The first of all that are sorted, of an axis of symbolic size or as many as a size says."""
+    if isinstance(size := x.shape[axis], DimExpr):
+        node.importer.symbols.at_least(size - count, 0)
+    elif not node.importer.symbols.at_most(count, size):
+        raise node.fail(f"expected k of at most {size}, but got {count}")
+    keys = cast(node, x, np.float32) if x.dtype_name in ("float16", "bfloat16") else x
+    few = count if isinstance(count, int) else 0
+    order = node.emit(g.ArgsortOp, keys, axis=axis, descending=bool(node.attr("largest", 1)), count=few)
+    order = order if few else part(node, order, axis, 0, count)
+    return [gather_elements(node, x, order, axis), order]
 
 
 def _cumulative(op: Any, neutral: float) -> Converter:
@@ -179,7 +222,7 @@ def _reverse_sequence(node: Node) -> Value:
     at = iota(node, x.shape, time)
     back = subtract(node, add(node, lengths, -1), at)
     places = select(node, node.emit(g.LessOp, at, lengths), back, at)
-    return node.emit(g.GatherElementsOp, x, places, axis=time)
+    return gather_elements(node, x, places, time)
 
 
 def _hardmax(node: Node) -> Value:

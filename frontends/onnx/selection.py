@@ -15,6 +15,9 @@ from mlc.frontends.onnx.counted import marked, plain
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
 from mlc.frontends.onnx.tools import cast, multiply, part, reshape, transpose
 
+MAX_BOXES = 4096
+"""Of an open number of boxes room is made for so many of a class, or else for all."""
+
 
 def counted(node: Node, x: Value, axis: int, count: Value) -> Value:
     """The first `count` elements of `x` along an axis."""
@@ -81,6 +84,10 @@ def _non_max_suppression(node: Node) -> Value:
     at_most = -1 if most.array is None or most.bound else max(0, int(most.array))
     if 0 in (at_most, *boxes.shape, *scores.shape):
         return node.array(np.zeros((0, 3), np.int64))
+    if isinstance(size := boxes.shape[1], int):
+        at_most = min(at_most, size)
+    elif at_most > MAX_BOXES:  # the operand says it as well
+        at_most = -1
     attrs: Any = {"center": bool(node.attr("center_point_box", 0)), "at_most": at_most}
     rows, count = node.emit_all(g.NonMaxSuppressionOp, boxes, scores, most, *limits, **attrs)
     return counted(node, rows, 0, count)
@@ -93,7 +100,7 @@ def _top_k(node: Node) -> Value | Sequence[Value]:
     axis = axis_of(node.attr("axis", -1), len(x.shape))
     count = cast(node, reshape(node, node.input(1), ()), np.int64)
     order = node.emit(g.ArgsortOp, x, axis=axis, descending=bool(node.attr("largest", 1)))
-    values = node.emit(g.GatherElementsOp, x, order, axis=axis)
+    values = indexing.gather_elements(node, x, order, axis)
     return [counted(node, v, axis, count) for v in (values, order)]
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import DimExpr, UnequalSizes
+from mlc.dialects.graph.dims import DimExpr, UnequalSizes, greatest, least
 from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import axis_of, broadcast, shape_of
 from mlc.frontends.onnx.node import Converter, Node, UseBody, Value
 from mlc.frontends.onnx.sizes import LARGEST, size_array
-from mlc.frontends.onnx.tools import broadcast_to, iota, part, reshape, transpose
+from mlc.frontends.onnx.tools import broadcast_to, elements, part, reshape, transpose
 
 MAX_FILL = 1 << 31
 
@@ -126,11 +126,10 @@ def _slice(node: Node) -> Value:
     bounds: list[tuple[int, int, int]] = [(0, END, 1)] * rank
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis = axis_of(axis, rank)
-        start, end = (_from_the_end(n, x.shape[axis]) for n in (start, end))
-        if isinstance(end, DimExpr) and isinstance(start, int) and start >= 0 and step > 0:
-            x = _first(node, x, axis, end)
-            end = END
-        bounds[axis] = _bounds(node, start, end, step, x.shape[axis])
+        if all(isinstance(n, int) for n in (start, end, x.shape[axis])):
+            bounds[axis] = _bounds(start, end, step, x.shape[axis])
+        else:
+            x = _open_slice(node, x, axis, start, end, step)
     begin, end, strides = zip(*bounds, strict=True)
     if all(
         stride == 1 and b == 0 and (e == END or e >= s)
@@ -140,50 +139,77 @@ def _slice(node: Node) -> Value:
     return node.emit(g.SliceOp, x, begin=begin, end=end, strides=strides)
 
 
-def _from_the_end(place: Any, size: Any) -> Any:
-    """A symbolic place of a slice as one from the end of its axis, where that is a number."""
-    if isinstance(place, DimExpr) and isinstance(left := place - size, int):
-        return left if left < 0 else END
-    return place
-
-
-def _first(node: Node, x: Value, axis: int, count: DimExpr) -> Value:
-    """The first elements along an axis, as many as a size says: it may not be longer than the axis."""
-    if not node.importer.symbols.at_most(count, x.shape[axis]):
-        raise node.fail(f"expected a place within the {x.shape[axis]} elements of axis {axis}, but got {count}")
-    return node.emit(g.TakeOp, x, iota(node, (count,), 0), axis=axis)
-
-
-def _bounds(node: Node, start: Any, end: Any, step: int, size: Any) -> tuple[int, int, int]:
+def _bounds(start: int, end: int, step: int, size: int) -> tuple[int, int, int]:
     """ONNX's clamped bounds as Python's: an end before the first element is -size - 1."""
-    if isinstance(size, DimExpr):
-        if end == size or (isinstance(end, int) and end > LARGEST):
-            end = END
-        if isinstance(start, int) and isinstance(end, int) and step > 0 and start >= 0 and (end == END or end < 0):
-            return start, end, step
-        if isinstance(start, int) and isinstance(end, int) and step > 0 and 0 <= start < end <= size:
-            return start, end, step
-        raise node.fail(f"expected bounds that hold for every {size}, but got {start} to {end}; give it with shapes=")
-    if isinstance(start, DimExpr) or isinstance(end, DimExpr):
-        if isinstance(start, int) and end >= size:
-            return start, END, step
-        raise node.fail(f"expected bounds that are known, but got {start} to {end}; give the sizes with shapes=")
     first, last, _ = slice(start, end, step).indices(size)
     return first, last if last >= 0 else -size - 1, step
+
+
+def _open_slice(node: Node, x: Value, axis: int, start: Any, end: Any, step: Any) -> Value:
+    """A slice of an axis of symbolic size, or with symbolic bounds; it must leave something."""
+    if not isinstance(step, int) or step == 0:
+        raise node.fail(f"expected a step that is known, and not 0, but got {step}")
+    symbols, size = node.importer.symbols, x.shape[axis]
+    if isinstance(size, int) and isinstance(end, DimExpr) and start == 0 and step == 1:
+        # the first of a table of positions: there are no more
+        if not symbols.at_most(end, size):
+            raise node.fail(f"expected a place within the {size} elements of axis {axis}, but got {end}")
+        return part(node, x, axis, 0, end)
+    first, last = (_from_front(node, n, size) for n in (start, end))
+    if step < 0:
+        return _backwards(node, x, axis, least(first, size - 1), greatest(last, -1), step)
+    last = least(last, size)
+    symbols.at_least(last - first, 1)
+    return part(node, x, axis, greatest(first, 0), last, step)
+
+
+def _backwards(node: Node, x: Value, axis: int, first: Any, last: Any, step: int) -> Value:
+    """Elements from the first one back to before the last one."""
+    node.importer.symbols.at_least(first - last, 1)
+    count = (first - last - step - 1) // -step
+    if count == x.shape[axis] and step == -1:
+        return node.emit(g.FlipOp, x, axes=(axis,))
+    return elements(node, x, axis, first, count, step)
+
+
+def _from_front(node: Node, place: Any, size: Any) -> Any:
+    """A place of a slice, of which negative ones count from the end; -1 is before the first."""
+    if isinstance(place, int):
+        if abs(place) > LARGEST:
+            return size if place > 0 else -1
+        return place if place >= 0 else place + size
+    if isinstance(left := place - size, int):
+        return place if left < 0 else size
+    low, high = place.bounds()
+    if high < 0:
+        return place + size
+    if low < 0:
+        node.importer.symbols.at_least(place, 0)
+    return place
 
 
 def _split(node: Node) -> list[Value]:
     x = node.input(0)
     axis = axis_of(node.attr("axis", 0), len(x.shape))
-    sections = node.ints(1, "split")
+    size, sections = x.shape[axis], node.ints(1, "split")
     if sections is None:
         count = node.attr("num_outputs", len(node.proto.output))
         if count != len(node.proto.output):
             raise node.fail(
                 f"expected num_outputs to be {len(node.proto.output)}, as many as there are, but got {count}"
             )
-        each = -(-x.shape[axis] // count)
-        sections = [min(each, x.shape[axis] - each * i) for i in range(count)]
+        each = -(-size // count)
+        sections = [each] * (count - 1) + [size - each * (count - 1)]
+        if isinstance(size, int):
+            sections = [min(each, size - each * i) for i in range(count)]
+        if node.opset < 18 and size % count != 0:
+            raise UnequalSizes(f"expected {count} equal parts of axis {axis}, but got {size}", (size % count, 0))
+    if any(isinstance(n, DimExpr) for n in (size, *sections)):
+        if sum(sections) != size:
+            wanted = f"expected sections that sum to {size}, but got {sections}"
+            raise UnequalSizes(wanted, (size, sum(sections)))
+        starts = [sum(sections[:k]) for k in range(len(sections))]
+        return [part(node, x, axis, start, start + n) for start, n in zip(starts, sections, strict=True)]
     if min(sections, default=1) == 0 and sum(sections) == x.shape[axis]:
         starts = [sum(sections[:k]) for k in range(len(sections))]
         return [part(node, x, axis, start, start + size) for start, size in zip(starts, sections, strict=True)]

@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import DimExpr
+from mlc.dialects.graph.dims import DimExpr, FloorDiv, Least
 from mlc.frontends.onnx.node import Value
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class SizeData:
         for product, coefficient in size.terms:
             part = self.size(coefficient, location)
             for atom in product:
-                value = self.symbol(atom, location) if isinstance(atom, str) else self._quotient(atom, location)
+                value = self.symbol(atom, location) if isinstance(atom, str) else self._atom(atom, location)
                 part = self._emit(g.MultiplyOp, [value, part], location)
             total = part if total is None else self._emit(g.AddOp, [total, part], location)
         assert total is not None
@@ -53,16 +53,22 @@ class SizeData:
     def symbol(self, name: str, location: str) -> Value:
         """The value of a symbol: the last of so many places, and one more."""
         if name not in self.known:
-            places = self._emit(g.IotaOp, [], location, result=g.tensor((DimExpr.symbol(name),), "int64"), axis=0)
+            size = DimExpr({(name,): 1})
+            places = self._emit(g.IotaOp, [], location, result=g.tensor((size,), "int64"), axis=0)
             last = self._emit(g.MaxOp, [places], location, axes=(0,), keepdims=True)
             self.known[name] = self._emit(g.AddOp, [last, self.size(1, location)], location)
         return self.known[name]
 
-    def _quotient(self, atom: Any, location: str) -> Value:
-        value, divisor = self.size(atom.value, location), self.size(atom.divisor, location)
-        return self._emit(g.DivideOp, [value, divisor], location)
+    def _atom(self, atom: FloorDiv | Least, location: str) -> Value:
+        parts = [self.size(part.evaluate({}), location) for part in atom.parts]
+        if isinstance(atom, Least):
+            return self._emit(g.MinimumOp, parts, location)
+        return self._emit(g.DivideOp, [*parts, self.size(atom.divisor, location)], location)
 
     def _emit(self, op: Any, operands: list[Value], location: str, **attrs: Any) -> Value:
-        if self.importer.block is not self.importer.root:
-            raise ValueError("expected sizes that are known inside a branch or loop, where they are data; give shapes=")
-        return self.importer.emit(op, operands, attrs, location)[0]
+        """An op before the branches and loops round the place at hand, which read its result from outside."""
+        outer, self.importer.block = self.importer.block, self.importer.root
+        try:
+            return self.importer.emit(op, operands, attrs, location)[0]
+        finally:
+            self.importer.block = outer

@@ -6,6 +6,7 @@ Such an array has numpy's dtype `object`; its elements are integers and `DimExpr
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, DimsAttr, SymbolAttr, UnequalSizes
+from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, DimsAttr, SymbolAttr, UnequalSizes, greatest, least
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.equal_sizes import MAX_SIZE, Span, applied, substitutions
 from mlc.passes.errors import warn
@@ -261,6 +262,23 @@ def _same(a: Dim, b: Dim) -> bool:
     return difference == 0
 
 
+def _compared(compare: Callable[[Any, Any], bool]) -> Callable[..., Array]:
+    return lambda op, x, y: np.asarray(np.frompyfunc(compare, 2, 1)(x, y)).astype(bool)
+
+
+def _chosen(choose: Callable[[Dim, Dim], Dim]) -> Callable[..., Array]:
+    return lambda op, x, y: np.asarray(np.frompyfunc(choose, 2, 1)(x, y))
+
+
+def _reduced(choose: Callable[[Dim, Dim], Dim]) -> Callable[..., Array]:
+    fold = np.frompyfunc(choose, 2, 1)
+    return lambda op, x: np.asarray(fold.reduce(x.reshape(-1))).reshape(g.static_shape(op.type))
+
+
+def _remainder(op: Any, x: Array, y: Array) -> Array:
+    return np.asarray(np.frompyfunc(lambda a, b: a % b, 2, 1)(x, y))
+
+
 def _where(op: Any, condition: Array, x: Array, y: Array) -> Array:
     return np.where(condition.astype(bool), x, y)
 
@@ -273,12 +291,23 @@ RULES: dict[type[Any], Callable[..., Array]] = {
     g.SubtractOp: lambda op, x, y: x - y,
     g.MultiplyOp: lambda op, x, y: x * y,
     g.DivideOp: _divided,
+    g.ModOp: _remainder,
+    g.NegOp: lambda op, x: -x,
+    g.MinimumOp: _chosen(least),
+    g.MaximumOp: _chosen(greatest),
     g.EqualOp: _equal,
+    g.LessOp: _compared(operator.lt),
+    g.LessEqualOp: _compared(operator.le),
+    g.GreaterOp: _compared(operator.gt),
+    g.GreaterEqualOp: _compared(operator.ge),
+    g.LogicalNotOp: lambda op, x: ~x.astype(bool),
     g.WhereOp: _where,
     g.CastOp: lambda op, x: x,
     g.ReshapeOp: lambda op, x: x.reshape(g.static_shape(op.type)),
     g.ProdOp: lambda op, x: np.prod(x, axis=tuple(op.reduced_axes), keepdims=op.keepdims),
     g.SumOp: lambda op, x: np.sum(x, axis=tuple(op.reduced_axes), keepdims=op.keepdims),
+    g.MinOp: _reduced(least),
+    g.MaxOp: _reduced(greatest),
 }
 """The ops that sizes are computed by."""
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph import tensor
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.movement import END
 from mlc.frontends.onnx.node import Node, Value, dtype_like
 
@@ -82,15 +83,34 @@ def select(node: Node, condition: Value, a: Value | float, b: Value | float) -> 
     return node.emit(g.WhereOp, condition, a, b if isinstance(b, Value) else node.array(b, like=a))
 
 
-def part(node: Node, x: Value, axis: int, begin: int, end: int, stride: int = 1) -> Value:
-    """`x[.., begin:end:stride, ..]` along one axis."""
+def part(node: Node, x: Value, axis: int, begin: Dim, end: Dim, stride: int = 1) -> Value:
+    """`x[.., begin:end:stride, ..]` along one axis, from front to end: `0 <= begin <= end`."""
     rank = len(x.shape)
     axis %= rank
-    if (begin, stride) == (0, 1) and end >= x.shape[axis]:
+    size = x.shape[axis]
+    static = all(isinstance(n, int) for n in (begin, end, size))
+    if (begin, stride) == (0, 1) and (end == size or (static and end >= size)):
         return x
+    if not static:
+        behind = begin - size, end - size
+        if not isinstance(begin, int) and isinstance(behind[0], int) and behind[1] == 0:
+            begin, end = behind[0], END
+        elif isinstance(begin, int) and isinstance(behind[1], int):
+            end = behind[1] or END
+        elif not (isinstance(begin, int) and isinstance(end, int)):
+            return elements(node, x, axis, begin, (end - begin + (stride - 1)) // stride, stride)
     bounds = [(begin, end, stride) if a == axis else (0, END, 1) for a in range(rank)]
     begins, ends, strides = zip(*bounds, strict=True)
     return node.emit(g.SliceOp, x, begin=begins, end=ends, strides=strides)
+
+
+def elements(node: Node, x: Value, axis: int, first: Dim, count: Dim, step: int) -> Value:
+    """So many elements along an axis, from the first on in steps, which may be negative."""
+    places = iota(node, (count,), 0)
+    places = places if step == 1 else multiply(node, places, step)
+    if first != 0:
+        places = node.emit(g.AddOp, places, node.array(np.array([first], object)))
+    return node.emit(g.TakeOp, x, places, axis=axis)
 
 
 def element(node: Node, x: Value, axis: int, index: int) -> Value:

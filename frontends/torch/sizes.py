@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import DictionaryAttr
 
 from mlc.dialects.graph import Dim, DimExpr, SymbolAttr
+from mlc.dialects.graph.dims import greatest, least
 from mlc.driver.errors import UserError
 
 MAX_SIZE = (1 << 31) - 1
@@ -125,7 +127,7 @@ _COMPUTE: dict[str, Any] = {
     "CleanDiv": lambda a, b: a // b,
     "Mod": lambda a, b: a % b,
     "PythonMod": lambda a, b: a % b,
-    "Max": max,
-    "Min": min,
+    "Max": lambda *parts: reduce(greatest, parts),
+    "Min": lambda *parts: reduce(least, parts),
 }
 """sympy's name of a function of sizes -> its meaning on integers and size expressions."""

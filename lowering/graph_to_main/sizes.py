@@ -9,7 +9,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv
+from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv, Least, greatest, least
 
 INDEX = IndexType()
 
@@ -48,17 +48,25 @@ class Sizes:
         for product, c in size.terms:
             part = self(c) if c != 1 or not product else None
             for atom in product:
-                value = self.symbols[atom] if isinstance(atom, str) else self._quotient(atom)
+                value = self.symbols[atom] if isinstance(atom, str) else self._atom(atom)
                 part = value if part is None else self.add(arith.MuliOp, part, value)
             assert part is not None
             total = part if total is None else self.add(arith.AddiOp, total, part)
         assert total is not None
         return total
 
-    def _quotient(self, atom: FloorDiv) -> SSAValue:
+    def _atom(self, atom: FloorDiv | Least) -> SSAValue:
         if atom not in self.known:
-            self.known[atom] = self.add(arith.DivUIOp, self(atom.value), self(atom.divisor))
+            if isinstance(atom, Least):
+                self.known[atom] = self.add(arith.MinSIOp, self(_number(atom.a)), self(_number(atom.b)))
+            else:
+                self.known[atom] = self.add(arith.DivUIOp, self(atom.value), self(atom.divisor))
         return self.known[atom]
+
+
+def _number(size: DimExpr) -> Dim:
+    """A size as an integer, if it is one."""
+    return size.evaluate({})
 
 
 _MEANING: dict[type[Operation], Callable[[Any, Any], Any]] = {
@@ -66,7 +74,8 @@ _MEANING: dict[type[Operation], Callable[[Any, Any], Any]] = {
     arith.SubiOp: lambda x, y: x - y,
     arith.MuliOp: lambda x, y: x * y,
     arith.DivUIOp: lambda x, y: x // y,
-    arith.MaxSIOp: max,
+    arith.MaxSIOp: greatest,
+    arith.MinSIOp: least,
 }
 
 

@@ -22,7 +22,7 @@ from mlc.dialects import te
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import Shape, element_type, shape_of
-from mlc.dialects.index import Index, IndexMapAttr, compact
+from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, compact
 from mlc.lowering.graph_to_te import scalars
 from mlc.lowering.graph_to_te.indices import (
     _STAGE,
@@ -132,7 +132,9 @@ class Tensor:
             if not expr.is_affine or any(stage.ranges[d] == ANY for d in expr.dims()):
                 continue
             low, high = expr.bounds(stage.ranges)
-            if low < 0 or (isinstance(size, int) and high >= size):
+            # what is taken from a symbolic size is not known to be less
+            known = all(expr.coefficient(d) > 0 or stage.ranges[d][1] < UNBOUNDED - 1 for d in expr.dims())
+            if (known and low < 0) or (isinstance(size, int) and high >= size):
                 raise UserError(
                     f"expected an index in 0..{size - 1} on axis {axis} of {self._label}, but it spans {low}..{high}; "
                     "use .read(..., mask=...)"

@@ -11,16 +11,12 @@ results may differ by c * eps * sqrt(K).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    DictionaryAttr,
     FloatAttr,
     IntegerAttr,
     ModuleOp,
@@ -34,9 +30,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import te
 from mlc.dialects.graph.base import GraphOp
-from mlc.dialects.graph.dims import TYPICAL, DimExpr, SymbolAttr, basis
 from mlc.dialects.graph.types import shape_of
-from mlc.dialects.index import IndexMapAttr, dim
 from mlc.lowering.graph_to_te import (
     bits,
     builder,
@@ -53,7 +47,8 @@ from mlc.lowering.graph_to_te import (
 )
 from mlc.lowering.graph_to_te.builder import Kernel, Tensor
 from mlc.lowering.graph_to_te.extern.convert import extern_kernel
-from mlc.lowering.graph_to_te.indices import INDEX, index_of
+from mlc.lowering.graph_to_te.indices import INDEX
+from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attributes
 from mlc.lowering.graph_to_te.table import LOWERINGS
 from mlc.passes.errors import UserError, fail
 
@@ -90,29 +85,6 @@ def tensor_type(kernel: func.FuncOp, t: Attribute) -> TensorType[Any]:
     return builder.te_type(builder.signless(t.element_type)[0], shape_of(t))
 
 
-def kernel_symbols(kernel: func.FuncOp) -> list[DimExpr]:
-    """The symbols, and products of them, of which the sizes in a kernel are made: its arguments behind the tensors."""
-    values = [*kernel.body.block.args, *(r for op in kernel.body.block.ops for r in op.results)]
-    shapes = [shape_of(v.type) for v in values if isinstance(v.type, TensorType) and not v.type.has_static_shape()]
-    return basis(size for shape in shapes for size in shape)
-
-
-def _sizes_attribute(types: Sequence[Attribute], symbols: Sequence[DimExpr]) -> ArrayAttr[Any]:
-    """The shape of each operand and result as expressions over the kernel's index arguments."""
-    number = {symbol: dim(k) for k, symbol in enumerate(symbols)}
-    return ArrayAttr([IndexMapAttr.get(index_of(n, number.__getitem__) for n in shape_of(t)) for t in types])
-
-
-def _values(kernel: func.FuncOp, symbols: Sequence[DimExpr], of: Callable[[SymbolAttr], int]) -> list[int]:
-    """The kernel's index arguments where each symbol of the graph is what `of` says of it."""
-    known = kernel.attributes.get("graph.symbols")
-    ranges = known.data if isinstance(known, DictionaryAttr) else {}
-    names = {name for symbol in symbols for name in symbol.symbols()}
-    plain = SymbolAttr(1, 3 * TYPICAL)
-    values = {name: of(s if isinstance(s := ranges.get(name), SymbolAttr) else plain) for name in names}
-    return [int(symbol.evaluate(values)) for symbol in symbols]  # pyright: ignore[reportArgumentType]
-
-
 def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
     """The te.func that computes what a function of graph ops does."""
     source = kernel.body.block
@@ -137,12 +109,7 @@ def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
     new = te.FuncOp.make(kernel.sym_name.data, block.arg_types, [r.type for r in results], Region(block))
     new.attributes |= {name: a for name, a in kernel.attributes.items() if name not in _DROPPED}
     new.attributes |= _tolerance(source)
-    if symbols:
-        types = (*kernel.function_type.inputs, *kernel.function_type.outputs)
-        new.attributes["sizes"] = _sizes_attribute(types, symbols)
-        # what the schedule is chosen for, and what the sizes are at least
-        new.attributes["typical"] = DenseArrayBase.from_list(i64, _values(kernel, symbols, lambda s: s.typical))
-        new.attributes["least"] = DenseArrayBase.from_list(i64, _values(kernel, symbols, lambda s: s.low.data))
+    new.attributes |= size_attributes(kernel, symbols)
     new.location = kernel.location
     return new
 

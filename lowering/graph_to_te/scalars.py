@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType,
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import scalar
+from mlc.dialects.graph.dims import DimExpr
 from mlc.lowering.graph_to_te.indices import Condition, IndexExpr, ReduceAxis, Stage
 from mlc.passes.errors import UserError
 
@@ -137,10 +138,18 @@ def _lift(a: Operand, b: Operand) -> tuple[Scalar, Scalar]:
             if a.type != b.type:
                 raise UserError(f"expected operands of one type, but got {a.type} and {b.type}; use te.cast")
             return a, b
-        return a, Scalar(a.stage, constant(a.stage, _number(b), a.type), a.unsigned)
+        return a, _number_like(b, a)
     if isinstance(b, Scalar):
-        return Scalar(b.stage, constant(b.stage, _number(a), b.type), b.unsigned), b
+        return _number_like(a, b), b
     raise UserError(f"expected an element of a tensor, but got {a!r} and {b!r}")
+
+
+def _number_like(value: Any, like: Scalar) -> Scalar:
+    """A number, or a size, of the type of an element."""
+    if isinstance(value, DimExpr):
+        size = cast(IndexExpr(like.stage, like.stage.index(value)), like.type)
+        return Scalar(size.stage, size.value, like.unsigned)
+    return Scalar(like.stage, constant(like.stage, _number(value), like.type), like.unsigned)
 
 
 def _number(value: Any) -> Number:

@@ -21,6 +21,7 @@ _BINARY: dict[type[Operation], str] = {
     arith.AndIOp: "and",
     arith.MinSIOp: "llvm.smin.i64",
     arith.MaxSIOp: "llvm.smax.i64",
+    arith.MinSIOp: "llvm.smin.i64",
 }
 
 

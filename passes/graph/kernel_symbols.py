@@ -76,7 +76,7 @@ class Symbols:
         for atom in left:
             if isinstance(atom, str):
                 raise UnknownSize(atom)
-            yield self.rewrite(atom.value) // atom.divisor
+            yield atom.of(*map(self.rewrite, (part.evaluate({}) for part in atom.parts)))
 
     def type(self, type_: Attribute) -> Attribute:
         """A tensor type of the caller over the kernel's symbols."""
@@ -117,13 +117,13 @@ def _units(cores: Iterable[DimExpr]) -> dict[str, Atom]:
     for core in cores:
         for product, _ in core.terms:
             for atom in product:
-                for name in [atom] if isinstance(atom, str) else atom.value.symbols():
+                for name in DimExpr({(atom,): 1}).symbols():
                     places.setdefault(name, set()).add(atom)
     units: dict[str, Atom] = {}
     for name, atoms in places.items():
         (atom, *others) = atoms
-        alone = not others and isinstance(atom, FloorDiv) and atom.value.bounds()[0] >= atom.divisor
-        shared = alone and all(places[n] == atoms for n in atom.value.symbols())  # pyright: ignore
+        alone = not others and not isinstance(atom, str) and atom.bounds()[0] >= 1
+        shared = alone and all(places[n] == atoms for n in DimExpr({(atom,): 1}).symbols())
         units[name] = atom if shared else name
     return units
 
@@ -161,8 +161,10 @@ def _bounds(value: DimExpr, ends: Mapping[str, tuple[int, int]]) -> tuple[int, i
         for atom in product:
             if isinstance(atom, str):
                 a, b = ends[atom]
-            else:
+            elif isinstance(atom, FloorDiv):
                 a, b = (end // atom.divisor for end in _bounds(atom.value, ends))
+            else:
+                a, b = map(min, *(_bounds(part, ends) for part in atom.parts))
             least, most = least * a, most * b
         low, high = (low + least, high + most) if c > 0 else (low + most, high + least)
     return low, high

@@ -350,7 +350,7 @@ class BlockToTiles:
             new = loop.GatherOp.make(op.buffer, index, at, exprs, self.operands, self.sizes)
             self.values[op.result] = self.value(new)
             return
-        self._check_unmasked(op, exprs, at)
+        self._check_unmasked(op, exprs, at, not own)
         shape = tuple(max(ns) for ns in zip(loop.tile_shape(mask, self.sizes), loop.shape_of(index.type), strict=True))
         holds, zeros = self.holds(mask, shape), self.stretch(self.scalar_constant(0, IndexType()), shape)
         index = self.value(loop.SelectOp.make(holds, self.stretch(index, shape), zeros))
@@ -361,14 +361,19 @@ class BlockToTiles:
             v = self.value(v)
         self.values[op.result] = v
 
-    def _check_unmasked(self, op: loop.LoadOp, exprs: Sequence[Index], at: int) -> None:
-        """A gather has no mask: off the predicate, its other indices must still be inside of the buffer."""
+    def _check_unmasked(self, op: loop.LoadOp, exprs: Sequence[Index], at: int, ragged: bool) -> None:
+        """
+        A gather has no mask: off the predicate, its other indices must still be inside of the buffer.
+
+        Where only the tile is `ragged`, what is the same for all of its lanes is: the first lane is inside.
+        """
         t = op.buffer.type
         assert isinstance(t, MemRefType)
         ranges = Ranges(self.operands, self.sizes)
         for k, (e, n) in enumerate(zip(exprs, t.get_shape(), strict=True)):
             lo, hi = e.bounds(ranges)
-            if k != at and not 0 <= lo <= hi < n:
+            shared = ragged and n < 0 and not any(e.uses(-1 - axis) for axis in range(len(self.sizes)))
+            if k != at and not shared and not 0 <= lo <= hi < n:
                 raise PassFailedException(
                     f"expected block '{self.block.name_}' to gather inside of its buffer where its predicate fails, "
                     f"but index {k} of {t} reaches from {lo} to {hi}; do not vectorize its loops"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     Float32Type,
     Float64Type,
     FloatAttr,
@@ -21,11 +22,13 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects import loop
+from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.index import Index, const, dim, tile
+from mlc.lowering.graph_to_te.indices import index_of
 
 INDEX = IndexType()
 FLOATS = (Float32Type, Float64Type)
-Number = SSAValue | int
+Number = SSAValue | int | DimExpr
 
 
 class Fill:
@@ -36,10 +39,11 @@ class Fill:
 
 
 class Body:
-    """The end of a block of a loop.func; all integers are i64, and truths i1."""
+    """The end of a block of a loop.func, whose symbols have these values; all integers are i64, and truths i1."""
 
-    def __init__(self, block: Block) -> None:
-        self.block = block
+    def __init__(self, block: Block, symbols: Mapping[DimExpr, SSAValue]) -> None:
+        self.root = self.block = block
+        self.symbols = dict(symbols)
 
     def add(self, op: Operation) -> Any:
         """Append an op; its first result."""
@@ -56,6 +60,9 @@ class Body:
         """A value, or a constant of i64 or of another value's type."""
         if isinstance(value, SSAValue):
             return value
+        if isinstance(value, DimExpr):
+            exprs, operands = self._exprs([value])
+            return self.add(arith.IndexCastOp(self.add(loop.IndexOp.make(exprs[0], operands)), i64))
         return self.constant(value, i64 if like is None else like.type)
 
     def binary(self, cls: type[Any], a: Number, b: Number) -> SSAValue:
@@ -125,7 +132,7 @@ class Body:
 
     def index(self, value: Number) -> Number:
         """A number as what indices are made of."""
-        if isinstance(value, int) or isinstance(value.type, IndexType):
+        if not isinstance(value, SSAValue) or isinstance(value.type, IndexType):
             return value
         return self.add(arith.IndexCastOp(value, INDEX))
 
@@ -133,16 +140,41 @@ class Body:
         operands: list[SSAValue] = []
         exprs: list[Index] = []
         for value in map(self.index, indices):
-            if isinstance(value, int):
-                exprs.append(const(value))
+            if not isinstance(value, SSAValue):
+                exprs.append(index_of(value, lambda symbol: self._symbol(symbol, operands)))
             else:
                 exprs.append(dim(len(operands)))
                 operands.append(value)
         return exprs, operands
 
-    def buffer(self, size: int, scope: str = "shared", element: Attribute = i64) -> SSAValue:
-        """Room for so many elements: the kernel's, or with scope "local" a thread's."""
-        return self.add(loop.AllocOp.make(MemRefType(element, [size]), scope))
+    def _symbol(self, symbol: DimExpr, operands: list[SSAValue]) -> Index:
+        """A symbol of the kernel among the operands of an access."""
+        value = self.symbols.get(symbol) or self._product(symbol)
+        if value not in operands:
+            operands.append(value)
+        return dim(operands.index(value))
+
+    def _product(self, symbol: DimExpr) -> SSAValue:
+        """A product of symbols, computed where the kernel begins."""
+        ((atoms, _),) = symbol.terms
+        value, *others = (self.symbols[DimExpr({(atom,): 1})] for atom in atoms)
+        first = self.root.first_op
+        for other in others:
+            op = arith.MuliOp(value, other)
+            if first is None:
+                self.root.add_op(op)
+            else:
+                self.root.insert_op_before(op, first)
+            value = op.result
+        self.symbols[symbol] = value
+        return value
+
+    def buffer(self, size: Dim | Sequence[Dim], scope: str = "shared", element: Attribute = i64) -> SSAValue:
+        """Room for so many elements, or of this shape: the kernel's, or with scope "local" a thread's."""
+        shape = [size] if isinstance(size, int | DimExpr) else list(size)
+        open_sizes, operands = self._exprs([n for n in shape if isinstance(n, DimExpr)])
+        type_ = MemRefType(element, [n if isinstance(n, int) else DYNAMIC_INDEX for n in shape])
+        return self.add(loop.AllocOp.make(type_, scope, sizes=open_sizes, operands=operands))
 
     def load(self, buffer: SSAValue | Fill, *indices: Number) -> SSAValue:
         """An element."""

@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import IntegerType, f32, f64
 from xdsl.ir import SSAValue
 
 from mlc.dialects import graph
-from mlc.dialects.graph.types import static_shape
+from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.types import shape_of
 from mlc.lowering.graph_to_te.extern.body import Body, Fill
 from mlc.lowering.graph_to_te.extern.order import Keys, argsort, sort
 from mlc.lowering.graph_to_te.extern.suppression import non_max_suppression
@@ -23,7 +24,7 @@ Extern = Callable[[Body, Any, Sequence[Buffer], Outputs], None]
 def nonzero(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None:
     """Each element's indices go where the next ones belong, and stay there if it is not zero."""
     (x,), (where, count) = inputs, outputs
-    shape = static_shape(op.operands[0].type)
+    shape = shape_of(op.operands[0].type)
 
     def visit(axis: int, at: list[SSAValue], n: SSAValue) -> SSAValue:
         if axis < len(shape):
@@ -35,7 +36,7 @@ def nonzero(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> Non
         return b.plus(n, b.as_number(found))
 
     total = visit(0, [], b.constant(0))
-    size = static_shape(op.results[0].type)[1]
+    size = shape_of(op.results[0].type)[1]
     for row in range(len(shape)):
         b.loop(total, size, [], lambda i, row=row: b.store(0, where, row, i))
     b.store(total, count)
@@ -44,7 +45,7 @@ def nonzero(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> Non
 def unique(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None:
     """Rows are put in order; equal ones are then neighbours, the first of them first."""
     (x,), (first, which, often, count) = inputs, outputs
-    rows, width = static_shape(op.operands[0].type)
+    rows, width = shape_of(op.operands[0].type)
     t = op.operands[0].type.element_type
     element = x.element if isinstance(x, Fill) else x.type.element_type  # pyright: ignore
     keys = Keys(b, element, str(t).startswith("ui"), False)
@@ -93,7 +94,7 @@ def unique(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None
     b.store(total, count)
 
 
-def _by_place(b: Body, rows: int, found: Sequence[SSAValue], outputs: Outputs, rank: SSAValue) -> None:
+def _by_place(b: Body, rows: Dim, found: Sequence[SSAValue], outputs: Outputs, rank: SSAValue) -> None:
     """Number kinds of rows by where they are first."""
     (heads, kinds, times), (first, which, often) = found, outputs
     for buffer in (first, often):
@@ -129,5 +130,6 @@ def is_extern(op: Any) -> bool:
         x = op.operands[0].type
         element: Any = x.element_type  # pyright: ignore[reportAttributeAccessIssue]
         wide = isinstance(element, IntegerType) or element in (f32, f64)
-        return wide and x.has_static_shape() and static_shape(x)[op.axis] > FEW  # pyright: ignore
+        size = shape_of(x)[op.axis]
+        return wide and (not isinstance(size, int) or size > FEW)
     return type(op) in EXTERN

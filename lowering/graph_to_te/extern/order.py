@@ -15,7 +15,8 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, VectorT
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.graph.types import static_shape
+from mlc.dialects.graph.dims import TYPICAL, Dim
+from mlc.dialects.graph.types import shape_of
 from mlc.lowering.graph_to_te.extern.body import Body, Number
 
 SMALL = 1 << 14
@@ -74,14 +75,14 @@ Told = Callable[[SSAValue, SSAValue], None]
 
 
 def sort(
-    b: Body, keys: Keys, size: int, count: Number, pair: Callable[[SSAValue], Sequence[SSAValue]], tell: Told
+    b: Body, keys: Keys, size: Dim, count: Number, pair: Callable[[SSAValue], Sequence[SSAValue]], tell: Told
 ) -> None:
     """
     Sort `count` of at most `size` pairs by their last digit, then by the one before it, ...; equal ones stay in order.
 
     `pair(i)` is an integer and what goes with it; `tell(place, what)` is told what goes to each place.
     """
-    bits = 8 if size <= SMALL or keys.bits < 32 else 11
+    bits = 8 if not isinstance(size, int) or size <= SMALL or keys.bits < 32 else 11
     counts = [b.buffer(1 << bits, "local") for _ in range(0, keys.bits, bits)]
     source, target = ([b.buffer(size, "local", keys.type), b.buffer(size, "local")] for _ in range(2))
     for buffer in counts:
@@ -201,7 +202,7 @@ class Heap:
         b.loop(0, self.size, [], step)
 
 
-def select(b: Body, keys: Keys, size: int, wanted: int, load: Callable[..., SSAValue], tell: Told) -> None:
+def select(b: Body, keys: Keys, size: Dim, wanted: int, load: Callable[..., SSAValue], tell: Told) -> None:
     """The best `wanted` of `size` elements; `load(i, lanes)` loads some, `tell(rank, place)` is told the result."""
     heap = Heap(b, keys, wanted)
     heap.begin(lambda i: keys.of(load(i)))
@@ -226,7 +227,7 @@ def select(b: Body, keys: Keys, size: int, wanted: int, load: Callable[..., SSAV
 def argsort(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
     """Each row of its own: sorted, or the best of it if few are wanted."""
     (x,), (order,) = inputs, outputs
-    shape, kept = static_shape(op.operands[0].type), static_shape(op.results[0].type)
+    shape, kept = shape_of(op.operands[0].type), shape_of(op.results[0].type)
     axis = op.axis % len(shape)
     size, wanted = shape[axis], kept[axis]
     given = op.operands[0].type.element_type
@@ -241,12 +242,12 @@ def argsort(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue 
             whole = wanted == size
             b.store(what, order, *at[:axis], place, *at[axis:], where=None if whole else b.compare("lt", place, wanted))
 
-        if wanted * FEW <= size:
+        if isinstance(wanted, int) and wanted * FEW <= (size if isinstance(size, int) else TYPICAL * FEW):
             select(b, keys, size, wanted, load, tell)
         else:
             sort(b, keys, size, size, lambda i: (keys.of(load(i)), i), tell)
 
-    def visit(rest: Sequence[int], at: list[SSAValue]) -> None:
+    def visit(rest: Sequence[Dim], at: list[SSAValue]) -> None:
         if not rest:
             return row(at)
         kind = "serial" if at else "parallel"

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import MemRefType, i64
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.graph.types import static_shape
+from mlc.dialects.graph.types import shape_of
 from mlc.lowering.graph_to_te.extern.body import Body
 from mlc.lowering.graph_to_te.extern.order import Keys, sort
 
@@ -85,12 +84,12 @@ class Suppression:
 def non_max_suppression(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
     """The rows of each class, then all of them."""
     boxes, scores, most, iou, limit = inputs
-    batches, classes, n = static_shape(op.operands[1].type)
-    room = static_shape(op.results[0].type)[0] // max(batches * classes, 1)
+    batches, classes, n = shape_of(op.operands[1].type)
+    room = op.room
     where, count = outputs
     if where is None:
-        where = b.add(loop.AllocOp.make(MemRefType(i64, [batches * classes * room, 3]), "shared"))
-    counts = b.buffer(batches * classes)
+        where = b.buffer([batches * classes * room, 3])
+    counts = b.buffer([batches, classes])
     score_limit = b.load(limit)
     maximum = b.binary(arith.MinSIOp, b.load(most), room)
     element = score_limit.type
@@ -110,7 +109,7 @@ def non_max_suppression(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequen
         (found,) = b.loop(0, n, [0], candidate)
         found = b.select(b.compare("gt", maximum, 0), found, 0)
         sort(b, keys, n, found, lambda i: (b.load(raw, i), b.load(places, i)), lambda p, w: b.store(w, order, p))
-        b.store(choose(batch, kind, b.binary(arith.MuliOp, number, room), order, found), counts, number)
+        b.store(choose(batch, kind, b.binary(arith.MuliOp, number, room), order, found), counts, batch, kind)
 
     def choose(batch: SSAValue, kind: SSAValue, row: SSAValue, order: SSAValue, found: SSAValue) -> SSAValue:
         """The number of boxes that are chosen, in this order."""
@@ -144,7 +143,8 @@ def non_max_suppression(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequen
 
     def gather(number: SSAValue, total: SSAValue) -> list[SSAValue]:
         """Move a class's rows to where the next ones belong, which is never behind them."""
-        rows, first = b.load(counts, number), b.binary(arith.MuliOp, number, room)
+        batch, kind = b.binary(arith.DivSIOp, number, classes), b.binary(arith.RemSIOp, number, classes)
+        rows, first = b.load(counts, batch, kind), b.binary(arith.MuliOp, number, room)
 
         def move(i: SSAValue) -> None:
             for column in range(3):
