@@ -313,6 +313,11 @@ class Accesses:
         elif mask is not False:
             b.masked_store(value, p, b.splat(mask, chunk.width) if mask.type == i1 else mask, size)
 
+    def store_vector(self, a: Access, offset: Index, value: SSAValue) -> None:
+        """A vector of neighbouring elements, all of them."""
+        self._loaded.clear()
+        self.b.store(value, self.pointer(a, offset), byte_size(a.element))
+
     def _store_scalar(self, a: Access, offset: Index, mask: SSAValue | bool, value: SSAValue) -> None:
         b = self.b
         p = self.pointer(a, offset)

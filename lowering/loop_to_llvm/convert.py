@@ -41,6 +41,7 @@ from mlc.lowering.loop_to_llvm.memory import SymbolicBuffers, in_scratch, place_
 from mlc.lowering.loop_to_llvm.parallel import lower_cold, lower_parallel, uses_no_tile
 from mlc.lowering.loop_to_llvm.prefetch import Prefetcher
 from mlc.lowering.loop_to_llvm.pressure import check_loop
+from mlc.lowering.loop_to_llvm.saturate import store_saturated
 from mlc.lowering.loop_to_llvm.scalars import machine_type
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
 from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis
@@ -263,6 +264,8 @@ class FunctionLowering:
     def lower_store(self, op: loop.StoreOp) -> None:
         """A store."""
         self.force()
+        if store_saturated(self, op):
+            return
         access = self.access(op.buffer, op.map.data, op)
         if not isinstance(op.value.type, VectorType):
             self.accesses.store(access, (), SCALAR, self.scalar(op.value))

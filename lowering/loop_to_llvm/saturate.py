@@ -1,0 +1,192 @@
+"""
+Floats that are rounded, clipped and stored as bytes: `cast (clip (round %x + z))`, as quantised tensors are written.
+
+x86 converts by rounding to even, and packs 32-bit lanes by saturation: of four vectors that lie side by side in
+memory it makes one of bytes, and one store. Elsewhere, and where they do not, each step is an instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import Float32Type, IntegerType, VectorType, f32, i8, i16, i32
+from xdsl.ir import SSAValue
+
+from mlc.dialects import loop
+from mlc.dialects.index import Index, dim
+from mlc.lowering.loop_to_llvm.accesses import Access
+from mlc.lowering.loop_to_llvm.builder import Builder, vector_type
+from mlc.lowering.loop_to_llvm.scalars import emit_cast, emitter_of
+
+if TYPE_CHECKING:
+    from mlc.lowering.loop_to_llvm.convert import FunctionLowering
+
+NEEDS = "pmaddwd"
+"""The instruction of the target beside which all of these are."""
+ROUNDED: dict[int, str] = {
+    16: "llvm.x86.avx512.mask.cvtps2dq.512",
+    8: "llvm.x86.avx.cvt.ps2dq.256",
+    4: "llvm.x86.sse2.cvtps2dq",
+}
+"""Lanes -> what converts floats to i32, rounded to even."""
+PACKED: dict[int, tuple[str, str, str]] = {
+    16: ("llvm.x86.avx512.packssdw.512", "llvm.x86.avx512.packuswb.512", "llvm.x86.avx512.packsswb.512"),
+    8: ("llvm.x86.avx2.packssdw", "llvm.x86.avx2.packuswb", "llvm.x86.avx2.packsswb"),
+    4: ("llvm.x86.sse2.packssdw.128", "llvm.x86.sse2.packuswb.128", "llvm.x86.sse2.packsswb.128"),
+}
+"""Lanes -> what packs i32 to i16, i16 to unsigned bytes, i16 to signed ones, each within 128 bits."""
+RANGES = {"fptoui": (0, 255), "fptosi": (-128, 127)}
+
+
+@dataclass
+class Saturated:
+    """`clip (round %x + zero), low, high` as bytes: all of them integers."""
+
+    x: SSAValue
+    zero: int
+    low: int
+    high: int
+    kind: str
+
+
+def saturated(f: FunctionLowering, op: Any) -> Saturated | None:
+    """What a cast to bytes rounds and clips, if all that is done with it is to store it; else None."""
+    if NEEDS not in f.kernel.instructions or not isinstance(op, loop.CastOp) or op.kind.data not in RANGES:
+        return None
+    t = op.result.type
+    if not isinstance(t, VectorType) or t.element_type != i8 or not op.result.has_one_use():
+        return None
+    use = op.result.get_user_of_unique_use()
+    if not isinstance(use, loop.StoreOp) or use.parent is not op.parent:
+        return None
+    least, most = RANGES[op.kind.data]
+    top, high = _with_number(op.value, arith.MinimumfOp)
+    middle, low = _with_number(top, arith.MaximumfOp)
+    rounded, zero = _with_number(middle, arith.AddfOp)
+    rounded, zero = (middle, 0) if rounded is None else (rounded, zero)
+    if not isinstance(getattr(rounded, "owner", None), math.RoundEvenOp) or None in (high, low, zero):
+        return None
+    assert isinstance(rounded, SSAValue)
+    if loop.element_of(rounded.type) != f32 or not least <= low <= high <= most or not -most <= zero <= most:
+        return None
+    return Saturated(rounded.owner.operands[0], zero, low, high, op.kind.data)  # pyright: ignore
+
+
+def _with_number(v: SSAValue | None, cls: type[Any]) -> tuple[SSAValue | None, Any]:
+    """The operands of `cls %v, number`: the number as an integer, or None where it is none."""
+    op = v.owner if v is not None else None
+    if not isinstance(op, cls):
+        return None, None
+    number = op.operands[1]
+    while isinstance(number.owner, loop.BroadcastOp):
+        number = number.owner.value
+    if not isinstance(number.owner, arith.ConstantOp) or not isinstance(number.type, Float32Type):
+        return op.operands[0], None
+    value = number.owner.value.value.data  # pyright: ignore
+    return op.operands[0], int(value) if value == int(value) else None
+
+
+def store_saturated(f: FunctionLowering, op: loop.StoreOp) -> bool:
+    """The store of such a cast; False where the value is another."""
+    s = saturated(f, op.value.owner)
+    if s is None:
+        return False
+    access, t = f.access(op.buffer, op.map.data, op), op.value.type
+    assert isinstance(t, VectorType)
+    places, natives = list(f.positions(t)), f.natives(s.x)
+    done: set[int] = set()
+    for group, offset in _side_by_side(f, access, places):
+        _store_group(f, access, offset, s, [natives[k] for k in group])
+        done.update(group)
+    for k, (outer, chunk) in enumerate(places):
+        if k not in done:
+            f.accesses.store(access, outer, chunk, _alone(f.b, s, natives[k]))
+    return True
+
+
+def _side_by_side(f: FunctionLowering, access: Access, places: Sequence[Any]) -> list[tuple[list[int], Index]]:
+    """Two to four full vectors that lie behind each other in memory, and where the first lies."""
+    if access.mask or access.shift is not None or not access.rank:
+        return []
+    found: dict[Any, dict[int, int]] = {}
+    firsts: dict[Any, Index] = {}
+    for k, (outer, chunk) in enumerate(places):
+        offset, _ = access.place(f.addresses, outer, chunk)
+        lane = -access.rank
+        first = offset - dim(lane)
+        if chunk.ragged or chunk.width not in PACKED or offset.coefficient(lane) != 1 or first.uses(lane):
+            continue
+        key = (chunk.width, tuple(first.terms))
+        found.setdefault(key, {})[first.const] = k
+        firsts.setdefault(key, first - first.const)
+    groups: list[tuple[list[int], Index]] = []
+    for key, by_offset in found.items():
+        run: list[int] = []
+        for offset in sorted(by_offset):
+            follows = run and offset == run[-1] + key[0] and len(run) < 4
+            if not follows:
+                groups += _group(run, by_offset, firsts[key])
+                run = []
+            run.append(offset)
+        groups += _group(run, by_offset, firsts[key])
+    return groups
+
+
+def _group(run: list[int], by_offset: dict[int, int], first: Index) -> list[tuple[list[int], Index]]:
+    return [([by_offset[offset] for offset in run], first + run[0])] if len(run) > 1 else []
+
+
+def _store_group(f: FunctionLowering, access: Access, offset: Index, s: Saturated, group: Sequence[SSAValue]) -> None:
+    """Vectors of floats as one of bytes: each converted, packed by pairs of pairs, put in order of memory."""
+    b, count = f.b, len(group)
+    t = group[0].type
+    assert isinstance(t, VectorType)
+    width = t.get_shape()[0]
+    words, unsigned, signed = PACKED[width]
+    numbers = [_rounded(b, s, v, width) for v in group]
+    numbers += [numbers[-1]] * (-count % 2)
+    halves = [
+        b.intrinsic(words, [x, y], vector_type(i16, 2 * width))
+        for x, y in zip(numbers[::2], numbers[1::2], strict=True)
+    ]
+    pack = unsigned if s.kind == "fptoui" else signed
+    whole = b.intrinsic(pack, [halves[0], halves[-1]], vector_type(i8, 4 * width))
+    if width > 4:  # parts of 128 bits hold four bytes of each vector
+        parts = width // 4
+        as_words = b.cast("bitcast", whole, vector_type(i32, width))
+        order = [4 * part + v for v in range(4) for part in range(parts)]
+        whole = b.cast("bitcast", b.shuffle(as_words, as_words, order), vector_type(i8, 4 * width))
+    start = 0
+    for piece in (4, 2, 1):
+        if count & piece:
+            lanes = range(start * width, (start + piece) * width)
+            value = whole if piece == 4 else b.shuffle(whole, whole, list(lanes))
+            f.accesses.store_vector(access, offset + start * width, value)
+            start += piece
+
+
+def _rounded(b: Builder, s: Saturated, v: SSAValue, width: int) -> SSAValue:
+    """Integers of i32, not yet clipped where packing them does that."""
+    least, _ = RANGES[s.kind]
+    v = emitter_of(arith.MinimumfOp)(b, [v, b.number(float(s.high - s.zero), v.type)], v.type)
+    if s.low > least or s.zero < 0:
+        v = emitter_of(arith.MaximumfOp)(b, [v, b.number(float(s.low - s.zero), v.type)], v.type)
+    t = vector_type(i32, width)
+    args = [v]
+    if width == 16:  # what lanes off a mask get, the mask, and rounding as the machine does
+        args += [b.number(0, t), b.number(-1, IntegerType(16)), b.number(4, i32)]
+    total = b.intrinsic(ROUNDED[width], args, t)
+    return b.add(total, b.number(s.zero, t)) if s.zero else total
+
+
+def _alone(b: Builder, s: Saturated, v: SSAValue) -> SSAValue:
+    """The bytes of a vector, or of a number, by itself."""
+    total = emitter_of(math.RoundEvenOp)(b, [v], v.type)
+    if s.zero:
+        total = emitter_of(arith.AddfOp)(b, [total, b.number(float(s.zero), v.type)], v.type)
+    for cls, limit in ((arith.MaximumfOp, s.low), (arith.MinimumfOp, s.high)):
+        total = emitter_of(cls)(b, [total, b.number(float(limit), v.type)], v.type)
+    return emit_cast(b, s.kind, total, i8)
