@@ -99,7 +99,14 @@ from mlc.dialects.graph.elementwise import (
     UnaryOp,
     WhereOp,
 )
-from mlc.dialects.graph.indexing import ArgsortOp, GatherElementsOp, GatherRowsOp, ScatterElementsOp, ScatterNdOp
+from mlc.dialects.graph.indexing import (
+    ArgsortOp,
+    CumulativeOp,
+    GatherElementsOp,
+    GatherRowsOp,
+    ScatterElementsOp,
+    ScatterNdOp,
+)
 from mlc.dialects.graph.matmul import BatchMatmulOp, DenseOp
 from mlc.dialects.graph.movement import (
     BroadcastToOp,
@@ -176,8 +183,8 @@ __all__ = [  # noqa: RUF022
     "OPS", "Dim", "DimExpr", "DimsAttr", "Graph", "GraphOp", "Sample", "SymbolAttr", "infer", "location_name",
     "name_location", "shape_of", "static_shape", "tensor",
     "AcosOp", "ArgsortOp", "AsinOp", "AtanOp", "BitcastOp", "BitwiseAndOp", "BitwiseNotOp", "BitwiseOrOp",
-    "BitwiseXorOp", "CoshOp", "GatherElementsOp", "GatherRowsOp", "ScatterElementsOp", "ScatterNdOp", "ShiftLeftOp",
-    "ShiftRightOp", "SinhOp", "TanOp",
+    "BitwiseXorOp", "CoshOp", "CumulativeOp", "GatherElementsOp", "GatherRowsOp", "ScatterElementsOp", "ScatterNdOp",
+    "ShiftLeftOp", "ShiftRightOp", "SinhOp", "TanOp",
     "AbsOp", "AddOp", "ArgmaxOp", "ArgminOp", "AvgPool2dOp", "BatchMatmulOp", "BatchNormOp", "BiasAddOp", "BinaryOp",
     "BroadcastToOp", "CallOp", "CastOp", "CeilOp", "ClipOp", "ConcatenateOp", "ConstantOp", "Conv2dOp",
     "Conv2dTransposeOp", "Conv2dWinogradOp", "CosOp",

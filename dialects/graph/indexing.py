@@ -262,4 +262,49 @@ class ArgsortOp(GraphOp):
         ]
 
 
-OPS: list[type[GraphOp]] = [GatherElementsOp, GatherRowsOp, ScatterElementsOp, ScatterNdOp, ArgsortOp]
+class CumulativeOp(GraphOp):
+    """
+    The running sum or product along `axis`, of each element with all before it, or with `exclusive` of those alone.
+
+    `graph.cumulative %x {axis = 1, combine = "add", backward = true} : tensor<2x4xf32>`
+
+    `combine` is "add" or "mul"; `backward` begins at the end.
+    """
+
+    name = "graph.cumulative"
+    kind = OPAQUE
+    axis = Int(0)
+    combine = Str("add")
+    exclusive = Bool(False)
+    backward = Bool(False)
+
+    def infer_types(self) -> list[Tensor]:
+        (x,) = self.input_types
+        axis_of(self.axis, len(shape_of(x)))
+        if self.combine not in ("add", "mul"):
+            raise VerifyException(f"expected combine to be add or mul, but got '{self.combine}'")
+        return [x]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        x = np.flip(arrays[0], self.axis) if self.backward else arrays[0]
+        along, neutral = (np.cumsum, 0) if self.combine == "add" else (np.cumprod, 1)
+        if self.exclusive:
+            first = np.full_like(np.take(x, [0], axis=self.axis), neutral)
+            x = np.concatenate([first, np.delete(x, -1, axis=self.axis)], axis=self.axis)
+        y = along(x, axis=self.axis, dtype=x.dtype)
+        return (np.flip(y, self.axis) if self.backward else y,)
+
+    def reduction_length(self) -> int:
+        size = shape_of(self.operands[0].type)[self.axis]
+        return size if isinstance(size, int) else 1
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample((tensor((2, 5)),), {"axis": 1}),
+            Sample((tensor((4, 3)),), {"combine": "mul", "exclusive": True}),
+            Sample((tensor((6,), "int64"),), {"backward": True, "exclusive": True}, integers=(-4, 4)),
+        ]
+
+
+OPS: list[type[GraphOp]] = [GatherElementsOp, GatherRowsOp, ScatterElementsOp, ScatterNdOp, ArgsortOp, CumulativeOp]

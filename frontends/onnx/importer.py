@@ -31,6 +31,7 @@ from mlc.dialects.graph import (
     ConstantOp,
     Conv2dOp,
     Conv2dTransposeOp,
+    CumulativeOp,
     DenseOp,
     GeluOp,
     GraphOp,
@@ -359,7 +360,7 @@ class Importer:
 WIDENED = frozenset(
     {
         AvgPool2dOp, BatchMatmulOp, BatchNormOp, Conv2dOp, Conv2dTransposeOp, DenseOp, GeluOp, InstanceNormOp,
-        LayerNormOp, LogSoftmaxOp, MeanOp, ProdOp, SiluOp, SoftmaxOp, SumOp,
+        CumulativeOp, LayerNormOp, LogSoftmaxOp, MeanOp, ProdOp, SiluOp, SoftmaxOp, SumOp,
     }
 )  # fmt: skip
 """Ops of many roundings: those of f16 and bf16 would add up."""

@@ -177,15 +177,17 @@ def _open_top_k(node: Node, x: Value, axis: int, count: Any) -> list[Value]:
     return [gather_elements(node, x, order, axis), order]
 
 
-def _cumulative(op: Any, neutral: float) -> Converter:
-    """A running sum or product, in steps of 1, 2, 4, ...: each element takes in what stands that far before it."""
+def _cumulative(op: Any, combine: str, neutral: float) -> Converter:
+    """A running sum or product; of few elements in steps of 1, 2, 4, ...: each takes in what stands that far before."""
 
     def convert(node: Node) -> Value:
         x = node.input(0)
         axis = axis_of(int(node.constant(1).reshape(())), len(x.shape))
-        size, backward = x.shape[axis], bool(node.attr("reverse", 0))
+        size, backward, exclusive = x.shape[axis], bool(node.attr("reverse", 0)), bool(node.attr("exclusive", 0))
+        if not isinstance(size, int) or size > FEW:
+            return node.emit(g.CumulativeOp, x, axis=axis, combine=combine, exclusive=exclusive, backward=backward)
         x = node.emit(g.FlipOp, x, axes=(axis,)) if backward else x
-        if node.attr("exclusive", 0):
+        if exclusive:
             x = _moved(node, x, axis, 1, neutral)
         step = 1
         while step < size:
@@ -271,6 +273,8 @@ def _range_of_sizes(node: Node, start: Any, limit: Any, delta: Any) -> Value:
 
 
 MAX_RANGE = 1 << 31
+FEW = 32
+"""Running sums of up to so many elements are a few elementwise steps, which fuse with what is round them."""
 
 
 def _max_unpool(node: Node) -> Value:
@@ -314,8 +318,8 @@ CONVERTERS: dict[str, Converter] = {
     "TensorScatter": _tensor_scatter,
     "OneHot": _one_hot,
     "TopK": _top_k,
-    "CumSum": _cumulative(g.AddOp, 0.0),
-    "CumProd": _cumulative(g.MultiplyOp, 1.0),
+    "CumSum": _cumulative(g.AddOp, "add", 0.0),
+    "CumProd": _cumulative(g.MultiplyOp, "mul", 1.0),
     "Trilu": _trilu,
     "Hardmax": _hardmax,
     "ReverseSequence": _reverse_sequence,

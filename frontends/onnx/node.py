@@ -12,7 +12,7 @@ import onnx
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph import shape_of
+from mlc.dialects.graph import CastOp, shape_of
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import dtype_name, element_of
 from mlc.driver.errors import UserError
@@ -186,7 +186,9 @@ class Node:
         array = np.asarray(array)
         if array.dtype == object and not any(isinstance(v, DimExpr) for v in array.reshape(-1)):
             array = array.astype(np.int64)
-        if like is not None:
+        if array.dtype == object and like is not None and np.dtype(dtype_like(like)) != np.int64:
+            return self.emit(CastOp, self.array(array), dtype=np.dtype(dtype_like(like)))
+        if array.dtype != object and like is not None:
             array = array.astype(dtype_like(like))
         return Value(None, array, self.importer.fresh(self.path))
 

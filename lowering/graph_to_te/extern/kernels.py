@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType, f32, f64
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64
 from xdsl.ir import SSAValue
 
 from mlc.dialects import graph
 from mlc.dialects.graph.dims import Dim
-from mlc.dialects.graph.types import shape_of
+from mlc.dialects.graph.types import product, shape_of
 from mlc.lowering.graph_to_te.extern.body import Body, Fill
+from mlc.lowering.graph_to_te.extern.movement import cumulative, scatter_elements, scatter_nd
 from mlc.lowering.graph_to_te.extern.order import Keys, argsort, sort
 from mlc.lowering.graph_to_te.extern.suppression import non_max_suppression
 
@@ -114,6 +115,9 @@ def _by_place(b: Body, rows: Dim, found: Sequence[SSAValue], outputs: Outputs, r
 
 EXTERN: dict[type[Any], Extern] = {
     graph.ArgsortOp: argsort,
+    graph.CumulativeOp: cumulative,
+    graph.ScatterElementsOp: scatter_elements,
+    graph.ScatterNdOp: scatter_nd,
     graph.NonzeroOp: nonzero,
     graph.UniqueOp: unique,
     graph.NonMaxSuppressionOp: non_max_suppression,
@@ -124,6 +128,10 @@ FEW = 512
 """Up to so many elements an order is counted out, in vectors, rather than sorted."""
 
 
+MANY_LOOKS = 1 << 22
+"""Up to so many pairs of elements and updates each element looks for its updates, in vectors."""
+
+
 def is_extern(op: Any) -> bool:
     """Whether an op is lowered here."""
     if isinstance(op, graph.ArgsortOp):
@@ -132,4 +140,9 @@ def is_extern(op: Any) -> bool:
         wide = isinstance(element, IntegerType) or element in (f32, f64)
         size = shape_of(x)[op.axis]
         return wide and (not isinstance(size, int) or size > FEW)
+    if isinstance(op, graph.ScatterElementsOp | graph.ScatterNdOp):
+        element = op.operands[0].type.element_type  # pyright: ignore[reportAttributeAccessIssue]
+        narrow = isinstance(element, AnyFloat) and element not in (f32, f64)
+        looks = product([n for v in op.operands[:2] for n in shape_of(v.type)])
+        return not (narrow and op.reduction != "none") and (not isinstance(looks, int) or looks > MANY_LOOKS)
     return type(op) in EXTERN

@@ -1,0 +1,117 @@
+"""Kernels that write where indices say, or carry a value along an axis: one pass over their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType, i64
+from xdsl.ir import SSAValue
+
+from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.types import shape_of
+from mlc.lowering.graph_to_te.extern.body import FLOATS, Body
+
+COMBINE: dict[str, tuple[type[Any], type[Any], type[Any]]] = {
+    "add": (arith.AddfOp, arith.AddiOp, arith.AddiOp),
+    "mul": (arith.MulfOp, arith.MuliOp, arith.MuliOp),
+    "max": (arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp),
+    "min": (arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp),
+}
+"""How values are combined: floats, signed integers, unsigned ones."""
+
+
+def combiner(how: str, given: Any, element: Any) -> type[Any]:
+    """The operation that combines elements of a type."""
+    return COMBINE[how][0 if isinstance(element, FLOATS) else 2 if str(given).startswith("ui") else 1]
+
+
+def visit(b: Body, sizes: Sequence[Dim], body: Callable[[list[SSAValue]], None], kind: str = "serial") -> None:
+    """Call `body` with each tuple of indices below these sizes; `kind` is that of the outermost loop."""
+
+    def inner(rest: Sequence[Dim], at: list[SSAValue]) -> None:
+        if not rest:
+            return body(at)
+        b.loop(0, rest[0], [], lambda i: inner(rest[1:], [*at, i]), "serial" if at else kind)
+        return None
+
+    inner(list(sizes), [])
+
+
+def cumulative(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
+    """Each row of its own, from its first element to its last one or back."""
+    (x,), (y,) = inputs, outputs
+    shape = shape_of(op.operands[0].type)
+    axis = op.axis % len(shape)
+    element = op.operands[0].type.element_type
+    signless = y.type.element_type  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+    combine = combiner(op.combine, element, signless)
+
+    def row(at: list[SSAValue]) -> None:
+        def step(i: SSAValue, total: SSAValue) -> list[SSAValue]:
+            place = [*at[:axis], b.minus(b.minus(shape[axis], 1), i) if op.backward else i, *at[axis:]]
+            more = b.binary(combine, total, b.load(x, *place))
+            b.store(total if op.exclusive else more, y, *place)
+            return [more]
+
+        b.loop(0, shape[axis], [b.constant(0 if op.combine == "add" else 1, signless)], step)
+
+    visit(b, [*shape[:axis], *shape[axis + 1 :]], row, "parallel")
+
+
+def _place(b: Body, index: SSAValue, given: Any, size: Dim) -> tuple[SSAValue, SSAValue]:
+    """Where an index points, negative ones counted from the end; and whether that is inside."""
+    assert isinstance(index.type, IntegerType)
+    unsigned = str(given).startswith("ui")
+    if index.type != i64:
+        index = b.cast("extui" if unsigned else "extsi", index, i64)
+    if not unsigned:
+        index = b.select(b.compare("lt", index, 0), b.plus(index, size), index)
+    inside = b.both(b.compare("ge", index, 0), b.compare("lt", index, size))
+    return b.select(inside, index, 0), inside
+
+
+def _write(b: Body, op: Any, y: SSAValue, at: Sequence[SSAValue], value: SSAValue, where: SSAValue) -> None:
+    """Combine an update with what is there."""
+    if op.reduction != "none":
+        combine = combiner(op.reduction, op.operands[0].type.element_type, value.type)
+        value = b.binary(combine, b.load(y, *at), value)
+    b.store(value, y, *at, where=where)
+
+
+def _copied(b: Body, x: Any, y: SSAValue, shape: Sequence[Dim]) -> None:
+    visit(b, shape, lambda at: b.store(b.load(x, *at), y, *at))
+
+
+def scatter_elements(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
+    """The operand copied, then each update in order."""
+    (x, indices, updates), (y,) = inputs, outputs
+    assert y is not None
+    shape, places = (shape_of(v.type) for v in op.operands[:2])
+    axis = op.axis % len(shape)
+    given = op.operands[1].type.element_type
+    _copied(b, x, y, shape)
+
+    def update(at: list[SSAValue]) -> None:
+        place, inside = _place(b, b.load(indices, *at), given, shape[axis])
+        _write(b, op, y, [*at[:axis], place, *at[axis + 1 :]], b.load(updates, *at), inside)
+
+    visit(b, places, update)
+
+
+def scatter_nd(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
+    """The operand copied, then each slice of the updates in order."""
+    (x, indices, updates), (y,) = inputs, outputs
+    assert y is not None
+    shape, (count, depth) = (shape_of(v.type) for v in op.operands[:2])
+    given = op.operands[1].type.element_type
+    _copied(b, x, y, shape)
+
+    def update(m: SSAValue) -> None:
+        found = [_place(b, b.load(indices, m, d), given, shape[d]) for d in range(int(depth))]
+        first, inside = [place for place, _ in found], b.both(*(holds for _, holds in found))
+        rest = shape[len(first) :]
+        visit(b, rest, lambda at: _write(b, op, y, [*first, *at], b.load(updates, m, *at), inside))
+
+    b.loop(0, count, [], update)
