@@ -150,7 +150,7 @@ def _independent(
         for r in found:
             if r.buffer is not s.buffer or r.is_store or r.block is s.block:
                 continue
-            if _meets_only_itself(kernel, s, r, apart, inner) or _produced_here(kernel, s, r, fixed):
+            if _meets_only_itself(kernel, s, r, apart, inner) or _produced_here(kernel, s, r):
                 continue
             return (
                 f"{name_of(r.block)} reads of %{buffer_name(s.buffer)} what {name_of(s.block)} writes "
@@ -166,10 +166,12 @@ def _meets_only_itself(kernel: Kernel, s: Access, r: Access, apart: set[int], in
     return all(recoverable(v, known, kernel.space.ranges) for v in values)
 
 
-def _produced_here(kernel: Kernel, s: Access, r: Access, fixed: set[int]) -> bool:
-    """Whether all that r reads in an iteration is written anew by s in the same one."""
+def _produced_here(kernel: Kernel, s: Access, r: Access) -> bool:
+    """Whether all that r reads in an iteration of the loops round both is written anew by s in the same one."""
     if s.block in kernel.partial or not (repeatable(s.block) and comes_before(s.block, r.block)):
         return False
+    around = loops_around(r.block)
+    fixed = kernel.space.numbers_of([f for f in loops_around(s.block) if f in around])
     shape = shape_of(s.buffer)
     wrote = written_spans(kernel.space, s, fixed, shape)
     read = read_spans(kernel.space, r, fixed, shape)
