@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mlc.runtime.executable import Executable
 
 Shapes = Mapping[str, Sequence[int | str]]
-_PIECE = 1 << 20
+_PIECE = 1 << 18
 _EXTERNAL = b"\x0a\x08location"
 """What an ONNX file with external data has in it."""
 
@@ -179,13 +179,13 @@ def _file_parts(path: Path) -> list[bytes | str]:
 
 def _read(path: Path) -> tuple[str, bool]:
     """A file's checksum, and whether it names external data; read in pieces, for it may be large."""
-    digest, external, tail = hashlib.sha256(), False, b""
+    digest, external, before = hashlib.sha256(), False, len(_EXTERNAL) - 1
+    buffer = bytearray(before + _PIECE)  # the last bytes of a piece stand before the next
     with open_file(path) as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            window = tail + piece
-            external = external or _EXTERNAL in window
-            tail = window[1 - len(_EXTERNAL) :]
+        while count := file.readinto(memoryview(buffer)[before:]):
+            digest.update(memoryview(buffer)[before : before + count])
+            external = external or buffer.find(_EXTERNAL, 0, before + count) >= 0
+            buffer[:before] = buffer[count : before + count]
     return digest.hexdigest(), external
 
 

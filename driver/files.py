@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import BinaryIO
+from io import BufferedReader
 
 from mlc.codegen.errors import fail
 
 
-def open_file(path: str | os.PathLike[str], most: int | None = None) -> BinaryIO:
+def open_file(path: str | os.PathLike[str], most: int | None = None) -> BufferedReader:
     """Open a regular file of at most `most` bytes; UserError where it is none."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))

@@ -3,7 +3,7 @@ A compiled model as a C library: `.so`, `.a` or `.o`, with a header; weights ins
 
     <prefix>_run, <prefix>_run_in    made here, as LLVM IR; of symbolic sizes with more (export_sizes.py)
     mlc_main, the kernels            from the artifact; local to the library
-    the weights                      weights.bin, by .incbin
+    the weights                      weights.bin, as an object of its own (weights_object.py)
     mlc_runtime_create, ...          the thread pool; all mlc libraries of a process share one
 """
 
@@ -20,20 +20,15 @@ from mlc.codegen.errors import fail
 from mlc.runtime.artifact import WEIGHTS, Artifact
 from mlc.runtime.c_header import c_header
 from mlc.runtime.code import POOL
+from mlc.runtime.weights_object import write_weights_object
 
 SUFFIXES = (".so", ".a", ".o", ".h")
 _RUNTIME = ("mlc_runtime_create", "mlc_runtime_reserve", "mlc_runtime_destroy", "mlc_parallel_for", "mlc_process_pool")
+_SHARED = ("-shared", "-fPIC", "-Wl,-z,noexecstack", "-Wl,--build-id=none")  # the checksum of the weights takes long
 
 _API = """\
 target triple = "{triple}"
-module asm ".section .rodata.mlc_weights,\\22a\\22,@progbits"
-module asm ".p2align 6"
-module asm ".globl mlc_weights"
-module asm ".hidden mlc_weights"
-module asm "mlc_weights:"
-module asm ".incbin \\22{weights}\\22"
-module asm ".byte 0"
-@mlc_weights = external hidden global i8
+@{prefix}_weights = external hidden global i8
 
 declare i32 @{entry}(ptr, ptr, ptr, ptr)
 declare i32 @mlc_runtime_reserve(ptr, i64)
@@ -58,7 +53,7 @@ reserve:
 stop:
   ret i32 %failed
 run:
-  %status = call i32 @{entry}(ptr %io, ptr @mlc_weights, ptr %workspace, ptr %rt)
+  %status = call i32 @{entry}(ptr %io, ptr @{prefix}_weights, ptr %workspace, ptr %rt)
   ret i32 %status
 }}
 
@@ -104,18 +99,19 @@ def export(artifact: Artifact, path: Path) -> list[Path]:
         fail(f"expected a target of this machine ({os.uname().machine}) to export a library, but got {machine}")
     with tempfile.TemporaryDirectory(prefix="mlc.") as name:
         directory = Path(name)
-        merged = _merge(artifact, prefix, directory)
+        files = _objects(artifact, prefix, directory)
+        write_weights_object(artifact.path / WEIGHTS, f"{prefix}_weights", machine, files[-1])
         if path.suffix == ".so":
-            _link(merged, path, functions_of(artifact.model, prefix), directory)
+            _link(files, path, functions_of(artifact.model, prefix), directory)
         elif path.suffix == ".a":
             path.unlink(missing_ok=True)
-            _run(["ar", "rcsD", str(path), *map(str, merged)], path)
+            _run(["ar", "rcsD", str(path), *map(str, files)], path)
         else:
-            _relocatable(merged, path)
+            _relocatable(files, path)
     return [path, header]
 
 
-def api_text(model: Mapping[str, Any], prefix: str, weights: Path) -> str:
+def api_text(model: Mapping[str, Any], prefix: str) -> str:
     """The LLVM IR of the functions that a C program calls."""
     from mlc.runtime.abi import RT_SCRATCH_STRIDE, RT_THREADS
     from mlc.runtime.export_sizes import size_functions
@@ -124,7 +120,6 @@ def api_text(model: Mapping[str, Any], prefix: str, weights: Path) -> str:
     behind = {"before": 8 * (inputs + outputs), "symbol_bytes": 8 * symbols}
     text = _API.format(
         triple=model["target"]["triple"],
-        weights=weights,
         entry=model["entry"],
         prefix=prefix,
         count=inputs + outputs + symbols,
@@ -146,15 +141,13 @@ def functions_of(model: Mapping[str, Any], prefix: str) -> list[str]:
     return [f"{prefix}_{name}" for name in ("run", "run_in", *sized)]
 
 
-def _merge(artifact: Artifact, prefix: str, directory: Path) -> list[Path]:
-    """Two object files: the model, with only its functions visible, and the thread pool."""
+def _objects(artifact: Artifact, prefix: str, directory: Path) -> list[Path]:
+    """The object files: the model, with only its functions visible, the thread pool, and one for the weights to be."""
     from mlc.codegen.native import emit_object
 
-    weights = directory / WEIGHTS
-    os.symlink((artifact.path / WEIGHTS).resolve(), weights)
     objects = artifact.objects()
     pool = objects.pop(POOL)
-    api = emit_object(api_text(artifact.model, prefix, weights), artifact.model["target"]["name"])
+    api = emit_object(api_text(artifact.model, prefix), artifact.model["target"]["name"])
     files: list[Path] = []
     for index, data in enumerate([api, *objects.values()]):
         file = directory / f"{index:04}.o"
@@ -165,7 +158,7 @@ def _merge(artifact: Artifact, prefix: str, directory: Path) -> list[Path]:
     _relocatable(files, model)
     kept = [f"--keep-global-symbol={name}" for name in functions_of(artifact.model, prefix)]
     _run(["objcopy", *kept, str(model)], model)
-    return [model, pool_file]
+    return [model, pool_file, directory / "weights.o"]
 
 
 def _relocatable(files: Sequence[Path], path: Path) -> None:
@@ -178,7 +171,7 @@ def _link(files: Sequence[Path], path: Path, functions: Sequence[str], directory
     script = directory / "symbols.map"
     names = "; ".join([*functions, *_RUNTIME])
     script.write_text(f"{{ global: {names}; local: *; }};\n")
-    flags = ["-shared", "-fPIC", "-Wl,-z,noexecstack", f"-Wl,--version-script={script}", f"-Wl,-soname,{path.name}"]
+    flags = [*_SHARED, f"-Wl,--version-script={script}", f"-Wl,-soname,{path.name}"]
     _run([*_compiler(), *flags, "-o", str(path), *map(str, files), "-lm", "-lpthread"], path)
 
 

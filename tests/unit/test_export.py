@@ -10,6 +10,7 @@ import small_model
 
 import mlc
 from mlc.passes.errors import UserError
+from mlc.runtime.weights_object import write_weights_object
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "run_model.c"
 
@@ -105,3 +106,20 @@ def test_no_binutils(exe: mlc.Executable, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="install gcc and binutils"):
         exe.export(tmp_path / "model.so")
+
+
+@pytest.mark.parametrize(("machine", "name"), [("x86_64", "X86-64"), ("aarch64", "AArch64")])
+def test_weights_are_an_object(tmp_path: Path, machine: str, name: str):
+    (tmp_path / "weights.bin").write_bytes(bytes(range(200)))
+    write_weights_object(tmp_path / "weights.bin", "mlc_net_weights", machine, tmp_path / "w.o")
+    shown = subprocess.run(["readelf", "-hsSW", tmp_path / "w.o"], capture_output=True, text=True, check=True)
+    assert not shown.stderr
+    assert name in shown.stdout
+    symbol = next(line.split() for line in shown.stdout.splitlines() if line.endswith("mlc_net_weights"))
+    assert symbol[1:7] == ["0" * 16, "200", "OBJECT", "GLOBAL", "HIDDEN", "1"]
+    assert (tmp_path / "w.o").read_bytes()[64:264] == bytes(range(200))
+
+
+def test_weights_of_another_machine(tmp_path: Path):
+    with pytest.raises(UserError, match="expected a machine of x86_64, aarch64 to export a library, but got riscv64"):
+        write_weights_object(tmp_path / "weights.bin", "w", "riscv64", tmp_path / "w.o")
