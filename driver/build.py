@@ -21,7 +21,8 @@ from mlc.passes.manager import make_context
 from mlc.passes.pipeline_text import pass_text
 from mlc.runtime.abi import KERNEL
 from mlc.runtime.code import POOL, load_code
-from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, dtype_of, is_ready, thread_count
+from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, dtype_of, is_ready
+from mlc.runtime.threads import thread_count
 
 _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
 

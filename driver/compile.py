@@ -65,7 +65,8 @@ def compile(
     `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).
     """
     from mlc.driver.schedules import Schedules
-    from mlc.runtime.executable import EXECUTORS, thread_count
+    from mlc.runtime.executable import EXECUTORS
+    from mlc.runtime.threads import thread_count
 
     if executor not in EXECUTORS:
         fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")

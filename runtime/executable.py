@@ -22,6 +22,7 @@ from mlc.runtime.artifact import WEIGHTS, Artifact, DamagedArtifact, copy_to
 from mlc.runtime.code import JitCode, SharedCode
 from mlc.runtime.sizes import text
 from mlc.runtime.steps import KernelProfile, Profile, Stepper
+from mlc.runtime.threads import thread_count
 
 __all__ = ["Executable", "KernelProfile", "Profile", "TensorSpec", "load_executable"]
 
@@ -233,16 +234,6 @@ class Executable:
         from mlc.runtime.export import export
 
         return export(self.artifact, Path(path))
-
-
-def thread_count(threads: int | None) -> int:
-    """The number of threads: by default one for each CPU that the process may use."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if threads is None:
-        return count
-    if not isinstance(threads, int) or not 1 <= threads <= 256:
-        fail(f"expected threads to be 1 to 256, but got {threads!r}")
-    return threads
 
 
 def check_names(inputs: Mapping[str, Any], specs: "Sequence[TensorSpec]") -> None:

@@ -89,7 +89,7 @@ def compiled(args: argparse.Namespace) -> tuple[Artifact, bool]:
 def _options(args: argparse.Namespace, keep: frozenset[str] = frozenset(), validate: bool = False) -> Options:
     """The options that the arguments ask for."""
     from mlc.driver.schedules import Schedules
-    from mlc.runtime.executable import thread_count
+    from mlc.runtime.threads import thread_count
 
     schedules = Schedules.read(args.schedules)
     threads = thread_count(args.threads)
