@@ -19,7 +19,7 @@ from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import shape_text
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array
-from mlc.frontends.onnx.functions import missing_nodes
+from mlc.frontends.onnx.functions import functions_of, missing_nodes
 from mlc.frontends.onnx.importer import MAX_RESTARTS, Importer, input_shape
 from mlc.frontends.onnx.node import Value, converters, node_path
 from mlc.frontends.onnx.sizes import Symbols
@@ -69,7 +69,7 @@ class Checker(Importer):
     def look(self, proto: onnx.ModelProto, opsets: Mapping[str, int], shapes: Mapping[str, Any]) -> Report:
         """Check weights, inputs, nodes and outputs, each on its own."""
         graph = proto.graph
-        self.functions = {(function.domain, function.name): function for function in proto.functions}
+        self.functions = functions_of(proto)
         missing = {path: (kind, why) for path, kind, why in missing_nodes(graph, opsets, self.functions)}
         for initializer in graph.initializer:
             place = f"{self.source}: initializer '{initializer.name}'"
@@ -92,6 +92,7 @@ class Checker(Importer):
             self.stand_in(info.name)
         whole = {name: parts for name, parts in self.parts.names.items() if self.values.keys() >= set(parts or ())}
         self.values |= Parts(whole).values(self.values)
+        self.defined = set(self.values)
         for index, node in enumerate(graph.node):
             self.node(node, node_path(node, index), opsets, missing)
         for info in graph.output:

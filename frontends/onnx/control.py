@@ -34,12 +34,15 @@ MAX_STACK = 1 << 30
 def run_body(node: Node, graph: onnx.GraphProto, inputs: Sequence[Value], label: str) -> list[Value]:
     """The results of a subgraph, which sees the values round it, on these inputs."""
     importer = node.importer
-    outer = importer.values
-    importer.values = {**outer, **dict(zip((info.name for info in graph.input), inputs, strict=True))}
+    outer, names = importer.values, importer.defined
+    given = dict(zip((info.name for info in graph.input), inputs, strict=True))
+    importer.values, importer.defined = {**outer, **given}, set(given)
     try:
         for tensor in graph.initializer:
             array = tensor_array(tensor, f"{node.path}: initializer '{tensor.name}'", importer.directory)
+            _check_hidden(node, tensor.name, array, outer.get(tensor.name))
             importer.values[tensor.name] = Value(None, array, tensor.name)
+            importer.defined.add(tensor.name)
         for index, one in enumerate(graph.node):
             importer.convert(one, f"{node.path}/{label}{node_path(one, index)}", node.opsets)
         for info in graph.output:
@@ -47,7 +50,13 @@ def run_body(node: Node, graph: onnx.GraphProto, inputs: Sequence[Value], label:
                 raise node.fail(f"expected a node that gives '{info.name}', the output of its body")
         return [importer.values[info.name] for info in graph.output]
     finally:
-        importer.values = outer
+        importer.values, importer.defined = outer, names
+
+
+def _check_hidden(node: Node, name: str, array: Any, outer: Value | None) -> None:
+    """Refuse another array by the name of a value round a body: readers of ONNX differ in which of the two is meant."""
+    if outer is not None and (outer.array is None or not np.array_equal(outer.array, array)):
+        raise node.fail(f"expected a name of its own for initializer '{name}' of a body; another value has it")
 
 
 def _if(node: Node) -> list[Value]:

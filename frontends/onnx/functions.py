@@ -10,9 +10,20 @@ import onnx
 from mlc.frontends.onnx.files import printable
 from mlc.frontends.onnx.node import Node, Value, dtype_like, find_converter, node_path, op_key, plain_domain
 
-Functions = Mapping[tuple[str, str], onnx.FunctionProto]
+Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
+"""(domain, name, overload) -> a function of the model."""
 MAX_DEPTH = 32
 """How deeply functions may call functions."""
+
+
+def functions_of(model: onnx.ModelProto) -> Functions:
+    """The functions that a model brings along."""
+    return {(plain_domain(one), one.name, one.overload): one for one in model.functions}
+
+
+def function_key(node: onnx.NodeProto) -> tuple[str, str, str]:
+    """What a model's function is found by."""
+    return *op_key(node), node.overload
 
 
 def missing_nodes(
@@ -28,12 +39,10 @@ def _missing(
     for index, node in enumerate(nodes):
         key, path = op_key(node), place + node_path(node, index)
         domain, kind = key
-        if key in functions:
-            if key not in seen:
-                seen.add(key)
-                yield from _missing(
-                    functions[key].node, f"{path}/", inner_opsets(functions[key], opsets), functions, seen
-                )
+        if function := functions.get(function_key(node)):
+            if function_key(node) not in seen:
+                seen.add(function_key(node))
+                yield from _missing(function.node, f"{path}/", inner_opsets(function, opsets), functions, seen)
         elif find_converter(key) is None and not _has_body(node, opsets):
             yield path, printable(f"{domain}.{kind}" if domain else kind), "another domain" if domain else ""
         for attribute in node.attribute:
@@ -46,7 +55,7 @@ def count_nodes(nodes: Iterable[onnx.NodeProto], functions: Functions, known: di
     total = 0
     for node in nodes:
         total += 1
-        key = op_key(node)
+        key = function_key(node)
         if key in functions:
             if key not in known:
                 known[key] = 0
@@ -77,22 +86,22 @@ def _has_body(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
 def expand(node: Node) -> list[Value | None]:
     """The results of a node whose op is a function."""
     importer = node.importer
-    function = importer.functions.get(op_key(node.proto)) or _body(node)
+    function = importer.functions.get(function_key(node.proto)) or _body(node)
     if function is None:
         raise node.fail("expected an op that mlc has, but got one without a counterpart")
     if importer.depth >= MAX_DEPTH:
         raise node.fail(f"expected functions nested at most {MAX_DEPTH} deep, but got more")
     inner = inner_opsets(function, node.opsets)
-    outer, missing = importer.values, importer.missing
+    outer, missing, names = importer.values, importer.missing, importer.defined
     given: dict[str, Any] = dict(zip(function.input, [*node.inputs, *[None] * len(function.input)], strict=False))
-    importer.values, importer.missing = given, {}
+    importer.values, importer.missing, importer.defined = given, {}, set(given)
     importer.depth += 1
     try:
         for index, one in enumerate(function.node):
             importer.convert(_bound_attributes(one, node, function), f"{node.path}/{node_path(one, index)}", inner)
         return [importer.values.get(name) for name in function.output]
     finally:
-        importer.values, importer.missing = outer, missing
+        importer.values, importer.missing, importer.defined = outer, missing, names
         importer.depth -= 1
 
 

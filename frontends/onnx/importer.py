@@ -60,7 +60,7 @@ from mlc.driver.weights import WeightStore
 from mlc.frontends.onnx.counted import HINT, marked, plain, result_count
 from mlc.frontends.onnx.counted import check as check_counts
 from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array
-from mlc.frontends.onnx.functions import count_nodes, expand, missing_nodes
+from mlc.frontends.onnx.functions import Functions, count_nodes, expand, function_key, functions_of, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, Value, find_converter, node_path, op_key
 from mlc.frontends.onnx.size_data import SizeData
 from mlc.frontends.onnx.sizes import Symbols, fold_sizes, holds_sizes, identifier
@@ -84,7 +84,7 @@ class Importer:
         self.values: dict[str, Value] = {}
         self.missing: dict[str, str] = {}
         self.arguments: dict[SSAValue, str] = {}
-        self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
+        self.functions: Functions = {}
         self.weights = WeightStore()
         self.symbols = Symbols(None)
         self.size_data = SizeData(self)
@@ -93,6 +93,8 @@ class Importer:
         """What the arguments of regions were at first."""
         self.parts = Parts()
         """What the inputs and outputs were before they were taken apart."""
+        self.defined: set[str] = set()
+        """The names that nodes of the graph, or body, at hand have given."""
         self.depth = 0
         """How many functions stand round the node at hand."""
         self._nodes = 0
@@ -222,7 +224,7 @@ class Importer:
     ) -> Model:
         """The model of a graph; of the inputs in `values` the import knows what they are."""
         graph = proto.graph
-        self.functions = {(function.domain, function.name): function for function in proto.functions}
+        self.functions = functions_of(proto)
         self.symbols = symbols
         self._check_ops(graph, opsets)
         for initializer in graph.initializer:
@@ -285,6 +287,7 @@ class Importer:
             raise UserError(f"{self.source}: " + "; ".join(problems))
         symbols.check(self.source)
         self.values |= self.parts.values(self.values)
+        self.defined = set(self.values)
         return [info.name for info in infos]
 
     def convert(self, proto: onnx.NodeProto, path: str, opsets: Mapping[str, int]) -> None:
@@ -307,7 +310,7 @@ class Importer:
         check_counts(node)
         converter = find_converter(op_key(proto))
         try:
-            if converter is not None and op_key(proto) not in self.functions:
+            if converter is not None and function_key(proto) not in self.functions:
                 node.check_attributes()
                 try:
                     results = converter(node)
@@ -333,8 +336,9 @@ class Importer:
             if position >= len(results) or results[position] is None:
                 self.missing[name] = f"output {position} of {path} ({proto.op_type})"  # an error if it is used
                 continue
-            if name in self.values:
+            if name in self.defined:
                 raise node.fail(f"expected a new name for output {position}, but '{name}' is defined already")
+            self.defined.add(name)
             value = results[position]
             # A constant is called after the output that holds it: weights in Constant nodes keep their names.
             assert value is not None
@@ -484,5 +488,4 @@ def import_model(
 
 def unsupported_nodes(model: onnx.ModelProto) -> list[tuple[str, str, str]]:
     """(node path, op type, why) of each node of a model that mlc has no way to compute."""
-    functions = {(function.domain, function.name): function for function in model.functions}
-    return list(missing_nodes(model.graph, check_model(model, model.graph.name), functions))
+    return list(missing_nodes(model.graph, check_model(model, model.graph.name), functions_of(model)))

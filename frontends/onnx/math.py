@@ -58,12 +58,14 @@ def _mean(node: Node) -> Value:
 
 def _power(node: Node) -> Value:
     base, exponent = node.input(0), node.input(1)
-    if dtype_like(base) != dtype_like(exponent):
-        exponent = node.emit(g.CastOp, exponent, dtype=dtype_like(base))
-    if exponent.array is not None and exponent.array.size == 1 and float(exponent.array.reshape(())) == 2.0:
+    one = exponent.array.reshape(()).item() if exponent.array is not None and exponent.array.size == 1 else None
+    if one == 2:
         square = node.emit(g.MultiplyOp, base, base)
-        return square if len(exponent.shape) <= len(base.shape) else reshape(node, square, exponent.shape)
-    return node.emit(g.PowerOp, base, exponent)
+        return reshape(node, square, [*[1] * (len(exponent.shape) - len(base.shape)), *base.shape])
+    dtype, integral = np.dtype(dtype_like(base)), one is not None and float(one).is_integer()
+    if dtype.kind in "iu" and np.dtype(dtype_like(exponent)).kind not in "iu" and not integral:
+        return cast(node, node.emit(g.PowerOp, *(cast(node, x, np.float64) for x in (base, exponent))), dtype)
+    return node.emit(g.PowerOp, base, cast(node, exponent, dtype))
 
 
 def _mod(node: Node) -> Value:
@@ -109,10 +111,9 @@ def _reduce(op: Any, before: Callable[[Node, Value], Value] | None = None, after
     def convert(node: Node) -> Value:
         x = node.input(0)
         axes = node.ints(1, "axes")
-        if not axes:
-            if node.attr("noop_with_empty_axes", 0):
-                return x if after is None and before is None else _applied(node, x, before, after)
-            axes = list(range(len(x.shape)))
+        if not axes and (node.attr("noop_with_empty_axes", 0) or not x.shape):
+            return _applied(node, x, before, after)
+        axes = axes or list(range(len(x.shape)))
         x = before(node, x) if before else x
         y = node.emit(op, x, axes=tuple(axes), keepdims=bool(node.attr("keepdims", 1)))
         return node.emit(after, y) if after else y

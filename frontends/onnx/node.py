@@ -210,8 +210,8 @@ def one_line(message: str) -> str:
     return " ".join(message.split()) if "\n" in message else message
 
 
-def plain_domain(node: onnx.NodeProto) -> str:
-    """The domain of a node, `ai.onnx` by its other name."""
+def plain_domain(node: onnx.NodeProto | onnx.FunctionProto) -> str:
+    """The domain of a node or function, `ai.onnx` by its other name."""
     return "" if node.domain == "ai.onnx" else node.domain
 
 

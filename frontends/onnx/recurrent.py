@@ -19,6 +19,7 @@ from mlc.frontends.onnx.tools import (
     add,
     binary,
     cast,
+    divide,
     element,
     full,
     iota,
@@ -34,7 +35,7 @@ from mlc.frontends.onnx.tools import (
 Step = Callable[["Cell", Value, list[Value]], list[Value]]
 """(the cell, the input's share of the gates, the states) -> the new states, the first of which is the output."""
 
-# name -> (the op, ONNX's names of its attributes and their defaults)
+# name -> (the op, or what makes it of a value and numbers; ONNX's names of its attributes and their defaults)
 ACTIVATIONS: dict[str, tuple[Any, dict[str, float]]] = {
     "Relu": (g.ReluOp, {}),
     "Tanh": (g.TanhOp, {}),
@@ -43,6 +44,16 @@ ACTIVATIONS: dict[str, tuple[Any, dict[str, float]]] = {
     "LeakyRelu": (g.LeakyReluOp, {"alpha": 0.01}),
     "Elu": (g.EluOp, {"alpha": 1.0}),
     "HardSigmoid": (g.HardSigmoidOp, {"alpha": 0.2, "beta": 0.5}),
+    "Softsign": (lambda node, x: divide(node, x, add(node, node.emit(g.AbsOp, x), 1.0)), {}),
+    "Affine": (lambda node, x, alpha, beta: add(node, multiply(node, x, alpha), beta), {"alpha": 1.0, "beta": 0.0}),
+    "ScaledTanh": (
+        lambda node, x, alpha, beta: multiply(node, node.emit(g.TanhOp, multiply(node, x, beta)), alpha),
+        {"alpha": 1.0, "beta": 1.0},
+    ),
+    "ThresholdedRelu": (
+        lambda node, x, alpha: select(node, binary(node, g.GreaterOp, x, alpha), x, 0.0),
+        {"alpha": 1.0},
+    ),
 }
 
 
@@ -240,7 +251,7 @@ def _activations(node: Node, kind: Kind, direction: int) -> list[Callable[[Value
 def _activation(node: Node, op: Any, attrs: dict[str, float], clip: float) -> Callable[[Value], Value]:
     def apply(x: Value) -> Value:
         x = node.emit(g.ClipOp, x, min=-clip, max=clip) if clip else x
-        return node.emit(op, x, **attrs)
+        return node.emit(op, x, **attrs) if isinstance(op, type) else op(node, x, **attrs)
 
     return apply
 

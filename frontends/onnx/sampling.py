@@ -50,7 +50,6 @@ def gather_pixels(node: Node, x: Value, places: Sequence[Value]) -> Value:
 
 def weighted_sum(node: Node, x: Value, taps: Sequence[Taps]) -> Value:
     """The sum over all combinations of one tap an axis: N x C x P."""
-    n = x.shape[0]
     total: Value | None = None
     for combination in itertools.product(*taps):
         pixels = gather_pixels(node, x, [place for place, _, _ in combination])
@@ -59,7 +58,7 @@ def weighted_sum(node: Node, x: Value, taps: Sequence[Taps]) -> Value:
             factor = factor if inside is None else select(node, inside, factor, 0)
             weight = factor if weight is None else multiply(node, weight, factor)
         assert weight is not None
-        term = multiply(node, pixels, reshape(node, weight, (n, 1, weight.shape[1])))
+        term = multiply(node, pixels, reshape(node, weight, (weight.shape[0], 1, weight.shape[1])))
         total = term if total is None else add(node, total, term)
     assert total is not None
     return total
@@ -156,9 +155,9 @@ def _grid_taps(node: Node, at: Value, mode: str, border: _Border) -> Taps:
     if mode == "nearest":
         place, inside = border.place(border.coordinate(node.emit(g.RoundOp, at)))
         return [(node.emit(g.RoundOp, place), node.array(np.ones((1, 1)), like=at), inside)]
-    at = border.coordinate(at)
     if mode == "linear":
-        return linear_taps(node, at, border.place)
+        return linear_taps(node, border.coordinate(at), border.place)
+    at = at if border.mode == "border" else border.coordinate(at)  # each of the four is at the border, then
     low = node.emit(g.FloorOp, at)
     weights = _cubic_weights(node, subtract(node, at, low))
     places = [border.place(add(node, low, float(k - 1))) for k in range(4)]

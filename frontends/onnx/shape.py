@@ -142,7 +142,7 @@ def _slice(node: Node) -> Value:
 def _bounds(start: int, end: int, step: int, size: int) -> tuple[int, int, int]:
     """ONNX's clamped bounds as Python's: an end before the first element is -size - 1."""
     first, last, _ = slice(start, end, step).indices(size)
-    return first, last if last >= 0 else -size - 1, step
+    return max(first, 0), last if last >= 0 else -size - 1, step  # a first place before all others is the first one
 
 
 def _open_slice(node: Node, x: Value, axis: int, start: Any, end: Any, step: Any) -> Value:
@@ -256,13 +256,23 @@ def _pad(node: Node) -> Value:
     axes = [axis_of(axis, rank) for axis in node.ints(3, None, range(rank))]
     before, after = [0] * rank, [0] * rank
     for index, axis in enumerate(axes):
-        before[axis], after[axis] = pads[index], pads[len(axes) + index]
+        before[axis], after[axis], x = _cropped(node, x, axis, pads[index], pads[len(axes) + index])
     width = [size for pair in zip(before, after, strict=True) for size in pair]
-    if min(width, default=0) < 0:
-        raise node.fail(f"expected pads >= 0, but got {pads}; use Slice to crop")
     if node.attr("mode", "constant") == "wrap":
         return _wrapped(node, x, before, after)
     return node.emit(g.PadOp, x, pad_width=tuple(width), mode=node.attr("mode", "constant"), value=value)
+
+
+def _cropped(node: Node, x: Value, axis: int, front: Any, back: Any) -> tuple[Any, Any, Value]:
+    """Pads of an axis without the negative ones, and what these leave of it."""
+    size = x.shape[axis]
+    begin, end = (max(0, -pad) if isinstance(pad, int) else 0 for pad in (front, back))
+    if begin == end == 0:
+        return front, back, x
+    end = size - end
+    if isinstance(size, int) and begin > end:
+        raise node.fail(f"expected pads that crop at most the {size} elements of axis {axis}, but got {front}, {back}")
+    return front if begin == 0 else 0, back if end == size else 0, part(node, x, axis, begin, end)
 
 
 def _wrapped(node: Node, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:

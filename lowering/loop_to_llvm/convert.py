@@ -292,7 +292,7 @@ class FunctionLowering:
             for o in list(block.ops):
                 o.detach()
                 end = b.entry.last_op
-                if level.last is not None:
+                if level.last is not None and level.block is b.entry:
                     b.entry.insert_op_after(o, level.last)
                     level.last = o
                 elif isinstance(end, llvm.BrOp | llvm.CondBrOp):

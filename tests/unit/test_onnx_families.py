@@ -372,7 +372,7 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
     "einsum-terms": (one_node("Einsum", {"x": normal(3, 4)}, equation="ij,jk->i"), "expected an equation of 1 terms"),
     "einsum-sizes": (one_node("Einsum", {"x": normal(3, 4)}, equation="ii->i"), "expected one size of 'i'"),
     "einsum-result": (one_node("Einsum", {"x": normal(3, 4)}, equation="ij->k"), "expected a result of labels"),
-    "activation": (recurrent("RNN", 1, 1, activations=["Affine"]), "expected activations of Relu, Tanh"),
+    "activation": (recurrent("RNN", 1, 1, activations=["Mish"]), "expected activations of Relu, Tanh"),
     "direction": (recurrent("GRU", 3, 1, direction="bidirectional"), "expected weights for the direction bidir"),
     "condition": (
         one_node(

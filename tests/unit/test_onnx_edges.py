@@ -1,0 +1,171 @@
+"""What exporters seldom write, and ONNX allows: names, functions, attributes and values at the edges, beside others."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnx_graphs import model_of, one_node
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidGraph
+
+import mlc
+from mlc.driver.errors import UserError
+from mlc.frontends.onnx import import_model
+from mlc.interp.graph import run_function
+
+onnxruntime.set_default_logger_severity(4)
+RNG = np.random.default_rng(3)
+node = helper.make_node
+
+
+def normal(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def i64(*values: int) -> Any:
+    return np.array(values, np.int64)
+
+
+def body(nodes: list[Any], output: str, **constants: Any) -> onnx.GraphProto:
+    """A branch, which reads what stands round it."""
+    initializers = [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()]
+    return helper.make_graph(nodes, "body", [], [onnx.ValueInfoProto(name=output)], initializers)
+
+
+def choice(then: Any, other: Any, nodes: list[Any], constants: Any = None) -> onnx.ModelProto:
+    """An If, and nodes after it."""
+    one = node("If", ["b"], ["m"], then_branch=then, else_branch=other)
+    return model_of([*nodes[:-1], one, nodes[-1]], {"b": np.array(True), "x": X}, constants)
+
+
+def overloads() -> onnx.ModelProto:
+    """Two functions of one name."""
+    functions, calls = [], []
+    for kind in ("Neg", "Exp"):
+        functions.append(helper.make_function("my", "F", ["a"], ["b"], [node(kind, ["a"], ["b"])], OPSETS))
+        calls.append(node("F", ["x"], [kind], domain="my"))
+        functions[-1].overload = calls[-1].overload = kind
+    model = model_of([*calls, node("Sub", ["Neg", "Exp"], ["y"])], {"x": X})
+    model.functions.extend(functions)
+    model.opset_import.append(helper.make_opsetid("my", 1))
+    return model
+
+
+OPSETS = [helper.make_opsetid("", 21)]
+X, WIDE = normal(3), normal(2, 5, 6)
+GRID = {"x": normal(2, 2, 4, 5), "g": (RNG.random((2, 1, 1, 2)) * 2.8 - 1.4).astype(np.float32)}
+CELL = {"w": normal(1, 12, 3), "r": normal(1, 12, 4)}
+SLICE = {"s": i64(-9), "e": i64(np.iinfo(np.int64).min), "a": i64(1), "t": i64(-1)}
+CASES: dict[str, tuple[onnx.ModelProto, dict[str, Any]]] = {
+    "a body's name again": (
+        choice(
+            body([node("Neg", ["x"], ["v"])], "v"),
+            body([node("Abs", ["x"], ["q"])], "q"),
+            [node("Exp", ["x"], ["v"]), node("Add", ["m", "v"], ["y"])],
+        ),
+        {"b": np.array(True), "x": X},
+    ),
+    "a body's constant again": (
+        choice(
+            body([node("Mul", ["x", "w"], ["v"])], "v", w=X),
+            body([node("Abs", ["x"], ["q"])], "q"),
+            [node("Add", ["m", "w"], ["y"])],
+            {"w": X},
+        ),
+        {"b": np.array(True), "x": X},
+    ),
+    "functions of one name": (overloads(), {"x": X}),
+    "integers to the power of a float": (
+        one_node("Pow", {"x": i64(1, 4, 9, 16)}, {"e": np.float32(0.5)}),
+        {"x": i64(1, 4, 9, 16)},
+    ),
+    "a square of higher rank": (one_node("Pow", {"x": X}, {"e": np.float32([[2]])}), {"x": X}),
+    "backwards from before the first": (one_node("Slice", {"x": WIDE}, SLICE), {"x": WIDE}),
+    "negative pads": (one_node("Pad", {"x": WIDE}, {"p": i64(0, -1, 2, 0, 1, -2)}), {"x": WIDE}),
+    "pads that leave nothing": (one_node("Pad", {"x": WIDE}, {"p": i64(0, -3, 0, 0, -2, 0)}), {"x": WIDE}),
+    "nearest of one place": (one_node("GridSample", GRID, mode="nearest", padding_mode="border"), GRID),
+    "cubic at the border": (one_node("GridSample", GRID, mode="cubic", padding_mode="border"), GRID),
+    "no axes of a scalar": (
+        one_node("ReduceL2", {"x": np.array(-3, np.float32)}, {"a": i64()}, keepdims=0),
+        {"x": np.array(-3, np.float32)},
+    ),
+    "softsign": (
+        one_node("GRU", {"x": normal(2, 1, 3)}, CELL, ("y",), hidden_size=4, activations=["HardSigmoid", "Softsign"]),
+        {"x": normal(2, 1, 3)},
+    ),
+    "scaled": (
+        one_node(
+            "RNN",
+            {"x": normal(2, 1, 3)},
+            {"w": normal(1, 4, 3), "r": normal(1, 4, 4)},
+            hidden_size=4,
+            activations=["ScaledTanh"],
+            activation_alpha=[0.5],
+            activation_beta=[2.0],
+        ),
+        {"x": normal(2, 1, 3)},
+    ),
+}
+
+
+def expected_of(proto: onnx.ModelProto, feeds: dict[str, Any]) -> Any:
+    """What onnxruntime computes, or the reference evaluator where names are not to onnxruntime's liking."""
+    try:
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    except InvalidGraph:
+        return ReferenceEvaluator(proto).run(None, feeds)
+    return session.run(None, feeds)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_beside_others(name: str):
+    proto, feeds = CASES[name]
+    model = import_model(proto)
+    (result,) = run_function(model.main, list(feeds.values()), model.weights)
+    (expected,) = expected_of(proto, feeds)
+    assert result.dtype == np.asarray(expected).dtype
+    np.testing.assert_allclose(result, np.asarray(expected), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_few_boxes(count: int):
+    boxes, scores = (RNG.random((2, count, n)).astype(np.float32) for n in (4, 1))
+    feeds = {"b": boxes, "s": scores.reshape(2, 1, count)}
+    proto = one_node("NonMaxSuppression", feeds, {"m": i64(5), "t": np.float32(0.5)})
+    (result,) = mlc.compile(proto, threads=1, cache=False)(feeds).values()
+    np.testing.assert_array_equal(result, expected_of(proto, feeds)[0])
+
+
+REFUSED = {
+    "another constant by an outer name": (
+        choice(
+            body([node("Mul", ["x", "w"], ["v"])], "v", w=2 * X),
+            body([node("Abs", ["x"], ["q"])], "q"),
+            [node("Add", ["m", "w"], ["y"])],
+            {"w": X},
+        ),
+        "expected a name of its own for initializer 'w' of a body",
+    ),
+    "a name twice in a body": (
+        choice(
+            body([node("Neg", ["x"], ["v"]), node("Exp", ["x"], ["v"])], "v"),
+            body([node("Abs", ["x"], ["q"])], "q"),
+            [node("Add", ["m", "x"], ["y"])],
+        ),
+        "expected a new name for output 0, but 'v' is defined already",
+    ),
+    "pads that crop too much": (
+        one_node("Pad", {"x": WIDE}, {"p": i64(0, -6, 0, 0, 0, 0)}),
+        "expected pads that crop at most the 5 elements of axis 1, but got -6, 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str):
+    proto, message = REFUSED[name]
+    with pytest.raises(UserError, match=message):
+        import_model(proto)
