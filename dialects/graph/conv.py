@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.accumulate import accumulator, widened
 from mlc.dialects.graph.base import OUT_FUSABLE, Bool, GraphOp, Int, Ints, Sample, Str
-from mlc.dialects.graph.dims import Dim, DimExpr, UnequalSizes
+from mlc.dialects.graph.dims import Dim, UnequalSizes, least
 from mlc.dialects.graph.layout import Layout, layout, same_axes, transform_steps
 from mlc.dialects.graph.types import Tensor, is_float, shape_of, static_shape, tensor
 
@@ -174,14 +174,11 @@ def window_count(
         )
     if not ceil_mode:
         return room // stride + 1
-    if isinstance(room, DimExpr):
-        # A window that begins on the right, in the padding or beyond, is dropped: none does, if it would reach so far.
-        if padding[1] + stride - 1 >= reach:
-            raise VerifyException(f"expected a static size on axis {axis} with ceil_mode, but got {size}")
-        return (room + (stride - 1)) // stride + 1
-    count: Any = -(-room // stride) + 1
-    # A last window that would start in the padding on the right is dropped.
-    return count - 1 if (count - 1) * stride >= size + padding[0] else count
+    count = (room + (stride - 1)) // stride + 1
+    if padding[1] + stride - 1 < reach:
+        return count
+    # A last window that would start in the padding on the right is dropped: (count - 1) * stride < size + begin.
+    return least(count, (size + padding[0] - 1) // stride + 1)
 
 
 class PoolOp(GraphOp):

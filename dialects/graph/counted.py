@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import OPAQUE, Bool, GraphOp, Int, Sample
-from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.dims import Dim, UnequalSizes
 from mlc.dialects.graph.types import Tensor, is_float, product, shape_of, shape_text, tensor
 
 COUNT = tensor((), i64)
@@ -108,9 +108,9 @@ class NonMaxSuppressionOp(GraphOp):
         boxes, scores, most, iou, limit = self.input_types
         b, s = shape_of(boxes), shape_of(scores)
         if len(b) != 3 or len(s) != 3 or b[2] != 4 or (b[0], b[1]) != (s[0], s[2]) or not is_float(boxes):
-            raise VerifyException(
-                f"expected boxes of batch x n x 4 and scores of batch x classes x n, but got {boxes} and {scores}"
-            )
+            message = f"expected boxes of batch x n x 4 and scores of batch x classes x n, but got {boxes} and {scores}"
+            pairs = [(b[2], 4), (b[0], s[0]), (b[1], s[2])] if len(b) == len(s) == 3 else []
+            raise UnequalSizes(message, *pairs)
         if most != COUNT:
             raise VerifyException(f"expected the most boxes of a class as {COUNT}, but got {most}")
         if iou != tensor((), boxes.element_type) or limit != iou:

@@ -226,6 +226,12 @@ class DimExpr:
     def __int__(self) -> int:
         raise VerifyException(f"expected a size that is known, but got {self}; give the inputs' sizes with shapes=")
 
+    def __truediv__(self, other: object) -> int:
+        return int(self)
+
+    __index__ = __float__ = __int__
+    __rtruediv__ = __truediv__
+
     def __str__(self) -> str:
         return self.text(str)
 
@@ -328,7 +334,7 @@ def _exact_quotient(value: DimExpr, divisor: DimExpr) -> int | DimExpr:
         return 1
     if len(divisor.terms) == 1:
         product, c = divisor.terms[0]
-        quotient: dict[tuple[Atom, ...], int] = {}
+        rest: dict[tuple[Atom, ...], int] = {}
         for atoms, k in value.terms:
             left = list(atoms)
             for atom in product:
@@ -336,12 +342,13 @@ def _exact_quotient(value: DimExpr, divisor: DimExpr) -> int | DimExpr:
                     break
                 left.remove(atom)
             else:
-                if k % c == 0:
-                    quotient[tuple(left)] = k // c
-                    continue
+                rest[tuple(left)] = k
+                continue
             break
         else:
-            return _reduced(quotient)
+            if all(k % c == 0 for k in rest.values()):
+                return _reduced({atoms: k // c for atoms, k in rest.items()})
+            raise UnequalSizes(f"expected {value} to be a multiple of {divisor}", (_reduced(rest) % c, 0))
     raise VerifyException(f"expected {value} to be a multiple of {divisor}")
 
 

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import IntegerType, i1, i64
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import INJECTIVE, OPAQUE, Bool, GraphOp, Int, Sample, Str
-from mlc.dialects.graph.types import Tensor, axis_of, shape_of, shape_text, tensor
+from mlc.dialects.graph.types import Tensor, axis_of, shape_of, shape_text, tensor, unequal
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 """How a scatter combines what it writes with what is there; of `none` the last one stays."""
@@ -204,7 +204,7 @@ def _check_updates(reduction: str, updates: Tensor, wanted: Tensor) -> None:
     if reduction not in REDUCTIONS:
         raise VerifyException(f"expected reduction to be one of {', '.join(REDUCTIONS)}, but got '{reduction}'")
     if updates != wanted:
-        raise VerifyException(f"expected updates of type {wanted}, but got {updates}")
+        raise unequal(f"expected updates of type {wanted}, but got {updates}", (updates, wanted))
 
 
 def _scattered(np: Any, x: Any, places: Any, updates: Any, reduction: str) -> Any:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import OPAQUE, OUT_FUSABLE, REDUCTION, Bool, Float, GraphOp, Int, Ints, Sample
-from mlc.dialects.graph.types import Dim, Tensor, axis_of, is_float, product, shape_of, shape_text, tensor
+from mlc.dialects.graph.types import Dim, Tensor, axis_of, is_float, product, shape_of, shape_text, tensor, unequal
 
 
 class ReduceOp(GraphOp):
@@ -147,7 +147,8 @@ class LayerNormOp(GraphOp):
         shape = shape_of(x)
         wanted = tensor(shape[axis_of(self.axis, len(shape)) :], x.element_type)
         if gamma != wanted or beta != wanted:
-            raise VerifyException(f"expected gamma and beta of type {wanted}, but got {gamma} and {beta}")
+            message = f"expected gamma and beta of type {wanted}, but got {gamma} and {beta}"
+            raise unequal(message, (gamma, wanted), (beta, wanted))
         return [x]
 
     def operand_types_from(self, result: Tensor, count: int) -> Sequence[Any] | None:
@@ -251,9 +252,8 @@ def _check_channels(x: Tensor, vectors: Sequence[Tensor], axis: int, names: Sequ
     wanted = tensor((shape[axis_of(axis, len(shape))],), x.element_type)
     for name, vector in zip(names, vectors, strict=True):
         if vector != wanted:
-            raise VerifyException(
-                f"expected {name} of type {wanted} for axis {axis} of {shape_text(shape)}, but got {vector}"
-            )
+            message = f"expected {name} of type {wanted} for axis {axis} of {shape_text(shape)}, but got {vector}"
+            raise unequal(message, (vector, wanted))
 
 
 def _with_vectors(result: Tensor, axis: int, count: int) -> tuple[Any, ...]:

@@ -156,6 +156,12 @@ def element_of(value: SSAValue) -> Any:
     return type_.element_type
 
 
+def unequal(message: str, *types: tuple[Tensor, Tensor]) -> UnequalSizes:
+    """An error about pairs of types that must be the same, for an importer that can restrict symbols."""
+    shapes = [(shape_of(a), shape_of(b)) for a, b in types]
+    return UnequalSizes(message, *(pair for a, b in shapes if len(a) == len(b) for pair in zip(a, b, strict=True)))
+
+
 def product(sizes: Sequence[Dim]) -> Dim:
     """The product of sizes."""
     result: Dim = 1

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import UnequalSizes
 from mlc.frontends.onnx.node import Converter, Node, Value
 from mlc.frontends.onnx.tools import broadcast_to, iota, reduce, reshape, select, transpose
 
@@ -62,7 +63,7 @@ def _sizes(node: Node, labels: Sequence[Labels], values: Sequence[Value]) -> dic
             if known == 1:
                 sizes[label] = size
             elif size not in (1, known):
-                raise node.fail(f"expected one size of '{label}', but got {known} and {size}")
+                raise UnequalSizes(f"expected one size of '{label}', but got {known} and {size}", (known, size))
     return sizes
 
 

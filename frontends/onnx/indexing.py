@@ -60,7 +60,7 @@ def _gather_nd(node: Node) -> Value:
 
 def gather_nd(node: Node, x: Value, indices: Value, batch: int = 0) -> Value:
     """What tuples of indices name: the axes that they index become one, and the tuples numbers."""
-    depth = indices.shape[-1]
+    depth = _depth(node, indices)
     sizes = x.shape[batch : batch + depth]
     if not 0 < depth <= len(x.shape) - batch:
         raise node.fail(f"expected indices of 1 to {len(x.shape) - batch} axes, but got {depth}")
@@ -74,10 +74,17 @@ def gather_nd(node: Node, x: Value, indices: Value, batch: int = 0) -> Value:
     return node.emit(g.GatherRowsOp, flat, place, batch_dims=batch)
 
 
+def _depth(node: Node, indices: Value) -> int:
+    """How many axes tuples of indices name."""
+    if not isinstance(depth := indices.shape[-1], int):
+        raise node.fail(f"expected a known number of axes that the indices name, but got {depth}; give it with shapes=")
+    return depth
+
+
 def _scatter_elements(node: Node) -> Value:
     x, indices, updates = node.input(0), node.input(1), node.input(2)
     axis, reduction = axis_of(node.attr("axis", 0), len(x.shape)), node.attr("reduction", "none")
-    if _is_constant(indices) and reduction == "none":
+    if _is_constant(indices) and reduction == "none" and all(isinstance(n, int) for n in x.shape):
         places = list(np.indices(indices.shape))
         places[axis] = indices.array.astype(np.int64) % x.shape[axis]
         flat = np.ravel_multi_index(places, x.shape).reshape(-1)
@@ -87,10 +94,10 @@ def _scatter_elements(node: Node) -> Value:
 
 def _scatter_nd(node: Node) -> Value:
     x, indices, updates = node.input(0), node.input(1), node.input(2)
-    depth, reduction = indices.shape[-1], node.attr("reduction", "none")
+    depth, reduction = _depth(node, indices), node.attr("reduction", "none")
     count = math.prod(indices.shape[:-1])
     updates = reshape(node, updates, (count, *x.shape[depth:]))
-    if _is_constant(indices) and reduction == "none":
+    if _is_constant(indices) and reduction == "none" and all(isinstance(n, int) for n in x.shape):
         sizes = x.shape[:depth]
         places = indices.array.astype(np.int64).reshape(count, depth) % np.array(sizes)
         flat: Any = np.ravel_multi_index(tuple(places.T), sizes)

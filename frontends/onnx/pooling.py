@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import least
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
 from mlc.frontends.onnx.tools import (
     Window,
@@ -33,12 +34,13 @@ from mlc.frontends.onnx.tools import (
 )
 
 
-def out_size(w: Window, axis: int, size: int, ceil: bool) -> int:
+def out_size(w: Window, axis: int, size: Any, ceil: bool) -> Any:
     """How many windows an axis has; with ceil_mode also one that begins inside but ends outside."""
     begin, end = w.begins[axis], w.ends[axis]
-    room = size + begin + end - w.span(axis)
-    count = (-(-room // w.strides[axis]) if ceil else room // w.strides[axis]) + 1
-    return count - 1 if ceil and (count - 1) * w.strides[axis] >= size + begin else count
+    room, stride = size + begin + end - w.span(axis), w.strides[axis]
+    count = (-(-room // stride) if ceil else room // stride) + 1
+    # the last window begins inside: (count - 1) * stride < size + begin
+    return least(count, (size + begin - 1) // stride + 1) if ceil else count
 
 
 def pool(node: Node, op: Any, x: Value, w: Window, **attrs: Any) -> Value:
@@ -102,27 +104,32 @@ def _max_pool_places(node: Node, x: Value, w: Window, ceil: bool) -> list[Value]
     sizes = x.shape[2:]
     outs = [out_size(w, a, sizes[a], ceil) for a in range(rank)]
     dtype = np.dtype(dtype_like(x))
-    least = -math.inf if dtype.kind in "fV" else float(np.iinfo(dtype).min)
-    padded = whole_windows(node, x, w, outs, least)
+    lowest = -math.inf if dtype.kind in "fV" else float(np.iinfo(dtype).min)
+    padded = whole_windows(node, x, w, outs, lowest, ceil)
     parts: list[Value] = []
     for offsets in itertools.product(*map(range, w.kernel)):
         one = padded
         for a, offset in enumerate(offsets):
             start = offset * w.dilation[a]
-            one = part(node, one, 2 + a, start, start + (outs[a] - 1) * w.strides[a] + 1, w.strides[a])
+            one = part(node, one, 2 + a, start, start + padded.shape[2 + a] - w.span(a) + 1, w.strides[a])
         parts.append(one)
     stacked = stack(node, parts, 2)
     best = reduce(node, g.ArgmaxOp, stacked, [2])
     return [reduce(node, g.MaxOp, stacked, [2]), _places(node, best, x.shape, w)]
 
 
-def whole_windows(node: Node, x: Value, w: Window, outs: Sequence[int], value: float) -> Value:
-    """`x` with its padding, and no less than the last windows read."""
+def whole_windows(node: Node, x: Value, w: Window, outs: Sequence[Any], value: float, ceil: bool) -> Value:
+    """`x` with its padding, so much of it that just these windows fit."""
     for a, out in enumerate(outs):
-        reach = (out - 1) * w.strides[a] + w.span(a)
-        size = x.shape[2 + a]
-        x = pad(node, x, 2 + a, w.begins[a], max(w.ends[a], reach - size - w.begins[a]), value)
-        x = part(node, x, 2 + a, 0, reach)
+        size, stride, begin = x.shape[2 + a], w.strides[a], w.begins[a]
+        reach = (out - 1) * stride + w.span(a)
+        if isinstance(size, int):
+            x = pad(node, x, 2 + a, begin, max(w.ends[a], reach - size - begin), value)
+            x = part(node, x, 2 + a, 0, reach)
+            continue
+        if ceil and w.ends[a] + stride - 1 >= w.span(a):
+            raise node.fail(f"expected a known size of axis {2 + a} with ceil_mode and so much padding, but got {size}")
+        x = pad(node, x, 2 + a, begin, w.ends[a] + (stride - 1 if ceil else 0), value)
     return x
 
 
@@ -164,7 +171,7 @@ def _lp_pool(node: Node) -> Value:
     w = window(node, x, list(node.attr("kernel_shape")))
     ceil = bool(node.attr("ceil_mode", 0))
     outs = [out_size(w, a, x.shape[2 + a], ceil) for a in range(len(w.kernel))]
-    whole = whole_windows(node, _powers(node, x, p), w, outs, 0.0)
+    whole = whole_windows(node, _powers(node, x, p), w, outs, 0.0, ceil)
     mean = pool(node, g.AvgPool2dOp, whole, w.without_padding())
     return _root(node, multiply(node, mean, float(math.prod(w.kernel))), p)
 
@@ -193,7 +200,7 @@ def _local_response_norm(node: Node) -> Value:
     if len(x.shape) < 3:
         raise node.fail(f"expected an input of rank 3 or more, but got rank {len(x.shape)}")
     square = node.emit(g.MultiplyOp, x, x)
-    rows = reshape(node, square, (x.shape[0], 1, x.shape[1], int(np.prod(x.shape[2:]))))
+    rows = reshape(node, square, (x.shape[0], 1, x.shape[1], math.prod(x.shape[2:])))
     padding = ((size - 1) // 2, 0, size // 2, 0)
     mean = node.emit(g.AvgPool2dOp, rows, pool_size=(size, 1), padding=padding, count_include_pad=True)
     scaled = multiply(node, mean, node.attr("alpha", 1e-4))

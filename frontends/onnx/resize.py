@@ -150,6 +150,9 @@ def _is_picture(rule: Rule, size: Sequence[int], steps: Any, x: Value) -> bool:
     whole = steps is None or all(scaled(o, s) == n for n, s, o in zip(x.shape, steps, size, strict=True))
     exact = whole or rule.coordinates not in ("align_corners", "pytorch_half_pixel")
     floats = rule.mode == "nearest" or np.dtype(dtype_like(x)) == np.float32
+    to_number = zip(x.shape[2:], size[2:], strict=True)
+    if steps is None and any(isinstance(n, DimExpr) and isinstance(out, int) for n, out in to_number):
+        return False
     return len(x.shape) in (3, 4) and list(size[:2]) == list(x.shape[:2]) and known and exact and floats
 
 
@@ -160,9 +163,10 @@ def _by_axes(node: Node, x: Value, size: Sequence[int], steps: Any, rule: Rule) 
         axes = [axis_of(axis, len(x.shape)) for axis in node.attr("axes", range(len(x.shape)))]
         roi = dict(zip(axes, given.T.tolist(), strict=True))
     for axis, out in enumerate(size):
-        scale = out / x.shape[axis] if steps is None else float(1 / steps[axis])
+        known = isinstance(out, int) and isinstance(x.shape[axis], int)
+        scale = float(1 / steps[axis]) if steps is not None else out / x.shape[axis] if known else None
         own = None if roi is None else tuple(roi.get(axis, (0.0, 1.0)))
-        if out != x.shape[axis] or scale != 1.0 or own not in (None, (0.0, 1.0)):
+        if out != x.shape[axis] or scale not in (None, 1.0) or own not in (None, (0.0, 1.0)):
             x = resize_axis(node, x, axis, out, scale, own, rule)
     return x
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import Dim, UnequalSizes
 from mlc.frontends.onnx.indexing import gather_nd
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
 from mlc.frontends.onnx.tools import (
@@ -21,6 +22,7 @@ from mlc.frontends.onnx.tools import (
     element,
     iota,
     multiply,
+    number,
     part,
     reduce,
     reshape,
@@ -89,21 +91,27 @@ def _cubic_weights(node: Node, ratio: Value) -> list[Value]:
     return [far(ratio), near(ratio), near(other), far(other)]
 
 
-def _inside(node: Node, at: Value, size: int) -> Value:
+def _inside(node: Node, at: Value, size: Dim) -> Value:
     """Whether an index names one of `size` elements."""
     above = binary(node, g.GreaterEqualOp, at, 0.0)
-    return node.emit(g.LogicalAndOp, above, binary(node, g.LessOp, at, float(size)))
+    return node.emit(g.LogicalAndOp, above, binary(node, g.LessOp, at, number(node, size, at)))
 
 
-def _clamped(node: Node, at: Value, size: int) -> Value:
-    return node.emit(g.ClipOp, at, min=0.0, max=float(size - 1))
+def _clamped(node: Node, at: Value, size: Dim) -> Value:
+    if isinstance(size, int):
+        return node.emit(g.ClipOp, at, min=0.0, max=float(size - 1))
+    return binary(node, g.MinimumOp, binary(node, g.MaximumOp, at, 0.0), number(node, size - 1, at))
 
 
-def _reflected(node: Node, at: Value, low: float, high: float) -> Value:
-    """A coordinate thrown back from both ends of a range until it lies inside."""
-    span = high - low
-    if span <= 0:
+def _reflected(node: Node, at: Value, low: float, size: Dim) -> Value:
+    """A coordinate thrown back from both ends of a range until it lies inside: from `low` to as far from the end."""
+    between = size - 1 if low == 0 else size
+    if isinstance(between, int) and between <= 0:
         return multiply(node, at, 0.0)
+    span = number(node, between, at)
+    high = add(node, span, low) if isinstance(span, Value) else span + low
+    if isinstance(span, Value):
+        span = binary(node, g.MaximumOp, span, 1.0)  # of one element all coordinates are 0
     away = node.emit(g.AbsOp, add(node, at, -low))
     turns = node.emit(g.FloorOp, divide(node, away, span))
     rest = subtract(node, away, multiply(node, turns, span))
@@ -115,21 +123,21 @@ def _reflected(node: Node, at: Value, low: float, high: float) -> Value:
 class _Border:
     """What lies outside of an axis."""
 
-    def __init__(self, node: Node, mode: str, size: int, corners: bool):
+    def __init__(self, node: Node, mode: str, size: Dim, corners: bool):
         self.node, self.mode, self.size = node, mode, size
-        self.low, self.high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
+        self.low = 0.0 if corners else -0.5
 
     def coordinate(self, at: Value) -> Value:
         """Where a coordinate is moved to before anything is read."""
         if self.mode == "border":
             return _clamped(self.node, at, self.size)
-        return _reflected(self.node, at, self.low, self.high) if self.mode == "reflection" else at
+        return _reflected(self.node, at, self.low, self.size) if self.mode == "reflection" else at
 
     def place(self, at: Value) -> tuple[Value, Value | None]:
         """Where an index is read, and whether it lies inside (None: it always does)."""
         if self.mode == "zeros":
             return _clamped(self.node, at, self.size), _inside(self.node, at, self.size)
-        moved = _reflected(self.node, at, self.low, self.high) if self.mode == "reflection" else at
+        moved = _reflected(self.node, at, self.low, self.size) if self.mode == "reflection" else at
         return _clamped(self.node, moved, self.size), None
 
 
@@ -141,11 +149,15 @@ def _grid_sample(node: Node) -> Value:
     corners, border = bool(node.attr("align_corners", 0)), node.attr("padding_mode", "zeros")
     if mode not in ("linear", "nearest", "cubic") or border not in ("zeros", "border", "reflection"):
         raise node.fail(f"expected mode linear, nearest or cubic and a known padding_mode, but got {mode}, {border}")
+    if grid.shape[-1] != len(sizes) or grid.shape[0] != n:
+        message = f"expected a grid of {n} x .. x {len(sizes)}, but got {list(grid.shape)}"
+        raise UnequalSizes(message, (grid.shape[-1], len(sizes)), (grid.shape[0], n))
     flat = cast(node, reshape(node, grid, (n, math.prod(outs), len(sizes))), dtype_like(x))
     taps: list[Taps] = []
     for axis, size in enumerate(sizes):
         at = add(node, element(node, flat, -1, len(sizes) - 1 - axis), 1.0)
-        at = multiply(node, at, (size - 1) / 2) if corners else add(node, multiply(node, at, size / 2), -0.5)
+        at = multiply(node, multiply(node, at, number(node, size - 1 if corners else size, at)), 0.5)
+        at = at if corners else add(node, at, -0.5)
         taps.append(_grid_taps(node, at, mode, _Border(node, border, size, corners)))
     return reshape(node, weighted_sum(node, x, taps), (n, c, *outs))
 
@@ -200,7 +212,9 @@ def _roi_align(node: Node) -> Value:
     scale, ratio = float(node.attr("spatial_scale", 1.0)), node.attr("sampling_ratio", 0)
     mode = node.attr("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "output_half_pixel")
     shift = 0.5 if mode == "half_pixel" else 0.0
-    count = rois.shape[0]
+    if (rois.shape[0], rois.shape[1]) != (batch.shape[0], 4):
+        message = f"expected regions x 4 and as many numbers, but got {list(rois.shape)} and {list(batch.shape)}"
+        raise UnequalSizes(message, (rois.shape[1], 4), (rois.shape[0], batch.shape[0]))
     known = None if ratio > 0 else _grid_counts(node.constant(1), outs, scale, mode == "half_pixel")
     axes: list[tuple[Taps, Value]] = []
     for axis in range(2):  # rois are x1, y1, x2, y2
@@ -209,7 +223,7 @@ def _roi_align(node: Node) -> Value:
         length = subtract(node, end, start)
         if mode != "half_pixel":
             length = node.emit(g.MaximumOp, length, node.array(1.0, like=rois))
-        each = np.full(count, ratio) if known is None else known[axis]
+        each = np.full(1, ratio) if known is None else known[axis]
         axes.append(_roi_taps(node, start, length, outs[axis], each, x.shape[2 + axis]))
     return _roi_bins(node, x, batch, axes, outs)
 
@@ -221,14 +235,15 @@ def _grid_counts(rois: Any, outs: Sequence[int], scale: float, half: bool) -> li
     return [np.maximum(np.ceil(length / out), 1).astype(int) for length, out in zip(lengths, outs, strict=True)]
 
 
-def _roi_taps(node: Node, start: Value, length: Value, out: int, each: Any, size: int) -> tuple[Taps, Value]:
+def _roi_taps(node: Node, start: Value, length: Value, out: int, each: Any, size: Dim) -> tuple[Taps, Value]:
     """The samples of an axis, regions x (bins * samples): their two taps, and what of them counts."""
     most = int(each.max(initial=1))
     samples = (np.arange(most) + 0.5)[None, None, :] / each[:, None, None] + np.arange(out)[None, :, None]
     steps = node.array(samples.reshape(len(each), out * most), like=start)
     at = add(node, start, multiply(node, steps, divide(node, length, float(out))))
-    outside = node.emit(g.LogicalOrOp, binary(node, g.LessOp, at, -1.0), binary(node, g.GreaterOp, at, float(size)))
-    at = node.emit(g.ClipOp, at, min=0.0, max=float(size - 1))
+    beyond = binary(node, g.GreaterOp, at, number(node, size, at))
+    outside = node.emit(g.LogicalOrOp, binary(node, g.LessOp, at, -1.0), beyond)
+    at = _clamped(node, at, size)
     low = node.emit(g.FloorOp, at)
     ratio = subtract(node, at, low)
     keep = node.emit(g.LogicalNotOp, outside)
@@ -243,15 +258,15 @@ def _roi_taps(node: Node, start: Value, length: Value, out: int, each: Any, size
 def _roi_bins(node: Node, x: Value, batch: Value, axes: Sequence[tuple[Taps, Value]], outs: Sequence[int]) -> Value:
     """Regions x channels x bins of the samples."""
     (rows, row_counts), (columns, column_counts) = axes
-    count, high = row_counts.shape
-    wide = column_counts.shape[1]
+    count, high, wide = batch.shape[0], row_counts.shape[1], column_counts.shape[1]
     shape = (count, high, wide)
     maximum = node.attr("mode", "avg") == "max"
     pictures = transpose(node, x, (0, 2, 3, 1))
     image = broadcast_to(node, reshape(node, cast(node, batch, np.int64), (count, 1, 1)), shape)
 
     def over(value: Value, axis: int) -> Value:
-        return reshape(node, value, (count, high, 1) if axis == 0 else (count, 1, wide))
+        regions = value.shape[0]
+        return reshape(node, value, (regions, high, 1) if axis == 0 else (regions, 1, wide))
 
     total: Value | None = None
     for (y, a, keep_y), (z, b, keep_z) in itertools.product(rows, columns):
@@ -266,7 +281,7 @@ def _roi_bins(node: Node, x: Value, batch: Value, axes: Sequence[tuple[Taps, Val
     counts = multiply(node, over(row_counts, 0), over(column_counts, 1))
     bins = (count, outs[0], high // outs[0], outs[1], wide // outs[1])
     samples = reshape(node, total, (*bins, x.shape[1]))
-    mask = reshape(node, counts, (*bins, 1))
+    mask = reshape(node, counts, (counts.shape[0], *bins[1:], 1))
     if maximum:
         inside = binary(node, g.GreaterOp, mask, 0.0)
         result = reduce(node, g.MaxOp, select(node, inside, samples, -math.inf), [2, 4])
@@ -294,7 +309,7 @@ def _max_roi_pool(node: Node) -> Value:
     return select(node, binary(node, g.EqualOp, y, -math.inf), 0.0, y)
 
 
-def _in_bins(node: Node, rois: Value, scale: float, column: int, size: int, bins: int) -> Value:
+def _in_bins(node: Node, rois: Value, scale: float, column: int, size: Dim, bins: int) -> Value:
     """Which elements of an axis are in which bin of which region: regions x bins x size."""
     ends = (multiply(node, part(node, rois, 1, k, k + 1), scale) for k in (column, column + 2))
     start, end = (node.emit(g.FloorOp, add(node, one, 0.5)) for one in ends)
@@ -305,7 +320,7 @@ def _in_bins(node: Node, rois: Value, scale: float, column: int, size: int, bins
     low = add(node, node.emit(g.FloorOp, part(node, edges, 1, 0, bins)), start)
     high = add(node, node.emit(g.CeilOp, part(node, edges, 1, 1, bins + 1)), start)
     low, high = (reshape(node, v, (rois.shape[0], bins, 1)) for v in (low, high))
-    places = node.array(np.arange(size)[None, None, :], like=rois)
+    places = cast(node, iota(node, (1, 1, size), 2), dtype_like(rois))
     return node.emit(g.LogicalAndOp, binary(node, g.GreaterEqualOp, places, low), binary(node, g.LessOp, places, high))
 
 

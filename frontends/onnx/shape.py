@@ -14,7 +14,7 @@ from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import axis_of, broadcast, shape_of
 from mlc.frontends.onnx.node import Converter, Node, UseBody, Value
 from mlc.frontends.onnx.sizes import LARGEST, size_array
-from mlc.frontends.onnx.tools import broadcast_to, elements, part, reshape, transpose
+from mlc.frontends.onnx.tools import binary, broadcast_to, elements, iota, part, reshape, select, subtract, transpose
 
 MAX_FILL = 1 << 31
 
@@ -258,9 +258,10 @@ def _pad(node: Node) -> Value:
     for index, axis in enumerate(axes):
         before[axis], after[axis], x = _cropped(node, x, axis, pads[index], pads[len(axes) + index])
     width = [size for pair in zip(before, after, strict=True) for size in pair]
-    if node.attr("mode", "constant") == "wrap":
-        return _wrapped(node, x, before, after)
-    return node.emit(g.PadOp, x, pad_width=tuple(width), mode=node.attr("mode", "constant"), value=value)
+    mode = node.attr("mode", "constant")
+    if mode == "wrap" or any(isinstance(n, DimExpr) for n in width):
+        return _padded_by_places(node, x, before, after, mode, value)
+    return node.emit(g.PadOp, x, pad_width=tuple(width), mode=mode, value=value)
 
 
 def _cropped(node: Node, x: Value, axis: int, front: Any, back: Any) -> tuple[Any, Any, Value]:
@@ -275,12 +276,36 @@ def _cropped(node: Node, x: Value, axis: int, front: Any, back: Any) -> tuple[An
     return front if begin == 0 else 0, back if end == size else 0, part(node, x, axis, begin, end)
 
 
-def _wrapped(node: Node, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
-    """Padding by what stands at the other end."""
+def _padded_by_places(
+    node: Node, x: Value, before: Sequence[Any], after: Sequence[Any], mode: str, value: float
+) -> Value:
+    """Padding that is what stands at other places: at the other end, or by widths that are sizes."""
     for axis, (front, back) in enumerate(zip(before, after, strict=True)):
         size = x.shape[axis]
-        if front or back:
+        if front == 0 and back == 0:
+            continue
+        if mode == "wrap" and all(isinstance(n, int) for n in (front, back, size)):
             x = node.emit(g.TakeOp, x, node.array(np.arange(-front, size + back) % size), axis=axis)
+            continue
+        for width in (front, back):
+            node.importer.symbols.at_least(width, 0)
+        inner = node.array(np.array(size, object))
+        at = iota(node, (size + front + back,), 0)
+        at = at if front == 0 else node.emit(g.SubtractOp, at, node.array(np.array(front, object)))
+        if mode == "wrap":
+            places = node.emit(g.ModOp, at, inner)
+        elif mode == "reflect":
+            last = node.array(np.array(size - 1, object))
+            places = subtract(node, last, node.emit(g.AbsOp, subtract(node, last, node.emit(g.AbsOp, at))))
+        else:
+            last = node.array(np.array(size - 1, object))
+            places = node.emit(g.MinimumOp, binary(node, g.MaximumOp, at, 0), last)
+        padded = node.emit(g.TakeOp, x, places, axis=axis)
+        if mode == "constant":
+            sizes = [n if a == axis else 1 for a, n in enumerate(padded.shape)]
+            inside = reshape(node, node.emit(g.EqualOp, at, places), sizes)
+            padded = select(node, inside, padded, value)
+        x = padded
     return x
 
 

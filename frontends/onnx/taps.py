@@ -7,36 +7,25 @@ Which ones, and with what weights, is known at import; an axis is done after the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.frontends.onnx.node import Node, Value, dtype_like
+from mlc.frontends.onnx.open_taps import Rule, open_axis
 from mlc.frontends.onnx.tools import add, cast, multiply, select
 
 Array = Any
 
 
-@dataclass(frozen=True)
-class Rule:
-    """How elements are found and weighted: Resize's attributes."""
-
-    mode: str
-    coordinates: str
-    rounding: str
-    cubic: float
-    antialias: bool
-    exclude_outside: bool
-    extrapolation: float
-
-
 def resize_axis(
-    node: Node, x: Value, axis: int, out: int, scale: float, roi: tuple[float, float] | None, rule: Rule
+    node: Node, x: Value, axis: int, out: Any, scale: Any, roi: tuple[float, float] | None, rule: Rule
 ) -> Value:
     """`x` with `out` elements along an axis, `scale` of them for each of its own."""
     size = x.shape[axis]
+    if not isinstance(size, int) or not isinstance(out, int):
+        return open_axis(node, x, axis, out, scale, rule)
     at, outside = _coordinates(size, out, scale, roi, rule.coordinates)
     if rule.mode == "nearest":
         places = np.clip(_nearest(at, rule.rounding), 0, size - 1)
@@ -116,3 +105,6 @@ def _weights(ratio: Array, scale: float, rule: Rule) -> tuple[int, Array]:
         far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
         weights = np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
     return first, weights / weights.sum(axis=1, keepdims=True) if rule.antialias else weights
+
+
+__all__ = ["Rule", "resize_axis"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph import tensor
-from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.dims import Dim, UnequalSizes
 from mlc.dialects.graph.movement import END
 from mlc.frontends.onnx.node import Node, Value, dtype_like
 
@@ -33,6 +33,11 @@ def binary(node: Node, op: Any, a: Value | float, b: Value | float) -> Value:
         assert isinstance(b, Value)
         a = node.array(a, like=b)
     return node.emit(op, a, b if isinstance(b, Value) else node.array(b, like=a))
+
+
+def number(node: Node, size: Dim, like: Value) -> Value | float:
+    """A size among elements like those of a value."""
+    return float(size) if isinstance(size, int) else node.array(np.array(size, object), like)
 
 
 def add(node: Node, a: Value | float, b: Value | float) -> Value:
@@ -168,7 +173,7 @@ def matmul_weight(node: Node, w: Value) -> Value:
     return transpose(node, w, (1, 0))
 
 
-def window_padding(node: Node, spatial: Sequence[int], kernel: Sequence[int], strides: Any, dilation: Any) -> list[int]:
+def window_padding(node: Node, spatial: Sequence[Any], kernel: Sequence[int], strides: Any, dilation: Any) -> list[int]:
     """[begin of each axis, end of each axis] from `pads` or `auto_pad`."""
     rank = len(spatial)
     auto = node.attr("auto_pad", "NOTSET")
@@ -183,6 +188,9 @@ def window_padding(node: Node, spatial: Sequence[int], kernel: Sequence[int], st
         raise node.fail(f"expected auto_pad NOTSET, VALID, SAME_UPPER or SAME_LOWER, but got {auto}")
     begins, ends = [], []
     for axis in range(rank):
+        if (left := spatial[axis] % strides[axis]) != 0 and not isinstance(left, int):
+            message = f"expected a size that the stride {strides[axis]} divides, with {auto}, but got {spatial[axis]}"
+            raise UnequalSizes(message, (left, 0))
         count = -(-spatial[axis] // strides[axis])
         total = max(0, (count - 1) * strides[axis] + (kernel[axis] - 1) * dilation[axis] + 1 - spatial[axis])
         small, large = total // 2, total - total // 2

@@ -17,6 +17,8 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     VectorType,
+    f64,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -46,6 +48,10 @@ def vectorized_nest(block: loop.BlockOp) -> list[loop.ForOp]:
         nest.insert(0, parent)
         inner = parent
     return nest
+
+
+WIDE = (i64, f64)
+"""What indices are computed from; such a value is a scalar where all lanes have the same."""
 
 
 class BlockToTiles:
@@ -295,8 +301,12 @@ class BlockToTiles:
         if by:
             self._gather(op, exprs, own, by)
             return
-        mask = [*own, *self.predicate([*exprs, *own])]
         sizes = self._tile_sizes(op.buffer, exprs)
+        if not own and op.result.type in WIDE and self._shared(exprs) and (op.buffer, *exprs) not in self.stored:
+            # one for all lanes, of which the first is inside: a scalar, which may be an index of a load
+            self.values[op.result] = self.value(loop.LoadOp.make(op.buffer, exprs, self.operands))
+            return
+        mask = [*own, *self.predicate([*exprs, *own])]
         small = loop.tile_shape([*exprs, *mask], sizes)
         otherwise = None
         if mask:
@@ -311,6 +321,10 @@ class BlockToTiles:
         self.values[op.result] = self.value(new)
         if (op.buffer, *exprs) in self.stored:
             self.accumulators.add(new.result)
+
+    def _shared(self, exprs: Sequence[Index]) -> bool:
+        """Whether an access is the same for all lanes."""
+        return not any(e.uses(-1 - axis) for e in exprs for axis in range(len(self.sizes)))
 
     def _tile_sizes(self, buffer: SSAValue, exprs: Sequence[Index]) -> tuple[int, ...]:
         """The tile of an access: the accumulator of a contraction has no axis for what a word sums."""
@@ -372,7 +386,7 @@ class BlockToTiles:
         ranges = Ranges(self.operands, self.sizes)
         for k, (e, n) in enumerate(zip(exprs, t.get_shape(), strict=True)):
             lo, hi = e.bounds(ranges)
-            shared = ragged and n < 0 and not any(e.uses(-1 - axis) for axis in range(len(self.sizes)))
+            shared = ragged and n < 0 and self._shared([e])
             if k != at and not shared and not 0 <= lo <= hi < n:
                 raise PassFailedException(
                     f"expected block '{self.block.name_}' to gather inside of its buffer where its predicate fails, "

@@ -94,13 +94,8 @@ def test_values_are_those_of_the_reference(name):
             [ints("two", 2)],
             r"expected axes of size 1 where repeats are symbolic, but got \[2, N\] of \[N, 4\]",
         ),
-        (
-            [node("MaxPool", ["x"], "y", kernel_shape=[1, 1], strides=[2, 2], ceil_mode=1)],
-            [],
-            "expected a static size on axis H with ceil_mode, but got H",
-        ),
     ],
-    ids=["tile", "ceil"],
+    ids=["tile"],
 )
 def test_what_must_be_known_is_refused_by_name(nodes, constants, message):
     picture = any(one.op_type == "MaxPool" for one in nodes)
