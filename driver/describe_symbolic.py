@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, FloorDiv, Least, SymbolAttr
 from mlc.dialects.graph.structure import bound_symbols
-from mlc.dialects.graph.types import dtype_name, product, shape_of
+from mlc.dialects.graph.types import dtype_name, element_of, product, shape_of
 from mlc.driver.describe import origins_of
 from mlc.driver.model import Model, counted_outputs
+from mlc.driver.plan_places import symbols_on
 from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
 from mlc.lowering.graph_to_main.symbolic import SCRATCH, symbols_of
@@ -64,7 +65,7 @@ def describe_symbolic(
         key = (value, str(shape))
         if key not in numbers:
             numbers[key] = len(values)
-            values.append({**places.of(value), "shape": shape, "dtype": str(value.type.element_type)})  # pyright: ignore
+            values.append({**places.of(value), "shape": shape, "dtype": str(element_of(value))})
         return numbers[key]
 
     nodes: list[dict[str, Any]] = []
@@ -87,8 +88,10 @@ def describe_symbolic(
                 }
             )
         elif isinstance(op, memref.CopyOp | runtime.CopyOp):
-            size = places.size(op.bytes) if isinstance(op, runtime.CopyOp) else bytes_of(op.source.type)  # pyright: ignore
-            copies.append([number(op.source), number(op.destination), size])
+            source = op.source
+            assert isinstance(source.type, MemRefType)
+            size = places.size(op.bytes) if isinstance(op, runtime.CopyOp) else bytes_of(source.type)
+            copies.append([number(source), number(op.destination), size])
     return {
         "nodes": nodes,
         "values": values,
@@ -106,21 +109,16 @@ def _integer(attribute: Any) -> int:
 
 def _symbols(main: func.FuncOp) -> dict[str, Any]:
     """The symbols with their ranges, and the workspace's buffers: the size of each, and those below it."""
-    symbols, buffers = main.attributes["mlc.symbols"], main.attributes["mlc.buffers"]
-    assert isinstance(symbols, ArrayAttr)
+    found = [span(name, values) for name, values in symbols_on(main).items()]
+    buffers = main.attributes["mlc.buffers"]
     assert isinstance(buffers, ArrayAttr)
-    found: list[Any] = []
-    for one in symbols.data:
-        assert isinstance(one, DictionaryAttr)
-        name, values = one.data["name"], one.data["range"]
-        assert isinstance(name, StringAttr)
-        assert isinstance(values, SymbolAttr)
-        found.append(span(name.data, values))
     rows: list[Any] = []
     for pair in buffers.data:
-        size, below = pair.data  # pyright: ignore[reportAttributeAccessIssue]
+        assert isinstance(pair, ArrayAttr)
+        size, below = pair.data
         assert isinstance(size, DimsAttr)
         (one,) = size.data
+        assert isinstance(below, ArrayAttr)
         rows.append([encoded(one.evaluate({})), [_integer(k) for k in below.data]])
     return {"symbols": found, "buffers": rows}
 
@@ -133,7 +131,8 @@ class _Places:
         self.counts = tuple(_integer(main.attributes[f"mlc.{name}"]) for name in ("inputs", "outputs"))
         self.weights = args[-2]
         views = [op for op in main.body.block.ops if isinstance(op, memref.ViewOp) and op.source is args[-1]]
-        self.buffers = {op.result: k for k, op in enumerate(op for op in views if SCRATCH not in op.attributes)}
+        buffers: list[SSAValue] = [op.result for op in views if SCRATCH not in op.attributes]
+        self.buffers = {buffer: k for k, buffer in enumerate(buffers)}
         self.read = size_reader(main)
 
     def size(self, value: SSAValue) -> Any:
@@ -155,19 +154,19 @@ class _Places:
             first = value.index < self.counts[0]
             kind, before = ("input", 0) if first else ("output", self.counts[0])
             return {"storage": kind, "index": value.index - before, "offset": encoded(offset)}
-        if (buffer := self.buffers.get(value)) is not None:  # pyright: ignore[reportArgumentType, reportCallIssue]
+        if (buffer := self.buffers.get(value)) is not None:
             return {"storage": "workspace", "buffer": buffer, "offset": encoded(offset)}
         view = value.owner
         assert isinstance(view, memref.ViewOp)
         assert view.source is self.weights
-        return {"storage": "weights", "offset": encoded(offset + _integer(view.byte_shift.owner.value))}  # pyright: ignore
+        shift = self.read(view.byte_shift)
+        assert shift is not None
+        return {"storage": "weights", "offset": encoded(offset + shift)}
 
 
 def size_reader(main: func.FuncOp) -> SizeReader:
     """What reads sizes in @main as expressions of its symbols."""
-    symbols = main.attributes["mlc.symbols"]
-    assert isinstance(symbols, ArrayAttr)
-    names = [one.data["name"].data for one in symbols.data]  # pyright: ignore[reportAttributeAccessIssue]
+    names = list(symbols_on(main))
     args = main.body.block.args
     return SizeReader({arg: DimExpr.symbol(n) for arg, n in zip(args[-2 - len(names) :], names, strict=False)})
 
@@ -186,7 +185,7 @@ def shapes_at(call: Operation, shapes: Sequence[tuple[Dim, ...]]) -> list[list[D
 
 def bytes_at(value: SSAValue, shape: Sequence[Dim]) -> Dim:
     """The bytes of a buffer in a shape."""
-    return product(shape) * byte_size(value.type.element_type)  # pyright: ignore[reportAttributeAccessIssue]
+    return product(shape) * byte_size(element_of(value))
 
 
 __all__ = ["DimExpr", "describe_symbolic", "encoded", "kernel_shapes", "signature_of"]

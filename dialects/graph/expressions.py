@@ -37,7 +37,7 @@ class Bounded(str):
         self.low, self.high = low, high
         return self
 
-    def __getnewargs__(self) -> tuple[str, int, int]:
+    def __getnewargs__(self) -> tuple[str, int, int]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return str(self), self.low, self.high
 
 

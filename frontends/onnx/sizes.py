@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import DictionaryAttr, TensorType
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, DimsAttr, SymbolAttr, UnequalSizes, greatest, least
+from mlc.dialects.graph.types import sizes_at
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.equal_sizes import MAX_SIZE, Span, applied, substitutions
 from mlc.passes.errors import warn
@@ -135,7 +136,7 @@ class Symbols:
         if len(names) != 1 or (name := names.pop()) not in self.spans:
             return
         low, high = self.spans[name]
-        while low <= min(high, MAX_SIZE) and size.evaluate({name: low}) < limit:  # pyright: ignore
+        while low <= min(high, MAX_SIZE) and sizes_at([size], {name: low})[0] < limit:
             low += 1
         self._restrict(name, low, high, f"a size {size} of at least {limit}")
 
@@ -212,9 +213,9 @@ def identifier(name: str) -> str | None:
 
 
 def _span(name: str, span: Any) -> tuple[int, int, int]:
-    values = tuple(span) if isinstance(span, tuple | list) else ()
+    values: tuple[Any, ...] = tuple(span) if isinstance(span, tuple | list) else ()
     whole = all(isinstance(v, int) and not isinstance(v, bool) for v in values)
-    if len(values) not in (2, 3) or not whole or not 1 <= values[0] <= values[1] or values[-1] < 1:  # pyright: ignore
+    if len(values) not in (2, 3) or not whole or not 1 <= values[0] <= values[1] or values[-1] < 1:
         raise UserError(f"expected symbol '{name}' as (low, high) or (low, high, step) from 1 on, but got {span!r}")
     low, high, step = (*values, 1)[:3]
     if high // step < -(-low // step):

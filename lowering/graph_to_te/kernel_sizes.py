@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, Ten
 from xdsl.ir import Attribute
 
 from mlc.dialects.graph.dims import TYPICAL, DimExpr, SymbolAttr, basis
-from mlc.dialects.graph.types import shape_of
+from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.dialects.index import IndexMapAttr, dim
 from mlc.lowering.graph_to_te.indices import index_of
 
@@ -35,7 +35,7 @@ def _values(kernel: func.FuncOp, symbols: Sequence[DimExpr], of: Callable[[Symbo
     names = {name for symbol in symbols for name in symbol.symbols()}
     plain = SymbolAttr(1, 3 * TYPICAL)
     values = {name: of(s if isinstance(s := ranges.get(name), SymbolAttr) else plain) for name in names}
-    return [int(symbol.evaluate(values)) for symbol in symbols]  # pyright: ignore[reportArgumentType]
+    return list(sizes_at(symbols, values))
 
 
 def size_attributes(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> dict[str, Attribute]:

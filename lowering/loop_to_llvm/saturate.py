@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import Float32Type, IntegerType, VectorType, f32, i8, i16, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import Float32Type, FloatAttr, IntegerType, VectorType, f32, i8, i16, i32
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, dim
@@ -67,15 +67,14 @@ def saturated(f: FunctionLowering, op: Any) -> Saturated | None:
     middle, low = _with_number(top, arith.MaximumfOp)
     rounded, zero = _with_number(middle, arith.AddfOp)
     rounded, zero = (middle, 0) if rounded is None else (rounded, zero)
-    if not isinstance(getattr(rounded, "owner", None), math.RoundEvenOp) or None in (high, low, zero):
+    if rounded is None or not isinstance(rounded.owner, math.RoundEvenOp) or None in (high, low, zero):
         return None
-    assert isinstance(rounded, SSAValue)
     if loop.element_of(rounded.type) != f32 or not least <= low <= high <= most or not -most <= zero <= most:
         return None
-    return Saturated(rounded.owner.operands[0], zero, low, high, op.kind.data)  # pyright: ignore
+    return Saturated(rounded.owner.operands[0], zero, low, high, op.kind.data)
 
 
-def _with_number(v: SSAValue | None, cls: type[Any]) -> tuple[SSAValue | None, Any]:
+def _with_number(v: SSAValue | None, cls: type[Operation]) -> tuple[SSAValue | None, Any]:
     """The operands of `cls %v, number`: the number as an integer, or None where it is none."""
     op = v.owner if v is not None else None
     if not isinstance(op, cls):
@@ -85,7 +84,8 @@ def _with_number(v: SSAValue | None, cls: type[Any]) -> tuple[SSAValue | None, A
         number = number.owner.value
     if not isinstance(number.owner, arith.ConstantOp) or not isinstance(number.type, Float32Type):
         return op.operands[0], None
-    value = number.owner.value.value.data  # pyright: ignore
+    assert isinstance(number.owner.value, FloatAttr)
+    value = number.owner.value.value.data
     return op.operands[0], int(value) if value == int(value) else None
 
 

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects import graph
 from mlc.dialects.graph.dims import Dim
-from mlc.dialects.graph.types import product, shape_of
+from mlc.dialects.graph.types import element_of, product, shape_of
 from mlc.lowering.graph_to_te.extern.body import Body, Fill
 from mlc.lowering.graph_to_te.extern.movement import cumulative, scatter_elements, scatter_nd
 from mlc.lowering.graph_to_te.extern.order import Keys, argsort, sort
@@ -141,7 +141,7 @@ def is_extern(op: Any) -> bool:
         size = shape_of(x)[op.axis]
         return wide and (not isinstance(size, int) or size > FEW)
     if isinstance(op, graph.ScatterElementsOp | graph.ScatterNdOp):
-        element = op.operands[0].type.element_type  # pyright: ignore[reportAttributeAccessIssue]
+        element = element_of(op.operands[0])
         narrow = isinstance(element, AnyFloat) and element not in (f32, f64)
         looks = product([n for v in op.operands[:2] for n in shape_of(v.type)])
         return not (narrow and op.reduction != "none") and (not isinstance(looks, int) or looks > MANY_LOOKS)

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import SSAValue
 
 from mlc.dialects.graph.dims import Dim
-from mlc.dialects.graph.types import shape_of
+from mlc.dialects.graph.types import element_of, shape_of
 from mlc.lowering.graph_to_te.extern.body import FLOATS, Body
 
 COMBINE: dict[str, tuple[type[Any], type[Any], type[Any]]] = {
@@ -45,7 +45,8 @@ def cumulative(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAVal
     shape = shape_of(op.operands[0].type)
     axis = op.axis % len(shape)
     element = op.operands[0].type.element_type
-    signless = y.type.element_type  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+    assert y is not None
+    signless = element_of(y)
     combine = combiner(op.combine, element, signless)
 
     def row(at: list[SSAValue]) -> None:
