@@ -71,4 +71,6 @@ def spread(s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], thread
         take += 1
     if tasks < 2:
         return
-    deal(s, s.grid(outer[:take]), stage, ELEMENT_CYCLES * stage.points, threads)
+    # loops of symbolic stages stay apart: a concatenation chooses its part by one of them
+    grid = outer[:take] if stage.symbolic else s.grid(outer[:take])
+    deal(s, grid, stage, ELEMENT_CYCLES * stage.points, threads)

@@ -24,10 +24,12 @@ from mlc.dialects.graph import (
     UnaryOp,
     shape_of,
 )
+from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.layout import layout
+from mlc.dialects.graph.types import product, sizes_at
 from mlc.passes.graph.constants import is_constant, is_static
 from mlc.passes.graph.rewriting import Replacement, Rewriter, producer, rules_table
-from mlc.passes.graph.views import reshape_groups
+from mlc.passes.graph.views import divides, reshape_groups
 
 SHUFFLES, on = rules_table()
 SUBPIXELS = (0, 3, 4, 1, 5, 2)
@@ -38,7 +40,7 @@ _DEPTH = 8
 def movements(value: SSAValue) -> tuple[SSAValue, list[Operation]]:
     """The convolution's value, activations included, that reshapes and transposes made this one of, and these."""
     chain: list[Operation] = []
-    while isinstance(value.owner, ReshapeOp | TransposeOp) and value.has_one_use() and is_static(shape_of(value.type)):
+    while isinstance(value.owner, ReshapeOp | TransposeOp) and value.has_one_use():
         chain.append(value.owner)
         value = value.owner.operands[0]
     moved = any(isinstance(op, TransposeOp) for op in chain) and value.has_one_use() and _is_convolved(value)
@@ -125,7 +127,8 @@ def convolution_of_subpixels(op: Any, rw: Rewriter) -> Replacement:
         return None
     n, sh, sw, channels, *rest = shape_of(transpose.operands[0].type)
     picture, result = shape_of(reshape.type), shape_of(op.type)
-    if not is_static(picture) or not is_static(result) or math.prod(result) > math.prod(picture):
+    depths = [[size for axis, size in enumerate(sizes) if axis not in (0, 2, 3)] for sizes in (picture, result)]
+    if not all(is_static(depth) for depth in depths) or math.prod(depths[1]) > math.prod(depths[0]):
         return None
     if picture[:4] != (n, channels, rest[0] * sh, rest[1] * sw):
         return None
@@ -145,7 +148,7 @@ def transpose_of_transpose(op: Any, rw: Rewriter) -> Replacement:
     if reshape is None or inner is None or not (inner.result.has_one_use() and reshape.result.has_one_use()):
         return None
     middle, after = shape_of(inner.type), shape_of(reshape.type)
-    if not is_static(middle) or 0 in middle or not is_static(after):
+    if 0 in middle:
         return None
     # The common pieces of the axes between the two, each named by its place.
     pieces = _pieces(middle, after)
@@ -162,29 +165,35 @@ def transpose_of_transpose(op: Any, rw: Rewriter) -> Replacement:
     return rw.insert(ReshapeOp.make(rw.make(TransposeOp, flat, axes=axes), result=op.type))
 
 
-Pieces = tuple[list[list[int]], list[list[int]], list[int]]
+Pieces = tuple[list[list[int]], list[list[int]], list[Dim]]
 
 
-def _pieces(before: Sequence[int], after: Sequence[int]) -> Pieces | None:
+def _pieces(before: Sequence[Dim], after: Sequence[Dim]) -> Pieces | None:
     """Which pieces each axis on either side of a reshape is of, and their sizes; None where they do not divide."""
     first: list[list[int]] = [[] for _ in before]
     second: list[list[int]] = [[] for _ in after]
-    sizes: list[int] = []
+    sizes: list[Dim] = []
     for source, target in reshape_groups(before, after):
-        marks = sorted({*_marks(before, source), *_marks(after, target)})
-        if any(high % low for low, high in pairwise(marks)):
+        marks = sorted({*_marks(before, source), *_marks(after, target)} - {1}, key=_when_large)
+        if not all(divides(low, high) for low, high in pairwise(marks)):
             return None
+        places: dict[Dim, int] = {1: 0} | {mark: k + 1 for k, mark in enumerate(marks)}
         for axes, shape, found in ((source, before, first), (target, after, second)):
-            ends = [1, *_marks(shape, axes)]
+            ends = [0, *(places[mark] for mark in _marks(shape, axes))]
             for axis, low, high in zip(axes, ends, ends[1:], strict=False):
-                found[axis] = [len(sizes) + k for k, mark in enumerate(marks) if low < mark <= high]
+                found[axis] = [len(sizes) + k for k in range(low, high)]
         sizes += [high // low for low, high in zip([1, *marks], marks, strict=False)]
     return first, second, sizes
 
 
-def _marks(shape: Sequence[int], axes: Sequence[int]) -> list[int]:
+def _marks(shape: Sequence[Dim], axes: Sequence[int]) -> list[Dim]:
     """The products of the sizes up to each of some axes."""
-    return [math.prod(shape[axis] for axis in axes[: k + 1]) for k in range(len(axes))]
+    return [product([shape[axis] for axis in axes[: k + 1]]) for k in range(len(axes))]
+
+
+def _when_large(size: Dim) -> int:
+    """A size where all symbols are large: what divides another one comes before it."""
+    return sizes_at([size], dict.fromkeys(size.symbols(), 1 << 20))[0] if isinstance(size, DimExpr) else size
 
 
 def _runs(source: Sequence[int], target: Sequence[int]) -> list[list[int]]:

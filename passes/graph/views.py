@@ -103,7 +103,7 @@ def reshape_groups(source: Sequence[Dim], target: Sequence[Dim]) -> list[tuple[l
         s, t = [left.pop(0)], [right.pop(0)]
         a, b = source[s[0]], target[t[0]]
         while a != b:
-            grows = _divides(a, b), _divides(b, a)
+            grows = _smaller(a, b), _smaller(b, a)
             if not left and not right:
                 raise VerifyException(f"expected shapes of equal products, but got {list(source)} and {list(target)}")
             if left and (grows[0] or not grows[1] or not right):
@@ -116,10 +116,15 @@ def reshape_groups(source: Sequence[Dim], target: Sequence[Dim]) -> list[tuple[l
     return groups
 
 
-def _divides(a: Dim, b: Dim) -> bool:
-    """Whether b is a multiple of a whatever the symbols are; of two integers, whether a is the smaller one."""
+def _smaller(a: Dim, b: Dim) -> bool:
+    """Whether a is the smaller one: of two integers, else where it divides the other."""
+    return a < b if isinstance(a, int) and isinstance(b, int) else divides(a, b)
+
+
+def divides(a: Dim, b: Dim) -> bool:
+    """Whether b is a multiple of a whatever the symbols are."""
     if isinstance(a, int) and isinstance(b, int):
-        return a < b
+        return b % a == 0
     try:
         return (b // a) * a == b
     except VerifyException:
