@@ -34,12 +34,13 @@ def _gather_elements(node: Node) -> Value:
 
 def gather_elements(node: Node, x: Value, indices: Value, axis: int) -> Value:
     """
-    Elements at indices along an axis; where the last axis is another one of symbolic size, by linear places.
+    Elements at indices along an axis; where the last axis of symbolic size is another one, by linear places.
 
     A vector of elements along an axis that ends at run time must not look up elements behind it.
     """
     axis, rank = axis_of(axis, len(x.shape)), len(x.shape)
-    if axis == rank - 1 or isinstance(indices.shape[-1], int):
+    open_axes = [a for a, n in enumerate(indices.shape) if not isinstance(n, int)]
+    if not open_axes or open_axes == [axis] or (axis == rank - 1 and axis in open_axes):
         return node.emit(g.GatherElementsOp, x, indices, axis=axis)
     size = node.array(np.array(x.shape[axis], object))
     places = cast(node, indices, np.int64)

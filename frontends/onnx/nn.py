@@ -12,6 +12,7 @@ from mlc.frontends.onnx.tools import (
     as_picture,
     cast,
     from_picture,
+    full,
     multiply,
     pad,
     part,
@@ -96,7 +97,7 @@ def _layer_norm(node: Node) -> Value:
     x, gamma = node.input(0), node.input(1)
     axis = node.attr("axis", -1) % len(x.shape)
     shape = x.shape[axis:]
-    beta = node.input(2) if node.has(2) else node.array(np.zeros(shape), like=x)
+    beta = node.input(2) if node.has(2) else full(node, shape, 0, dtype_like(x))
     gamma, beta = reshape(node, gamma, shape), reshape(node, beta, shape)
     return node.emit(g.LayerNormOp, x, gamma, beta, axis=axis, epsilon=float(node.attr("epsilon", 1e-5)))
 
@@ -117,8 +118,8 @@ def _dropout(node: Node) -> list[Value]:
     if not 0 <= ratio < 1:
         raise node.fail(f"expected a ratio from 0 to less than 1, but got {ratio}")
     if ratio == 0:
-        mask = np.ones((), np.bool_ if node.opset >= 10 else dtype_like(x))
-        return [x, node.array(np.broadcast_to(mask, x.shape))] if wants(node, 1) else [x]
+        mask = np.bool_ if node.opset >= 10 else dtype_like(x)
+        return [x, full(node, x.shape, 1, mask)] if wants(node, 1) else [x]
     seed = node.attr("seed")
     if seed is None or not all(isinstance(size, int) for size in x.shape):
         raise node.fail("expected a seed and a known shape, from which the mask follows in training, but got none")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import least
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.onnx import indexing, shape
 from mlc.frontends.onnx.counted import marked, plain
@@ -47,7 +48,7 @@ def _compress(node: Node) -> Value:
     if axis is None:
         x, axis = _flat(node, x), 0
     axis = axis_of(axis, len(x.shape))
-    condition = part(node, condition, 0, 0, x.shape[axis])
+    condition = part(node, condition, 0, 0, least(condition.shape[0], x.shape[axis]))
     found, count = node.emit_all(g.NonzeroOp, condition)
     where = counted(node, _flat(node, found), 0, count)
     if 0 in where.shape:

@@ -241,11 +241,16 @@ def _expand(node: Node) -> Value:
 
 def _tile(node: Node) -> Value:
     x, reps = node.input(0), node.ints(1)
-    open_axes = {axis: n for axis, n in enumerate(reps) if isinstance(n, DimExpr)}
-    if any(x.shape[axis] != 1 for axis in open_axes):
-        raise node.fail(f"expected axes of size 1 where repeats are symbolic, but got {reps} of {list(x.shape)}")
-    tiled = node.emit(g.TileOp, x, reps=tuple(1 if axis in open_axes else n for axis, n in enumerate(reps)))
-    return broadcast_to(node, tiled, [open_axes.get(axis, size) for axis, size in enumerate(tiled.shape)])
+    if len(reps) != len(x.shape):
+        raise node.fail(f"expected {len(x.shape)} repeats, one an axis, but got {reps}")
+    sizes = list(x.shape)
+    open_axes = [axis for axis, n in enumerate(reps) if n != 1 and not isinstance(n + sizes[axis], int)]
+    x = node.emit(g.TileOp, x, reps=tuple(1 if axis in open_axes else n for axis, n in enumerate(reps)))
+    for axis in open_axes:  # n -> 1 x n -> repeats x n -> repeats * n
+        head, size, tail = x.shape[:axis], sizes[axis], x.shape[axis + 1 :]
+        wide = broadcast_to(node, reshape(node, x, (*head, 1, size, *tail)), (*head, reps[axis], size, *tail))
+        x = reshape(node, wide, (*head, reps[axis] * size, *tail))
+    return x
 
 
 def _pad(node: Node) -> Value:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.onnx.files import dtype_of
-from mlc.frontends.onnx.node import Converter, Node, Value
+from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
 from mlc.frontends.onnx.tools import (
     add,
     binary,
@@ -28,16 +29,40 @@ from mlc.frontends.onnx.tools import (
 )
 
 
-def _waves(length: int, rows: int, columns: int, inverse: bool) -> tuple[Any, Any]:
+def _waves(node: Node, length: Dim, rows: Dim, columns: Dim, inverse: bool, like: Value) -> tuple[Value, Value]:
     """cos and sin of 2 pi k n / length, of rows k and columns n; of an inverse divided by the length."""
+    if not isinstance(length, int):
+        return _open_waves(node, length, rows, columns, inverse, like)
+    cos, sin = _known_waves(length, int(rows), int(columns), inverse)
+    return node.array(cos, like=like), node.array(sin, like=like)
+
+
+def _open_waves(
+    node: Node, length: Dim, rows: Dim, columns: Dim, inverse: bool, like: Value
+) -> tuple[Value, Value]:
+    """The same of an open length, computed in f64 when the model runs."""
+    whole = node.array(np.array(length, object))
+    turns = node.emit(g.MultiplyOp, iota(node, (rows, columns), 0), iota(node, (rows, columns), 1))
+    turns = cast(node, node.emit(g.ModOp, turns, whole), np.float64)
+    size = node.array(np.array(length, object), like=turns)
+    angles = divide(node, multiply(node, turns, 2 * np.pi), size)
+    cos, sin = node.emit(g.CosOp, angles), node.emit(g.SinOp, angles)
+    if inverse:
+        cos, sin = divide(node, cos, size), divide(node, sin, size)
+    else:
+        sin = node.emit(g.NegOp, sin)
+    return cast(node, cos, dtype_like(like)), cast(node, sin, dtype_like(like))
+
+
+def _known_waves(length: int, rows: int, columns: int, inverse: bool) -> tuple[Any, Any]:
     angles = 2 * np.pi * (np.outer(np.arange(rows), np.arange(columns)) % length) / length
     scale = 1 / length if inverse else 1.0
     return np.cos(angles) * scale, (1 if inverse else -1) * np.sin(angles) * scale
 
 
-def _transform(node: Node, re: Value, im: Value | None, length: int, bins: int, inverse: bool) -> Value:
+def _transform(node: Node, re: Value, im: Value | None, length: Dim, bins: Dim, inverse: bool) -> Value:
     """The first `bins` of the transform along the last axis, real and imaginary parts along a new one."""
-    cos, sin = (node.array(wave, like=re) for wave in _waves(length, bins, re.shape[-1], inverse))
+    cos, sin = _waves(node, length, bins, re.shape[-1], inverse, re)
 
     def product(x: Value, wave: Value) -> Value:
         return node.emit(g.DenseOp, x, wave)
@@ -77,7 +102,7 @@ def _dft(node: Node) -> Value:
 def _real_inverse(node: Node, re: Value, im: Value | None, length: int) -> Value:
     """The real signal of half a spectrum: the bins that are not there are conjugates of those that are."""
     bins = re.shape[-1]
-    cos, sin = _waves(length, length, bins, True)
+    cos, sin = _known_waves(length, length, int(bins), True)
     twice = np.full(bins, 2.0)
     twice[0] = 1
     if length % 2 == 0:
@@ -98,9 +123,15 @@ def _stft(node: Node) -> Value:
     length = int(node.constant(3).reshape(())) if node.has(3) else None
     length = length if length is not None else window.shape[0] if window is not None else x.shape[1]
     count = (x.shape[1] - length) // step + 1
-    if count < 1 or step < 1:
+    if isinstance(count, DimExpr) and step > 0:
+        node.importer.symbols.at_least(count, 1)
+    elif count < 1 or step < 1:
         raise node.fail(f"expected frames no longer than the signal's {x.shape[1]} elements, but got {length}")
-    places = node.array(np.arange(count)[:, None] * step + np.arange(length))
+    if isinstance(count, int):
+        places = node.array(np.arange(count)[:, None] * step + np.arange(length))
+    else:
+        first = multiply(node, iota(node, (count, 1), 0), step)
+        places = node.emit(g.AddOp, first, node.array(np.arange(length)[None, :]))
     parts: list[Value] = []
     for k in range(x.shape[2]):
         frames = node.emit(g.TakeOp, element(node, x, -1, k), places, axis=1)
