@@ -31,12 +31,14 @@ _KNOWN: dict[str, tuple[str, str, int, int, bool, bool, int, int, int]] = {
 }
 
 _X86 = tuple(name for name, row in _KNOWN.items() if row[0] == _LINUX)
-# A dot product's name, LLVM's feature that has it, the CPUs above that have the feature, the least vector bits.
+# The name of a dot product, or of another instruction on bytes, LLVM's feature that has it, the CPUs above that have
+# the feature, the least vector bits.
 _DOT_PRODUCTS: list[tuple[str, str, tuple[str, ...], int]] = [
     ("dpbf16ps", "avx512bf16", ("sapphirerapids", "znver4", "znver5"), 512),
     ("dpbusd", "avx512vnni", ("icelake-server", "sapphirerapids", "znver4", "znver5"), 512),
     ("dpbusd256", "avxvnni", ("sapphirerapids", "znver5"), 256),
     ("pmaddwd", "sse2", _X86, 128),
+    ("permi2b", "avx512vbmi", ("icelake-server", "sapphirerapids", "znver4", "znver5"), 512),
 ]
 
 
@@ -65,7 +67,7 @@ class Target:
 
     @property
     def instructions(self) -> tuple[str, ...]:
-        """The dot products of narrow numbers that the machine has."""
+        """The dot products of narrow numbers, and other instructions on bytes, that the machine has."""
         names = [name for name, feature, cpus, bits in _DOT_PRODUCTS if self._has(feature, cpus, bits)]
         return tuple(dict.fromkeys(names))
 

@@ -121,7 +121,7 @@ from mlc.dialects.graph.movement import (
     TileOp,
     TransposeOp,
 )
-from mlc.dialects.graph.quantize import DequantizeOp, QuantizeOp
+from mlc.dialects.graph.quantize import DequantizeOp, LookupOp, QuantizeOp
 from mlc.dialects.graph.reduce import (
     ArgmaxOp,
     ArgminOp,
@@ -192,7 +192,8 @@ __all__ = [  # noqa: RUF022
     "FusedOp", "GeluOp",
     "GreaterEqualOp", "GreaterOp", "HardSigmoidOp", "HardSwishOp", "IdentityOp", "InstanceNormOp", "IotaOp",
     "LayerNormOp", "LayoutTransformOp", "LeakyReluOp", "LessEqualOp", "LessOp", "LogOp", "LogSoftmaxOp",
-    "LogicalAndOp", "LogicalNotOp", "LogicalOrOp", "LogicalXorOp", "MaxOp", "MaxPool2dOp", "MaximumOp", "MeanOp",
+    "LogicalAndOp", "LogicalNotOp", "LogicalOrOp", "LogicalXorOp", "LookupOp", "MaxOp",
+    "MaxPool2dOp", "MaximumOp", "MeanOp",
     "MinOp", "MinimumOp", "ModOp", "MultiplyOp", "NegOp", "PadOp", "ParamOp", "PoolOp", "PowerOp", "PreluOp",
     "ProdOp", "QuantizeOp", "ReciprocalOp", "ReduceOp", "ReluOp", "ReshapeOp", "Resize2dOp", "RoundOp", "RsqrtOp",
     "SigmoidOp",

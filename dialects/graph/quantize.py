@@ -98,6 +98,36 @@ class DequantizeOp(QuantizingOp):
         ]
 
 
+class LookupOp(GraphOp):
+    """
+    A function of bytes by its table: `table[q]`, element by element.
+
+    `graph.lookup %q, %table : (tensor<2x3xui8>, tensor<256xi8>) -> tensor<2x3xi8>`
+    """
+
+    name = "graph.lookup"
+    kind = BROADCAST
+    arity = (2, 2)
+
+    def infer_types(self) -> list[Tensor]:
+        q, table = self.input_types
+        if not is_unsigned(q.element_type) or q.element_type.width.data != 8:  # pyright: ignore
+            raise VerifyException(f"expected unsigned bytes to look up, but got {q}")
+        if shape_of(table) != (256,):
+            raise VerifyException(f"expected a table of 256 elements, one for each byte, but got {table}")
+        return [tensor(shape_of(q), table.element_type)]
+
+    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+        return (arrays[1][arrays[0]],)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample((tensor((2, 3, 20), "uint8"), tensor((256,), "uint8"))),
+            Sample((tensor((7,), "uint8"), tensor((256,), "int8"))),
+        ]
+
+
 def is_unsigned(element: Any) -> bool:
     """Whether an element type is of unsigned integers."""
     return isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
@@ -115,4 +145,4 @@ def float_range(element: Any) -> tuple[float, float]:
     return float(low), float(high if high < 1 << 24 else high + 1 - (1 << (high.bit_length() - 24)))
 
 
-OPS: Sequence[type[GraphOp]] = [QuantizeOp, DequantizeOp]
+OPS: Sequence[type[GraphOp]] = [QuantizeOp, DequantizeOp, LookupOp]

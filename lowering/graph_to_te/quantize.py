@@ -39,3 +39,9 @@ def dequantize(op: Any, q: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
         return te.cast(centred, op.type.element_type) * _at(op, scale, i)
 
     return te.compute(shape_of_result(op), body, stage_name(op))
+
+
+@lowering(graph.LookupOp)
+def lookup(op: Any, q: Tensor, table: Tensor) -> Tensor:
+    """A gather from the table."""
+    return te.compute(shape_of_result(op), lambda *i: table.read([te.cast(q[i], "int64")]), stage_name(op))

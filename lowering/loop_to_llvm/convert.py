@@ -84,6 +84,8 @@ class FunctionLowering:
         self.rt = rt
         self.thread = thread
         self.values: dict[SSAValue, Value] = {}
+        self.put_off: set[SSAValue] = set()
+        """Values that are computed where they are stored."""
         self.buffers: dict[SSAValue, SSAValue] = {}
         self.local: dict[SSAValue, int] = {}
         self.factors: dict[int, int] = {}

@@ -18,7 +18,8 @@ from xdsl.ir import Operation, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.index import Index, dim
 from mlc.lowering.loop_to_llvm.accesses import Access
-from mlc.lowering.loop_to_llvm.builder import Builder, vector_type
+from mlc.lowering.loop_to_llvm.builder import Builder, lanes_of, vector_type
+from mlc.lowering.loop_to_llvm.lookup import Lookup, looked_up
 from mlc.lowering.loop_to_llvm.scalars import emit_cast, emitter_of
 
 if TYPE_CHECKING:
@@ -53,14 +54,11 @@ class Saturated:
 
 
 def saturated(f: FunctionLowering, op: Any) -> Saturated | None:
-    """What a cast to bytes rounds and clips, if all that is done with it is to store it; else None."""
+    """What a cast to bytes rounds and clips, if all that is done with them is to store them; else None."""
     if NEEDS not in f.kernel.instructions or not isinstance(op, loop.CastOp) or op.kind.data not in RANGES:
         return None
     t = op.result.type
-    if not isinstance(t, VectorType) or t.element_type != i8 or not op.result.has_one_use():
-        return None
-    use = op.result.get_user_of_unique_use()
-    if not isinstance(use, loop.StoreOp) or use.parent is not op.parent:
+    if not isinstance(t, VectorType) or t.element_type != i8 or not _is_stored(f, op.result):
         return None
     least, most = RANGES[op.kind.data]
     top, high = _with_number(op.value, arith.MinimumfOp)
@@ -72,6 +70,27 @@ def saturated(f: FunctionLowering, op: Any) -> Saturated | None:
     if loop.element_of(rounded.type) != f32 or not least <= low <= high <= most or not -most <= zero <= most:
         return None
     return Saturated(rounded.owner.operands[0], zero, low, high, op.kind.data)
+
+
+def _is_stored(f: FunctionLowering, v: SSAValue) -> bool:
+    """Whether a value is stored in its own block, or what a table gives for it, and nothing else is done with it."""
+    block = v.owner.parent if isinstance(v.owner, Operation) else None
+    user = v.get_user_of_unique_use()
+    while isinstance(user, loop.CastOp) and user.kind.data in ("extui", "index_cast"):
+        user = user.result.get_user_of_unique_use()
+    if isinstance(user, loop.GatherOp):
+        if looked_up(f, user) is not v:
+            return False
+        v, user = user.result, user.result.get_user_of_unique_use()
+    return isinstance(user, loop.StoreOp) and user.value is v and user.parent is block
+
+
+def puts_off(f: FunctionLowering, op: Any) -> bool:
+    """Whether an op is done where its result is stored: such a cast, or the look-up of one."""
+    if saturated(f, op) is None and not any(v in f.put_off for v in op.operands):
+        return False
+    f.put_off.add(op.results[0])
+    return True
 
 
 def _with_number(v: SSAValue | None, cls: type[Operation]) -> tuple[SSAValue | None, Any]:
@@ -90,20 +109,25 @@ def _with_number(v: SSAValue | None, cls: type[Operation]) -> tuple[SSAValue | N
 
 
 def store_saturated(f: FunctionLowering, op: loop.StoreOp) -> bool:
-    """The store of such a cast; False where the value is another."""
-    s = saturated(f, op.value.owner)
-    if s is None:
+    """The store of such a cast, or of what a table gives for it; False where the value is another."""
+    if op.value not in f.put_off:
         return False
+    owner = op.value.owner
+    lookup = Lookup(f, owner) if isinstance(owner, loop.GatherOp) else None
+    s = saturated(f, owner if lookup is None else lookup.q.owner)
+    assert s is not None
     access, t = f.access(op.buffer, op.map.data, op), op.value.type
     assert isinstance(t, VectorType)
     places, natives = list(f.positions(t)), f.natives(s.x)
     done: set[int] = set()
     for group, offset in _side_by_side(f, access, places):
-        _store_group(f, access, offset, s, [natives[k] for k in group])
+        whole = _packed(f.b, s, [natives[k] for k in group])
+        _store_parts(f, access, offset, len(group), whole if lookup is None else lookup.of(whole))
         done.update(group)
     for k, (outer, chunk) in enumerate(places):
         if k not in done:
-            f.accesses.store(access, outer, chunk, _alone(f.b, s, natives[k]))
+            one = _alone(f.b, s, natives[k])
+            f.accesses.store(access, outer, chunk, one if lookup is None else lookup.of(one))
     return True
 
 
@@ -139,15 +163,14 @@ def _group(run: list[int], by_offset: dict[int, int], first: Index) -> list[tupl
     return [([by_offset[offset] for offset in run], first + run[0])] if len(run) > 1 else []
 
 
-def _store_group(f: FunctionLowering, access: Access, offset: Index, s: Saturated, group: Sequence[SSAValue]) -> None:
+def _packed(b: Builder, s: Saturated, group: Sequence[SSAValue]) -> SSAValue:
     """Vectors of floats as one of bytes: each converted, packed by pairs of pairs, put in order of memory."""
-    b, count = f.b, len(group)
     t = group[0].type
     assert isinstance(t, VectorType)
     width = t.get_shape()[0]
     words, unsigned, signed = PACKED[width]
     numbers = [_rounded(b, s, v, width) for v in group]
-    numbers += [numbers[-1]] * (-count % 2)
+    numbers += [numbers[-1]] * (-len(group) % 2)
     halves = [
         b.intrinsic(words, [x, y], vector_type(i16, 2 * width))
         for x, y in zip(numbers[::2], numbers[1::2], strict=True)
@@ -159,11 +182,16 @@ def _store_group(f: FunctionLowering, access: Access, offset: Index, s: Saturate
         as_words = b.cast("bitcast", whole, vector_type(i32, width))
         order = [4 * part + v for v in range(4) for part in range(parts)]
         whole = b.cast("bitcast", b.shuffle(as_words, as_words, order), vector_type(i8, 4 * width))
-    start = 0
+    return whole
+
+
+def _store_parts(f: FunctionLowering, access: Access, offset: Index, count: int, whole: SSAValue) -> None:
+    """The first `count` quarters of a vector."""
+    width, start = lanes_of(whole.type) // 4, 0
     for piece in (4, 2, 1):
         if count & piece:
             lanes = range(start * width, (start + piece) * width)
-            value = whole if piece == 4 else b.shuffle(whole, whole, list(lanes))
+            value = whole if piece == 4 else f.b.shuffle(whole, whole, list(lanes))
             f.accesses.store_vector(access, offset + start * width, value)
             start += piece
 

@@ -28,7 +28,8 @@ from mlc.lowering.loop_to_llvm.address import strides_of
 from mlc.lowering.loop_to_llvm.bf16 import is_bf16, rounded, widened
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.lowering.loop_to_llvm.contract import contract
-from mlc.lowering.loop_to_llvm.saturate import saturated
+from mlc.lowering.loop_to_llvm.lookup import lower_lookup
+from mlc.lowering.loop_to_llvm.saturate import puts_off
 from mlc.lowering.loop_to_llvm.scalars import EMIT, emit_cast, emit_compare, emitter_of, machine_type
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, Tile, broadcast_values, chunks, native_type
 
@@ -137,8 +138,8 @@ def _select(f: FunctionLowering, op: loop.SelectOp) -> None:
 
 
 def _cast(f: FunctionLowering, op: loop.CastOp | Operation) -> None:
-    if saturated(f, op) is not None:
-        return  # done where it is stored
+    if puts_off(f, op):
+        return
     value, result = op.operands[0], op.results[0]
     kind = op.kind.data if isinstance(op, loop.CastOp) else "index_cast"
     natives = [emit_cast(f.b, kind, v, loop.element_of(result.type)) for v in f.natives(value)]
@@ -165,6 +166,8 @@ def _index(f: FunctionLowering, op: loop.IndexOp) -> None:
 
 def _gather(f: FunctionLowering, op: loop.GatherOp) -> None:
     t, buffer = op.result.type, op.buffer.type
+    if puts_off(f, op) or lower_lookup(f, op):
+        return
     assert isinstance(t, VectorType)
     assert isinstance(buffer, MemRefType)
     access = f.access(op.buffer, op.map.data, op)

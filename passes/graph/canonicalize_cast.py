@@ -7,11 +7,17 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.graph import CastOp, GraphOp
-from mlc.dialects.graph.base import BROADCAST
+from mlc.dialects.graph import AddOp, CastOp, ConstantOp, GraphOp, MultiplyOp, SubtractOp, shape_of
+from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, REDUCTION
 from mlc.passes.graph.rewriting import blocks
+
+AFFINE = (MultiplyOp, AddOp, SubtractOp)
+POINTWISE = (ELEMENTWISE, BROADCAST)
+MAX_STEPS = 2
+"""Ops between a widening and the readers that each compute them."""
 
 
 def widens(op: CastOp) -> bool:
@@ -29,6 +35,9 @@ class CanonicalizeCastPass(ModulePass):
     `%1 = graph.cast %0 : (bf16) -> f32; %2 = graph.relu %1; %3 = graph.exp %1`  ->
     `%1 = graph.cast %0; %2 = graph.relu %1; %4 = graph.cast %0; %3 = graph.exp %4`
 
+    What dequantises, a product or a difference with a number behind the cast, goes with it; then sums and means of
+    pictures count as pointwise, too.
+
     graph-eliminate-common-subexpr would undo it: it runs after, right before fusion.
     """
 
@@ -38,8 +47,11 @@ class CanonicalizeCastPass(ModulePass):
         """Rewrite the module in place."""
         for block in list(blocks(op)):
             for cast in [inner for inner in block.ops if isinstance(inner, CastOp)]:
-                if not cast.result.has_one_use() and widens(cast):
-                    self.share(cast)
+                if widens(cast):
+                    if cast.result.has_one_use():
+                        self.share_scaled(cast)
+                    else:
+                        self.share(cast)
 
     def share(self, cast: CastOp) -> None:
         """Copy a cast for each pointwise reader but the first."""
@@ -53,3 +65,32 @@ class CanonicalizeCastPass(ModulePass):
             for index, operand in enumerate(reader.operands):
                 if operand is cast.result:
                     reader.operands[index] = copy.results[0]
+
+    def share_scaled(self, cast: CastOp) -> None:
+        """The same of what is dequantised: a widened value times one number, plus another."""
+        chain: list[Any] = [cast]
+        while chain[-1].result.has_one_use() and len(chain) <= MAX_STEPS:
+            (use,) = chain[-1].result.uses
+            other = use.operation.operands[1 - use.index] if isinstance(use.operation, AFFINE) else None
+            if other is None or not isinstance(other.owner, ConstantOp) or shape_of(other.type):
+                break
+            chain.append(use.operation)
+        readers = list({use.operation: None for use in chain[-1].result.uses})
+        if len(chain) == 1 or len(readers) < 2:
+            return
+        if not all(isinstance(op, GraphOp) and op.kind in (*POINTWISE, REDUCTION) for op in readers):
+            return
+        for reader in readers[1:]:
+            self.copy(chain, reader)
+
+    def copy(self, chain: list[Any], reader: Operation) -> None:
+        """Give a reader copies of some ops, the last of which it reads."""
+        clones: dict[SSAValue, SSAValue] = {}
+        for op in chain:
+            block = reader.parent
+            assert block is not None
+            block.insert_op_before(op.clone(clones), reader)
+        last = chain[-1].result
+        for index, operand in enumerate(reader.operands):
+            if operand is last:
+                reader.operands[index] = clones[last]

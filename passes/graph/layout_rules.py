@@ -27,6 +27,7 @@ from mlc.dialects.graph import (
     DivideOp,
     LayoutTransformOp,
     LogOp,
+    LookupOp,
     MaxOp,
     MaxPool2dOp,
     MeanOp,
@@ -165,6 +166,13 @@ def unary(op: Any, v: Versions, block: int) -> Result:
     return name, v.again(op, v.get(x, name))
 
 
+def lookup(op: Any, v: Versions, block: int) -> Result:
+    """`lookup %q, %table -> lookup %q', %table` where the bytes are computed blocked."""
+    q, table = op.operands
+    name = v.native(q)
+    return None if name == PLAIN else (name, v.again(op, v.get(q, name), v.get(table, PLAIN)))
+
+
 def pointwise(op: Any, v: Versions, block: int) -> Result:
     """`add %x, %y -> add %x', %y'` where an operand of the result's channels is computed blocked."""
     shape = shape_of(op.type)
@@ -273,5 +281,6 @@ RULES: dict[type[Any], LayoutRule] = {
     Conv2dTransposeOp: transposed_convolution,
     DenseOp: dense,
     BiasAddOp: bias,
+    LookupOp: lookup,
     ConcatenateOp: concatenation,
 }

@@ -16,6 +16,7 @@ from mlc.dialects.graph import (
     DequantizeOp,
     FullOp,
     GraphOp,
+    LookupOp,
     MaxPool2dOp,
     ParamOp,
     QuantizeOp,
@@ -185,6 +186,8 @@ def as_unsigned(rw: Rewriter, value: SSAValue, depth: int = 8) -> SSAValue:
     if isinstance(op, QuantizeOp):
         zero = _moved(rw, op.operands[2], HALF, "uint8")
         return rw.make(QuantizeOp, op.operands[0], op.operands[1], zero, axis=op.axis)
+    if isinstance(op, LookupOp):
+        return rw.make(LookupOp, op.operands[0], _moved(rw, op.operands[1], HALF, "uint8"))
     if isinstance(op, MOVES) and depth:
         operands = [as_unsigned(rw, v, depth - 1) for v in op.operands]
         attrs = {name: getattr(op, name) for name in op.declared}

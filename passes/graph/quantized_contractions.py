@@ -45,8 +45,11 @@ MIN_TAPS = 6
 def product_by_weights(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     """`batch_matmul %x, (dequantize %w)` -> `dense %x, (transpose (dequantize %w))` of a matrix of weights."""
     x, w = op.operands
-    if op.transpose_a or len(shape_of(w.type)) != 2 or not is_constant(w) or factor_of(w, rw, numbers) is None:
+    if op.transpose_a or len(shape_of(w.type)) != 2 or not is_constant(w):
         return None
+    if factor_of(w, rw, numbers) is None:
+        return None
+    rw.undo()
     return rw.make(DenseOp, x, w if op.transpose_b else rw.make(TransposeOp, w, axes=(1, 0)))
 
 
@@ -57,6 +60,7 @@ def contraction(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     """
     factors = _factors(op, rw, numbers)
     if factors is None:
+        rw.undo()
         return None
     x, w = factors
     transposed = producer(op.operands[1], TransposeOp)

@@ -79,6 +79,13 @@ class Rewriter:
         self.made.append(op)
         return op.results[0]
 
+    def undo(self) -> None:
+        """Erase what a rule has made so far: it does not apply after all."""
+        for op in reversed(self.made):
+            op.detach()
+            op.erase()
+        self.made = []
+
 
 def functions(module: Operation) -> Iterator[FuncOp]:
     """The functions of a module that have a body."""

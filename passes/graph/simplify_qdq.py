@@ -4,6 +4,7 @@ graph-simplify-qdq: quantised models compute in integers.
     quantize (move x)               -> move (quantize x): values move as bytes
     quantize (dequantize q)         -> q, where scale and zero point agree
     quantize (relu x)               -> quantize x, where nothing below zero can be quantised
+    quantize (f (dequantize q))     -> lookup q in a table of f, where f is more than a step or two
     dequantize (quantize x)         -> x rounded, in floats, where nothing reads the bytes
     contractions of dequantised     -> products of bytes, summed in int32, scaled by a float a channel behind
     quantize, dequantize left over  -> casts and arithmetic, which fuse into the kernels around them
@@ -47,6 +48,7 @@ from mlc.passes.graph.constants import is_constant
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.quantized import MOVES, Numbers, wide
 from mlc.passes.graph.quantized_contractions import contraction, integer_bias, product_by_weights
+from mlc.passes.graph.quantized_functions import function_of_bytes
 from mlc.passes.graph.rewriting import Replacement, Rewriter, apply_rules, producer
 from mlc.passes.graph.weights import store_of
 
@@ -163,6 +165,7 @@ def spelt_dequantize(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
 
 STAGES: list[dict[type[Any], list[Any]]] = [
     {QuantizeOp: [quantize_of_dequantize, quantize_of_move, quantize_of_clip]},
+    {QuantizeOp: [function_of_bytes]},
     {BatchMatmulOp: [product_by_weights]},
     {Conv2dOp: [contraction], DenseOp: [contraction]},
     {BiasAddOp: [integer_bias], AddOp: [integer_bias]},

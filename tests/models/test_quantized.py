@@ -151,6 +151,16 @@ def test_integer_ops_multiply_bytes() -> None:
     assert [line for line in contractions if 'out_dtype = "int32"' not in line] == []
 
 
+def test_weights_that_bytes_do_not_hold() -> None:
+    small, rng = Small(case="integers"), np.random.default_rng(5)
+    picture, row = small.x(1, 16, 6, 6, dtype=np.uint8), small.x(4, 16, dtype=np.int32)
+    kernel = small.const(rng.integers(-128, 128, (16, 16, 3, 3)), np.int8)
+    small.out(small.op("ConvInteger", picture, kernel, small.const(7, np.uint8), small.const(5, np.int8)))
+    small.out(small.op("MatMul", row, small.const(rng.integers(-300, 300, (16, 8)), np.int32)))
+    exe = mlc.compile(mlc.load(small.proto()), threads=1, cache=False)
+    assert mismatches(small, exe, [np.asarray(a) for a in expected_integers(small)]) == []
+
+
 def expected_integers(small: Small) -> list[Any]:
     """onnx's own reference, which takes all combinations of types."""
     from onnx.reference import ReferenceEvaluator

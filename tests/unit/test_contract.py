@@ -131,11 +131,11 @@ def test_registers_are_counted_in_words():
 @pytest.mark.parametrize(
     ("target", "dots"),
     [
-        ("znver4", ("dpbf16ps", "dpbusd", "pmaddwd")),
-        ("znver4,-avx512bf16", ("dpbusd", "pmaddwd")),
+        ("znver4", ("dpbf16ps", "dpbusd", "pmaddwd", "permi2b")),
+        ("znver4,-avx512bf16", ("dpbusd", "pmaddwd", "permi2b")),
         ("znver4,-avx512f", ("pmaddwd",)),
         ("znver5,-avx512f", ("dpbusd256", "pmaddwd")),
-        ("znver5,-avx512vnni", ("dpbf16ps", "dpbusd256", "pmaddwd")),
+        ("znver5,-avx512vnni", ("dpbf16ps", "dpbusd256", "pmaddwd", "permi2b")),
         ("x86-64-v4", ("pmaddwd",)),
         ("x86-64-v4,+avx512bf16", ("dpbf16ps", "pmaddwd")),
         ("aarch64", ()),

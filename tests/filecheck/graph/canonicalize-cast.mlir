@@ -29,3 +29,15 @@ func.func @narrow(%x: tensor<4xf64>, %y: tensor<4xbf16>) -> (tensor<4xf32>, tens
   %4 = graph.relu %3 : tensor<4xf32>
   return %1, %2, %4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// What is dequantised is a product and a difference behind the cast: a mean reads bytes as well.
+// CHECK-LABEL: func.func @dequantised
+// CHECK-COUNT-2: graph.cast %x
+func.func @dequantised(%x: tensor<1x8x4x4xui8>) -> tensor<1x8x4x4xf32> {
+  %0 = graph.cast %x : (tensor<1x8x4x4xui8>) -> tensor<1x8x4x4xf32>
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %1 = graph.multiply %0, %s : (tensor<1x8x4x4xf32>, tensor<f32>) -> tensor<1x8x4x4xf32>
+  %2 = graph.mean %1 {axes = [2, 3], keepdims = true} : (tensor<1x8x4x4xf32>) -> tensor<1x8x1x1xf32>
+  %3 = graph.multiply %1, %2 : (tensor<1x8x4x4xf32>, tensor<1x8x1x1xf32>) -> tensor<1x8x4x4xf32>
+  func.return %3 : tensor<1x8x4x4xf32>
+}
