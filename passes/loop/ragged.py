@@ -2,12 +2,14 @@
 Loops whose last tile is ragged by a size that is known at run time only: what `loop-partition` makes of them.
 
 A predicate is `N - 1 - P - inner >= 0`: N over the kernel's symbols, P the tile's place, inner the loops of the tile.
+Where N is `(A + g) floordiv g`, the predicate is `A - g * P - g * inner >= 0`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import MemRefType, UnitAttr
@@ -34,6 +36,8 @@ class Ragged:
     inner: Index
     low: int
     """The least that inner comes to, as it stands in the predicate: 1 less the size of the tile, or 0."""
+    unit: int
+    """g."""
     numbering: Numbering
 
     @staticmethod
@@ -42,7 +46,10 @@ class Ragged:
         inner, tile = _inside(f, e, numbering)
         low, high = inner.bounds(numbering.ranges())
         plain = not f.results and not f.lower.terms and f.kind.data in ("serial", "parallel")
-        return Ragged(f, e, inner, low, numbering) if plain and tile and high <= 0 and low > -UNBOUNDED // 2 else None
+        if not (plain and tile and high <= 0 and low > -UNBOUNDED // 2):
+            return None
+        moving = [c for t, c in e.terms if not _over_symbols(t, numbering)]
+        return Ragged(f, e, inner, low, gcd(*moving), numbering)
 
     @property
     def number(self) -> int:
@@ -52,7 +59,7 @@ class Ragged:
     @property
     def tile(self) -> int:
         """The size of the tile."""
-        return 1 - self.low
+        return 1 - self.low // self.unit
 
     @property
     def half(self) -> int:
@@ -62,7 +69,7 @@ class Ragged:
     @property
     def step(self) -> int:
         """How far the tile moves from one iteration to the next."""
-        return -self.e.coefficient(self.number)
+        return -self.e.coefficient(self.number) // self.unit
 
     @property
     def begins(self) -> Index:
@@ -77,14 +84,14 @@ class Ragged:
     @property
     def size(self) -> Index:
         """N."""
-        values = self.numbering.values
-        own = [(t, c) for t, c in self.begins.terms if all(is_symbol(values[d]) for d in _dims(t))]
-        return Index(self.begins.const + 1, tuple(own))
+        own = tuple((t, c) for t, c in self.begins.terms if _over_symbols(t, self.numbering))
+        return Index(self.begins.const + self.unit, own).floordiv(self.unit, self.numbering.ranges())
 
     @property
     def place(self) -> Index:
         """P."""
-        return self.size - self.begins - 1
+        moving = [(t, c) for t, c in self.begins.terms if not _over_symbols(t, self.numbering)]
+        return Index(0, tuple((t, -c // self.unit) for t, c in moving))
 
 
 def split(partition: Partition, f: loop.ForOp, e: Index, numbering: Numbering) -> Changed:
@@ -134,7 +141,7 @@ def cut(partition: Partition, r: Ragged) -> tuple[loop.ForOp, loop.ForOp, SSAVal
     f, size, step = r.f, r.size, r.step
     over = {r.numbering.number(v): dim(k) for k, v in enumerate(f.indices)}
     ranges = r.numbering.ranges()
-    if f.extent is not None or f.kind.data != "serial" or step <= -r.low or not size.dims() <= over.keys():
+    if f.extent is not None or f.kind.data != "serial" or step < r.tile or not size.dims() <= over.keys():
         return None
     whole = size.floordiv(step, ranges).substitute(over)
     wanted = (size + (step - 1)).floordiv(step, ranges).substitute(over)
@@ -143,7 +150,7 @@ def cut(partition: Partition, r: Ragged) -> tuple[loop.ForOp, loop.ForOp, SSAVal
     main, tail = cuts.cut(f, whole)
     assert isinstance(main, loop.ForOp)
     assert isinstance(tail, loop.ForOp)
-    drop(main, r.begins - (step - 1), r.numbering)
+    drop(main, r.begins - (step - 1) * r.unit, r.numbering)
     inner = Numbering()
     inner.numbers, inner.values = dict(r.numbering.numbers), list(r.numbering.values)
     again = r.whole.substitute({r.number: dim(inner.number(tail.iv))})
@@ -176,6 +183,8 @@ def shift(r: Ragged, ragged: loop.ForOp, iv: SSAValue, halves: bool) -> tuple[lo
     if halves:
         moves = (moves + at_least(r.size - place - (r.half + 1))).floordiv(2)
     moved, small = two_bodies(ragged, moves, const(1) - moves, numbering)
+    begins = r.begins.substitute({r.number: dim(number)})
+    drop(moved, begins + r.low, numbering)  # which the moved tile will be: inside
     _follow(moved, fits - place, number, r.step, numbering)
     small.attributes["cold"] = UnitAttr()
     return moved, small
@@ -213,11 +222,11 @@ def _rows(r: Ragged, small: loop.ForOp) -> list[loop.ForOp] | None:
         around = {f.iv: f for f in loops_around(block, small)}
         for e in own.exprs(block.where_exprs, block.args):
             inner = [(t, c) for t, c in e.terms if isinstance(t, int) and own.values[t] in around]
-            if len(inner) != 1 or inner[0][1] != -1:
+            if len(inner) != 1 or inner[0][1] != -r.unit:
                 return None
             f = around[own.values[inner[0][0]]]
             lanes = isinstance(f.body.block.first_op, loop.BlockOp)
-            if lanes or f.extent != 1 - r.low or f.lower.const or f.lower.terms:
+            if lanes or f.extent != r.tile or f.lower.const or f.lower.terms:
                 return None
             found.append(f)
     return found or None
@@ -284,6 +293,10 @@ def drop(op: Operation, known: Index, numbering: Numbering) -> None:
         keep = [x for x in exprs if (x - known).bounds(own.ranges())[0] < 0]
         if len(keep) < len(exprs):
             set_exprs(block, own.exprs(block.bindings.data, block.args), keep, own)
+
+
+def _over_symbols(term: Term, numbering: Numbering) -> bool:
+    return all(is_symbol(numbering.values[d]) for d in _dims(term))
 
 
 def _inside(f: loop.ForOp, e: Index, numbering: Numbering) -> tuple[Index, bool]:

@@ -82,20 +82,20 @@ def test_winograd_of_any_height_and_width(tmp_path):
 
 PRODUCT = """
 loop.func @k(%A: memref<?x3xf32>, %B: memref<3x8xf32>, %Y: memref<?x8xf32>, %n: index) attributes {{outputs = 1 : i64,
-    sizes = [#te.map<"%0, 3">, #te.map<"3, 8">, #te.map<"%0, 8">], least = array<i64: 1>}} {{
-  loop.for %p = 0 to ((%n + {t1}) floordiv {t} + {b1}) floordiv {b} {kind} {{
+    sizes = [#te.map<"{rows0}, 3">, #te.map<"3, 8">, #te.map<"{rows0}, 8">], least = array<i64: 1>}} {{
+  loop.for %p = 0 to (({rows} + {t1}) floordiv {t} + {b1}) floordiv {b} {kind} {{
     loop.for %o = 0 to {b} {{
       loop.for %r = 0 to {t} vectorized {{ loop.for %c = 0 to 8 vectorized {{
-        loop.block "start" (%i : %n = %p * {tb} + %o * {t} + %r, %j : 8 = %c)
-            where (%n - %p * {tb} - %o * {t} - %r - 1) {{
+        loop.block "start" (%i : {rows} = %p * {tb} + %o * {t} + %r, %j : 8 = %c)
+            where (%n - (%p * {tb} + %o * {t} + %r) * {g} - 1) {{
           %z = arith.constant 0.0 : f32
           loop.store %z, %Y[%i, %j] : f32
         }}
       }} }}
       loop.for %k = 0 to 3 {{
         loop.for %r = 0 to {t} vectorized {{ loop.for %c = 0 to 8 vectorized {{
-          loop.block "product" (%i : %n = %p * {tb} + %o * {t} + %r, %j : 8 = %c) reduce (%v : 3 = %k)
-              where (%n - %p * {tb} - %o * {t} - %r - 1) {{
+          loop.block "product" (%i : {rows} = %p * {tb} + %o * {t} + %r, %j : 8 = %c) reduce (%v : 3 = %k)
+              where (%n - (%p * {tb} + %o * {t} + %r) * {g} - 1) {{
             %a = loop.load %A[%i, %v] : f32
             %b = loop.load %B[%v, %j] : f32
             %y = loop.load %Y[%i, %j] : f32
@@ -111,15 +111,18 @@ loop.func @k(%A: memref<?x3xf32>, %B: memref<3x8xf32>, %Y: memref<?x8xf32>, %n: 
 """
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 4), st.sampled_from(["", "parallel"]))
-def test_ragged_tiles_cover_every_point(n, t, b, kind):
-    f = parse(PRODUCT.format(t=t, t1=t - 1, b=b, b1=b - 1, tb=t * b, kind=kind))
-    rng = np.random.default_rng(n)
-    a, w = rng.integers(-3, 4, (n, 3)).astype(np.float32), rng.integers(-3, 4, (3, 8)).astype(np.float32)
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 4), st.integers(1, 3), st.sampled_from(["", "parallel"]))
+def test_ragged_tiles_cover_every_point(n, t, b, g, kind):
+    """Of n rows, or of every second or third of them."""
+    rows = "%n" if g == 1 else f"(%n + {g - 1}) floordiv {g}"
+    sizes = {"rows": rows, "rows0": rows.replace("%n", "%0"), "t": t, "t1": t - 1, "b": b, "b1": b - 1, "tb": t * b}
+    f = parse(PRODUCT.format(**sizes, g=g, kind=kind))
+    rng, rows = np.random.default_rng(n), -(-n // g)
+    a, w = rng.integers(-3, 4, (rows, 3)).astype(np.float32), rng.integers(-3, 4, (3, 8)).astype(np.float32)
     for rewrite in (lambda f: None, partition, form_tiles, compact_buffers, promote_tiles):
         rewrite(f)
-        y = np.full((n, 8), np.nan, np.float32)
+        y = np.full((rows, 8), np.nan, np.float32)
         interp.run(reread(f), [a, w, y, n], shuffle=0)
         np.testing.assert_array_equal(y, a @ w)
     assert all(block.where is None for block in f.walk() if isinstance(block, loop.BlockOp))
