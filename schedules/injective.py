@@ -39,6 +39,13 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     else:
         extents = list(st.extents)
     outer, inner = split_lanes(s, loops, extents, width)
+    chosen = {k for k in st.spatial if k not in st.symbolic and any(m.uses(k) for r in st.reads for m in r.mask)}
+    if st.symbolic and chosen and threads > 1:
+        # which part of a concatenation is read is chosen inside of the loops that threads share
+        shared = next((k for k in range(len(outer)) if k not in chosen and extents[k] > 1), 0)
+        order = sorted(range(len(outer)), key=lambda k: (k > shared, k in chosen))
+        outer, extents = [outer[k] for k in order], [extents[k] for k in order]
+        s.reorder(*outer)
     spread(s, outer, extents, threads, st)
     s.vectorize(inner)
 
