@@ -53,7 +53,7 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.graph_numpy import evaluate
-from mlc.dialects.graph.types import element_of, element_type, numpy_dtype
+from mlc.dialects.graph.types import element_of, element_type, is_static, numpy_dtype
 from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.driver.model import Model, counted_attribute, name_attrs
 from mlc.driver.weights import WeightStore
@@ -372,6 +372,8 @@ WIDENED = frozenset(
 
 def without_elements(op: GraphOp) -> list[Any] | None:
     """The results of an op that has nothing to compute, or nothing to compute it from; None of any other."""
+    if not all(is_static(shape_of(t)) for t in (*op.result_types, *op.input_types)):
+        return None
     if all(0 in shape_of(result.type) for result in op.results):
         return [np.zeros(static_shape(result.type), numpy_dtype(element_of(result))) for result in op.results]
     if not any(0 in shape_of(t) for t in op.input_types) or not isinstance(op, (*_EMPTY, DenseOp, BatchMatmulOp)):

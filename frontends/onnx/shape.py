@@ -110,7 +110,9 @@ def _transpose(node: Node) -> Value:
 
 def _concat(node: Node) -> Value:
     parts = [node.input(i) for i in range(len(node.inputs))]
-    return parts[0] if len(parts) == 1 else node.emit(g.ConcatenateOp, *parts, axis=node.attr("axis"))
+    axis = axis_of(node.attr("axis"), len(parts[0].shape))
+    parts = [x for x in parts if x.shape[axis] != 0] or parts[:1]
+    return parts[0] if len(parts) == 1 else node.emit(g.ConcatenateOp, *parts, axis=axis)
 
 
 def _slice(node: Node) -> Value:

@@ -248,7 +248,7 @@ def _may_move(body: loop.ForOp, iv: SSAValue, step: int, place: Sequence[SSAValu
     Whether a tile, whose place depends on some indices, may be computed at any other, perhaps twice.
 
     What it accumulates must begin in it, its indices must follow its place, and what it reads must be there whatever
-    these indices are: computed outside of their loops.
+    these indices are: computed outside of their loops. What others read of a place stays there.
     """
     if step <= 0 or any(iv in f.indices for f in body.walk() if isinstance(f, loop.ForOp) and f is not body):
         return False
@@ -265,8 +265,17 @@ def _may_move(body: loop.ForOp, iv: SSAValue, step: int, place: Sequence[SSAValu
                 return False
             if buffer not in begun and any(_written_below(buffer, v, body) for v in place):
                 return False
+        if any(_kept_for_others(buffer, body) for buffer in stored):
+            return False
         begun |= stored
     return True
+
+
+def _kept_for_others(buffer: SSAValue, body: loop.ForOp) -> bool:
+    """Whether a buffer is a part, which belongs to a place, of what others read: a packed panel."""
+    alloc = buffer.owner
+    part = isinstance(alloc, loop.AllocOp) and alloc.scope.data == "local"
+    return part and not all(body.is_ancestor(use.operation) for use in buffer.uses)
 
 
 def _written_below(buffer: SSAValue, index: SSAValue, body: loop.ForOp) -> bool:
