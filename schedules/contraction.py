@@ -121,8 +121,8 @@ class ContractionSchedule:
         """The register tile that the cost model likes best."""
         e, r = self.stage.extents, self.roles
         rows = e[r.rows] if r.rows is not None else 1
-        if r.rows in self.stage.symbolic:
-            rows = max(rows, OPEN_ROWS)
+        least = OPEN_ROWS if r.rows in self.stage.symbolic else 1
+        rows = max(rows, least)
         lanes = e[r.lanes]
         if r.dot:
             return TileSize(even_split(rows, 4), 1, even_split(lanes, 4))
@@ -142,10 +142,10 @@ class ContractionSchedule:
             per_lane = ceil(lanes / self.width)
             columns = e[r.columns] if r.columns is not None else 1
             threads = self.threads if self._streams() and self._points() <= 64 else 1
-            t = register_tile(rows, columns * per_lane, registers, not both, threads=threads)
+            t = register_tile(rows, columns * per_lane, registers, not both, threads=threads, least=least)
             return TileSize(t.rows, max(1, t.vectors // per_lane), lanes)
         vectors = ceil(lanes / self.width)
-        t = register_tile(rows, vectors, registers, not both, self._packed_vectors())
+        t = register_tile(rows, vectors, registers, not both, self._packed_vectors(), least=least)
         wide = t.vectors * self.width
         if wide >= lanes:
             wide = lanes

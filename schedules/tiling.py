@@ -48,7 +48,13 @@ def _tile_cycles(rows: int, vectors: int, scalar_loads: bool) -> float:
 
 @lru_cache(maxsize=4096)
 def register_tile(
-    rows: int, vectors: int, registers: int, scalar_loads: bool = True, unit: int = 1, threads: int = 1
+    rows: int,
+    vectors: int,
+    registers: int,
+    scalar_loads: bool = True,
+    unit: int = 1,
+    threads: int = 1,
+    least: int = 1,
 ) -> RegisterTile:
     """
     The tile that covers rows x vectors in the fewest cycles with accumulators and operands in registers.
@@ -56,13 +62,13 @@ def register_tile(
     The method is that of BLIS (Low et al., "Analytical modeling is enough for high-performance BLIS", 2016), with
     ragged edges counted. `unit` is the number of vectors in a block of a packed operand, which a tile must not cross.
     With `threads`, the cycles are those of the thread that gets most where columns of tiles are dealt out, and the
-    vectors, which come from beyond L1 then, count by themselves.
+    vectors, which come from beyond L1 then, count by themselves. The tile has `least` rows, if there are so many.
     """
     best: tuple[float, int, RegisterTile] | None = None
     for v in range(1, min(vectors, 16) + 1):
         if unit % v and v % unit:
             continue
-        for r in range(1, min(rows, 31) + 1):
+        for r in range(min(rows, least), min(rows, 31) + 1):
             if r * v + v + (1 if r > 1 or scalar_loads else 0) > registers:
                 break
             r_even = even_split(rows, r)
