@@ -6,7 +6,7 @@ PYTHON ?= python3.11
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 PEERS  ?= .venv-peers
-PYTEST_FLAGS ?= -q -n 2
+PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
