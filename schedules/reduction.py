@@ -51,6 +51,9 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     extents = [st.extents[k] for k in st.spatial]
     inner = [spatial.pop()]
     lanes = extents.pop()
+    # the last of the longer axes gives the rows of a register tile: channels, where a mean keeps H and W as 1
+    order = sorted(range(len(spatial)), key=lambda k: extents[k] > 1 or spatial[k] in s.symbolic)
+    spatial, extents = [spatial[k] for k in order], [extents[k] for k in order]
     if lanes > 4 * width or inner[0] in s.symbolic:
         outer, inner[0] = s.split(inner[0], [None, 4 * width])
         spatial.append(outer)

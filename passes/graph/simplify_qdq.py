@@ -6,6 +6,7 @@ graph-simplify-qdq: quantised models compute in integers.
     quantize (relu x)               -> quantize x, where nothing below zero can be quantised
     quantize (f (dequantize q))     -> lookup q in a table of f, where f is more than a step or two
     dequantize (quantize x)         -> x rounded, in floats, where nothing reads the bytes
+    mean (dequantize q)             -> the mean of bytes, scaled
     contractions of dequantised     -> products of bytes, summed in int32, scaled by a float a channel behind
     quantize, dequantize left over  -> casts and arithmetic, which fuse into the kernels around them
 
@@ -25,6 +26,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import (
     AddOp,
+    AvgPool2dOp,
     BatchMatmulOp,
     BiasAddOp,
     CastOp,
@@ -34,6 +36,7 @@ from mlc.dialects.graph import (
     DenseOp,
     DequantizeOp,
     DivideOp,
+    MeanOp,
     MultiplyOp,
     QuantizeOp,
     ReluOp,
@@ -46,7 +49,7 @@ from mlc.dialects.graph.quantize import float_range, integer_range
 from mlc.dialects.graph.types import axis_of, element_of
 from mlc.passes.graph.constants import is_constant
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
-from mlc.passes.graph.quantized import MOVES, Numbers, wide
+from mlc.passes.graph.quantized import BYTES, MOVES, Numbers, wide
 from mlc.passes.graph.quantized_contractions import contraction, integer_bias, product_by_weights
 from mlc.passes.graph.quantized_functions import function_of_bytes
 from mlc.passes.graph.rewriting import Replacement, Rewriter, apply_rules, producer
@@ -89,6 +92,20 @@ def quantize_of_clip(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     if low > (least - zero) * scale or high < (most - zero) * scale:
         return None
     return rw.make(QuantizeOp, clip.operands[0], *op.operands[1:], axis=op.axis)
+
+
+def mean_of_dequantize(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
+    """`mean (dequantize %q, %s, %z)` -> `(mean (cast %q) - cast %z) * %s`: sums of bytes are exact; pools alike."""
+    inner: Any = producer(op.operands[0], DequantizeOp)
+    if inner is None or inner.operands[0].type.element_type not in BYTES or shape_of(inner.operands[1].type):
+        return None
+    if inner.type.element_type != f32 or (isinstance(op, AvgPool2dOp) and any(op.padding)):
+        return None
+    q, scale, zero = inner.operands
+    mean = rw.again(op, rw.make(CastOp, q, dtype="float32"))
+    if numbers.one(zero) != 0:
+        mean = rw.make(SubtractOp, mean, _float(rw, zero, scale))
+    return rw.make(MultiplyOp, mean, scale)
 
 
 # --- what is left ---
@@ -169,6 +186,7 @@ STAGES: list[dict[type[Any], list[Any]]] = [
     {BatchMatmulOp: [product_by_weights]},
     {Conv2dOp: [contraction], DenseOp: [contraction]},
     {BiasAddOp: [integer_bias], AddOp: [integer_bias]},
+    {MeanOp: [mean_of_dequantize], AvgPool2dOp: [mean_of_dequantize]},
     {DequantizeOp: [rounded]},
     {QuantizeOp: [quantize_of_clip, spelt_quantize], DequantizeOp: [spelt_dequantize]},
 ]

@@ -87,6 +87,22 @@ def gated(small: Small) -> None:
     p.quantised(small.op("Mul", wide, p.pair(small.op("Sigmoid", mean), 1 / 256, 0)), 0.0211, 20)
 
 
+def test_means_and_pools_sum_bytes() -> None:
+    small = Small(case="pools")
+    p = Pairs(small, np.uint8)
+    p.quantised(small.op("GlobalAveragePool", p.data(1, 24, 7, 9)), 0.0413, 30)
+    p.quantised(small.op("AveragePool", p.data(2, 16, 8, 9), kernel_shape=[3, 2], strides=[2, 1]), 0.0513, 90)
+    p.quantised(small.op("AveragePool", p.data(1, 8, 5, 5), kernel_shape=[3, 3], pads=[1, 1, 1, 1]), 0.0513, 90)
+    p.quantised(small.op("ReduceMean", p.data(3, 50), small.const([1]), keepdims=0), 0.0413, 30)
+    wanted = plain_results(small.proto(), small.arrays)
+    for kwargs in ({}, {"validate_each": True}):
+        exe = mlc.compile(mlc.load(small.proto()), threads=1, **kwargs)
+        for a, b in zip(exe(small.arrays).values(), wanted, strict=True):
+            off = np.abs(a.astype(int) - b.astype(int))
+            assert off.max() <= 1
+            assert (off > 0).mean() <= 0.01
+
+
 def test_readers_of_what_is_dequantised_read_bytes() -> None:
     small = Small(case="gated")
     gated(small)
