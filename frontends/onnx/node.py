@@ -75,6 +75,10 @@ class Value:
 Converter: TypeAlias = "Callable[[Node], Value | Sequence[Value]]"
 
 
+OWN_OPSET = 13
+"""Ops of other domains that are as ONNX's are so as of this opset at least."""
+
+
 class NeedsValues(UserError):
     """An op must know a value that depends on `inputs`, the names of inputs of the model."""
 
@@ -105,6 +109,14 @@ class Node:
         self.opsets = opsets
         self.opset = opsets.get(plain_domain(proto), 1)
         self._attributes = {attribute.name: attribute for attribute in proto.attribute}
+
+    def standard(self, kind: str, *inputs: Value | None) -> Any:
+        """What an op of ONNX's own makes of inputs, with this node's attributes."""
+        proto = onnx.NodeProto()
+        proto.CopyFrom(self.proto)
+        proto.op_type, proto.domain = kind, ""
+        opsets = {**self.opsets, "": max(self.opsets.get("", 1), OWN_OPSET)}
+        return converters()["", kind](Node(self.importer, proto, self.path, list(inputs), opsets))
 
     def check_attributes(self) -> None:
         """Check the attributes' types against ONNX's own schema of the op, where it has one."""

@@ -148,23 +148,13 @@ def test_beside_onnxruntime(name: str):
 
 
 REFUSED = {
-    "batch": (theirs("FusedMatMul", X, {"b": normal(2, 8, 3)}, transBatchA=1), "transBatchA = transBatchB = 0"),
     "activation": (
         theirs("FusedConv", {"x": normal(1, 3, 6, 6)}, {"w": normal(4, 3, 3, 3)}, activation="Mish"),
         "expected an activation of Relu, Tanh",
     ),
-    "past": (
-        theirs(
-            "Attention",
-            X,
-            {"w": normal(8, 24), "b": normal(24), "p": normal(2, 2, 2, 3, 4)},
-            names=["x", "w", "b", "", "p"],
-        ),
-        "expected no past and no attention bias",
-    ),
     "mask": (
         theirs("Attention", X, {"w": normal(8, 24), "b": normal(24), "m": np.ones((2, 9), np.int32)}, num_heads=2),
-        "expected a mask of 2 x 5 or of 2 lengths",
+        "expected a mask of 2 x 5, of 2 x 5 x 5, or of 2 lengths",
     ),
 }
 
