@@ -105,6 +105,6 @@ def write_weights(main: func.FuncOp, store: Any, path: Path) -> int:
 
 
 def _views(blob: SSAValue) -> Iterable[memref.ViewOp]:
-    """The views of a blob by offset."""
+    """The views of a blob by offset; of those at one place, what holds nothing comes first."""
     views = [use.operation for use in blob.uses if isinstance(use.operation, memref.ViewOp)]
-    return sorted(views, key=lambda view: Places().locate(view.result).start)
+    return sorted(views, key=lambda view: (Places().locate(view.result).start, bytes_of(_buffer(view.result))))

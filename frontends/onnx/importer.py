@@ -192,7 +192,8 @@ class Importer:
         """The op's results by numpy, if they are small; None otherwise."""
         stand_ins = [ParamOp.make(result=tensor(v.array.shape, v.array.dtype), entry="") for v in operands]
         op: GraphOp = cls.make(*(s.result for s in stand_ins), **attrs)
-        if any(math.prod(shape_of(result.type)) > FOLD_LIMIT for result in op.results):
+        sizes = [math.prod(shape_of(result.type)) for result in op.results]
+        if any(not isinstance(size, int) or size > FOLD_LIMIT for size in sizes):
             return None
         arrays = evaluate(op, [v.array for v in operands])
         op.drop_all_references()

@@ -77,11 +77,18 @@ def _divide(step: Step) -> Value:
 
 
 def _floored(step: Step, a: Value, b: Value) -> Value:
-    """The quotient rounded down."""
-    if np.dtype(dtype_like(a)).kind in "fV":
-        return step.emit(g.FloorOp, step.emit(g.DivideOp, a, b))
-    # a // b == (a - a mod b) / b, where nothing is cut off
-    return step.emit(g.DivideOp, subtract(step, a, step.emit(g.ModOp, a, b)), b)
+    """The quotient rounded down: what is left of the truncated one tells, where its sign is not the divisor's."""
+    rest = step.emit(g.ModOp, a, b, truncated=True)
+    below = step.emit(g.LogicalXorOp, binary(step, g.LessOp, rest, 0), binary(step, g.LessOp, b, 0))
+    uneven = step.emit(g.LogicalAndOp, below, step.emit(g.LogicalNotOp, _equals(step, rest, 0)))
+    if np.dtype(dtype_like(a)).kind not in "fV":
+        quotient = step.emit(g.DivideOp, a, b)
+        return (
+            select(step, uneven, add(step, quotient, -1), quotient) if np.dtype(dtype_like(a)).kind == "i" else quotient
+        )
+    whole = step.emit(g.RoundOp, divide(step, subtract(step, a, rest), b))
+    quotient = select(step, uneven, add(step, whole, -1.0), whole)
+    return select(step, _equals(step, b, 0), divide(step, a, b), quotient)
 
 
 def _floor_divide(step: Step) -> Value:
@@ -177,8 +184,11 @@ def _unequal(step: Step) -> Value:
 
 
 def _is_nan(step: Step) -> Value:
+    return _is_nan_of(step, step.tensor("self"))
+
+
+def _is_nan_of(step: Step, x: Value) -> Value:
     # x is nan == not (x == x)
-    x = step.tensor("self")
     return step.emit(g.LogicalNotOp, step.emit(g.EqualOp, x, x))
 
 
@@ -277,18 +287,18 @@ def _glu(step: Step) -> Value:
 
 
 def _log1p(step: Step, x: Value) -> Value:
-    # log1p(x) == x * log(1 + x) / ((1 + x) - 1), and x where 1 + x == 1
+    # log1p(x) == log(1 + x) * (x / ((1 + x) - 1)), and x where 1 + x == 1
     one = add(step, x, 1.0)
     rest = subtract(step, one, 1.0)
     tiny = _equals(step, rest, 0)
-    quotient = divide(step, multiply(step, x, step.emit(g.LogOp, one)), select(step, tiny, 1.0, rest))
-    infinite = binary(step, g.EqualOp, x, math.inf)
-    return step.emit(g.WhereOp, tiny, x, select(step, infinite, math.inf, quotient))
+    product = multiply(step, step.emit(g.LogOp, one), divide(step, x, select(step, tiny, 1.0, rest)))
+    infinite = _equals(step, x, math.inf)
+    return step.emit(g.WhereOp, tiny, x, select(step, infinite, math.inf, product))
 
 
 def _expm1(step: Step, x: Value) -> Value:
-    # expm1(x) == 2 * sinh(x / 2) * exp(x / 2)
-    half = multiply(step, x, 0.5)
+    # expm1(x) == 2 * sinh(x / 2) * exp(x / 2), and -1 from where on it is rounded so
+    half = multiply(step, binary(step, g.MaximumOp, x, -80.0), 0.5)
     return multiply(step, multiply(step, step.emit(g.SinhOp, half), step.emit(g.ExpOp, half)), 2.0)
 
 
@@ -301,30 +311,64 @@ def _exp2(step: Step, x: Value) -> Value:
 
 
 def _atan2(step: Step) -> Value:
-    # atan2(y, x) == atan(y / x), half a turn on where x < 0
+    # atan2(y, x) == atan(|y / x|), pi less it where x is negative, with the sign of y
     y, x = step.promoted("self", "other", dtype=step.dtype)
-    zero = _equals(step, x, 0)
-    angle = step.emit(g.AtanOp, divide(step, y, select(step, zero, 1.0, x)))
-    back = binary(step, g.LessOp, x, 0)
-    below = binary(step, g.LessOp, y, 0)
-    turn = select(step, below, step.array(-math.pi, like=x), math.pi)
-    angle = step.emit(g.WhereOp, back, add(step, angle, turn), angle)
-    upright = multiply(step, step.emit(g.SignOp, y), math.pi / 2)
-    return step.emit(g.WhereOp, zero, upright, angle)
+    rise, run = step.emit(g.AbsOp, y), step.emit(g.AbsOp, x)
+    slope = select(step, step.emit(g.EqualOp, rise, run), 1.0, divide(step, rise, run))
+    angle = step.emit(g.AtanOp, select(step, _equals(step, rise, 0), 0.0, slope))
+    angle = select(step, _is_negative(step, x), subtract(step, math.pi, angle), angle)
+    angle = select(step, _is_nan_of(step, x), math.nan, angle)
+    return select(step, _is_negative(step, y), step.emit(g.NegOp, angle), angle)
+
+
+def _is_negative(step: Step, x: Value) -> Value:
+    """Whether a float has the sign of -0, which 1 / x shows where x is 0."""
+    shown = step.emit(g.WhereOp, _equals(step, x, 0), step.emit(g.ReciprocalOp, x), x)
+    return binary(step, g.LessOp, shown, 0)
+
+
+def _sign_bit(step: Step) -> Value:
+    x = step["self"]
+    return _is_negative(step, x) if np.dtype(dtype_like(x)).kind in "fV" else binary(step, g.LessOp, x, 0)
 
 
 def _hypot(step: Step) -> Value:
-    a, b = step.promoted("self", "other", dtype=step.dtype)
-    return step.emit(g.SqrtOp, add(step, multiply(step, a, a), multiply(step, b, b)))
+    # hypot(a, b) == a * sqrt(1 + (b / a) ^ 2), where |a| >= |b|
+    a, b = (step.emit(g.AbsOp, x) for x in step.promoted("self", "other", dtype=step.dtype))
+    long, short = step.emit(g.MaximumOp, a, b), step.emit(g.MinimumOp, a, b)
+    edge = step.emit(g.LogicalOrOp, _equals(step, long, 0), _equals(step, long, math.inf))
+    ratio = divide(step, short, select(step, edge, 1.0, long))
+    length = multiply(step, long, step.emit(g.SqrtOp, add(step, multiply(step, ratio, ratio), 1.0)))
+    return step.emit(g.WhereOp, edge, long, length)
 
 
 def _copysign(step: Step) -> Value:
-    """The size of one with the sign of the other, which 1 / x has as well where x is 0."""
+    """The size of one with the sign of the other."""
     a, b = step.promoted("self", "other", dtype=step.dtype)
-    zero = _equals(step, b, 0)
-    sign = step.emit(g.WhereOp, zero, step.emit(g.ReciprocalOp, b), b)
     size = step.emit(g.AbsOp, a)
-    return step.emit(g.WhereOp, binary(step, g.LessOp, sign, 0), step.emit(g.NegOp, size), size)
+    return step.emit(g.WhereOp, _is_negative(step, b), step.emit(g.NegOp, size), size)
+
+
+def _erfc(step: Step, x: Value) -> Value:
+    return subtract(step, 1.0, step.emit(g.ErfOp, x))
+
+
+def _of_numbers(op: Any) -> Convert:
+    """A maximum or a minimum of what is a number: of NaN and another, the other."""
+
+    def convert(step: Step) -> Value:
+        a, b = step.promoted("self", "other", dtype=step.dtype)
+        if np.dtype(dtype_like(a)).kind not in "fV":
+            return step.emit(op, a, b)
+        best = step.emit(g.WhereOp, _is_nan_of(step, b), a, step.emit(op, a, b))
+        return step.emit(g.WhereOp, _is_nan_of(step, a), b, best)
+
+    return convert
+
+
+def _ldexp(step: Step) -> Value:
+    a, b = step.promoted("self", "other", dtype=step.dtype)
+    return multiply(step, a, _exp2(step, b))
 
 
 CONVERTERS: dict[str, Convert] = {
@@ -339,11 +383,13 @@ CONVERTERS: dict[str, Convert] = {
     "elu": widened(_elu), "gelu": _gelu, "mish": widened(_mish), "softplus": widened(_softplus),
     "hardshrink": _hardshrink, "softshrink": _softshrink, "prelu": _prelu, "glu": _glu,
     "log1p": widened(_log1p), "log2": _logarithm(2), "log10": _logarithm(10), "expm1": widened(_expm1),
-    "exp2": widened(_exp2), "atan2": _atan2, "hypot": _hypot, "copysign": _copysign,
+    "exp2": widened(_exp2), "atan2": _atan2, "hypot": _hypot, "copysign": _copysign, "signbit": _sign_bit,
+    "erfc": widened(_erfc), "fmax": _of_numbers(g.MaximumOp), "fmin": _of_numbers(g.MinimumOp), "ldexp": _ldexp,
     "floor": _rounded(g.FloorOp), "ceil": _rounded(g.CeilOp), "round": _round,
     "trunc": lambda step: _truncated(step, step["self"]), "sign": _sign,
     "add": _sum(g.AddOp), "sub": _sum(g.SubtractOp), "rsub": _sum(g.SubtractOp, backward=True), "mul": _times,
-    "div": _divide, "floor_divide": _floor_divide, "remainder": _modulo(False), "fmod": _modulo(True), "pow": _power,
+    "div": _divide, "true_divide": _divide,
+    "floor_divide": _floor_divide, "remainder": _modulo(False), "fmod": _modulo(True), "pow": _power,
     "maximum": _arithmetic(g.MaximumOp), "minimum": _arithmetic(g.MinimumOp),
     "clamp": _clamp, "clamp_min": _clamp, "clamp_max": _clamp, "hardtanh": _clamp,
     "eq": _binary(g.EqualOp), "ne": _unequal, "lt": _binary(g.LessOp), "gt": _binary(g.GreaterOp),

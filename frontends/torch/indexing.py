@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import Shape, axis_of, broadcast
 from mlc.frontends.onnx.node import Value
 from mlc.frontends.onnx.tools import (
@@ -23,6 +24,7 @@ from mlc.frontends.onnx.tools import (
     reshape,
     select,
     spread,
+    subtract,
     transpose,
 )
 from mlc.frontends.torch.step import Convert, Step
@@ -165,6 +167,8 @@ def _slice_scatter(step: Step) -> Value:
     x, source = step["self"], step.typed(step["src"], step.dtype)
     axis = axis_of(step.get("dim", 0), len(x.shape))
     size = x.shape[axis]
+    if not isinstance(size, int):
+        return _slice_put(step, x, source, axis)
     start, end, stride = slice(step.get("start"), step.get("end"), step.get("step", 1)).indices(size)
     count = len(range(start, end, stride))
     if not count:
@@ -176,6 +180,30 @@ def _slice_scatter(step: Step) -> Value:
     hot[start:end:stride] = True
     mask = step.array(hot.reshape([size if a == axis else 1 for a in range(len(x.shape))]))
     return step.emit(g.WhereOp, mask, apart, x)
+
+
+def _slice_put(step: Step, x: Value, source: Value, axis: int) -> Value:
+    """A tensor with a slice of an axis of open size replaced: each place says which element it takes, or none."""
+    size, rank = x.shape[axis], len(x.shape)
+    start, end, stride = step.get("start", 0), step.get("end", END), step.get("step", 1)
+    start, end = (
+        size + place
+        if isinstance(place, int) and place < 0
+        else size
+        if isinstance(place, int) and place >= END
+        else place
+        for place in (start, end)
+    )
+    places = subtract(step, step.counted(size), start)
+    inside = binary(
+        step, g.LogicalAndOp, binary(step, g.GreaterEqualOp, places, 0), binary(step, g.LessOp, step.counted(size), end)
+    )
+    if stride != 1:
+        inside = binary(step, g.LogicalAndOp, inside, binary(step, g.EqualOp, binary(step, g.ModOp, places, stride), 0))
+        places = binary(step, g.DivideOp, places, stride)
+    chosen = step.emit(g.TakeOp, source, binary(step, g.MaximumOp, places, 0), axis=axis)
+    mask = reshape(step, inside, [size if a == axis else 1 for a in range(rank)])
+    return step.emit(g.WhereOp, mask, chosen, x)
 
 
 def _masked_scatter(step: Step) -> Value:

@@ -11,6 +11,7 @@ from mlc.dialects import graph as g
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.onnx.node import Value, dtype_like
 from mlc.frontends.onnx.tools import add, binary, cast, full, multiply, reduce, reshape, select, subtract, transpose
+from mlc.frontends.torch.shape import side
 from mlc.frontends.torch.step import Convert, Step
 
 NARROW = ("float16", "bfloat16")
@@ -216,8 +217,7 @@ def _masked(step: Step, scores: Value, plain: tuple[Any, ...]) -> tuple[Value, V
     mask, lowest = step.get("attn_mask"), float(np.finfo(np.float32).min)
     if step.get("is_causal", False):
         rows, columns = plain[-2:]
-        seen = np.arange(columns)[None, :] <= np.arange(rows)[:, None]
-        return select(step, step.array(seen), scores, lowest), None
+        return select(step, side(step, rows, columns, g.LessEqualOp), scores, lowest), None
     if mask is None:
         return scores, None
     grouped = len(scores.shape) > len(plain)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph import DimExpr
 from mlc.frontends.onnx.node import Value
-from mlc.frontends.onnx.tools import add, cast, full, iota, multiply
+from mlc.frontends.onnx.tools import add, full, iota, multiply
+from mlc.frontends.torch.numbers import Number
 from mlc.frontends.torch.step import Convert, Step
 
 
 def _full(step: Step) -> Value:
     value = step.get("fill_value", step.get("value", step.get("s", 0)))
-    if isinstance(value, Value):
-        return step.emit(g.BroadcastToOp, cast(step, value, step.dtype), shape=step.shape)
+    if isinstance(value, Value | DimExpr | Number):
+        return step.emit(g.BroadcastToOp, step.typed(value, step.dtype), shape=step.shape)
     return _filled(step, value)
 
 

@@ -24,6 +24,7 @@ from mlc.frontends.onnx.importer import Importer, hoist_sources, identifier
 from mlc.frontends.onnx.node import Value
 from mlc.frontends.onnx.tools import cast
 from mlc.frontends.torch.arrays import dtype_of, to_numpy
+from mlc.frontends.torch.numbers import Number
 from mlc.frontends.torch.sizes import Sizes
 from mlc.frontends.torch.step import Step, module_path, op_name, source_line
 from mlc.frontends.torch.table import converters
@@ -84,15 +85,11 @@ class Program(Importer):
             f"{self.source}: mlc does not compute {argument.name} ({argument.target}){source_line(argument)}"
         )
 
-    def _number(self, node: fx.Node, value: Any) -> float:
+    def _number(self, node: fx.Node, value: Any) -> float | Number:
+        """What is not known before the model runs is a Number, which a converter may make a tensor of."""
         known = {symbol: size for symbol, size in self.sizes.values.items() if not isinstance(size, DimExpr)}
         expr = value if isinstance(value, float) else value.node.expr.subs(known)
-        try:
-            return float(expr)
-        except TypeError as error:
-            raise UserError(
-                f"{self.source}: expected {node.name} to be a number, but it is {expr}; fix it with shapes="
-            ) from error
+        return float(expr) if isinstance(expr, float) or expr.is_number else Number(expr, self.source, node.name)
 
     def run_graph(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
         """The results of a graph on these inputs (None for those that are numbers)."""
@@ -147,7 +144,7 @@ class Program(Importer):
             several = isinstance(facts, list | tuple)
             checked = [self._checked(step, v, f) for v, f in zip(values, facts if several else [facts], strict=False)]
             self.nodes[node] = checked if several else checked[0]
-        except (VerifyException, ValueError, TypeError, IndexError, OverflowError, ArithmeticError) as error:
+        except (VerifyException, ValueError, TypeError, LookupError, ArithmeticError) as error:
             raise error if isinstance(error, UserError) else step.fail(str(error)) from error
 
     def _checked(self, step: Step, value: Value | None, facts: Any) -> Value | None:
@@ -164,6 +161,7 @@ class Program(Importer):
     def model(self, names: Sequence[str], values: Sequence[Value]) -> Model:
         """The model whose outputs these are."""
         outputs = [self.materialize(value, name) for name, value in zip(names, values, strict=True)]
+        self.sizes.admit_one(self.block)
         self.block.add_op(ReturnOp(*outputs))
         types = FunctionType.from_lists(self.block.arg_types, [output.type for output in outputs])
         arguments, results = name_attrs(self.names), name_attrs(names)

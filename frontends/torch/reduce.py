@@ -10,7 +10,8 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.onnx.node import Value
-from mlc.frontends.onnx.tools import binary, cast, multiply, part, reduce, reshape, select, subtract
+from mlc.frontends.onnx.tools import binary, cast, divide, multiply, reduce, reshape, select, subtract
+from mlc.frontends.torch.shape import sliced
 from mlc.frontends.torch.step import Convert, Step
 
 
@@ -89,8 +90,16 @@ def _moments(step: Step) -> tuple[Value, Value]:
     var = reduce(step, g.MeanOp, multiply(step, centred, centred), axes, True)
     count = math.prod(x.shape[axis] for axis in axes)
     if correction:
-        var = multiply(step, var, count / (count - correction) if count > correction else math.nan)
+        var = multiply(step, var, _unbiased(step, count, correction))
     return var, mean
+
+
+def _unbiased(step: Step, count: Any, correction: float) -> Any:
+    """What the mean of squares is multiplied by; where the count is open it is computed."""
+    if isinstance(count, int):
+        return count / (count - correction) if count > correction else math.nan
+    size = step.typed(count, step.dtype)
+    return divide(step, size, binary(step, g.SubtractOp, size, correction))
 
 
 def _variance(step: Step) -> Value:
@@ -134,7 +143,8 @@ def _is_product(x: Value) -> bool:
 def _cumulative(op: str) -> Convert:
     def convert(step: Step) -> Value:
         x = cast(step, step["self"], step.dtype)
-        return step.onnx(op, [x, step.array(np.array(step["dim"], np.int64))])[0] if x.shape else x
+        axis = axis_of(step["dim"], len(x.shape)) if x.shape else 0
+        return step.onnx(op, [x, step.array(np.array(axis, np.int64))])[0] if x.shape else x
 
     return convert
 
@@ -153,7 +163,7 @@ def _argsort(step: Step) -> Value:
 def _top_k(step: Step) -> list[Value]:
     x, axis = step["self"], step.get("dim", -1)
     order = step.emit(g.ArgsortOp, x, axis=axis, descending=bool(step.get("largest", True)))
-    order = part(step, order, axis, 0, step["k"])
+    order = sliced(step, order, axis_of(axis, len(x.shape)), 0, step["k"]) if x.shape else order
     return [step.emit(g.GatherElementsOp, x, order, axis=axis), order]
 
 

@@ -10,8 +10,23 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import axis_of
-from mlc.frontends.onnx.node import Value
-from mlc.frontends.onnx.tools import broadcast_to, cast, concat, element, pad, part, reshape, select, stack, transpose
+from mlc.frontends.onnx.node import Value, dtype_like
+from mlc.frontends.onnx.tools import (
+    add,
+    broadcast_to,
+    cast,
+    concat,
+    element,
+    full,
+    iota,
+    multiply,
+    pad,
+    part,
+    reshape,
+    select,
+    stack,
+    transpose,
+)
 from mlc.frontends.torch.step import Convert, Step
 
 
@@ -44,18 +59,23 @@ def _swap(step: Step) -> Value:
 def _slice(step: Step) -> Value:
     x = step["self"]
     axis = axis_of(step.get("dim", 0), len(x.shape))
-    return sliced(step, x, axis, step.get("start", 0), step.get("end", END), step.get("step", 1))
+    bounds = step.get("start", 0), step.get("end", END), step.get("step", 1)
+    return sliced(step, x, axis, *bounds, count=step.shape[axis])
 
 
-def sliced(step: Step, x: Value, axis: int, begin: Any, end: Any, stride: int) -> Value:
-    """`x[.., begin:end:stride, ..]`; an end that is the axis's symbolic size, or behind it, is the axis's end."""
+def sliced(step: Step, x: Value, axis: int, begin: Any, end: Any, stride: int = 1, count: Any = None) -> Value:
+    """
+    `x[.., begin:end:stride, ..]`; an end that is the axis's symbolic size, or behind it, is the axis's end.
+
+    `count` is the size of the result, where the bounds are sizes that stay open.
+    """
     size = x.shape[axis]
     if end == size or (isinstance(end, int) and end >= END):
         end = END
     elif not isinstance(end, int) and isinstance(less := end - size, int) and less < 0:
         end = less
     if not isinstance(begin, int) or not isinstance(end, int):
-        raise step.fail(f"expected a slice with bounds that are numbers, but got {begin}:{end}; fix them with shapes=")
+        return _read(step, x, axis, begin, end - begin if count is None else count, stride)
     if (begin, stride) == (0, 1) and (end == END or (isinstance(size, int) and end >= size)):
         return x
     if isinstance(size, int):
@@ -65,11 +85,19 @@ def sliced(step: Step, x: Value, axis: int, begin: Any, end: Any, stride: int) -
     return step.emit(g.SliceOp, x, begin=begins, end=ends, strides=strides)
 
 
+def _read(step: Step, x: Value, axis: int, begin: Any, count: Any, stride: int) -> Value:
+    """A slice between places that are open sizes: a look-up of so many."""
+    if isinstance(begin, int) and begin < 0:
+        begin = x.shape[axis] + begin
+    places = add(step, step.counted(count, by=stride), begin)
+    return step.emit(g.TakeOp, x, places, axis=axis)
+
+
 def _select(step: Step) -> Value:
     x, axis, index = step["self"], step["dim"], step["index"]
     axis = axis_of(axis, len(x.shape))
     if not isinstance(index, int):
-        raise step.fail(f"expected an index that is a number, but got {index}; fix it with shapes=")
+        return step.emit(g.TakeOp, x, step.array(index), axis=axis)
     if index >= 0:
         return element(step, x, axis, index)
     y = sliced(step, x, axis, index, END if index == -1 else index + 1, 1)
@@ -92,10 +120,10 @@ def _split(step: Step) -> list[Value]:
     axis, size = axis_of(step.get("dim", 0), len(x.shape)), x.shape[step.get("dim", 0)]
     each = step.get("split_sizes", step.get("split_size"))
     sections = each if isinstance(each, list) else [min(each, size - at) for at in range(0, size, each)]
-    if len(sections) > 1 and min(sections) > 0:
+    if len(sections) > 1 and all(isinstance(n, int) and n > 0 for n in sections):
         return step.emit_all(g.SplitOp, x, axis=axis, sections=tuple(sections))
     starts = [sum(sections[:k]) for k in range(len(sections))]
-    return [part(step, x, axis, start, start + n) for start, n in zip(starts, sections, strict=True)]
+    return [sliced(step, x, axis, start, start + n, count=n) for start, n in zip(starts, sections, strict=True)]
 
 
 def _unbind(step: Step) -> list[Value]:
@@ -106,13 +134,27 @@ def _unbind(step: Step) -> list[Value]:
 def _repeat(step: Step) -> Value:
     x, reps = step["self"], step["repeats"]
     x = reshape(step, x, (*[1] * (len(reps) - len(x.shape)), *x.shape))
+    for axis, times in enumerate(reps):
+        if times == 1 or (isinstance(x.shape[axis], int) and isinstance(times, int)):
+            continue
+        if x.shape[axis] == 1:
+            x = broadcast_to(step, x, (*x.shape[:axis], times, *x.shape[axis + 1 :]))
+        elif isinstance(times, int):
+            x = concat(step, [x] * times, axis)
+        else:
+            raise step.fail(f"expected to repeat axis {axis} a number of times, but got {times}; fix it with shapes=")
+        reps[axis] = 1
     return x if set(reps) <= {1} else step.emit(g.TileOp, x, reps=tuple(reps))
 
 
 def _flip(step: Step) -> Value:
     x = step["self"]
-    axes = tuple(axis_of(axis, len(x.shape)) for axis in step["dims"])
-    return step.emit(g.FlipOp, x, axes=axes) if axes else x
+    axes = {axis_of(axis, len(x.shape)) for axis in step["dims"]}
+    for axis in [axis for axis in axes if not isinstance(size := x.shape[axis], int)]:
+        size = x.shape[axis]
+        x = step.emit(g.TakeOp, x, step.counted(size, start=size - 1, by=-1), axis=axis)
+        axes.remove(axis)
+    return step.emit(g.FlipOp, x, axes=tuple(sorted(axes))) if axes else x
 
 
 def _roll(step: Step) -> Value:
@@ -127,8 +169,8 @@ def _roll(step: Step) -> Value:
 
 def _rolled(step: Step, x: Value, axis: int, shift: int) -> Value:
     size = x.shape[axis]
-    at = -shift % size if size else 0
-    return x if not at else concat(step, [part(step, x, axis, at, size), part(step, x, axis, 0, at)], axis)
+    at = -shift % size if size and isinstance(size, int) else -shift
+    return x if not at else concat(step, [sliced(step, x, axis, at, END, 1), sliced(step, x, axis, 0, at, 1)], axis)
 
 
 def _pad(step: Step) -> Value:
@@ -138,9 +180,18 @@ def _pad(step: Step) -> Value:
         axis = len(x.shape) - 1 - index
         before, after = widths[2 * index : 2 * index + 2]
         size = x.shape[axis]
+        if not (isinstance(before, int) and isinstance(after, int)):
+            ends = [_filler(step, x, axis, width, value) for width in (before, after)]
+            x = concat(step, [ends[0], x, ends[1]], axis)
+            continue
         x = part(step, x, axis, max(-before, 0), size + min(after, 0)) if min(before, after) < 0 else x
         x = pad(step, x, axis, max(before, 0), max(after, 0), float(value))
     return x
+
+
+def _filler(step: Step, x: Value, axis: int, width: Any, value: float) -> Value:
+    """What is put before or behind a tensor along an axis."""
+    return full(step, (*x.shape[:axis], width, *x.shape[axis + 1 :]), float(value), dtype_like(x))
 
 
 def _pad_by(mode: str) -> Convert:
@@ -155,13 +206,23 @@ def _pad_by(mode: str) -> Convert:
     return convert
 
 
+def side(step: Step, rows: Any, columns: Any, op: Any, diagonal: int = 0) -> Value:
+    """Whether each place of a matrix lies on one side of a diagonal: how `column - row` compares with it."""
+    if isinstance(rows, int) and isinstance(columns, int):
+        return step.array(_SIDES[op](np.arange(columns)[None, :] - np.arange(rows)[:, None], diagonal))
+    row, column = add(step, iota(step, (rows, 1), 0), diagonal), iota(step, (1, columns), 1)
+    return step.emit(op, column, row)
+
+
+_SIDES: dict[Any, Any] = {g.LessEqualOp: np.less_equal, g.GreaterEqualOp: np.greater_equal}
+
+
 def _triangle(op: Any) -> Convert:
     """What lies on one side of a diagonal; 0 elsewhere."""
 
     def convert(step: Step) -> Value:
-        x, rows, columns = step["self"], *step["self"].shape[-2:]
-        grid = np.arange(columns)[None, :] - np.arange(rows)[:, None]
-        return select(step, step.array(op(grid, step.get("diagonal", 0))), x, 0)
+        x = step["self"]
+        return select(step, side(step, *x.shape[-2:], op, step.get("diagonal", 0)), x, 0)
 
     return convert
 
@@ -191,6 +252,10 @@ def _cast(step: Step) -> Value:
     return cast(step, step["self"], step.dtype)
 
 
+def _cast_prim(step: Step) -> Value:
+    return cast(step, step["a"], step.dtype)
+
+
 def _diagonal(step: Step) -> Value:
     """Elements of two axes whose indices differ by the offset, along a new last axis."""
     x, offset = step["self"], step.get("offset", 0)
@@ -200,9 +265,9 @@ def _diagonal(step: Step) -> Value:
     rows, columns = x.shape[first], x.shape[second]
     flat = transpose(step, x, [*rest, first, second])
     flat = reshape(step, flat, (*(x.shape[axis] for axis in rest), rows * columns))
-    count = step.shape[-1]
-    places = np.arange(count) * (columns + 1) + (offset if offset >= 0 else -offset * columns)
-    return step.emit(g.TakeOp, flat, step.array(places.astype(np.int64)), axis=len(rest))
+    first_place = offset if offset >= 0 else -offset * columns
+    places = add(step, multiply(step, step.counted(step.shape[-1]), columns + 1), first_place)
+    return step.emit(g.TakeOp, flat, places, axis=len(rest))
 
 
 def _as_strided(step: Step) -> Value:
@@ -222,8 +287,8 @@ def _unfold(step: Step) -> Value:
     x = step["self"]
     axis, size, stride = axis_of(step["dimension"], len(x.shape)), step["size"], step["step"]
     count = (x.shape[axis] - size) // stride + 1
-    places = np.arange(count)[:, None] * stride + np.arange(size)
-    y = step.emit(g.TakeOp, x, step.array(places.astype(np.int64)), axis=axis)
+    places = add(step, reshape(step, step.counted(count, by=stride), (count, 1)), step.counted(size))
+    y = step.emit(g.TakeOp, x, places, axis=axis)
     order = [a for a in range(len(y.shape)) if a != axis + 1]
     return transpose(step, y, [*order, axis + 1])
 
@@ -241,9 +306,10 @@ CONVERTERS: dict[str, Convert] = {
     **named(("expand", "expand_as"), _expand),
     **named(("split", "split_with_sizes"), _split),
     **named(("_to_copy", "to"), _cast),
+    "prims::convert_element_type": _cast_prim,
     "slice": _slice, "select": _select, "cat": _cat, "stack": _stack, "unbind": _unbind, "repeat": _repeat,
     "flip": _flip, "roll": _roll, "constant_pad_nd": _pad, "copy": _copy, "diagonal": _diagonal,
-    "as_strided": _as_strided, "unfold": _unfold, "tril": _triangle(np.less_equal), "triu": _triangle(np.greater_equal),
+    "as_strided": _as_strided, "unfold": _unfold, "tril": _triangle(g.LessEqualOp), "triu": _triangle(g.GreaterEqualOp),
     "pixel_shuffle": _shuffle, "pixel_unshuffle": _unshuffle,
     **named(("reflection_pad1d", "reflection_pad2d", "reflection_pad3d"), _pad_by("reflect")),
     **named(("replication_pad1d", "replication_pad2d", "replication_pad3d"), _pad_by("edge")),

@@ -7,15 +7,18 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
-from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.dialects.builtin import DictionaryAttr, TensorType
+from xdsl.ir import Block
 
-from mlc.dialects.graph import Dim, DimExpr, SymbolAttr
+from mlc.dialects.graph import Dim, DimExpr, SliceOp, SymbolAttr, shape_of
 from mlc.dialects.graph.dims import greatest, least
+from mlc.dialects.graph.movement import END
 from mlc.driver.errors import UserError
 
 MAX_SIZE = (1 << 31) - 1
 """The upper bound of a symbol that has none."""
-
+MAX_DIVISOR = 1 << 20
+"""The finest part of a size that a scale may be: a product with its numerator has to fit into 64 bits."""
 
 Input: TypeAlias = "tuple[str, Sequence[Any], Sequence[int] | None]"
 """An input's name, the sizes that torch knows, and those that are given."""
@@ -28,6 +31,8 @@ class Sizes:
         self.source = source
         self.values: dict[Any, Dim] = {}
         self._ranges: dict[str, SymbolAttr] = {}
+        self._from_two: list[str] = []
+        """Symbols of which nothing is said: torch takes them to be 2 at least, but runs programs at 1, too."""
 
     def bind(self, inputs: Sequence[Input], ranges: Mapping[Any, Any]) -> None:
         """Bind the symbols that are sizes of inputs, those that are the whole size of an axis first."""
@@ -39,7 +44,10 @@ class Sizes:
                         continue
                     free = expr.free_symbols - self.values.keys()
                     if len(free) == 1 and (derived or expr.is_Symbol):
-                        self._bind(free.pop(), expr, name, axis, None if given is None else given[axis], ranges)
+                        symbol = free.pop()
+                        self._bind(symbol, expr, name, axis, None if given is None else given[axis], ranges)
+                        if given is None and axis == 0 and len(shape) > 1:
+                            self._count(symbol)
 
     def _bind(self, symbol: Any, expr: Any, name: str, axis: int, given: int | None, ranges: Mapping[Any, Any]) -> None:
         """A symbol is a number if a size is given that follows from it, otherwise a symbol named after the axis."""
@@ -48,6 +56,8 @@ class Sizes:
             own = f"{name}_{axis}"
             self._ranges[own] = SymbolAttr(low, high)
             self.values[symbol] = DimExpr.symbol(own)
+            if (low, high) == (2, MAX_SIZE):
+                self._from_two.append(own)
             return
         found = [int(one) for one in _solutions(expr, symbol, given) if one.is_Integer and low <= one <= high]
         if not found:
@@ -55,10 +65,29 @@ class Sizes:
             raise UserError(f"{self.source}: input '{name}': expected {wanted} on axis {axis}, but got {given}")
         self.values[symbol] = found[0]
 
+    def _count(self, symbol: Any) -> None:
+        """The first of several axes counts things of one kind: usually there is one, or as few as may be."""
+        (name,) = self.values[symbol].symbols()  # pyright: ignore[reportAttributeAccessIssue]
+        low, high = self._ranges[name].low.data, self._ranges[name].high.data
+        self._ranges[name] = SymbolAttr(low, high, 1, max(low, 1))
+
+    def admit_one(self, block: Block) -> None:
+        """Let symbols of which nothing is said be 1, where all sizes are then at least 1 and all slices fit."""
+        lows: dict[str, int | DimExpr] = {name: known.low.data for name, known in self._ranges.items()}
+        for name in self._from_two:
+            values = {**lows, name: 1}
+            if all(_fits(op, values) for op in block.walk()):
+                known = self._ranges[name]
+                self._ranges[name] = SymbolAttr(1, known.high.data, 1, min(known.usual.data, 1))
+
     def size(self, value: Any) -> Dim:
         """A size (an int, or torch's symbolic one) as the graph dialect's."""
         expr = expression(value)
-        return expr if isinstance(expr, int) else self._evaluate(expr)
+        return expr if isinstance(expr, int) else self.size_of(expr)
+
+    def size_of(self, expr: Any) -> Dim:
+        """A size by its sympy expression."""
+        return self._evaluate(expr)
 
     def shape(self, sizes: Sequence[Any]) -> tuple[Dim, ...]:
         """The sizes of a shape."""
@@ -71,6 +100,12 @@ class Sizes:
     def _evaluate(self, expr: Any) -> Any:
         if expr.is_Integer:
             return int(expr)
+        if type(expr).__name__ in _ROUND:
+            given = expr.subs({symbol: size for symbol, size in self.values.items() if isinstance(size, int)})
+            if given.is_Integer:
+                return int(given)
+            top, bottom = self._ratio(expr.args[0])
+            return _ROUND[type(expr).__name__](top, bottom)
         if expr in self.values:
             return self.values[expr]
         parts = [self._evaluate(part) for part in expr.args]
@@ -84,6 +119,37 @@ class Sizes:
             return compute(*parts)
         except TypeError as error:
             raise UserError(f"{self.source}: mlc cannot express the size {expr}; fix it with shapes=") from error
+
+    def _ratio(self, expr: Any) -> tuple[Any, int]:
+        """A number as a size over a whole number: a scale of a size is a float."""
+        kind = type(expr).__name__
+        if expr.is_Float or (expr.is_Rational and not expr.is_Integer):
+            top, bottom = float(expr).as_integer_ratio()
+            if bottom <= MAX_DIVISOR:
+                return top, bottom
+        elif kind == "ToFloat":
+            return self._ratio(expr.args[0])
+        elif kind in ("Mul", "IntTrueDiv", "FloatTrueDiv"):
+            parts = [self._ratio(part) for part in expr.args]
+            if kind != "Mul" and isinstance(parts[1][0], int):
+                parts[1] = parts[1][::-1]
+            if kind == "Mul" or isinstance(parts[1][1], int):
+                return math.prod(top for top, _ in parts), math.prod(bottom for _, bottom in parts)
+        elif kind not in ("FloatPow", "Pow"):
+            return self._evaluate(expr), 1
+        raise UserError(f"{self.source}: mlc cannot express the size {expr}; fix it with shapes=")
+
+
+def _fits(op: Any, values: Mapping[str, int | DimExpr]) -> bool:
+    """Whether an op has no result without elements for some values of the symbols, and a slice lies inside."""
+    shapes = [shape_of(result.type) for result in op.results if isinstance(result.type, TensorType)]
+    if any(isinstance(size, DimExpr) and size.evaluate(values) < 1 for shape in shapes for size in shape):
+        return False
+    if not isinstance(op, SliceOp):
+        return True
+    axes = zip(shape_of(op.operands[0].type), op.begin, op.end, strict=True)
+    needed = [(size, max(-begin, begin + 1, 0 if end == END else abs(end))) for size, begin, end in axes]
+    return all(size.evaluate(values) >= count for size, count in needed if isinstance(size, DimExpr))
 
 
 def expression(value: Any) -> Any:
@@ -105,10 +171,7 @@ def _range(known: Any) -> tuple[int, int]:
     """The bounds of a symbol; infinities become those of a size."""
 
     def bound(value: Any, default: int) -> int:
-        try:
-            return int(value)
-        except (TypeError, ValueError, OverflowError):
-            return default
+        return int(value) if getattr(value, "is_Integer", isinstance(value, int)) else default
 
     if known is None:
         return 0, MAX_SIZE
@@ -118,6 +181,13 @@ def _range(known: Any) -> tuple[int, int]:
 def _power(base: Any, exponent: int) -> Any:
     return math.prod([base] * exponent)
 
+
+_ROUND: dict[str, Any] = {
+    "TruncToInt": lambda top, bottom: top // bottom,
+    "FloorToInt": lambda top, bottom: top // bottom,
+    "CeilToInt": lambda top, bottom: -(-top // bottom),
+}
+"""sympy's name of a rounding -> its meaning on a ratio; sizes are not negative."""
 
 _COMPUTE: dict[str, Any] = {
     "Add": lambda *parts: sum(parts[1:], parts[0]),

@@ -13,8 +13,9 @@ from torch import fx
 from mlc.dialects.graph import DimExpr
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.node import Node, UseBody, Value, converters, dtype_like
-from mlc.frontends.onnx.tools import cast
+from mlc.frontends.onnx.tools import add, cast, iota, multiply
 from mlc.frontends.torch.arrays import dtype_of
+from mlc.frontends.torch.numbers import Number, tensor_of
 
 if TYPE_CHECKING:
     from mlc.frontends.torch.program import Program
@@ -100,9 +101,25 @@ class Step(Node):
         """A tensor or a number with elements of a type."""
         if isinstance(value, Value):
             return cast(self, value, dtype)
-        if isinstance(value, DimExpr):
-            raise self.fail(f"expected a number, but got the size {value}; fix it with shapes=")
+        if isinstance(value, DimExpr | Number):
+            return cast(self, tensor_of(self, value) if isinstance(value, Number) else self.array(value), dtype)
         return self.array(np.array(value).astype(dtype))
+
+    def array(self, array: Any, like: Value | None = None) -> Value:
+        """A constant, with the element type of `like` if given; of a size that is open, a tensor computed from it."""
+        if isinstance(array, DimExpr | Number):
+            return (
+                self.typed(array, np.int64 if like is None else dtype_like(like))
+                if like is not None or isinstance(array, Number)
+                else super().array(array)
+            )
+        return super().array(array, like)
+
+    def counted(self, count: Any, start: Any = 0, by: int = 1) -> Value:
+        """The integers `start`, `start + by`, ..; how many, and the first, may be open sizes."""
+        if isinstance(count, int) and isinstance(start, int):
+            return self.array(start + by * np.arange(count, dtype=np.int64))
+        return add(self, multiply(self, iota(self, (count,), 0), by), start)
 
     def tensor(self, name: str) -> Value:
         """An argument that is a tensor, with elements of the result's type where that is a float and its own is not."""

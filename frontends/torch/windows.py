@@ -107,6 +107,8 @@ def _adaptive_max(rank: int) -> Convert:
         if step.used(1):
             raise step.fail("expected no places of the maxima of an adaptive pool, but the module uses them")
         outer = len(x.shape) - rank
+        if all(size == 1 for size in sizes):
+            return [reduce(step, g.MaxOp, x, range(outer, outer + rank), True), None]
         for axis, count in enumerate(sizes, outer):
             cells = _cells(x.shape[axis], count)
             longest = max(map(len, cells))
@@ -139,7 +141,7 @@ def _upsample(step: Step) -> Value:
         attrs["cubic_coeff_a"] = -0.5 if smooth else -0.75
     scales = None if attrs["coordinate_transformation_mode"] == "align_corners" else _scales(step)
     if scales is None:
-        sizes = step.array(np.array(step.shape, np.int64))
+        sizes = step.array(np.array(step.shape, object))
         return step.onnx("Resize", [x, None, None, sizes], **attrs)[0]
     return step.onnx("Resize", [x, None, step.array(np.array([1, 1, *scales], np.float32))], **attrs)[0]
 

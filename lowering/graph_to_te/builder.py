@@ -132,8 +132,8 @@ class Tensor:
             if not expr.is_affine or any(stage.ranges[d] == ANY for d in expr.dims()):
                 continue
             low, high = expr.bounds(stage.ranges)
-            # what is taken from a symbolic size is not known to be less
-            known = all(expr.coefficient(d) > 0 or stage.ranges[d][1] < UNBOUNDED - 1 for d in expr.dims())
+            # what is taken from a symbolic size, or that size from it, is not known to be less
+            known = all(stage.ranges[d][1] < UNBOUNDED - (expr.coefficient(d) < 0) for d in expr.dims())
             if (known and low < 0) or (isinstance(size, int) and high >= size):
                 raise UserError(
                     f"expected an index in 0..{size - 1} on axis {axis} of {self._label}, but it spans {low}..{high}; "

@@ -91,6 +91,9 @@ def _mod(x: Scalar, y: Scalar, op: Any) -> Scalar:
         if op.truncated or x.kind == 2:
             return r
     else:
+        # the quotient of two f32 that is not whole is not rounded to a whole f64
+        narrow = x.type
+        x, y = te.cast(x, "float64"), te.cast(y, "float64")
         q = x / y
         # of a finite x by an infinite y the quotient's integer part is 0: 0 * y would be NaN
         unbounded = te.equal(te.abs(y), math.inf) & (te.abs(x) < math.inf)
@@ -98,7 +101,8 @@ def _mod(x: Scalar, y: Scalar, op: Any) -> Scalar:
     sign = x if op.truncated else y
     wrong = (r < 0) ^ (sign < 0)
     step = te.where(sign < 0, -te.abs(y), te.abs(y))
-    return te.where(wrong & ~te.equal(r, 0), r + step, r)
+    r = te.where(wrong & ~te.equal(r, 0), r + step, r)
+    return te.cast(r, narrow) if x.is_float else r
 
 
 def _compare(name: str) -> Callable[..., Scalar]:

@@ -69,26 +69,13 @@ def test_layers():
         to_numpy(torch.eye(3).to_sparse())
 
 
-OPEN = {
-    "slice": (
-        lambda x: x[:, : x.shape[1] // 2],
-        "expected a slice with bounds that are numbers, but got 0:x_1;",
-    ),
-    "factor": (lambda x: x * x.shape[1], "expected a number, but got the size x_1 \\* 2; fix it with shapes="),
-    "quotient": (lambda x: x * (1 / x.shape[1]), "to be a number, but it is .*; fix it with shapes="),
-    "index": (lambda x: x.select(1, x.shape[1] // 2), "expected an index that is a number, but got x_1;"),
-}
-
-
-@pytest.mark.parametrize("name", OPEN)
-def test_numbers_that_follow_from_open_sizes_need_shapes(name):
-    function, message = OPEN[name]
-    module, x = Call(function), torch.randn(2, 6)
-    options = {"dynamic_shapes": {"x": {1: 2 * Dim("half", min=2, max=64)}}}
-    with pytest.raises(UserError, match=message):
+def test_numbers_that_follow_from_open_sizes_and_are_attributes_need_shapes():
+    module, x = Call(lambda x: F.interpolate(x[None], scale_factor=1.3)[0]), torch.randn(2, 10)
+    options = {"dynamic_shapes": {"x": {1: Dim("length", min=2, max=64)}}}
+    with pytest.raises(UserError, match=r"mlc cannot express the size .*; fix it with shapes="):
         mlc.from_torch(module, (x,), **options)
-    model = mlc.from_torch(module, (x,), shapes={"x": (2, 10)}, **options)
-    y = torch.randn(2, 10)
+    model = mlc.from_torch(module, (x,), shapes={"x": (2, 20)}, **options)
+    y = torch.randn(2, 20)
     check(fed(mlc.compile(model, threads=1), (y,)), eager(module, (y,)))
 
 

@@ -1,0 +1,151 @@
+"""Programs whose sizes torch.export leaves open, compiled once and run at several."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the tests of the PyTorch frontend need torch")
+
+from eager import check, eager, fed  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.export import Dim  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import mlc  # noqa: E402
+from mlc.driver.errors import UserError  # noqa: E402
+
+OPEN = Dim.DYNAMIC
+
+
+class Calls(nn.Module):
+    """Functions of one tensor as a module."""
+
+    def __init__(self, *functions):
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, x):
+        return [function(x) for function in self.functions]
+
+
+def run_at(module, shapes, dims, make=torch.randn, threads=1):
+    """A module, compiled with open sizes for the first shape: mlc computes what eager does at every shape."""
+    first, *_ = inputs = [make(shape) for shape in shapes]
+    module = module.eval()
+    exe = mlc.compile(mlc.from_torch(module, (first,), dynamic_shapes=({k: OPEN for k in dims},)), threads=threads)
+    for x in inputs:
+        check(fed(exe, (x,)), eager(module, (x,)))
+    return exe
+
+
+NUMBERS = (
+    lambda x: x * x.shape[1],
+    lambda x: x / (x.shape[1] - 1),
+    lambda x: x + 1 / x.shape[1],
+    lambda x: x * x.shape[1] ** 0.5,
+    lambda x: x.var(1),
+    lambda x: x.new_full((2,), x.shape[1]),
+)
+PLACES = (
+    lambda x: x[:, : x.shape[1] // 2],
+    lambda x: x[:, x.shape[1] // 2 :],
+    lambda x: x[:, -2:],
+    lambda x: x[:, -1],
+    lambda x: x.select(1, x.shape[1] - 2),
+    lambda x: x[torch.arange(2), -1],
+    lambda x: torch.slice_scatter(x, x[:, :1], 1, 1, 2),
+    lambda x: torch.slice_scatter(x, x[:, 1:] * 2, 1, 1, x.shape[1]),
+)
+MOVED = (
+    lambda x: x.flip(1),
+    lambda x: x.roll(1, 1),
+    lambda x: x.roll(-2, 1),
+    lambda x: x.repeat(1, 2, 1),
+    lambda x: F.pad(x, (0, 0, 0, (-x.shape[1]) % 4)),
+    lambda x: x.unfold(1, 2, 1),
+    lambda x: x.topk(2, 1)[0],
+    lambda x: x.cumsum(1),
+)
+SQUARE = (
+    lambda x: x @ x.mT,
+    lambda x: (x @ x.mT).tril(-1),
+    lambda x: torch.ones(x.shape[1], x.shape[1]).triu(1),
+    lambda x: (x @ x.mT).diagonal(1, 1, 2),
+    lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+)
+
+
+@pytest.mark.parametrize("functions", [NUMBERS, PLACES, MOVED, SQUARE], ids=["numbers", "places", "moved", "square"])
+def test_functions_of_open_sizes(functions):
+    run_at(Calls(*functions), [(2, 6, 4), (2, 11, 4), (2, 37, 4)], [1])
+
+
+class Positions(nn.Module):
+    """What decoders do: positions and a mask cut from tables, queries that share keys, the last token."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.places = nn.Embedding(30, 16), nn.Parameter(torch.randn(1, 40, 16))
+        self.mix = nn.Linear(16, 16 + 8 + 8)
+        self.register_buffer("seen", torch.tril(torch.ones(40, 40)).view(1, 1, 40, 40))
+
+    def forward(self, ids):
+        batch, count = ids.shape
+        x = self.embed(ids) + self.places[:, :count]
+        q, k, v = self.mix(x).split([16, 8, 8], 2)
+        q, k, v = (one.view(batch, count, -1, 4).transpose(1, 2) for one in (q, k, v))
+        shared = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        scores = (q @ k.repeat_interleave(2, 1).transpose(-2, -1)) * k.size(-1) ** -0.5
+        own = scores.masked_fill(self.seen[:, :, :count, :count] == 0, float("-inf")).softmax(-1)
+        return shared, own @ v.repeat_interleave(2, 1), x[:, -1]
+
+
+def test_a_decoder_of_any_batch_and_length():
+    make = lambda shape: torch.randint(0, 30, shape)  # noqa: E731
+    exe = run_at(Positions(), [(2, 7), (1, 40), (3, 12)], [0, 1], make, threads=2)
+    with pytest.raises(ValueError, match="ids"):
+        exe({"ids": make((1, 1)).numpy()})  # torch has seen that it is more than 1
+
+
+def test_a_vision_transformer_of_any_batch():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patch, self.first = nn.Conv2d(3, 16, 8, 8), nn.Parameter(torch.randn(1, 1, 16))
+            self.places = nn.Parameter(torch.randn(1, 17, 16))
+            self.block = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+
+        def forward(self, x):
+            x = self.patch(x).flatten(2).transpose(1, 2)
+            x = torch.cat([self.first.expand(x.shape[0], -1, -1), x], 1) + self.places
+            return self.block(x)[:, 0]
+
+    run_at(Net(), [(2, 3, 32, 32), (1, 3, 32, 32), (5, 3, 32, 32)], [0])
+
+
+def test_pictures_of_any_size():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.down, self.norm = nn.Conv2d(3, 8, 3, 2, 1), nn.GroupNorm(2, 8)
+
+        def forward(self, x):
+            y = self.norm(self.down(x))
+            up = F.interpolate(y, scale_factor=0.5)
+            return F.interpolate(y, size=x.shape[-2:]), up, F.adaptive_max_pool2d(y, 1), F.adaptive_avg_pool2d(y, 1)
+
+    module, dims = Net().eval(), {2: 4 * Dim("h", min=2, max=64), 3: 4 * Dim("w", min=2, max=64)}
+    x, y = torch.randn(1, 3, 16, 24), torch.randn(1, 3, 32, 20)
+    exe = mlc.compile(mlc.from_torch(module, (x,), dynamic_shapes=(dims,)), threads=1)
+    for one in (x, y):
+        check(fed(exe, (one,)), eager(module, (one,)))
+
+
+def test_a_size_of_which_nothing_is_said_may_be_one_where_that_fits():
+    model = mlc.from_torch(Calls(lambda x: x * 2, lambda x: x[:, 1:]), (torch.ones(3, 4),), None, ({0: OPEN, 1: OPEN},))
+    assert "x_0 = #graph.symbol<1 to 2147483647 like 1>, x_1 = #graph.symbol<2 to 2147483647>" in str(model.main)
+
+
+def test_a_number_of_times_must_be_known():
+    with pytest.raises(
+        UserError, match="expected to repeat axis 0 a number of times, but got x_1; fix it with shapes="
+    ):
+        mlc.from_torch(Calls(lambda x: x.repeat(x.shape[1], 1)), (torch.ones(3, 4),), None, ({1: OPEN},))
