@@ -95,6 +95,8 @@ def product_roles(stage: Stage) -> Roles | None:
         return None
     vector = users[0]
     scalar = stage.factors[0] if vector is stage.factors[1] else stage.factors[1]
+    if scalar.tensor is vector.tensor and stage.symbolic:
+        return None  # a copy that serves both factors is no panel, and nothing bounds it
     rows = [k for k in long[:-1] if scalar.uses(k) and not vector.uses(k)]
     if len(rows) != 1 or any(read.mask for read in stage.factors) or not all(e.is_affine for e in scalar.exprs):
         return None

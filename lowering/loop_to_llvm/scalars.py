@@ -92,18 +92,19 @@ def _rsqrt(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
 
 
 def _division(cls: type[Operation]) -> Emit:
-    return lambda b, v, t: b.op(cls, [v[0], _divisor(b, v, t)], t)
+    signed = cls in (llvm.SDivOp, llvm.SRemOp)
+    return lambda b, v, t: b.op(cls, [v[0], _divisor(b, v, t, signed)], t)
 
 
-def _divisor(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
-    """The divisor, but 1 where a division traps: by 0 (lanes off the edge hold 0), and of the least integer by -1."""
+def _divisor(b: Builder, v: Sequence[SSAValue], t: Attribute, signed: bool = True) -> SSAValue:
+    """The divisor, but 1 where a division traps: by 0 (lanes off the edge hold 0), the least signed integer by -1."""
     x, d = v
     if _is_constant(d):
         return d
     one = b.number(1, t)
     safe = b.select(b.icmp("eq", d, b.number(0, t)), one, d)
     element = element_of(t)
-    if not isinstance(element, IntegerType):
+    if not signed or not isinstance(element, IntegerType):
         return safe
     least = b.icmp("eq", x, b.number(-(1 << (element.width.data - 1)), t))
     return b.select(b.and_(least, b.icmp("eq", d, b.number(-1, t))), one, safe)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -339,7 +340,7 @@ def written_spans(space: Space, access: Access, fixed: set[int], sizes: Sequence
             continue
         span = span_of(expr, fixed, space.ranges)
         if len(group) > 1:
-            span = Span(span.base, span.extent, False)
+            span = Span(span.base, span.extent, _fills_box(group, fixed, space.ranges))
         spans.append(span)
     if where:
         spans = _tighten(access.exprs, spans, where, fixed)
@@ -359,6 +360,22 @@ def _groups(exprs: Sequence[Index], fixed: set[int]) -> list[list[Index]]:
                     reach |= other
         groups.append([e for e, r in zip(exprs, running, strict=True) if r & reach or r is own])
     return groups
+
+
+def _fills_box(group: Sequence[Index], fixed: set[int], ranges: Mapping[int, Range]) -> bool:
+    """
+    Whether expressions of the same running values take all their values with each other: `i floordiv 2, i mod 2`.
+
+    They do where they tell these values, and have as many places together as there are values.
+    """
+    parts = [Index(0, tuple((t, c) for t, c in e.terms if not _dims(t) <= fixed)) for e in group]
+    running = sorted({d for e in parts for d in e.dims()})
+    if fixed & set(running):
+        return False
+    points = prod(ranges[d][1] - ranges[d][0] + 1 for d in running)
+    places = prod(high - low + 1 for low, high in (e.bounds(ranges) for e in parts))
+    known = parts_of(parts, ranges)
+    return points == places and all(recoverable(dim(d), known, ranges) for d in running)
 
 
 def _tighten(exprs: Sequence[Index], spans: list[Span], where: list[Index], fixed: set[int]) -> list[Span]:
