@@ -113,12 +113,12 @@ ELEMENTWISE = [
     *(
         case(kind, NM)
         for kind in (
-            "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid"
-            "HardSwish Identity IsInf IsNaN LeakyRelu Log Mish Neg Reciprocal Relu Round Selu Shrink"
-            "Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh ThresholdedRelu Hardmax LogSoftmax"
-            "Softmax LpNormalization Flatten Transpose Shape Size NonZero ReduceL1 ReduceL2"
-            "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum"
-            "ReduceSumSquare ArgMax ArgMin EyeLike Trilu"
+            "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid "
+            "HardSwish Identity IsInf IsNaN LeakyRelu Log Mish Neg Reciprocal Relu Round Selu Shrink "
+            "Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh ThresholdedRelu Hardmax LogSoftmax "
+            "Softmax LpNormalization Flatten Transpose Shape Size NonZero ReduceL1 ReduceL2 "
+            "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
+            "ReduceSumSquare ArgMax ArgMin EyeLike Trilu "
         ).split()
     ),
     *(

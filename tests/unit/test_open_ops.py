@@ -63,8 +63,8 @@ REFUSED = {
 
 ELSEWHERE = set(
     "Constant If Loop Scan Optional OptionalGetElement OptionalHasElement ConcatFromSequence SequenceAt "
-    "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength MelWeightMatrix Scatter SimplifiedLayerNormalization "
-    "Upsample".split()
+    "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength MelWeightMatrix Scatter "
+    "SimplifiedLayerNormalization Upsample".split()
 )
 """Ops that take no open axes, or are other names of ops: tests of control flow, sequences and opsets have them."""
 
