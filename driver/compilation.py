@@ -144,7 +144,7 @@ class Compilation:
         with self.timing.phase("graph"), replayable(lambda error: before, passes):
             watching = validators(self.options)
             hooks = [self.timing, *watching, *self.options.instruments]
-            run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required)
+            run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required, blame=True)
         for validator in watching:
             self.recorded = validator.recorded()
         self.ops["graph"] = _count(module)

@@ -119,7 +119,7 @@ def compile_kernel(
     code = watch.code
     with _collected(code.warnings):
         hooks = [watch, *validators(options, inputs), *options.instruments]
-        run_passes(module, ctx, passes, instruments=hooks, required=options.required)
+        run_passes(module, ctx, passes, instruments=hooks, required=options.required, blame=True)
     watch.note("llvm", module)
     start = time.perf_counter()
     target = Target.parse(options.target)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextvars
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
@@ -30,6 +30,9 @@ from mlc.passes.pipelines import compiler_passes
 
 Extra = ModulePass | type[ModulePass] | str
 """A pass to insert: an object, a class whose options have defaults, or the text of a pipeline."""
+
+HOOKS = ("enter_context", "exit_context", "should_run", "before", "after", "failed")
+"""What an instrument may have (passes/instruments.py)."""
 
 _STACK: contextvars.ContextVar[tuple[PassContext, ...]] = contextvars.ContextVar("mlc_pass_context", default=())
 
@@ -51,13 +54,18 @@ class PassContext:
     insert: Mapping[str, Extra | Sequence[Extra]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if isinstance(self.opt_level, bool) or self.opt_level not in range(5):
+        if type(self.opt_level) is not int or self.opt_level not in range(5):
             raise UserError(f"expected opt_level to be 0 to 4, but got {self.opt_level!r}")
         for what, names in (("required", self.required), ("disabled", self.disabled)):
-            if isinstance(names, str):
-                raise UserError(f"expected {what} to be a list of pass names, but got the text {names!r}")
+            if isinstance(names, str) or not isinstance(names, Collection):
+                text = "the text " if isinstance(names, str) else ""
+                raise UserError(f"expected {what} to be a list of pass names, but got {text}{names!r}")
             for name in names:
                 _known_pass(name)
+        for what, given in (("config", self.config), ("insert", self.insert)):
+            if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+                raise UserError(f"expected {what} to be a dict with texts as keys, but got {given!r}")
+        _check_instruments(self.instruments)
         both = sorted(set(self.required) & set(self.disabled))
         if both:
             raise UserError(f"expected a pass to be required or disabled, but '{both[0]}' is both")
@@ -129,7 +137,7 @@ class PassContext:
             if anchor not in placed:
                 nearest = did_you_mean(anchor, placed)
                 raise UserError(f"expected '{key}' to name a pass of the compiler's pipelines{nearest}")
-            extras = [extra] if isinstance(extra, ModulePass | type | str) else extra
+            extras = extra if isinstance(extra, list | tuple) else [extra]
             result[where, anchor] = [one for item in extras for one in _passes(item)]
         return result
 
@@ -179,29 +187,52 @@ def _passes(extra: Extra) -> list[ModulePass]:
         return parse_pipeline(extra)
     cls = extra if isinstance(extra, type) else type(extra)
     if not issubclass(cls, ModulePass):
-        raise UserError(f"expected insert to hold passes, but got {extra!r}")
+        raise UserError(f"expected insert to hold passes, their classes or the text of a pipeline, but got {extra!r}")
     if not is_pass(cls.name) or pass_class(cls.name) is not cls:
         register_pass(cls)
-    return [cls() if isinstance(extra, type) else extra]
+    if not isinstance(extra, type):
+        return [extra]
+    try:
+        return [cls()]
+    except TypeError as error:
+        raise UserError(
+            f"expected an object of pass '{cls.name}' with its options, but got the class: {error}"
+        ) from error
 
 
 def check_option(cls: type[ModulePass], name: str, value: Any, what: str) -> None:
     """UserError unless the value has the type of a pass's field."""
-    from typing import get_type_hints
+    from typing import Literal, get_args, get_origin, get_type_hints
 
     from xdsl.utils.hints import isa, type_repr
 
     hint = get_type_hints(cls)[name]
     fits = isa(value, hint) and (not isinstance(value, bool) or (isa(True, hint) and hint is not int))
     if not fits and not (hint is float and isinstance(value, int) and not isinstance(value, bool)):
-        raise UserError(f"expected {what} to be {type_repr(hint)}, but got {value!r}")
+        choices = get_args(hint) if get_origin(hint) is Literal else ()
+        wanted = f"one of {', '.join(map(repr, choices))}" if choices else type_repr(hint)
+        nearest = did_you_mean(value, choices) if choices and isinstance(value, str) else ""
+        raise UserError(f"expected {what} to be {wanted}, but got {value!r}{nearest}")
 
 
 def _known_pass(name: str) -> None:
     from mlc.passes.registry import is_pass, pass_names
 
+    if not isinstance(name, str):
+        raise UserError(f"expected the name of a pass, but got {name!r}")
     if not is_pass(name):
         raise UserError(f"unknown pass '{name}'{did_you_mean(name, pass_names())}")
+
+
+def _check_instruments(instruments: Any) -> None:
+    """UserError unless these are objects that have something to be called."""
+    if not isinstance(instruments, Iterable):
+        raise UserError(f"expected instruments to be a list of objects, but got {instruments!r}")
+    for one in instruments:
+        if isinstance(one, type):
+            raise UserError(f"expected an instrument, but got the class {one.__name__}; call it")
+        if not any(hasattr(one, hook) for hook in HOOKS):
+            raise UserError(f"expected an instrument with one of {', '.join(HOOKS)}, but got {one!r}")
 
 
 def _call(instrument: Any, method: str, *arguments: Any) -> None:

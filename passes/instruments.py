@@ -21,7 +21,8 @@ from typing import Any, Literal
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from mlc.passes.errors import UserError
+from mlc.passes.errors import UserError, did_you_mean
+from mlc.passes.registry import is_pass, pass_names
 
 When = Literal["before", "after", "change"]
 
@@ -79,6 +80,9 @@ class DumpIR:
     def __post_init__(self) -> None:
         if self.when not in ("before", "after", "change"):
             raise UserError(f"expected when to be 'before', 'after' or 'change', but got {self.when!r}")
+        for name in self.passes or ():
+            if not is_pass(name):
+                raise UserError(f"unknown pass '{name}'{did_you_mean(name, pass_names())}")
 
     def enter_context(self, context: Any) -> None:
         """Make the directory before the first pass runs."""

@@ -1,5 +1,6 @@
 """Run passes over a module: what `mlc.compile`, mlc-opt and the tests all call."""
 
+import traceback
 from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
@@ -8,11 +9,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.passes.errors import UserError
 from mlc.passes.pipeline_text import parse_pipeline
-from mlc.passes.registry import make_context
+from mlc.passes.registry import is_users_own, make_context
 from mlc.passes.verifier import verify as verify_module
 
-__all__ = ["BrokenByPass", "Instrument", "make_context", "parse_pipeline", "run_passes"]
+__all__ = ["BrokenByPass", "Instrument", "PassFailed", "make_context", "parse_pipeline", "run_passes"]
 
 
 class Instrument(Protocol):
@@ -36,6 +38,15 @@ class BrokenByPass(Exception):
         self.module_pass = module_pass
 
 
+class PassFailed(UserError):
+    """A pass of the user's own raised something: what, and where."""
+
+    def __init__(self, module_pass: ModulePass, error: Exception) -> None:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
+        super().__init__(f"pass '{module_pass.name}' raised {type(error).__name__}: {error} ({place})")
+
+
 def resolve(specs: Iterable[str | ModulePass]) -> list[ModulePass]:
     """The passes for a mixture of pass objects and pipeline texts."""
     passes: list[ModulePass] = []
@@ -52,11 +63,13 @@ def run_passes(
     verify: bool = False,
     instruments: Iterable[Any] = (),
     required: Collection[str] = (),
+    blame: bool = False,
 ) -> None:
     """
     Apply the passes in order; with `verify`, raise BrokenByPass after one that breaks the IR.
 
-    No instrument can leave out a pass whose name is in `required`.
+    No instrument can leave out a pass whose name is in `required`. With `blame`, what a pass of the user's own raises is
+    a UserError, and so is IR that it breaks.
     """
     hooks = list(instruments)
     asked = [hook.should_run for hook in hooks if hasattr(hook, "should_run")]
@@ -74,11 +87,14 @@ def run_passes(
         except Exception as error:
             for hook in failed:
                 hook(module_pass, module, error)
+            if blame and is_users_own(module_pass) and not isinstance(error, UserError):
+                raise PassFailed(module_pass, error) from error
             raise
         for hook in after:
             hook(module_pass, module)
-        if verify:
+        if verify or (blame and is_users_own(module_pass)):
             try:
                 verify_module(module)
             except VerifyException as error:
-                raise BrokenByPass(module_pass, error) from error
+                broken = BrokenByPass(module_pass, error)
+                raise (UserError(str(broken)) if blame else broken) from error

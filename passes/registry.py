@@ -94,6 +94,11 @@ def register_pass(cls: type[ModulePass]) -> None:
     USER_PASSES[cls.name] = cls
 
 
+def is_users_own(module_pass: ModulePass) -> bool:
+    """Whether a pass is none of mlc's, but the user's."""
+    return module_pass.name in USER_PASSES
+
+
 def register_dialect(dialect: Dialect, owner: str = "") -> None:
     """Make a user's dialect known to contexts made from now on; its owner, a module, may replace it."""
     name = dialect.name

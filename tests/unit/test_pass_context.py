@@ -137,6 +137,55 @@ def registry(monkeypatch):
     monkeypatch.setattr("mlc.passes.registry.USER_PASSES", {})
 
 
+@dataclass(frozen=True)
+class NeedsOptionPass(ModulePass):
+    """A pass that does not say what its option is by default."""
+
+    name = "graph-needs-option"
+    by: float
+
+    def apply(self, ctx, op):
+        pass
+
+
+class BreaksPass(ModulePass):
+    """Takes the kernels' ops apart from what reads them."""
+
+    name = "graph-breaks"
+
+    def apply(self, ctx, op):
+        for relu in [one for one in op.walk() if isinstance(one, ReluOp)]:
+            relu.detach()
+
+
+class RaisesPass(ModulePass):
+    """Raises something."""
+
+    name = "te-raises"
+
+    def apply(self, ctx, op):
+        raise LookupError("no such thing")
+
+
+@pytest.mark.parametrize(
+    ("insert", "message"),
+    [
+        ({"before graph-fuse-ops": BreaksPass}, r"pass 'graph-breaks' left invalid IR: .*does not dominate this use"),
+        (
+            {"before graph-inline": RaisesPass},
+            r"pass 'te-raises' raised LookupError: no such thing \(test_pass_context",
+        ),
+        (
+            {"before te-inline": RaisesPass},
+            r"kernel '.*: pass 'te-raises' raised LookupError: no such thing \(test_pass",
+        ),
+    ],
+)
+def test_a_pass_of_the_users_own_that_fails_is_named(model, registry, insert, message):
+    with pytest.raises(UserError, match=message):
+        order_of(model, insert)
+
+
 def order_of(model, insert, **options):
     with mlc.PassContext(insert=insert, instruments=[timing := Timing()], **options):
         _, value = run(model)
@@ -182,6 +231,8 @@ def test_a_dump_of_a_pass_that_fails_is_what_it_got(model, tmp_path):
         def apply(self, ctx, op):
             raise ValueError("no")
 
+    with pytest.raises(UserError, match="unknown pass 'graph-inlin'; did you mean 'graph-inline'"):
+        DumpIR(tmp_path, passes=["graph-inlin"])
     dumps = DumpIR(tmp_path, passes=["graph-inline"])
     module = parse_module("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\nreturn %x : tensor<2xf32>\n}")
     with pytest.raises(ValueError, match="no"):
@@ -237,6 +288,18 @@ def test_timing_is_a_tree(model):
     [
         ({"opt_level": 7}, "expected opt_level to be 0 to 4, but got 7"),
         ({"opt_level": True}, "expected opt_level to be 0 to 4, but got True"),
+        ({"opt_level": 2.0}, "expected opt_level to be 0 to 4, but got 2.0"),
+        ({"disabled": None}, "expected disabled to be a list of pass names, but got None"),
+        ({"disabled": [3]}, "expected the name of a pass, but got 3"),
+        ({"instruments": Timing()}, "expected instruments to be a list of objects, but got Timing("),
+        ({"instruments": [Timing]}, "expected an instrument, but got the class Timing; call it"),
+        ({"instruments": [3]}, "expected an instrument with one of enter_context, exit_context, should_run"),
+        ({"config": [1]}, "expected config to be a dict with texts as keys, but got [1]"),
+        ({"config": {1: 2}}, "expected config to be a dict with texts as keys, but got {1: 2}"),
+        (
+            {"config": {"graph-fuse-ops.mode": "tvmm"}},
+            "'graph-fuse-ops.mode' to be one of 'tvm', 'mlc', but got 'tvmm'; did you mean 'tvm'?",
+        ),
         ({"disabled": ["graph-fuse-op"]}, "unknown pass 'graph-fuse-op'; did you mean 'graph-fuse-ops'?"),
         ({"disabled": "graph-fuse-ops"}, "expected disabled to be a list of pass names"),
         ({"required": ["te-inline"], "disabled": ["te-inline"]}, "'te-inline' is both"),
@@ -247,7 +310,13 @@ def test_timing_is_a_tree(model):
         ({"insert": {"graph-fuse-ops": HalvePass}}, "places like 'before graph-fuse-ops', but got 'graph-fuse-ops'"),
         ({"insert": {"after graph-fuse-op": HalvePass}}, "compiler's pipelines; did you mean 'graph-fuse-ops'?"),
         ({"insert": {"after te-inline": "te-inlin"}}, "unknown pass 'te-inlin'"),
-        ({"insert": {"after te-inline": int}}, "expected insert to hold passes, but got <class 'int'>"),
+        ({"insert": {"after te-inline": int}}, "expected insert to hold passes, their classes or the text"),
+        ({"insert": {"after te-inline": 3}}, "of a pipeline, but got 3"),
+        (
+            {"insert": {"after te-inline": NeedsOptionPass}},
+            "expected an object of pass 'graph-needs-option' with its op",
+        ),
+        ({"insert": [HalvePass]}, "expected insert to be a dict with texts as keys"),
         ({"config": {"max-depth": 1}}, "expected a config key like"),
         ({"config": {"graph-fuse-ops.max-dept": 1}}, "no option 'max-dept'; did you mean 'max-depth'?"),
         ({"config": {"graph-fuse-ops.max-depth": "1"}}, "expected config 'graph-fuse-ops.max-depth' to be int"),
