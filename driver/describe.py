@@ -9,8 +9,10 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import runtime
+from mlc.driver.describe_program import Program, program_of
 from mlc.driver.plan_places import Places
 from mlc.lowering.graph_to_main.convert import bytes_of, plan_of
+from mlc.lowering.graph_to_main.sizes import SizeReader
 
 _KINDS = ("input", "output")
 
@@ -27,19 +29,22 @@ def describe(main: func.FuncOp, flops: Mapping[str, int], schedules: Mapping[str
     """The calls of @main in order, and the values that they work on; each kernel's flops and schedule."""
     values: list[dict[str, Any]] = []
     numbers: dict[SSAValue, int] = {}
-    places = Places()
+    places, program = Places(), Program(SizeReader({}), lambda size: size)
 
     def number(value: SSAValue) -> int:
         if value not in numbers:
+            rows = program.rows(value, number)
             numbers[value] = len(values)
-            values.append(_value(main, value, places))
+            values.append({**_value(main, value, places), **rows})
         return numbers[value]
 
     nodes: list[dict[str, Any]] = []
     copies: list[list[int]] = []
+    calls: dict[Operation, int] = {}
     for op in main.walk():
         if isinstance(op, runtime.CallOp):
             name = op.callee.string_value()
+            calls[op] = len(nodes)
             nodes.append(
                 {
                     "kernel": name,
@@ -56,8 +61,8 @@ def describe(main: func.FuncOp, flops: Mapping[str, int], schedules: Mapping[str
             copies.append([number(op.source), number(op.destination), size])
     plan = plan_of(main)
     figures = {"bytes": plan.bytes, "sum": plan.sum_bytes, "bound": plan.bound_bytes}
-    flow = any(op.regions for op in main.body.block.ops)
-    return {"nodes": nodes, "values": values, "copies": copies, "plan": figures, "control_flow": flow}
+    flow = program_of(main, program, calls, number)
+    return {"nodes": nodes, "values": values, "copies": copies, "plan": figures, **flow}
 
 
 def _buffer(value: SSAValue) -> "MemRefType[Any]":

@@ -14,6 +14,7 @@ from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, FloorDiv, Least, Sym
 from mlc.dialects.graph.structure import bound_symbols
 from mlc.dialects.graph.types import dtype_name, element_of, product, shape_of
 from mlc.driver.describe import origins_of
+from mlc.driver.describe_program import Program, program_of
 from mlc.driver.model import Model, counted_outputs
 from mlc.driver.plan_places import symbols_on
 from mlc.lowering.graph_to_main.sizes import SizeReader
@@ -58,21 +59,25 @@ def describe_symbolic(
 ) -> dict[str, Any]:
     """The calls and their values; `shapes` gives, by kernel, the shapes of its operands."""
     places = _Places(main)
+    program = Program(places.read, encoded)
     numbers: dict[tuple[SSAValue, str], int] = {}
     values: list[dict[str, Any]] = []
 
     def number(value: SSAValue, shape: Any = ()) -> int:
         key = (value, str(shape))
         if key not in numbers:
+            rows = program.rows(value, number)
             numbers[key] = len(values)
-            values.append({**places.of(value), "shape": shape, "dtype": str(element_of(value))})
+            values.append({**places.of(value), **rows, "shape": shape, "dtype": str(element_of(value))})
         return numbers[key]
 
     nodes: list[dict[str, Any]] = []
     copies: list[Any] = []
+    calls: dict[Operation, int] = {}
     for op in main.walk():
         if isinstance(op, runtime.CallOp):
             name = op.callee.string_value()
+            calls[op] = len(nodes)
             operands, own = (*op.ins, *op.outs), shapes_at(op, shapes[name])
             numbered = [number(v, [encoded(n) for n in s]) for v, s in zip(operands, own, strict=True)]
             nodes.append(
@@ -97,7 +102,7 @@ def describe_symbolic(
         "values": values,
         "copies": copies,
         "plan": {"bytes": 0, "sum": 0, "bound": 0},
-        "control_flow": any(op.regions for op in main.body.block.ops),
+        **program_of(main, program, calls, number),
         **_symbols(main),
     }
 

@@ -202,8 +202,6 @@ class Executable:
 
     def _steps(self) -> Stepper:
         """What runs the model kernel by kernel."""
-        if self.artifact.model.get("control_flow"):
-            fail("expected a model without control flow to run kernel by kernel; use executor='aot'")
         if self._stepper is None:
             self._stepper = Stepper(self.artifact.model, self._code.address, self._bases, self._rt)
         return self._stepper

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.runtime.abi import KERNEL, RuntimeStruct
 from mlc.runtime.profile import Event, KernelProfile, Profile
+from mlc.runtime.program import Runner
 from mlc.runtime.reuse import memory_seconds, reuse_distances
 
 if TYPE_CHECKING:
@@ -30,13 +31,17 @@ class Stepper:
         self._kernels = [KERNEL(address(node["kernel"])) for node in self.nodes]
         self._copies: Sequence[Sequence[int]] = graph["copies"]
         self._bases = bases
+        self._runner: Runner | None = None
+        self.counts = [1] * len(self.nodes)
+        """How often each call was made in the last run."""
         self._scratch = bases["workspace"] + graph["plan"]["bytes"]
 
     def _pointer(self, index: int, io: Mapping[str, Sequence[int]]) -> int:
         """The address of a value, given those of inputs and outputs."""
         value = self._values[index]
         kind = value["storage"]
-        return (io[kind][value["index"]] if kind in io else self._bases[kind]) + value["offset"]
+        row = self._runner.offset(index) if "rows" in value and self._runner is not None else 0
+        return (io[kind][value["index"]] if kind in io else self._bases[kind]) + value["offset"] + row
 
     def step(self, index: int, io: Mapping[str, Sequence[int]], rt: int | None = None) -> float:
         """Run one call, on another rt if that is given; return the seconds it took."""
@@ -54,10 +59,28 @@ class Stepper:
 
     def run(self, io: Mapping[str, Sequence[int]]) -> list[float]:
         """Run all calls, then the copies of outputs that no kernel writes; the seconds of each call."""
+        if "program" in self._graph:
+            return self._run_program(io)
         times = [self.step(index, io) for index in range(len(self.nodes))]
         for source, target, size in self._copies:
             ctypes.memmove(self._pointer(target, io), self._pointer(source, io), size)
         return times
+
+    def _run_program(self, io: Mapping[str, Sequence[int]]) -> list[float]:
+        """Run the branches that are taken, and each iteration of loops; the seconds of each call, summed."""
+        times = [0.0] * len(self.nodes)
+        self.counts = [0] * len(self.nodes)
+        self._walk(io, lambda index: self._count(index, times, io))
+        return times
+
+    def _walk(self, io: Mapping[str, Sequence[int]], call: Callable[[int], None]) -> None:
+        symbols = self._graph.get("symbol_values", {})
+        self._runner = Runner(self._graph, call, lambda index: self._pointer(index, io), symbols)
+        self._runner.run(self._graph["program"])
+
+    def _count(self, index: int, times: list[float], io: Mapping[str, Sequence[int]]) -> None:
+        times[index] += self.step(index, io)
+        self.counts[index] += 1
 
     def trace(self, io: Mapping[str, Sequence[int]]) -> list[Event]:
         """Run all calls, and note when each ran, and each thread's parts of it."""
@@ -65,13 +88,20 @@ class Stepper:
 
         tracer = Tracer(self.rt)
         events: list[Event] = []
-        for index in range(len(self.nodes)):
+
+        def call(index: int) -> None:
             start = now()
             self.step(index, io, tracer.address)
             end = now()
             parts = tracer.take() or [(start, end, 0, 0)]  # without a parallel loop the caller does it all
             events.append(Event(index, -1, 0, start, end))
-            events += [Event(index, thread, task, begin, stop) for begin, stop, task, thread in parts]
+            events.extend(Event(index, thread, task, begin, stop) for begin, stop, task, thread in parts)
+
+        if "program" in self._graph:
+            self._walk(io, call)
+        else:
+            for index in range(len(self.nodes)):
+                call(index)
         return events
 
     def profile(self, io: Mapping[str, Sequence[int]], repeat: int) -> Profile:
@@ -83,23 +113,30 @@ class Stepper:
         runs = [self.run(io) for _ in range(repeat)]
         times = [sorted(times) for times in zip(*runs, strict=True)]
         distances = reuse_distances(self._graph)
-        rows = [_row(*facts, machine) for facts in zip(self.nodes, times, distances, strict=True)]
+        facts = zip(self.nodes, times, distances, self.counts, strict=True)
+        rows = [_row(node, of, operands, count, machine) for node, of, operands, count in facts if count]
         traces = [self.trace(io) for _ in range(_TRACES)]
-        return Profile(rows, machine, min(traces, key=lambda events: sum(e.end - e.start for e in events)))
+        quickest = min(traces, key=lambda events: sum(e.end - e.start for e in events))
+        number = {index: k for k, index in enumerate(k for k, count in enumerate(self.counts) if count)}
+        return Profile(rows, machine, [event._replace(call=number[event.call]) for event in quickest])
 
 
 def _row(
-    node: Mapping[str, Any], times: Sequence[float], operands: Sequence[tuple[int, int]], machine: "Machine"
+    node: Mapping[str, Any],
+    times: Sequence[float],
+    operands: Sequence[tuple[int, int]],
+    count: int,
+    machine: "Machine",
 ) -> KernelProfile:
-    """One call: its times, in order, and how long the machine needs for it at best."""
+    """One call, or all that a run makes: its times, in order, and how long the machine needs for it at best."""
     return KernelProfile(
         node["kernel"],
         times[len(times) // 2],
-        node["flops"],
-        node["bytes"],
+        node["flops"] * count,
+        node["bytes"] * count,
         tuple(node["origins"]),
         times[0],
         node.get("schedule", ""),
-        node["flops"] / machine.gflops / 1e9,
-        memory_seconds(operands, machine.level),
+        node["flops"] * count / machine.gflops / 1e9,
+        {level: seconds * count for level, seconds in memory_seconds(operands, machine.level).items()},
     )

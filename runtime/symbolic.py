@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mlc.codegen.errors import fail
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.executable import (
     Executable,
@@ -105,8 +104,6 @@ class SymbolicExecutable(Executable):
 
     def _steps_at(self, bound: Bound) -> Stepper:
         """What runs the model kernel by kernel at these sizes, in the workspace at hand."""
-        if self.artifact.model.get("control_flow"):
-            fail("expected a model without control flow to run kernel by kernel; use executor='aot'")
         return Stepper(static_model(self.artifact.model, bound), self._code.address, self._bases, self._rt)
 
 
@@ -130,6 +127,7 @@ def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
         "nodes": nodes,
         "copies": copies,
         "plan": {**model["plan"], "bytes": bound.bytes},
+        "symbol_values": bound.values,
     }
 
 

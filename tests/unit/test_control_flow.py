@@ -8,7 +8,6 @@ from mlc.driver.model import parse_module
 from mlc.driver.plan_check import check_plan
 from mlc.interp.graph import main_function, run_function
 from mlc.lowering.graph_to_main.convert import find_function, plan_of
-from mlc.passes.errors import UserError
 from mlc.passes.manager import make_context, run_passes
 
 V = "tensor<4xf32>"
@@ -147,11 +146,19 @@ def test_a_state_is_written_in_place():
     assert plan_of(main).bytes == 0
 
 
-def test_no_graph_executor():
-    exe = mlc.compile(_model(SWAPS), threads=1, cache=False, executor="graph")
-    x, y = random((4,), (4,))
-    with pytest.raises(UserError, match="without control flow"):
-        exe({exe.inputs[0].name: x, exe.inputs[1].name: y})
+@pytest.mark.parametrize("text", [SWAPS, OLD_VALUE, NESTED], ids=["swaps", "old-value", "nested"])
+def test_the_graph_executor_steps_into_regions(text):
+    exe = mlc.compile(_model(text), threads=1, cache=False)
+    steps = mlc.compile(_model(text), threads=1, cache=False, executor="graph")
+    given = {}
+    for spec in exe.inputs:
+        values = np.random.default_rng(0).standard_normal(spec.shape) * 3
+        given[spec.name] = np.asarray(values > 0 if spec.dtype == "bool" else values).astype(spec.dtype)
+    for a, b in zip(exe(given).values(), steps(given).values(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    ran = steps.profile(given, repeat=1)
+    assert len(ran) <= len(exe.artifact.model["nodes"])
+    assert all(row.seconds > 0 for row in ran)
 
 
 def test_the_plan_of_a_loop_is_checked():

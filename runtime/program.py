@@ -1,0 +1,78 @@
+"""What a model that branches and loops does, step by step: the items that driver/describe_program.py writes."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mlc.runtime.sizes import evaluate
+
+_COMPUTE: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max, "and": operator.and_,
+    "<": operator.lt,
+}  # fmt: skip
+_TYPES = {"i1": ctypes.c_bool, "i8": ctypes.c_int8, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
+
+
+class Runner:
+    """Runs the items; `call` runs a node, `pointer` gives the address of a value."""
+
+    def __init__(
+        self,
+        graph: Mapping[str, Any],
+        call: Callable[[int], None],
+        pointer: Callable[[int], int],
+        symbols: Mapping[str, int],
+    ) -> None:
+        self.values, self.call, self.pointer, self.symbols = graph["values"], call, pointer, symbols
+        self.iterations: dict[int, int] = {}
+
+    def number(self, number: Any) -> int:
+        """A number as it is now."""
+        if isinstance(number, int):
+            return number
+        if isinstance(number, list):
+            name, x, y = number
+            return int(_COMPUTE[name](self.number(x), self.number(y)))
+        ((kind, what),) = number.items()
+        if kind == "size":
+            return evaluate(what, self.symbols)
+        return self.iterations[what] if kind == "loop" else int(self._cell(what).value)
+
+    def offset(self, value: int) -> int:
+        """The bytes from where a value's stack begins to its row."""
+        return sum(self.number(index) * self.number(size) for index, size in self.values[value].get("rows", ()))
+
+    def run(self, items: Sequence[Any]) -> None:
+        """Run items in order."""
+        for kind, *rest in items:
+            if kind == "call":
+                self.call(rest[0])
+            elif kind == "copy":
+                source, target, size = rest
+                ctypes.memmove(self.pointer(target), self.pointer(source), self.number(size))
+            elif kind == "fill":
+                ctypes.memset(self.pointer(rest[0]), 0, self.number(rest[1]))
+            elif kind == "store":
+                self._cell(rest[0]).value = self.number(rest[1])
+            elif kind == "if":
+                self.run(rest[1] if self.number(rest[0]) else rest[2])
+            else:
+                self._loop(kind, *rest)
+
+    def _loop(self, kind: str, loop: int, number: Any, body: Sequence[Any]) -> None:
+        """`for` runs so often as the number says at first, `while` as long as it is not 0."""
+        self.iterations[loop] = 0
+        most = self.number(number) if kind == "for" else None
+        while self.iterations[loop] < most if most is not None else self.number(number):
+            self.run(body)
+            self.iterations[loop] += 1
+
+    def _cell(self, value: int) -> Any:
+        """The one element of a value."""
+        return _TYPES[self.values[value]["dtype"].removeprefix("u")].from_address(self.pointer(value))
+
+
+__all__ = ["Runner"]
