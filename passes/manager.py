@@ -68,8 +68,8 @@ def run_passes(
     """
     Apply the passes in order; with `verify`, raise BrokenByPass after one that breaks the IR.
 
-    No instrument can leave out a pass whose name is in `required`. With `blame`, what a pass of the user's own raises is
-    a UserError, and so is IR that it breaks.
+    No instrument can leave out a pass whose name is in `required`. With `blame`, what a pass of the user's own raises
+    is a UserError, and so is IR that it breaks.
     """
     hooks = list(instruments)
     asked = [hook.should_run for hook in hooks if hasattr(hook, "should_run")]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from operator import attrgetter
 from typing import Any
 
@@ -24,6 +25,7 @@ from mlc.frontends.torch.arrays import to_numpy, to_torch
 from mlc.frontends.torch.program import Program, check_calls
 from mlc.frontends.torch.sizes import expression
 from mlc.frontends.torch.table import graph_decompositions
+from mlc.passes.errors import did_you_mean
 
 SOURCE = "torch.compile"
 MAX_VERSIONS = 8
@@ -34,6 +36,7 @@ def mlc_backend(graph: fx.GraphModule, inputs: Sequence[Any], *, options: Mappin
     """A backend of torch.compile; `options` are those of mlc.compile: threads, opt_level, precision, ..."""
     from torch._dynamo.backends.common import aot_autograd
 
+    _check_options(options or {})
     try:
         _check_inputs(inputs)
         compiler = _compiler(dict(options or {}))
@@ -46,7 +49,17 @@ def mlc_backend(graph: fx.GraphModule, inputs: Sequence[Any], *, options: Mappin
 
 
 def _warn(error: Exception) -> None:
-    warnings.warn(f"mlc leaves a subgraph of {SOURCE} to eager PyTorch: {error}", stacklevel=2)
+    known = isinstance(error, UserError | VerifyException)
+    what = str(error) if known else f"a bug in mlc: {type(error).__name__}: {error}"
+    warnings.warn(f"mlc leaves a subgraph of {SOURCE} to eager PyTorch: {what}", stacklevel=2)
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """UserError for an option that mlc.compile does not have."""
+    known = list(signature(compile_model).parameters)[1:]
+    for name in options:
+        if name not in known:
+            raise UserError(f"{SOURCE}: mlc has no option '{name}'{did_you_mean(name, known)}")
 
 
 def _check_inputs(inputs: Sequence[Any]) -> None:
@@ -104,7 +117,7 @@ class Subgraph:
     def _version(self, values: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
         try:
             return Version(self, values)
-        except (UserError, VerifyException) as error:
+        except Exception as error:  # a bug in mlc is no reason for the user's program to stop
             _warn(error)
             return lambda values: self.graph(*values)
 

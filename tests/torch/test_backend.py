@@ -172,6 +172,31 @@ def test_narrow_floats_and_inference_mode():
 
 
 @torch.no_grad()
+def test_a_bug_in_mlc_is_told_and_eager_mode_goes_on(monkeypatch):
+    def broken(*arguments):
+        raise KeyError("lost")
+
+    monkeypatch.setattr(backend, "Version", broken)
+    x = torch.randn(3)
+    with pytest.warns(UserWarning, match="to eager PyTorch: a bug in mlc: KeyError: 'lost'"):
+        same(compiled(nn.ReLU())(x), x.relu())
+
+
+@torch.no_grad()
+def test_scales_and_numbers_that_change(versions):
+    x = torch.randn(1, 2, 3, 4)
+    resize, times = compiled(lambda x: F.interpolate(x, scale_factor=2)), compiled(lambda x, n: x * n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for height in (3, 5, 6):
+            picture = torch.randn(1, 2, height, 4)
+            same(resize(picture), F.interpolate(picture, scale_factor=2))
+        for number in (2, 3, 2.5, 3.5):
+            same(times(x, number), x * number)
+    assert versions
+
+
+@torch.no_grad()
 def test_options_that_mlc_has_not_are_an_error():
-    with pytest.raises(Exception, match="unexpected keyword argument 'speed'"):
-        torch.compile(nn.ReLU(), backend="mlc", options={"speed": 11})(torch.ones(3))
+    with pytest.raises(Exception, match="mlc has no option 'thread'; did you mean 'threads'"):
+        torch.compile(nn.ReLU(), backend="mlc", options={"thread": 11})(torch.ones(3))
