@@ -137,7 +137,7 @@ class PassContext:
             if anchor not in placed:
                 nearest = did_you_mean(anchor, placed)
                 raise UserError(f"expected '{key}' to name a pass of the compiler's pipelines{nearest}")
-            extras = extra if isinstance(extra, list | tuple) else [extra]
+            extras: Sequence[Any] = extra if isinstance(extra, list | tuple) else [extra]
             result[where, anchor] = [one for item in extras for one in _passes(item)]
         return result
 

@@ -139,4 +139,5 @@ def _row(
         node.get("schedule", ""),
         node["flops"] * count / machine.gflops / 1e9,
         {level: seconds * count for level, seconds in memory_seconds(operands, machine.level).items()},
+        count,
     )

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import BROADCAST, GraphOp, Int, Sample
-from mlc.dialects.graph.types import Tensor, axis_of, is_float, shape_of, tensor
+from mlc.dialects.graph.types import Tensor, axis_of, element_type, is_float, shape_of, tensor
 
 
 class QuantizingOp(GraphOp):
@@ -111,7 +111,7 @@ class LookupOp(GraphOp):
 
     def infer_types(self) -> list[Tensor]:
         q, table = self.input_types
-        if not is_unsigned(q.element_type) or q.element_type.width.data != 8:  # pyright: ignore
+        if q.element_type != element_type("uint8"):
             raise VerifyException(f"expected unsigned bytes to look up, but got {q}")
         if shape_of(table) != (256,):
             raise VerifyException(f"expected a table of 256 elements, one for each byte, but got {table}")

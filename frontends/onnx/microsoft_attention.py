@@ -295,8 +295,8 @@ def _group_query(node: Node) -> list[Value]:
     how = Scores(float(node.attr("scale", 0.0)) or 1 / math.sqrt(size), softcap=float(node.attr("softcap", 0.0)))
     how.seen = _group_seen(node, (batch, 1, length, keys), before)
     how.bias = _group_bias(node, keys)
-    wide = [_repeated_heads(node, x, heads // groups) for x in (k, v)]
-    return [attend(node, q, *wide, how), k, v]
+    wide_k, wide_v = (_repeated_heads(node, x, heads // groups) for x in (k, v))
+    return [attend(node, q, wide_k, wide_v, how), k, v]
 
 
 def _group_parts(node: Node, heads: int, groups: int) -> list[Value]:

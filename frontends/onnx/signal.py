@@ -37,9 +37,7 @@ def _waves(node: Node, length: Dim, rows: Dim, columns: Dim, inverse: bool, like
     return node.array(cos, like=like), node.array(sin, like=like)
 
 
-def _open_waves(
-    node: Node, length: Dim, rows: Dim, columns: Dim, inverse: bool, like: Value
-) -> tuple[Value, Value]:
+def _open_waves(node: Node, length: Dim, rows: Dim, columns: Dim, inverse: bool, like: Value) -> tuple[Value, Value]:
     """The same of an open length, computed in f64 when the model runs."""
     whole = node.array(np.array(length, object))
     turns = node.emit(g.MultiplyOp, iota(node, (rows, columns), 0), iota(node, (rows, columns), 1))

@@ -349,6 +349,14 @@ def _copysign(step: Step) -> Value:
     return step.emit(g.WhereOp, _is_negative(step, b), step.emit(g.NegOp, size), size)
 
 
+def _random_slope(step: Step) -> list[Value | None]:
+    """Outside of training the slope is the mean of its bounds."""
+    if step.get("training", False):
+        raise step.fail("expected a module that is not in training; call eval() on it")
+    slope = (float(step.get("lower", 1 / 8)) + float(step.get("upper", 1 / 3))) / 2
+    return [step.emit(g.LeakyReluOp, step["self"], alpha=slope), None]
+
+
 def _erfc(step: Step, x: Value) -> Value:
     return subtract(step, 1.0, step.emit(g.ErfOp, x))
 
@@ -379,6 +387,7 @@ CONVERTERS: dict[str, Convert] = {
     "atan": _unary(g.AtanOp), "sinh": _unary(g.SinhOp), "cosh": _unary(g.CoshOp),
     "asinh": _onnx("Asinh"), "acosh": _onnx("Acosh"), "atanh": _onnx("Atanh"),
     "silu": _unary(g.SiluOp), "hardswish": _unary(g.HardSwishOp), "hardsigmoid": _hardsigmoid,
+    "rrelu_with_noise_functional": _random_slope,
     "leaky_relu": _unary(g.LeakyReluOp, alpha=("negative_slope", 0.01)),
     "elu": widened(_elu), "gelu": _gelu, "mish": widened(_mish), "softplus": widened(_softplus),
     "hardshrink": _hardshrink, "softshrink": _softshrink, "prelu": _prelu, "glu": _glu,

@@ -227,9 +227,14 @@ def _one_hot(step: Step) -> Value:
 
 def _bucketize(step: Step) -> Value:
     """How many boundaries lie below (or, with `right`, not above) each element."""
-    x, bounds = step.promoted("self", "boundaries")
-    compare = g.GreaterEqualOp if step.get("right", False) else g.GreaterOp
-    above = step.emit(compare, reshape(step, x, (*x.shape, 1)), bounds)
+    name = "boundaries" if "boundaries" in step else "sorted_sequence"
+    if step.get("sorter") is not None:
+        raise step.fail("expected boundaries in order, but got a sorter")
+    x, bounds = step.promoted("self", name)
+    many = len(bounds.shape) > 1
+    bounds = reshape(step, bounds, (*bounds.shape[:-1], 1, bounds.shape[-1])) if many else bounds
+    right = step.get("right", False) or step.get("side", "left") == "right"
+    above = step.emit(g.GreaterEqualOp if right else g.GreaterOp, reshape(step, x, (*x.shape, 1)), bounds)
     return step.emit(g.SumOp, cast(step, above, step.dtype), axes=(len(x.shape),))
 
 
@@ -237,5 +242,5 @@ CONVERTERS: dict[str, Convert] = {
     "embedding": _embedding, "index_select": _index_select, "gather": _gather, "index": _index, "_unsafe_index": _index,
     "index_put": _index_put, "_unsafe_index_put": _index_put, "scatter": _scatter, "scatter_add": _scatter,
     "scatter_reduce": _scatter_reduce, "select_scatter": _select_scatter, "slice_scatter": _slice_scatter,
-    "masked_scatter": _masked_scatter, "one_hot": _one_hot, "bucketize": _bucketize,
+    "masked_scatter": _masked_scatter, "one_hot": _one_hot, "bucketize": _bucketize, "searchsorted": _bucketize,
 }  # fmt: skip

@@ -259,6 +259,26 @@ def _distances(step: Step) -> Value:
     return step.emit(g.SqrtOp, total) if p == 2 else binary(step, g.PowerOp, total, 1 / p)
 
 
+def _batches_added(step: Step) -> Value:
+    """beta * self + alpha * the sum of batch1 @ batch2 over the batches."""
+    y = reduce(step, g.SumOp, step.emit(g.BatchMatmulOp, step["batch1"], step["batch2"]), [0])
+    alpha, beta = step.get("alpha", 1), step.get("beta", 1)
+    y = y if alpha == 1 else multiply(step, y, alpha)
+    return y if beta == 0 else add(step, y, step["self"] if beta == 1 else multiply(step, step["self"], beta))
+
+
+def _trilinear(step: Step) -> Value:
+    """The sum over some axes of the product of three tensors, which are given axes of size 1 before."""
+    y: Value | None = None
+    for name in ("1", "2", "3"):
+        x, new = step[f"i{name}"], step[f"expand{name}"]
+        sizes = iter(x.shape)
+        x = reshape(step, x, [1 if axis in new else next(sizes) for axis in range(len(x.shape) + len(new))])
+        y = x if y is None else multiply(step, y, x)
+    assert y is not None
+    return reduce(step, g.SumOp, y, step["sumdim"])
+
+
 def _einsum(step: Step) -> Value:
     return step.onnx("Einsum", step["tensors"], equation=step["equation"])[0]
 
@@ -266,7 +286,7 @@ def _einsum(step: Step) -> Value:
 CONVERTERS: dict[str, Convert] = {
     "linear": _linear, "mm": _mm, "bmm": _bmm, "matmul": _matmul, "mv": _vector_product, "dot": _vector_product,
     "addmm": _addmm, "convolution": _convolution, "_convolution": _convolution, "einsum": _einsum,
-    "_cdist_forward": _distances,
+    "_cdist_forward": _distances, "addbmm": _batches_added, "_trilinear": _trilinear,
     "_native_batch_norm_legit_no_training": _batch_norm, "_native_batch_norm_legit": _batch_norm_of_inputs,
     "_native_batch_norm_legit_functional": _batch_norm_of_inputs,
     "instance_norm": _instance_norm, "layer_norm": _layer_norm, "native_layer_norm": _first(_layer_norm),

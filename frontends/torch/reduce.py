@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.onnx.node import Value
-from mlc.frontends.onnx.tools import binary, cast, divide, multiply, reduce, reshape, select, subtract
+from mlc.frontends.onnx.tools import binary, cast, concat, divide, multiply, reduce, reshape, select, subtract
 from mlc.frontends.torch.shape import sliced
 from mlc.frontends.torch.step import Convert, Step
 
@@ -160,6 +161,39 @@ def _argsort(step: Step) -> Value:
     return step.emit(g.ArgsortOp, step["self"], axis=axis, descending=descending)
 
 
+def _ranked(step: Step) -> Any:
+    """The k-th smallest element along an axis, and its place; the median is that of the lower half's end."""
+    x = step["self"]
+    whole = step.kind == "median" and "dim" not in step
+    x = reshape(step, x, (math.prod(x.shape),)) if whole or not x.shape else x
+    axis = 0 if whole else axis_of(step.get("dim", -1), len(x.shape))
+    rank = step["k"] - 1 if "k" in step else (x.shape[axis] - 1) // 2
+    order = sliced(step, step.emit(g.ArgsortOp, x, axis=axis, descending=False), axis, rank, rank + 1)
+    found = step.emit(g.GatherElementsOp, x, order, axis=axis)
+    return reshape(step, found, step.shape) if whole else [reshape(step, y, step.shape) for y in (found, order)]
+
+
+def _running(op: Any) -> Convert:
+    """The greatest, or least, element so far: in steps of 1, 2, 4, ... each takes in what stands that far before it."""
+
+    def convert(step: Step) -> list[Value | None]:
+        x = step["self"]
+        if step.used(1):
+            raise step.fail("expected no places of running extremes, but the module uses them")
+        axis, by = axis_of(step["dim"], len(x.shape)) if x.shape else 0, 1
+        if x.shape and not isinstance(x.shape[axis], int):
+            raise step.fail(f"expected an axis of a known size, but got {x.shape[axis]}; fix it with shapes=")
+        while x.shape and by < x.shape[axis]:
+            before = sliced(step, x, axis, 0, x.shape[axis] - by)
+            x = concat(
+                step, [sliced(step, x, axis, 0, by), step.emit(op, sliced(step, x, axis, by, END), before)], axis
+            )
+            by *= 2
+        return [x, None]
+
+    return convert
+
+
 def _top_k(step: Step) -> list[Value]:
     x, axis = step["self"], step.get("dim", -1)
     order = step.emit(g.ArgsortOp, x, axis=axis, descending=bool(step.get("largest", True)))
@@ -192,5 +226,6 @@ CONVERTERS: dict[str, Convert] = {
     "softmax": _softmax(g.SoftmaxOp), "_softmax": _softmax(g.SoftmaxOp), "_safe_softmax": _safe_softmax,
     "log_softmax": _softmax(g.LogSoftmaxOp), "_log_softmax": _softmax(g.LogSoftmaxOp),
     "cumsum": _cumulative("CumSum"), "cumprod": _cumulative("CumProd"),
-    "sort": _sort, "argsort": _argsort, "topk": _top_k,
+    "sort": _sort, "argsort": _argsort, "topk": _top_k, "median": _ranked, "kthvalue": _ranked,
+    "cummax": _running(g.MaximumOp), "cummin": _running(g.MinimumOp),
 }  # fmt: skip

@@ -222,7 +222,8 @@ def _triangle(op: Any) -> Convert:
 
     def convert(step: Step) -> Value:
         x = step["self"]
-        return select(step, side(step, *x.shape[-2:], op, step.get("diagonal", 0)), x, 0)
+        rows, columns = x.shape[-2:]
+        return select(step, side(step, rows, columns, op, step.get("diagonal", 0)), x, 0)
 
     return convert
 

@@ -130,9 +130,9 @@ class Sizes:
         elif kind == "ToFloat":
             return self._ratio(expr.args[0])
         elif kind in ("Mul", "IntTrueDiv", "FloatTrueDiv"):
-            parts = [self._ratio(part) for part in expr.args]
+            parts: list[tuple[Any, Any]] = [self._ratio(part) for part in expr.args]
             if kind != "Mul" and isinstance(parts[1][0], int):
-                parts[1] = parts[1][::-1]
+                parts[1] = (parts[1][1], parts[1][0])
             if kind == "Mul" or isinstance(parts[1][1], int):
                 return math.prod(top for top, _ in parts), math.prod(bottom for _, bottom in parts)
         elif kind not in ("FloatPow", "Pow"):

@@ -26,9 +26,9 @@ KEPT = frozenset(
 @cache
 def converters() -> dict[str, Convert]:
     """The name of an ATen op -> what converts a call of it."""
-    from mlc.frontends.torch import elementwise, indexing, layers, make, recurrent, reduce, shape, windows
+    from mlc.frontends.torch import bags, elementwise, indexing, layers, make, recurrent, reduce, shape, windows
 
-    modules = (elementwise, reduce, shape, indexing, make, layers, windows, recurrent)
+    modules = (elementwise, reduce, shape, indexing, bags, make, layers, windows, recurrent)
     return {name: convert for module in modules for name, convert in module.CONVERTERS.items()}
 
 

@@ -30,6 +30,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import te
 from mlc.dialects.graph.base import GraphOp
+from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import shape_of
 from mlc.lowering.graph_to_te import (
     bits,
@@ -91,14 +92,14 @@ def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
     symbols = kernel_symbols(kernel)
     block = Block(arg_types=[*(tensor_type(kernel, a.type) for a in source.args), *(INDEX for _ in symbols)])
     tensors: dict[SSAValue, Tensor] = {}
-    given = dict(zip(symbols, block.args[len(source.args) :], strict=True))
+    given: dict[DimExpr, SSAValue] = dict(zip(symbols, block.args[len(source.args) :], strict=True))
     for symbol, value in given.items():
         value.name_hint = re.sub(r"\W+", "_", str(symbol))
     for k, (old, new) in enumerate(zip(source.args, block.args, strict=False)):
         new.name_hint = old.name_hint or f"arg{k}"
         tensors[old] = builder.tensor_of(new, old.type)
     results: list[SSAValue] = []
-    with builder.building(Kernel(block, symbols=given)) as target:  # pyright: ignore
+    with builder.building(Kernel(block, symbols=given)) as target:
         for op in source.ops:
             if isinstance(op, func.ReturnOp):
                 target.location = None

@@ -86,13 +86,13 @@ UNARY: dict[type[Any], Unary] = {
 
 def _mod(x: Scalar, y: Scalar, op: Any) -> Scalar:
     """The remainder: of floats through the quotient, with the sign that the op asks for."""
+    narrow = x.type
     if not x.is_float:
         r = te.scalars.binary("remainder", x, y)
         if op.truncated or x.kind == 2:
             return r
     else:
         # the quotient of two f32 that is not whole is not rounded to a whole f64
-        narrow = x.type
         x, y = te.cast(x, "float64"), te.cast(y, "float64")
         q = x / y
         # of a finite x by an infinite y the quotient's integer part is 0: 0 * y would be NaN

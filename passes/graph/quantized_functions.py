@@ -25,7 +25,7 @@ from mlc.dialects.graph import (
     tensor,
 )
 from mlc.dialects.graph.quantize import integer_range, is_unsigned
-from mlc.dialects.graph.types import numpy_dtype, product
+from mlc.dialects.graph.types import element_of, numpy_dtype, product
 from mlc.passes.graph.quantized import BYTES, HALF, Numbers, as_unsigned
 from mlc.passes.graph.rewriting import Replacement, Rewriter
 
@@ -46,7 +46,7 @@ def function_of_bytes(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     table = _evaluate(op.result, steps, numbers)
     if len(steps) - 3 < MIN_STEPS:  # without the bytes, the first and the last step
         return None
-    if not is_unsigned(source.type.element_type):  # pyright: ignore[reportAttributeAccessIssue]
+    if not is_unsigned(element_of(source)):
         source = as_unsigned(rw, source)
     return rw.make(LookupOp, source, _entry(rw, numbers, table, op))
 
@@ -62,7 +62,7 @@ def _source(value: SSAValue, numbers: Numbers, known: dict[SSAValue, SSAValue | 
 
 def _found(value: SSAValue, numbers: Numbers, known: dict[SSAValue, SSAValue | None]) -> SSAValue | None:
     op: Any = value.owner
-    own = value if value.type.element_type in BYTES else None  # pyright: ignore[reportAttributeAccessIssue]
+    own = value if element_of(value) in BYTES else None
     if not isinstance(op, POINTWISE):
         return own
     found: SSAValue | None = None
@@ -82,7 +82,7 @@ def _all_bytes(source: SSAValue) -> Any:
     """Every value of a type of bytes, in the order of unsigned ones that are as far from the least."""
     import numpy as np
 
-    element = source.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
+    element = element_of(source)
     return np.arange(integer_range(element)[0], 2 * HALF + integer_range(element)[0]).astype(numpy_dtype(element))
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import MemRefType, UnitAttr
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
@@ -20,6 +20,7 @@ from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, Term, at_least, c
 from mlc.passes.loop import cuts
 from mlc.passes.loop.cuts import set_exprs, two_bodies
 from mlc.passes.loop.nest import Numbering, is_symbol, loops_around
+from mlc.passes.loop.regions import block_of
 
 if TYPE_CHECKING:
     from mlc.passes.loop.partition import Changed, Partition
@@ -248,11 +249,14 @@ def _may_move(body: loop.ForOp, iv: SSAValue, step: int, place: Sequence[SSAValu
     Whether a tile, whose place depends on some indices, may be computed at any other, perhaps twice.
 
     What it accumulates must begin in it, its indices must follow its place, and what it reads must be there whatever
-    these indices are: computed outside of their loops. What others read of a place stays there.
+    these indices are: computed outside of their loops. So must be what others read of it: in a loop of the place they
+    have a part of the buffer only, as of a panel that is packed for them. What it leaves must be final: zeros to which
+    others add stay where they are.
     """
     if step <= 0 or any(iv in f.indices for f in body.walk() if isinstance(f, loop.ForOp) and f is not body):
         return False
     begun: set[SSAValue] = set()
+    added = {buffer for block in _blocks(body) for buffer in _accumulated(block)}
     for block in _blocks(body):
         numbers = [k for k, v in enumerate(block.args) if v is iv]
         exprs = (*block.bindings.data, *block.where_exprs)
@@ -263,29 +267,38 @@ def _may_move(body: loop.ForOp, iv: SSAValue, step: int, place: Sequence[SSAValu
         for buffer in {op.buffer for op in accesses if not isinstance(op, loop.StoreOp)}:
             if buffer in stored and not block.has_init and buffer not in begun:
                 return False
-            if buffer not in begun and any(_written_below(buffer, v, body) for v in place):
+            if buffer not in begun and any(_used_below(buffer, v, body, loop.StoreOp) for v in place):
                 return False
-        if any(_kept_for_others(buffer, body) for buffer in stored):
+        if any(_used_below(buffer, v, body, Accessing) for buffer in stored if _is_part(buffer) for v in place):
+            return False
+        if any(_is_accumulated(buffer) for buffer in stored - added):
             return False
         begun |= stored
     return True
 
 
-def _kept_for_others(buffer: SSAValue, body: loop.ForOp) -> bool:
-    """Whether a buffer is a part, which belongs to a place, of what others read: a packed panel."""
-    alloc = buffer.owner
-    part = isinstance(alloc, loop.AllocOp) and alloc.scope.data == "local"
-    return part and not all(body.is_ancestor(use.operation) for use in buffer.uses)
+def _accumulated(block: loop.BlockOp) -> set[SSAValue]:
+    """The buffers that a block both reads and writes."""
+    stored = {op.buffer for op in block.walk() if isinstance(op, loop.StoreOp)}
+    return {op.buffer for op in block.walk() if isinstance(op, loop.LoadOp | loop.GatherOp)} & stored
 
 
-def _written_below(buffer: SSAValue, index: SSAValue, body: loop.ForOp) -> bool:
-    """Whether a buffer is written in the loop of an index, outside of a body."""
-    assert isinstance(buffer.type, MemRefType)
+def _is_accumulated(buffer: SSAValue) -> bool:
+    blocks = {block_of(use.operation) for use in buffer.uses if isinstance(use.operation, loop.StoreOp)}
+    return any(block is not None and buffer in _accumulated(block) for block in blocks)
+
+
+def _is_part(buffer: SSAValue) -> bool:
+    return isinstance(buffer.owner, loop.AllocOp)
+
+
+def _used_below(buffer: SSAValue, index: SSAValue, body: loop.ForOp, kind: Any) -> bool:
+    """Whether an op of a kind uses a buffer in the loop of an index, outside of a body."""
     around = index.owner.parent_op() if isinstance(index.owner, Block) else None
     if not isinstance(around, loop.ForOp):
         return False
-    stores = [u.operation for u in buffer.uses if isinstance(u.operation, loop.StoreOp)]
-    return any(around.is_ancestor(op) and not body.is_ancestor(op) for op in stores if op.buffer is buffer)
+    users = [u.operation for u in buffer.uses if isinstance(u.operation, kind)]
+    return any(around.is_ancestor(op) and not body.is_ancestor(op) for op in users if op.buffer is buffer)
 
 
 def _within(e: Index, number: int) -> bool:

@@ -43,7 +43,7 @@ MODELS: dict[str, Entry] = {
     ),
     "magika": Entry("magika", "models/standard_v3_3/model.onnx", "bytes", (1, 2048), (1, 2048)),
     "resnet50": Entry("onnx", LIGHT + "resnet50.onnx", "", (1, 3, 224, 224), (1, 3, 37, 37), True),
-    "squeezenet": Entry("onnx", LIGHT + "squeezenet.onnx", "", (1, 3, 224, 224), (1, 3, 43, 43), True),
+    "squeezenet": Entry("onnx", LIGHT + "squeezenet.onnx", "", (1, 3, 224, 224), (1, 3, 35, 35), True),
 }
 
 

@@ -47,6 +47,12 @@ REFUSED = {
         "expected include_self and one of add, sum",
     ),
     "mask": (lambda x: torch.index_put(x, (x > 0,), x.flatten()[:7]), "expected one value for the elements of a mask"),
+    "running": (lambda x: x.cummax(1), "expected no places of running extremes"),
+    "sorter": (
+        lambda x: torch.searchsorted(x[0], x[0], sorter=x[0].argsort(1)),
+        "expected boundaries in order, but got a sorter",
+    ),
+    "slope": (lambda x: F.rrelu(x, training=True), "expected a module that is not in training"),
     "number": (lambda x: (x, 3), "expected outputs that are tensors, but output_1 is a number"),
     "branch": (lambda x: x if x.sum() > 0 else -x, "torch: torch.export failed: "),
     "item": (lambda x: torch.zeros(int(x[0, 0, 0].item())) + 1, "torch: "),

@@ -137,7 +137,10 @@ HOSTILE = {
     "Tile past 64 bits": (model([node("Tile", "x r")], constants={"r": i64(1 << 62, 1 << 62)}), TOO_LARGE),
     "Expand": (model([node("Expand", "x r")], constants={"r": i64(1 << 40, 3, 4)}), TOO_LARGE),
     "Pad": (model([node("Pad", "x p")], constants={"p": i64(1 << 40, 0, 0, 1 << 40)}), TOO_LARGE),
-    "Pad below 0": (model([node("Pad", "x p")], constants={"p": i64(-5, 0, 0, -5)}), "Pad_0 (Pad): expected pads that crop at most"),
+    "Pad below 0": (
+        model([node("Pad", "x p")], constants={"p": i64(-5, 0, 0, -5)}),
+        "Pad_0 (Pad): expected pads that crop at most",
+    ),
     "ConstantOfShape": (
         model([node("ConstantOfShape", "r")], constants={"r": i64(1 << 40, 1 << 20)}),
         "a shape of at most 2147483648 elements",

@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     Float32Type,
     Float64Type,
     FloatAttr,
@@ -54,7 +55,8 @@ class Body:
         """A number."""
         if isinstance(element, IntegerType):
             return self.add(arith.ConstantOp(IntegerAttr(int(value), element)))
-        return self.add(arith.ConstantOp(FloatAttr(float(value), element)))  # pyright: ignore
+        assert isinstance(element, AnyFloat)
+        return self.add(arith.ConstantOp(FloatAttr(float(value), element)))
 
     def number(self, value: Number, like: SSAValue | None = None) -> SSAValue:
         """A value, or a constant of i64 or of another value's type."""

@@ -48,7 +48,7 @@ def unique(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None
     (x,), (first, which, often, count) = inputs, outputs
     rows, width = shape_of(op.operands[0].type)
     t = op.operands[0].type.element_type
-    element = x.element if isinstance(x, Fill) else x.type.element_type  # pyright: ignore
+    element = x.element if isinstance(x, Fill) else element_of(x)
     keys = Keys(b, element, str(t).startswith("ui"), False)
     order, other = b.buffer(rows), b.buffer(rows)
     heads, times, kinds = (b.buffer(rows) for _ in range(3))
@@ -136,7 +136,7 @@ def is_extern(op: Any) -> bool:
     """Whether an op is lowered here."""
     if isinstance(op, graph.ArgsortOp):
         x = op.operands[0].type
-        element: Any = x.element_type  # pyright: ignore[reportAttributeAccessIssue]
+        element = element_of(op.operands[0])
         wide = isinstance(element, IntegerType) or element in (f32, f64)
         size = shape_of(x)[op.axis]
         return wide and (not isinstance(size, int) or size > FEW)
