@@ -297,7 +297,7 @@ def _used_below(buffer: SSAValue, index: SSAValue, body: loop.ForOp, kind: Any) 
     around = index.owner.parent_op() if isinstance(index.owner, Block) else None
     if not isinstance(around, loop.ForOp):
         return False
-    users = [u.operation for u in buffer.uses if isinstance(u.operation, kind)]
+    users: list[Any] = [u.operation for u in buffer.uses if isinstance(u.operation, kind)]
     return any(around.is_ancestor(op) and not body.is_ancestor(op) for op in users if op.buffer is buffer)
 
 
