@@ -9,7 +9,8 @@ What a C program asks a model of symbolic sizes, as LLVM IR: symbols from shapes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlc.runtime.sizes import Size, Sizes, Symbol, alone
+from mlc.runtime.pool_ir import MAX_THREADS
+from mlc.runtime.sizes import MOST_BYTES, Size, Sizes, Symbol, alone
 
 EINVAL = 22
 """What shapes that do not fit are answered with."""
@@ -87,6 +88,54 @@ class Writer:
         return "\n".join(self.lines)
 
 
+class Magnitudes(Writer):
+    """The same on doubles: what a size is at most, and every product on the way to it, without an overflow."""
+
+    def size(self, size: Size) -> str:
+        """A number that is no less than the magnitude of a size."""
+        if isinstance(size, int):
+            return f"{abs(size):.17e}"
+        key = repr(size)
+        if key not in self._known:
+            total = f"{0:.17e}"
+            for coefficient, atoms in size:
+                part = f"{abs(coefficient):.17e}"
+                for atom in atoms:
+                    part = self.product(part, self.names[atom] if isinstance(atom, str) else self._atom(atom))
+                total = self.let(f"fadd double {total}, {part}")
+            self._known[key] = total
+        return self._known[key]
+
+    def product(self, x: str, y: str) -> str:
+        """`x * y`."""
+        return self.let(f"fmul double {x}, {y}")
+
+    def _atom(self, atom: Any) -> str:
+        if len(atom) == 3:
+            return self.let(f"fadd double {self.size(atom[0])}, {self.size(atom[1])}")
+        return self.let(f"fadd double {self.size(atom[0])}, {1:.17e}")  # a quotient may round away from 0
+
+    def bytes(self, model: Mapping[str, Any]) -> str:
+        """A number that is no less than the bytes of all buffers, or of any tensor."""
+        total = f"{model['kernel_workspace_bytes']:.17e}"
+        for size, _ in model["buffers"]:
+            total = self.let(f"fadd double {total}, {self.size(size)}")
+        for shape in Sizes(model).shapes:
+            total = self.let(f"fadd double {total}, {self._product([16, *shape])}")
+        for rows, sizes in model["kernel_rooms"]:
+            names = {str(k): value for k, value in enumerate([*map(self.size, sizes), f"{MAX_THREADS:.17e}"])}
+            own = Magnitudes(names, self.lines)
+            for factors in rows:
+                total = self.let(f"fadd double {total}, {own._product(factors)}")
+        return total
+
+    def _product(self, sizes: Sequence[Size]) -> str:
+        product = f"{1:.17e}"
+        for size in sizes:
+            product = self.product(product, self.size(size))
+        return product
+
+
 def size_functions(model: Mapping[str, Any], prefix: str) -> str:
     """The LLVM IR of the three functions."""
     return "\n".join((_symbols(model, prefix), _output_shapes(model, prefix), _workspace(model, prefix)))
@@ -123,6 +172,8 @@ def _symbols(model: Mapping[str, Any], prefix: str) -> str:
         check(f"icmp eq i64 {w.size(size)}, {given}")
     for size in Sizes(model).positive:
         check(f"icmp sge i64 {w.size(size)}, 1")
+    wide = Magnitudes({name: w.let(f"sitofp i64 {value} to double") for name, value in w.names.items()}, w.lines)
+    check(f"fcmp olt double {wide.bytes(model)}, {MOST_BYTES:.17e}")
     status = w.let(f"select i1 {good}, i32 0, i32 {EINVAL}")
     return f"define i32 @{prefix}_symbols(ptr %shapes, ptr %symbols) {{\n{w.text()}\n  ret i32 {status}\n}}\n"
 

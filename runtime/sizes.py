@@ -7,6 +7,7 @@ Sizes of a model with symbolic shapes: what a call's arrays say about the symbol
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ Size = Any
 """An integer, or an expression as above."""
 OPEN = 10**8
 """An upper end from here on is none that anybody gave."""
+MOST_BYTES = 1 << 62
+"""No buffer, and no sum of them, is as large: 64 bits hold every number on the way."""
 REMEMBERED = 64
 """Of how many shapes of inputs what follows is kept."""
 
@@ -87,7 +90,7 @@ class Symbol:
             step = self.step * factor
             of = f" in steps of {step}" if step > 1 else ""
             low, high = self.low * factor, self.high * factor
-            to = f"to {high}" if high < OPEN else "on"
+            to = f"to {high}" if high < OPEN or size > high else "on"
             raise ValueError(f"expected {where} ({self.name}) from {low} {to}{of}, but got {size}")
         return value
 
@@ -137,16 +140,23 @@ class Sizes:
         values = self._values(shapes)
         for shape in self.shapes:
             if min(found := tuple(evaluate(size, values) for size in shape)) < 1:
-                given = ", ".join(f"{name} {shape}" for (name, _), shape in zip(self.inputs, shapes, strict=True))
-                raise ValueError(f"expected larger inputs than {given}, with which a tensor of the model is {found}")
+                raise self._unfit("larger", shapes, f"a tensor of the model is {found}")
+            if 16 * math.prod(found) >= MOST_BYTES:
+                raise self._unfit("smaller", shapes, f"a tensor of the model is {found}")
         offsets: list[int] = []
         ends: list[int] = []
         for size, below in self.buffers:
             offsets.append(max((ends[k] for k in below), default=0))
             ends.append(offsets[-1] + evaluate(size, values))
+        if max(ends, default=0) >= MOST_BYTES:
+            raise self._unfit("smaller", shapes, f"the model needs {max(ends)} bytes")
         outputs = tuple(tuple(evaluate(n, values) for n in shape) for shape in self.outputs)
         symbols = tuple(values[s.name] for s in self.symbols)
         return Bound(symbols, outputs, tuple(offsets), max(ends, default=0), values)
+
+    def _unfit(self, wanted: str, shapes: Sequence[tuple[int, ...]], why: str) -> ValueError:
+        given = ", ".join(f"{name} {shape}" for (name, _), shape in zip(self.inputs, shapes, strict=True))
+        return ValueError(f"expected {wanted} inputs than {given}, with which {why}")
 
     def _values(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
         """The symbols' values; each is bound where a size is a multiple of it, and every other size must agree."""

@@ -5,13 +5,14 @@ and external data is only ever a regular, unlinked file in the model's own direc
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import onnx
@@ -76,7 +77,7 @@ def check_sizes(shape: Iterable[Any], what: str) -> None:
     sizes = list(shape)
     known = [size for size in sizes if isinstance(size, int)]
     most = limits.tensor_elements
-    if len(sizes) > limits.rank or any(size < 0 for size in known) or math.prod(known) > most:
+    if len(sizes) > limits.rank or any(size < 0 for size in known) or math.prod(max(n, 1) for n in known) > most:
         text = "x".join(map(str, sizes[: limits.rank + 1]))
         raise UserError(
             f"{what}: expected at most {limits.rank} dims, each >= 0, of {most} elements in all, but got {text}"
@@ -133,9 +134,10 @@ def tensor_array(tensor: onnx.TensorProto, place: str, directory: Path | None) -
     shape = tuple(tensor.dims)
     if len(shape) > limits.rank or any(size < 0 for size in shape):
         raise UserError(f"{place}: expected at most {limits.rank} dims, each >= 0, but got {list(shape)}")
+    check_sizes(shape, place)
     count = math.prod(shape)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return _external(tensor, place, directory, dtype, count * dtype.itemsize).view(dtype).reshape(shape)
+        return _external(tensor, place, directory, count * dtype.itemsize).view(dtype).reshape(shape)
     if tensor.HasField("raw_data"):
         raw = tensor.raw_data
         if len(raw) != count * dtype.itemsize:
@@ -158,40 +160,53 @@ def _typed_data(tensor: onnx.TensorProto, place: str, dtype: Any, count: int) ->
     return np.array(values).astype(dtype)
 
 
-def _external(tensor: onnx.TensorProto, place: str, directory: Path | None, dtype: Any, size: int) -> Any:
+def _external(tensor: onnx.TensorProto, place: str, directory: Path | None, size: int) -> Any:
     """The bytes of a tensor that is stored in a file of its own: a view of the mapped file."""
     record = {entry.key: entry.value for entry in tensor.external_data}
     location = record.get("location", "")
     if directory is None:
         raise UserError(f"{place}: its data is in the file '{location}': load the model from its path")
-    path = _safe_path(directory, location, place)
     try:
         offset, length = int(record.get("offset", 0)), int(record.get("length", size))
     except ValueError as error:
         raise UserError(f"{place}: expected integers for offset and length of external data: {error}") from error
-    available = path.stat().st_size
-    if length != size or offset < 0 or offset + length > available:
-        raise UserError(f"{place}: expected {size} bytes in '{location}', but got {length} at {offset} of {available}")
-    if size == 0:
-        return np.zeros(0, np.uint8)
-    del dtype
-    return np.asarray(np.memmap(path, np.uint8, "r", offset, (size,)))
+    with _open_beside(directory, location, place) as file:
+        available = os.fstat(file.fileno()).st_size
+        if length != size or offset < 0 or offset + length > available:
+            found = f"{length} at {offset} of {available}"
+            raise UserError(f"{place}: expected {size} bytes in '{location}', but got {found}")
+        return np.asarray(np.memmap(file, np.uint8, "r", offset, (size,))) if size else np.zeros(0, np.uint8)
 
 
-def _safe_path(directory: Path, location: str, place: str) -> Path:
-    """The path of external data, if it is a regular file without links, below the model's directory."""
+def _open_beside(directory: Path, location: str, place: str) -> IO[bytes]:
+    """
+    External data, open, if it is a regular file without links, below the model's directory.
+
+    Each part of its path is opened from the one before it, so that nothing can be exchanged between check and use.
+    """
     parts = PurePosixPath(location).parts
     if not parts or location.startswith(("/", "\\")) or "\\" in location or ".." in parts or "\0" in location:
         raise UserError(f"{place}: expected external data below the model's directory, but got '{location}'")
-    path, status = directory, None
-    for part in parts:
-        path = path / part
-        try:
-            status = os.lstat(path)
-        except OSError as error:
-            raise UserError(f"{place}: external data '{location}': {error.strerror}") from error
-        if stat.S_ISLNK(status.st_mode):
-            raise UserError(f"{place}: expected external data in a file without links, but '{location}' is one")
-    if status is None or not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-        raise UserError(f"{place}: expected external data in a regular file without links, but got '{location}'")
-    return path
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        for part in parts:
+            outer, handle = handle, _open_part(handle, part, location, place)
+            os.close(outer)
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            raise UserError(f"{place}: expected external data in a regular file without links, but got '{location}'")
+        return os.fdopen(os.dup(handle), "rb")
+    finally:
+        os.close(handle)
+
+
+def _open_part(directory: int, part: str, location: str, place: str) -> int:
+    """One part of a path, opened from the directory that it is in; no link is followed, no pipe waited for."""
+    try:
+        return os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UserError(
+                f"{place}: expected external data in a file without links, but '{location}' is one"
+            ) from error
+        raise UserError(f"{place}: external data '{location}': {error.strerror}") from error

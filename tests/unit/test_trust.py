@@ -1,5 +1,6 @@
 """What mlc promises about itself: the same objects every time, and sizes at run time that nothing can hold."""
 
+import ctypes
 import json
 import os
 import re
@@ -8,8 +9,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import small_model
+from onnx_graphs import model_of
 
 import mlc
 
@@ -47,6 +50,34 @@ def test_sizes_that_no_memory_holds_are_refused_before_a_kernel_runs(tmp_path, r
     huge = np.broadcast_to(np.float32(0), (rows, 70))
     with pytest.raises((ValueError, MemoryError), match=r"expected|allocate"):
         exe({"input0": huge})
+
+
+def cube():
+    """A model of N numbers with a tensor of N x N x N inside."""
+    axes = {"a": np.array([0, 1]), "b": np.array([1, 2]), "c": np.array([0, 2])}
+    nodes = [onnx.helper.make_node("Unsqueeze", ["x", name], [f"x{name}"]) for name in axes]
+    nodes += [onnx.helper.make_node("Add", ["xa", "xb"], ["s"]), onnx.helper.make_node("Add", ["s", "xc"], ["t"])]
+    nodes += [onnx.helper.make_node("Softmax", ["t"], ["e"], axis=1)]
+    nodes += [onnx.helper.make_node("ReduceMax", ["e", "a"], ["y"], keepdims=0)]
+    proto = model_of(nodes, {"x": np.zeros(1, np.float32)}, axes)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    return proto
+
+
+def test_products_of_sizes_past_64_bits_are_refused(tmp_path):
+    """Of 2^22 the tensor's bytes are 2^68, which 64 bits would take for 0."""
+    exe = mlc.compile(cube(), threads=1)
+    assert exe({"x": np.zeros(3, np.float32)})["y"].shape == (3,)
+    with (tmp_path / "x").open("wb") as file:
+        file.truncate(4 << 22)
+    with pytest.raises(ValueError, match=r"expected smaller inputs than x \(4194304,\), with which a tensor"):
+        exe({"x": np.memmap(tmp_path / "x", np.float32, "r")})
+    exe.export(tmp_path / "cube.so")
+    library = ctypes.CDLL(str(tmp_path / "cube.so"))
+    for size, status in ((3, 0), (1 << 16, 0), (2642246, 22), (1 << 22, 22), (1 << 28, 22), (1 << 62, 22)):
+        shape, symbols = ctypes.c_int64(size), ctypes.c_int64()
+        shapes = (ctypes.c_void_p * 1)(ctypes.addressof(shape))
+        assert library.mlc_cube_symbols(shapes, ctypes.byref(symbols)) == status, size
 
 
 def test_every_test_that_the_page_names_exists():

@@ -1,5 +1,6 @@
 """Reading IR text: limits, the place of every operation, and errors for whatever is not a program."""
 
+import math
 import re
 import sys
 from bisect import bisect_right
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, ShapedType, StringAttr
+from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, ShapedType, StringAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError
@@ -119,14 +120,22 @@ class SourceParser(Parser):
             op.location = FileLineColLoc(self._file, IntAttr(place.line), IntAttr(place.column))
         else:
             self.positions[op] = place
-        for result in op.results:
-            if isinstance(type_ := result.type, ShapedType) and type_.get_num_dims() > limits.rank:
-                rank = type_.get_num_dims()
-                self.raise_error(
-                    f"expected at most {limits.rank} dimensions, but got {rank}; raise the limit with --max-rank",
-                    pos,
-                )
+        arguments = (arg for region in op.regions for block in region.blocks for arg in block.args)
+        for value in (*op.results, *arguments):
+            if isinstance(value.type, ShapedType):
+                self._check_size(value.type, pos)
         return op
+
+    def _check_size(self, type_: ShapedType, pos: int) -> None:
+        """Refuse a type of too many dims, and a tensor of too many elements as far as its sizes are known."""
+        shape = type_.get_shape()
+        if len(shape) > limits.rank:
+            message = f"expected at most {limits.rank} dimensions, but got {len(shape)}"
+            self.raise_error(f"{message}; raise the limit with --max-rank", pos)
+        count = math.prod(max(size, 1) for size in shape)
+        if count > limits.tensor_elements and isinstance(type_, TensorType):
+            message = f"expected a tensor of at most {limits.tensor_elements} elements, but got {count}"
+            self.raise_error(f"{message}; raise the limit with --max-tensor-elements", pos)
 
     def previous(self) -> Span[str]:
         """The token before the current one."""
