@@ -3,6 +3,7 @@ What a random graph must compute, and how exactly: the graph interpreter in f64,
 by as much as its tolerance allows. What these runs do not agree on (a step, a tie, a cancellation) is not compared.
 """
 
+import faulthandler
 import json
 import math
 import os
@@ -233,6 +234,7 @@ def isolated(run) -> str:
     child = os.fork()
     if child == 0:
         os.close(reader)
+        faulthandler.disable()  # what is said of it is the parent's to say
         try:
             signal.setitimer(signal.ITIMER_PROF, LIMIT)
             signal.alarm(10 * LIMIT)
