@@ -10,7 +10,7 @@ PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test pytest check-models filecheck lint types demo bench bench-peers bench-compile conformance fuzz clean
+.PHONY: help venv test pytest check-models filecheck lint types demo bench bench-peers bench-quantized bench-compile conformance fuzz clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -66,6 +66,9 @@ bench: venv ## measure beside onnxruntime and numpy
 
 bench-peers: $(PEERS)/.installed ## measure beside onnxruntime, OpenVINO, PyTorch, IREE and TVM (ARGS="--quick --model magika")
 	$(PEERS)/bin/python benchmarks/peers.py $(ARGS)
+
+bench-quantized: venv ## measure models in bytes beside floats, and beside onnxruntime
+	$(BIN)/python benchmarks/quantized.py $(ARGS)
 
 bench-compile: $(PEERS)/.installed ## seconds until the first output, cold and warm, beside the same peers
 	$(PEERS)/bin/python benchmarks/compile_time.py $(ARGS)

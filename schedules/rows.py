@@ -53,13 +53,14 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
     grid = s.grid(loops[:n])
     width = max(1, target.vector_bits // 32)
     _vectorize_stage(s, root, block, loops[n:], width, n)
-    if grid:
-        for st in reversed(kernel.stages[:-1]):
-            b = s.block(st.name)
+    for st in reversed(kernel.stages[:-1]):
+        b = s.block(st.name)
+        if grid:
             s.compute_at(b, grid[-1])
-            inner = list(s.loops(b, len(st.extents), under=grid[-1]))
-            s.symbolic |= {inner[k] for k in st.symbolic}
-            _vectorize_stage(s, st, b, inner[n:], width, n)
+        inner = list(s.loops(b, len(st.extents), under=grid[-1] if grid else None))
+        s.symbolic |= {inner[k] for k in st.symbolic}
+        _vectorize_stage(s, st, b, inner[n:], width, n)
+    if grid:
         if root.symbolic:
             deal(s, grid, root, root.points / width * len(kernel.stages), threads)
         elif threads > 1:

@@ -137,6 +137,16 @@ def reduce_over(shape, axes, combiner="sum"):
     return kernel(f"%x: {t}", compute("r", spatial, body, out, f"reduce ({reduce}) {combiner}"), "r", out)
 
 
+def function_of_all(shape):
+    """What follows a reduction over all axes: a number."""
+    names = [f"%a{k}" for k in range(len(shape))]
+    reduce = ", ".join(f"{n} : {e}" for n, e in zip(names, shape, strict=True))
+    read = f"%0 = te.read %x[{', '.join(names)}] : f32\nte.yield %0 : f32"
+    stages = compute("all", "", read, "tensor<f32>", f"reduce ({reduce}) max")
+    x = "tensor<" + "".join(f"{e}x" for e in shape) + "f32>"
+    return kernel(f"%x: {x}", stages + relu_of("out", "", "%all[]", "tensor<f32>"), "out", "tensor<f32>")
+
+
 def softmax(n, k):
     t = f"tensor<{n}x{k}xf32>"
     row, stages = f"tensor<{n}xf32>", ""
@@ -199,6 +209,7 @@ CASES = {
     "sum middle": reduce_over((4, 9, 16), (1,)),
     "prod rows": reduce_over((3, 8), (1,), "prod"),
     "min image": reduce_over((2, 3, 5, 7, 16), (2, 3), "min"),
+    "function of all": function_of_all((3, 5, 67)),
     "softmax": softmax(6, 40),
     "softmax long": softmax(3, 203),
     "softmax short": softmax(11, 5),
@@ -242,3 +253,9 @@ def test_strategy_on_narrower_vectors(name: str) -> None:
     run_native(module, "k", arrays, 1, "x86-64-v3")
     for got, want in zip(arrays[-len(expected) :], expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+
+
+def test_a_reduction_over_everything_runs_in_vectors() -> None:
+    text = CASES["function of all"]
+    module = through(parse(text), "te-add-schedule{target=x86-64-v3}", *SCHEDULED)
+    assert "vector<32xf32>" in str(module)
