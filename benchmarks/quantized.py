@@ -137,7 +137,7 @@ def _step(path: Path) -> float | None:
 
 
 def _apart(found: list[Any], wanted: list[Any], step: float | None) -> dict[str, float]:
-    """Greatest difference, and how many differ by more than half a step; where there is none, 1/1000 of the greatest."""
+    """Greatest difference, and how many differ by more than half a step, or 1/1000 of the greatest value."""
     a, b = (np.concatenate([one[0].reshape(-1) for one in group]).astype(np.float64) for group in (found, wanted))
     apart = np.abs(a - b) / (step or float(np.abs(b).max()))
     return {"most": float(apart.max()), "share": float((apart > (0.5 if step else 1e-3)).mean())}
@@ -189,7 +189,7 @@ def _like(values: Mapping[str, Any], name: str) -> str:
 
 def _print_values(values: Mapping[str, Any]) -> None:
     rows = table(
-        "values: greatest distance, and how many differ, from unoptimised onnxruntime; from floats: cosine, same largest",
+        "values: greatest distance and how many differ, from unoptimised onnxruntime; from floats: cosine, same top 1",
         *("model", "file", "in", "mlc", "onnxruntime", "mlc, floats", "onnxruntime, floats"),
     )
     for name, one in values.items():
