@@ -19,3 +19,16 @@ def _own_cache() -> Iterator[None]:
     else:
         os.environ["MLC_CACHE_DIR"] = before
     shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _own_registries() -> Iterator[None]:
+    """What a test registers - passes, ops of ONNX - is not there for the next one, whose cache would be off."""
+    from mlc.frontends.onnx.node import CUSTOM
+    from mlc.passes.registry import USER_PASSES
+
+    before = [(registry, dict(registry)) for registry in (CUSTOM, USER_PASSES)]
+    yield
+    for registry, entries in before:
+        registry.clear()
+        registry.update(entries)

@@ -258,29 +258,35 @@ def kind_of(problem: str) -> str:
 
 def reduced_case(case: Case, way, growth: float, attempts: int = 150) -> Case:
     """A smaller case that fails in the same manner: outputs and ops are taken out while it does."""
-    wanted = kind_of(failure(case, way, growth))
-    progress = True
+    wanted, begin, progress = kind_of(failure(case, way, growth)), 0, True
     while progress and attempts > 0:
         progress = False
-        for smaller in smaller_cases(case):
+        for k, smaller in enumerate(smaller_cases(case)):
+            if k < begin:  # what was tried before the last success
+                continue
             attempts -= 1
             try:
-                if kind_of(failure(smaller, way, growth)) == wanted:
-                    case, progress = smaller, True
-                    break
+                progress = kind_of(failure(smaller, way, growth)) == wanted
             except Exception:  # a smaller case may be nonsense: it is not taken
-                continue
-            if attempts <= 0:
+                pass
+            if progress or attempts <= 0:
                 break
+        if progress:
+            case, begin = smaller, k
+        elif begin:
+            begin, progress = 0, True
     return case
 
 
 def smaller_cases(case: Case):
-    """Cases with one output less, or with an input in the place of a value."""
-    count = len(case.main.body.block.last_op.operands)
-    for keep in range(count) if count > 1 else ():
-        yield without(case, lambda block, k=keep: cut_outputs(block, k))
+    """Cases with one output, which may be a value on the way there, or with an input in the place of a value."""
+    returned = case.main.body.block.last_op.operands
+    for keep in range(len(returned)) if len(returned) > 1 else ():
+        yield without(case, lambda block, k=keep: cut_outputs(block, block.last_op.operands[k]))
     values = recorded(case)
+    for index, op in enumerate(case.main.body.block.ops):
+        if values[index] is not None and op.results[0] not in returned:
+            yield without(case, lambda block, i=index: cut_outputs(block, list(block.ops)[i].results[0]))
     for index in range(len(values)):
         if values[index] is not None:
             yield without(case, lambda block, i=index: None, at=index, array=values[index])
@@ -302,10 +308,9 @@ def recorded(case: Case) -> list:
     return [found[op][0] if op in found and op.operands else None for op in case.main.body.block.ops]
 
 
-def cut_outputs(block, keep: int) -> None:
-    """Return one of the values only."""
+def cut_outputs(block, value) -> None:
+    """Return this value only."""
     last = block.last_op
-    value = last.operands[keep]
     last.detach()
     last.erase()
     block.add_op(ReturnOp(value))

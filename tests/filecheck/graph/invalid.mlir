@@ -362,6 +362,30 @@ func.func @scatter_elements_beyond(%x: tensor<2x4xf32>, %i: tensor<3x3xi64>, %u:
 
 // -----
 
+func.func @cumulative_combine(%x: tensor<4xf32>) {
+  // expected-error@+1 {{expected combine to be add or mul, but got 'max'}}
+  %0 = graph.cumulative %x {combine = "max"} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @lookup_signed(%q: tensor<4xi8>, %t: tensor<256xi8>) {
+  // expected-error@+1 {{expected unsigned bytes to look up, but got tensor<4xi8>}}
+  %0 = graph.lookup %q, %t : (tensor<4xi8>, tensor<256xi8>) -> tensor<4xi8>
+  return
+}
+
+// -----
+
+func.func @lookup_table(%q: tensor<4xui8>, %t: tensor<128xi8>) {
+  // expected-error@+1 {{expected a table of 256 elements, one for each byte, but got tensor<128xi8>}}
+  %0 = graph.lookup %q, %t : (tensor<4xui8>, tensor<128xi8>) -> tensor<4xi8>
+  return
+}
+
+// -----
+
 func.func @argsort_axis(%x: tensor<4xf32>) {
   // expected-error@+1 {{expected axis in [-1, 1) for a tensor of rank 1, but got 3}}
   %0 = graph.argsort %x {axis = 3} : (tensor<4xf32>) -> tensor<4xi64>

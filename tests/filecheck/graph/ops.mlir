@@ -645,6 +645,18 @@ func.func @argsort(%a: tensor<3x6xf32>) -> tensor<3x2xi64> {
   %x = graph.argsort %a {descending = true, count = 2} : (tensor<3x6xf32>) -> tensor<3x2xi64>
   return %x : tensor<3x2xi64>
 }
+// CHECK-LABEL: func.func @cumulative(
+// CHECK: %x = graph.cumulative %a {axis = 1, exclusive = true} : tensor<2x5xf32>
+func.func @cumulative(%a: tensor<2x5xf32>) -> tensor<2x5xf32> {
+  %x = graph.cumulative %a {axis = 1, exclusive = true} : tensor<2x5xf32>
+  return %x : tensor<2x5xf32>
+}
+// CHECK-LABEL: func.func @lookup(
+// CHECK: %x = graph.lookup %a, %b : (tensor<2x3xui8>, tensor<256xi8>) -> tensor<2x3xi8>
+func.func @lookup(%a: tensor<2x3xui8>, %b: tensor<256xi8>) -> tensor<2x3xi8> {
+  %x = graph.lookup %a, %b : (tensor<2x3xui8>, tensor<256xi8>) -> tensor<2x3xi8>
+  return %x : tensor<2x3xi8>
+}
 // CHECK-LABEL: func.func @nonzero(
 // CHECK: graph.nonzero
 func.func @nonzero(%a: tensor<2x5xf32>) -> (tensor<2x10xi64>, tensor<i64>) {
