@@ -192,7 +192,8 @@ class MatmulSchedule(ContractionSchedule):
         else:
             group_rows = even_split(row_part, max(1, near // self.size.rows))
         row_part, column_part = (n * ceil(part / n) for n, part in ((group_rows, row_part), (group, column_part)))
-        if self.epilogue and (rows % row_part or columns % column_part):
+        ragged = rows % row_part or columns % column_part
+        if self.epilogue and ragged:
             depth = st.extents[-1]  # an epilogue behind all depth blocks takes parts that are whole
         return Blocks(row_part, column_part, group_rows, group, depth)
 
@@ -226,8 +227,9 @@ class MatmulSchedule(ContractionSchedule):
         if self._copies:
             self._pack_group(block, [*around, *present(depth)][-1:])
         inside = around if depth is not None else [*around, *inner]
+        attach = self._attach if depth is None else self._attach_behind
         for stage in self.epilogue if inside else ():
-            self._attach(stage, inside[-1])
+            attach(stage, inside[-1])
         init, _ = s.decompose_reduction(block, depth if depth is not None else k)
         s.vectorize(*tile_loops)
         self._start(init, inside[-1] if inside else None, len(inner) if depth is not None else 0)
@@ -236,6 +238,17 @@ class MatmulSchedule(ContractionSchedule):
         if grid:
             deal(s, grid, self.stage, self.cycles, self.threads)
         return s.finish()
+
+    def _attach_behind(self, stage: Stage, at: Handle) -> None:
+        """Compute an epilogue on what a part has summed, one register tile after another."""
+        s, r = self.s, self.roles
+        block = s.block(stage.name)
+        s.reverse_compute_at(block, at)
+        loops = list(s.loops(block, stage.num_spatial, under=at))
+        rows, row = s.split(loops[self._rows], [None, self.size.rows])
+        columns, lane = s.split(loops[r.lanes], [None, self.size.lanes])
+        s.reorder(*[loops[k] for k in self._batches], rows, columns, row, lane)
+        s.vectorize(row, lane)
 
     @property
     def _copies(self) -> bool:

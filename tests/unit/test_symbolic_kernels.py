@@ -139,15 +139,18 @@ def test_ragged_tiles_cover_every_point(n, t, b, g, kind, apart):
 
 @pytest.mark.parametrize("rows", ["50", "?"])
 def test_products_of_any_sizes(tmp_path, rows):
-    """Both operands are packed and blocked along symbols: no thread begins sums that another one has."""
+    """Both operands are packed and blocked along symbols: no thread begins sums that another one has, or ends them."""
     m, names = ("50", "N") if rows == "50" else ("?", "M, N")
     a = f"tensor<{m}x?xf32, #graph.dims<[{'K' if rows == '50' else 'M, K'}]>>"
     b, y = "tensor<?x?xf32, #graph.dims<[N, K]>>", f"tensor<{m}x?xf32, #graph.dims<[{names}]>>"
-    text = f"func.func @main(%a: {a}, %b: {b}) -> {y} {{ %0 = graph.dense %a, %b : ({a}, {b}) -> {y} return %0 : {y} }}"
+    text = (
+        f"func.func @main(%a: {a}, %b: {b}) -> {y} {{ %0 = graph.dense %a, %b : ({a}, {b}) -> {y} "
+        f"%1 = graph.relu %0 : {y} return %1 : {y} }}"
+    )
     (tmp_path / "model.mlir").write_text(text)
     exe = mlc.compile(tmp_path / "model.mlir", threads=2, cache=False)
     rng = np.random.default_rng(0)
     for m, n, k in [(1, 1, 1), (5, 7, 9), (33, 70, 65), (257, 129, 513), (23, 401, 700), (300, 401, 1030)]:
         a, b = (rng.standard_normal(s).astype(np.float32) for s in ((50 if rows == "50" else m, k), (n, k)))
         (y,) = exe({"input0": a, "input1": b}).values()
-        np.testing.assert_allclose(y, a @ b.T, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(y, np.maximum(a @ b.T, 0), rtol=1e-3, atol=1e-3)
