@@ -155,7 +155,7 @@ class ContractionSchedule:
         """How many rows share vectors, where the lanes alone leave the last one half empty: 24 channels, two pixels."""
         r, e = self.roles, self.stage.extents
         lanes = e[r.lanes]
-        if r.rows is None or r.dot or r.vector.unit > 1 or r.rows != r.lanes - 1 or e[r.rows] < 2:
+        if r.rows is None or r.dot or r.rows != r.lanes - 1 or e[r.rows] < 2:
             return 1
         if lanes > 5 * self.width:
             return 1
@@ -306,7 +306,7 @@ class ContractionSchedule:
         if packs and self._worth_packing():
             self._pack(nest.block, [*_present(top), *nest.columns][-1])
         init, _ = s.decompose_reduction(nest.block, (nest.reduce or nest.tile)[0])
-        s.vectorize(*self._shared(nest.tile))
+        s.vectorize(*self._shared(nest.tile[:n]), *nest.tile[n:])
         for handle in nest.reduce[-len(self._unrolled()) :] if self.slides and len(nest.reduce) > 1 else ():
             s.unroll(handle)
         s.vectorize(*self._shared(s.loops(init, n, under=attach[0]) if attach else s.loops(init, n)))

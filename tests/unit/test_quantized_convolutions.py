@@ -86,3 +86,15 @@ def test_every_pass_keeps_depthwise_sums() -> None:
     wanted = depthwise(small, np.uint8, 4)
     exe = mlc.compile(mlc.load(small.proto()), threads=2, validate_each=True)
     assert mismatches(small, exe, wanted) == []
+
+
+def test_two_pixels_share_a_vector_that_the_channels_leave_half_empty() -> None:
+    small = Small(case="half")
+    pads = {"pads": [1, 1, 1, 1]}
+    kernel = small.const(np.ones((24, 32, 3, 3)), np.int8)
+    small.out(small.op("ConvInteger", small.x(1, 32, 7, 9, dtype=np.uint8), kernel, small.const(3, np.uint8), **pads))
+    options = Options("x86-64-v4", 3, 1, keep=frozenset({"loop"}))
+    compilation = Compilation(mlc.load(small.proto()), options, None, Timing())
+    _, sources = compilation.plan()
+    texts = [code.texts["loop"] for code in compilation.compile_kernels(sources).values()]
+    assert any("vector<1x3x16x4xi8>, vector" in text and "floordiv 8" in text for text in texts)
