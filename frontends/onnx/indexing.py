@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import DimExpr
+from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
 from mlc.frontends.onnx.sizes import holds_sizes
@@ -21,6 +21,7 @@ from mlc.frontends.onnx.tools import (
     full,
     iota,
     multiply,
+    number,
     part,
     reshape,
     select,
@@ -272,12 +273,31 @@ def _range(node: Node) -> Value:
 
 
 def _range_of_sizes(node: Node, start: Any, limit: Any, delta: Any) -> Value:
-    """A range up to a symbolic size: positions, as many as there are steps."""
-    if not isinstance(start, int) or not isinstance(delta, int) or delta < 1:
-        raise node.fail(f"expected a range upwards from a number, but got {start} to {limit} by {delta}")
-    places = iota(node, ((limit - start + delta - 1) // delta,), 0)
-    scaled = places if delta == 1 else multiply(node, places, delta)
-    return scaled if start == 0 else node.emit(g.AddOp, scaled, node.array(np.array([start]), scaled))
+    """A range between symbolic sizes, or by them: positions, as many as there are steps."""
+    count = _steps(limit - start, delta)
+    if count is None:
+        raise node.fail(f"expected a range upwards in known or whole steps, but got {start} to {limit} by {delta}")
+    places = iota(node, (count,), 0)
+    scaled = places if isinstance(delta, int) and delta == 1 else multiply(node, places, number(node, delta, places))
+    return scaled if isinstance(start, int) and start == 0 else add(node, scaled, number(node, start, places))
+
+
+def _steps(extent: Dim, delta: Dim) -> Dim | None:
+    """How many steps there are: rounded up, or exactly that many where `delta` is symbolic; None where it is not."""
+    if isinstance(delta, int):
+        return (extent + delta - 1) // delta if delta >= 1 else None
+    ((atoms, factor),) = delta.terms if len(delta.terms) == 1 else [((), 0)]
+    count: Dim = 0
+    for product, coefficient in DimExpr.of(extent).terms:
+        rest = list(product)
+        for atom in atoms:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if factor < 1 or coefficient % factor:
+            return None
+        count = count + DimExpr({tuple(rest): coefficient // factor})
+    return count.evaluate({}) if isinstance(count, DimExpr) else count
 
 
 MAX_RANGE = 1 << 31

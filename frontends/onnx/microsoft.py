@@ -13,6 +13,7 @@ from mlc.frontends.onnx.microsoft_attention import optional
 from mlc.frontends.onnx.microsoft_quantized import channels_first
 from mlc.frontends.onnx.nn import convolution
 from mlc.frontends.onnx.node import Converter, Node, Value
+from mlc.frontends.onnx.recurrent import ACTIVATIONS
 from mlc.frontends.onnx.tools import add, multiply, part, reduce, transpose
 
 DOMAIN = "com.microsoft"
@@ -53,26 +54,23 @@ def _fused_matmul(node: Node) -> Value:
     return y if alpha == 1.0 else multiply(node, y, alpha)
 
 
-_ACTIVATIONS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "Relu": (g.ReluOp, ()),
-    "Tanh": (g.TanhOp, ()),
-    "Sigmoid": (g.SigmoidOp, ()),
-    "LeakyRelu": (g.LeakyReluOp, ("alpha",)),
-    "Clip": (g.ClipOp, ("min", "max")),
-    "HardSigmoid": (g.HardSigmoidOp, ("alpha", "beta")),
+_ACTIVATIONS: dict[str, tuple[Any, dict[str, float]]] = {
+    **ACTIVATIONS,
+    "Clip": (g.ClipOp, {"min": -math.inf, "max": math.inf}),
 }
 
 
 def _activated(node: Node, x: Value) -> Value:
-    """The activation that a fused op ends in."""
+    """The activation that a fused op ends in; its numbers are in a list, or each in an attribute."""
     name = node.attr("activation", "")
     if not name:
         return x
     if name not in _ACTIVATIONS:
         raise node.fail(f"expected an activation of {', '.join(_ACTIVATIONS)}, but got {name}")
-    op, attrs = _ACTIVATIONS[name]
-    values = node.attr("activation_params", [])
-    return node.emit(op, x, **dict(zip(attrs, map(float, values), strict=False)))
+    op, numbers = _ACTIVATIONS[name]
+    numbers = numbers | dict(zip(numbers, map(float, node.attr("activation_params", [])), strict=False))
+    numbers = {key: float(node.attr(f"activation_{key}", number)) for key, number in numbers.items()}
+    return node.emit(op, x, **numbers) if isinstance(op, type) else op(node, x, **numbers)
 
 
 def _fused_conv(node: Node) -> Value:

@@ -60,6 +60,8 @@ class Scores:
     seen: Value | None = None
     """Which keys a query may see at all."""
     softcap: float = 0.0
+    sink: Value | None = None
+    """For each head, the score of a key whose value is 0."""
 
 
 _LOWEST = {"float16": -65504.0}
@@ -77,8 +79,18 @@ def attend(node: Node, q: Value, k: Value, v: Value, how: Scores) -> Value:
         scores = select(node, how.kept, scores, add(node, scores, how.off))
     if how.seen is not None:
         scores = select(node, how.seen, scores, _LOWEST.get(scores.dtype_name, -3e38))
-    y = node.emit(g.BatchMatmulOp, node.emit(g.SoftmaxOp, scores, axis=-1), v)
+    y = node.emit(g.BatchMatmulOp, _shares(node, scores, how.sink), v)
     return reshape(node, transpose(node, y, (0, 2, 1, 3)), (batch, length, heads * v.shape[3]))
+
+
+def _shares(node: Node, scores: Value, sink: Value | None) -> Value:
+    """What each key counts for, beside that of the sink where there is one."""
+    if sink is None:
+        return node.emit(g.SoftmaxOp, scores, axis=-1)
+    batch, heads, length, keys = scores.shape
+    sink = broadcast_to(node, reshape(node, sink, (1, math.prod(sink.shape), 1, 1)), (batch, heads, length, 1))
+    shares = node.emit(g.SoftmaxOp, concat(node, [scores, cast(node, sink, dtype_like(scores))], 3), axis=-1)
+    return part(node, shares, 3, 0, keys)
 
 
 def as_heads(node: Node, x: Value, heads: int) -> Value:
@@ -87,10 +99,18 @@ def as_heads(node: Node, x: Value, heads: int) -> Value:
     return transpose(node, reshape(node, x, (batch, length, heads, width // heads)), (0, 2, 1, 3))
 
 
-def earlier(node: Node, length: Any, keys: Any) -> Value:
-    """Which keys stand not behind a query, the last of which is the last key: 1 x 1 x length x keys."""
+def earlier(node: Node, length: Any, keys: Any, kept: Any) -> Value:
+    """
+    Which keys stand not behind a query, the first of which has `kept` before it: 1 x 1 x length x keys.
+
+    As onnxruntime has it the last query sees all, where there are more keys than that, too.
+    """
     shape = (1, 1, length, keys)
-    return node.emit(g.LessEqualOp, iota(node, shape, 3), add(node, iota(node, shape, 2), node.array(keys - length)))
+    query = iota(node, shape, 2)
+    seen = node.emit(g.LessEqualOp, iota(node, shape, 3), add(node, query, node.array(kept)))
+    if kept + length == keys:
+        return seen
+    return node.emit(g.LogicalOrOp, seen, node.emit(g.GreaterEqualOp, query, node.array(length - 1)))
 
 
 def kept_keys(node: Node, mask: Value, batch: Any, length: Any, keys: Any) -> Value:
@@ -129,7 +149,7 @@ def _attended(node: Node, flat: Value, sizes: Sequence[int], inputs: Sequence[Va
     keys = k.shape[2]
     how = Scores(float(node.attr("scale", 0.0)) or 1 / math.sqrt(size), bias, off=_off(node))
     how.kept = None if mask is None else kept_keys(node, mask, batch, length, keys)
-    how.seen = earlier(node, length, keys) if node.attr("unidirectional", 0) else None
+    how.seen = earlier(node, length, keys, keys - length) if node.attr("unidirectional", 0) else None
     return [attend(node, q, k, v, how), kept]
 
 
@@ -194,12 +214,14 @@ def _multi_head(node: Node) -> list[Value]:
     else:
         parts = [node.input(k) for k in range(3)]
     q, k, v = _biased(node, parts, heads, [len(x.shape) == 3 for x in parts])
+    new = k.shape[2]
     k, v = (concat(node, [node.input(i), x], 2) if node.has(i) else x for i, x in ((6, k), (7, v)))
     batch, _, length, size = q.shape
     keys = k.shape[2]
     how = Scores(float(node.attr("scale", 0.0)) or 1 / math.sqrt(size), optional(node, 5), off=_off(node))
     how.kept = kept_keys(node, node.input(4), batch, length, keys) if node.has(4) else None
-    how.seen = earlier(node, length, keys) if node.attr("unidirectional", 0) else None
+    if node.attr("unidirectional", 0):
+        how.seen = earlier(node, length, keys, keys - new)
     return [attend(node, q, k, v, how), k, v]
 
 
@@ -260,7 +282,7 @@ def _repeated_heads(node: Node, x: Value, count: int) -> Value:
     return reshape(node, wide, (batch, heads * count, length, size))
 
 
-_NOT_YET = {"smooth_softmax": 0, "k_quant_type": "NONE", "v_quant_type": "NONE", "qk_output": 0}
+_NOT_YET = {"k_quant_type": "NONE", "v_quant_type": "NONE", "qk_output": 0}
 
 
 def _group_query(node: Node) -> list[Value]:
@@ -272,8 +294,6 @@ def _group_query(node: Node) -> list[Value]:
     for name, plain in _NOT_YET.items():
         if (got := node.attr(name, plain)) not in (plain, -1):
             raise node.fail(f"expected {name} = {plain}, but got {got}")
-    if node.has(11):
-        raise node.fail("expected no head_sink, but got one")
     heads, groups = node.attr("num_heads"), node.attr("kv_num_heads")
     q, k, v = _group_parts(node, heads, groups)
     batch, _, length, size = q.shape
@@ -295,6 +315,10 @@ def _group_query(node: Node) -> list[Value]:
     how = Scores(float(node.attr("scale", 0.0)) or 1 / math.sqrt(size), softcap=float(node.attr("softcap", 0.0)))
     how.seen = _group_seen(node, (batch, 1, length, keys), before)
     how.bias = _group_bias(node, keys)
+    if node.has(11):
+        how.sink = node.input(11)
+    elif node.attr("smooth_softmax", 0) == 1:
+        how.sink = node.array(0.0, like=q)
     wide_k, wide_v = (_repeated_heads(node, x, heads // groups) for x in (k, v))
     return [attend(node, q, wide_k, wide_v, how), k, v]
 
@@ -321,8 +345,14 @@ def _group_seen(node: Node, shape: Sequence[Any], before: Value) -> Value:
 
 
 def _group_bias(node: Node, keys: Any) -> Value | None:
-    """The attention bias, which may be longer than there are keys."""
-    return part(node, node.input(10), 3, 0, keys) if node.has(10) else None
+    """The attention bias, which may be longer than there are keys, or end where those that count do."""
+    if not node.has(10):
+        return None
+    bias = node.input(10)
+    *shape, given = bias.shape
+    if given < keys:
+        return concat(node, [bias, full(node, (*shape, keys - given), 0, dtype_like(bias))], 3)
+    return part(node, bias, 3, 0, keys)
 
 
 CONVERTERS: dict[str, Converter] = {  # pyright: ignore[reportAssignmentType]

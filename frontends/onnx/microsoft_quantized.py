@@ -12,6 +12,7 @@ from mlc.dialects import graph as g
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.onnx.microsoft_attention import optional
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
+from mlc.frontends.onnx.pooling import out_size, pool, whole_windows
 from mlc.frontends.onnx.quantized import dequantized, product, quantized
 from mlc.frontends.onnx.tools import (
     add,
@@ -26,6 +27,7 @@ from mlc.frontends.onnx.tools import (
     select,
     subtract,
     transpose,
+    window,
 )
 
 Compute = Callable[[Node, list[Value]], Value]
@@ -69,8 +71,18 @@ def _softmax(node: Node, inputs: list[Value]) -> Value:
 
 
 def _pooled(node: Node, inputs: list[Value]) -> Value:
+    """As ONNX's, but that windows which end beyond the padding count what is there for zeros."""
     (x,) = inputs
-    return channels_first(node, x, lambda y: node.standard("AveragePool", y))
+    if not (node.attr("ceil_mode", 0) and node.attr("count_include_pad", 0)):
+        return channels_first(node, x, lambda y: node.standard("AveragePool", y))
+
+    def pooled(y: Value) -> Value:
+        w = window(node, y, list(node.attr("kernel_shape")))
+        outs = [out_size(w, a, size, True) for a, size in enumerate(y.shape[2:])]
+        y = whole_windows(node, y, w, outs, 0.0, True)
+        return pool(node, g.AvgPool2dOp, y, w.without_padding(), ceil_mode=False, count_include_pad=True)
+
+    return channels_first(node, x, pooled)
 
 
 def channels_first(node: Node, x: Value, compute: Callable[[Value], Value], given: bool | None = None) -> Value:
@@ -109,27 +121,26 @@ def _convolution(node: Node) -> Value:
     return channels_first(node, node.input(0), lambda x: node.standard("QLinearConv", x, *rest))
 
 
-def _centred(node: Node, index: int, zero: int) -> Value:
-    wide = cast(node, node.input(index), np.int32)
-    return wide if not node.has(zero) else subtract(node, wide, cast(node, node.input(zero), np.int32))
+def _centred(node: Node, x: Value, zero: Value | None) -> Value:
+    """Integers without their zero point."""
+    wide = cast(node, x, np.int32)
+    return wide if zero is None else subtract(node, wide, cast(node, zero, np.int32))
 
 
 def _integer_matmul(node: Node, a: Value, b: Value, zeros: tuple[Value | None, Value | None]) -> Value:
     """The exact product of integers without their zero points, as floats."""
-
-    def centred(x: Value, zero: Value | None) -> Value:
-        wide = cast(node, x, np.int32)
-        return wide if zero is None else subtract(node, wide, cast(node, zero, np.int32))
-
-    a, b = centred(a, zeros[0]), centred(b, zeros[1])
+    a, b = _centred(node, a, zeros[0]), _centred(node, b, zeros[1])
     return cast(node, product(node, a, b), np.float32)
 
 
 def _gemm(node: Node) -> Value:
     """alpha * A' @ B' + C in integers; C is of the scale of the product."""
-    a, b = _centred(node, 0, 2), _centred(node, 3, 5)
-    a = transpose(node, a, (1, 0)) if node.attr("transA", 0) else a
-    b = transpose(node, b, (1, 0)) if node.attr("transB", 0) else b
+    a, b = (
+        _centred(
+            node, transpose(node, node.input(k), (1, 0)) if node.attr(name, 0) else node.input(k), optional(node, k + 2)
+        )
+        for k, name in ((0, "transA"), (3, "transB"))
+    )
     exact = product(node, a, b)
     exact = add(node, exact, node.input(6)) if node.has(6) else exact
     scale = multiply(node, multiply(node, node.input(1), node.input(4)), float(node.attr("alpha", 1.0)))
@@ -233,6 +244,33 @@ def _matmul_bits(node: Node) -> Value:
     return add(node, y, node.input(5)) if node.has(5) else y
 
 
+def _gather_bits(node: Node) -> Value:
+    """Rows of a table of numbers of a few bits, each a number less its block's zero point, times the block's scale."""
+    data, places, scales = node.input(0), node.input(1), node.input(2)
+    rank, bits, block = len(data.shape), int(node.attr("bits", 4)), int(node.attr("block_size", 128))
+    axes = [axis_of(node.attr(name, default), rank) for name, default in (("gather_axis", 0), ("quantize_axis", 1))]
+    if axes != [0, rank - 1] or dtype_of_input(node, 0) != np.uint8:
+        raise node.fail("expected bytes that are gathered along the first axis and quantised along the last")
+    numbers = part(node, unpacked(node, data, bits), rank - 1, 0, _columns(node, data, scales, bits, block))
+    zeros = unpacked(node, node.input(3), bits) if node.has(3) else None
+    zeros = None if zeros is None else part(node, zeros, rank - 1, 0, scales.shape[-1])
+    tables = [numbers, scales] if zeros is None else [numbers, scales, zeros]
+    rows = [node.emit(g.TakeOp, table, places, axis=0) for table in tables]
+    shape = rows[0].shape
+    flat = [reshape(node, x, (math.prod(shape[:-1]), x.shape[-1])) for x in rows]
+    y = _scaled_blocks(node, flat[0], flat[1], flat[2] if zeros is not None else None, 1 << (bits - 1), block)
+    return reshape(node, y, shape)
+
+
+def _columns(node: Node, data: Value, scales: Value, bits: int, block: int) -> int:
+    """How many numbers a row has: all that its bytes hold, of which each block has a scale."""
+    columns = data.shape[-1] * 8 // bits
+    if -(-columns // block) != scales.shape[-1]:
+        wanted = -(-columns // block)
+        raise node.fail(f"expected {wanted} scales for rows of {columns}, but got {scales.shape[-1]}")
+    return columns
+
+
 CONVERTERS: dict[str, Converter] = {  # pyright: ignore[reportAssignmentType]
     "QLinearAdd": _quantised(2, lambda node, v: add(node, *v)),
     "QLinearMul": _quantised(2, lambda node, v: multiply(node, *v)),
@@ -250,4 +288,5 @@ CONVERTERS: dict[str, Converter] = {  # pyright: ignore[reportAssignmentType]
     "DynamicQuantizeMatMul": _dynamic_quantize_matmul,
     "DynamicQuantizeLSTM": _dynamic_lstm,
     "MatMulNBits": _matmul_bits,
+    "GatherBlockQuantized": _gather_bits,
 }

@@ -65,10 +65,25 @@ def _reshape(node: Node) -> Value:
         if rest == 0 or left != 0:
             raise UnequalSizes(
                 f"expected a shape for the {math.prod(x.shape)} elements of {list(x.shape)}, but got {shape}",
-                *([(left, 0)] if rest else []),
+                *([] if rest == 0 else _written_out(x.shape, shape) or [(left, 0)]),
             )
         shape[shape.index(-1)] = math.prod(x.shape) // rest
     return reshape(node, x, shape)
+
+
+def _written_out(sizes: Sequence[Any], shape: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """
+    The symbols for which a shape has numbers, as exporters write for sizes that they saw: `N x T x 4 -> 7, -1, 4`.
+
+    That is so if, with these numbers, -1 stands for one of the symbols that are left.
+    """
+    place = list(shape).index(-1)
+    pairs = [(a, b) for a, b in zip(sizes[:place], shape[:place], strict=True) if a != b] if place < len(sizes) else []
+    after, behind = math.prod(sizes[place:]), math.prod(shape[place + 1 :])
+    if not all(isinstance(a, DimExpr) and isinstance(b, int) for a, b in pairs) or behind == 0 or after % behind != 0:
+        return []
+    left = after // behind
+    return pairs if any(left == size and isinstance(size, DimExpr) for size in sizes[place:]) else []
 
 
 def _flatten(node: Node) -> Value:

@@ -277,7 +277,17 @@ def _reduced(choose: Callable[[Dim, Dim], Dim]) -> Callable[..., Array]:
 
 
 def _remainder(op: Any, x: Array, y: Array) -> Array:
-    return np.asarray(np.frompyfunc(lambda a, b: a % b, 2, 1)(x, y))
+    return np.asarray(np.frompyfunc(lambda a, b: _left(a, b, op.truncated), 2, 1)(x, y))
+
+
+def _left(a: Dim, b: Dim, truncated: bool) -> Dim:
+    """`a % b`; of a number by a size that is never less than it, as in `roll`, too."""
+    if isinstance(b, int):
+        return a % b
+    low = b.bounds()[0]
+    if not isinstance(a, int) or not (-low < a < low or (a == -low and not truncated)):
+        raise ValueError(f"expected a remainder that is the same for all sizes, but got {a} % ({b})")
+    return a if a >= 0 or truncated else a + b
 
 
 def _where(op: Any, condition: Array, x: Array, y: Array) -> Array:

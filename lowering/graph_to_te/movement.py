@@ -160,10 +160,14 @@ def take(op: Any, x: Tensor, indices: Tensor) -> Tensor:
 
 @lowering(graph.TileOp)
 def tile(op: Any, x: Tensor) -> Tensor:
-    """The index modulo the size."""
-    return te.compute(
-        shape_of_result(op), lambda *i: x.read([v % n for v, n in zip(i, x.shape, strict=True)]), stage_name(op)
-    )
+    """The index modulo the size, where the axis is repeated."""
+    shape = shape_of_result(op)
+    sizes = list(zip(shape, x.shape, strict=True))
+
+    def body(*i: Any) -> Scalar:
+        return x.read([v if n == wide else v % n for v, (wide, n) in zip(i, sizes, strict=True)])
+
+    return te.compute(shape, body, stage_name(op))
 
 
 @lowering(graph.FlipOp)

@@ -33,3 +33,23 @@ def one_node(kind: str, inputs: dict[str, Any], constants=None, outputs=("y",), 
     names = [*inputs, *(constants or {})] if names is None else names
     node = helper.make_node(kind, names, list(outputs), name="op", **attrs)
     return model_of([node], inputs, constants, outputs, opset)
+
+
+def side_by_side(models: dict[str, onnx.ModelProto]) -> onnx.ModelProto:
+    """Models of one opset as one; every name begins with that of its model."""
+    whole = onnx.ModelProto()
+    whole.CopyFrom(next(iter(models.values())))
+    whole.ClearField("graph")
+    whole.graph.name = "side by side"
+    for prefix, model in models.items():
+        graph = onnx.GraphProto()
+        graph.CopyFrom(model.graph)
+        for item in (*graph.input, *graph.output, *graph.initializer):
+            item.name = f"{prefix}.{item.name}"
+        for one in graph.node:
+            one.name = f"{prefix}.{one.name}"
+            for names in (one.input, one.output):
+                names[:] = [f"{prefix}.{name}" if name else "" for name in names]
+        for field in ("input", "output", "initializer", "node"):
+            getattr(whole.graph, field).extend(getattr(graph, field))
+    return whole
