@@ -60,15 +60,25 @@ def _reshape(node: Node) -> Value:
     if shape.count(-1) > 1 or any(size < -1 for size in shape):
         raise node.fail(f"expected a shape with at most one -1, but got {shape}")
     if -1 in shape:
-        rest = -math.prod(shape)
-        left = math.prod(x.shape) % rest if rest != 0 else 0
+        sizes, rest = _without_common(x.shape, [size for size in shape if not isinstance(size, int) or size != -1])
+        left = sizes % rest if rest != 0 else 0
         if rest == 0 or left != 0:
             raise UnequalSizes(
                 f"expected a shape for the {math.prod(x.shape)} elements of {list(x.shape)}, but got {shape}",
                 *([] if rest == 0 else _written_out(x.shape, shape) or [(left, 0)]),
             )
-        shape[shape.index(-1)] = math.prod(x.shape) // rest
+        shape[shape.index(-1)] = sizes // rest
     return reshape(node, x, shape)
+
+
+def _without_common(sizes: Sequence[Any], others: Sequence[Any]) -> tuple[Any, Any]:
+    """The products of sizes and of others, without the symbolic ones that are among both."""
+    left, rest = list(sizes), list(others)
+    for size in others:
+        if isinstance(size, DimExpr) and size in left:
+            left.remove(size)
+            rest.remove(size)
+    return math.prod(left), math.prod(rest)
 
 
 def _written_out(sizes: Sequence[Any], shape: Sequence[Any]) -> list[tuple[Any, Any]]:

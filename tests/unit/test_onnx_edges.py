@@ -169,3 +169,57 @@ def test_what_is_refused(name: str):
     proto, message = REFUSED[name]
     with pytest.raises(UserError, match=message):
         import_model(proto)
+
+
+def open_input(*shape: Any) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)
+
+
+def opened(nodes: list[Any], outputs: list[str], constants: dict[str, Any], *shape: Any) -> onnx.ModelProto:
+    """A model of the input x, of which some sizes are open."""
+    proto = model_of(nodes, {"x": normal(1)}, constants, outputs)
+    proto.graph.input[0].CopyFrom(open_input(*shape))
+    return proto
+
+
+def test_open_sizes_in_ranges_remainders_repeats_and_reshapes():
+    constants = {"zero": np.int64(0), "back": i64(-1), "one": i64(1), "reps": i64(1, 3, 1, 2), "two": i64(-1, 2)}
+    nodes = [
+        node("Shape", ["x"], ["n"], start=0, end=1),
+        node("Shape", ["x"], ["t"], start=1, end=2),
+        *(node("Squeeze", [name], [f"{name}0"]) for name in "nt"),
+        node("Add", ["n0", "t0"], ["end"]),
+        node("Mul", ["n0", "t0"], ["area"]),
+        node("Range", ["n0", "end", "one0"], ["places"]),
+        node("Range", ["zero", "area", "t0"], ["rows"]),
+        node("Mod", ["back", "t"], ["shift"]),
+        node("Slice", ["x", "shift", "big", "one"], ["last"]),
+        node("Unsqueeze", ["x", "one"], ["x1"]),
+        node("Tile", ["x1", "reps"], ["wide"]),
+        node("Slice", ["x", "one", "big", "one"], ["rest"]),
+        node("Shape", ["rest"], ["s"], start=0, end=2),
+        node("Concat", ["s", "two"], ["s2"], axis=0),
+        node("Reshape", ["rest", "s2"], ["apart"]),
+    ]
+    outputs = ["places", "rows", "last", "wide", "apart"]
+    proto = opened(nodes, outputs, constants | {"one0": np.int64(1), "big": i64(1 << 40)}, "N", "T", 4)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    exe = mlc.compile(proto, threads=1, cache=False)
+    for x in (normal(2, 5, 4), normal(3, 7, 4)):
+        for a, b in zip(exe({"x": x}).values(), session.run(None, {"x": x}), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_size_that_an_exporter_wrote_as_a_number(capfd):
+    """The other way to make the shapes agree, N in steps of 5, is not what was meant."""
+    proto = opened([node("Reshape", ["x", "s"], ["y"], name="op")], ["y"], {"s": i64(5, -1, 8)}, "T", "N", 2, 4)
+    exe = mlc.compile(proto, threads=1, cache=False)
+    assert "the size T is fixed at 5; for others, op (Reshape)" in capfd.readouterr().err
+    assert exe.inputs[0].shape == (5, "N", 2, 4)
+
+
+def test_remainders_that_depend_on_sizes_are_refused():
+    nodes = [node("Shape", ["x"], ["n"]), node("Mod", ["seven", "n"], ["m"]), node("Expand", ["one", "m"], ["y"])]
+    proto = opened(nodes, ["y"], {"seven": i64(7), "one": normal(1)}, "N")
+    with pytest.raises(UserError, match=r"expected a remainder that is the same for all sizes, but got 7 % \(N\)"):
+        import_model(proto)
