@@ -297,7 +297,8 @@ class Accesses:
         step = offset.coefficient(lane)
         rest = offset - dim(lane) * step
         mask = self._with_valid(mask, chunk)
-        if rest.uses(lane) or step != 1:
+        # a mask of one lane: LLVM 22 makes one store of it, for AVX-512 as wide as what the value was truncated from
+        if rest.uses(lane) or step != 1 or chunk.valid == 1:
             for k in range(chunk.valid):
                 at = offset.substitute({lane: const(k)}, self.addresses.spans())
                 m: SSAValue | bool = True

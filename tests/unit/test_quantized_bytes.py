@@ -83,3 +83,24 @@ def test_neighbouring_vectors_are_packed(bits: int) -> None:
     calls = [line for line in text.splitlines() if " call " in line and "@llvm.x86." in line]
     assert len(calls) == 4 + 3  # four conversions, three packs
     assert text.count(f"store <{bits // 8} x i8>") == 1
+
+
+@pytest.mark.parametrize("wide", ["i16", "i32", "i64"])
+@pytest.mark.parametrize("lanes", [17, 35, 65])
+def test_truncated_lanes_write_nothing_behind_them(wide: str, lanes: int) -> None:
+    func = parse(f"""
+loop.func @k(%x: memref<2x{lanes}x{wide}>, %y: memref<2x{lanes}xi8>) attributes {{outputs = 1 : i64}} {{
+  loop.for %i = 0 to 2 vectorized {{ loop.for %j = 0 to {lanes} vectorized {{
+    loop.block "b" (%u : 2 = %i, %v : {lanes} = %j) {{
+      %0 = loop.load %x[%u, %v] : {wide}
+      %1 = loop.cast trunci %0 : {wide} to i8
+      loop.store %1, %y[%u, %v] : i8
+    }}
+  }} }}
+}}""")
+    for rewrite in PASSES:
+        rewrite(func)
+    x = np.arange(2 * lanes).reshape(2, lanes).astype({"i16": np.int16, "i32": np.int32, "i64": np.int64}[wide])
+    for bits in (128, 256, 512):
+        (found,) = native_kernel(func, bits, ())([x, np.zeros((2, lanes), np.int8)])
+        assert (found.view(np.uint8) == x.astype(np.uint8)).all(), bits
