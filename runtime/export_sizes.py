@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlc.runtime.pool_ir import MAX_THREADS
-from mlc.runtime.sizes import MOST_BYTES, Size, Sizes, Symbol, alone
+from mlc.runtime.sizes import MOST_BYTES, Size, Sizes, Symbol, order
 
 EINVAL = 22
 """What shapes that do not fit are answered with."""
@@ -142,7 +142,7 @@ def size_functions(model: Mapping[str, Any], prefix: str) -> str:
 
 
 def _symbols(model: Mapping[str, Any], prefix: str) -> str:
-    """The values of the symbols: each from the first size that is a multiple of it; then everything is compared."""
+    """The values of the symbols: each from the first size that says what it is; then everything is compared."""
     w, good = Writer(), "true"
 
     def check(text: str) -> None:
@@ -151,16 +151,17 @@ def _symbols(model: Mapping[str, Any], prefix: str) -> str:
         good = holds if good == "true" else w.let(f"and i1 {good}, {holds}")
 
     symbols = [Symbol(*facts) for facts in model["symbols"]]
-    names = {symbol.name for symbol in symbols}
+    shapes = [shape for _, shape, _ in model["inputs"]]
     found: list[tuple[Size, str]] = []
-    for k, (_, shape, _) in enumerate(model["inputs"]):
+    at: dict[tuple[int, int], str] = {}
+    for k, shape in enumerate(shapes):
         sizes = w.load("%shapes", k, "ptr") if shape else ""
         for axis, size in enumerate(shape):
-            given = w.load(sizes, axis)
-            found.append((size, given))
-            name, factor = alone(size)
-            if name in names and name not in w.names:
-                w.names[name] = given if factor == 1 else w.let(f"sdiv i64 {given}, {factor}")
+            at[k, axis] = w.load(sizes, axis)
+            found.append((size, at[k, axis]))
+    for name, k, axis, factor, rest in order(shapes, [symbol.name for symbol in symbols]):
+        given = at[k, axis] if rest == 0 else w.let(f"sub i64 {at[k, axis]}, {w.size(rest)}")
+        w.names[name] = given if factor == 1 else w.let(f"sdiv i64 {given}, {factor}")
     for k, symbol in enumerate(symbols):
         value = w.names[symbol.name]
         check(f"icmp sge i64 {value}, {symbol.low}")

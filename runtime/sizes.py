@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,13 +83,17 @@ class Symbol:
     high: int
     step: int
 
-    def solve(self, where: str, size: int, factor: int) -> int:
-        """The value for which `factor * symbol` is a size; ValueError if it is none that the model was compiled for."""
-        value, rest = divmod(size, factor)
+    def solve(self, where: str, size: int, factor: int, more: int) -> int:
+        """
+        The value for which `factor * symbol + more` is a size.
+
+        ValueError if it is none that the model was compiled for.
+        """
+        value, rest = divmod(size - more, factor)
         if rest or not self.low <= value <= self.high or value % self.step:
             step = self.step * factor
             of = f" in steps of {step}" if step > 1 else ""
-            low, high = self.low * factor, self.high * factor
+            low, high = self.low * factor + more, self.high * factor + more
             to = f"to {high}" if high < OPEN or size > high else "on"
             raise ValueError(f"expected {where} ({self.name}) from {low} {to}{of}, but got {size}")
         return value
@@ -114,6 +118,7 @@ class Sizes:
     def __init__(self, model: Mapping[str, Any]) -> None:
         self.symbols = [Symbol(*facts) for facts in model["symbols"]]
         self.inputs = [(name, shape) for name, shape, _ in model["inputs"]]
+        self.order = order([shape for _, shape in self.inputs], [symbol.name for symbol in self.symbols])
         self.outputs = [shape for _, shape, _ in model["outputs"]]
         self.buffers = model["buffers"]
         on_the_way = [value["shape"] for value in model.get("values", ())]
@@ -159,29 +164,72 @@ class Sizes:
         return ValueError(f"expected {wanted} inputs than {given}, with which {why}")
 
     def _values(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
-        """The symbols' values; each is bound where a size is a multiple of it, and every other size must agree."""
-        values: dict[str, int] = {}
-        first: dict[str, str] = {}
-        known = {s.name: s for s in self.symbols}
+        """The symbols' values; each is bound where a size says what it is, and every other size must agree."""
         for (name, declared), shape in zip(self.inputs, shapes, strict=True):
             if len(shape) != len(declared):
                 raise ValueError(f"expected input '{name}' of rank {len(declared)}, but got shape {tuple(shape)}")
-            for axis, (size, given) in enumerate(zip(declared, shape, strict=True)):
-                symbol, factor = alone(size)
-                where = f"axis {axis} of input '{name}'"
-                if symbol in known and symbol not in values:
-                    values[symbol], first[symbol] = known[symbol].solve(where, given, factor), where
-                elif symbol in known and values[symbol] * factor != given:
-                    wanted = values[symbol] * factor
-                    raise ValueError(
-                        f"expected {where} to be {wanted}, as {first[symbol]} says ({symbol}), but got {given}"
-                    )
+        values: dict[str, int] = {}
+        first: dict[str, str] = {}
+        known = {s.name: s for s in self.symbols}
+        for symbol, k, axis, factor, rest in self.order:
+            where = f"axis {axis} of input '{self.inputs[k][0]}'"
+            values[symbol] = known[symbol].solve(where, shapes[k][axis], factor, evaluate(rest, values))
+            first[symbol] = where
         for (name, declared), shape in zip(self.inputs, shapes, strict=True):
             for axis, (size, given) in enumerate(zip(declared, shape, strict=True)):
-                if (wanted := evaluate(size, values)) != given:
+                if (wanted := evaluate(size, values)) == given:
+                    continue
+                symbol, where = alone(size)[0], f"axis {axis} of input '{name}'"
+                if symbol:
+                    said = f", as {first[symbol]} says ({symbol})"
+                else:
                     said = "" if isinstance(size, int) else f" ({text(size)})"
-                    raise ValueError(f"expected axis {axis} of input '{name}' to be {wanted}{said}, but got {given}")
+                raise ValueError(f"expected {where} to be {wanted}{said}, but got {given}")
         return values
+
+
+def order(shapes: Sequence[Sequence[Size]], names: Sequence[str]) -> list[tuple[str, int, int, int, Size]]:
+    """
+    How the symbols follow from shapes, one after the other: (symbol, shape, axis, factor, rest).
+
+    Each size is `factor * symbol + rest`, the rest one of the symbols before: none, where a size is a multiple of it.
+    """
+    found: list[tuple[str, int, int, int, Size]] = []
+    known: set[str] = set()
+
+    def look(read: Callable[[Size], tuple[str, int, Size]]) -> bool:
+        for k, shape in enumerate(shapes):
+            for axis, size in enumerate(shape):
+                symbol, factor, rest = read(size)
+                if symbol in names and symbol not in known:
+                    known.add(symbol)
+                    found.append((symbol, k, axis, factor, rest))
+        return len(known) < len(names)
+
+    if look(lambda size: (*alone(size), 0)):
+        before = -1
+        while before < len(known):
+            before = len(known)
+            look(lambda size: _last(size, known))
+    return found
+
+
+def _last(size: Size, known: Collection[str]) -> tuple[str, int, Size]:
+    """The only symbol of a size that is not known, its factor, and the rest; no name if the size is none such."""
+    if isinstance(size, int):
+        return "", 1, 0
+    rest = [term for term in size if _symbols([term]) <= set(known)]
+    (symbol, factor), others = alone([t for t in size if t not in rest]), rest or 0
+    return symbol, factor, others
+
+
+def _symbols(size: Size) -> set[str]:
+    if isinstance(size, int):
+        return set()
+    atoms = [atom for _, atoms in size for atom in atoms]
+    return {a for a in atoms if isinstance(a, str)}.union(
+        *(_symbols(p) for a in atoms if not isinstance(a, str) for p in a[:2])
+    )
 
 
 def alone(size: Size) -> tuple[str, int]:

@@ -429,7 +429,7 @@ class ContractionSchedule:
         s.set_scope(block, "local")
         loops = list(s.loops(block, pad.num_spatial, under=at))
         last, tile = loops[-1], []
-        if pad.extents[-1] > 8 * self.width:
+        if pad.extents[-1] > 8 * self.width or pad.num_spatial - 1 in pad.symbolic:
             _, last = s.split(last, [None, 4 * self.width])
         elif self.target.masked_memory and pad.num_spatial > 1 and (size := min(pad.extents[-2], 8)) > 1:
             tile = [self._split(loops[-2], pad.extents[-2], size)[1]]

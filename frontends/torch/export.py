@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from mlc.driver.errors import UserError
 from mlc.driver.model import Model
 from mlc.frontends.onnx.node import Value
+from mlc.frontends.torch.guards import conditions
 from mlc.frontends.torch.program import Program, check_calls
 from mlc.frontends.torch.sizes import expression
 from mlc.frontends.torch.table import decompositions
@@ -49,33 +50,44 @@ def from_torch(
 
 def import_program(program: ExportedProgram, shapes: Shapes | None = None) -> Model:
     """The model of a torch.export program; `shapes` gives sizes that it leaves open."""
+    taken = conditions(size for facts in _tensors(program).values() for size in facts.shape)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)  # torch's own, of its copies
         program = program.run_decompositions(decompositions())
     check_calls(program.graph_module, SOURCE)
     importer = Program(SOURCE)
-    outputs = importer.run_graph(program.graph_module, _inputs(importer, program, dict(shapes or {})))
+    inputs = _inputs(importer, program, dict(shapes or {}), taken)
+    outputs = importer.run_graph(program.graph_module, inputs)
     names, values = _outputs(program, outputs)
     return importer.model(names, values)
 
 
-def _inputs(importer: Program, program: ExportedProgram, shapes: dict[str, Any]) -> list[Any]:
-    """What each placeholder is: an argument, a weight, or None for a number."""
-    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
-    specs = program.graph_signature.input_specs
-    user = {
+def _placeholders(program: ExportedProgram) -> list[tuple[Any, Any]]:
+    """The nodes that are inputs or weights, and what the signature says of each."""
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
+    return list(zip(nodes, program.graph_signature.input_specs, strict=True))
+
+
+def _tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
+    """The inputs that are tensors, as torch knows them."""
+    return {
         node.name: node.meta["val"]
-        for node, spec in zip(placeholders, specs, strict=True)
+        for node, spec in _placeholders(program)
         if spec.kind == InputKind.USER_INPUT and isinstance(node.meta["val"], torch.Tensor)
     }
+
+
+def _inputs(importer: Program, program: ExportedProgram, shapes: dict[str, Any], taken: Sequence[Any]) -> list[Any]:
+    """What each placeholder is: an argument, a weight, or None for a number."""
+    user = _tensors(program)
     if unknown := [name for name in shapes if name not in user]:
         raise UserError(f"{SOURCE}: shapes= names {unknown}, but the inputs are {list(user)}")
     for name, facts in user.items():
         if name in shapes:
             _check_rank(name, facts.shape, shapes[name])
-    importer.sizes.bind([(n, f.shape, shapes.get(n)) for n, f in user.items()], program.range_constraints)
+    importer.sizes.bind([(n, f.shape, shapes.get(n)) for n, f in user.items()], program.range_constraints, taken)
     values: list[Any] = []
-    for node, spec in zip(placeholders, specs, strict=True):
+    for node, spec in _placeholders(program):
         if node.name in user:
             values.append(importer.argument(node.name, user[node.name]))
             if node.name in shapes and tuple(shapes[node.name]) != tuple(values[-1].shape):

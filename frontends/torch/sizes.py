@@ -14,6 +14,7 @@ from mlc.dialects.graph import Dim, DimExpr, SliceOp, SymbolAttr, shape_of
 from mlc.dialects.graph.dims import greatest, least
 from mlc.dialects.graph.movement import END
 from mlc.driver.errors import UserError
+from mlc.frontends.torch.guards import Taken, renamed, traced
 
 MAX_SIZE = (1 << 31) - 1
 """The upper bound of a symbol that has none."""
@@ -31,27 +32,53 @@ class Sizes:
         self.source = source
         self.values: dict[Any, Dim] = {}
         self._ranges: dict[str, SymbolAttr] = {}
+        self._taken = Taken()
         self._from_two: list[str] = []
         """Symbols of which nothing is said: torch takes them to be 2 at least, but runs programs at 1, too."""
 
-    def bind(self, inputs: Sequence[Input], ranges: Mapping[Any, Any]) -> None:
-        """Bind the symbols that are sizes of inputs, those that are the whole size of an axis first."""
+    def bind(self, inputs: Sequence[Input], ranges: Mapping[Any, Any], conditions: Sequence[Any] = ()) -> None:
+        """
+        Bind the symbols that are sizes of inputs, those that are the whole size of an axis first.
+
+        The conditions are those under which the program was traced; they put some symbols in terms of others.
+        """
+        self._take(inputs, ranges, conditions)
         for derived in (False, True):
             for name, shape, given in inputs:
                 for axis, size in enumerate(shape):
-                    expr: Any = expression(size)
+                    expr = self._expression(size)
                     if isinstance(expr, int):
                         continue
                     free = expr.free_symbols - self.values.keys()
                     if len(free) == 1 and (derived or expr.is_Symbol):
                         symbol = free.pop()
-                        self._bind(symbol, expr, name, axis, None if given is None else given[axis], ranges)
+                        self._bind(symbol, expr, name, axis, None if given is None else given[axis])
                         if given is None and axis == 0 and len(shape) > 1:
                             self._count(symbol)
+        self._check_conditions(inputs)
 
-    def _bind(self, symbol: Any, expr: Any, name: str, axis: int, given: int | None, ranges: Mapping[Any, Any]) -> None:
+    def _take(self, inputs: Sequence[Input], ranges: Mapping[Any, Any], conditions: Sequence[Any]) -> None:
+        """Take the conditions for granted: they say of some symbols what they are."""
+        for size in [size for _, shape, _ in inputs for size in shape if not isinstance(expression(size), int)]:
+            for symbol in expression(size).free_symbols:
+                self._taken.ranges[symbol] = _range(ranges.get(symbol))
+                if conditions:
+                    self._taken.traced[symbol] = int(traced(size)[symbol])
+        self._taken.take(conditions)
+
+    def _check_conditions(self, inputs: Sequence[Input]) -> None:
+        """UserError where a condition can be neither checked when the model runs, nor is true of the sizes given."""
+        known = {symbol: size for symbol, size in self.values.items() if isinstance(size, int)}
+        axes = [(f"{name}_{axis}", expression(size)) for name, shape, _ in inputs for axis, size in enumerate(shape)]
+        names: dict[Any, str] = {expr: name for name, expr in reversed(axes) if not isinstance(expr, int)}
+        for condition in self._taken.unmet:
+            if self._taken.applied(condition).subs(known) != True:  # noqa: E712  (sympy's)
+                text = renamed(condition, names)
+                raise UserError(f"{self.source}: torch.export took for granted that {text}; fix it with shapes=")
+
+    def _bind(self, symbol: Any, expr: Any, name: str, axis: int, given: int | None) -> None:
         """A symbol is a number if a size is given that follows from it, otherwise a symbol named after the axis."""
-        low, high = _range(ranges.get(symbol))
+        low, high = self._taken.ranges[symbol]
         if given is None:
             own = f"{name}_{axis}"
             self._ranges[own] = SymbolAttr(low, high)
@@ -80,6 +107,12 @@ class Sizes:
                 known = self._ranges[name]
                 self._ranges[name] = SymbolAttr(1, known.high.data, 1, min(known.usual.data, 1))
 
+    def _expression(self, size: Any) -> Any:
+        """The number or the sympy expression of a size in the symbols that are left."""
+        expr = expression(size)
+        expr = expr if isinstance(expr, int) else self._taken.applied(expr)
+        return int(expr) if getattr(expr, "is_Integer", False) else expr
+
     def size(self, value: Any) -> Dim:
         """A size (an int, or torch's symbolic one) as the graph dialect's."""
         expr = expression(value)
@@ -87,7 +120,7 @@ class Sizes:
 
     def size_of(self, expr: Any) -> Dim:
         """A size by its sympy expression."""
-        return self._evaluate(expr)
+        return self._evaluate(self._taken.applied(expr))
 
     def shape(self, sizes: Sequence[Any]) -> tuple[Dim, ...]:
         """The sizes of a shape."""

@@ -149,3 +149,59 @@ def test_a_number_of_times_must_be_known():
         UserError, match="expected to repeat axis 0 a number of times, but got x_1; fix it with shapes="
     ):
         mlc.from_torch(Calls(lambda x: x.repeat(x.shape[1], 1)), (torch.ones(3, 4),), None, ({1: OPEN},))
+
+
+class Two(nn.Module):
+    """A function of two tensors as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, y):
+        return self.function(x, y)
+
+
+GUARDED = {
+    "equal": (lambda x, y: torch.cat([x, y[:, :3]], 1) + torch.cat([y, y[:, :3]], 1), (4, 4), (9, 9), (4, 9)),
+    "longer": (lambda x, y: x * 2 if x.shape[1] > y.shape[1] else x * 3, (8, 5), (9, 3), (4, 9)),
+    "cut": (lambda x, y: x[:, : y.shape[1]] * 2, (8, 5), (9, 3), (4, 9)),
+    "windows": (lambda x, y: x.reshape(2, x.shape[1] // 4, 4).sum(2), (8, 2), (20, 3), (7, 2)),
+    "even": (lambda x, y: x * 2 if x.shape[1] % 2 == 0 else x, (8, 2), (10, 2), (5, 2)),
+    "odd": (lambda x, y: x * 2 if x.shape[1] % 2 == 1 else x, (7, 2), (11, 2), (6, 2)),
+    "thirds": (lambda x, y: x.chunk(3, 1)[2], (9, 2), (11, 2), (4, 2)),
+}
+"""What torch takes for granted when it traces: a function, the sizes that it is traced with, others, and wrong ones."""
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_what_was_taken_for_granted_is_checked(name):
+    function, *sizes, wrong = GUARDED[name]
+    module = Two(function).eval()
+    inputs = [tuple(torch.randn(2, size) for size in pair) for pair in (*sizes, wrong)]
+    dims = ({1: Dim.AUTO}, {1: Dim.AUTO})
+    exe = mlc.compile(mlc.from_torch(module, inputs[0], dynamic_shapes=dims), threads=1)
+    for one in inputs[:2]:
+        check(fed(exe, one), eager(module, one))
+    with pytest.raises(ValueError, match="expected axis 1 of input"):
+        fed(exe, inputs[2])
+
+
+def test_what_cannot_be_checked_needs_shapes():
+    module, dims = Two(lambda x, y: x * 2 if x.shape[1] * y.shape[1] > 20 else x), ({1: Dim.AUTO}, {1: Dim.AUTO})
+    inputs = torch.randn(2, 8), torch.randn(2, 5)
+    with pytest.raises(UserError, match=r"torch.export took for granted that x_1\*y_1 > 20; fix it with shapes="):
+        mlc.from_torch(module, inputs, dynamic_shapes=dims)
+    model = mlc.from_torch(module, inputs, dynamic_shapes=dims, shapes={"x": (2, 8), "y": (2, 5)})
+    check(fed(mlc.compile(model, threads=1), inputs), eager(module, inputs))
+    with pytest.raises(UserError, match="took for granted"):
+        mlc.from_torch(module, inputs, dynamic_shapes=dims, shapes={"x": (2, 4), "y": (2, 5)})
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_pictures_of_any_size_at_low_levels(level):
+    module, x = nn.Conv2d(3, 8, 3, padding=1).eval(), torch.randn(1, 3, 9, 11)
+    model = mlc.from_torch(module, (x,), dynamic_shapes=({2: OPEN, 3: OPEN},))
+    exe = mlc.compile(model, threads=1, opt_level=level)
+    for one in (x, torch.randn(1, 3, 40, 7)):
+        check(fed(exe, (one,)), eager(module, (one,)))

@@ -135,6 +135,17 @@ def test_symbols_that_stand_in_two_inputs_must_agree():
         Sizes(model).bind([(64,), (96,)])
 
 
+def test_a_symbol_may_follow_from_a_size_and_others():
+    size = [[2, ["M"]], [1, ["H"]], [3, []]]
+    model = {**MODEL, "symbols": [["M", 1, 9, 1], ["H", 1, 4, 1]], "inputs": [["y", [size], "f"], ["x", [H32], "f"]]}
+    assert Sizes(model).bind([(13,), (64,)]).values == {"H": 2, "M": 4}
+    for length in (10, 12, 25):
+        with pytest.raises(
+            ValueError, match=rf"axis 0 of input 'y' \(M\) from 7 to 23 in steps of 2, but got {length}"
+        ):
+            Sizes(model).bind([(length,), (64,)])
+
+
 @pytest.mark.parametrize("span", [(1,), (0, 5), (5, 1), (1, 2, 0), "12", (1.0, 2), (33, 63, 32)])
 def test_ranges_of_symbols_are_checked(span):
     with pytest.raises(UserError, match="symbol 'H'"):

@@ -8,6 +8,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import mlc
+from mlc.driver.model import Model, parse_module
+from mlc.driver.weights import WeightStore
 from mlc.runtime.export_sizes import Writer
 
 PROGRAM = """
@@ -88,11 +90,27 @@ def pooled():
     return model_of(nodes, {"x": [1, 2, "H", "W"]}, [])
 
 
+def cut():
+    """A row that is longer than another one, by an odd number and by what another input's size says of it."""
+    longer = "tensor<?xf32, #graph.dims<[D + N * 2 + 1]>>"
+    text = f"""
+func.func @main(%x: {longer} {{graph.name = "x"}}, %n: tensor<?x2xf32, #graph.dims<[N]>> {{graph.name = "n"}})
+    -> ({longer} {{graph.name = "y"}})
+    attributes {{graph.symbols = {{N = #graph.symbol<1 to 64>, D = #graph.symbol<0 to 64 step 4>}}}} {{
+  %s = graph.sum %n {{axes = [0, 1]}} : (tensor<?x2xf32, #graph.dims<[N]>>) -> tensor<f32>
+  %y = graph.add %x, %s : ({longer}, tensor<f32>) -> {longer}
+  return %y : {longer}
+}}"""
+    return Model(parse_module(text), WeightStore())
+
+
 CASES = {
+    "cut": (cut, None, [[(7,), (3, 2)], [(15,), (5, 2)]]),
     "joined": (joined, {"P": (2, 1000, 2)}, [[(4, 8), (3, 8), (7, 48)], [(100, 8), (29, 8), (129, 48)]]),
     "pooled": (pooled, None, [[(1, 2, 5, 17)], [(1, 2, 64, 33)]]),
 }
 REFUSED = {
+    "cut": [[(6,), (3, 2)], [(9,), (3, 2)], [(5,), (3, 2)], [(75,), (3, 2)]],
     "joined": [
         [(3, 8), (3, 8), (6, 48)],
         [(4, 8), (3, 8), (8, 48)],
