@@ -404,11 +404,22 @@ def least(a: Dim, b: Dim) -> Dim:
     low, high = difference.bounds()
     if high <= 0 or low >= 0:
         return a if high <= 0 else b
+    for one, other in ((a, b), (b, a)):
+        if one in _parts_of_least(other):
+            return other  # min(x, min(x, y)) == min(x, y)
     # min(x + c, y) == min(x, y - c) + c
     first, second = sorted((DimExpr.of(a), DimExpr.of(b)), key=lambda one: (not list(one.symbols()), str(one)))
     constant = dict(first.terms).get((), 0)
     pair = DimExpr.of(first - constant), DimExpr.of(second - constant)
     return DimExpr({(Least(*pair),): 1}) + constant
+
+
+def _parts_of_least(size: Dim) -> tuple[Dim, ...]:
+    """What a size is the least of, if it is nothing else."""
+    if isinstance(size, DimExpr) and len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1:
+        (atom,) = size.terms[0][0]
+        return tuple(part.evaluate({}) for part in atom.parts) if isinstance(atom, Least) else ()
+    return ()
 
 
 def greatest(a: Dim, b: Dim) -> Dim:

@@ -291,8 +291,9 @@ def _reduced(name: str, fill: float) -> Converter:
         if name != "ReduceMean":
             return y
         assert isinstance(y, Value)
-        share = divide(node, cast(node, x.counted.value, dtype_like(y)), float(x.shape[x.counted.axis]))
-        return divide(node, y, share)
+        count = cast(node, x.counted.value, np.float32)
+        share = divide(node, count, node.array(np.array(x.shape[x.counted.axis]), like=count))
+        return divide(node, y, cast(node, share, dtype_like(y)))
 
     return convert
 

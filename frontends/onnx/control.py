@@ -15,13 +15,14 @@ import onnx
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph.control import NUMBER, TRUTH, UNBOUNDED
-from mlc.dialects.graph.dims import DimExpr
+from mlc.dialects.graph.dims import DimExpr, greatest
 from mlc.dialects.graph.types import axis_of
 from mlc.driver.errors import UserError
+from mlc.frontends.onnx.counted import marked, plain
 from mlc.frontends.onnx.files import tensor_array
 from mlc.frontends.onnx.node import Converter, NeedsValues, Node, Value, node_path
-from mlc.frontends.onnx.regions import Region, counted_loop, scan
-from mlc.frontends.onnx.tools import element, iota, reshape, stack, transpose
+from mlc.frontends.onnx.regions import Region, counted_loop, filled_up, scan
+from mlc.frontends.onnx.tools import add, cast, element, iota, reshape, select, stack, transpose
 
 MAX_ITERATIONS = 1024
 """How many iterations are written out."""
@@ -64,22 +65,62 @@ def _if(node: Node) -> list[Value]:
     branches = [node.attr("then_branch"), node.attr("else_branch")]
     if condition.array is not None:
         return run_body(node, branches[0 if bool(condition.array.reshape(())) else 1], [], "")
-    labels = ("then/", "else/")
-    regions = [Region(node, []) for _ in branches]
     try:
-        for region, branch, label in zip(regions, branches, labels, strict=True):
-            region.build(lambda _, branch=branch, label=label: run_body(node, branch, [], label))
-        if regions[0].types != regions[1].types:
-            node.constant(0)
-    except (UserError, ValueError) as error:  # sequences, or results of different shapes
+        (then, other), axes = _branches(node, branches)
+    except (UserError, ValueError) as error:  # sequences, or results of different ranks
+        message = str(error) if isinstance(error, UserError) else str(node.fail(str(error)))
+        if reason := node.importer.why_unknown(condition):
+            message = message.removeprefix(f"{node.importer.source}: ")
+            raise node.fail(f"{reason}, and {message}; give ranges with symbols=, or shapes=") from None
+        raise NeedsValues(message, node.importer.sources(condition)) from error
+    reads = list(dict.fromkeys([*then.captured(), *other.captured()]))
+    isolated = [region.isolated(reads) for region in (then, other)]
+    test = node.importer.materialize(reshape(node, condition, ()), node.path)
+    results = then.add(g.IfOp(test, reads, *isolated))
+    counts = iter(results[len(axes) :])
+    return [y if axis is None else marked(y, axis, next(counts)) for y, axis in zip(results, axes, strict=False)]
+
+
+def _branches(node: Node, branches: Sequence[onnx.GraphProto]) -> tuple[list[Region], list[int | None]]:
+    """
+    The regions of an If, and along which axis of each result a count says how much is there.
+
+    Results that differ in one size are filled up to the greater one; their counts stand behind the results.
+    """
+
+    def built(fill: Callable[[list[Value]], list[Value]]) -> list[Region]:
+        regions = [Region(node, []) for _ in branches]
+        try:
+            for region, branch, label in zip(regions, branches, ("then/", "else/"), strict=True):
+                region.build(lambda _, branch=branch, label=label: fill(run_body(node, branch, [], label)))
+        except BaseException:
+            for region in regions:
+                region.discard()
+            raise
+        return regions
+
+    found: list[list[Value]] = []
+    regions = built(lambda values: found.append(values) or [plain(v) for v in values])
+    axes = [_open_axis(node, *ways) for ways in zip(*found, strict=True)]
+    if any(axis is not None for axis in axes):
+        rooms = [None if k is None else greatest(a.shape[k], b.shape[k]) for k, a, b in zip(axes, *found, strict=True)]
         for region in regions:
             region.discard()
-        message = str(error) if isinstance(error, UserError) else str(node.fail(str(error)))
-        raise NeedsValues(message, node.importer.sources(condition)) from error
-    reads = list(dict.fromkeys([*regions[0].captured(), *regions[1].captured()]))
-    then, other = (region.isolated(reads) for region in regions)
-    test = node.importer.materialize(reshape(node, condition, ()), node.path)
-    return regions[0].add(g.IfOp(test, reads, then, other))
+        regions = built(lambda values: filled_up(node, values, axes, rooms))
+    if regions[0].types != regions[1].types:
+        node.constant(0)
+    return regions, axes
+
+
+def _open_axis(node: Node, a: Value, b: Value) -> int | None:
+    """The axis along which the sizes of two branches' results differ, or the data says them."""
+    if a.items is not None or b.items is not None or len(a.shape) != len(b.shape):
+        return None
+    axes = {k for k, (m, n) in enumerate(zip(a.shape, b.shape, strict=True)) if m != n}
+    axes |= {v.counted.axis for v in (a, b) if v.counted is not None}
+    if len(axes) > 1:
+        raise node.fail(f"expected branches whose results differ in one size, but got {a.shape} and {b.shape}")
+    return next(iter(axes), None)
 
 
 def first_that_works(*ways: Callable[[], list[Value]]) -> list[Value]:
@@ -106,21 +147,39 @@ def _loop(node: Node) -> list[Value]:
     return first_that_works(written, region) if few else first_that_works(region, written)
 
 
+class _EndsEarly(Exception):
+    """A loop has a condition that may end it before its number of iterations does."""
+
+
 def _symbolic_loop(node: Node, body: onnx.GraphProto, length: DimExpr) -> list[Value]:
     """A loop that runs as often as a size says: a scan of the numbers of its iterations."""
-    carried = [node.input(i) for i in range(2, len(node.inputs))]
-    always = node.array(np.array(True))
+    carried, numbers = [node.input(i) for i in range(2, len(node.inputs))], [iota(node, (length,), 0)]
+    first = reshape(node, node.input(1), ()) if node.has(1) else node.array(np.array(True))
 
-    def build(args: list[Value]) -> list[Value]:
+    def always(args: list[Value]) -> list[Value]:
         *states, number = args
-        condition, *results = run_body(node, body, [number, always, *states], "")
+        condition, *results = run_body(node, body, [number, node.array(np.array(True)), *states], "")
         if condition.array is None or not bool(condition.array.reshape(())):
-            raise node.fail(f"expected {length} iterations, a symbolic number, but got a condition that may end them")
+            raise _EndsEarly
         return results
 
-    if node.has(1) and not bool(node.constant(1).reshape(())):
-        raise node.fail(f"expected {length} iterations, a symbolic number, but got a condition that is false")
-    return scan(node, carried, [iota(node, (length,), 0)], build)
+    def while_it_holds(args: list[Value]) -> list[Value]:
+        *states, holds, count, number = args
+        condition, *results = run_body(node, body, [number, holds, *states], "")
+        kept = [select(node, holds, new, old) for new, old in zip(results, states, strict=False)]
+        more = node.emit(g.LogicalAndOp, holds, reshape(node, condition, ()))
+        count = add(node, count, cast(node, holds, np.int64))
+        return [*kept, more, count, *results[len(states) :]]
+
+    if first.array is not None and first.array:
+        try:
+            return scan(node, carried, numbers, always)
+        except _EndsEarly:
+            pass
+    none = node.array(np.array(0, np.int64))
+    results = scan(node, [*carried, first, none], numbers, while_it_holds)
+    states, count, rows = results[: len(carried)], results[len(carried) + 1], results[len(carried) + 2 :]
+    return [*states, *(marked(y, 0, count) for y in rows)]
 
 
 def _region_loop(node: Node, body: onnx.GraphProto) -> list[Value]:

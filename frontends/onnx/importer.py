@@ -61,9 +61,9 @@ from mlc.frontends.onnx.counted import HINT, marked, plain, result_count
 from mlc.frontends.onnx.counted import check as check_counts
 from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array
 from mlc.frontends.onnx.functions import Functions, count_nodes, expand, function_key, functions_of, missing_nodes
-from mlc.frontends.onnx.node import Node, UseBody, Value, find_converter, node_path, op_key
+from mlc.frontends.onnx.node import Node, UseBody, Value, ancestors, find_converter, node_path, op_key
 from mlc.frontends.onnx.size_data import SizeData
-from mlc.frontends.onnx.sizes import Symbols, fold_sizes, holds_sizes, identifier
+from mlc.frontends.onnx.sizes import Symbols, Undecided, fold_sizes, holds_sizes, identifier
 from mlc.frontends.onnx.spans import result_span
 from mlc.frontends.onnx.structured import Parts, outputs_apart, take_apart
 from mlc.passes.errors import did_you_mean
@@ -91,6 +91,8 @@ class Importer:
         self.root = self.block = Block()
         self.captures: dict[SSAValue, SSAValue] = {}
         """What the arguments of regions were at first."""
+        self.undecided: dict[SSAValue, str] = {}
+        """What compares sizes when the model runs, and which."""
         self.parts = Parts()
         """What the inputs and outputs were before they were taken apart."""
         self.defined: set[str] = set()
@@ -111,9 +113,12 @@ class Importer:
             return self._counted(cls, operands, attrs, location)
         if cls in WIDENED and (narrow := {v.dtype_name for v in operands} & {"float16", "bfloat16"}):
             return self._widened(cls, operands, attrs, location, narrow.pop())
-        folded = None
+        folded, reason = None, ""
         if any(holds_sizes(v.array) for v in operands):
-            folded = self._fold_sizes(cls, operands, attrs, location)
+            try:
+                folded = self._fold_sizes(cls, operands, attrs, location)
+            except Undecided as error:
+                reason = str(error)
             if folded is not None:
                 return folded
         elif operands and all(v.array is not None and v.array.size <= FOLD_LIMIT for v in operands):
@@ -127,6 +132,8 @@ class Importer:
             op.drop_all_references()
             return [Value(None, array, self.fresh(location)) for array in arrays]
         self.block.add_op(op)
+        if reason:
+            self.undecided[op.results[0]] = reason
         if folded is not None:
             return [Value(r, v.array, location, bound=True) for r, v in zip(op.results, folded, strict=True)]
         span = None
@@ -160,21 +167,11 @@ class Importer:
 
     def sources(self, value: Value) -> set[str]:
         """The names of the model's inputs that a value is computed from."""
-        found: set[str] = set()
-        seen: set[SSAValue] = set()
-        left = [] if value.ssa is None else [value.ssa]
-        while left:
-            one = left.pop()
-            if one in seen:
-                continue
-            seen.add(one)
-            if one in self.captures:
-                left.append(self.captures[one])
-            elif isinstance(one.owner, Block):
-                found |= {self.arguments[one]} if one in self.arguments else set()
-            else:
-                left.extend(one.owner.operands)
-        return found
+        return {self.arguments[v] for v in ancestors(value.ssa, self.captures) if v in self.arguments}
+
+    def why_unknown(self, value: Value) -> str:
+        """Which comparison of sizes leaves a value open; nothing where that is the inputs' doing."""
+        return next((self.undecided[v] for v in ancestors(value.ssa, self.captures) if v in self.undecided), "")
 
     def _fold_sizes(self, cls: Any, operands: Sequence[Value], attrs: Any, location: str) -> list[Value] | None:
         """The results of an op on sizes that are symbolic; None of an op that needs them as data."""
@@ -184,8 +181,10 @@ class Importer:
         types = [tensor(v.array.shape, name) for v, name in zip(operands, names, strict=True)]
         stand_ins = [ParamOp.make(result=t, entry="") for t in types]
         op: GraphOp = cls.make(*(s.result for s in stand_ins), **attrs)
-        folded = fold_sizes(op, [v.array for v in operands])
-        op.drop_all_references()
+        try:
+            folded = fold_sizes(op, [v.array for v in operands], self.symbols.spans)
+        finally:
+            op.drop_all_references()
         return None if folded is None else [Value(None, array, self.fresh(location)) for array in folded]
 
     def _fold(self, cls: Any, operands: Sequence[Value], attrs: Any, location: str) -> list[Value] | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import onnx
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import CastOp, shape_of
@@ -170,6 +170,8 @@ class Node:
     def known(self, value: Value, what: str) -> Any:
         """A value as an array; it must be known at import."""
         if value.array is None:
+            if reason := self.importer.why_unknown(value):
+                raise self.fail(f"{reason}; give their ranges with symbols=, or the inputs' sizes with shapes=")
             error = self.fail(f"expected {what} to be constant, but it depends on the model's input")
             raise NeedsValues(str(error), self.importer.sources(value)) from None
         return value.array
@@ -203,6 +205,21 @@ class Node:
         if array.dtype != object and like is not None:
             array = array.astype(dtype_like(like))
         return Value(None, array, self.importer.fresh(self.path))
+
+
+def ancestors(value: SSAValue | None, captures: Mapping[SSAValue, SSAValue]) -> Iterator[SSAValue]:
+    """A value, and all that it is computed from; `captures` says what arguments of regions stand for."""
+    seen: set[SSAValue] = set()
+    left = [] if value is None else [value]
+    while left:
+        one = left.pop()
+        if one not in seen:
+            seen.add(one)
+            yield one
+            if one in captures:
+                left.append(captures[one])
+            elif not isinstance(one.owner, Block):
+                left.extend(one.owner.operands)
 
 
 def dtype_like(value: Value) -> Any:

@@ -6,17 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir import Region as IRRegion
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph import name_location
 from mlc.dialects.graph.control import ControlOp, captured, isolate
-from mlc.dialects.graph.dims import TYPICAL
+from mlc.dialects.graph.dims import TYPICAL, Dim, DimExpr
 from mlc.dialects.graph.types import numpy_dtype, shape_of, static_shape
-from mlc.frontends.onnx.counted import marked
-from mlc.frontends.onnx.node import Node, Value
-from mlc.frontends.onnx.tools import reshape
+from mlc.frontends.onnx.counted import marked, plain
+from mlc.frontends.onnx.node import Node, Value, dtype_like
+from mlc.frontends.onnx.tools import cast, full, iota, reshape
 
 Build = Callable[[list[Value]], Sequence[Value]]
 
@@ -156,4 +157,27 @@ def counted_loop(
     return [*results[: len(carried)], *(marked(v, 0, count) for v in results[len(carried) :])]
 
 
-__all__ = ["Build", "Operation", "Region", "counted_loop", "scan"]
+def filled_up(
+    node: Node, values: Sequence[Value], axes: Sequence[int | None], rooms: Sequence[Dim | None]
+) -> list[Value]:
+    """Values with room for so many elements along an axis each, and how many are there behind them."""
+    results, counts = list(values), list[Value]()
+    for k, (value, axis, room) in enumerate(zip(values, axes, rooms, strict=True)):
+        if axis is None or room is None:
+            continue
+        size = value.shape[axis]
+        count = node.array(np.array(size)) if value.counted is None else reshape(node, value.counted.value, ())
+        counts.append(cast(node, count, np.int64))
+        results[k] = plain(value)
+        if isinstance(room - size, DimExpr):  # which may be 0
+            last = node.array(np.array(size - 1, object if isinstance(size, DimExpr) else np.int64))
+            places = node.emit(g.MinimumOp, iota(node, (room,), 0), last)
+            results[k] = node.emit(g.TakeOp, results[k], places, axis=axis)
+        elif room != size:
+            more = [room - size if a == axis else n for a, n in enumerate(value.shape)]
+            rest = full(node, more, 0, dtype_like(value))
+            results[k] = node.emit(g.ConcatenateOp, results[k], rest, axis=axis)
+    return [*results, *counts]
+
+
+__all__ = ["Build", "Operation", "Region", "counted_loop", "filled_up", "scan"]

@@ -6,7 +6,6 @@ Such an array has numpy's dtype `object`; its elements are integers and `DimExpr
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -138,6 +137,8 @@ class Symbols:
         low, high = self.spans[name]
         while low <= min(high, MAX_SIZE) and sizes_at([size], {name: low})[0] < limit:
             low += 1
+        if low <= high and sizes_at([size], {name: low})[0] < limit:
+            raise ValueError(f"expected a size {size} of at least {limit}, but got less for {name} up to {MAX_SIZE}")
         self._restrict(name, low, high, f"a size {size} of at least {limit}")
 
     def _restrict(self, name: str, low: int, high: int, what: str) -> None:
@@ -236,8 +237,19 @@ def holds_sizes(array: Array) -> bool:
     return array is not None and array.dtype == object
 
 
-def fold_sizes(op: Any, arrays: Sequence[Array]) -> list[Array] | None:
-    """The results of an op on arrays of which some hold sizes; None of an op that cannot do it."""
+class Undecided(ValueError):
+    """Sizes that compare in one way for some inputs, and in another way for others."""
+
+
+def fold_sizes(op: Any, arrays: Sequence[Array], spans: Mapping[str, Span]) -> list[Array] | None:
+    """
+    The results of an op on arrays of which some hold sizes; None of an op that cannot do it.
+
+    The spans of symbols decide what compares, or it is `Undecided`.
+    """
+    if isinstance(op, COMPARED):
+        ends = {name: DimExpr.symbol(name, *span) for name, span in spans.items()}
+        arrays = [np.asarray(np.frompyfunc(lambda size: applied(size, ends), 1, 1)(a)) for a in arrays]
     if isinstance(op, MOVES):
         return [size_array(a) for a in op.evaluate(np, *arrays)]
     if isinstance(op, g.CastOp) and not str(op.type.element_type).startswith(("i", "si", "ui")):
@@ -250,21 +262,24 @@ def _divided(op: Any, x: Array, y: Array) -> Array:
     return np.asarray(np.frompyfunc(lambda a, b: a // b, 2, 1)(x, y))
 
 
-def _equal(op: Any, x: Array, y: Array) -> Array:
-    return np.asarray(np.frompyfunc(_same, 2, 1)(x, y)).astype(bool)
+def _compared(decide: Callable[[float, float], bool | None]) -> Callable[..., Array]:
+    def decided(a: Dim, b: Dim) -> bool:
+        difference = a - b
+        low, high = difference.bounds() if isinstance(difference, DimExpr) else (difference, difference)
+        if (result := decide(low, high)) is None:
+            raise Undecided(f"expected sizes that compare whatever they are, but got {a} and {b}")
+        return result
+
+    return lambda op, x, y: np.asarray(np.frompyfunc(decided, 2, 1)(x, y)).astype(bool)
 
 
-def _same(a: Dim, b: Dim) -> bool:
-    difference = a - b
-    if isinstance(difference, DimExpr):
-        low, high = difference.bounds()
-        if low <= 0 <= high:
-            raise ValueError(f"expected sizes that are equal, or are not, whatever they are, but got {a} and {b}")
-    return difference == 0
+def _less(low: float, high: float) -> bool | None:
+    """Whether a difference is less than 0; None where that depends."""
+    return True if high < 0 else False if low >= 0 else None
 
 
-def _compared(compare: Callable[[Any, Any], bool]) -> Callable[..., Array]:
-    return lambda op, x, y: np.asarray(np.frompyfunc(compare, 2, 1)(x, y)).astype(bool)
+def _zero(low: float, high: float) -> bool | None:
+    return low == 0 if low == high else None if low <= 0 <= high else False
 
 
 def _chosen(choose: Callable[[Dim, Dim], Dim]) -> Callable[..., Array]:
@@ -297,6 +312,7 @@ def _where(op: Any, condition: Array, x: Array, y: Array) -> Array:
 MOVES = (
     g.TakeOp, g.ConcatenateOp, g.SliceOp, g.TransposeOp, g.BroadcastToOp, g.SplitOp, g.TileOp,
 )  # fmt: skip
+COMPARED = (g.EqualOp, g.LessOp, g.LessEqualOp, g.GreaterOp, g.GreaterEqualOp)
 RULES: dict[type[Any], Callable[..., Array]] = {
     g.AddOp: lambda op, x, y: x + y,
     g.SubtractOp: lambda op, x, y: x - y,
@@ -306,11 +322,11 @@ RULES: dict[type[Any], Callable[..., Array]] = {
     g.NegOp: lambda op, x: -x,
     g.MinimumOp: _chosen(least),
     g.MaximumOp: _chosen(greatest),
-    g.EqualOp: _equal,
-    g.LessOp: _compared(operator.lt),
-    g.LessEqualOp: _compared(operator.le),
-    g.GreaterOp: _compared(operator.gt),
-    g.GreaterEqualOp: _compared(operator.ge),
+    g.EqualOp: _compared(_zero),
+    g.LessOp: _compared(_less),
+    g.LessEqualOp: _compared(lambda low, high: _less(low - 1, high - 1)),
+    g.GreaterOp: _compared(lambda low, high: _less(-high, -low)),
+    g.GreaterEqualOp: _compared(lambda low, high: _less(-high - 1, -low - 1)),
     g.LogicalNotOp: lambda op, x: ~x.astype(bool),
     g.WhereOp: _where,
     g.CastOp: lambda op, x: x,
@@ -323,4 +339,4 @@ RULES: dict[type[Any], Callable[..., Array]] = {
 """The ops that sizes are computed by."""
 
 
-__all__ = ["Symbols", "fold_sizes", "holds_sizes", "identifier", "size_array"]
+__all__ = ["Symbols", "Undecided", "fold_sizes", "holds_sizes", "identifier", "size_array"]

@@ -246,10 +246,61 @@ def test_as_many_iterations_as_a_size_says():
     compiled(sized_loop([node("Identity", "c", "more")]), *cases)
 
 
-def test_iterations_of_an_open_number_do_not_end_early():
-    ends = [constant("limit", np.array(5)), node("Less", "i limit", "more")]
-    with pytest.raises(UserError, match="expected N iterations, a symbolic number, but got a condition that may end"):
-        import_model(sized_loop(ends))
+@pytest.mark.parametrize("limit", [5, 0, -1])
+def test_iterations_of_an_open_number_end_early(limit):
+    """What a pass leaves behind is masked; the rows are those of the iterations that there were."""
+    ends = [constant("limit", np.array(limit)), node("Less", "i limit", "more")]
+    compiled(sized_loop(ends), *({"x": normal(n, 3), "k": normal(3)} for n in (30, 1, 7)))
+
+
+def branching(then, other, condition=(), **inputs):
+    """An If of two lists of nodes whose results are called y; its condition is the input c, if no nodes make it."""
+    graphs = [H.make_graph(nodes, name, [], [value("y", T.FLOAT, None)]) for nodes, name in ((then, "t"), (other, "e"))]
+    last = node("If", "c", "z", name="if", then_branch=graphs[0], else_branch=graphs[1])
+    feeds = inputs if condition else {**inputs, "c": np.array(True)}
+    return opened(model([*condition, last, node("Tanh", "z", "w")], feeds, {"w": T.FLOAT}), x0="N")
+
+
+ROWS_ABOVE_HALF = [
+    constant("half", np.array(0.5, np.float32)),
+    node("ReduceMax", "x", "r", axes=[1], keepdims=0),
+    node("Greater", "r half", "m"),
+    node("Compress", "x m", "y", axis=0),
+]
+
+
+@pytest.mark.parametrize("other", [[node("Exp", "x", "y")], ROWS_ABOVE_HALF], ids=["size", "count"])
+def test_branches_of_different_sizes(other):
+    """The result has room for the longer one, and a count."""
+    proto = branching([node("Concat", "x x", "y", axis=0)], other, x=normal(30, 3))
+    compiled(proto, *({"x": normal(n, 3), "c": np.array(c)} for n in (30, 1, 7) for c in (True, False)))
+
+
+def test_sizes_choose_a_branch():
+    """Of more than ten rows the first ten; the comparison is made when the model runs, unless a range decides it."""
+    ends = [constant(name, np.array([k])) for name, k in (("zero", 0), ("ten", 10))]
+    condition = [
+        node("Shape", "x", "s"),
+        *ends,
+        node("Slice", "s zero one zero", "n"),
+        node("Greater", "n ten", "more"),
+    ]
+    condition = [constant("one", np.array([1])), *condition, node("Squeeze", "more zero", "c")]
+    first = [node("Slice", "x zero ten zero", "y")]
+    proto = branching(first, [node("Neg", "x", "y")], condition, x=normal(30, 3))
+    compiled(proto, *({"x": normal(n, 3)} for n in (9, 10, 11, 30)))
+    decided = import_model(proto, symbols={"N": (11, 99)})
+    assert "graph.if" not in str(decided.module)
+
+
+def test_a_branch_for_one_size_is_refused():
+    """What PyTorch writes for `squeeze`: of another rank where the size is 1."""
+    condition = [constant("at", np.array([0])), node("Shape", "x", "s"), node("Gather", "s at", "n")]
+    condition += [constant("one", np.array([1])), node("Equal", "n one", "same"), node("Squeeze", "same at", "c")]
+    proto = branching([node("Squeeze", "x at", "y")], [node("Neg", "x", "y")], condition, x=normal(30, 3))
+    with pytest.raises(UserError, match=r"expected sizes that compare .*, but got N and 1, and if/then/.*give ranges"):
+        import_model(proto)
+    compiled(proto, {"x": normal(7, 3)}, symbols={"N": (2, 99)})
 
 
 # --- recurrent layers --------------------------------------------------------------------------------------------

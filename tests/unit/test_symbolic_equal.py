@@ -208,13 +208,14 @@ def test_names_that_exporters_make_up_become_readable():
 def test_a_comparison_of_sizes_must_be_decided():
     constants = [helper.make_tensor(n, TensorProto.INT64, [1], [v]) for n, v in (("three", 3), ("none", -1))]
 
-    def compare(with_):
+    def compare(with_, symbols=None):
         where = [node("Where", ["same", "n", "three"], "to"), node("Expand", ["row", "to"], "y")]
         shape = [node("Shape", ["x"], "n", start=0, end=1), node("Equal", ["n", with_], "same")]
-        return mlc.load(model_of([*shape, *where], {"x": ["N"], "row": [1]}, constants))
+        return mlc.load(model_of([*shape, *where], {"x": ["N"], "row": [1]}, constants), symbols=symbols)
 
     assert str(compare("none").main.function_type.outputs.data[0]) == "tensor<3xf32>"
-    with pytest.raises(UserError, match=r"expected sizes that are equal, or are not, .* but got N and 3"):
+    assert str(compare("three", {"N": (4, 100)}).main.function_type.outputs.data[0]) == "tensor<3xf32>"
+    with pytest.raises(UserError, match=r"expected sizes that compare .* but got N and 3; give their ranges"):
         compare("three")
 
 
