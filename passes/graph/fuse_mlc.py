@@ -63,6 +63,9 @@ ROWS = (SoftmaxOp, LogSoftmaxOp, LayerNormOp)
 SMALL = 4096
 """Elements up to which computing something once for each reader costs less than a kernel of its own."""
 
+FEW = 4
+"""Cheap ops that may be computed once more for each element that a larger movement makes of one."""
+
 
 class Sort(IntEnum):
     """What a group is made of; from REDUCTION to HEAVY it has an anchor."""
@@ -185,7 +188,8 @@ class Fuser:
             return into.sort == Sort.REDUCTION and self.before_anchor(producer, into)
         if into.sort == Sort.ROWS and producer.expensive:
             return False
-        return not producer.expensive or not _expands(result)
+        repeats = into.sort == Sort.MOVING and len(producer.ops) > FEW
+        return not (producer.expensive or repeats) or not _expands(result)
 
     def before_anchor(self, producer: Group, into: Group) -> bool:
         """Whether what the producer feeds in the group comes before the anchor."""

@@ -21,6 +21,7 @@ from mlc.dialects.graph import (
     ParamOp,
     QuantizeOp,
     ReshapeOp,
+    Resize2dOp,
     SliceOp,
     SubtractOp,
     TransposeOp,
@@ -36,9 +37,14 @@ from mlc.passes.graph.rewriting import Rewriter, producer
 UNSIGNED = element_type("uint8")
 BYTES = (i8, UNSIGNED)
 MOVES = (ReshapeOp, TransposeOp, SliceOp, ConcatenateOp, MaxPool2dOp)
-"""Ops that give elements of what they read, so that they may read it quantised."""
+"""Ops that give elements of what they read, so that they may read it quantised; resizing to the nearest is one, too."""
 HALF = 128
 """What signed bytes are less than unsigned ones."""
+
+
+def moves(op: Any) -> bool:
+    """Whether an op gives elements of what it reads."""
+    return isinstance(op, MOVES) or (isinstance(op, Resize2dOp) and op.mode == "nearest")
 
 
 class Numbers:
@@ -188,7 +194,7 @@ def as_unsigned(rw: Rewriter, value: SSAValue, depth: int = 8) -> SSAValue:
         return rw.make(QuantizeOp, op.operands[0], op.operands[1], zero, axis=op.axis)
     if isinstance(op, LookupOp):
         return rw.make(LookupOp, op.operands[0], _moved(rw, op.operands[1], HALF, "uint8"))
-    if isinstance(op, MOVES) and depth:
+    if moves(op) and depth:
         operands = [as_unsigned(rw, v, depth - 1) for v in op.operands]
         attrs = {name: getattr(op, name) for name in op.declared}
         given = {"result": tensor(shape_of(value.type), UNSIGNED)} if op.result_given else {}

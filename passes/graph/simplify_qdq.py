@@ -1,7 +1,7 @@
 """
 graph-simplify-qdq: quantised models compute in integers.
 
-    quantize (move x)               -> move (quantize x): values move as bytes
+    quantize (move x)               -> move (quantize x): values move as bytes, nearest resizing too
     quantize (dequantize q)         -> q, where scale and zero point agree
     quantize (relu x)               -> quantize x, where nothing below zero can be quantised
     quantize (f (dequantize q))     -> lookup q in a table of f, where f is more than a step or two
@@ -49,7 +49,7 @@ from mlc.dialects.graph.quantize import float_range, integer_range
 from mlc.dialects.graph.types import axis_of, element_of
 from mlc.passes.graph.constants import is_constant
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
-from mlc.passes.graph.quantized import BYTES, MOVES, Numbers, wide
+from mlc.passes.graph.quantized import BYTES, Numbers, moves, wide
 from mlc.passes.graph.quantized_contractions import contraction, integer_bias, product_by_weights
 from mlc.passes.graph.quantized_functions import function_of_bytes
 from mlc.passes.graph.rewriting import Replacement, Rewriter, apply_rules, producer
@@ -62,7 +62,7 @@ def quantize_of_move(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     """`quantize (reshape %x), %s, %z` -> `reshape (quantize %x, %s, %z)`, where nothing else reads the moved floats."""
     x, scale, zero = op.operands
     move: Any = x.owner
-    if not isinstance(move, MOVES) or shape_of(scale.type) or not x.has_one_use():
+    if not moves(move) or shape_of(scale.type) or not x.has_one_use():
         return None
     operands = [rw.make(QuantizeOp, v, scale, zero) for v in move.operands]
     attrs = {name: getattr(move, name) for name in move.declared}

@@ -26,6 +26,32 @@ func.func @conv(%x: tensor<1x4x5x5xf32>, %w: tensor<4x4x1x1xf32>, %r: tensor<1x4
   return %3 : tensor<1x4x5x5xf32>
 }
 
+// Many steps are not computed again for every element that a picture grows by; a few are.
+// CHECK-LABEL: func.func @grows
+// CHECK-NEXT:    graph.fused "relu_sqrt_relu_abs_neg"
+// CHECK:         graph.fused "resize2d_relu"
+// CHECK:         return
+// BACK-LABEL: func.func @grows
+func.func @grows(%x: tensor<1x4x32x32xf32>) -> tensor<1x4x64x64xf32> {
+  %0 = graph.relu %x : tensor<1x4x32x32xf32>
+  %1 = graph.sqrt %0 : tensor<1x4x32x32xf32>
+  %2 = graph.relu %1 : tensor<1x4x32x32xf32>
+  %3 = graph.abs %2 : tensor<1x4x32x32xf32>
+  %4 = graph.neg %3 : tensor<1x4x32x32xf32>
+  %5 = graph.resize2d %4 {size = [64, 64]} : (tensor<1x4x32x32xf32>) -> tensor<1x4x64x64xf32>
+  %6 = graph.relu %5 : tensor<1x4x64x64xf32>
+  return %6 : tensor<1x4x64x64xf32>
+}
+
+// CHECK-LABEL: func.func @grows_at_once
+// CHECK-NEXT:    graph.fused "relu_resize2d"
+// BACK-LABEL: func.func @grows_at_once
+func.func @grows_at_once(%x: tensor<1x4x32x32xf32>) -> tensor<1x4x64x64xf32> {
+  %0 = graph.relu %x : tensor<1x4x32x32xf32>
+  %1 = graph.resize2d %0 {size = [64, 64]} : (tensor<1x4x32x32xf32>) -> tensor<1x4x64x64xf32>
+  return %1 : tensor<1x4x64x64xf32>
+}
+
 // Squeeze and excite: the gate ends in the gate's kernel, whose result is smaller than the product's.
 // CHECK-LABEL: func.func @gate
 // CHECK:         graph.fused "conv2d_hard_swish"

@@ -65,6 +65,31 @@ func.func @moves(%x: tensor<1x4x8x8xui8>) -> tensor<1x64xui8> {
 
 // -----
 
+// A picture is quantised before it grows, if its elements are only repeated.
+// CHECK-LABEL: func.func @resized
+// CHECK-NEXT:    %[[y:.*]] = graph.resize2d %x {size = [8, 8]} : (tensor<1x4x4x4xui8>) -> tensor<1x4x8x8xui8>
+// CHECK-NEXT:    return %[[y]]
+func.func @resized(%x: tensor<1x4x4x4xui8>) -> tensor<1x4x8x8xui8> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<3> : tensor<ui8>
+  %0 = graph.dequantize %x, %s, %z : (tensor<1x4x4x4xui8>, tensor<f32>, tensor<ui8>) -> tensor<1x4x4x4xf32>
+  %1 = graph.resize2d %0 {size = [8, 8]} : (tensor<1x4x4x4xf32>) -> tensor<1x4x8x8xf32>
+  %2 = graph.quantize %1, %s, %z : (tensor<1x4x8x8xf32>, tensor<f32>, tensor<ui8>) -> tensor<1x4x8x8xui8>
+  return %2 : tensor<1x4x8x8xui8>
+}
+
+// Between two are other values: those are computed.
+// CHECK-LABEL: func.func @interpolated
+// CHECK:         graph.resize2d {{.*}} mode = "linear"{{.*}} -> tensor<1x4x8x8xf32>
+func.func @interpolated(%x: tensor<1x4x4x4xf32>, %s: tensor<f32>) -> tensor<1x4x8x8xui8> {
+  %z = graph.constant dense<3> : tensor<ui8>
+  %1 = graph.resize2d %x {size = [8, 8], mode = "linear"} : (tensor<1x4x4x4xf32>) -> tensor<1x4x8x8xf32>
+  %2 = graph.quantize %1, %s, %z : (tensor<1x4x8x8xf32>, tensor<f32>, tensor<ui8>) -> tensor<1x4x8x8xui8>
+  return %2 : tensor<1x4x8x8xui8>
+}
+
+// -----
+
 // Weights of a convolution with zero points, and groups, are multiplied in floats.
 // CHECK-LABEL: func.func @floats
 // CHECK:         graph.conv2d {{.*}} : (tensor<1x16x8x8xf32>, tensor<8x16x1x1xf32>) -> tensor<1x8x8x8xf32>
