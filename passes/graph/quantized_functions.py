@@ -19,6 +19,7 @@ from mlc.dialects.graph import (
     LookupOp,
     ParamOp,
     QuantizeOp,
+    ReshapeOp,
     UnaryOp,
     WhereOp,
     shape_of,
@@ -26,12 +27,13 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.quantize import integer_range, is_unsigned
 from mlc.dialects.graph.types import element_of, numpy_dtype, product
+from mlc.passes.graph.fuse_mlc import EXPENSIVE
 from mlc.passes.graph.quantized import BYTES, HALF, Numbers, as_unsigned
 from mlc.passes.graph.rewriting import Replacement, Rewriter
 
 POINTWISE = (UnaryOp, BinaryOp, ClipOp, CastOp, WhereOp, QuantizeOp, DequantizeOp, LookupOp)
 MIN_STEPS = 2
-"""Ops between the first dequantizing and the last quantizing, below which they are computed."""
+"""Ops between the first dequantizing and the last quantizing, below which they are computed, if all are cheap."""
 MAX_STEPS = 64
 
 
@@ -44,11 +46,16 @@ def function_of_bytes(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
         return None
     steps: dict[SSAValue, Any] = {source: _all_bytes(source)}
     table = _evaluate(op.result, steps, numbers)
-    if len(steps) - 3 < MIN_STEPS:  # without the bytes, the first and the last step
+    few = len(steps) - 3 < MIN_STEPS  # without the bytes, the first and the last step
+    if few and not any(type(value.owner) in EXPENSIVE for value in steps):
         return None
     if not is_unsigned(element_of(source)):
         source = as_unsigned(rw, source)
-    return rw.make(LookupOp, source, _entry(rw, numbers, table, op))
+    view: Any = source.owner
+    if not isinstance(view, ReshapeOp) or not source.has_one_use():
+        return rw.make(LookupOp, source, _entry(rw, numbers, table, op))
+    looked_up = rw.make(LookupOp, view.operands[0], _entry(rw, numbers, table, op))  # where the bytes are made
+    return rw.make(ReshapeOp, looked_up, result=op.type)
 
 
 def _source(value: SSAValue, numbers: Numbers, known: dict[SSAValue, SSAValue | None]) -> SSAValue | None:

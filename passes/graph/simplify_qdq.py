@@ -2,6 +2,7 @@
 graph-simplify-qdq: quantised models compute in integers.
 
     quantize (move x)               -> move (quantize x): values move as bytes, nearest resizing too
+    reshape (dequantize q)          -> dequantize (reshape q), with one scale
     quantize (dequantize q)         -> q, where scale and zero point agree
     quantize (relu x)               -> quantize x, where nothing below zero can be quantised
     quantize (f (dequantize q))     -> lookup q in a table of f, where f is more than a step or two
@@ -44,6 +45,7 @@ from mlc.dialects.graph import (
     RoundOp,
     SubtractOp,
     shape_of,
+    tensor,
 )
 from mlc.dialects.graph.quantize import float_range, integer_range
 from mlc.dialects.graph.types import axis_of, element_of
@@ -68,6 +70,16 @@ def quantize_of_move(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
     attrs = {name: getattr(move, name) for name in move.declared}
     given = {"result": op.type} if move.result_given else {}
     return rw.make(type(move), *operands, location=move.location, **attrs, **given)
+
+
+def reshape_of_dequantize(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
+    """`reshape (dequantize %q, %s, %z)` -> `dequantize (reshape %q), %s, %z`: a view of the bytes, of one scale."""
+    inner: Any = producer(op.operands[0], DequantizeOp)
+    if inner is None or is_constant(inner.operands[0]) or shape_of(inner.operands[1].type):
+        return None
+    q, scale, zero = inner.operands
+    view = rw.make(ReshapeOp, q, result=tensor(shape_of(op.type), element_of(q)))
+    return rw.make(DequantizeOp, view, scale, zero)
 
 
 def quantize_of_dequantize(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
@@ -181,7 +193,10 @@ def spelt_dequantize(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
 
 
 STAGES: list[dict[type[Any], list[Any]]] = [
-    {QuantizeOp: [quantize_of_dequantize, quantize_of_move, quantize_of_clip]},
+    {
+        QuantizeOp: [quantize_of_dequantize, quantize_of_move, quantize_of_clip],
+        ReshapeOp: [reshape_of_dequantize],
+    },
     {QuantizeOp: [function_of_bytes]},
     {BatchMatmulOp: [product_by_weights]},
     {Conv2dOp: [contraction], DenseOp: [contraction]},

@@ -42,7 +42,7 @@ class Pairs:
 
 
 def functions(small: Small, dtype: Any) -> int:
-    """A hard swish and a sigmoid, step by step, a clip of a clip, and what is too short; how many tables they are."""
+    """A hard swish and sigmoids, step by step or behind a reshape, and what is too short; how many tables they are."""
     p = Pairs(small, dtype)
     x = p.data(2, 5, 67)
     gate = p.pair(small.op("HardSigmoid", x, alpha=1 / 6, beta=0.5), 1 / 255, 0)
@@ -50,8 +50,10 @@ def functions(small: Small, dtype: Any) -> int:
     wide = p.pair(small.op("Sigmoid", x), 1 / 256, 0)
     p.quantised(small.op("Sub", wide, small.const([0.25], np.float32)), 0.00313, 80, np.int8)
     p.quantised(small.op("Exp", small.op("Neg", small.op("Abs", p.data(3)))), 1 / 255, 0)
+    flat = small.op("Reshape", p.data(4, 3, 7), small.const([12, 7]))
+    p.quantised(small.op("Sigmoid", flat), 1 / 256, 0)
     p.quantised(small.op("Relu", p.data(9, 31)), 0.03, 0)
-    return 3
+    return 4
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])

@@ -65,6 +65,18 @@ func.func @moves(%x: tensor<1x4x8x8xui8>) -> tensor<1x64xui8> {
 
 // -----
 
+// A view of values is a view of their bytes.
+// CHECK-LABEL: func.func @viewed
+// CHECK:         %[[v:.*]] = graph.reshape %x : (tensor<4x6xui8>) -> tensor<24xui8>
+// CHECK-NEXT:    graph.cast %[[v]]
+func.func @viewed(%x: tensor<4x6xui8>) -> tensor<24xf32> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<0> : tensor<ui8>
+  %0 = graph.dequantize %x, %s, %z : (tensor<4x6xui8>, tensor<f32>, tensor<ui8>) -> tensor<4x6xf32>
+  %1 = graph.reshape %0 : (tensor<4x6xf32>) -> tensor<24xf32>
+  return %1 : tensor<24xf32>
+}
+
 // A picture is quantised before it grows, if its elements are only repeated.
 // CHECK-LABEL: func.func @resized
 // CHECK-NEXT:    %[[y:.*]] = graph.resize2d %x {size = [8, 8]} : (tensor<1x4x4x4xui8>) -> tensor<1x4x8x8xui8>
