@@ -22,6 +22,7 @@ from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printab
 from mlc.frontends.onnx.functions import functions_of, missing_nodes
 from mlc.frontends.onnx.importer import MAX_RESTARTS, Importer, input_shape
 from mlc.frontends.onnx.node import Value, converters, node_path
+from mlc.frontends.onnx.ordered import in_order
 from mlc.frontends.onnx.sizes import Symbols
 from mlc.frontends.onnx.structured import Parts, take_apart
 from mlc.passes.errors import did_you_mean
@@ -93,7 +94,7 @@ class Checker(Importer):
         whole = {name: parts for name, parts in self.parts.names.items() if self.values.keys() >= set(parts or ())}
         self.values |= Parts(whole).values(self.values)
         self.defined = set(self.values)
-        for index, node in enumerate(graph.node):
+        for index, node in in_order(graph.node, self.values):
             self.node(node, node_path(node, index), opsets, missing)
         for info in graph.output:
             if info.name not in self.values and info.name not in self.lost:

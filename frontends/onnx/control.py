@@ -21,6 +21,7 @@ from mlc.driver.errors import UserError
 from mlc.frontends.onnx.counted import marked, plain
 from mlc.frontends.onnx.files import tensor_array
 from mlc.frontends.onnx.node import Converter, NeedsValues, Node, Value, node_path
+from mlc.frontends.onnx.ordered import in_order
 from mlc.frontends.onnx.regions import Region, counted_loop, filled_up, scan
 from mlc.frontends.onnx.tools import add, cast, element, iota, reshape, select, stack, transpose
 
@@ -44,7 +45,7 @@ def run_body(node: Node, graph: onnx.GraphProto, inputs: Sequence[Value], label:
             _check_hidden(node, tensor.name, array, outer.get(tensor.name))
             importer.values[tensor.name] = Value(None, array, tensor.name)
             importer.defined.add(tensor.name)
-        for index, one in enumerate(graph.node):
+        for index, one in in_order(graph.node, importer.values):
             importer.convert(one, f"{node.path}/{label}{node_path(one, index)}", node.opsets)
         for info in graph.output:
             if info.name not in importer.values:

@@ -9,6 +9,7 @@ import onnx
 
 from mlc.frontends.onnx.files import printable
 from mlc.frontends.onnx.node import Node, Value, dtype_like, find_converter, node_path, op_key, plain_domain
+from mlc.frontends.onnx.ordered import in_order
 
 Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
 """(domain, name, overload) -> a function of the model."""
@@ -97,7 +98,7 @@ def expand(node: Node) -> list[Value | None]:
     importer.values, importer.missing, importer.defined = given, {}, set(given)
     importer.depth += 1
     try:
-        for index, one in enumerate(function.node):
+        for index, one in in_order(function.node, given):
             importer.convert(_bound_attributes(one, node, function), f"{node.path}/{node_path(one, index)}", inner)
         return [importer.values.get(name) for name in function.output]
     finally:

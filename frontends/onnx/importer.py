@@ -62,6 +62,7 @@ from mlc.frontends.onnx.counted import check as check_counts
 from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array
 from mlc.frontends.onnx.functions import Functions, count_nodes, expand, function_key, functions_of, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, Value, ancestors, find_converter, node_path, op_key
+from mlc.frontends.onnx.ordered import in_order
 from mlc.frontends.onnx.size_data import SizeData
 from mlc.frontends.onnx.sizes import Symbols, Undecided, fold_sizes, holds_sizes, identifier
 from mlc.frontends.onnx.spans import result_span
@@ -232,7 +233,7 @@ class Importer:
             array = tensor_array(initializer, place, self.directory)
             self.values[initializer.name] = Value(None, array, initializer.name)
         names = self._add_inputs(graph, shapes, values, symbols)
-        for index, node in enumerate(graph.node):
+        for index, node in in_order(graph.node, self.values):
             self.convert(node, node_path(node, index), opsets)
         results = outputs_apart([info.name for info in graph.output], self.values, self.parts)
         outputs = [self._output(name) for name in results]

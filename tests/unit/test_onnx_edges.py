@@ -223,3 +223,33 @@ def test_remainders_that_depend_on_sizes_are_refused():
     proto = opened(nodes, ["y"], {"seven": i64(7), "one": normal(1)}, "N")
     with pytest.raises(UserError, match=r"expected a remainder that is the same for all sizes, but got 7 % \(N\)"):
         import_model(proto)
+
+
+def unordered() -> onnx.ModelProto:
+    """Nodes, bodies and functions in which what is read comes last, as onnxruntime's converters to f16 leave them."""
+    branches = [
+        body([node("Mul", ["m", "late"], ["t"]), node("Abs", ["x"], ["m"])], "t"),
+        body([node("Neg", ["x"], ["e"])], "e"),
+    ]
+    function = helper.make_function(
+        "my", "F", ["a"], ["b"], [node("Exp", ["c"], ["b"]), node("Neg", ["a"], ["c"])], OPSETS
+    )
+    nodes = [
+        node("Add", ["i", "f"], ["y"]),
+        node("If", ["b"], ["i"], then_branch=branches[0], else_branch=branches[1]),
+        node("F", ["late"], ["f"], domain="my"),
+        node("Sqrt", ["x2"], ["late"]),
+        node("Mul", ["x", "x"], ["x2"]),
+    ]
+    model = model_of(nodes, {"b": np.array(True), "x": X})
+    model.functions.append(function)
+    model.opset_import.append(helper.make_opsetid("my", 1))
+    return model
+
+
+def test_nodes_in_another_order():
+    exe = mlc.compile(unordered(), threads=1, cache=False)
+    for choice in (True, False):
+        (found,) = exe({"b": np.array(choice), "x": X}).values()
+        expected = (np.abs(X) * np.abs(X) if choice else -X) + np.exp(-np.abs(X))
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
