@@ -53,8 +53,28 @@ def unique(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None
     order, other = b.buffer(rows), b.buffer(rows)
     heads, times, kinds = (b.buffer(rows) for _ in range(3))
 
+    def start(i: SSAValue) -> None:
+        b.store(i, order, i)
+        b.store(0, times, i)
+        b.store(0, heads, i)
+
+    b.loop(0, rows, [], start)
+    _sort_rows(b, keys, x, (rows, width), order, other)
+    total = _kinds(b, x, (rows, width), order, (heads, kinds, times))
+    if op.sorted:
+        for source, target in ((heads, first), (kinds, which), (times, often)):
+            b.loop(0, rows, [], lambda i, s=source, t=target: b.store(b.load(s, i), t, i))
+    else:
+        _by_place(b, rows, (heads, kinds, times), (first, which, often), other)
+    b.store(total, count)
+
+
+def _sort_rows(b: Body, keys: Keys, x: Buffer, shape: tuple[Dim, Dim], order: SSAValue, other: SSAValue) -> None:
+    """Put rows in order: by one column after the other, the last one first; `other` is room for another order."""
+    rows, width = shape
+
     def sort_by(column: SSAValue) -> None:
-        """Sort by one column, the last one first: rows that are equal in it stay in order."""
+        """Rows that are equal in this column stay in order."""
         column = b.minus(width - 1, column)
 
         def pair(i: SSAValue) -> tuple[SSAValue, SSAValue]:
@@ -64,10 +84,12 @@ def unique(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None
         sort(b, keys, rows, rows, pair, lambda place, row: b.store(row, other, place))
         b.loop(0, rows, [], lambda i: b.store(b.load(other, i), order, i))
 
-    def start(i: SSAValue) -> None:
-        b.store(i, order, i)
-        b.store(0, times, i)
-        b.store(0, heads, i)
+    b.loop(0, width, [], sort_by)
+
+
+def _kinds(b: Body, x: Buffer, shape: tuple[Dim, Dim], order: SSAValue, found: Sequence[SSAValue]) -> SSAValue:
+    """The number of kinds of rows in order; the head of each, how many are of it, and of which kind each row is."""
+    (rows, width), (heads, kinds, times) = shape, found
 
     def visit(i: SSAValue, kind: SSAValue) -> list[SSAValue]:
         """A row is of the same kind as the one before it, or of the next."""
@@ -84,15 +106,7 @@ def unique(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None
         b.store(b.plus(b.load(times, kind), 1), times, kind)
         return [kind]
 
-    b.loop(0, rows, [], start)
-    b.loop(0, width, [], sort_by)
-    total = b.plus(b.loop(0, rows, [-1], visit)[0], 1)
-    if op.sorted:
-        for source, target in ((heads, first), (kinds, which), (times, often)):
-            b.loop(0, rows, [], lambda i, s=source, t=target: b.store(b.load(s, i), t, i))
-    else:
-        _by_place(b, rows, (heads, kinds, times), (first, which, often), other)
-    b.store(total, count)
+    return b.plus(b.loop(0, rows, [-1], visit)[0], 1)
 
 
 def _by_place(b: Body, rows: Dim, found: Sequence[SSAValue], outputs: Outputs, rank: SSAValue) -> None:

@@ -16,6 +16,7 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import shape_of
 from mlc.lowering.graph_to_te.extern.body import Body
 from mlc.lowering.graph_to_te.extern.order import Keys, sort
@@ -81,79 +82,113 @@ class Suppression:
         return b.loop(0, blocks, [0], block)[0]
 
 
-def non_max_suppression(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
-    """The rows of each class, then all of them."""
-    boxes, scores, most, iou, limit = inputs
-    batches, classes, n = shape_of(op.operands[1].type)
-    room = op.room
-    where, count = outputs
-    if where is None:
-        where = b.buffer([batches * classes * room, 3])
-    counts = b.buffer([batches, classes])
-    score_limit = b.load(limit)
-    maximum = b.binary(arith.MinSIOp, b.load(most), room)
-    element = score_limit.type
-    keys, boxed = Keys(b, element, False, True), Suppression(b, op.center, boxes, b.load(iou))
+@dataclass
+class Selection:
+    """What is chosen of each class: rows of batch, class and box, `room` a class, and how many of them there are."""
 
-    def each(number: SSAValue) -> None:
-        batch, kind = b.binary(arith.DivSIOp, number, classes), b.binary(arith.RemSIOp, number, classes)
-        raw, order, places = b.buffer(n, "local", keys.type), b.buffer(n, "local"), b.buffer(n, "local")
+    b: Body
+    sizes: tuple[Dim, Dim, Dim]
+    """Batches, classes, boxes."""
+    room: Dim
+    scores: SSAValue
+    limit: SSAValue
+    """What a score must be above."""
+    most: SSAValue
+    """How many boxes a class may have."""
+    boxed: Suppression
+    keys: Keys
+    rows: SSAValue
+    counts: SSAValue
+
+    def place(self, number: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The batch and the class of a number."""
+        classes = self.sizes[1]
+        return self.b.binary(arith.DivSIOp, number, classes), self.b.binary(arith.RemSIOp, number, classes)
+
+    def first_row(self, number: SSAValue) -> SSAValue:
+        """Where the rows of a class begin."""
+        return self.b.binary(arith.MuliOp, number, self.room)
+
+    def each(self, number: SSAValue) -> None:
+        """The rows of one class: its candidates, sorted, and those that are chosen."""
+        b, n = self.b, self.sizes[2]
+        batch, kind = self.place(number)
+        raw, order, places = b.buffer(n, "local", self.keys.type), b.buffer(n, "local"), b.buffer(n, "local")
 
         def candidate(i: SSAValue, found: SSAValue) -> list[SSAValue]:
-            score = b.load(scores, batch, kind, i)
-            good = b.compare("gt", score, score_limit)
-            b.store(keys.of(score), raw, found, where=good)
+            score = b.load(self.scores, batch, kind, i)
+            good = b.compare("gt", score, self.limit)
+            b.store(self.keys.of(score), raw, found, where=good)
             b.store(i, places, found, where=good)
             return [b.plus(found, b.as_number(good))]
 
         (found,) = b.loop(0, n, [0], candidate)
-        found = b.select(b.compare("gt", maximum, 0), found, 0)
-        sort(b, keys, n, found, lambda i: (b.load(raw, i), b.load(places, i)), lambda p, w: b.store(w, order, p))
-        b.store(choose(batch, kind, b.binary(arith.MuliOp, number, room), order, found), counts, batch, kind)
+        found = b.select(b.compare("gt", self.most, 0), found, 0)
+        sort(b, self.keys, n, found, lambda i: (b.load(raw, i), b.load(places, i)), lambda p, w: b.store(w, order, p))
+        b.store(self.choose((batch, kind), self.first_row(number), order, found), self.counts, batch, kind)
 
-    def choose(batch: SSAValue, kind: SSAValue, row: SSAValue, order: SSAValue, found: SSAValue) -> SSAValue:
+    def choose(self, place: tuple[SSAValue, SSAValue], row: SSAValue, order: SSAValue, found: SSAValue) -> SSAValue:
         """The number of boxes that are chosen, in this order."""
-        rooms = -(-room // LANES) * LANES
-        chosen, best = [b.buffer(rooms, "local", element) for _ in range(5)], b.buffer(1, "local", element)
-        for buffer in chosen:
-            zero = b.constant(0, element)
-            b.loop(0, rooms, [], lambda i, buffer=buffer, zero=zero: b.store(zero, buffer, i))
+        b = self.b
+        chosen, best = self.nothing_chosen()
 
         def visit(k: SSAValue, taken: SSAValue) -> list[SSAValue]:
             box = b.load(order, k)
-            mine = boxed.corners(batch, box)
-            hit = boxed.hits(mine, chosen, taken, best)
-            good = b.both(b.compare("eq", hit, 0), b.compare("lt", taken, maximum))
+            mine = self.boxed.corners(place[0], box)
+            hit = self.boxed.hits(mine, chosen, taken, best)
+            good = b.both(b.compare("eq", hit, 0), b.compare("lt", taken, self.most))
             for value, buffer in zip(mine, chosen, strict=True):
                 b.store(value, buffer, taken, where=good)
-            for column, value in enumerate((batch, kind, box)):
-                b.store(value, where, b.plus(row, taken), column, where=good)
+            for column, value in enumerate((*place, box)):
+                b.store(value, self.rows, b.plus(row, taken), column, where=good)
             return [b.plus(taken, b.as_number(good))]
 
         def part(k: SSAValue, taken: SSAValue) -> list[SSAValue]:
             start = b.binary(arith.MuliOp, k, STRIDE)
             end = b.binary(arith.MinSIOp, b.plus(start, STRIDE), found)
-            end = b.select(b.compare("lt", taken, maximum), end, start)
+            end = b.select(b.compare("lt", taken, self.most), end, start)
             return b.loop(start, end, [taken], visit)
 
         parts = b.binary(arith.DivSIOp, b.plus(found, STRIDE - 1), STRIDE)
         return b.loop(0, parts, [0], part)[0]
 
-    b.loop(0, batches * classes, [], each, "parallel")
+    def nothing_chosen(self) -> tuple[list[SSAValue], SSAValue]:
+        """Buffers of zeros for the corners and areas of boxes, and room for a number."""
+        b, element = self.b, self.limit.type
+        rooms = -(-self.room // LANES) * LANES
+        chosen, best = [b.buffer(rooms, "local", element) for _ in range(5)], b.buffer(1, "local", element)
+        for buffer in chosen:
+            zero = b.constant(0, element)
+            b.loop(0, rooms, [], lambda i, buffer=buffer, zero=zero: b.store(zero, buffer, i))
+        return chosen, best
 
-    def gather(number: SSAValue, total: SSAValue) -> list[SSAValue]:
+    def gather(self, number: SSAValue, total: SSAValue) -> list[SSAValue]:
         """Move a class's rows to where the next ones belong, which is never behind them."""
-        batch, kind = b.binary(arith.DivSIOp, number, classes), b.binary(arith.RemSIOp, number, classes)
-        rows, first = b.load(counts, batch, kind), b.binary(arith.MuliOp, number, room)
+        b = self.b
+        rows, first = b.load(self.counts, *self.place(number)), self.first_row(number)
 
         def move(i: SSAValue) -> None:
             for column in range(3):
-                b.store(b.load(where, b.plus(first, i), column), where, b.plus(total, i), column)
+                b.store(b.load(self.rows, b.plus(first, i), column), self.rows, b.plus(total, i), column)
 
         b.loop(0, rows, [], move)
         return [b.plus(total, rows)]
 
-    (total,) = b.loop(0, batches * classes, [0], gather)
+
+def non_max_suppression(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
+    """The rows of each class, then all of them."""
+    boxes, scores, most, iou, limit = inputs
+    batches, classes, n = shape_of(op.operands[1].type)
+    rows, count = outputs
+    if rows is None:
+        rows = b.buffer([batches * classes * op.room, 3])
+    counts = b.buffer([batches, classes])
+    least = b.load(limit)
+    greatest = b.binary(arith.MinSIOp, b.load(most), op.room)
+    keys, boxed = Keys(b, least.type, False, True), Suppression(b, op.center, boxes, b.load(iou))
+    selection = Selection(b, (batches, classes, n), op.room, scores, least, greatest, boxed, keys, rows, counts)
+    b.loop(0, batches * classes, [], selection.each, "parallel")
+    (total,) = b.loop(0, batches * classes, [0], selection.gather)
     for column in range(3):
-        b.loop(total, batches * classes * room, [], lambda i, column=column: b.store(0, where, i, column))
+        b.loop(total, batches * classes * op.room, [], lambda i, column=column: b.store(0, rows, i, column))
     b.store(total, count)
