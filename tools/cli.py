@@ -95,6 +95,25 @@ def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="H=32:2048:32",
         help="what a size that stays open may be: lowest, highest, and step; may be repeated",
     )
+    parser.add_argument(
+        "--load",
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="take ops, passes and dialects from a file (it is run); may be repeated",
+    )
+
+
+def load_files(args: argparse.Namespace) -> None:
+    """Run the files of --load."""
+    for path in getattr(args, "load", ()):
+        from mlc.tools.opt.load import load_user_file
+        from mlc.tools.opt.source import InputError
+
+        try:
+            load_user_file(path)
+        except InputError as error:
+            raise UsageError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error
 
 
 def shapes_of(args: argparse.Namespace, option: str = "shape") -> "dict[str, tuple[int | str, ...]] | None":
@@ -178,6 +197,7 @@ def run(argv: Sequence[str]) -> int:
             parser.print_help()
             return 0
         apply_limits(args)
+        load_files(args)
         return import_module(COMMANDS[args.command][0]).run(args)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -154,7 +154,8 @@ class Checker(Importer):
     def unsupported(self, place: str, kind: str, why: str, node: onnx.NodeProto | None) -> None:
         """Note an op that mlc does not have, with the nearest one that it has."""
         domain, _, name = kind.rpartition(".")
-        known = [op for where, op in converters() if where in ("", domain)]
+        theirs = all(where != domain for where, _ in converters())  # names in others' domains mean what they please
+        known = [] if theirs else [op for where, op in converters() if where in ("", domain)]
         instead = f"the op {name} of ai.onnx" if domain and ("", name) in converters() else ""
         instead = instead or did_you_mean(name, known).removeprefix("; ")
         instead = instead or "a model function of that name, or mlc.frontends.onnx.register_op"

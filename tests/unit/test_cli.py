@@ -203,6 +203,8 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]):
         (["compile", "junk.onnx"], "junk.onnx"),
         (["compile", "junk.txt"], "expected a file that ends in .onnx or .mlir"),
         (["check", "junk.onnx"], "junk.onnx"),
+        (["check", "MODEL", "--load", "gone.py"], "gone.py: cannot load the file: no such file"),
+        (["run", "MODEL", "--load", "junk.txt"], "junk.txt: cannot load the file: expected a Python file, NAME.py"),
         (["bench", "MODEL", "--compare", "onnxruntime"], "expected an .onnx file for --compare"),
         (["frobnicate"], "invalid choice: 'frobnicate'"),
         (["compile"], "the following arguments are required: model"),
