@@ -75,7 +75,8 @@ def page() -> str:
 
 
 _LIMITS = """Of other domains: com.microsoft as above, functions that a model brings along, and ops that a program
-teaches the import ([operators of your own](own-operators.md)); not ai.onnx.ml, ai.onnx.preview and ai.onnx.preview.training.
+teaches the import ([operators of your own](own-operators.md)); not ai.onnx.ml, ai.onnx.preview and
+ai.onnx.preview.training.
 
 Supported only in part, and refused by name where they are not:
 
