@@ -13,12 +13,12 @@ import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph.movement import END
-from mlc.dialects.graph.types import axis_of
+from mlc.dialects.graph.types import axis_of, element_of
 from mlc.frontends.onnx import indexing, selection, shape
 from mlc.frontends.onnx import math as math_ops
 from mlc.frontends.onnx.counted import marked, plain
 from mlc.frontends.onnx.node import Converter, NeedsValues, Node, Value, dtype_like
-from mlc.frontends.onnx.spans import span_of
+from mlc.frontends.onnx.spans import LIMIT, span_of
 from mlc.frontends.onnx.tools import (
     add,
     binary,
@@ -285,7 +285,8 @@ def _reduced(name: str, fill: float) -> Converter:
     def convert(node: Node) -> Value | Sequence[Value]:
         x = node.input(0)
         if x.counted is None or x.counted.axis not in _axes(node, len(x.shape)):
-            return own(node)
+            y = own(node)
+            return _number_of_truths(x, y) if name == "ReduceSum" and isinstance(y, Value) else y
         node.inputs[0] = masked(node, x, fill)
         y = own(node)
         if name != "ReduceMean":
@@ -296,6 +297,36 @@ def _reduced(name: str, fill: float) -> Converter:
         return divide(node, y, cast(node, share, dtype_like(y)))
 
     return convert
+
+
+def _number_of_truths(x: Value, y: Value) -> Value:
+    """The sum of what conditions were cast to lies between 0 and their number."""
+    source = x.ssa
+    while source is not None and isinstance(source.owner, g.CastOp | g.ReshapeOp) and not is_truth(source):
+        source = source.owner.operands[0]
+    sizes = (*x.shape, *y.shape)
+    known = all(isinstance(n, int) and n > 0 for n in sizes) and math.prod(y.shape) <= LIMIT
+    if known and y.span is None and y.array is None and source is not None and is_truth(source):
+        many = math.prod(x.shape) // math.prod(y.shape)
+        y.span = np.zeros(y.shape, np.int64), np.full(y.shape, many, np.int64)
+    return y
+
+
+def is_truth(value: Any) -> bool:
+    """Whether a value is of conditions."""
+    return str(element_of(value)) == "i1"
+
+
+def _scatter_nd(node: Node) -> Value | Sequence[Value]:
+    """Updates at as many places as there are; what is beyond them is written nowhere."""
+    x, places, updates = (node.input(k) for k in range(3))
+    if x.counted is None and places.counted is None and updates.counted is None:
+        return indexing.CONVERTERS["ScatterND"](node)
+    axes = {v.counted.axis for v in (places, updates) if v.counted is not None}
+    if x.counted is not None or places.counted is None or axes != {0} or updates.shape[:1] != places.shape[:1]:
+        raise node.fail("expected the data to say how many places there are, and as many updates")
+    node.inputs[1:] = [masked(node, places, x.shape[0]), plain(updates)]
+    return indexing.CONVERTERS["ScatterND"](node)
 
 
 def _softmax(name: str) -> Converter:
@@ -345,6 +376,7 @@ CONVERTERS: dict[str, Callable[[Node], Any]] = {
     "Slice": _slice,
     "Concat": _concat,
     "Gather": _gather,
+    "ScatterND": _scatter_nd,
     "TopK": _top_k,
     "Softmax": _softmax("Softmax"),
     "LogSoftmax": _softmax("LogSoftmax"),

@@ -197,7 +197,7 @@ ALLOWED = frozenset(
     "Transpose Squeeze Unsqueeze Gather GatherND Concat Flatten Shape Size If Loop Scan CastLike "
     "Slice Split Reshape Expand TopK Softmax LogSoftmax MatMul Gemm LayerNormalization ReduceSum ReduceMax ReduceMin "
     "ReduceMean ReduceProd ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum ReduceLogSumExp ArgMax ArgMin LeakyRelu Elu "
-    "HardSigmoid HardSwish Softplus Gelu Mish Selu IsNaN IsInf BitwiseOr BitwiseXor Sum Mean".split()
+    "HardSigmoid HardSwish Softplus Gelu Mish Selu IsNaN IsInf BitwiseOr BitwiseXor Sum Mean ScatterND".split()
 )
 
 

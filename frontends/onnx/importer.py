@@ -344,7 +344,7 @@ class Importer:
             # A constant is called after the output that holds it: weights in Constant nodes keep their names.
             assert value is not None
             constant = value.ssa is None and value.array is not None
-            self.values[name] = Value(None, value.array, name) if constant else value
+            self.values[name] = replace(value, name=name) if constant else value
 
     def _counts(self, names: Sequence[str], outputs: list[SSAValue]) -> dict[str, tuple[int, int]]:
         """Add the counts of outputs to the outputs: name of the count -> (output, axis)."""

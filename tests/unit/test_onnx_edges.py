@@ -253,3 +253,33 @@ def test_nodes_in_another_order():
         (found,) = exe({"b": np.array(choice), "x": X}).values()
         expected = (np.abs(X) * np.abs(X) if choice else -X) + np.exp(-np.abs(X))
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def masked_write(source: str) -> onnx.ModelProto:
+    """`x[x < 0] = source`, as PyTorch writes it: as many updates as conditions hold."""
+    nodes = [
+        node("Less", ["x", "zero"], ["hit"]),
+        node("NonZero", ["hit"], ["where"]),
+        node("Transpose", ["where"], ["places"]),
+        node("Reshape", ["hit", "back"], ["flat"]),
+        node("Cast", ["flat"], ["ones"], to=onnx.TensorProto.INT64),
+        node("ReduceSum", ["ones"], ["n"], keepdims=1),
+        node("Expand", ["value", "n"], ["updates"]),
+        node("ScatterND", [source, "places", "updates"], ["y"]),
+    ]
+    constants = {"zero": np.float32(0), "back": i64(-1), "value": np.float32(-7)}
+    return model_of(nodes, {"x": normal(4, 5)}, constants)
+
+
+@pytest.mark.parametrize("shift", [-9, 0, 9])
+def test_writing_where_a_condition_holds(shift: int):
+    proto, x = masked_write("x"), normal(4, 5) + np.float32(shift)
+    proto.graph.output.add(name="updates")
+    found, updates = mlc.compile(proto, threads=1)({"x": x}).values()
+    np.testing.assert_array_equal(found, np.where(x < 0, np.float32(-7), x))
+    np.testing.assert_array_equal(updates, np.full((x < 0).sum(), -7, np.float32))
+
+
+def test_writing_into_what_the_data_sizes_is_refused():
+    with pytest.raises(UserError, match="expected the data to say how many places there are, and as many updates"):
+        import_model(masked_write("updates"))
