@@ -36,6 +36,7 @@ def quantize(
     percentile: float = 99.99,
     first: bool = True,
     last: bool = True,
+    depthwise: bool = False,
     budget: float | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
@@ -46,8 +47,9 @@ def quantize(
     `method`: "minmax" takes all that was seen, "percentile" this part of the values, "kl" the range that keeps most of
     their distribution, "mse" the one whose levels are nearest to them; "search" takes for each layer the one of these
     that costs least at the model's outputs. `first` and `last` say whether the first and the last layer are quantised
-    too. With a `budget`, layers stay in floats, the most sensitive ones for their work first, until the error that is
-    simulated on the inputs is below it. Convolutions of groups, depthwise ones among them, always do. The module's
+    too, `depthwise` whether depthwise convolutions are: that is faster, and with one scale for channels of different
+    ranges less accurate; other convolutions of groups never are. With a `budget`, layers stay in floats, the most
+    sensitive ones for their work first, until the error that is simulated on the inputs is below it. The module's
     attribute `mlc.relative_error` (`exe.report["relative_error"]`) is measured on the inputs: root mean square.
     """
     _check_options(method, percentile, budget)
@@ -56,7 +58,7 @@ def quantize(
     attach_store(result.module, result.weights)
     ctx = make_context()
     run_passes(result.module, ctx, PREPARE)
-    ops = [op for op in result.main.body.block.ops if quantisable(op)]
+    ops = [op for op in result.main.body.block.ops if quantisable(op, depthwise)]
     ops = ops[0 if first else 1 : len(ops) if last else -1]
     if not ops:
         raise UserError("expected a model with convolutions or dense layers by constant weights, but found none")

@@ -49,17 +49,17 @@ TINY = 1e-30
 """The least scale: that of weights which are all 0."""
 
 
-def quantisable(op: Operation) -> bool:
+def quantisable(op: Operation, depthwise: bool = False) -> bool:
     """
     Whether an op is a contraction of floats by constant weights, in plain layouts.
 
-    Convolutions of groups are not: their sums are short, and one scale for all of their channels, which never meet,
-    costs more accuracy than all else.
+    Convolutions of groups are not, unless depthwise ones are asked for: one scale for all of their channels, which
+    never meet, costs more accuracy than all else.
     """
     if not isinstance(op, Conv2dOp | DenseOp) or op.out_dtype or op.type.element_type != f32:
         return False
     x, w = op.operands
-    if isinstance(op, Conv2dOp) and op.groups > 1:
+    if isinstance(op, Conv2dOp) and op.groups > 1 and not (depthwise and op.is_depthwise):
         return False
     plain = op.kernel_layout == ("OIHW" if isinstance(op, Conv2dOp) else "OI")
     plain = plain and (isinstance(op, DenseOp) or op.data_layout == "NCHW")
@@ -198,7 +198,7 @@ def _bias_behind(op: Any) -> tuple[Any, int] | None:
 
 def _bounds(op: Operation, given: Any) -> tuple[float, float]:
     values = [v.value.data for v in given.data if isinstance(v, FloatAttr)] if isinstance(given, ArrayAttr) else []
-    if len(values) != 2 or not values[0] <= values[1] or not quantisable(op):
+    if len(values) != 2 or not values[0] <= values[1] or not quantisable(op, depthwise=True):
         fail(op, f"expected {RANGE} = [low, high] on a convolution or dense layer by constant weights, but got {given}")
     return values[0], values[1]
 

@@ -78,6 +78,20 @@ def test_what_is_simulated_is_what_is_computed(network: Small) -> None:
     assert 0 < simulation.error({1: ranges[1]}) < found
 
 
+def test_depthwise_convolutions_are_quantised_where_they_are_asked_for(network: Small) -> None:
+    model, (wanted,) = mlc.load(network.proto()), onnxruntime_results(network)
+    counts = []
+    for depthwise in (False, True):
+        quantised = mlc.quantize(model, network.arrays, depthwise=depthwise)
+        exe = mlc.compile(quantised, threads=1)
+        (found,) = exe(network.arrays).values()
+        error = np.sqrt(np.mean((found - wanted) ** 2) / np.mean(wanted**2))
+        assert error == pytest.approx(exe.report["relative_error"], rel=1e-2)
+        assert error < 0.05
+        counts.append(graph_text(quantised).count('out_dtype = "int32"'))
+    assert counts == [6, 7]
+
+
 def test_the_first_and_the_last_layer_may_stay(network: Small) -> None:
     model = mlc.load(network.proto())
     everything = graph_text(mlc.quantize(model, network.arrays)).count('out_dtype = "int32"')
