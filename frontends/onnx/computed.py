@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import Dim, DimExpr, greatest
+from mlc.dialects.graph.dims import least as lesser
 from mlc.dialects.graph.movement import END
 from mlc.dialects.graph.types import axis_of, element_of
 from mlc.frontends.onnx import indexing, selection, shape
 from mlc.frontends.onnx import math as math_ops
 from mlc.frontends.onnx.counted import marked, plain
 from mlc.frontends.onnx.node import Converter, NeedsValues, Node, Value, dtype_like
+from mlc.frontends.onnx.sizes import LARGEST, size_array
 from mlc.frontends.onnx.spans import LIMIT, span_of
 from mlc.frontends.onnx.tools import (
     add,
@@ -71,8 +74,8 @@ def _range(node: Node) -> Value | Sequence[Value]:
     if known or first is None or last is None or by is None or by[0] != by[1] or by[0] == 0:
         return indexing.CONVERTERS["Range"](node)
     step = by[0].item()
-    extent = float(last[1]) - float(first[0]) if step > 0 else float(last[0]) - float(first[1])
-    bound = max(0, math.ceil(extent / step))
+    extent = last[1].item() - first[0].item() if step > 0 else last[0].item() - first[1].item()
+    bound = greatest(0, -(-extent // step)) if isinstance(extent, DimExpr) else max(0, math.ceil(extent / step))
     _check_bound(node, bound)
     if np.dtype(dtype_like(start)).kind in "iu":
         rest = subtract(node, limit, start) if step > 0 else subtract(node, start, limit)
@@ -84,12 +87,12 @@ def _range(node: Node) -> Value | Sequence[Value]:
     return counted(node, add(node, steps, start), 0, at_least_zero(node, scalar(node, count)))
 
 
-def _check_bound(node: Node, bound: int) -> None:
-    if bound > MAX_BOUND:
+def _check_bound(node: Node, bound: Dim) -> None:
+    if isinstance(bound, int) and bound > MAX_BOUND:
         raise node.fail(f"expected a size of at most {MAX_BOUND}, but it may be up to {bound}")
 
 
-def computed_shape(node: Node, value: Value) -> tuple[list[int], int, Value] | None:
+def computed_shape(node: Node, value: Value) -> tuple[list[Dim], int, Value] | None:
     """(sizes, the axis of which the size is a bound, its count) of a shape; None if it is known or has no bound."""
     span = None if value.array is not None else span_of(value)
     if span is None or len(value.shape) != 1:
@@ -98,8 +101,9 @@ def computed_shape(node: Node, value: Value) -> tuple[list[int], int, Value] | N
     if len(open_axes) > 1:
         raise node.fail(f"expected a shape of which the data says at most one size, but got {len(open_axes)}")
     axis = open_axes[0] if open_axes else 0
-    sizes = [int(n) for n in span[1]]
-    _check_bound(node, max(sizes, default=0))
+    sizes = span[1].tolist()
+    for size in sizes:
+        _check_bound(node, size)
     return sizes, axis, scalar(node, part(node, value, 0, axis, axis + 1))
 
 
@@ -145,7 +149,7 @@ def _one_hot(node: Node) -> Value | Sequence[Value]:
     span = None if depth.array is not None else span_of(depth)
     if span is None:
         return indexing.CONVERTERS["OneHot"](node)
-    bound = int(span[1].reshape(()))
+    bound = span[1].reshape(()).item()
     _check_bound(node, bound)
     axis = axis_of(node.attr("axis", -1), len(indices.shape) + 1)
     count, places = scalar(node, depth), cast(node, indices, np.int64)
@@ -162,13 +166,13 @@ def _size(node: Node, x: Value, axis: int) -> Value:
     """How many elements there are along an axis."""
     if x.counted is not None and x.counted.axis == axis:
         return x.counted.value
-    return node.array(np.array(x.shape[axis], np.int64))
+    return node.array(size_array(x.shape[axis]))
 
 
 def _slice(node: Node) -> Value | Sequence[Value]:
     """Bounds along one axis that are computed, or that depend on how much of it is there."""
     x, own = node.input(0), shape.CONVERTERS["Slice"]
-    if node.opset < 10 or not (node.has(1) and node.has(2)) or any(not isinstance(n, int) for n in x.shape):
+    if node.opset < 10 or not (node.has(1) and node.has(2)):
         return own(node)
     starts, ends = node.input(1), node.input(2)
     axes = [axis_of(a, len(x.shape)) for a in node.ints(3, None, list(range(starts.shape[0])))]
@@ -192,6 +196,8 @@ def _slice(node: Node) -> Value | Sequence[Value]:
     assert ends.array is not None
     bounds: list[Any] = [(0, END, 1)] * len(x.shape)
     for j in rest:
+        if not isinstance(x.shape[axes[j]], int):
+            raise node.fail(f"expected axis {axes[j]} of a known size, beside one the data says, but got {x.shape}")
         first, last, step = slice(int(starts.array[j]), int(ends.array[j]), steps[j]).indices(x.shape[axes[j]])
         bounds[axes[j]] = first, last if last >= 0 else -x.shape[axes[j]] - 1, step
     begin, end, strides = zip(*bounds, strict=True)
@@ -204,25 +210,32 @@ def raise_unless_known(node: Node, values: Sequence[Value]) -> None:
         node.known(value, f"'{value.name}'")
 
 
+def known(value: Value) -> bool:
+    """Whether a value is numbers, whatever the inputs are."""
+    return value.array is not None and value.array.dtype != object and not value.bound
+
+
 def _window(node: Node, x: Value, axis: int, start: Value, end: Value) -> Value:
     """`x[start:end]` along an axis."""
     size = _size(node, x, axis)
 
     def place(value: Value) -> Value:
         value = cast(node, value, np.int64)
+        if known(value) and int(value.array) >= LARGEST:
+            return size
         value = select(node, binary(node, g.LessOp, value, 0), add(node, value, size), value)
         return least(node, at_least_zero(node, value), size)
 
     first, last = place(start), place(end)
     count = at_least_zero(node, subtract(node, last, first))
     span, room = span_of(count), x.shape[axis]
-    bound = room if span is None else max(0, min(room, int(span[1])))
-    if first.array is not None and not first.bound:
+    bound = room if span is None else greatest(0, lesser(room, span[1].item()))
+    if known(first):
         begin = int(first.array)
         return counted(node, part(node, plain(x), axis, begin, begin + bound), axis, count)
     if bound == 0:
         return node.array(np.zeros((*x.shape[:axis], 0, *x.shape[axis + 1 :]), dtype_like(x)))
-    places = least(node, add(node, iota(node, (bound,), 0), first), room - 1)
+    places = least(node, add(node, iota(node, (bound,), 0), first), node.array(np.array(room - 1)))
     return counted(node, node.emit(g.TakeOp, plain(x), places, axis=axis), axis, count)
 
 
@@ -325,7 +338,7 @@ def _scatter_nd(node: Node) -> Value | Sequence[Value]:
     axes = {v.counted.axis for v in (places, updates) if v.counted is not None}
     if x.counted is not None or places.counted is None or axes != {0} or updates.shape[:1] != places.shape[:1]:
         raise node.fail("expected the data to say how many places there are, and as many updates")
-    node.inputs[1:] = [masked(node, places, x.shape[0]), plain(updates)]
+    node.inputs[1:] = [masked(node, places, math.inf), plain(updates)]
     return indexing.CONVERTERS["ScatterND"](node)
 
 

@@ -216,6 +216,7 @@ def check(node: Node) -> None:
 
 def marked(value: Value, axis: int, count: Value) -> Value:
     """A value of which along an axis only a part is there."""
-    if count.array is None and count.span is None and isinstance(value.shape[axis], int):
-        count.span = np.array(0, np.int64), np.array(value.shape[axis], np.int64)
+    if count.array is None and count.span is None:
+        room = value.shape[axis]
+        count.span = np.array(0, np.int64), np.array(room, np.int64 if isinstance(room, int) else object)
     return replace(value, counted=Count(axis, count))

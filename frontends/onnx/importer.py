@@ -139,7 +139,7 @@ class Importer:
             return [Value(r, v.array, location, bound=True) for r, v in zip(op.results, folded, strict=True)]
         span = None
         if len(op.results) == 1 and any(v.span is not None for v in operands):
-            span = result_span(cls, operands, lambda ends: self._fold(cls, ends, attrs, location))
+            span = result_span(cls, operands, lambda ends: self._fold_any(cls, ends, attrs, location))
         return [Value(result, None, location, span=span) for result in op.results]
 
     def _counted(self, cls: Any, operands: Sequence[Value], attrs: dict[str, Any], location: str) -> list[Value]:
@@ -187,6 +187,10 @@ class Importer:
         finally:
             op.drop_all_references()
         return None if folded is None else [Value(None, array, self.fresh(location)) for array in folded]
+
+    def _fold_any(self, cls: Any, operands: Sequence[Value], attrs: Any, location: str) -> list[Value] | None:
+        fold = self._fold_sizes if any(holds_sizes(v.array) for v in operands) else self._fold
+        return fold(cls, operands, attrs, location)
 
     def _fold(self, cls: Any, operands: Sequence[Value], attrs: Any, location: str) -> list[Value] | None:
         """The op's results by numpy, if they are small; None otherwise."""

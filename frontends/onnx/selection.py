@@ -14,7 +14,8 @@ from mlc.dialects.graph.types import axis_of
 from mlc.frontends.onnx import indexing, shape
 from mlc.frontends.onnx.counted import marked, plain
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
-from mlc.frontends.onnx.tools import cast, multiply, part, reshape, transpose
+from mlc.frontends.onnx.sizes import size_array
+from mlc.frontends.onnx.tools import cast, part, reshape, transpose
 
 MAX_BOXES = 4096
 """Of an open number of boxes room is made for so many of a class, or else for all."""
@@ -108,7 +109,7 @@ def _top_k(node: Node) -> Value | Sequence[Value]:
 def _sizes(node: Node, x: Value) -> list[Value]:
     """Each size of a value, as one element: the count where only a part is there."""
     assert x.counted is not None
-    parts = [node.array(np.array([n], np.int64)) for n in x.shape]
+    parts = [node.array(size_array([n])) for n in x.shape]
     parts[x.counted.axis] = reshape(node, x.counted.value, (1,))
     return parts
 
@@ -126,7 +127,7 @@ def _size(node: Node) -> Value | Sequence[Value]:
     if x.counted is None:
         return shape.CONVERTERS["Size"](node)
     rest = math.prod(n for axis, n in enumerate(x.shape) if axis != x.counted.axis)
-    return multiply(node, x.counted.value, float(rest))
+    return node.emit(g.MultiplyOp, x.counted.value, node.array(size_array(rest)))
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -11,9 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import DimExpr, greatest, least
 from mlc.frontends.onnx.node import Value
+from mlc.frontends.onnx.sizes import size_array
 
 Span = tuple[Any, Any]
 LIMIT = 64
@@ -23,7 +26,7 @@ LIMIT = 64
 def span_of(value: Value) -> Span | None:
     """The least and the greatest that each element may be."""
     if value.array is not None and not value.bound:
-        return (value.array, value.array) if value.array.dtype != object and value.array.size <= LIMIT else None
+        return (value.array, value.array) if value.array.size <= LIMIT else None
     return value.span
 
 
@@ -34,7 +37,8 @@ def result_span(cls: Any, operands: Sequence[Value], evaluate: Callable[[list[Va
         spans[0] = spans[0] if spans[0] is not None and (spans[0][0] == spans[0][1]).all() else None
         if spans[0] is None and None not in spans[1:]:
             lows, highs = zip(*spans[1:], strict=True)
-            return np.minimum(*lows), np.maximum(*highs)
+            least_of, greatest_of = np.frompyfunc(least, 2, 1), np.frompyfunc(greatest, 2, 1)
+            return size_array(least_of(*lows)), size_array(greatest_of(*highs))
     if any(span is None for span in spans):
         return None
     lows, highs = ([span[end] for span in spans if span is not None] for end in (0, 1))
@@ -43,15 +47,23 @@ def result_span(cls: Any, operands: Sequence[Value], evaluate: Callable[[list[Va
     elif cls is g.NegOp:
         lows, highs = highs, lows
     elif cls in (g.MultiplyOp, g.DivideOp):
-        least = min((low.min(initial=0) for low in lows), default=0)
-        if least < 0 or (cls is g.DivideOp and ((lows[1] != highs[1]).any() or (lows[1] == 0).any())):
+        if any(_may_be_negative(n) for low in lows for n in low.reshape(-1)):
+            return None
+        if cls is g.DivideOp and ((lows[1] != highs[1]).any() or (lows[1] == 0).any()):
             return None
     elif cls is g.TakeOp and (lows[1] != highs[1]).any():
         return None
     elif cls not in RISING:
         return None
-    low, high = (evaluate([Value(None, np.asarray(array), "") for array in ends]) for ends in (lows, highs))
+    try:
+        low, high = (evaluate([Value(None, np.asarray(array), "") for array in ends]) for ends in (lows, highs))
+    except (VerifyException, ValueError):  # sizes that an op needs as numbers
+        return None
     return None if low is None or high is None else (low[0].array, high[0].array)
+
+
+def _may_be_negative(value: Any) -> bool:
+    return bool(value.bounds()[0] < 0 if isinstance(value, DimExpr) else value < 0)
 
 
 RISING = frozenset(

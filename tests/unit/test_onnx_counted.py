@@ -6,7 +6,7 @@ from onnx import TensorProto as T
 
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx import import_model
-from tests.unit.test_onnx_control import compiled, constant, halving, model, node, normal, powers
+from tests.unit.test_onnx_control import compiled, constant, halving, model, node, normal, opened, powers
 
 RNG = np.random.default_rng(0)
 
@@ -77,6 +77,55 @@ def test_rows_of_a_loop_that_ends_early():
     cases = [{"x": np.full(4, x, np.float32)} for x in (100, 0.1)]
     nodes = [constant("m", np.array(50)), constant("c", True), node("Loop", "m c x", "y rows", body=body)]
     compiled(model(nodes, cases[0], {"y": T.FLOAT, "rows": T.FLOAT}), *cases)
+
+
+def put_where(reduction):
+    """`x[x > 0] = value`, as PyTorch writes it, or what is there once more."""
+    places = [node("NonZero", "x", "at"), node("Transpose", "at", "i")]
+    scalar = [node("Shape", "i", "many", end=1), constant("value", f32([-7])), node("Expand", "value many", "u")]
+    updates = [node("GatherND", "x i", "u")] if reduction == "add" else scalar
+    return [*places, *updates, node("ScatterND", "x i u", "y", reduction=reduction)]
+
+
+def f32(values):
+    return np.array(values, np.float32)
+
+
+SIZES_OF_COUNTS = [
+    constant("zero", np.array([0])),
+    constant("one", np.array([1])),
+    constant("three", np.array([3])),
+    constant("half", f32([0.5])),
+    node("Compress", "r m", "c", axis=0),
+    node("Shape", "c", "n", end=1),
+    node("Squeeze", "n zero", "count"),
+    *(constant(name, np.array(v)) for name, v in (("first", 0), ("step", 1))),
+    node("Range", "first count step", "numbers"),
+    node("Concat", "n three", "rows", axis=0),
+    node("Expand", "half rows", "halves"),
+    node("Slice", "r zero n zero", "front"),
+    node("Concat", "c r", "both", axis=0),
+    node("TopK", "c one", "v i", axis=0),
+    node("ReduceMean", "c", "mean", axes=[0]),
+]
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_what_is_put_where_a_mask_is(reduction):
+    """Of static and of open sizes; what the bound has beyond the count is put nowhere."""
+    cases = [{"x": few(n, m, low=-1)} for n, m in ((4, 5), (1, 1), (9, 20))]
+    cases.append({"x": np.zeros((3, 5), np.float32)})
+    proto = model(put_where(reduction), {"x": few(4, 5)}, {"y": T.FLOAT})
+    compiled(proto, cases[0])
+    compiled(opened(proto, x0="N", x1="M"), *cases)
+
+
+def test_sizes_made_of_counts_of_open_sizes():
+    names = {"numbers": T.INT64, "halves": T.FLOAT, "front": T.FLOAT, "both": T.FLOAT, "v": T.FLOAT, "mean": T.FLOAT}
+    cases = [{"r": normal(n), "m": np.arange(n) % 3 != 1} for n in (7, 1, 40)]
+    proto = model(SIZES_OF_COUNTS, cases[0], names)
+    compiled(proto, cases[0])
+    compiled(opened(proto, r0="N", m0="N"), *cases)
 
 
 def test_a_value_of_unknown_size_is_refused_where_it_cannot_go():
