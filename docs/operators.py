@@ -78,6 +78,9 @@ _LIMITS = """Of other domains: com.microsoft as above, functions that a model br
 teaches the import ([operators of your own](own-operators.md)); not ai.onnx.ml, ai.onnx.preview and
 ai.onnx.preview.training.
 
+Nodes may stand in any order. An initializer that is an input as well is a constant, or an input of the shape that
+`shapes=` gives for it.
+
 Supported only in part, and refused by name where they are not:
 
 - sequences and optionals: of lengths that the import knows ([control flow](control-flow.md))

@@ -80,7 +80,7 @@ class Checker(Importer):
             except UserError as error:
                 self.note(f"initializer '{initializer.name}'", "", error)
                 self.stand_in(initializer.name)
-        given = [info.name for info in graph.input if info.name not in self.values]
+        given = [info.name for info in graph.input if info.name not in self.values or info.name in shapes]
         for name in [name for name in shapes if name not in given]:
             instead = f"its inputs are {', '.join(map(printable, given))}"
             self.report.problems.append(Problem(f"input '{name}'", "", "the model has no such input", instead=instead))

@@ -271,7 +271,7 @@ class Importer:
     def _add_inputs(
         self, graph: onnx.GraphProto, shapes: Mapping[str, Any], values: Mapping[str, Any], symbols: Symbols
     ) -> list[str]:
-        infos = [info for info in graph.input if info.name not in self.values]
+        infos = [info for info in graph.input if info.name not in self.values or info.name in shapes]
         unknown_names = [name for name in shapes if name not in {info.name for info in infos}]
         if unknown_names:
             raise UserError(

@@ -255,6 +255,15 @@ def test_nodes_in_another_order():
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+def test_a_default_value_of_an_input():
+    """An initializer that is an input as well is a constant, but where `shapes` says that it is an input."""
+    proto = one_node("Add", {"x": X}, {"w": X})
+    proto.graph.input.append(helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, [3]))
+    np.testing.assert_array_equal(mlc.compile(proto, threads=1)({"x": X})["y"], X + X)
+    given = mlc.compile(proto, threads=1, shapes={"w": (3,)})({"x": X, "w": -X})
+    np.testing.assert_array_equal(given["y"], np.zeros(3, np.float32))
+
+
 def masked_write(source: str) -> onnx.ModelProto:
     """`x[x < 0] = source`, as PyTorch writes it: as many updates as conditions hold."""
     nodes = [
