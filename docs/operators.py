@@ -32,7 +32,7 @@ def onnx_rows() -> dict[str, tuple[int, list[str]]]:
     names = {(domain, name) for domain, name in converters()} | {("", n) for n, count in passed.items() if count}
     for domain, name in sorted(names, key=lambda key: (key[0], key[1].lower())):
         count = 0 if domain else passed.get(name, 0)
-        files = [file for file, text in texts.items() if f'"{name}"' in text]
+        files = [file for file, text in texts.items() if f'"{name}"' in text and domain in text]
         rows[f"{domain}.{name}" if domain else name] = count, files
     return rows
 
