@@ -15,6 +15,7 @@ from mlc.driver.errors import UserError
 from mlc.driver.model import Model
 from mlc.frontends.onnx.node import Value
 from mlc.frontends.torch.guards import conditions
+from mlc.frontends.torch.lengths import OpenLengths
 from mlc.frontends.torch.program import Program, check_calls
 from mlc.frontends.torch.sizes import expression
 from mlc.frontends.torch.table import decompositions
@@ -39,7 +40,7 @@ def from_torch(
         raise UserError(f"expected a torch.nn.Module, but got {type(module).__name__}; mlc.load takes programs")
     given = tuple(args) if isinstance(args, Sequence) else (args,)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), OpenLengths():
             program = torch.export.export(
                 module, given, dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False
             )

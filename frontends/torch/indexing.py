@@ -18,6 +18,7 @@ from mlc.frontends.onnx.tools import (
     broadcast_to,
     cast,
     concat,
+    divide,
     iota,
     multiply,
     part,
@@ -31,6 +32,22 @@ from mlc.frontends.torch.step import Convert, Step
 
 REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min", "": "none"}
 """torch's name of how a scatter combines -> the graph dialect's."""
+
+
+def _extreme(dtype: Any, sign: int) -> Any:
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min
+    return sign * np.inf
+
+
+NEUTRAL: dict[str, Any] = {
+    "sum": lambda dtype: 0,
+    "mean": lambda dtype: 0,
+    "prod": lambda dtype: 1,
+    "amax": lambda dtype: _extreme(dtype, -1),
+    "amin": lambda dtype: _extreme(dtype, 1),
+}
+"""torch's name of how a scatter combines -> what changes nothing, for elements of a type."""
 
 
 def _embedding(step: Step) -> Value:
@@ -67,6 +84,17 @@ class _Places:
         return [*range(many, many + first), *range(many), *range(many + first, rank)]
 
 
+def _unmasked(given: list[Value | None]) -> list[Value | None]:
+    """An index in which a mask that is a constant is the places that it keeps, one tensor for each of its axes."""
+    result: list[Value | None] = []
+    for index in given:
+        if index is None or index.dtype_name != "bool" or index.array is None or index.bound:
+            result.append(index)
+        else:
+            result += [Value(None, places, index.name) for places in np.nonzero(index.array)]
+    return result
+
+
 def _places(step: Step, x: Value, given: list[Value | None]) -> _Places:
     axes = [axis for axis, index in enumerate(given) if index is not None]
     indices = [index for index in given if index is not None]
@@ -80,7 +108,7 @@ def _places(step: Step, x: Value, given: list[Value | None]) -> _Places:
 
 def _index(step: Step) -> Value:
     """`x[:, i, j]`: one tensor is a take; several are one place in their axes, made one."""
-    x, given = step["self"], step["indices"]
+    x, given = step["self"], _unmasked(step["indices"])
     present = [axis for axis, index in enumerate(given) if index is not None]
     if len(present) == 1 and given[present[0]].dtype_name != "bool":
         return step.emit(g.TakeOp, x, given[present[0]], axis=present[0])
@@ -98,7 +126,7 @@ def _index(step: Step) -> Value:
 
 
 def _index_put(step: Step) -> Value:
-    x, given = step["self"], step["indices"]
+    x, given = step["self"], _unmasked(step["indices"])
     values, accumulate = cast(step, step["values"], step.dtype), bool(step.get("accumulate", False))
     present = [index for index in given if index is not None]
     if len(present) == 1 and present[0].dtype_name == "bool":
@@ -149,9 +177,28 @@ def _scatter(step: Step) -> Value:
 
 
 def _scatter_reduce(step: Step) -> Value:
-    if not step.get("include_self", True) or step["reduce"] not in REDUCTIONS:
-        raise step.fail(f"expected include_self and one of {', '.join(filter(None, REDUCTIONS))}")
-    return _scatter(step)
+    """What is scattered, combined; a mean is the sum over the count, and what is not included is 0 or 1 before."""
+    x, index, axis, how = step["self"], step["index"], step["dim"], step["reduce"]
+    kept = step.get("include_self", True)
+    if not x.shape or 0 in index.shape or (how != "mean" and kept):
+        return _scatter(step)
+    source = step.typed(step["src"], step.dtype)
+    for a, size in enumerate(index.shape):
+        source = part(step, source, a, 0, size)
+
+    def put(into: Value, what: Any, reduction: str) -> Value:
+        what = broadcast_to(step, step.typed(what, step.dtype), index.shape)
+        return step.emit(g.ScatterElementsOp, into, index, what, axis=axis, reduction=reduction)
+
+    first = x if kept else put(x, NEUTRAL[how](step.dtype), "none")
+    total = put(first, source, REDUCTIONS["sum" if how == "mean" else how])
+    if how != "mean":
+        return total
+    ones = broadcast_to(step, step.typed(1, step.dtype), x.shape)
+    count = put(ones if kept else put(ones, 0, "none"), 1, "add")
+    if step.dtype.kind in "iu":
+        raise step.fail("expected a mean of floats, but got integers")
+    return divide(step, total, count)
 
 
 def _select_scatter(step: Step) -> Value:

@@ -51,7 +51,10 @@ def _eye(step: Step) -> Value:
 CONVERTERS: dict[str, Convert] = {
     **dict.fromkeys(("full", "full_like", "new_full", "scalar_tensor", "fill"), _full),
     **dict.fromkeys(("ones", "ones_like", "new_ones"), _ones),
-    **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "empty_strided"), _zeros),
+    **dict.fromkeys(
+        ("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "empty_permuted", "new_empty", "empty_strided"),
+        _zeros,
+    ),
     "arange": _arange,
     "eye": _eye,
 }

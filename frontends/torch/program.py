@@ -120,6 +120,8 @@ class Program(Importer):
             given = [self.resolve(one) for one in node.args]
             place = next(i for i, one in enumerate(given) if isinstance(one, fx.GraphModule))
             self.nodes[node] = self.run_graph(given[place], given[place + 1 :])
+        elif _is_made(node):
+            self.nodes[node] = self.constant(node.name, node.target(*node.args, **node.kwargs))
         else:
             self._convert(node)
 
@@ -151,6 +153,7 @@ class Program(Importer):
         """A result with the elements that torch says it has, and of the sizes."""
         if value is None:
             return None
+        self.sizes.learn(facts.shape, value.shape)
         shape = self.sizes.shape(facts.shape)
         if tuple(value.shape) != shape:
             raise step.fail(
@@ -189,8 +192,18 @@ def _missing(graph: fx.GraphModule) -> Any:
                     inner = operator.attrgetter(str(one.target))(graph)
                     if isinstance(inner, fx.GraphModule):
                         yield from _missing(inner)
-        elif op_name(node.target) not in ASSERTIONS and op_name(node.target) not in converters():
+        elif op_name(node.target) not in ASSERTIONS and op_name(node.target) not in converters() and not _is_made(node):
             yield module_path(node), str(node.target), source_line(node).strip(" []")
+
+
+def _is_made(node: fx.Node) -> bool:
+    """Whether a call that has no converter makes a tensor of numbers alone, always the same: the torch at hand may."""
+    target: Any = node.target
+    if not isinstance(target, torch._ops.OpOverload) or op_name(target) in converters() or node.all_input_nodes:
+        return False
+    facts = node.meta.get("val")
+    fixed = isinstance(facts, torch.Tensor) and all(isinstance(size, int) for size in facts.shape)
+    return fixed and torch.Tag.nondeterministic_seeded not in target.tags
 
 
 def _is_number(node: fx.Node) -> bool:

@@ -20,7 +20,9 @@ KINDS: dict[str, tuple[str, tuple[int, ...], dict[str, Any], int]] = {
 
 def _recurrent(step: Step) -> list[Value]:
     """(the outputs of all steps, the last state of each layer and direction, for each state)."""
-    op, order, attrs, count = KINDS[step.kind]
+    op, order, attrs, count = KINDS[step.kind.removeprefix("mlc::")]
+    if step["train"] and step["dropout"]:
+        raise step.fail("expected a module that is not in training, but its dropout is on; call eval() before")
     if "batch_sizes" in step:
         raise step.fail("expected a tensor of sequences of one length, but got a packed sequence")
     states = step["hx"] if isinstance(step["hx"], list) else [step["hx"]]
@@ -76,4 +78,4 @@ def _reordered(step: Step, weight: Value, order: Sequence[int]) -> Value:
     return concat(step, [part(step, weight, 0, gate * size, (gate + 1) * size) for gate in order], 0)
 
 
-CONVERTERS: dict[str, Convert] = dict.fromkeys(KINDS, _recurrent)
+CONVERTERS: dict[str, Convert] = dict.fromkeys((*KINDS, *(f"mlc::{kind}" for kind in KINDS)), _recurrent)

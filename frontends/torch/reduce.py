@@ -206,6 +206,9 @@ def _norm(step: Step) -> Value:
     x = cast(step, step["self"], step.dtype)
     axes, keep, order = _axes(step, x), bool(step.get("keepdim", False)), float(step.get("ord", 2))
     size = step.emit(g.AbsOp, x)
+    if order == 0:
+        present = step.emit(g.LogicalNotOp, binary(step, g.EqualOp, x, 0))
+        return reduce(step, g.SumOp, cast(step, present, step.dtype), axes, keep)
     if math.isinf(order):
         return reduce(step, g.MaxOp if order > 0 else g.MinOp, size, axes, keep)
     if order == 1:

@@ -35,7 +35,17 @@ def _self(step: Step) -> Value:
 
 
 def _view(step: Step) -> Value:
+    """A tensor in another shape; or, given a dtype, its bits as elements of that."""
+    if "dtype" in step:
+        return _bits(step)
     return reshape(step, step["self"], step.shape)
+
+
+def _bits(step: Step) -> Value:
+    x = step["self"]
+    if np.dtype(dtype_like(x)).itemsize != step.dtype.itemsize or "bool" in (x.dtype_name, step.dtype.name):
+        raise step.fail(f"expected to see {x.dtype_name} as elements of the same size, but got {step.dtype.name}")
+    return x if dtype_like(x) == step.dtype else step.emit(g.BitcastOp, x, dtype=step.dtype)
 
 
 def _expand(step: Step) -> Value:
@@ -259,28 +269,56 @@ def _cast_prim(step: Step) -> Value:
 
 def _diagonal(step: Step) -> Value:
     """Elements of two axes whose indices differ by the offset, along a new last axis."""
+    flat, places, order = _on_diagonal(step, step.shape[-1])
+    return step.emit(g.TakeOp, flat, places, axis=len(order) - 2)
+
+
+def _diagonal_scatter(step: Step) -> Value:
+    """A tensor with a diagonal replaced."""
+    x, source = step["self"], step.typed(step["src"], step.dtype)
+    flat, places, order = _on_diagonal(step, source.shape[-1])
+    index = broadcast_to(step, places, source.shape)
+    y = step.emit(g.ScatterElementsOp, flat, index, source, axis=len(order) - 2, reduction="none")
+    y = reshape(step, y, tuple(x.shape[axis] for axis in order))
+    return transpose(step, y, [order.index(axis) for axis in range(len(order))])
+
+
+def _on_diagonal(step: Step, count: Any) -> tuple[Value, Value, list[int]]:
+    """A tensor with two axes made one, the last; where so many elements of a diagonal are in it; the axes' order."""
     x, offset = step["self"], step.get("offset", 0)
     rank = len(x.shape)
     first, second = axis_of(step.get("dim1", 0), rank), axis_of(step.get("dim2", 1), rank)
-    rest = [axis for axis in range(rank) if axis not in (first, second)]
-    rows, columns = x.shape[first], x.shape[second]
-    flat = transpose(step, x, [*rest, first, second])
-    flat = reshape(step, flat, (*(x.shape[axis] for axis in rest), rows * columns))
-    first_place = offset if offset >= 0 else -offset * columns
-    places = add(step, multiply(step, step.counted(step.shape[-1]), columns + 1), first_place)
-    return step.emit(g.TakeOp, flat, places, axis=len(rest))
+    order = [*(axis for axis in range(rank) if axis not in (first, second)), first, second]
+    *rest, rows, columns = (x.shape[axis] for axis in order)
+    flat = reshape(step, transpose(step, x, order), (*rest, rows * columns))
+    start = offset if offset >= 0 else -offset * columns
+    return flat, add(step, multiply(step, step.counted(count), columns + 1), start), order
 
 
 def _as_strided(step: Step) -> Value:
     """Of a contiguous tensor: elements at known places."""
-    x, sizes, strides = step["self"], step["size"], step["stride"]
-    places: Any = np.array(step.get("storage_offset", 0))
-    for size, stride in zip(sizes, strides, strict=True):
-        places = places[..., None] + np.arange(size) * stride
+    x, sizes, places = step["self"], step["size"], _strided(step)
     flat = reshape(step, x, (int(np.prod(x.shape)),))
     if places.size == flat.shape[0] and np.array_equal(places.reshape(-1), np.arange(places.size)):
         return reshape(step, x, sizes)
     return step.emit(g.TakeOp, flat, step.array(places.astype(np.int64)), axis=0)
+
+
+def _strided(step: Step) -> Any:
+    """Where the elements of a view by strides stand in a contiguous tensor."""
+    places: Any = np.array(step.get("storage_offset", 0))
+    for size, stride in zip(step["size"], step["stride"], strict=True):
+        places = places[..., None] + np.arange(size) * stride
+    return places
+
+
+def _strided_scatter(step: Step) -> Value:
+    """A contiguous tensor with elements at known places replaced."""
+    x, places = step["self"], _strided(step).reshape(-1)
+    flat = reshape(step, x, (int(np.prod(x.shape)),))
+    source = reshape(step, step.typed(step["src"], step.dtype), (places.size,))
+    y = step.emit(g.ScatterElementsOp, flat, step.array(places.astype(np.int64)), source, axis=0, reduction="none")
+    return reshape(step, y, x.shape)
 
 
 def _unfold(step: Step) -> Value:
@@ -309,8 +347,10 @@ CONVERTERS: dict[str, Convert] = {
     **named(("_to_copy", "to"), _cast),
     "prims::convert_element_type": _cast_prim,
     "slice": _slice, "select": _select, "cat": _cat, "stack": _stack, "unbind": _unbind, "repeat": _repeat,
-    "flip": _flip, "roll": _roll, "constant_pad_nd": _pad, "copy": _copy, "diagonal": _diagonal,
-    "as_strided": _as_strided, "unfold": _unfold, "tril": _triangle(g.LessEqualOp), "triu": _triangle(g.GreaterEqualOp),
+    "flip": _flip, "roll": _roll, "constant_pad_nd": _pad, "copy": _copy,
+    "diagonal": _diagonal, "diagonal_scatter": _diagonal_scatter,
+    "as_strided": _as_strided, "as_strided_scatter": _strided_scatter, "unfold": _unfold,
+    "tril": _triangle(g.LessEqualOp), "triu": _triangle(g.GreaterEqualOp),
     "pixel_shuffle": _shuffle, "pixel_unshuffle": _unshuffle,
     **named(("reflection_pad1d", "reflection_pad2d", "reflection_pad3d"), _pad_by("reflect")),
     **named(("replication_pad1d", "replication_pad2d", "replication_pad3d"), _pad_by("edge")),

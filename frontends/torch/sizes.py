@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
 from xdsl.ir import Block
 
@@ -121,6 +122,12 @@ class Sizes:
     def size_of(self, expr: Any) -> Dim:
         """A size by its sympy expression."""
         return self._evaluate(self._taken.applied(expr))
+
+    def learn(self, sizes: Sequence[Any], found: Sequence[Dim]) -> None:
+        """Bind symbols of sizes that depend on data, once it is found what they are."""
+        for size, one in zip(sizes, found, strict=False):
+            if not isinstance(size, int) and free_unbacked_symbols(size):
+                self.values.setdefault(expression(size), one)
 
     def shape(self, sizes: Sequence[Any]) -> tuple[Dim, ...]:
         """The sizes of a shape."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import torch
+
 from mlc.frontends.torch.step import Convert, op_name
 
 KEPT = frozenset(
@@ -21,6 +23,10 @@ KEPT = frozenset(
     }
 )  # fmt: skip
 """Ops that torch would take apart, but the graph dialect says as they are."""
+
+
+TAKEN_APART = ("addmv", "tril_indices", "triu_indices")
+"""Ops that torch could take apart, but does not for core ATen."""
 
 
 @cache
@@ -43,11 +49,19 @@ def decompositions() -> Any:
     table: Any = default_decompositions()
     for op in [op for op in table if _is_kept(op)]:
         del table[op]
+    table.update(_further())
     return table
+
+
+def _further() -> dict[Any, Any]:
+    from torch._decomp import get_decompositions
+
+    return get_decompositions([getattr(torch.ops.aten, name) for name in TAKEN_APART])
 
 
 def graph_decompositions() -> dict[Any, Any]:
     """torch's decompositions to core ATen, for AOTAutograd."""
     from torch._decomp import core_aten_decompositions
 
-    return {op: function for op, function in core_aten_decompositions().items() if not _is_kept(op)}
+    table = {op: function for op, function in core_aten_decompositions().items() if not _is_kept(op)}
+    return {**table, **_further()}

@@ -97,14 +97,12 @@ class Outliner:
                 if all(isinstance(inner, ReshapeOp) for inner in list(op.body.block.ops)[:-1]):
                     defuse(op)
                 else:
-                    made.append(op)
+                    made += [*_sources(op), op]
             elif isinstance(op, GraphOp) and not isinstance(op, (*SOURCES, ReshapeOp)) and op not in in_place:
                 if not is_part(op):
                     made.append(fuse([op]))
             elif isinstance(op, ControlOp | YieldOp | ReturnOp | ReshapeOp):
-                for index, value in enumerate(op.operands):
-                    if isinstance(value.owner, FullOp | IotaOp):
-                        made.append(_copy(op, index))
+                made += _sources(op)
         drop_unused_constants(constants)
         return made
 
@@ -215,6 +213,11 @@ class Outliner:
                 op.result.replace_all_uses_with(param.result)
                 op.detach()
                 op.erase()
+
+
+def _sources(op: Operation) -> list[FusedOp]:
+    """Kernels that make what an op reads of fills and of numbers that count up."""
+    return [_copy(op, index) for index, value in enumerate(op.operands) if isinstance(value.owner, FullOp | IotaOp)]
 
 
 def _copy(op: Operation, index: int) -> FusedOp:

@@ -40,6 +40,12 @@ SHAPES = {
     "tril": lambda x: x.tril(1),
     "triu": lambda x: x.triu(-1),
     "diagonal": lambda x: x.diagonal(1, 2, 3),
+    "diagonal_put": lambda x: x.diagonal_scatter(x[:, :, 0, :4], -1 + 1, 2, 3),
+    "diagonal_below": lambda x: x.diagonal_scatter(x[0, 0, 0, :3].expand(2, 5, 3), 0, 1, 2),
+    "diagonal_fill": lambda x: x[0, 0].clone().fill_diagonal_(2.0),
+    "strided_put": lambda x: x.as_strided_scatter(x[0, 0, :2, :3], (2, 3), (7, 2), 1),
+    "bits": lambda x: (x.view(torch.int32) & 0x7FFFFFFF).view(torch.float32),
+    "bits_narrow": lambda x: x.bfloat16().view(torch.int16),
     "unfold": lambda x: x.unfold(3, 3, 2),
     "movedim": lambda x: x.movedim(0, 2),
     "rot90": lambda x: x.rot90(1, (2, 3)),
@@ -50,6 +56,8 @@ SHAPES = {
     "channels": lambda x: F.channel_shuffle(x[:, :2].repeat(1, 2, 1, 1), 2),
     "narrow": lambda x: x.narrow(2, 1, 2),
     "interleave": lambda x: x.repeat_interleave(2, 1),
+    "windows": lambda x: x * torch.hamming_window(5) + torch.fft.fftfreq(5),
+    "triangle": lambda x: x[0, 0][tuple(torch.tril_indices(4, 5))],
     "atleast": lambda x: torch.atleast_3d(x[0, 0, 0]),
     "meshgrid": lambda x: torch.meshgrid(x[0, 0, 0], x[0, 0, :, 0], indexing="ij"),
     "im2col": lambda x: F.unfold(x, (2, 3), padding=1),
@@ -108,7 +116,20 @@ INDEXING = {
     "searchsorted": lambda x, i, m: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0]), right=True),
 }
 
+MASK = torch.tensor([[True, False, True], [False, True, False]])
+SCATTERED = {
+    "mean": lambda x, i: x.scatter_reduce(1, i, x[:, :2], "mean"),
+    "mean_alone": lambda x, i: x.scatter_reduce(1, i, x[:, :2], "mean", include_self=False),
+    "greatest_alone": lambda x, i: x.scatter_reduce(1, i, x[:, :2], "amax", include_self=False),
+    "product_alone": lambda x, i: x.scatter_reduce(1, i, x[:, :2], "prod", include_self=False),
+    "integers_alone": lambda x, i: i.scatter_reduce(1, i, i - 1, "amin", include_self=False),
+    "mask": lambda x, i: x[MASK],
+    "mask_put": lambda x, i: x.index_put((MASK,), x[0, 0]),
+    "mask_of_an_axis": lambda x, i: x[:, MASK[0]],
+    "counted": lambda x, i: x.norm(0, 1),
+}
 PRODUCTS = {
+    "addmv": lambda x, y, v: torch.addmv(v, x[0, :4], v, alpha=2),
     "mm": lambda x, y, v: x[0] @ y[0],
     "bmm": lambda x, y, v: torch.bmm(x, y),
     "matmul_4d": lambda x, y, v: x[None] @ y,
@@ -147,6 +168,10 @@ def test_indexing():
             x > 0.2,
         ),
     )
+
+
+def test_scattered_means_and_masks_that_are_known():
+    run_cases(SCATTERED, (rand(2, 3), torch.tensor([[0, 1], [1, 1]])))
 
 
 def test_products():

@@ -144,6 +144,21 @@ def test_a_size_of_which_nothing_is_said_may_be_one_where_that_fits():
     assert "x_0 = #graph.symbol<1 to 2147483647 like 1>, x_1 = #graph.symbol<2 to 2147483647>" in str(model.main)
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(6, 8, 2, batch_first=True, bidirectional=True)
+        self.lstm, self.rnn = nn.LSTM(16, 4), nn.RNN(4, 3)
+
+    def forward(self, x):
+        y, last = self.gru(x)
+        return self.rnn(self.lstm(y.transpose(0, 1))[0])[0], last
+
+
+def test_sequences_of_any_length():
+    run_at(Recurrent(), [(2, 7, 6), (2, 1, 6), (2, 20, 6)], [1])
+
+
 def test_a_number_of_times_must_be_known():
     with pytest.raises(
         UserError, match="expected to repeat axis 0 a number of times, but got x_1; fix it with shapes="

@@ -43,10 +43,12 @@ REFUSED = {
     "places": (lambda x: F.adaptive_max_pool2d(x[None], 2, return_indices=True), "expected no places of the maxima"),
     "dropout": (lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), "expected no dropout; call eval"),
     "scatter": (
-        lambda x: x[0].scatter_reduce(0, torch.zeros(3, 4).long(), x[0], "mean"),
-        "expected include_self and one of add, sum",
+        lambda x: x[0].long().scatter_reduce(0, torch.zeros(3, 4).long(), x[0].long(), "mean"),
+        "expected a mean of floats, but got integers",
     ),
     "mask": (lambda x: torch.index_put(x, (x > 0,), x.flatten()[:7]), "expected one value for the elements of a mask"),
+    "bits": (lambda x: x.view(torch.int16), "expected to see float32 as elements of the same size, but got int16"),
+    "random": (lambda x: x + torch.rand(4), "rand: aten.rand.default"),
     "running": (lambda x: x.cummax(1), "expected no places of running extremes"),
     "sorter": (
         lambda x: torch.searchsorted(x[0], x[0], sorter=x[0].argsort(1)),
@@ -69,6 +71,8 @@ def test_calls(name):
 def test_layers():
     with pytest.raises(UserError, match="without projections, but got proj_size"):
         mlc.from_torch(nn.LSTM(4, 6, proj_size=2), (torch.rand(2, 3, 4),))
+    with pytest.raises(UserError, match="not in training, but its dropout is on; call eval"):
+        mlc.from_torch(nn.LSTM(4, 6, 2, dropout=0.5), (torch.rand(2, 3, 4),))
     with pytest.raises(UserError, match="it writes count; call eval"):
         mlc.from_torch(Counter(), (torch.rand(3),))
     with pytest.raises(UserError, match=r"expected a tensor with dense elements, but got torch.sparse_coo"):

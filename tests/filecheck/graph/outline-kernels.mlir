@@ -1,5 +1,18 @@
 // RUN: mlc-opt %s -p graph-outline-kernels | filecheck %s
 
+// Numbers that count up, which a region reads from outside, are made by a kernel.
+// CHECK-LABEL: func.func @counted
+// CHECK:         %[[I:.*]] = graph.call @copy_{{.*}}() : () -> tensor<2x3xi64>
+// CHECK-NEXT:    graph.call @add_{{.*}}(%x, %[[I]])
+func.func @counted(%x: tensor<2x3xi64>) -> tensor<2x3xi64> {
+  %0 = graph.iota {axis = 1} : tensor<2x3xi64>
+  %1 = graph.fused "add" (%a = %x : tensor<2x3xi64>, %b = %0 : tensor<2x3xi64>) -> tensor<2x3xi64> {
+    %2 = graph.add %a, %b : tensor<2x3xi64>
+    graph.yield %2 : tensor<2x3xi64>
+  }
+  return %1 : tensor<2x3xi64>
+}
+
 // Equal regions share a kernel, names aside; where they differ in a constant of one element, it is an operand.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[A:.*]] = graph.call @[[K:relu_add_[0-9a-f]*]](%x, %{{.*}}) {origins = ["first"]}
