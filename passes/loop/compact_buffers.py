@@ -199,13 +199,14 @@ def split_among_siblings(alloc: loop.AllocOp, top: Block) -> list[loop.AllocOp]:
     return allocs
 
 
-def compact_buffer(alloc: loop.AllocOp, func: loop.FuncOp) -> None:
-    """Move one buffer inwards and shrink it."""
+def compact_buffer(alloc: loop.AllocOp) -> None:
+    """Move one buffer inwards, never outwards, and shrink it."""
     uses: list[Use] = list(alloc.result.uses)
     ops = [u.operation for u in uses]
     if not ops or not all(isinstance(op, Accessing) for op in ops):
         return
-    home = home_of(ops, func.body.block)
+    assert alloc.parent is not None
+    home = home_of(ops, alloc.parent)
     alloc.detach()
     home.insert_op_before(alloc, _first_in(home, ops))
     parallel = any(under_parallel(op.parent) for op in ops if op.parent is not None)
@@ -292,8 +293,9 @@ def _move_access(op: Operation, exprs: list[Index], numbering: Numbering) -> Non
 def compact_buffers(func: loop.FuncOp) -> None:
     """All buffers of a kernel."""
     for alloc in [op for op in func.walk() if isinstance(op, loop.AllocOp)]:
-        for part in split_among_siblings(alloc, func.body.block):
-            compact_buffer(part, func)
+        assert alloc.parent is not None
+        for part in split_among_siblings(alloc, alloc.parent):
+            compact_buffer(part)
 
 
 @dataclass(frozen=True)

@@ -43,3 +43,22 @@ loop.func @stays(%X: memref<8xf32>, %Y: memref<8xf32>) attributes {outputs = 1 :
     loop.store %n, %Y[%i] : f32
   }
 }
+
+// A buffer that each thread has of its own does not become all threads', though a mask hides that it is written first.
+// CHECK-LABEL: loop.func @own
+// CHECK-NEXT:    loop.for %{{.*}} = 0 to 8 parallel {
+// CHECK:           loop.alloc "local" : memref<4xf32>
+loop.func @own(%X: memref<8x4xf32>, %n: memref<8x4xindex>, %Y: memref<8x4xf32>) attributes {outputs = 1 : i64} {
+  loop.for %i = 0 to 8 parallel {
+    %b = loop.alloc "local" : memref<4xf32>
+    loop.for %k = 0 to 4 {
+      %m = loop.load %n[%i, %k] : index
+      %x = loop.load %X[%i, %k] : f32
+      loop.store %x, %b[%k] mask (%m) : f32
+    }
+    loop.for %k = 0 to 4 {
+      %x = loop.load %b[%k] : f32
+      loop.store %x, %Y[%i, %k] : f32
+    }
+  }
+}
