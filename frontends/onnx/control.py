@@ -19,7 +19,7 @@ from mlc.dialects.graph.dims import DimExpr, greatest
 from mlc.dialects.graph.types import axis_of
 from mlc.driver.errors import UserError
 from mlc.frontends.onnx.counted import marked, plain
-from mlc.frontends.onnx.files import tensor_array
+from mlc.frontends.onnx.files import dtype_of, tensor_array
 from mlc.frontends.onnx.node import Converter, NeedsValues, Node, Value, node_path
 from mlc.frontends.onnx.ordered import in_order
 from mlc.frontends.onnx.regions import Region, counted_loop, filled_up, scan
@@ -239,9 +239,11 @@ def _stacked(node: Node, rows: Sequence[Value], axis: int, info: onnx.ValueInfoP
     """The rows of all iterations; of no iteration, what the body's output says that they are."""
     if rows:
         return stack(node, rows, axis)
-    sizes = [d.dim_value for d in info.type.tensor_type.shape.dim]
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
-    return node.array(np.zeros((0, *sizes), dtype))
+    declared = info.type.tensor_type
+    if not declared.HasField("shape"):
+        raise node.fail(f"expected the type of '{info.name}', which a body gives that never runs, but got none")
+    sizes = [d.dim_value for d in declared.shape.dim]
+    return node.array(np.zeros((0, *sizes), dtype_of(declared.elem_type, f"{node.path}: output '{info.name}'")))
 
 
 def _scan(node: Node) -> list[Value]:

@@ -264,6 +264,29 @@ def test_a_default_value_of_an_input():
     np.testing.assert_array_equal(given["y"], np.zeros(3, np.float32))
 
 
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        (onnx.ValueInfoProto(name="r"), "expected the type of 'r', which a body gives that never runs, but got none"),
+        (helper.make_tensor_value_info("r", onnx.TensorProto.STRING, [3]), "output 'r': expected elements of float32"),
+    ],
+)
+def test_a_body_that_never_runs_says_what_it_gives(declared: onnx.ValueInfoProto, message: str):
+    inputs = [
+        helper.make_tensor_value_info("i", onnx.TensorProto.INT64, []),
+        helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, []),
+    ]
+    nodes = [node("Identity", ["c"], ["c2"]), node("Neg", ["x"], ["r"])]
+    rows = helper.make_graph(nodes, "body", inputs, [onnx.ValueInfoProto(name="c2"), declared])
+    proto = model_of([node("Loop", ["m", "no"], ["y"], body=rows)], {"x": X}, {"m": np.int64(3), "no": np.array(False)})
+    with pytest.raises(UserError, match=message):
+        import_model(proto)
+    proto.graph.node[0].input[1] = ""
+    proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.int64(0), "m"))
+    (found,) = mlc.compile(proto, threads=1)({"x": X}).values()
+    assert found.shape == (0, 3)
+
+
 def masked_write(source: str) -> onnx.ModelProto:
     """`x[x < 0] = source`, as PyTorch writes it: as many updates as conditions hold."""
     nodes = [
