@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import f16
+from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.graph import ConstantOp, FullOp, GraphOp, IotaOp, ParamOp, shape_of
 from mlc.dialects.graph.canonicalize import splat
@@ -12,7 +13,7 @@ from mlc.dialects.graph.types import element_of, is_static
 
 SOURCES = (ParamOp, ConstantOp, FullOp, IotaOp)
 
-__all__ = ["SOURCES", "element_of", "is_constant", "is_static", "scalar", "splat", "unit_axes"]
+__all__ = ["SOURCES", "element_of", "is_constant", "is_short", "is_static", "scalar", "splat", "unit_axes"]
 
 
 def is_constant(value: SSAValue, depth: int = 32) -> bool:
@@ -30,6 +31,11 @@ def scalar(value: SSAValue) -> float | None:
     if any(size != 1 for size in shape_of(value.type)):
         return None
     return splat(value)
+
+
+def is_short(type: Attribute) -> bool:
+    """Whether products of ordinary numbers may be infinite: of f16, whose largest is 65504, rules keep the order."""
+    return getattr(type, "element_type", type) == f16
 
 
 def unit_axes(shape: Sequence[object]) -> tuple[int, ...]:

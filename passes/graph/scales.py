@@ -28,7 +28,7 @@ from mlc.dialects.graph import (
     static_shape,
 )
 from mlc.dialects.graph.layout import Layout, layout
-from mlc.passes.graph.constants import is_constant, is_static
+from mlc.passes.graph.constants import is_constant, is_short, is_static
 from mlc.passes.graph.rewriting import Rewriter
 
 LINEAR = (Conv2dOp, Conv2dTransposeOp, DenseOp)
@@ -62,7 +62,7 @@ def varying(shape: Any) -> frozenset[int]:
 def can_scale(value: SSAValue, like: Any) -> bool:
     """Whether a value is a constant that a tensor of this type can be multiplied by."""
     shape, wanted = shape_of(value.type), shape_of(like)
-    if not is_static(shape) or len(shape) > len(wanted) or not is_constant(value):
+    if not is_static(shape) or len(shape) > len(wanted) or not is_constant(value) or is_short(like):
         return False
     return all(size == 1 or size == want for size, want in zip(reversed(shape), reversed(wanted), strict=False))
 

@@ -31,7 +31,7 @@ from mlc.dialects.graph import (
     shape_of,
 )
 from mlc.dialects.graph.types import FLOATS, axis_of, is_float, product
-from mlc.passes.graph.constants import element_of, is_constant, scalar
+from mlc.passes.graph.constants import element_of, is_constant, is_short, scalar
 from mlc.passes.graph.rewriting import Replacement, Rewriter, producer, rules_table
 
 AFFINE, on = rules_table()
@@ -187,7 +187,7 @@ def scale_behind_product(op: Any, rw: Rewriter) -> Replacement:
     """`batch_matmul(x * c, y) -> batch_matmul(x, y) * c` for one number c, which costs nothing behind the product."""
     for index, value in enumerate(op.operands):
         scaled = producer(value, MultiplyOp)
-        if scaled is None or not is_float(op.type):
+        if scaled is None or not is_float(op.type) or is_short(op.type):
             continue
         for x, c in (scaled.operands, scaled.operands[::-1]):
             if scalar(c) is not None and shape_of(x.type) == shape_of(value.type):

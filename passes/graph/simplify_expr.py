@@ -40,7 +40,7 @@ from mlc.dialects.graph import (
     static_shape,
 )
 from mlc.dialects.graph.types import broadcast, is_float, numpy_dtype, product
-from mlc.passes.graph.constants import element_of, is_constant, is_static, scalar, splat
+from mlc.passes.graph.constants import element_of, is_constant, is_short, is_static, scalar, splat
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.rewriting import Replacement, Rewriter, apply_rules, producer, rules_table
 from mlc.passes.graph.simplify_activations import product_of
@@ -50,6 +50,8 @@ SUMS = (AddOp, SubtractOp)
 PRODUCTS = (MultiplyOp, DivideOp)
 SMALLEST = 1.2e-38
 """The smallest normal f32: constants are not multiplied to less, nor to infinity."""
+SMALLEST_SHORT = 6.2e-5
+"""Of f16."""
 EXACT_BITS = 16
 """Integers of so many bits are exact floats, and few enough to try them all."""
 
@@ -86,7 +88,7 @@ def joined_constants(op: Any, rw: Rewriter) -> Replacement:
     undone = isinstance(inner, inverse), isinstance(op, inverse)
     if group is PRODUCTS and any(undone) and not is_float(op.type):
         return None  # integers that are divided are rounded
-    if group is PRODUCTS and not _is_safe(scalar(a), scalar(b), undone):
+    if group is PRODUCTS and not _is_safe(op, scalar(a), scalar(b), undone):
         return None
     first, second = (b, a) if undone == (True, False) else (a, b)
     joined = _joined(rw, direct if undone[0] == undone[1] else inverse, first, second)
@@ -96,7 +98,7 @@ def joined_constants(op: Any, rw: Rewriter) -> Replacement:
 @on(MultiplyOp)
 def product_of_sum(op: Any, rw: Rewriter) -> Replacement:
     """`(x + a) * b == x * b + a * b`, `(x - a) * b == x * b - a * b`: the shift comes last, where a bias is."""
-    nested = _nested(op, SUMS)
+    nested = None if is_short(op.type) else _nested(op, SUMS)
     if nested is None:
         return None
     x, a, b, inner = nested
@@ -148,14 +150,15 @@ def _joined(rw: Rewriter, cls: Any, a: SSAValue, b: SSAValue) -> SSAValue:
     return rw.insert(ConstantOp.make(array))
 
 
-def _is_safe(a: float | None, b: float | None, divided: tuple[bool, bool]) -> bool:
+def _is_safe(op: Any, a: float | None, b: float | None, divided: tuple[bool, bool]) -> bool:
     """Whether numbers, where they are known, make a normal number."""
     if a is None or b is None:
-        return True
+        return not is_short(op.type)
     if 0.0 in (a, b):
         return not any(divided)
     made = a * b if divided[0] == divided[1] else b / a if divided[0] else a / b
-    return SMALLEST <= abs(made) <= 1 / SMALLEST
+    least = SMALLEST_SHORT if is_short(op.type) else SMALLEST
+    return least <= abs(made) <= 1 / least
 
 
 def scalar_operand(op: Any, rw: Rewriter) -> Replacement:

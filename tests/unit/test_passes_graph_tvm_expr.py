@@ -87,6 +87,42 @@ def test_products_of_numbers_stay_normal(a, b, joins):
     assert len(names(module)) == (1 if joins else 2)
 
 
+@pytest.mark.parametrize(("a", "b", "joins"), [(256.0, 1024.0, False), (0.005, 0.005, False), (-0.5, 0.25, True)])
+def test_products_of_numbers_of_f16_stay_normal(a, b, joins):
+    text = func(
+        f"""
+      %a = graph.constant dense<{a:.6e}> : tensor<f16>
+      %b = graph.constant dense<{b:.6e}> : tensor<f16>
+      %0 = graph.multiply %x, %a : (tensor<5xf16>, tensor<f16>) -> tensor<5xf16>
+      %y = graph.multiply %0, %b : (tensor<5xf16>, tensor<f16>) -> tensor<5xf16>""",
+        arg="tensor<5xf16>",
+    )
+    x = np.array([0, 0.001, 0.2, -0.03, 0.007], np.float16)
+    module = parse_module(text)
+    wanted = run_function(main_function(module), [x])
+    run_passes(module, make_context(), ["graph-simplify", "graph-fold-scale-axis", SIMPLIFY], verify=True)
+    assert len(names(module)) == (1 if joins else 2)
+    np.testing.assert_allclose(run_function(main_function(module), [x]), wanted, rtol=2e-3, atol=1e-7)
+
+
+def test_numbers_of_f16_stay_before_products_and_sums():
+    text = """func.func @main(%x: tensor<5x5xf16>) -> (tensor<5x5xf16>, tensor<5x5xf16>) {
+      %a = graph.constant dense<1.250000e-01> : tensor<f16>
+      %0 = graph.multiply %x, %a : (tensor<5x5xf16>, tensor<f16>) -> tensor<5x5xf16>
+      %1 = graph.batch_matmul %0, %x : tensor<5x5xf16>
+      %2 = graph.subtract %x, %a : (tensor<5x5xf16>, tensor<f16>) -> tensor<5x5xf16>
+      %3 = graph.multiply %2, %a : (tensor<5x5xf16>, tensor<f16>) -> tensor<5x5xf16>
+      return %1, %3 : tensor<5x5xf16>, tensor<5x5xf16>
+    }"""
+    x = np.full((5, 5), 60000, np.float16)
+    x[:, 1:] = 0.01
+    module = parse_module(text)
+    wanted = run_function(main_function(module), [x])
+    run_passes(module, make_context(), ["graph-simplify", "graph-fold-scale-axis", SIMPLIFY], verify=True)
+    assert names(module) == ["multiply", "batch_matmul", "subtract", "multiply"]
+    np.testing.assert_array_equal(run_function(main_function(module), [x]), wanted)
+
+
 def test_a_sum_that_something_else_reads_stays():
     text = """func.func @main(%x: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>) {
       %a = graph.constant dense<3.0> : tensor<f32>
