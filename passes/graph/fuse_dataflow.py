@@ -18,8 +18,9 @@ from xdsl.dialects.builtin import f32 as _f32
 from xdsl.dialects.builtin import f64 as _f64
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.graph import ConcatenateOp, ConstantOp, FullOp, GraphOp
+from mlc.dialects.graph import ConcatenateOp, ConstantOp, FullOp, GraphOp, ReshapeOp, shape_of
 from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, INJECTIVE, OPAQUE, TUPLE
+from mlc.dialects.graph.types import is_static
 
 SCALARS = (_f32, _f64, i1, i32, i64)
 
@@ -101,10 +102,16 @@ class _Builder:
 
 
 def source_kind(op: GraphOp) -> int:
-    """The op's kind; a constant of rank 0 is pulled into its consumers' groups, others are operands."""
+    """
+    The op's kind; a constant of rank 0 is pulled into its consumers' groups, others are operands.
+
+    A reshape of symbolic sizes stays a view: its index expressions would multiply by a size.
+    """
     if isinstance(op, ConstantOp | FullOp) and not op._operands:
         type: Any = op.type
         assert isinstance(type, TensorType)
         simple = not type.shape.data and type.element_type in SCALARS
         return ELEMENTWISE if simple or isinstance(op, FullOp) else OPAQUE
+    if isinstance(op, ReshapeOp) and not is_static(shape_of(op.type)):
+        return OPAQUE
     return op.kind

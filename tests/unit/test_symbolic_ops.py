@@ -110,3 +110,19 @@ def test_sizes_inside_a_branch_are_data():
         x = np.ones((n, 4), np.float32)
         np.testing.assert_array_equal(exe({"x": x})["y"], [n, 4])
         np.testing.assert_array_equal(exe({"x": x * 0})["y"], [1, 2])
+
+
+@pytest.mark.parametrize("opt_level", [0, 1, 2])
+def test_rows_in_two_halves(opt_level):
+    """A reshape of sizes that are symbols is a view, also where what is round it is fused by TVM's rules."""
+    nodes = [
+        node("Concat", ["x", "x"], "c", axis=0),
+        node("Neg", ["c"], "n"),
+        node("Reshape", ["n", "halves"], "r"),
+        node("Exp", ["r"], "y"),
+    ]
+    model = model_of(nodes, ROWS, [ints("halves", 2, -1, 4)])
+    exe = mlc.compile(model, threads=1, opt_level=opt_level, cache=False)
+    for n in (1, 3, 40):
+        x = np.random.default_rng(n).standard_normal((n, 4)).astype(np.float32)
+        np.testing.assert_allclose(exe({"x": x})["y"], np.exp(-np.stack([x, x])), rtol=1e-5)
