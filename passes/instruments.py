@@ -58,6 +58,7 @@ class Timing:
         for level, rows in self.tree():
             lines.append(f"{sum(row[1] for row in rows):10.4f}         {level}")
             lines += [f"{spent:10.4f} {runs:6}    {name}" for name, spent, runs in rows]
+        lines.append(f"{sum(self.seconds.values()):10.4f} {sum(self.runs.values()):6}  all")
         return "\n".join(lines)
 
 

@@ -280,7 +280,24 @@ def test_timing_is_a_tree(model):
         run(model)
     levels = dict(timing.tree())
     assert {"graph", "te", "loop", "convert"} <= set(levels)
-    assert "graph-fuse-ops" in str(timing)
+    rows = [line.split() for line in str(timing).splitlines()[1:]]
+    assert ["graph-fuse-ops", "1"] in [[row[2], row[1]] for row in rows if len(row) == 3]
+    assert rows[-1][1:] == [str(sum(timing.runs.values())), "all"]
+    by_level = sum(float(row[0]) for row in rows if len(row) == 2)
+    assert float(rows[-1][0]) == pytest.approx(by_level, abs=1e-3)
+
+
+def test_dumps_before_passes_are_what_the_passes_get(model, tmp_path):
+    before = DumpIR(tmp_path / "before", when="before", passes=["graph-fuse-ops"])
+    after = DumpIR(tmp_path / "after", passes=["graph-fuse-ops"])
+    with mlc.PassContext(instruments=[before, after]):
+        run(model)
+    (one,), (other,) = before.written, after.written
+    assert one.name == "0000-graph-fuse-ops-before.mlir"
+    assert "graph.fused" not in one.read_text()
+    assert "graph.fused" in other.read_text()
+    with pytest.raises(UserError, match="expected when to be 'before', 'after' or 'change', but got 'during'"):
+        DumpIR(tmp_path, when="during")
 
 
 @pytest.mark.parametrize(
