@@ -159,6 +159,7 @@ def test_the_graph_executor_steps_into_regions(text):
     ran = steps.profile(given, repeat=1)
     assert len(ran) <= len(exe.artifact.model["nodes"])
     assert all(row.seconds > 0 for row in ran)
+    assert f"all {sum(row.count for row in ran)} calls of" in ran.table(100), "iterations are calls"
 
 
 def test_the_plan_of_a_loop_is_checked():

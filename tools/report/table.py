@@ -51,7 +51,7 @@ def _table(profile: "Profile", width: int, small: float) -> "Table":
         table.add_row(*cells, _description(row, room))
     if rest := kernels[len(shown) :]:
         _add_total(table, columns, sum(row.seconds for row in rest), total, f"{len(rest)} more kernels")
-    _add_total(table, columns, total, total, f"all {len(profile)} calls of {len(kernels)} kernels")
+    _add_total(table, columns, total, total, f"all {sum(row.count for row in profile)} calls of {len(kernels)} kernels")
     return table
 
 
