@@ -185,6 +185,8 @@ def test_no_output_file_for_a_wrong_input(opt):
         ("--max-ops=3", "module {} module {} module {} module {}"),
         ("--max-input-bytes=5", "module {}"),
         ("--max-rank=1", '%0 = "test.op"() : () -> memref<1x1xf32>'),
+        ("--max-rank=1", "func.func @f(%a: memref<1x1xf32>) { func.return }"),
+        ("--max-tensor-elements=3", '%0 = "test.op"() : () -> tensor<2x2xf32>'),
         ("--max-elements=3", '"test.op"() {a = dense<1> : tensor<4xi8>} : () -> ()'),
     ],
 )
