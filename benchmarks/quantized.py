@@ -166,6 +166,7 @@ def agreement(model: Quantised) -> dict[str, Any]:
             "step": step,
             "mlc": _apart(found[f"mlc {kind}"], plain, step),
             "ort": _apart(found[f"ort {kind}"], plain, step),
+            "both": _apart(found[f"mlc {kind}"], found[f"ort {kind}"], step),
         }
     return result
 
@@ -190,14 +191,14 @@ def _like(values: Mapping[str, Any], name: str) -> str:
 def _print_values(values: Mapping[str, Any]) -> None:
     rows = table(
         "values: greatest distance and how many differ, from unoptimised onnxruntime; from floats: cosine, same top 1",
-        *("model", "file", "in", "mlc", "onnxruntime", "mlc, floats", "onnxruntime, floats"),
+        *("model", "file", "in", "mlc", "onnxruntime", "between them", "mlc, floats", "onnxruntime, floats"),
     )
     for name, one in values.items():
         for kind in [kind for kind in (PAIRS, DYNAMIC) if kind in one]:
-            apart = [f"{one[kind][who]['most']:.2g}, {one[kind][who]['share']:.1%}" for who in ("mlc", "ort")]
+            apart = [f"{one[kind][who]['most']:.2g}, {one[kind][who]['share']:.1%}" for who in ("mlc", "ort", "both")]
             likes = [_like(one, f"{who} {kind}") for who in ("mlc", "ort")]
             rows.add_row(name, kind, "steps" if one[kind]["step"] else "of most", *apart, *likes)
-        rows.add_row(name, CALIBRATED, "", "", "", _like(one, f"mlc {CALIBRATED}"), "")
+        rows.add_row(name, CALIBRATED, "", "", "", "", _like(one, f"mlc {CALIBRATED}"), "")
     CONSOLE.print(rows)
 
 
