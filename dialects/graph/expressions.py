@@ -285,7 +285,7 @@ def floordiv(value: DimExpr, divisor: int, multiples: Mapping[str, int]) -> int 
     if divisor == 1:
         return result + left
     low, high = left.bounds()
-    if high < inf and low // divisor == high // divisor:
+    if -inf < low and high < inf and low // divisor == high // divisor:
         return result + int(low // divisor)
     return result + DimExpr({(_nested(left, divisor),): 1})
 
@@ -353,15 +353,22 @@ def _exact_quotient(value: DimExpr, divisor: DimExpr) -> int | DimExpr:
 
 
 def _atoms_bounds(product: tuple[Atom, ...]) -> tuple[float, float]:
-    """The smallest and the largest value of a product of atoms that are not negative."""
+    """The smallest and the largest value of a product of atoms."""
     least, most = 1.0, 1.0
     for atom in product:
         if isinstance(atom, str):
             low, high = (atom.low, atom.high) if isinstance(atom, Bounded) else (1, inf)
         else:
             low, high = atom.bounds()
-        least, most = least * max(low, 0.0), most * high
+        ends = [a and b and a * b for a in (least, most) for b in (low, high)]  # 0 * inf == 0
+        least, most = min(ends), max(ends)
     return least, most
+
+
+def bounds_between(size: DimExpr, ends: Mapping[str, tuple[int, int]]) -> tuple[float, float]:
+    """The smallest and the largest value of a size whose symbols lie between ends."""
+    bounded = size.evaluate({name: DimExpr.symbol(name, *span) for name, span in ends.items()})
+    return DimExpr.of(bounded).bounds()
 
 
 def basis(sizes: Iterable[int | DimExpr]) -> list[DimExpr]:

@@ -63,7 +63,11 @@ class SizeData:
         parts = [self.size(part.evaluate({}), location) for part in atom.parts]
         if isinstance(atom, Least):
             return self._emit(g.MinimumOp, parts, location)
-        return self._emit(g.DivideOp, [*parts, self.size(atom.divisor, location)], location)
+        (value,), divisor = parts, self.size(atom.divisor, location)
+        if atom.value.bounds()[0] < 0:  # where a division rounds towards 0
+            rest = self._emit(g.ModOp, [value, divisor], location)
+            value = self._emit(g.SubtractOp, [value, rest], location)
+        return self._emit(g.DivideOp, [value, divisor], location)
 
     def _emit(self, op: Any, operands: list[Value], location: str, **attrs: Any) -> Value:
         """An op before the branches and loops round the place at hand, which read its result from outside."""

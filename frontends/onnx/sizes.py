@@ -259,7 +259,15 @@ def fold_sizes(op: Any, arrays: Sequence[Array], spans: Mapping[str, Span]) -> l
 
 
 def _divided(op: Any, x: Array, y: Array) -> Array:
-    return np.asarray(np.frompyfunc(lambda a, b: a // b, 2, 1)(x, y))
+    return np.asarray(np.frompyfunc(_quotient, 2, 1)(x, y))
+
+
+def _quotient(a: Dim, b: Dim) -> Dim:
+    """`a / b`, rounded towards 0; what may have either sign counts as not negative, as sizes are."""
+    if isinstance(b, int) and b < 0:
+        return -_quotient(a, -b)
+    high = a.bounds()[1] if isinstance(a, DimExpr) else a
+    return a // b if high > 0 else -(-a // b)
 
 
 def _compared(decide: Callable[[float, float], bool | None]) -> Callable[..., Array]:
@@ -298,7 +306,7 @@ def _remainder(op: Any, x: Array, y: Array) -> Array:
 def _left(a: Dim, b: Dim, truncated: bool) -> Dim:
     """`a % b`; of a number by a size that is never less than it, as in `roll`, too."""
     if isinstance(b, int):
-        return a % b
+        return a - _quotient(a, b) * b if truncated else a % b
     low = b.bounds()[0]
     if not isinstance(a, int) or not (-low < a < low or (a == -low and not truncated)):
         raise ValueError(f"expected a remainder that is the same for all sizes, but got {a} % ({b})")

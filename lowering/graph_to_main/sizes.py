@@ -60,7 +60,8 @@ class Sizes:
             if isinstance(atom, Least):
                 self.known[atom] = self.add(arith.MinSIOp, self(_number(atom.a)), self(_number(atom.b)))
             else:
-                self.known[atom] = self.add(arith.DivUIOp, self(atom.value), self(atom.divisor))
+                divide = arith.DivUIOp if atom.value.bounds()[0] >= 0 else arith.FloorDivSIOp
+                self.known[atom] = self.add(divide, self(atom.value), self(atom.divisor))
         return self.known[atom]
 
 
@@ -74,6 +75,7 @@ _MEANING: dict[type[Operation], Callable[[Any, Any], Any]] = {
     arith.SubiOp: lambda x, y: x - y,
     arith.MuliOp: lambda x, y: x * y,
     arith.DivUIOp: lambda x, y: x // y,
+    arith.FloorDivSIOp: lambda x, y: x // y,
     arith.MaxSIOp: greatest,
     arith.MinSIOp: least,
 }

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, TensorType, i64
 from xdsl.ir import Attribute
 
-from mlc.dialects.graph.dims import TYPICAL, DimExpr, SymbolAttr, basis
+from mlc.dialects.graph.dims import TYPICAL, DimExpr, SymbolAttr, basis, bounds_between
 from mlc.dialects.graph.types import shape_of, sizes_at
-from mlc.dialects.index import IndexMapAttr, dim
+from mlc.dialects.index import UNBOUNDED, IndexMapAttr, dim
 from mlc.lowering.graph_to_te.indices import index_of
 
 
@@ -28,14 +28,12 @@ def _sizes_attribute(types: Sequence[Attribute], symbols: Sequence[DimExpr]) -> 
     return ArrayAttr([IndexMapAttr.get(index_of(n, number.__getitem__) for n in shape_of(t)) for t in types])
 
 
-def _values(kernel: func.FuncOp, symbols: Sequence[DimExpr], of: Callable[[SymbolAttr], int]) -> list[int]:
-    """The kernel's index arguments where each symbol of the graph is what `of` says of it."""
+def _ranges(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> dict[str, SymbolAttr]:
+    """The values of each symbol of the graph, where they are known."""
     known = kernel.attributes.get("graph.symbols")
     ranges = known.data if isinstance(known, DictionaryAttr) else {}
     names = {name for symbol in symbols for name in symbol.symbols()}
-    plain = SymbolAttr(1, 3 * TYPICAL)
-    values = {name: of(s if isinstance(s := ranges.get(name), SymbolAttr) else plain) for name in names}
-    return list(sizes_at(symbols, values))
+    return {name: s for name in names if isinstance(s := ranges.get(name), SymbolAttr)}
 
 
 def size_attributes(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> dict[str, Attribute]:
@@ -43,9 +41,13 @@ def size_attributes(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> dict[str
     if not symbols:
         return {}
     types = (*kernel.function_type.inputs, *kernel.function_type.outputs)
-    usual, low = (_values(kernel, symbols, of) for of in (lambda s: s.typical, lambda s: s.low.data))
+    ranges = _ranges(kernel, symbols)
+    plain = dict.fromkeys((name for symbol in symbols for name in symbol.symbols()), TYPICAL)
+    usual = sizes_at(symbols, plain | {name: s.typical for name, s in ranges.items()})
+    ends = {name: (s.low.data, s.high.data) for name, s in ranges.items()}
+    least = [int(max(bounds_between(symbol, ends)[0], -UNBOUNDED)) for symbol in symbols]
     return {
         "sizes": _sizes_attribute(types, symbols),
-        "typical": DenseArrayBase.from_list(i64, usual),
-        "least": DenseArrayBase.from_list(i64, low),
+        "typical": DenseArrayBase.from_list(i64, list(usual)),
+        "least": DenseArrayBase.from_list(i64, least),
     }

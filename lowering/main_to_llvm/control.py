@@ -18,10 +18,10 @@ _BINARY: dict[type[Operation], str] = {
     arith.SubiOp: "sub",
     arith.MuliOp: "mul",
     arith.DivUIOp: "div",
+    arith.FloorDivSIOp: "floordiv",
     arith.AndIOp: "and",
     arith.MinSIOp: "llvm.smin.i64",
     arith.MaxSIOp: "llvm.smax.i64",
-    arith.MinSIOp: "llvm.smin.i64",
 }
 
 
@@ -54,6 +54,9 @@ class ControlFlow:
             value = b.mul(x, y)
         elif name == "div":
             value = b.op(llvm.UDivOp, [x, y], i64)
+        elif name == "floordiv":  # by more than 0
+            below = b.icmp("slt", b.op(llvm.SRemOp, [x, y], i64), b.int(0))
+            value = b.add(b.op(llvm.SDivOp, [x, y], i64), b.cast("sext", below, i64))
         elif name.startswith("llvm."):
             value = b.intrinsic(name, [x, y], i64)
         else:

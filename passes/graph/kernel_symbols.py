@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import DimExpr, GraphOp, SymbolAttr, infer
-from mlc.dialects.graph.dims import Atom, Dim, FloorDiv
+from mlc.dialects.graph.dims import Atom, Dim, bounds_between
 from mlc.dialects.graph.types import shape_of, tensor
 from mlc.passes.graph.infer_types import retype
 
@@ -141,7 +141,7 @@ def span_of(value: DimExpr, spans: Mapping[str, SymbolAttr]) -> SymbolAttr:
     if len(value.terms) == 1 and value.terms[0] == ((next(iter(names)),), 1):
         return given[next(iter(names))]
     ends = {name: (span.low.data, span.high.data) for name, span in given.items()}
-    low, high = _bounds(value, ends)
+    low, high = map(int, bounds_between(value, ends))
     step = 0
     for product, coefficient in value.terms:
         for atom in product:
@@ -151,23 +151,6 @@ def span_of(value: DimExpr, spans: Mapping[str, SymbolAttr]) -> SymbolAttr:
     assert isinstance(usual, int)
     low, high = max(0, -(-low // step) * step), min(high, LARGEST) // step * step
     return SymbolAttr(low, max(low, high), step, min(max(usual, low, 1), max(low, high)))
-
-
-def _bounds(value: DimExpr, ends: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    """The smallest and the largest value, where no symbol is negative."""
-    low = high = 0
-    for product, c in value.terms:
-        least = most = c
-        for atom in product:
-            if isinstance(atom, str):
-                a, b = ends[atom]
-            elif isinstance(atom, FloorDiv):
-                a, b = (end // atom.divisor for end in _bounds(atom.value, ends))
-            else:
-                a, b = map(min, *(_bounds(part, ends) for part in atom.parts))
-            least, most = least * a, most * b
-        low, high = (low + least, high + most) if c > 0 else (low + most, high + least)
-    return low, high
 
 
 def own_symbols(block: Block) -> Symbols | None:

@@ -1,6 +1,7 @@
 """Size expressions: one canonical form, and the arithmetic of integers."""
 
 import pickle
+from math import inf
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f32
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.dims import DimExpr, simplify
+from mlc.dialects.graph.dims import DimExpr, bounds_between, least, simplify
 from mlc.dialects.graph.types import broadcast, shape_of, tensor
 
 H, W = DimExpr.symbol("H"), DimExpr.symbol("W")
@@ -94,6 +95,16 @@ def test_ends_decide_divisions_and_comparisons():
     assert pickle.loads(pickle.dumps(h)).bounds() == (33, 80)
     type = tensor((h, (h + 1) // 2), f32)
     assert str(type) == "tensor<?x?xf32, #graph.dims<[H<33 to 80>, (H<33 to 80> + 1) floordiv 2]>>"
+
+
+def test_a_least_size_may_be_negative():
+    below = least(H - W, 3)
+    assert below.bounds() == (-inf, 3)
+    assert (below * W).bounds() == (-inf, inf)
+    assert (below // 4).evaluate({"H": 1, "W": 9}) == -2
+    assert bounds_between(least(H - W, 20), {"H": (20, 100), "W": (1, 19)}) == (1, 20)
+    with pytest.raises(VerifyException, match="expected sizes that compare whatever they are"):
+        _ = below < 0
 
 
 def test_types_hold_symbolic_sizes():

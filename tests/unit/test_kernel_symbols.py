@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 import mlc
 from mlc.dialects.graph import DimExpr, SymbolAttr
+from mlc.dialects.graph.dims import greatest, least
 from mlc.driver.model import Model, parse_module
 from mlc.driver.weights import WeightStore
+from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attributes
 from mlc.passes.graph.kernel_symbols import UnknownSize, factored, span_of, symbols_for
 from mlc.passes.graph.outline_kernels import kernels
+from mlc.passes.graph.rewriting import functions
 from mlc.passes.manager import make_context, run_passes
 
 NAMES = ("H", "W", "N")
@@ -25,6 +28,8 @@ sizes = st.recursive(
         st.builds(lambda a, b: a + b, inner, inner),
         st.builds(lambda a, b: a * b, inner, inner),
         st.builds(lambda a, c: (a + 3) // c, inner, st.integers(1, 4)),
+        st.builds(least, inner, inner),
+        st.builds(greatest, inner, inner),
     ),
     max_leaves=4,
 )
@@ -69,6 +74,20 @@ def test_names_do_not_matter():
 
 def dims(*texts):
     return f"tensor<{'?x' * len(texts)}8xf32, #graph.dims<[{', '.join(texts)}]>>"
+
+
+def test_the_least_of_a_size_is_not_where_its_symbols_are_least():
+    a, b, c = dims("H"), dims("W"), dims("min(H - W, 20)")
+    module = parse_module(
+        f"""func.func @main(%x: {a}, %y: {b}, %z: {c}) -> ({a}, {b}, {c})
+          attributes {{graph.symbols = {{H = #graph.symbol<20 to 100>, W = #graph.symbol<1 to 19>}}}} {{
+          return %x, %y, %z : {a}, {b}, {c}
+        }}""",
+        "<test>",
+    )
+    (main,) = functions(module)
+    attributes = size_attributes(main, kernel_symbols(main))
+    assert attributes["least"].get_values() == (20, 1, 1)
 
 
 def test_one_kernel_runs_at_each_of_its_sizes(tmp_path):

@@ -90,6 +90,59 @@ def test_values_are_those_of_the_reference(name):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+NEGATIVE = {
+    "-(-n / 2)": (
+        [node("Neg", ["n"], "a"), node("Div", ["a", "two"], "b"), node("Neg", ["b"], "y")],
+        lambda n, m: n // 2,
+    ),
+    "n / -2": ([node("Neg", ["two"], "a"), node("Div", ["n", "a"], "y")], lambda n, m: -(n // 2)),
+    "fmod(-n, 2)": ([node("Neg", ["n"], "a"), node("Mod", ["a", "two"], "y", fmod=1)], lambda n, m: -(n % 2)),
+    "min(n - m, 0) / 2": ([node("Div", ["least", "two"], "y")], lambda n, m: -(max(m - n, 0) // 2)),
+    "max(min(n - m, 3), 0)": (
+        [node("Min", ["d", "three"], "a"), node("Max", ["a", "zero"], "y")],
+        lambda n, m: max(min(n - m, 3), 0),
+    ),
+    "2 where min(n - m, 0) < 0": (
+        [node("Less", ["least", "zero"], "below"), node("Where", ["below", "two", "three"], "y")],
+        lambda n, m: 2 if n < m else 3,
+    ),
+}
+
+
+def with_differences(nodes):
+    """A model of n, the length of x, and m, that of z; d is n - m, and least what of it is below 0."""
+    before = [node("Shape", [x], size) for x, size in (("x", "n"), ("z", "m"))]
+    before += [node("Sub", ["n", "m"], "d"), node("Min", ["d", "zero"], "least")]
+    constants = [ints("zero", 0), ints("two", 2), ints("three", 3)]
+    return mlc.compile(model_of([*before, *nodes], {"x": ["N"], "z": ["M"]}, constants), threads=1, cache=False)
+
+
+@pytest.mark.parametrize("name", NEGATIVE)
+def test_differences_of_sizes_may_be_negative(name):
+    nodes, wanted = NEGATIVE[name]
+    exe = with_differences(nodes)
+    for n, m in ((1, 1), (1, 8), (8, 1), (3, 5), (7, 2)):
+        found = exe({"x": np.ones(n, np.float32), "z": np.ones(m, np.float32)})["y"]
+        assert found.tolist() == [wanted(n, m)]
+
+
+def test_a_tensor_as_long_as_a_difference_says():
+    nodes = [
+        node("Div", ["least", "two"], "half"),
+        node("Mul", ["m", "two"], "twice"),
+        node("Add", ["twice", "half"], "long"),
+        node("Expand", ["three", "long"], "threes"),
+        node("Cast", ["threes"], "f", to=TensorProto.FLOAT),
+        node("Concat", ["f", "z"], "both", axis=0),
+        node("Neg", ["both"], "y"),
+    ]
+    exe = with_differences(nodes)
+    for n, m in ((1, 1), (1, 8), (8, 1), (3, 5), (7, 2)):
+        z = np.arange(m, dtype=np.float32)
+        found = exe({"x": np.ones(n, np.float32), "z": z})["y"]
+        assert found.tolist() == [-3] * (2 * m - max(m - n, 0) // 2) + (-z).tolist()
+
+
 def test_sizes_inside_a_branch_are_data():
     then = helper.make_graph(
         [node("Shape", ["x"], "s"), node("Cast", ["s"], "t", to=TensorProto.FLOAT)],
