@@ -152,7 +152,9 @@ def _repeat(step: Step) -> Value:
         elif isinstance(times, int):
             x = concat(step, [x] * times, axis)
         else:
-            raise step.fail(f"expected to repeat axis {axis} a number of times, but got {times}; fix it with shapes=")
+            before, size, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+            x = broadcast_to(step, reshape(step, x, (*before, 1, size, *after)), (*before, times, size, *after))
+            x = reshape(step, x, (*before, times * size, *after))
         reps[axis] = 1
     return x if set(reps) <= {1} else step.emit(g.TileOp, x, reps=tuple(reps))
 

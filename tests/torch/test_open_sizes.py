@@ -59,6 +59,7 @@ MOVED = (
     lambda x: x.roll(1, 1),
     lambda x: x.roll(-2, 1),
     lambda x: x.repeat(1, 2, 1),
+    lambda x: x[:, :3].repeat(x.shape[1], x.shape[1], 1),
     lambda x: F.pad(x, (0, 0, 0, (-x.shape[1]) % 4)),
     lambda x: x.unfold(1, 2, 1),
     lambda x: x.topk(2, 1)[0],
@@ -157,13 +158,6 @@ class Recurrent(nn.Module):
 
 def test_sequences_of_any_length():
     run_at(Recurrent(), [(2, 7, 6), (2, 1, 6), (2, 20, 6)], [1])
-
-
-def test_a_number_of_times_must_be_known():
-    with pytest.raises(
-        UserError, match="expected to repeat axis 0 a number of times, but got x_1; fix it with shapes="
-    ):
-        mlc.from_torch(Calls(lambda x: x.repeat(x.shape[1], 1)), (torch.ones(3, 4),), None, ({1: OPEN},))
 
 
 class Two(nn.Module):
