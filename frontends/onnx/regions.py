@@ -169,7 +169,9 @@ def filled_up(
         count = node.array(np.array(size)) if value.counted is None else reshape(node, value.counted.value, ())
         counts.append(cast(node, count, np.int64))
         results[k] = plain(value)
-        if isinstance(room - size, DimExpr):  # which may be 0
+        if size == 0:
+            results[k] = full(node, [room if a == axis else n for a, n in enumerate(value.shape)], 0, dtype_like(value))
+        elif isinstance(room - size, DimExpr):  # which may be 0
             last = node.array(np.array(size - 1, object if isinstance(size, DimExpr) else np.int64))
             places = node.emit(g.MinimumOp, iota(node, (room,), 0), last)
             results[k] = node.emit(g.TakeOp, results[k], places, axis=axis)

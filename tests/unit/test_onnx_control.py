@@ -269,11 +269,16 @@ ROWS_ABOVE_HALF = [
 ]
 
 
-@pytest.mark.parametrize("other", [[node("Exp", "x", "y")], ROWS_ABOVE_HALF], ids=["size", "count"])
+NO_ROWS = [constant("none", np.array([0, 3])), node("ConstantOfShape", "none", "y")]
+
+
+@pytest.mark.parametrize("other", [[node("Exp", "x", "y")], ROWS_ABOVE_HALF, NO_ROWS], ids=["size", "count", "none"])
 def test_branches_of_different_sizes(other):
-    """The result has room for the longer one, and a count."""
+    """The result has room for the longer one, and a count; of no elements none is read."""
     proto = branching([node("Concat", "x x", "y", axis=0)], other, x=normal(30, 3))
     compiled(proto, *({"x": normal(n, 3), "c": np.array(c)} for n in (30, 1, 7) for c in (True, False)))
+    if other is NO_ROWS:
+        assert "graph.take" not in str(import_model(proto).module)
 
 
 def test_sizes_choose_a_branch():
