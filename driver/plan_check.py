@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
-from mlc.driver.plan_places import Place, Places, PlanError, name_of, owner_of, sizes_to_try, symbols_on
+from mlc.driver.plan_places import Place, Places, PlanError, Refused, name_of, owner_of, sizes_to_try, symbols_on
 
 
 @dataclass
@@ -82,6 +82,8 @@ def check_plan(main: func.FuncOp) -> int:
     for values in sizes_to_try(symbols) if symbols else [{}]:
         try:
             check_plan_at(main, values)
+        except Refused:
+            continue
         except PlanError as error:
             if not values:
                 raise

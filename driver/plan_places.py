@@ -29,6 +29,10 @@ class PlanError(UserError):
     """Two buffers that are alive together share memory, or a buffer is read before it is written."""
 
 
+class Refused(Exception):
+    """Values of symbols at which a tensor would have no elements, so that a program does not run."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Bytes [start, end) of the argument `root`, seen as the buffer `buffer`."""
@@ -68,7 +72,10 @@ class Places:
         self.read = SizeReader({a: values[n] for a, n in zip(args[-2 - len(names) :], names, strict=False)})
         for argument, type_ in zip(args, shapes.data, strict=False):
             assert isinstance(type_, TensorType)
-            self.sizes[argument] = byte_size(type_.element_type) * math.prod(sizes_at(shape_of(type_), values))
+            shape = sizes_at(shape_of(type_), values)
+            if not type_.has_static_shape() and min(shape) < 1:
+                raise Refused
+            self.sizes[argument] = byte_size(type_.element_type) * math.prod(shape)
         for op in main.body.block.ops:
             if isinstance(op, memref.ViewOp) and SCRATCH in op.attributes:
                 self.sizes[args[-1]] = self.number(op.byte_shift, "the end of the workspace")
@@ -100,7 +107,7 @@ class Places:
         size = self.bytes(value) if not op.sizes else byte_size(op.result.type.element_type)
         extents = iter(op.sizes)
         for extent in op.result.type.get_shape() if op.sizes else ():
-            size *= extent if extent >= 0 else self.number(next(extents), "the size of a view")
+            size *= extent if extent >= 0 else self.extent(next(extents), "the size of a view")
         place = Place(op.source, start, start + size, value)
         if start % 64 or place.end > end:
             raise PlanError(f"expected a view at a multiple of 64 within {end} bytes, but got [{start}, {place.end})")
@@ -117,13 +124,20 @@ class Places:
             return self.sizes[value]
         if given is None:
             raise PlanError(f"expected the bytes of {name_of(value)}, whose sizes are open")
-        return self.number(given, "the bytes of a buffer")
+        return self.extent(given, "the bytes of a buffer")
 
     def number(self, value: SSAValue, what: str) -> int:
         """A size that is computed from symbols."""
         size = self.read(value)
         if not isinstance(size, int):
             raise PlanError(f"expected {what} to be a constant, or computed from sizes")
+        return size
+
+    def extent(self, value: SSAValue, what: str) -> int:
+        """The same of what is not negative; Refused where it would be."""
+        size = self.number(value, what)
+        if size < 0:
+            raise Refused
         return size
 
 
@@ -160,4 +174,4 @@ def name_of(value: SSAValue) -> str:
     return f"%{value.name_hint}" if value.name_hint else str(value.type)
 
 
-__all__ = ["Place", "Places", "PlanError", "name_of", "owner_of", "sizes_to_try", "symbols_on"]
+__all__ = ["Place", "Places", "PlanError", "Refused", "name_of", "owner_of", "sizes_to_try", "symbols_on"]

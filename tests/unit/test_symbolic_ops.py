@@ -143,6 +143,21 @@ def test_a_tensor_as_long_as_a_difference_says():
         assert found.tolist() == [-3] * (2 * m - max(m - n, 0) // 2) + (-z).tolist()
 
 
+def test_slices_that_some_sizes_leave_nothing_of_are_refused_when_they_run():
+    nodes = [
+        node("Min", ["n", "m"], "both"),
+        node("Sub", ["both", "three"], "less"),
+        node("Slice", ["x", "zero", "less"], "part"),
+        node("Neg", ["part"], "y"),
+    ]
+    exe = with_differences(nodes)
+    x = np.arange(9, dtype=np.float32)
+    for n, m in ((4, 9), (9, 5), (7, 7)):
+        np.testing.assert_array_equal(exe({"x": x[:n], "z": x[:m]})["y"], -x[: min(n, m) - 3])
+    with pytest.raises(ValueError, match=r"expected larger inputs than x \(9,\), z \(3,\)"):
+        exe({"x": x, "z": x[:3]})
+
+
 def test_sizes_inside_a_branch_are_data():
     then = helper.make_graph(
         [node("Shape", ["x"], "s"), node("Cast", ["s"], "t", to=TensorProto.FLOAT)],
