@@ -105,7 +105,7 @@ def _with_number(v: SSAValue | None, cls: type[Operation]) -> tuple[SSAValue | N
         return op.operands[0], None
     assert isinstance(number.owner.value, FloatAttr)
     value = number.owner.value.value.data
-    return op.operands[0], int(value) if value == int(value) else None
+    return op.operands[0], int(value) if value.is_integer() else None
 
 
 def store_saturated(f: FunctionLowering, op: loop.StoreOp) -> bool:

@@ -85,6 +85,16 @@ def test_neighbouring_vectors_are_packed(bits: int) -> None:
     assert text.count(f"store <{bits // 8} x i8>") == 1
 
 
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_ends_that_are_infinite_are_no_numbers_to_clip_at(bits: int) -> None:
+    func = parse(kernel(2, 32, "fptoui", 0, 0, 255, 32).replace("constant 255.0", "constant 0x7F800000"))
+    for rewrite in PASSES:
+        rewrite(func)
+    x = np.arange(64, dtype=np.float32).reshape(2, 32) + 0.5
+    (found,) = native_kernel(func, bits, ("pmaddwd",))([x, np.zeros((2, 32), np.int8)])
+    np.testing.assert_array_equal(found, np.rint(x))
+
+
 @pytest.mark.parametrize("wide", ["i16", "i32", "i64"])
 @pytest.mark.parametrize("lanes", [17, 35, 65])
 def test_truncated_lanes_write_nothing_behind_them(wide: str, lanes: int) -> None:
