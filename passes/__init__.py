@@ -32,6 +32,7 @@ PASSES: dict[str, str] = {
     "graph-split-args": "mlc.passes.graph.split_args:SplitArgsPass",
     "graph-inline": "mlc.passes.graph.inline:InlinePass",
     "graph-remove-unused-functions": "mlc.passes.graph.remove_unused_functions:RemoveUnusedFunctionsPass",
+    "graph-collapse-dims": "mlc.passes.graph.collapse_dims:CollapseDimsPass",
     "graph-label-ops": "mlc.passes.graph.label_ops:LabelOpsPass",
     "graph-dynamic-to-static": "mlc.passes.graph.dynamic_to_static:DynamicToStaticPass",
     "graph-legalize": "mlc.passes.graph.legalize:LegalizePass",

@@ -35,6 +35,7 @@ GRAPH: list[tuple[str, int] | tuple[str, int, int]] = [
     ("graph-split-args", 1),
     ("graph-fuse-ops{mode=tvm}", 1, 1),
     ("graph-fuse-ops", 2),
+    ("graph-collapse-dims", 2),
     ("graph-outline-kernels", 0),
     ("graph-label-ops", 1),
 ]

@@ -22,7 +22,7 @@ from mlc.dialects import sched
 from mlc.dialects.index import Div
 from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import Grid, Work, choose_grid, deal, even_split, register_tile
+from mlc.schedules.tiling import OPEN_BLOCK, Grid, Work, choose_grid, deal, even_split, register_tile
 
 OPEN_ROWS = 6  # of a register tile, at least, where their number is known at run time
 Handle = SSAValue
@@ -206,13 +206,15 @@ class ContractionSchedule:
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
         """How rows and columns are dealt out."""
         st, r = self.stage, self.roles
+        is_open = (r.rows if outer_row is None else outer_row) in st.symbolic
         if outer_row is not None:
             rows, row_bytes, halo = self._image_rows(outer_row)
         else:
             rows = self._count(r.rows, tile_rows)
             if rows > 1 and r.scalar.bytes > self.target.l2_bytes // 2:
                 # S streams by, row tile after row tile, once for each panel of V, which stays in L2
-                return Grid(ceil(rows / self.threads), 1)
+                each = ceil(rows / self.threads)
+                return Grid(min(each, OPEN_BLOCK) if is_open else each, 1)
             row_bytes, halo = r.scalar.bytes / max(rows, 1), 0
         taken = (r.rows, r.columns, r.lanes, outer_row)
         work = Work(
@@ -225,7 +227,7 @@ class ContractionSchedule:
             cycles=self.cycles,
             pads=bool(self.pads) and not self.inlines_pads,
         )
-        return choose_grid(work, self.threads, self.target, (r.rows if outer_row is None else outer_row) in st.symbolic)
+        return choose_grid(work, self.threads, self.target, is_open)
 
     @property
     def cycles(self) -> float:

@@ -159,7 +159,8 @@ def choose_grid(work: Work, threads: int, target: Target, open_rows: bool = Fals
     l2, rows = target.l2_bytes * 0.5, work.rows
     sizes = [max(1, round(rows * part)) for part in (PARTS if open_rows else (1.0,))]
     even = open_rows or not work.pads
-    for block in sorted({even_split(rows, n) for n in range(1, rows + 1)}) if even else divisors(rows):
+    most = OPEN_BLOCK if open_rows and not work.halo_rows else rows
+    for block in sorted({even_split(rows, n) for n in range(1, min(rows, most) + 1)}) if even else divisors(rows):
         if work.block_bytes(block) > l2 and block > 1:
             continue
         for parts in range(1, min(work.columns, 4 * threads) + 1):
@@ -173,6 +174,7 @@ def choose_grid(work: Work, threads: int, target: Target, open_rows: bool = Fals
     return best[1] if best is not None else Grid(1, 1)
 
 
+OPEN_BLOCK = 32  # rows a block at most where they are open: a loop runs over all of them, those that are not there too
 PARTS = (0.35, 0.6, 0.8, 1.0, 1.3, 1.7)  # of the usual size: what a size that is open may well be
 DISPATCH_CYCLES = 2000.0  # of handing a kernel to other threads and waiting for them, between CPUs far apart
 

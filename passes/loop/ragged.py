@@ -20,7 +20,7 @@ from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, Term, at_least, c
 from mlc.passes.loop import cuts
 from mlc.passes.loop.cuts import set_exprs, two_bodies
 from mlc.passes.loop.nest import Numbering, is_symbol, loops_around
-from mlc.passes.loop.regions import block_of
+from mlc.passes.loop.regions import block_of, implies
 
 if TYPE_CHECKING:
     from mlc.passes.loop.partition import Changed, Partition
@@ -250,8 +250,8 @@ def _may_move(body: loop.ForOp, iv: SSAValue, step: int, place: Sequence[SSAValu
 
     What it accumulates must begin in it, its indices must follow its place, and what it reads must be there whatever
     these indices are: computed outside of their loops. So must be what others read of it: in a loop of the place they
-    have a part of the buffer only, as of a panel that is packed for them. What it leaves must be final: zeros to which
-    others add stay where they are.
+    have a part of the buffer only, as of a panel that is packed for them; but other tiles read what they begin. What it
+    leaves must be final: zeros to which others add stay where they are.
     """
     if step <= 0 or any(iv in f.indices for f in body.walk() if isinstance(f, loop.ForOp) and f is not body):
         return False
@@ -267,9 +267,9 @@ def _may_move(body: loop.ForOp, iv: SSAValue, step: int, place: Sequence[SSAValu
         for buffer in {op.buffer for op in accesses if not isinstance(op, loop.StoreOp)}:
             if buffer in stored and not block.has_init and buffer not in begun:
                 return False
-            if buffer not in begun and any(_used_below(buffer, v, body, loop.StoreOp) for v in place):
+            if buffer not in begun and any(_below(buffer, v, body, loop.StoreOp) for v in place):
                 return False
-        if any(_used_below(buffer, v, body, Accessing) for buffer in stored if _is_part(buffer) for v in place):
+        if any(_read_below(buffer, v, body) for buffer in stored if _is_part(buffer) for v in place):
             return False
         if any(_is_accumulated(buffer) for buffer in stored - added):
             return False
@@ -292,13 +292,32 @@ def _is_part(buffer: SSAValue) -> bool:
     return isinstance(buffer.owner, loop.AllocOp)
 
 
-def _used_below(buffer: SSAValue, index: SSAValue, body: loop.ForOp, kind: Any) -> bool:
-    """Whether an op of a kind uses a buffer in the loop of an index, outside of a body."""
+def _below(buffer: SSAValue, index: SSAValue, body: loop.ForOp, kind: Any) -> list[Operation]:
+    """The ops of a kind that use a buffer in the loop of an index, outside of a body."""
     around = index.owner.parent_op() if isinstance(index.owner, Block) else None
     if not isinstance(around, loop.ForOp):
-        return False
+        return []
     users: list[Any] = [u.operation for u in buffer.uses if isinstance(u.operation, kind)]
-    return any(around.is_ancestor(op) and not body.is_ancestor(op) for op in users if op.buffer is buffer)
+    return [op for op in users if op.buffer is buffer and around.is_ancestor(op) and not body.is_ancestor(op)]
+
+
+def _read_below(buffer: SSAValue, index: SSAValue, body: loop.ForOp) -> bool:
+    """Whether what a body leaves in a buffer may be read in the loop of an index by others than it."""
+    users = _below(buffer, index, body, Accessing)
+    begins = [u.operation for u in buffer.uses if isinstance(u.operation, loop.StoreOp) and _begins(u.operation)]
+    for op in users:
+        around: Operation | None = op
+        while around is not None and not any(around.is_ancestor(store) for store in begins):
+            around = around.parent_op()
+        if around is None or around.is_ancestor(body):
+            return True
+    return False
+
+
+def _begins(store: loop.StoreOp) -> bool:
+    """Whether a store does not depend on what the buffer held."""
+    block = block_of(store)
+    return block is not None and (block.has_init or store.buffer not in _accumulated(block))
 
 
 def _within(e: Index, number: int) -> bool:
@@ -312,7 +331,8 @@ def drop(op: Operation, known: Index, numbering: Numbering) -> None:
         own = Numbering()
         own.numbers, own.values = dict(numbering.numbers), list(numbering.values)
         exprs = own.exprs(block.where_exprs, block.args)
-        keep = [x for x in exprs if (x - known).bounds(own.ranges())[0] < 0]
+        ranges = own.ranges()
+        keep = [x for x in exprs if not implies(known, x, ranges)]
         if len(keep) < len(exprs):
             set_exprs(block, own.exprs(block.bindings.data, block.args), keep, own)
 

@@ -162,7 +162,15 @@ def needed(space: Space, where: Iterable[Index]) -> list[Index]:
         return found
     found = list(dict.fromkeys(linear(p, space.values) for p in found))
     found = [p for p in found if at_worst(p, space.values, space.number).bounds(space.ranges)[0] < 0]
-    return [p for p in found if not any(q is not p and (p - q).bounds(space.ranges)[0] >= 0 for q in found)]
+    return [p for p in found if not any(q is not p and implies(q, p, space.ranges) for q in found)]
+
+
+def implies(known: Index, e: Index, ranges: Mapping[int, Range]) -> bool:
+    """Whether `e >= 0` follows from `known >= 0`, as `2 * n - 7 * i - 1` does from `4 * n - 14 * i - 1`."""
+    own = dict(e.terms)
+    # known <= k * e + k - 1  ->  e > -1
+    times = {c // own[t] for t, c in known.terms if t in own and c % own[t] == 0 and c // own[t] > 0} | {1}
+    return any((e * k + (k - 1) - known).bounds(ranges)[0] >= 0 for k in times)
 
 
 # --- accesses of blocks ------------------------------------------------------------------------------------------

@@ -1,0 +1,61 @@
+// RUN: mlc-opt %s --split-input-file -p graph-collapse-dims | filecheck %s
+
+// Rows and columns are one axis for a 1x1 convolution and what is pointwise; views of it stand around the region.
+// CHECK-LABEL: @pointwise
+// CHECK:         %[[x:.*]] = graph.reshape %x : (tensor<1x2x?x?x16xf32, #graph.dims<[H, W]>>) -> tensor<1x2x1x?x16xf32, #graph.dims<[H * W]>>
+// CHECK:         %[[y:.*]] = graph.fused "conv2d_add_relu" (%{{.*}} = %[[x]] : tensor<1x2x1x?x16xf32, #graph.dims<[H * W]>>
+// CHECK:           graph.conv2d {{.*}} -> tensor<1x4x1x?x16xf32, #graph.dims<[H * W]>>
+// CHECK:           graph.add {{.*}} -> tensor<1x4x1x?x16xf32, #graph.dims<[H * W]>>
+// CHECK:           graph.relu {{.*}} : tensor<1x4x1x?x16xf32, #graph.dims<[H * W]>>
+// CHECK:         graph.reshape %[[y]] : (tensor<1x4x1x?x16xf32, #graph.dims<[H * W]>>) -> tensor<1x4x?x?x16xf32, #graph.dims<[H, W]>>
+func.func @pointwise(%x: tensor<1x2x?x?x16xf32, #graph.dims<[H, W]>>, %w: tensor<4x2x1x1x16x16xf32>, %b: tensor<1x4x1x1x16xf32>) -> tensor<1x4x?x?x16xf32, #graph.dims<[H, W]>> {
+  %0 = graph.fused "conv2d_add_relu" (%a = %x : tensor<1x2x?x?x16xf32, #graph.dims<[H, W]>>, %k = %w : tensor<4x2x1x1x16x16xf32>, %c = %b : tensor<1x4x1x1x16xf32>) -> tensor<1x4x?x?x16xf32, #graph.dims<[H, W]>> {
+    %1 = graph.conv2d %a, %k {data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"} : (tensor<1x2x?x?x16xf32, #graph.dims<[H, W]>>, tensor<4x2x1x1x16x16xf32>) -> tensor<1x4x?x?x16xf32, #graph.dims<[H, W]>>
+    %2 = graph.add %1, %c : (tensor<1x4x?x?x16xf32, #graph.dims<[H, W]>>, tensor<1x4x1x1x16xf32>) -> tensor<1x4x?x?x16xf32, #graph.dims<[H, W]>>
+    %3 = graph.relu %2 : tensor<1x4x?x?x16xf32, #graph.dims<[H, W]>>
+    graph.yield %3 : tensor<1x4x?x?x16xf32, #graph.dims<[H, W]>>
+  }
+  return %0 : tensor<1x4x?x?x16xf32, #graph.dims<[H, W]>>
+}
+
+// -----
+
+// A convolution that is alone, too, and where one of the sizes is a number.
+// CHECK-LABEL: @alone
+// CHECK:         graph.fused "conv2d" ({{.*}}tensor<?x8x1x?xf32, #graph.dims<[N, W * 6]>>
+func.func @alone(%x: tensor<?x8x6x?xf32, #graph.dims<[N, W]>>, %w: tensor<4x8x1x1xf32>) -> tensor<?x4x6x?xf32, #graph.dims<[N, W]>> {
+  %0 = graph.conv2d %x, %w : (tensor<?x8x6x?xf32, #graph.dims<[N, W]>>, tensor<4x8x1x1xf32>) -> tensor<?x4x6x?xf32, #graph.dims<[N, W]>>
+  return %0 : tensor<?x4x6x?xf32, #graph.dims<[N, W]>>
+}
+
+// -----
+
+// What reads neighbours tells rows from columns; so does what is added to each row. Known sizes are left to schedules.
+// CHECK-LABEL: @neighbours
+// CHECK-NOT:     graph.reshape
+// CHECK-LABEL: @columns
+// CHECK-NOT:     graph.reshape
+// CHECK-LABEL: @strided
+// CHECK-NOT:     graph.reshape
+// CHECK-LABEL: @known
+// CHECK-NOT:     graph.reshape
+func.func @neighbours(%x: tensor<1x8x?x?xf32, #graph.dims<[H, W]>>, %w: tensor<4x8x3x3xf32>) -> tensor<1x4x?x?xf32, #graph.dims<[H, W]>> {
+  %0 = graph.conv2d %x, %w {padding = [1, 1, 1, 1]} : (tensor<1x8x?x?xf32, #graph.dims<[H, W]>>, tensor<4x8x3x3xf32>) -> tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
+  return %0 : tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
+}
+func.func @columns(%x: tensor<1x8x?x?xf32, #graph.dims<[H, W]>>, %w: tensor<4x8x1x1xf32>, %b: tensor<?xf32, #graph.dims<[W]>>) -> tensor<1x4x?x?xf32, #graph.dims<[H, W]>> {
+  %0 = graph.fused "conv2d_add" (%a = %x : tensor<1x8x?x?xf32, #graph.dims<[H, W]>>, %k = %w : tensor<4x8x1x1xf32>, %c = %b : tensor<?xf32, #graph.dims<[W]>>) -> tensor<1x4x?x?xf32, #graph.dims<[H, W]>> {
+    %1 = graph.conv2d %a, %k : (tensor<1x8x?x?xf32, #graph.dims<[H, W]>>, tensor<4x8x1x1xf32>) -> tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
+    %2 = graph.add %1, %c : (tensor<1x4x?x?xf32, #graph.dims<[H, W]>>, tensor<?xf32, #graph.dims<[W]>>) -> tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
+    graph.yield %2 : tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
+  }
+  return %0 : tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
+}
+func.func @strided(%x: tensor<1x8x?x?xf32, #graph.dims<[H * 2, W * 2]>>, %w: tensor<4x8x1x1xf32>) -> tensor<1x4x?x?xf32, #graph.dims<[H, W]>> {
+  %0 = graph.conv2d %x, %w {strides = [2, 2]} : (tensor<1x8x?x?xf32, #graph.dims<[H * 2, W * 2]>>, tensor<4x8x1x1xf32>) -> tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
+  return %0 : tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
+}
+func.func @known(%x: tensor<1x8x5x6xf32>, %w: tensor<4x8x1x1xf32>) -> tensor<1x4x5x6xf32> {
+  %0 = graph.conv2d %x, %w : (tensor<1x8x5x6xf32>, tensor<4x8x1x1xf32>) -> tensor<1x4x5x6xf32>
+  return %0 : tensor<1x4x5x6xf32>
+}
