@@ -14,8 +14,6 @@ from mlc.driver.plan_places import Places
 from mlc.lowering.graph_to_main.convert import bytes_of, plan_of
 from mlc.lowering.graph_to_main.sizes import SizeReader
 
-_KINDS = ("input", "output")
-
 
 def origins_of(op: Operation) -> tuple[str, ...]:
     """The names of the source nodes that became an operation."""

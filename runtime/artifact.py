@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,8 +146,3 @@ def copy_to(artifact: Artifact, directory: "str | os.PathLike[str]") -> Path:
         rmtree(fresh, ignore_errors=True)
         raise
     return target
-
-
-def names_of(model: Mapping[str, Any], which: str) -> Sequence[str]:
-    """The names of the inputs or outputs."""
-    return [name for name, _, _ in model[which]]

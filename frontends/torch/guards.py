@@ -100,9 +100,9 @@ class _New:
 def _candidates(condition: Any, taken: Taken) -> Iterator[tuple[Any, Any, _New]]:
     """Symbols, what they may be, and the new symbols in that; a symbol that is itself has another range."""
     parts: Sequence[Any] = condition.args if isinstance(condition, sympy.Or) else (condition,)
-    for part in parts:
-        if isinstance(part, sympy.Eq):
-            yield from ((symbol, -rest, _New()) for symbol, rest, _ in _alone(part.lhs - part.rhs))
+    equal: list[Any] = [part for part in parts if isinstance(part, sympy.Eq)]
+    for part in equal:
+        yield from ((symbol, -rest, _New()) for symbol, rest, _ in _alone(part.lhs - part.rhs))
     if len(condition.free_symbols) == 1:
         yield from _between(condition, taken)
     yield from _multiples(condition, taken)
@@ -156,8 +156,8 @@ def _multiples(condition: Any, taken: Taken) -> Iterator[tuple[Any, Any, _New]]:
 
 def _distances(order: Any, taken: Taken) -> Iterator[tuple[Any, Any, _New]]:
     """`a > b` says that a is b and 1 and what is between them."""
-    swapped = isinstance(order, sympy.Lt | sympy.Le)
-    between = (order.rhs - order.lhs if swapped else order.lhs - order.rhs) - int(order.rel_op in ("<", ">"))
+    less, more = (order.lhs, order.rhs) if order.rel_op in ("<", "<=") else (order.rhs, order.lhs)
+    between = more - less - int(order.rel_op in ("<", ">"))
     for symbol, rest, sign in _alone(between):
         if sign == 1:
             new = sympy.Symbol(f"{symbol}_beyond", integer=True, nonnegative=True)

@@ -109,9 +109,9 @@ def _places(step: Step, x: Value, given: list[Value | None]) -> _Places:
 def _index(step: Step) -> Value:
     """`x[:, i, j]`: one tensor is a take; several are one place in their axes, made one."""
     x, given = step["self"], _unmasked(step["indices"])
-    present = [axis for axis, index in enumerate(given) if index is not None]
-    if len(present) == 1 and given[present[0]].dtype_name != "bool":
-        return step.emit(g.TakeOp, x, given[present[0]], axis=present[0])
+    present = [(axis, index) for axis, index in enumerate(given) if index is not None]
+    if len(present) == 1 and present[0][1].dtype_name != "bool":
+        return step.emit(g.TakeOp, x, present[0][1], axis=present[0][0])
     places = _places(step, x, given)
     sizes = [x.shape[axis] for axis in places.axes]
     flat: Value | None = None

@@ -58,8 +58,9 @@ class OpenLengths(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         op = _OPS.get(func)
-        packed = op is None or isinstance(args[3], list | tuple)
-        return func(*args, **kwargs or {}) if packed else op(*args, **kwargs or {})
+        if op is None or isinstance(args[3], list | tuple):  # the lengths of packed sequences
+            op = func
+        return op(*args, **kwargs or {})
 
 
 __all__ = ["OpenLengths"]

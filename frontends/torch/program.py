@@ -121,7 +121,8 @@ class Program(Importer):
             place = next(i for i, one in enumerate(given) if isinstance(one, fx.GraphModule))
             self.nodes[node] = self.run_graph(given[place], given[place + 1 :])
         elif _is_made(node):
-            self.nodes[node] = self.constant(node.name, node.target(*node.args, **node.kwargs))
+            make: Any = node.target
+            self.nodes[node] = self.constant(node.name, make(*node.args, **node.kwargs))
         else:
             self._convert(node)
 

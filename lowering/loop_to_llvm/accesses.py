@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import IndexType, MemRefType, i1, i8, i32, i64
+from xdsl.dialects.builtin import IndexType, i1, i8, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.index import Index, const, dim
@@ -349,13 +349,6 @@ class Accesses:
 def _is_float(t: Attribute) -> bool:
     element = element_of(t)
     return element != IndexType() and not hasattr(element, "signedness")
-
-
-def memref_of(v: SSAValue) -> MemRefType:
-    """The type of a buffer."""
-    t = v.type
-    assert isinstance(t, MemRefType)
-    return t
 
 
 def _constant_offset(p: SSAValue) -> tuple[SSAValue, int]:

@@ -189,11 +189,6 @@ def removable(op: Operation) -> bool:
     return isinstance(op, GraphOp) or is_side_effect_free(op)
 
 
-def single_use(value: SSAValue) -> bool:
-    """Whether a value is read in one place only."""
-    return value.has_one_use()
-
-
 def producer(value: SSAValue, cls: type[Any]) -> Any:
     """The op of this class that gives the value, if one does."""
     owner = value.owner
