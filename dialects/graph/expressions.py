@@ -242,8 +242,8 @@ class DimExpr:
             names = [symbol(a) if isinstance(a, str) else a.text(symbol) for a in product]
             inner = [isinstance(a, FloorDiv) and len(product) > 1 for a in product]
             factor = " * ".join(f"({name})" if nested else name for name, nested in zip(names, inner, strict=True))
-            if isinstance(product[0] if product else "", FloorDiv) and abs(c) != 1 and len(product) == 1:
-                factor = f"({factor})"
+            if len(product) == 1 and isinstance(product[0], FloorDiv) and (abs(c) != 1 or (c < 0 and not text)):
+                factor = f"({factor})"  # `-a floordiv b` is `(-a) floordiv b`
             size = str(abs(c)) if not product else factor if abs(c) == 1 else f"{factor} * {abs(c)}"
             text += (" - " if c < 0 else " + ") + size if text else f"-{size}" if c < 0 else size
         return text or "0"
@@ -287,16 +287,18 @@ def floordiv(value: DimExpr, divisor: int, multiples: Mapping[str, int]) -> int 
     low, high = left.bounds()
     if -inf < low and high < inf and low // divisor == high // divisor:
         return result + int(low // divisor)
-    return result + DimExpr({(_nested(left, divisor),): 1})
+    if (atom := _quotient_in(left)) is not None:
+        moved = DimExpr.of(atom.value + dict(left.terms).get((), 0) * atom.divisor)
+        return result + floordiv(moved, atom.divisor * divisor, multiples)
+    return result + DimExpr({(FloorDiv(left, divisor),): 1})
 
 
-def _nested(left: DimExpr, divisor: int) -> FloorDiv:
-    inner = [(p, c) for p, c in left.terms if p]
-    if len(inner) == 1 and inner[0][1] == 1 and len(inner[0][0]) == 1 and isinstance(inner[0][0][0], FloorDiv):
-        atom = inner[0][0][0]
-        moved = atom.value + (dict(left.terms).get((), 0) * atom.divisor)
-        return FloorDiv(DimExpr.of(moved), atom.divisor * divisor)
-    return FloorDiv(left, divisor)
+def _quotient_in(size: DimExpr) -> FloorDiv | None:
+    """The quotient that a size is, but for a constant."""
+    inner = [(p, c) for p, c in size.terms if p]
+    (product, c) = inner[0]
+    found = product[0] if len(inner) == 1 and c == 1 and len(product) == 1 else None
+    return found if isinstance(found, FloorDiv) else None
 
 
 def _multiple(product: tuple[Atom, ...], multiples: Mapping[str, int]) -> int:

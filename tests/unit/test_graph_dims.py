@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import f32
+from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.dims import DimExpr, bounds_between, least, simplify
 from mlc.dialects.graph.types import broadcast, shape_of, tensor
+from mlc.passes.registry import make_context
 
 H, W = DimExpr.symbol("H"), DimExpr.symbol("W")
 
@@ -95,6 +97,27 @@ def test_ends_decide_divisions_and_comparisons():
     assert pickle.loads(pickle.dumps(h)).bounds() == (33, 80)
     type = tensor((h, (h + 1) // 2), f32)
     assert str(type) == "tensor<?x?xf32, #graph.dims<[H<33 to 80>, (H<33 to 80> + 1) floordiv 2]>>"
+
+
+@pytest.mark.parametrize(
+    "size",
+    [-(H // 3) + W, -(H // 3) * 2 + W, -((H * W) // 5), W - H // 3, (H * 2 // 5) // 2, -((least(H, W) + 1) // 2) + H],
+)
+def test_text_is_read_as_what_was_written(size):
+    type = tensor((size,), f32)
+    assert Parser(make_context(), str(type)).parse_type() == type
+
+
+@settings(max_examples=150, deadline=None)
+@given(expressions)
+def test_text_says_all(tree):
+    type = tensor((build(tree, {"H": H, "W": W}) + H * 7 * W * H,), f32)
+    assert Parser(make_context(), str(type)).parse_type() == type
+
+
+def test_a_quotient_of_a_quotient_is_one():
+    assert (H * 2 // 5) // 2 == H // 5
+    assert ((H * 2 + 2) // 5) // 2 == (H + 1) // 5
 
 
 def test_a_least_size_may_be_negative():
