@@ -154,3 +154,28 @@ def test_products_of_any_sizes(tmp_path, rows):
         a, b = (rng.standard_normal(s).astype(np.float32) for s in ((50 if rows == "50" else m, k), (n, k)))
         (y,) = exe({"input0": a, "input1": b}).values()
         np.testing.assert_allclose(y, np.maximum(a @ b.T, 0), rtol=1e-3, atol=1e-3)
+
+
+POINTWISE = """
+func.func @main(%x: tensor<?x32x?x?xf32, #graph.dims<[N, H * 2, W]>>, %w: tensor<112x32x1x1xf32>)
+    -> tensor<?x112x?x?xf32, #graph.dims<[N, H * 2, W]>> {
+  %0 = graph.conv2d %x, %w : (tensor<?x32x?x?xf32, #graph.dims<[N, H * 2, W]>>, tensor<112x32x1x1xf32>)
+    -> tensor<?x112x?x?xf32, #graph.dims<[N, H * 2, W]>>
+  %1 = graph.hard_swish %0 : tensor<?x112x?x?xf32, #graph.dims<[N, H * 2, W]>>
+  return %1 : tensor<?x112x?x?xf32, #graph.dims<[N, H * 2, W]>>
+}
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_pictures_whose_rows_and_columns_are_one_axis(tmp_path, threads):
+    """A few pixels, several tiles and a ragged one, several blocks of tiles; columns of which some are left over."""
+    (tmp_path / "model.mlir").write_text(POINTWISE)
+    exe = mlc.compile(tmp_path / "model.mlir", threads=threads, cache=False)
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((112, 32, 1, 1), np.float32)
+    for n, h, wd in ((1, 2, 1), (2, 2, 3), (3, 4, 7), (1, 20, 31), (2, 64, 33)):
+        x = rng.standard_normal((n, 32, h, wd), np.float32)
+        y = np.einsum("nihw,oi->nohw", x, w[:, :, 0, 0])
+        (found,) = exe({spec.name: array for spec, array in zip(exe.inputs, (x, w), strict=True)}).values()
+        np.testing.assert_allclose(found, y * np.clip(y / 6 + 0.5, 0, 1), rtol=1e-4, atol=1e-4)
