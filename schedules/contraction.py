@@ -143,7 +143,8 @@ class ContractionSchedule:
             columns = e[r.columns] if r.columns is not None else 1
             threads = self.threads if self._streams() and self._points() <= 64 else 1
             t = register_tile(rows, columns * per_lane, registers, not both, threads=threads, least=least)
-            return TileSize(t.rows, max(1, t.vectors // per_lane), lanes)
+            if t.vectors >= per_lane:
+                return TileSize(t.rows, t.vectors // per_lane, lanes)
         vectors = ceil(lanes / self.width)
         t = register_tile(rows, vectors, registers, not both, self._packed_vectors(), least=least)
         wide = t.vectors * self.width
