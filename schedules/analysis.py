@@ -164,6 +164,13 @@ class Stage:
                 found.append(Read(op.tensor, exprs, mask, op))
         return found
 
+    @property
+    def gathers_astray(self) -> bool:
+        """Whether a gather's indices follow the last axis, which is open: lanes beyond its end have no address."""
+        last = self.num_spatial - 1
+        computed = [r for r in self.reads if any(isinstance(v.owner, Operation) for v in r.op.indices)]
+        return last in self.symbolic and any(r.uses(last) for r in computed)
+
     @cached_property
     def factors(self) -> tuple[Read, Read] | None:
         """The two operands of a contraction: a sum over the product of two reads."""

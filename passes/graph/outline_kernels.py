@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr, UnknownLoc
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, TensorType, UnitAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -36,6 +36,7 @@ from mlc.dialects.graph import (
     SymbolAttr,
     YieldOp,
 )
+from mlc.dialects.graph.dims import Bounded
 from mlc.passes.graph.constants import SOURCES
 from mlc.passes.graph.defuse_ops import defuse
 from mlc.passes.graph.dynamic_to_static import symbols_of
@@ -61,7 +62,7 @@ class Outliner:
     """One run over a module."""
 
     module: ModuleOp
-    texts: dict[Attribute, str] = field(default_factory=dict)
+    texts: dict[tuple[Attribute, tuple[int, ...]], str] = field(default_factory=dict)
     outlined: dict[str, FuncOp] = field(default_factory=dict)
     entries: dict[Attribute, str] = field(default_factory=dict)
     symbols: dict[FusedOp, Symbols] = field(default_factory=dict)
@@ -135,9 +136,10 @@ class Outliner:
 
     def text(self, attribute: Attribute) -> str:
         """An attribute as text; printed once."""
-        known = self.texts.get(attribute)
+        key = attribute, _ends(attribute)
+        known = self.texts.get(key)
         if known is None:
-            known = self.texts[attribute] = str(attribute)
+            known = self.texts[key] = str(attribute)
         return known
 
     def outline(self, fused: FusedOp) -> None:
@@ -213,6 +215,13 @@ class Outliner:
                 op.result.replace_all_uses_with(param.result)
                 op.detach()
                 op.erase()
+
+
+def _ends(attribute: Attribute) -> tuple[int, ...]:
+    """The ends that the symbols of a type say they have, which are no part of its equality."""
+    dims = attribute.encoding if isinstance(attribute, TensorType) else None
+    names = [name for size in dims.data for name in size.symbols()] if isinstance(dims, DimsAttr) else []
+    return tuple(end for name in names if isinstance(name, Bounded) for end in (name.low, name.high))
 
 
 def _sources(op: Operation) -> list[FusedOp]:

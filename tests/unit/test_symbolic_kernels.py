@@ -179,3 +179,30 @@ def test_pictures_whose_rows_and_columns_are_one_axis(tmp_path, threads):
         y = np.einsum("nihw,oi->nohw", x, w[:, :, 0, 0])
         (found,) = exe({spec.name: array for spec, array in zip(exe.inputs, (x, w), strict=True)}).values()
         np.testing.assert_allclose(found, y * np.clip(y / 6 + 0.5, 0, 1), rtol=1e-4, atol=1e-4)
+
+
+LOOKED_UP = """
+func.func @main(%x: tensor<?x16x?xf32, #graph.dims<[N, T]>>, %i: tensor<?x16x?xi64, #graph.dims<[N, T]>>)
+    -> tensor<?x16x?xf32, #graph.dims<[N, T]>> {
+  %0 = graph.transpose %x {axes = [0, 2, 1]} : (tensor<?x16x?xf32, #graph.dims<[N, T]>>)
+    -> tensor<?x?x16xf32, #graph.dims<[N, T]>>
+  %1 = graph.transpose %i {axes = [0, 2, 1]} : (tensor<?x16x?xi64, #graph.dims<[N, T]>>)
+    -> tensor<?x?x16xi64, #graph.dims<[N, T]>>
+  %2 = graph.gather_elements %0, %1 {axis = 2} : (tensor<?x?x16xf32, #graph.dims<[N, T]>>,
+    tensor<?x?x16xi64, #graph.dims<[N, T]>>) -> tensor<?x?x16xf32, #graph.dims<[N, T]>>
+  %3 = graph.transpose %2 {axes = [0, 2, 1]} : (tensor<?x?x16xf32, #graph.dims<[N, T]>>)
+    -> tensor<?x16x?xf32, #graph.dims<[N, T]>>
+  return %3 : tensor<?x16x?xf32, #graph.dims<[N, T]>>
+}
+"""
+
+
+def test_what_is_looked_up_along_another_axis_than_the_open_last_one(tmp_path):
+    """Lanes that an open axis does not have are at no place of the table."""
+    (tmp_path / "model.mlir").write_text(LOOKED_UP)
+    exe = mlc.compile(tmp_path / "model.mlir", threads=2, cache=False)
+    rng = np.random.default_rng(0)
+    for n, t in ((1, 1), (2, 7), (3, 70)):
+        x, i = rng.standard_normal((n, 16, t), np.float32), rng.integers(0, 16, (n, 16, t))
+        (y,) = exe({spec.name: array for spec, array in zip(exe.inputs, (x, i), strict=True)}).values()
+        np.testing.assert_array_equal(y, np.take_along_axis(x, i, 1))

@@ -45,3 +45,19 @@ func.func @main(%x: tensor<?x4xf32, #graph.dims<[H * W]>>, %y: tensor<?x?xf32, #
   }
   return %1 : tensor<?x?x4xf32, #graph.dims<[H, W]>>
 }
+
+// -----
+
+// What a kernel of a symbol that says its ends knows of it, one of any size does not: they are two.
+// CHECK:       func.func private @[[A:exp_[0-9a-f]*]](%{{.*}}: tensor<?x8xf32, #graph.dims<[s0<33 to 80>]>>)
+// CHECK:       func.func private @{{exp_[0-9a-f]*}}(%{{.*}}: tensor<?x8xf32, #graph.dims<[s0]>>)
+func.func @main(%x: tensor<?x8xf32, #graph.dims<[H<33 to 80>]>>) -> tensor<?x8xf32, #graph.dims<[H<33 to 80>]>>
+    attributes {graph.symbols = {H = #graph.symbol<33 to 80>}} {
+  %0 = graph.exp %x : tensor<?x8xf32, #graph.dims<[H<33 to 80>]>>
+  return %0 : tensor<?x8xf32, #graph.dims<[H<33 to 80>]>>
+}
+func.func @other(%x: tensor<?x8xf32, #graph.dims<[H]>>) -> tensor<?x8xf32, #graph.dims<[H]>>
+    attributes {graph.symbols = {H = #graph.symbol<1 to 4096>}} {
+  %0 = graph.exp %x : tensor<?x8xf32, #graph.dims<[H]>>
+  return %0 : tensor<?x8xf32, #graph.dims<[H]>>
+}
