@@ -22,7 +22,7 @@ from mlc.dialects import sched
 from mlc.dialects.index import Div
 from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import OPEN_BLOCK, Grid, Work, choose_grid, deal, even_split, register_tile
+from mlc.schedules.tiling import Grid, Work, choose_grid, deal, even_split, open_block, register_tile
 
 OPEN_ROWS = 6  # of a register tile, at least, where their number is known at run time
 Handle = SSAValue
@@ -215,7 +215,7 @@ class ContractionSchedule:
             if rows > 1 and r.scalar.bytes > self.target.l2_bytes // 2:
                 # S streams by, row tile after row tile, once for each panel of V, which stays in L2
                 each = ceil(rows / self.threads)
-                return Grid(min(each, OPEN_BLOCK) if is_open else each, 1)
+                return Grid(min(each, open_block(self.cycles / rows, self.threads)) if is_open else each, 1)
             row_bytes, halo = r.scalar.bytes / max(rows, 1), 0
         taken = (r.rows, r.columns, r.lanes, outer_row)
         work = Work(

@@ -159,7 +159,7 @@ def choose_grid(work: Work, threads: int, target: Target, open_rows: bool = Fals
     l2, rows = target.l2_bytes * 0.5, work.rows
     sizes = [max(1, round(rows * part)) for part in (PARTS if open_rows else (1.0,))]
     even = open_rows or not work.pads
-    most = OPEN_BLOCK if open_rows and not work.halo_rows else rows
+    most = open_block(work.cycles / rows, threads) if open_rows and not work.halo_rows else rows
     for block in sorted({even_split(rows, n) for n in range(1, min(rows, most) + 1)}) if even else divisors(rows):
         if work.block_bytes(block) > l2 and block > 1:
             continue
@@ -174,7 +174,17 @@ def choose_grid(work: Work, threads: int, target: Target, open_rows: bool = Fals
     return best[1] if best is not None else Grid(1, 1)
 
 
-OPEN_BLOCK = 32  # rows a block at most where they are open: a loop runs over all of them, those that are not there too
+def open_block(cycles: float, threads: int) -> int:
+    """
+    The most rows of a block where they are open, each of so many cycles.
+
+    A loop runs over all of them, those that are not there too; and a block that is all rows there are is one thread's.
+    """
+    return OPEN_BLOCK if threads == 1 else max(2, min(OPEN_BLOCK, ceil(TASK_CYCLES / max(cycles, 1.0))))
+
+
+OPEN_BLOCK = 32
+TASK_CYCLES = 20000.0  # of one thread's task, beside which what it takes to get it is little
 PARTS = (0.35, 0.6, 0.8, 1.0, 1.3, 1.7)  # of the usual size: what a size that is open may well be
 DISPATCH_CYCLES = 2000.0  # of handing a kernel to other threads and waiting for them, between CPUs far apart
 
