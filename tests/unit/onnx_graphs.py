@@ -4,7 +4,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import helper, numpy_helper
+
+import mlc
 
 
 def graph_of(nodes: list[Any], inputs: dict[str, Any], constants: dict[str, Any] | None = None, outputs=("y",)):
@@ -53,3 +56,16 @@ def side_by_side(models: dict[str, onnx.ModelProto]) -> onnx.ModelProto:
         for field in ("input", "output", "initializer", "node"):
             getattr(whole.graph, field).extend(getattr(graph, field))
     return whole
+
+
+def check_beside_onnxruntime(cases: dict[str, tuple[onnx.ModelProto, dict]], nearness: dict[str, float] | None = None):
+    """AssertionError unless models, compiled as one, give what onnxruntime does: floats nearly, bytes within one."""
+    exe = mlc.compile(side_by_side({name: proto for name, (proto, _) in cases.items()}), threads=1, cache=False)
+    found = exe({f"{name}.{key}": array for name, (_, feeds) in cases.items() for key, array in feeds.items()})
+    for name, (proto, feeds) in cases.items():
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+        for output, b in zip(session.get_outputs(), session.run(None, feeds), strict=True):
+            a = found[f"{name}.{output.name}"]
+            assert (a.dtype, a.shape) == (b.dtype, b.shape), name
+            near = (nearness or {}).get(name, 2e-4) if b.dtype.kind == "f" else 1 if b.dtype.itemsize < 4 else 0
+            np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=1e-3, atol=near, err_msg=name)

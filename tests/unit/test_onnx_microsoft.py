@@ -7,7 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import helper
-from onnx_graphs import one_node, side_by_side
+from onnx_graphs import check_beside_onnxruntime, one_node
 
 import mlc
 from mlc.dialects import graph as g
@@ -159,16 +159,7 @@ NAMES = list(CASES)
 @pytest.mark.parametrize("names", [NAMES[k : k + 8] for k in range(0, len(NAMES), 8)], ids=" ".join)
 def test_compiled_beside_onnxruntime(names: list[str]):
     """Several at once: a compilation takes longer than what it compiles."""
-    exe = mlc.compile(side_by_side({name: CASES[name][0] for name in names}), threads=1, cache=False)
-    found = exe({f"{name}.{key}": array for name in names for key, array in CASES[name][1].items()})
-    for name in names:
-        proto, feeds = CASES[name]
-        session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-        for output, b in zip(session.get_outputs(), session.run(None, feeds), strict=True):
-            a = found[f"{name}.{output.name}"]
-            assert (a.dtype, a.shape) == (b.dtype, b.shape), name
-            near = 2e-4 if b.dtype.kind == "f" else 1 if b.dtype.itemsize < 4 else 0
-            np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=1e-3, atol=near, err_msg=name)
+    check_beside_onnxruntime({name: CASES[name] for name in names})
 
 
 REFUSED = {
