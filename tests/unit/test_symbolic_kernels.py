@@ -206,3 +206,27 @@ def test_what_is_looked_up_along_another_axis_than_the_open_last_one(tmp_path):
         x, i = rng.standard_normal((n, 16, t), np.float32), rng.integers(0, 16, (n, 16, t))
         (y,) = exe({spec.name: array for spec, array in zip(exe.inputs, (x, i), strict=True)}).values()
         np.testing.assert_array_equal(y, np.take_along_axis(x, i, 1))
+
+
+QUANTISED = """
+func.func @main(%x: tensor<?x24x?x?xui8, #graph.dims<[N, H, W]>>, %w: tensor<40x24x1x1xi8>, %b: tensor<40xi32>)
+    -> tensor<?x40x?x?xi32, #graph.dims<[N, H, W]>> {
+  %0 = graph.conv2d %x, %w {out_dtype = "int32"} : (tensor<?x24x?x?xui8, #graph.dims<[N, H, W]>>,
+    tensor<40x24x1x1xi8>) -> tensor<?x40x?x?xi32, #graph.dims<[N, H, W]>>
+  %1 = graph.bias_add %0, %b {axis = 1} : (tensor<?x40x?x?xi32, #graph.dims<[N, H, W]>>, tensor<40xi32>)
+    -> tensor<?x40x?x?xi32, #graph.dims<[N, H, W]>>
+  return %1 : tensor<?x40x?x?xi32, #graph.dims<[N, H, W]>>
+}
+"""
+
+
+def test_pictures_of_bytes_whose_rows_and_columns_are_one_axis(tmp_path):
+    (tmp_path / "model.mlir").write_text(QUANTISED)
+    exe = mlc.compile(tmp_path / "model.mlir", threads=2, cache=False)
+    rng = np.random.default_rng(0)
+    w, b = rng.integers(-128, 128, (40, 24, 1, 1), np.int8), rng.integers(-999, 999, 40, np.int32)
+    for n, h, wd in ((1, 1, 1), (2, 3, 5), (1, 20, 31), (3, 34, 33)):
+        x = rng.integers(0, 256, (n, 24, h, wd), np.uint8)
+        (y,) = exe({spec.name: array for spec, array in zip(exe.inputs, (x, w, b), strict=True)}).values()
+        expected = np.einsum("nihw,oi->nohw", x.astype(np.int32), w[:, :, 0, 0].astype(np.int32))
+        np.testing.assert_array_equal(y, expected + b[:, None, None])
