@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlc.dialects.graph.symbols import bind
 from mlc.driver.describe.symbolic import signature_of
 from mlc.frontends.build.model import Model
-from mlc.passes.graph.dynamic_to_static import bind
 from mlc.runtime.sizes import Sizes, text
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore

@@ -13,8 +13,8 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import CallOp
 from mlc.dialects.graph.ops.structure import bound_symbols
+from mlc.dialects.graph.symbols import retype
 from mlc.dialects.graph.types import with_symbols
-from mlc.passes.graph.infer_types import retype
 from mlc.passes.rewriting import functions
 from mlc.support.errors import fail
 

@@ -21,8 +21,8 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
+from mlc.dialects.graph.symbols import symbols_of
 from mlc.dialects.graph.types import sizes_at
-from mlc.passes.graph.dynamic_to_static import symbols_of
 from mlc.passes.graph.shared.constants import is_constant
 from mlc.schedules.winograd_cost import HIDDEN, MEMORY_RATE, problem
 from mlc.support.errors import fail

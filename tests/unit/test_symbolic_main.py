@@ -7,12 +7,12 @@ from xdsl.dialects import memref
 import mlc
 from mlc.dialects import runtime
 from mlc.dialects.graph import SymbolAttr
+from mlc.dialects.graph.symbols import bind
 from mlc.dialects.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.frontends.build.model import Model
 from mlc.interp.graph import main_function, run_function
 from mlc.lowering.graph_to_main.convert import find_function
-from mlc.passes.graph.dynamic_to_static import bind
 from mlc.support.weights import WeightStore
 from mlc.validation.plan_check import check_plan
 from mlc.validation.plan_places import PlanError, sizes_to_try

@@ -38,8 +38,8 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.dims import Bounded
 from mlc.dialects.graph.store import store_of
+from mlc.dialects.graph.symbols import symbols_of
 from mlc.passes.graph.defuse_ops import defuse
-from mlc.passes.graph.dynamic_to_static import symbols_of
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fuse_ops import drop_unused_constants, fuse
 from mlc.passes.graph.outline_kernels.symbols import Symbols, own_symbols

@@ -21,8 +21,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import DimExpr, GraphOp, SymbolAttr, infer
 from mlc.dialects.graph.dims import Atom, Dim, bounds_between
+from mlc.dialects.graph.symbols import retype
 from mlc.dialects.graph.types import shape_of, tensor
-from mlc.passes.graph.infer_types import retype
 
 LARGEST = (1 << 31) - 1
 
