@@ -14,6 +14,8 @@ import gzip
 import re
 import sys
 import tempfile
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 TARGETS = ("x86-64-v3", "znver5")
@@ -60,14 +62,17 @@ def functions(text: str) -> list[tuple[str, str]]:
     symbols: dict[str, str] = {}
     starts = [match.start() for match in _FUNCTION.finditer(text)] + [len(text)]
     found: list[tuple[str, str]] = []
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in pairwise(starts):
         body = text[start:end]
         name = _SYMBOL.search(body)
-        values: dict[str, str] = {}
-        body = _VALUE.sub(lambda m: values.setdefault(m.group(), f"%{len(values)}"), body)
-        body = _SYMBOL.sub(lambda m: symbols.setdefault(m.group(), f"@{len(symbols)}"), body)
+        body = _SYMBOL.sub(_numbering("@", symbols), _VALUE.sub(_numbering("%", {}), body))
         found.append((name.group() if name else "", body))
     return found
+
+
+def _numbering(prefix: str, known: dict[str, str]) -> Callable[[re.Match[str]], str]:
+    """A replacement by number, in the order in which names appear."""
+    return lambda match: known.setdefault(match.group(), f"{prefix}{len(known)}")
 
 
 def differences(before: Path, after: Path) -> list[str]:
