@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -198,21 +197,12 @@ def parse_module(text: str, name: str = "<text>") -> ModuleOp:
 
 
 def model_context() -> Context:
-    """A context with mlc's dialects and the upstream ones that a model may use; loaded when used."""
-    from mlc.dialects import DIALECTS
+    """A context with mlc's dialects, the upstream ones that a model may use, and the program's own ops and dialects."""
+    from mlc.passes.registry import make_context
 
-    upstream = {"builtin": "Builtin", "func": "Func", "arith": "Arith", "math": "Math", "scf": "Scf"}
-    places = {**DIALECTS, **{name: f"xdsl.dialects.{name}:{symbol}" for name, symbol in upstream.items()}}
-    context = Context()
-    for name, place in places.items():
-        context.register_dialect(name, lambda place=place: _imported(place))
+    context = make_context(upstream=("builtin", "func", "arith", "math", "scf"))
     context.load_registered_dialect("builtin")
     return context
-
-
-def _imported(place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 def _check_params(model: Model, path: Path) -> None:
