@@ -66,7 +66,7 @@ from mlc.passes.graph.alter_op_layout.blocks import (
 from mlc.passes.graph.alter_op_layout.subpixel import transposed_convolution
 from mlc.passes.graph.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
-from mlc.passes.rewriting import producer
+from mlc.passes.rewriting import defining_op
 
 Result = tuple[str, SSAValue] | None
 LayoutRule = Callable[[Any, Versions, int], Result]
@@ -105,8 +105,8 @@ def convolution(op: Any, v: Versions, block: int) -> Result:
     layouts = {"data_layout": data_name(inner), "kernel_layout": kernel, "channels": logical}
     if (more := -shape_of(w.type)[3] % layout(kernel).factors["W"]) > 0:  # taps of zeros
         layouts["padding"] = (*op.padding[:3], op.padding[3] + more)
-    new = v.again(op, picture, weight, **layouts)
-    return producer(new, Conv2dOp).out_layout, new
+    new = v.clone(op, picture, weight, **layouts)
+    return defining_op(new, Conv2dOp).out_layout, new
 
 
 def near_block(channels: int, block: int, native: str) -> int:
@@ -152,7 +152,7 @@ def pool(op: Any, v: Versions, block: int) -> Result:
     name = v.native(x)
     if name == PLAIN or op.layout != PLAIN:
         return None
-    return name, v.again(op, v.get(x, name), layout=name)
+    return name, v.clone(op, v.get(x, name), layout=name)
 
 
 def unary(op: Any, v: Versions, block: int) -> Result:
@@ -163,14 +163,14 @@ def unary(op: Any, v: Versions, block: int) -> Result:
         return None
     if isinstance(op, CastOp):
         return name, v.make(CastOp, v.get(x, name), location=op.location, dtype=op.type.element_type)
-    return name, v.again(op, v.get(x, name))
+    return name, v.clone(op, v.get(x, name))
 
 
 def lookup(op: Any, v: Versions, block: int) -> Result:
     """`lookup %q, %table -> lookup %q', %table` where the bytes are computed blocked."""
     q, table = op.operands
     name = v.native(q)
-    return None if name == PLAIN else (name, v.again(op, v.get(q, name), v.get(table, PLAIN)))
+    return None if name == PLAIN else (name, v.clone(op, v.get(q, name), v.get(table, PLAIN)))
 
 
 def pointwise(op: Any, v: Versions, block: int) -> Result:
@@ -184,7 +184,7 @@ def pointwise(op: Any, v: Versions, block: int) -> Result:
         return None
     operands = [v.broadcast(operand, name, shape[1]) for operand in op.operands]
     fitting = [operand for operand in operands if operand is not None]
-    return (name, v.again(op, *fitting)) if len(fitting) == len(operands) else None
+    return (name, v.clone(op, *fitting)) if len(fitting) == len(operands) else None
 
 
 def _chosen(op: Any, v: Versions) -> SSAValue | None:
@@ -256,8 +256,8 @@ def window(op: Any, v: Versions, block: int) -> Result:
         if blocks is None or shape_of(op.type)[0] != shape_of(x.type)[0] or op.strides[:2] != (1, 1):
             return None
         begin, end = (op.begin[0], blocks[0], *op.begin[2:], 0), (op.end[0], blocks[1], *op.end[2:], END)
-        return name, v.again(op, v.get(x, name), begin=begin, end=end, strides=(*op.strides, 1))
-    return None if any(op.pad_width[:4]) else (name, v.again(op, v.get(x, name), pad_width=(*op.pad_width, 0, 0)))
+        return name, v.clone(op, v.get(x, name), begin=begin, end=end, strides=(*op.strides, 1))
+    return None if any(op.pad_width[:4]) else (name, v.clone(op, v.get(x, name), pad_width=(*op.pad_width, 0, 0)))
 
 
 def _channel_blocks(op: SliceOp, block: int) -> tuple[int, int] | None:

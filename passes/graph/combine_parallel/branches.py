@@ -242,7 +242,7 @@ def _apply(
         for other in step.others[index]:
             hoist(other, rw.at, place)
         operands.append(_side_by_side(rw, step, index, axis, sizes))
-    return rw.again(first, *operands, **({"dtype": first.type.element_type} if isinstance(first, CastOp) else {}))
+    return rw.clone(first, *operands, **({"dtype": first.type.element_type} if isinstance(first, CastOp) else {}))
 
 
 def _side_by_side(rw: Rewriter, step: Step, index: int, axis: int, sizes: Sequence[Any]) -> SSAValue:

@@ -44,7 +44,7 @@ class Convolutions(Family):
         """One convolution by the kernels of all."""
         first = ops[0]
         weight = concatenated(rw, [op.operands[1] for op in ops], 0)
-        return rw.again(first, first.operands[0], weight)
+        return rw.clone(first, first.operands[0], weight)
 
     def work(self, ops: Sequence[Any], machine: Machine) -> Work:
         """Rows are those of the picture; channels in the blocks that graph-alter-op-layout will choose."""

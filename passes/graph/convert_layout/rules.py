@@ -46,7 +46,7 @@ LAYOUTS = {Conv2dOp: "data_layout", MaxPool2dOp: "layout", AvgPool2dOp: "layout"
 
 def again(op: Any, o: Orders, order: Order, *operands: SSAValue, **changed: Any) -> list[tuple[Order, SSAValue]]:
     """The op on operands in an order, with some attributes changed; all results have that order."""
-    o.again(op, *operands, **changed)
+    o.clone(op, *operands, **changed)
     return [(order, result) for result in o.made[-1].results]
 
 

@@ -60,7 +60,7 @@ from mlc.passes.graph.fold_scale_axis.scales import (
     with_scaled_weight,
 )
 from mlc.passes.graph.shared.constants import SOURCES, is_constant
-from mlc.passes.rewriting import Rewriter, blocks, replace
+from mlc.passes.rewriting import Rewriter, blocks, replace_op
 
 HOMOGENEOUS = (ReluOp, LeakyReluOp, AbsOp, MaxPool2dOp)
 """f(s * x) == s * f(x) for s > 0."""
@@ -161,7 +161,7 @@ class Backward:
             ]
         else:
             operands = [self.scaled(rw, v, scale) for v in op.operands]
-        return rw.again(op, *operands)
+        return rw.clone(op, *operands)
 
 
 class Forward:
@@ -199,11 +199,11 @@ class Forward:
                 letter = input_letter(op)
                 assert letter is not None
                 new = with_scaled_weight(rw, op, unscaled, scale, letter, op.operands[0].type)
-                replace(op, [new])
+                replace_op(op, [new])
                 continue
             new = self._without(rw, op, use.index, unscaled, scale)
             if isinstance(op, PRODUCTS):
-                replace(op, [new])
+                replace_op(op, [new])
             else:
                 self.push(rw, op.results[0], new, scale)
 
@@ -218,7 +218,7 @@ class Forward:
         elif isinstance(op, (*SUMS, MultiplyOp)):
             cls = MultiplyOp if isinstance(op, MultiplyOp) else DivideOp
             operands[1 - index] = rw.make(cls, operands[1 - index], scale.value)
-        return rw.again(op, *operands)
+        return rw.clone(op, *operands)
 
 
 def flat(rw: Rewriter, scale: Scale) -> SSAValue:
@@ -253,7 +253,7 @@ def fold_block(block: Block, store: Any, forward: bool) -> int:
         if isinstance(way, Forward):
             way.push(rw, op.results[0], value, scale)
         else:
-            replace(op, [way.scaled(rw, value, scale)])
+            replace_op(op, [way.scaled(rw, value, scale)])
         count += 1
     return count
 

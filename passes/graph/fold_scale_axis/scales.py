@@ -126,7 +126,7 @@ def with_scaled_weight(rw: Rewriter, op: Any, data: SSAValue, scale: Scale, lett
         factor = rw.insert(ReshapeOp.make(factor, shape=tuple(sizes)))
     else:
         factor = rw.insert(ReshapeOp.make(factor, shape=(1,)))
-    return rw.again(op, data, rw.make(MultiplyOp, weight, factor))
+    return rw.clone(op, data, rw.make(MultiplyOp, weight, factor))
 
 
 def known_values(value: SSAValue, store: Any, depth: int = 8) -> Any:
