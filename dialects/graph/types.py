@@ -162,6 +162,14 @@ def element_of(value: SSAValue) -> Any:
     return type_.element_type
 
 
+def tensor_of(value: SSAValue) -> Tensor:
+    """The type of a value that is a tensor."""
+    type_: Attribute = value.type
+    if not isinstance(type_, TensorType):
+        raise VerifyException(f"expected a tensor, but got {type_}")
+    return type_
+
+
 def unequal(message: str, *types: tuple[Tensor, Tensor]) -> UnequalSizes:
     """An error about pairs of types that must be the same, for an importer that can restrict symbols."""
     shapes = [(shape_of(a), shape_of(b)) for a, b in types]
@@ -238,5 +246,6 @@ __all__ = [
     "sizes_at",
     "static_shape",
     "tensor",
+    "tensor_of",
     "with_symbols",
 ]

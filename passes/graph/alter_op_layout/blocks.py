@@ -6,10 +6,10 @@ from mlc.dialects.graph import DimExpr
 from mlc.dialects.graph.types import Dim
 
 WASTE = 0.25
-"""Padding that costs less than this part of the work is taken for a full block."""
+"""Largest padding, as a part of the channels, for which a full block is used."""
 
 SHARING = 1.12
-"""What two pixels cost that share a vector, each with half a block of channels, to one that fills it."""
+"""Cost of two pixels of half a block that share a vector, relative to one pixel of a full block."""
 
 
 def padded(size: int, block: int) -> int:
@@ -53,7 +53,7 @@ def divisor_block(size: int, block: int) -> int:
 
 def groups_in_block(inputs: int, outputs: int, groups: int, block: int) -> int:
     """
-    How many groups lie side by side in a block of channels, where one leaves more than half of it empty; else 1.
+    How many groups lie side by side in a block of channels, if one group fills at most half of it; else 1.
 
     `block = 16: 4 channels in and out, 32 groups -> 4`; the channels in make a block that is no wider.
     """
@@ -63,7 +63,7 @@ def groups_in_block(inputs: int, outputs: int, groups: int, block: int) -> int:
 
 
 def static_size(size: Dim) -> int | None:
-    """A size that is known, or None."""
+    """The size if it is static; None if it is symbolic."""
     return None if isinstance(size, DimExpr) else size
 
 
