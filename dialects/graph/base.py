@@ -53,7 +53,7 @@ MANY = 1 << 30
 T = TypeVar("T")
 
 AttrValue: TypeAlias = int | float | str | Attribute | Sequence[Dim] | None
-"""The Python value of an op's attribute in `Op.make`; also sizes (`shape`) and the name of an element type (`dtype`)."""
+"""An op's attribute as a Python value in `Op.make`; also a shape, and an element type or its name (`dtype`)."""
 
 
 class OpAttr(ABC, Generic[T]):

@@ -113,6 +113,11 @@ def tensor(shape: Sequence[Dim], element: Attribute | str = f32) -> Tensor:
     return TensorType(element, sizes, DimsAttr(symbolic))
 
 
+def is_dynamic(type: Attribute) -> bool:
+    """Whether a type is a tensor's with a symbolic size."""
+    return isinstance(type, TensorType) and not type.has_static_shape()
+
+
 def shape_of(type: Attribute) -> Shape:
     """The sizes of a tensor type: integers and size expressions."""
     if not isinstance(type, TensorType):
@@ -162,12 +167,11 @@ def element_of(value: SSAValue) -> Any:
     return type_.element_type
 
 
-def tensor_of(value: SSAValue) -> Tensor:
-    """The type of a value that is a tensor."""
-    type_: Attribute = value.type
-    if not isinstance(type_, TensorType):
-        raise VerifyException(f"expected a tensor, but got {type_}")
-    return type_
+def tensor_type(type: Attribute) -> Tensor:
+    """A type that must be a tensor's."""
+    if not isinstance(type, TensorType):
+        raise VerifyException(f"expected a tensor, but got {type}")
+    return type
 
 
 def unequal(message: str, *types: tuple[Tensor, Tensor]) -> UnequalSizes:
@@ -236,6 +240,7 @@ __all__ = [
     "dtype_name",
     "element_of",
     "element_type",
+    "is_dynamic",
     "is_float",
     "is_integer",
     "is_static",
@@ -246,6 +251,6 @@ __all__ = [
     "sizes_at",
     "static_shape",
     "tensor",
-    "tensor_of",
+    "tensor_type",
     "with_symbols",
 ]

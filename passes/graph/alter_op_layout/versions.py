@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import LayoutTransformOp, ReshapeOp, shape_of
 from mlc.dialects.graph.layout import layout
-from mlc.dialects.graph.types import Dim, Tensor, product, tensor, tensor_of
+from mlc.dialects.graph.types import Dim, Tensor, product, tensor, tensor_type
 from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import Rewriter
 
@@ -53,7 +53,7 @@ class Versions(Rewriter):
     def blocked_type(self, value: SSAValue, name: str) -> Tensor:
         """The type of a value in a layout."""
         if name == PLAIN:
-            return tensor_of(value)
+            return tensor_type(value.type)
         sizes = dict(zip(PLAIN, shape_of(value.type), strict=True))
         return tensor(layout(name).shape(sizes), element_of(value))
 
