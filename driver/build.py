@@ -103,7 +103,7 @@ class _Build:
         skipped = {"te-factor-reductions", "te-inline", "te-add-schedule"} if has_schedule else set()
         self.passes = [one for one in passes if one.name not in skipped]
         if has_schedule and isinstance(ops[0], loop.FuncOp):
-            self.passes = [*options.configure(_parse("loop-apply-schedule")), *_without_schedule(self.passes)]
+            self.passes = [*_parse("loop-apply-schedule"), *_without_schedule(self.passes)]
 
     def code(self) -> KernelCode:
         """The compiled kernel, from the cache where it is there."""

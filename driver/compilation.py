@@ -101,7 +101,7 @@ class Compilation:
         self.optimize()
         sources = self.kernel_sources()
         with self.timing.phase("plan"):
-            run_passes(self.model.module, self.ctx, ["convert-graph-to-main"], instruments=[self.timing])
+            run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing])
             main = find_function(self.model.module, "main")
             check_plan(main)
         called = {name: sources[name] for name in callees(main)}
@@ -233,7 +233,7 @@ class Compilation:
         for level in keep & {"te", "loop"}:
             self.texts[level] = text_of(ModuleOp([main.clone()])) + self.texts.get(level, "")
         module = ModuleOp([main.clone()])
-        run_passes(module, self.ctx, ["convert-main-to-llvm"])
+        run_passes(module, self.ctx, ["program"])
         text = print_module(module, target=self.target)
         if "llvm" in keep:
             for op in list(module.body.block.ops):
