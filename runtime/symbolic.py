@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.runtime.artifact import Artifact
+from mlc.runtime.code import Toolchain
 from mlc.runtime.executable import (
     Executable,
     TensorSpec,
@@ -29,8 +30,10 @@ KEEP = 4
 class SymbolicExecutable(Executable):
     """A compiled model that takes inputs of many sizes. Calls from several Python threads run one after another."""
 
-    def __init__(self, artifact: Artifact, threads: int | None = None, executor: str = "aot") -> None:
-        super().__init__(artifact, threads, executor)
+    def __init__(
+        self, artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
+    ) -> None:
+        super().__init__(artifact, threads, executor, toolchain)
         model = artifact.model
         self._sizes = Sizes(model)
         self._rooms: dict[tuple[int, ...], int] = {}
@@ -104,7 +107,7 @@ class SymbolicExecutable(Executable):
 
     def _steps_at(self, bound: Bound) -> Stepper:
         """What runs the model kernel by kernel at these sizes, in the workspace at hand."""
-        return Stepper(static_model(self.artifact.model, bound), self._code.address, self._bases, self._rt)
+        return Stepper(static_model(self.artifact.model, bound), self._code, self._bases, self._rt)
 
 
 def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
@@ -131,7 +134,9 @@ def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
     }
 
 
-def open_executable(artifact: Artifact, threads: int | None = None, executor: str = "aot") -> Executable:
-    """What runs a compiled model."""
+def open_executable(
+    artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
+) -> Executable:
+    """The executable of an artefact: one for sizes that each call says, or for the model's fixed ones."""
     kind = SymbolicExecutable if artifact.model.get("symbols") else Executable
-    return kind(artifact, threads, executor)
+    return kind(artifact, threads, executor, toolchain)

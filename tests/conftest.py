@@ -24,8 +24,8 @@ def _own_cache() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _own_registries() -> Iterator[None]:
     """What a test registers - passes, ops of ONNX - is not there for the next one, whose cache would be off."""
+    from mlc.driver.pipeline.registry import USER_PASSES
     from mlc.frontends.onnx.node import CUSTOM
-    from mlc.passes.registry import USER_PASSES
 
     before = [(registry, dict(registry)) for registry in (CUSTOM, USER_PASSES)]
     yield

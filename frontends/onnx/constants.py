@@ -17,9 +17,9 @@ from mlc.dialects.graph import ConstantOp, GraphOp, ParamOp, static_shape
 from mlc.dialects.graph.base import OPAQUE, OUT_FUSABLE
 from mlc.dialects.graph.graph_numpy import evaluate
 from mlc.dialects.graph.types import is_static, numpy_dtype, shape_of
-from mlc.driver.weights import WeightStore
 from mlc.frontends.onnx.node import Value, ancestors
-from mlc.passes.limits import limits
+from mlc.support.limits import limits
+from mlc.support.weights import WeightStore
 
 
 class TooLarge(ValueError):

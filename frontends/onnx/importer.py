@@ -51,9 +51,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.graph_numpy import evaluate
 from mlc.dialects.graph.types import element_type, numpy_dtype
-from mlc.driver.errors import UnsupportedOps, UserError
-from mlc.driver.model import Model, counted_attribute, name_attrs
-from mlc.driver.weights import WeightStore
+from mlc.frontends.common.model import Model, counted_attribute, name_attrs
 from mlc.frontends.onnx import narrow
 from mlc.frontends.onnx.constants import TooLarge, computed, is_cheap, is_constant
 from mlc.frontends.onnx.counted import HINT, marked, plain, result_count
@@ -67,8 +65,9 @@ from mlc.frontends.onnx.size_data import SizeData
 from mlc.frontends.onnx.sizes import Symbols, Undecided, fold_sizes, holds_sizes, identifier
 from mlc.frontends.onnx.spans import result_span
 from mlc.frontends.onnx.structured import Parts, outputs_apart, take_apart
-from mlc.passes.errors import did_you_mean
-from mlc.passes.limits import limits
+from mlc.support.errors import UnsupportedOps, UserError, did_you_mean
+from mlc.support.limits import limits
+from mlc.support.weights import WeightStore
 
 MAX_RESTARTS = 64
 """An import begins anew at most so often, each time with less freedom for symbolic sizes."""

@@ -8,7 +8,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from mlc.dialects.graph.types import Shape, shape_of
-from mlc.lowering.graph_to_te.builder import Tensor
+from mlc.dialects.te_builder.builder import Tensor
 
 Lowering = Callable[..., "Tensor | tuple[Tensor, ...]"]
 LOWERINGS: dict[type[Operation], Lowering] = {}

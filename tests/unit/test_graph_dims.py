@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.dims import DimExpr, bounds_between, least, simplify
 from mlc.dialects.graph.types import broadcast, shape_of, tensor
-from mlc.passes.registry import make_context
+from mlc.driver.pipeline.registry import make_context
 
 H, W = DimExpr.symbol("H"), DimExpr.symbol("W")
 

@@ -1,4 +1,4 @@
-"""Attention and weights of a few bits, as onnxruntime's tools write them for transformers, beside onnxruntime."""
+"""Attention and weights of a few bits of com.microsoft, as onnxruntime's tools write them, beside onnxruntime."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ import pytest
 from onnx import helper
 from onnx_graphs import check_beside_onnxruntime, model_of, theirs
 
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx import import_model
 from mlc.interp.graph import run_function
+from mlc.support.errors import UserError
 
 onnxruntime.set_default_logger_severity(4)
 RNG = np.random.default_rng(11)

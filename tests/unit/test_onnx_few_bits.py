@@ -11,9 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_graphs import check_beside_onnxruntime, model_of, theirs
 
 import mlc
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx import import_model
-from mlc.passes.limits import limits
+from mlc.support.errors import UserError
+from mlc.support.limits import limits
 
 onnxruntime.set_default_logger_severity(4)
 RNG = np.random.default_rng(5)

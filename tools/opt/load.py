@@ -10,10 +10,10 @@ from types import ModuleType
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 
-from mlc.passes.errors import UserError
-from mlc.passes.registry import register_dialect, register_pass
-from mlc.tools.opt.diagnostics import Place, one_line
-from mlc.tools.opt.source import reject
+from mlc.dialects.source import reject
+from mlc.driver.pipeline.registry import register_dialect, register_pass
+from mlc.support.diagnostics import Place, one_line
+from mlc.support.errors import UserError
 
 
 def load_user_file(path: str) -> None:

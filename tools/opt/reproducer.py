@@ -10,8 +10,8 @@ from pathlib import Path
 from xdsl.utils.lexer import Input
 
 import mlc
-from mlc.tools.opt.diagnostics import Place, one_line
-from mlc.tools.opt.source import reject
+from mlc.dialects.source import reject
+from mlc.support.diagnostics import Place, one_line
 
 _CONFIGURATION = "// configuration: "
 
