@@ -185,7 +185,7 @@ def _kernel_of(func: Any) -> "tuple[te.FuncOp | loop.FuncOp, sched.ScheduleOp | 
 
 def _parsed(text: str) -> ModuleOp:
     """The module that a text is; an error names its place."""
-    from mlc.dialects.source import parse_module
+    from mlc.driver.load import parse_module
 
     return parse_module(text, "<build>")
 

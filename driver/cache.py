@@ -170,10 +170,10 @@ def _version(distribution: str) -> str:
 
 def _sources() -> str:
     """Name, size and time of every source file of mlc: an edited pass makes other code."""
-    import mlc
+    from mlc.support.version import __version__
 
-    root = str(Path(mlc.__file__).parent)
-    digest = hashlib.sha256(mlc.__version__.encode())
+    root = str(Path(__file__).parent.parent)
+    digest = hashlib.sha256(__version__.encode())
     stack = [root]
     while stack:
         directory = stack.pop()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlc.dialects.source import parse_module
+from mlc.dialects import source as text_source
 from mlc.frontends.common.model import Model
 from mlc.support.errors import UserError
 from mlc.support.files import read_file
@@ -14,7 +14,8 @@ from mlc.support.limits import limits
 from mlc.support.weights import WeightStore
 
 if TYPE_CHECKING:
-    pass
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
 
 
 def load(
@@ -82,6 +83,20 @@ def load_mlir(path: Path) -> Model:
     model = Model(module, WeightStore.load(beside) if beside.exists() else WeightStore())
     _check_params(model, path)
     return model
+
+
+def parse_module(text: str, name: str = "<text>") -> ModuleOp:
+    """Parse and verify a module, which may use the program's own ops and dialects; UserError with the place."""
+    return text_source.parse_module(text, name, model_context())
+
+
+def model_context() -> Context:
+    """A context with mlc's dialects, the upstream ones that a model may use, and the program's own ops and dialects."""
+    from mlc.driver.pipeline.registry import make_context
+
+    context = make_context(upstream=("builtin", "func", "arith", "math", "scf"))
+    context.load_registered_dialect("builtin")
+    return context
 
 
 def _check_params(model: Model, path: Path) -> None:

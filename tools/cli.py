@@ -189,9 +189,9 @@ def run(argv: Sequence[str]) -> int:
         parser = make_parser(command)
         args = parser.parse_args(argv)
         if args.version:
-            import mlc
+            from mlc.support.version import __version__
 
-            print(f"mlc {mlc.__version__}")
+            print(f"mlc {__version__}")
             return 0
         if args.command is None:
             parser.print_help()

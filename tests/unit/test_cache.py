@@ -20,7 +20,8 @@ from mlc.runtime.artifact import Artifact
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "cache"
     monkeypatch.setenv("MLC_CACHE_DIR", str(directory))
-    monkeypatch.setattr(registry, "USER_PASSES", {})  # other tests load passes
+    for name in ("USER_PASSES", "USER_DIALECTS", "USER_OPS"):  # other tests register some
+        monkeypatch.setattr(registry, name, {})
     return directory
 
 

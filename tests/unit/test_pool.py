@@ -199,7 +199,7 @@ def test_two_libraries_in_a_c_program_share_one_pool(tmp_path: Path) -> None:
 
 
 def test_the_machine_can_be_measured() -> None:
-    from mlc.codegen import probes as machine
+    from mlc.driver import host as machine
 
     assert machine.measure_peak_gflops(1, repeats=1) > 0.5
     assert machine.measure_bandwidth(1, megabytes=8, repeats=1) > 0.1
