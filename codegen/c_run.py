@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from mlc.codegen.c import checked_ops, print_function
 from mlc.codegen.c_prelude import PRELUDE
 from mlc.codegen.errors import fail
+from mlc.codegen.scratch import scratch_directory
 from mlc.dialects import loop
 from mlc.interp.loop import bind, outputs_of
 from mlc.interp.loop_helpers import InterpreterError
@@ -30,7 +30,7 @@ def compile_and_load(text: str) -> dict[str, Kernel]:
     compiler = os.environ.get("CC", "cc").split()
     if shutil.which(compiler[0]) is None:
         fail(f"expected a C compiler, but got no '{compiler[0]}'; set CC")
-    with tempfile.TemporaryDirectory() as directory:
+    with scratch_directory() as directory:
         source, target = Path(directory, "kernels.c"), Path(directory, "kernels.so")
         source.write_text(text)
         command = [*compiler, *FLAGS, str(source), "-o", str(target), "-lm"]

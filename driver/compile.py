@@ -17,10 +17,10 @@ import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 from mlc.codegen.errors import fail
+from mlc.codegen.scratch import ending_in_order, remove_scratch
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.files import open_file
 from mlc.driver.options import Options, current_context, level_in
@@ -100,10 +100,10 @@ def _opened(
         executable = open_executable(artifact, options.threads, executor)
     except BaseException:
         if owned:
-            rmtree(artifact.path, ignore_errors=True)
+            remove_scratch(artifact.path)
         raise
     if owned:
-        weakref.finalize(executable, rmtree, artifact.path, True)
+        weakref.finalize(executable, remove_scratch, artifact.path)
     return executable
 
 
@@ -140,8 +140,9 @@ def build_artifact(
 
     compilation = Compilation(model, options, cache, timing, name or _name(source))
     directory = cache.drafts if cache is not None else Path(tempfile.gettempdir())
-    artifact = compilation.write(directory)
-    return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
+    with ending_in_order():
+        artifact = compilation.write(directory)
+        return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
 
 
 def load_model(

@@ -11,15 +11,14 @@ A compiled model on disk: one directory, whole and checksummed, that runs withou
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 from mlc.codegen.errors import fail
+from mlc.codegen.scratch import ending_in_order, make_scratch, remove_scratch, scratch_directory
 
 FORMAT = 1
 MODEL, SUM, OBJECTS, WEIGHTS, CODE = "model.json", "model.sum", "objects.bin", "weights.bin", "code.so"
@@ -118,13 +117,14 @@ def has_compiler() -> bool:
 
 @contextmanager
 def drafted(parent: "Path | None") -> Iterator[Draft]:
-    """A draft in a new directory, which is removed if it is not finished in good order."""
-    path = Path(tempfile.mkdtemp(prefix="mlc.", dir=parent))
-    try:
-        yield Draft(path)
-    except BaseException:
-        rmtree(path, ignore_errors=True)
-        raise
+    """A draft in a new scratch directory, which is removed if it is not finished in good order."""
+    with ending_in_order():
+        path = make_scratch(parent)
+        try:
+            yield Draft(path)
+        except BaseException:
+            remove_scratch(path)
+            raise
 
 
 def copy_to(artifact: Artifact, directory: "str | os.PathLike[str]") -> Path:
@@ -135,14 +135,11 @@ def copy_to(artifact: Artifact, directory: "str | os.PathLike[str]") -> Path:
     if target.exists() and (not target.is_dir() or (any(target.iterdir()) and not (target / MODEL).exists())):
         fail(f"expected {target} to be empty or a saved executable, but it holds something else")
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        copytree(artifact.path, fresh, dirs_exist_ok=True)
+    with scratch_directory(target.parent) as scratch:
+        fresh = scratch / "new"
+        copytree(artifact.path, fresh)
         fresh.chmod(0o755)
         if target.exists():
-            rmtree(target)
+            target.rename(scratch / "old")
         fresh.rename(target)
-    except BaseException:
-        rmtree(fresh, ignore_errors=True)
-        raise
     return target

@@ -7,11 +7,12 @@ libraries share one pool. Elsewhere LLVM links the objects in memory, and the po
 
 import ctypes
 import os
-import tempfile
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from mlc.codegen.scratch import scratch_directory
 
 POOL = "mlc_pool"
 """The name of the object with the thread pool."""
@@ -22,8 +23,8 @@ class SharedCode:
 
     def __init__(self, path: Path) -> None:
         # The dynamic linker takes a path that it has seen for the library that stood there then; this one is new.
-        with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
-            link = Path(directory) / path.name
+        with scratch_directory() as directory:
+            link = directory / path.name
             link.symlink_to(path.resolve())
             self._library = ctypes.CDLL(str(link), mode=os.RTLD_NOW | os.RTLD_LOCAL)
 
@@ -78,5 +79,5 @@ def load_code(objects: Mapping[str, bytes]) -> "SharedCode | JitCode":
         return JitCode(objects)
     from mlc.codegen.link import link_shared
 
-    with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
-        return SharedCode(link_shared(objects.values(), Path(directory) / "code.so"))
+    with scratch_directory() as directory:
+        return SharedCode(link_shared(objects.values(), directory / "code.so"))
