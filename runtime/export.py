@@ -11,12 +11,12 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mlc.codegen.errors import fail
+from mlc.codegen.scratch import scratch_directory
 from mlc.runtime.artifact import WEIGHTS, Artifact
 from mlc.runtime.c_header import c_header
 from mlc.runtime.code import POOL
@@ -29,6 +29,8 @@ _SHARED = ("-shared", "-fPIC", "-Wl,-z,noexecstack", "-Wl,--build-id=none")  # t
 _API = """\
 target triple = "{triple}"
 @{prefix}_weights = external hidden global i8
+; The address in 64 bits: the weights may lie farther from the code than its instructions reach.
+@{prefix}_weights_at = hidden global ptr @{prefix}_weights, align 8
 
 declare i32 @{entry}(ptr, ptr, ptr, ptr)
 declare i32 @mlc_runtime_reserve(ptr, i64)
@@ -53,7 +55,8 @@ reserve:
 stop:
   ret i32 %failed
 run:
-  %status = call i32 @{entry}(ptr %io, ptr @{prefix}_weights, ptr %workspace, ptr %rt)
+  %weights = load ptr, ptr @{prefix}_weights_at, align 8
+  %status = call i32 @{entry}(ptr %io, ptr %weights, ptr %workspace, ptr %rt)
   ret i32 %status
 }}
 
@@ -84,31 +87,40 @@ _ROOM = """\
 
 
 def export(artifact: Artifact, path: Path) -> list[Path]:
-    """Write the library that the suffix says, and the header beside it; return the files."""
+    """Write the library that the suffix says, and the header beside it, or nothing at all; return the files."""
     if path.suffix not in SUFFIXES:
         fail(f"expected a file that ends in {', '.join(SUFFIXES)}, but got '{path.name}'")
     if not path.parent.is_dir():
         fail(f"{path.parent}: no such directory")
-    prefix = "mlc_" + re.sub(r"\W", "_", path.stem.removeprefix("lib"))
-    header = path.with_suffix(".h")
-    header.write_text(c_header(artifact.model, prefix))
-    if path.suffix == ".h":
-        return [header]
     machine = artifact.model["target"]["triple"].partition("-")[0]
-    if machine != os.uname().machine:
+    if path.suffix != ".h" and machine != os.uname().machine:
         fail(f"expected a target of this machine ({os.uname().machine}) to export a library, but got {machine}")
-    with tempfile.TemporaryDirectory(prefix="mlc.") as name:
-        directory = Path(name)
-        files = _objects(artifact, prefix, directory)
-        write_weights_object(artifact.path / WEIGHTS, f"{prefix}_weights", machine, files[-1])
-        if path.suffix == ".so":
-            _link(files, path, functions_of(artifact.model, prefix), directory)
-        elif path.suffix == ".a":
-            path.unlink(missing_ok=True)
-            _run(["ar", "rcsD", str(path), *map(str, files)], path)
-        else:
-            _relocatable(files, path)
-    return [path, header]
+    prefix = "mlc_" + re.sub(r"\W", "_", path.stem.removeprefix("lib"))
+    wanted = list(dict.fromkeys([path, path.with_suffix(".h")]))
+    for one in wanted:
+        if one.is_dir():
+            fail(f"expected a file to write at {one}, but there is a directory")
+    with scratch_directory(path.parent) as directory:  # in the same file system, to be published by renames
+        made = directory / "publish"
+        made.mkdir()
+        (made / wanted[-1].name).write_text(c_header(artifact.model, prefix))
+        if path.suffix != ".h":
+            _library(artifact, prefix, machine, directory, made / path.name)
+        for one in wanted:
+            (made / one.name).replace(one)
+    return wanted
+
+
+def _library(artifact: Artifact, prefix: str, machine: str, directory: Path, path: Path) -> None:
+    """Write the library; what it is made of comes into `directory`."""
+    files = _objects(artifact, prefix, directory)
+    write_weights_object(artifact.path / WEIGHTS, f"{prefix}_weights", machine, files[-1])
+    if path.suffix == ".so":
+        _link(files, path, functions_of(artifact.model, prefix), directory)
+    elif path.suffix == ".a":
+        _run(["ar", "rcsD", str(path), *map(str, files)], path)
+    else:
+        _relocatable(files, path)
 
 
 def api_text(model: Mapping[str, Any], prefix: str) -> str:
