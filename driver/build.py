@@ -2,6 +2,7 @@
 
 import ctypes
 import dataclasses
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, TensorType
 from xdsl.ir import BlockArgument, Operation
 
+from mlc.codegen.cpu_features import used_features
 from mlc.codegen.targets import Target
 from mlc.dialects import loop, sched, te
 from mlc.driver.cache import Cache, key_of
@@ -21,6 +23,7 @@ from mlc.passes.manager import make_context
 from mlc.passes.pipeline_text import pass_text
 from mlc.runtime.abi import KERNEL
 from mlc.runtime.code import POOL, load_code
+from mlc.runtime.cpu import lacking
 from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, dtype_of, is_ready
 from mlc.runtime.threads import thread_count
 
@@ -41,6 +44,9 @@ class Operator:
         self.threads = build.options.threads
         self._build = build
         target = Target.parse(build.options.target)
+        used = used_features(target.architecture, target.cpu, target.features)
+        if target.architecture == os.uname().machine and (reason := lacking(used, target.architecture)) is not None:
+            raise UserError(reason)
         self._code = load_code({name: code.object, POOL: pool_object(target, build.cache)})
         self._rt, self._keeper = self._code.runtime(self.threads, code.scratch_bytes)
         self._workspace = aligned(code.workspace_bytes)

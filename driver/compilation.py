@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from mlc.codegen.targets import Target
+from mlc.codegen.cpu_features import used_features
+from mlc.codegen.targets import Target, baseline
 from mlc.dialects.runtime import CallOp
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
@@ -81,7 +82,7 @@ class Compilation:
             draft.model |= {
                 "name": self.name,
                 "entry": MAIN,
-                "target": {"name": self.options.target, "cpu": self.target.cpu, "triple": self.target.triple},
+                "target": _facts(self.target),
                 "threads": self.options.threads,
                 **specs,
                 **description,
@@ -286,6 +287,12 @@ def prepare(target: Target) -> None:
     native.target_machine(target)
 
 
+def _facts(target: Target) -> dict[str, Any]:
+    """What an artifact says of the machine that it is for."""
+    features = used_features(target.architecture, target.cpu, target.features)
+    return {"name": target.name, "cpu": target.cpu, "triple": target.triple, "cpu_features": features}
+
+
 def is_host(target: Target) -> bool:
     """Whether this machine can link and load code for the target."""
     import platform
@@ -298,6 +305,8 @@ def pool_object(target: Target, cache: Cache | None) -> bytes:
     from mlc.codegen.native import emit_object
     from mlc.runtime import pool_ir
 
+    # A program makes a runtime before the model can say that the CPU lacks what its kernels need.
+    target = baseline(target)
     # What is unique in a process is said in assembly, which LLVM here parses for this machine only.
     text = pool_ir.module(target, shared=is_host(target))
     key = key_of(["pool", text, target.cpu, target.features])

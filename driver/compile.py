@@ -53,8 +53,10 @@ def compile(
     specialize: bool | int = False,
 ) -> "Executable":
     """
-    Compile a Model, an ONNX model, or a file (.onnx, .mlir) for this machine.
+    Compile a Model, an ONNX model, or a file (.onnx, .mlir).
 
+    `target` is the machine, by default this one. Code for a CPU with features that this one lacks can be saved and
+    exported here; calling it raises UserError, which names them.
     `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
     that a file leaves open, `symbols` what sizes may be that stay open (mlc.load). `threads`: one for each CPU that
     this process may use. `validate_each` runs every function in the reference interpreters before and after each pass,
@@ -93,11 +95,11 @@ def _opened(
     name: str = "",
 ) -> "Executable":
     """What runs a model, compiled now or taken from the cache."""
-    from mlc.runtime.symbolic import open_executable
+    from mlc.runtime.symbolic import compiled_executable
 
     artifact, owned = build_artifact(model, options, shapes, store, symbols=symbols, name=name)
     try:
-        executable = open_executable(artifact, options.threads, executor)
+        executable = compiled_executable(artifact, options.threads, executor)
     except BaseException:
         if owned:
             remove_scratch(artifact.path)

@@ -20,7 +20,8 @@ from typing import Any
 from mlc.codegen.errors import fail
 from mlc.codegen.scratch import ending_in_order, make_scratch, remove_scratch, scratch_directory
 
-FORMAT = 1
+FORMAT = 2
+"""Format 2 tells the CPU features that the code needs; format 1, without them, is still read."""
 MODEL, SUM, OBJECTS, WEIGHTS, CODE = "model.json", "model.sum", "objects.bin", "weights.bin", "code.so"
 
 
@@ -44,8 +45,9 @@ class Artifact:
             if hashlib.sha256(text).hexdigest() != (path / SUM).read_text().strip():
                 raise DamagedArtifact(f"{path / MODEL}: the checksum is wrong")
             model = json.loads(text)
-            if model.get("format") != FORMAT:
-                raise DamagedArtifact(f"{path}: expected format {FORMAT}, but got {model.get('format')}")
+            if model.get("format") not in range(1, FORMAT + 1):
+                got = model.get("format")
+                raise DamagedArtifact(f"{path}: expected format 1 to {FORMAT}, but got {got}; compile the model again")
             for name, facts in model["files"].items():
                 _compare(path / name, facts, check)
         except (OSError, ValueError) as error:

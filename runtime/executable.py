@@ -20,6 +20,7 @@ import numpy as np
 from mlc.codegen.errors import fail
 from mlc.runtime.artifact import WEIGHTS, Artifact, DamagedArtifact, copy_to
 from mlc.runtime.code import JitCode, SharedCode
+from mlc.runtime.cpu import refusal
 from mlc.runtime.sizes import text
 from mlc.runtime.steps import KernelProfile, Profile, Stepper
 from mlc.runtime.threads import thread_count
@@ -100,12 +101,14 @@ class Executable:
     def __init__(self, artifact: Artifact, threads: int | None = None, executor: str = "aot") -> None:
         if executor not in EXECUTORS:
             fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
+        if (reason := refusal(artifact.model)) is not None:
+            fail(reason)
+        self._describe(artifact, threads, executor)
+        self._load()
+
+    def _describe(self, artifact: Artifact, threads: int | None, executor: str) -> None:
+        """All but the code."""
         model = artifact.model
-        if model["target"]["triple"].partition("-")[0] != os.uname().machine:
-            fail(
-                f"expected code for {os.uname().machine} to run here, but got target '{model['target']['name']}' "
-                f"({model['target']['triple']}); its text can be had with `mlc compile --emit`"
-            )
         self.threads = thread_count(threads)
         self.executor = executor
         self.artifact = artifact
@@ -115,6 +118,10 @@ class Executable:
         shown = len(self.outputs) - len(self._counted)
         self.outputs, self._counts = self.outputs[:shown], self.outputs[shown:]
         self._lock = threading.Lock()
+
+    def _load(self) -> None:
+        """The code, and the memory that it works on."""
+        artifact, model = self.artifact, self.artifact.model
         code = artifact.code
         self._code = JitCode(artifact.objects()) if code is None else SharedCode(code)
         self._rt, self._keeper = self._code.runtime(self.threads, model["scratch_bytes"])

@@ -2,6 +2,7 @@
 A compiled model as a C library: `.so`, `.a` or `.o`, with a header; weights inside, no Python, no mlc at run time.
 
     <prefix>_run, <prefix>_run_in    made here, as LLVM IR; of symbolic sizes with more (export_sizes.py)
+    <prefix>_check_cpu               what refuses a CPU that lacks features (cpu_check.py)
     mlc_main, the kernels            from the artifact; local to the library
     the weights                      weights.bin, as an object of its own (weights_object.py)
     mlc_runtime_create, ...          the thread pool; all mlc libraries of a process share one
@@ -12,14 +13,18 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mlc.codegen.cpu_features import LEVELS
 from mlc.codegen.errors import fail
 from mlc.codegen.scratch import scratch_directory
 from mlc.runtime.artifact import WEIGHTS, Artifact
 from mlc.runtime.c_header import c_header
 from mlc.runtime.code import POOL
+from mlc.runtime.cpu import needed_features
+from mlc.runtime.cpu_check import check_text
 from mlc.runtime.weights_object import write_weights_object
 
 SUFFIXES = (".so", ".a", ".o", ".h")
@@ -40,6 +45,12 @@ declare ptr @memcpy(ptr, ptr, i64)
 
 define i32 @{prefix}_run_in(ptr %inputs, ptr %outputs, {given}ptr %workspace, ptr %rt) {{
 entry:
+  %unfit = call i32 @{prefix}_check_cpu(ptr null, i64 0)
+  %fits = icmp eq i32 %unfit, 0
+  br i1 %fits, label %begin, label %refuse
+refuse:
+  ret i32 %unfit
+begin:
   %io = alloca [{count} x ptr], align 8
   %c0 = call ptr @memcpy(ptr %io, ptr %inputs, i64 {input_bytes})
   %behind = getelementptr i8, ptr %io, i64 {input_bytes}
@@ -92,9 +103,9 @@ def export(artifact: Artifact, path: Path) -> list[Path]:
         fail(f"expected a file that ends in {', '.join(SUFFIXES)}, but got '{path.name}'")
     if not path.parent.is_dir():
         fail(f"{path.parent}: no such directory")
-    machine = artifact.model["target"]["triple"].partition("-")[0]
-    if path.suffix != ".h" and machine != os.uname().machine:
-        fail(f"expected a target of this machine ({os.uname().machine}) to export a library, but got {machine}")
+    machine = machine_of(artifact.model)
+    if path.suffix != ".h":
+        _check(artifact, machine)
     prefix = "mlc_" + re.sub(r"\W", "_", path.stem.removeprefix("lib"))
     wanted = list(dict.fromkeys([path, path.with_suffix(".h")]))
     for one in wanted:
@@ -109,6 +120,16 @@ def export(artifact: Artifact, path: Path) -> list[Path]:
         for one in wanted:
             (made / one.name).replace(one)
     return wanted
+
+
+def _check(artifact: Artifact, machine: str) -> None:
+    """UserError if there can be no library of the model here."""
+    if machine != os.uname().machine:
+        fail(f"expected a target of this machine ({os.uname().machine}) to export a library, but got {machine}")
+    if machine not in LEVELS:
+        fail(f"expected a machine of {', '.join(LEVELS)} to export a library, but got {machine}")
+    if needed_features(artifact.model) is None:
+        fail(f"expected a model that tells which CPU it needs, but an older mlc made {artifact.path}; compile it again")
 
 
 def _library(artifact: Artifact, prefix: str, machine: str, directory: Path, path: Path) -> None:
@@ -144,22 +165,30 @@ def api_text(model: Mapping[str, Any], prefix: str) -> str:
         room=_ROOM.format(threads=RT_THREADS, prefix=prefix) if symbols else "",
         workspace="%bytes" if symbols else max(64, model["workspace_bytes"]),
     )
-    return text + (f"\n{size_functions(model, prefix)}" if symbols else "")
+    check = check_text(prefix, machine_of(model), needed_features(model) or ())
+    return text + check + (f"\n{size_functions(model, prefix)}" if symbols else "")
+
+
+def machine_of(model: Mapping[str, Any]) -> str:
+    """The machine that a model is compiled for: x86_64, aarch64, ..."""
+    return model["target"]["triple"].partition("-")[0]
 
 
 def functions_of(model: Mapping[str, Any], prefix: str) -> list[str]:
     """The names of the functions of a model that a C program calls."""
     sized = ("symbols", "output_shapes", "workspace_bytes") if model.get("symbols") else ()
-    return [f"{prefix}_{name}" for name in ("run", "run_in", *sized)]
+    return [f"{prefix}_{name}" for name in ("check_cpu", "run", "run_in", *sized)]
 
 
 def _objects(artifact: Artifact, prefix: str, directory: Path) -> list[Path]:
     """The object files: the model, with only its functions visible, the thread pool, and one for the weights to be."""
     from mlc.codegen.native import emit_object
+    from mlc.codegen.targets import Target
 
     objects = artifact.objects()
     pool = objects.pop(POOL)
-    api = emit_object(api_text(artifact.model, prefix), artifact.model["target"]["name"])
+    target = replace(Target.parse(LEVELS[machine_of(artifact.model)][-1]), triple=artifact.model["target"]["triple"])
+    api = emit_object(api_text(artifact.model, prefix), target)
     files: list[Path] = []
     for index, data in enumerate([api, *objects.values()]):
         file = directory / f"{index:04}.o"

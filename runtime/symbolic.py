@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from mlc.codegen.errors import fail
 from mlc.runtime.artifact import Artifact
+from mlc.runtime.cpu import lacking, needed_features
 from mlc.runtime.executable import (
     Executable,
     TensorSpec,
@@ -131,7 +134,34 @@ def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
     }
 
 
+class UnloadedExecutable(Executable):
+    """A compiled model for a CPU that this machine does not have: it is saved and exported, but not run."""
+
+    def __init__(self, artifact: Artifact, reason: str, threads: int | None, executor: str) -> None:
+        self._reason = reason
+        self._describe(artifact, threads, executor)
+
+    def __call__(
+        self, inputs: Mapping[str, Any], out: Mapping[str, np.ndarray[Any, Any]] | None = None
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Refused: UserError with the features that are missing."""
+        fail(self._reason)
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
+        """Refused: UserError with the features that are missing."""
+        fail(self._reason)
+
+
+def compiled_executable(artifact: Artifact, threads: int | None = None, executor: str = "aot") -> Executable:
+    """What runs a model that was compiled now; where this CPU lacks what it needs, what saves and exports it."""
+    needed, machine = needed_features(artifact.model), os.uname().machine
+    if needed is not None and artifact.model["target"]["triple"].partition("-")[0] == machine:
+        if (reason := lacking(needed, machine)) is not None:
+            return UnloadedExecutable(artifact, reason, threads, executor)
+    return open_executable(artifact, threads, executor)
+
+
 def open_executable(artifact: Artifact, threads: int | None = None, executor: str = "aot") -> Executable:
-    """What runs a compiled model."""
+    """What runs a compiled model; UserError where this CPU cannot."""
     kind = SymbolicExecutable if artifact.model.get("symbols") else Executable
     return kind(artifact, threads, executor)

@@ -49,7 +49,7 @@ def test_a_shared_library_shows_only_its_interface(exe: mlc.Executable, tmp_path
     exe.export(tmp_path / "libnet.so")
     done = subprocess.run(["nm", "-D", "--defined-only", tmp_path / "libnet.so"], capture_output=True, text=True)
     names = {line.split()[-1] for line in done.stdout.splitlines()}
-    assert {"mlc_net_run", "mlc_net_run_in", "mlc_runtime_create"} <= names
+    assert {"mlc_net_run", "mlc_net_run_in", "mlc_net_check_cpu", "mlc_runtime_create"} <= names
     assert all(name.startswith(("mlc_net_", "mlc_runtime_", "mlc_parallel_for", "mlc_process_pool")) for name in names)
 
 
