@@ -129,6 +129,15 @@ def drafted(parent: "Path | None") -> Iterator[Draft]:
             raise
 
 
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """What the system refuses is about `path`, not about the temporary files beside it."""
+    try:
+        yield
+    except OSError as error:
+        fail(f"{path}: {error.strerror or error}")
+
+
 def copy_to(artifact: Artifact, directory: "str | os.PathLike[str]") -> Path:
     """Copy an artifact into `directory`, which is made, or replaced if it holds one."""
     from shutil import copytree
@@ -137,7 +146,7 @@ def copy_to(artifact: Artifact, directory: "str | os.PathLike[str]") -> Path:
     if target.exists() and (not target.is_dir() or (any(target.iterdir()) and not (target / MODEL).exists())):
         fail(f"expected {target} to be empty or a saved executable, but it holds something else")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_directory(target.parent) as scratch:
+    with written(target), scratch_directory(target.parent) as scratch:
         fresh = scratch / "new"
         copytree(artifact.path, fresh)
         fresh.chmod(0o755)

@@ -20,7 +20,7 @@ from typing import Any
 from mlc.codegen.cpu_features import LEVELS
 from mlc.codegen.errors import fail
 from mlc.codegen.scratch import scratch_directory
-from mlc.runtime.artifact import WEIGHTS, Artifact
+from mlc.runtime.artifact import WEIGHTS, Artifact, written
 from mlc.runtime.c_header import c_header
 from mlc.runtime.code import POOL
 from mlc.runtime.cpu import needed_features
@@ -111,7 +111,7 @@ def export(artifact: Artifact, path: Path) -> list[Path]:
     for one in wanted:
         if one.is_dir():
             fail(f"expected a file to write at {one}, but there is a directory")
-    with scratch_directory(path.parent) as directory:  # in the same file system, to be published by renames
+    with written(path), scratch_directory(path.parent) as directory:  # in the same file system, to be published by renames
         made = directory / "publish"
         made.mkdir()
         (made / wanted[-1].name).write_text(c_header(artifact.model, prefix))
