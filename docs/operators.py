@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from mlc.dialects.graph import OPS
-from mlc.dialects.graph.control import CONTROL
+from mlc.dialects.graph.ops.control import CONTROL
 from mlc.frontends.onnx.node import converters
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -23,9 +23,9 @@ from pathlib import Path
 from shutil import rmtree
 from stat import S_IMODE
 
-from mlc.codegen.scratch import PREFIX, release_scratch, remove_scratch
 from mlc.driver.options import has_own_passes
 from mlc.runtime.artifact import Artifact, DamagedArtifact
+from mlc.support.scratch import PREFIX, release_scratch, remove_scratch
 
 DEFAULT_SIZE = 4 << 30
 _DIGEST = 32
@@ -178,10 +178,10 @@ def _version(distribution: str) -> str:
 
 def _sources() -> str:
     """Name, size and time of every source file of mlc: an edited pass makes other code."""
-    import mlc
+    from mlc.support.version import __version__
 
-    root = str(Path(mlc.__file__).parent)
-    digest = hashlib.sha256(mlc.__version__.encode())
+    root = str(Path(__file__).parent.parent)
+    digest = hashlib.sha256(__version__.encode())
     stack = [root]
     while stack:
         directory = stack.pop()

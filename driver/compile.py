@@ -19,16 +19,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlc.codegen.errors import fail
-from mlc.codegen.scratch import ending_in_order, remove_scratch
 from mlc.driver.cache import Cache, key_of
-from mlc.driver.files import open_file
 from mlc.driver.options import Options, current_context, level_in
-from mlc.driver.timing import Timing
 from mlc.runtime.artifact import Artifact
+from mlc.support.errors import UserError
+from mlc.support.files import open_file
+from mlc.support.scratch import ending_in_order, remove_scratch
+from mlc.support.timing import Timing
 
 if TYPE_CHECKING:
-    from mlc.driver.model import Model
+    from mlc.frontends.common.model import Model
     from mlc.runtime.executable import Executable
 
 Shapes = Mapping[str, Sequence[int | str]]
@@ -68,10 +68,10 @@ def compile(
     """
     from mlc.driver.schedules import Schedules
     from mlc.runtime.executable import EXECUTORS
-    from mlc.runtime.threads import thread_count
+    from mlc.support.threads import thread_count
 
     if executor not in EXECUTORS:
-        fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
+        raise UserError(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
     handed, context, threads = Schedules.read(schedules), current_context(), thread_count(threads)
     level = level_in(context, opt_level)
     options = Options(target, level, threads, frozenset(), validate_each, handed, precision, error_growth, context)
@@ -95,11 +95,12 @@ def _opened(
     name: str = "",
 ) -> "Executable":
     """What runs a model, compiled now or taken from the cache."""
+    from mlc.driver.toolchain import LLVM
     from mlc.runtime.symbolic import compiled_executable
 
     artifact, owned = build_artifact(model, options, shapes, store, symbols=symbols, name=name)
     try:
-        executable = compiled_executable(artifact, options.threads, executor)
+        executable = compiled_executable(artifact, options.threads, executor, LLVM())
     except BaseException:
         if owned:
             remove_scratch(artifact.path)
@@ -126,7 +127,7 @@ def build_artifact(
         key = "" if cache is None else key_of([*_file_parts(path), *_plain(shapes, symbols), options.model_key()])
         if cache is not None and (found := cache.model(key)) is not None:
             return found, False
-    from mlc.driver.model import Model
+    from mlc.frontends.common.model import Model
 
     with timing.phase("load"):
         model = load_model(source, shapes, symbols)
@@ -151,7 +152,7 @@ def load_model(
     source: Any, shapes: Shapes | None = None, symbols: Mapping[str, Sequence[int]] | None = None
 ) -> "Model":
     """`mlc.load`; where one of our own files cannot be read at all, the error is the user's."""
-    from mlc.driver.model import load
+    from mlc.driver.load import load
 
     return load(source, shapes, symbols)
 

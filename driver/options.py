@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlc.codegen.errors import fail
 from mlc.driver.schedules import Schedules
+from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
-    from mlc.passes.context import PassContext
+    from mlc.driver.pipeline.context import PassContext
 
 LEVELS = ("graph", "te", "loop", "llvm", "llvm-ir", "asm")
 """The textual forms that a compilation can keep."""
@@ -39,13 +39,13 @@ class Options:
 
     def __post_init__(self) -> None:
         if isinstance(self.opt_level, bool) or self.opt_level not in range(5):
-            fail(f"expected opt_level to be 0 to 4, but got {self.opt_level!r}")
+            raise UserError(f"expected opt_level to be 0 to 4, but got {self.opt_level!r}")
         if self.precision not in PRECISIONS:
-            fail(f"expected precision to be one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
+            raise UserError(f"expected precision to be one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
         if not self.error_growth >= 0:
-            fail(f"expected error_growth to be at least 0, but got {self.error_growth!r}")
+            raise UserError(f"expected error_growth to be at least 0, but got {self.error_growth!r}")
         if not isinstance(self.target, str):
-            fail(f"expected target to be a name like 'native' or 'x86-64-v3', but got {self.target!r}")
+            raise UserError(f"expected target to be a name like 'native' or 'x86-64-v3', but got {self.target!r}")
 
     def model_key(self) -> str:
         """The part of a model's cache key that these options are."""
@@ -69,8 +69,8 @@ class Options:
 
     def pipeline(self, part: str) -> list[Any]:
         """The passes of `graph-O3` or `kernel-O3`; their options `target`, `threads`, `vector-bits` are set."""
-        from mlc.passes.manager import parse_pipeline
-        from mlc.passes.pipelines import MAX_LEVEL, PIPELINES
+        from mlc.driver.pipeline.manager import parse_pipeline
+        from mlc.driver.pipeline.pipelines import MAX_LEVEL, PIPELINES
 
         def passes(level: int) -> list[Any]:
             names = [f"{part}-O{n}" for n in (*range(level, MAX_LEVEL + 1), *range(level, -1, -1))]
@@ -83,7 +83,7 @@ class Options:
 
     def configure(self, passes: Iterable[Any]) -> list[Any]:
         """The passes with the options that the target decides, where the pipeline left them at their defaults."""
-        from mlc.codegen.targets import Target
+        from mlc.targets.target import Target
 
         target = Target.parse(self.target)
         values = {
@@ -103,7 +103,7 @@ class Options:
 
 def current_context() -> "PassContext | None":
     """The mlc.PassContext around the call; a program that made none has not imported it."""
-    module = sys.modules.get("mlc.passes.context")
+    module = sys.modules.get("mlc.driver.pipeline.context")
     return module.PassContext.current() if module is not None else None
 
 
@@ -116,7 +116,7 @@ def level_in(context: "PassContext | None", opt_level: int | None) -> int:
 
 def changed_pipelines() -> str:
     """What this program made of the pipelines that came with mlc; empty where it left them alone."""
-    module = sys.modules.get("mlc.passes.pipelines")
+    module = sys.modules.get("mlc.driver.pipeline.pipelines")
     if module is None:
         return ""
     changed = {n: s for n, s in module.PIPELINES.items() if tuple(s) != module.SHIPPED.get(n)}
@@ -124,9 +124,10 @@ def changed_pipelines() -> str:
 
 
 def has_own_passes() -> bool:
-    """Whether this program has registered passes, or ops of ONNX, of its own: what they do is not in any key."""
-    registry, ops = sys.modules.get("mlc.passes.registry"), sys.modules.get("mlc.frontends.onnx.node")
-    return (registry is not None and bool(registry.USER_PASSES)) or (ops is not None and bool(ops.CUSTOM))
+    """Whether this program has registered passes, dialects or ops of its own: what they do is not in any key."""
+    registry, ops = sys.modules.get("mlc.driver.pipeline.registry"), sys.modules.get("mlc.frontends.onnx.node")
+    own = registry is not None and (registry.USER_PASSES or registry.USER_DIALECTS or registry.USER_OPS)
+    return bool(own) or (ops is not None and bool(ops.CUSTOM))
 
 
 def _is_default(one: Any, field: "dataclasses.Field[Any]") -> bool:

@@ -11,14 +11,14 @@ A compiled model on disk: one directory, whole and checksummed, that runs withou
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mlc.codegen.errors import fail
-from mlc.codegen.scratch import ending_in_order, make_scratch, remove_scratch, scratch_directory
+from mlc.support.errors import UserError
+from mlc.support.scratch import ending_in_order, make_scratch, remove_scratch, scratch_directory
 
 FORMAT = 2
 """Format 2 tells the CPU features that the code needs; format 1, without them, is still read."""
@@ -86,18 +86,18 @@ class Draft:
     path: Path
     model: dict[str, Any] = field(default_factory=dict)
 
-    def write_objects(self, objects: Mapping[str, bytes], *, link: bool = True) -> None:
-        """Write the object files, and link them if there is a C compiler for them."""
+    def write_objects(
+        self, objects: Mapping[str, bytes], link: Callable[[Iterable[bytes], Path], object] | None = None
+    ) -> None:
+        """Write the object files, and link them into a shared library where there is a linker."""
         start, index = 0, []
         for name, data in objects.items():
             index.append([name, start, len(data)])
             start += len(data)
         (self.path / OBJECTS).write_bytes(b"".join(objects.values()))
         self.model["objects"] = index
-        if link and has_compiler():
-            from mlc.codegen.link import link_shared
-
-            link_shared(objects.values(), self.path / CODE)
+        if link is not None:
+            link(objects.values(), self.path / CODE)
 
     def finish(self) -> Artifact:
         """Write model.json and the checksums."""
@@ -108,13 +108,6 @@ class Draft:
         (self.path / MODEL).write_bytes(text)
         (self.path / SUM).write_text(hashlib.sha256(text).hexdigest())
         return Artifact(self.path, model)
-
-
-def has_compiler() -> bool:
-    """Whether objects can be linked into a shared library here."""
-    from shutil import which
-
-    return which(os.environ.get("CC", "cc").split()[0]) is not None
 
 
 @contextmanager
@@ -135,7 +128,7 @@ def written(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        fail(f"{path}: {error.strerror or error}")
+        raise UserError(f"{path}: {error.strerror or error}") from error
 
 
 def copy_to(artifact: Artifact, directory: "str | os.PathLike[str]") -> Path:
@@ -144,7 +137,7 @@ def copy_to(artifact: Artifact, directory: "str | os.PathLike[str]") -> Path:
 
     target = Path(directory)
     if target.exists() and (not target.is_dir() or (any(target.iterdir()) and not (target / MODEL).exists())):
-        fail(f"expected {target} to be empty or a saved executable, but it holds something else")
+        raise UserError(f"expected {target} to be empty or a saved executable, but it holds something else")
     target.parent.mkdir(parents=True, exist_ok=True)
     with written(target), scratch_directory(target.parent) as scratch:
         fresh = scratch / "new"

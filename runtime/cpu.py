@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mlc.codegen.cpu_features import CPUS, FEATURES, LEVELS, X86, used_features
+from mlc.targets.cpu_features import CPUS, FEATURES, LEVELS, X86, used_features
 
 _CPUID = bytes.fromhex("53 4989d0 89f8 89f1 0fa2 418900 41895804 41894808 4189500c 5b c3")
 """

@@ -17,7 +17,6 @@ import onnx
 from mlc.dialects.graph import ParamOp, tensor
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import shape_text
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array
 from mlc.frontends.onnx.functions import functions_of, missing_nodes
 from mlc.frontends.onnx.importer import MAX_RESTARTS, Importer, input_shape
@@ -25,7 +24,7 @@ from mlc.frontends.onnx.node import Value, converters, node_path
 from mlc.frontends.onnx.ordered import in_order
 from mlc.frontends.onnx.sizes import Symbols
 from mlc.frontends.onnx.structured import Parts, take_apart
-from mlc.passes.errors import did_you_mean
+from mlc.support.errors import UserError, did_you_mean
 
 
 @dataclass(frozen=True)

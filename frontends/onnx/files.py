@@ -19,9 +19,9 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from mlc.dialects.graph.types import ELEMENT_TYPES
-from mlc.driver.errors import UserError
-from mlc.driver.files import read_file
-from mlc.passes.limits import limits
+from mlc.support.errors import UserError
+from mlc.support.files import read_file
+from mlc.support.limits import limits
 
 MAX_BYTES = (1 << 31) - 1
 """Bytes of a model file: more, protobuf cannot read; larger weights are stored beside it."""

@@ -54,9 +54,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.graph_numpy import evaluate
 from mlc.dialects.graph.types import element_of, element_type, is_static, numpy_dtype
-from mlc.driver.errors import UnsupportedOps, UserError
-from mlc.driver.model import Model, counted_attribute, name_attrs
-from mlc.driver.weights import WeightStore
+from mlc.frontends.common.model import Model, counted_attribute, name_attrs
 from mlc.frontends.onnx.counted import HINT, marked, plain, result_count
 from mlc.frontends.onnx.counted import check as check_counts
 from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array
@@ -67,8 +65,9 @@ from mlc.frontends.onnx.size_data import SizeData
 from mlc.frontends.onnx.sizes import Symbols, Undecided, fold_sizes, holds_sizes, identifier
 from mlc.frontends.onnx.spans import result_span
 from mlc.frontends.onnx.structured import Parts, outputs_apart, take_apart
-from mlc.passes.errors import did_you_mean
-from mlc.passes.limits import limits
+from mlc.support.errors import UnsupportedOps, UserError, did_you_mean
+from mlc.support.limits import limits
+from mlc.support.weights import WeightStore
 
 MAX_RESTARTS = 64
 """An import begins anew at most so often, each time with less freedom for symbolic sizes."""

@@ -15,9 +15,9 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.graph import CastOp, shape_of
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import dtype_name, element_of
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx.counted import Count
 from mlc.frontends.onnx.files import printable, tensor_array
+from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
     from mlc.frontends.onnx.importer import Importer
@@ -272,7 +272,7 @@ def find_converter(key: tuple[str, str]) -> Converter | None:
 @cache
 def converters() -> dict[tuple[str, str], Converter]:
     """(domain, op type) -> what converts a node of it."""
-    from mlc.frontends.onnx import (
+    from mlc.frontends.onnx.ops import (
         computed,
         control,
         einsum,
@@ -291,7 +291,7 @@ def converters() -> dict[tuple[str, str], Converter]:
         signal,
         special,
     )
-    from mlc.frontends.onnx import math as math_ops
+    from mlc.frontends.onnx.ops import math as math_ops
 
     modules = (
         math_ops, nn, pooling, resize, shape, indexing, quantized, recurrent, control, einsum, sampling, signal,

@@ -16,9 +16,8 @@ from xdsl.dialects.builtin import DictionaryAttr, TensorType
 from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, DimsAttr, SymbolAttr, UnequalSizes, greatest, least
 from mlc.dialects.graph.types import sizes_at
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx.equal_sizes import MAX_SIZE, Span, applied, substitutions
-from mlc.passes.errors import warn
+from mlc.support.errors import UserError, warn
 
 Array = Any
 GENERATED = r"DynamicDimension|^unk_|^unknown|^dynamic_?ax|^Dynamic|^None$|^\?$|^-1$"

@@ -11,14 +11,14 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
-from mlc.driver.errors import UserError
-from mlc.driver.model import Model
+from mlc.frontends.common.model import Model
 from mlc.frontends.onnx.node import Value
 from mlc.frontends.torch.guards import conditions
 from mlc.frontends.torch.lengths import OpenLengths
 from mlc.frontends.torch.program import Program, check_calls
 from mlc.frontends.torch.sizes import expression
 from mlc.frontends.torch.table import decompositions
+from mlc.support.errors import UserError
 
 Shapes = Mapping[str, Sequence[int]]
 SOURCE = "torch"

@@ -18,8 +18,7 @@ from xdsl.ir import Region
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import DimExpr, name_location, tensor
-from mlc.driver.errors import UnsupportedOps, UserError
-from mlc.driver.model import Model, name_attrs
+from mlc.frontends.common.model import Model, name_attrs
 from mlc.frontends.onnx.importer import Importer, hoist_sources, identifier
 from mlc.frontends.onnx.node import Value
 from mlc.frontends.onnx.tools import cast
@@ -28,6 +27,7 @@ from mlc.frontends.torch.numbers import Number
 from mlc.frontends.torch.sizes import Sizes
 from mlc.frontends.torch.step import Step, module_path, op_name, source_line
 from mlc.frontends.torch.table import converters
+from mlc.support.errors import UnsupportedOps, UserError
 
 ASSERTIONS = frozenset(
     {

@@ -32,9 +32,11 @@ from mlc.dialects import te
 from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import shape_of
+from mlc.dialects.te_builder import builder
+from mlc.dialects.te_builder.builder import Kernel, Tensor
+from mlc.dialects.te_builder.indices import INDEX
 from mlc.lowering.graph_to_te import (
     bits,
-    builder,
     conv,
     conv_transpose,
     elementwise,
@@ -46,12 +48,11 @@ from mlc.lowering.graph_to_te import (
     resize,
     winograd,
 )
-from mlc.lowering.graph_to_te.builder import Kernel, Tensor
+from mlc.lowering.graph_to_te.agreement import checked_results
 from mlc.lowering.graph_to_te.extern.convert import extern_kernel
-from mlc.lowering.graph_to_te.indices import INDEX
 from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attributes
 from mlc.lowering.graph_to_te.table import LOWERINGS
-from mlc.passes.errors import UserError, fail
+from mlc.support.errors import UserError, fail
 
 KERNEL = "graph.kernel"
 # What a kernel function says about itself as a function of the graph level.
@@ -121,10 +122,10 @@ def _convert_op(op: Any, target: Kernel, tensors: dict[SSAValue, Tensor]) -> Non
         fail(op, f"expected an op that lowers to te, but got {op.name}")
     target.location = None if isinstance(op.location, UnknownLoc) else op.location
     try:
-        made = lower(op, *(tensors[v] for v in op.operands))
+        made = checked_results(op, lower(op, *(tensors[v] for v in op.operands)))
     except UserError as error:
         fail(op, str(error))
-    for result, tensor in zip(op.results, made if isinstance(made, tuple) else (made,), strict=True):
+    for result, tensor in zip(op.results, made, strict=True):
         tensors[result] = tensor
         if result.name_hint and tensor.value is not None:
             tensor.value.name_hint = tensor.value.name_hint or result.name_hint

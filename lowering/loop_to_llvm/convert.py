@@ -46,8 +46,8 @@ from mlc.lowering.loop_to_llvm.scalars import machine_type
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
 from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis
 from mlc.lowering.loop_to_llvm.values import VALUES
-from mlc.passes.errors import UserError
 from mlc.passes.loop.nest import range_of
+from mlc.support.errors import UserError
 
 RT_SCRATCH, RT_STRIDE = 24, 32
 Value = SSAValue | Tile

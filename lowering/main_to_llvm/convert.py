@@ -36,7 +36,7 @@ from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.graph_to_main.symbolic import SCRATCH
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder
 from mlc.lowering.main_to_llvm.control import ControlFlow
-from mlc.passes.errors import fail
+from mlc.support.errors import fail
 
 MAIN = "mlc_main"
 

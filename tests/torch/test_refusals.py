@@ -10,8 +10,8 @@ from torch.export import Dim  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import mlc  # noqa: E402
-from mlc.driver.errors import UserError  # noqa: E402
 from mlc.frontends.torch.arrays import to_numpy  # noqa: E402
+from mlc.support.errors import UserError  # noqa: E402
 
 
 class Call(nn.Module):

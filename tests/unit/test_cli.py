@@ -13,7 +13,7 @@ import small_model
 from onnx import TensorProto, helper
 from xdsl.parser import Parser
 
-from mlc.passes.manager import make_context
+from mlc.driver.pipeline.manager import make_context
 from mlc.passes.verifier import verify
 from mlc.tools import cli
 

@@ -16,15 +16,15 @@ import small_model
 from cpu_probes import PROBES
 
 import mlc
-from mlc.codegen.cpu_features import AARCH64, CPUS, FEATURES, X86, used_features
 from mlc.codegen.native import Library, assemble, emit_object
-from mlc.codegen.targets import Target, native_target
-from mlc.driver.compilation import pool_object
-from mlc.passes.errors import UserError
+from mlc.driver.export.cpu_check import ENOTSUP, check_text
+from mlc.driver.export.library import export
+from mlc.driver.toolchain import pool_object
 from mlc.runtime import cpu
 from mlc.runtime.artifact import Artifact
-from mlc.runtime.cpu_check import ENOTSUP, check_text
-from mlc.runtime.export import export
+from mlc.support.errors import UserError
+from mlc.targets.cpu_features import AARCH64, CPUS, FEATURES, X86, used_features
+from mlc.targets.target import Target, native_target
 from mlc.tools import cli
 
 ON_X86 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the machine is not an x86-64")
@@ -260,8 +260,6 @@ def test_an_exported_library_refuses_to_run(tmp_path: Path, suffix: str):
 
 
 def test_the_check_imports_no_compiler():
-    code = (
-        "import sys, mlc.runtime.cpu as c; c.host_features(); print({'llvmlite', 'xdsl'} & set(sys.modules))"
-    )
+    code = "import sys, mlc.runtime.cpu as c; c.host_features(); print({'llvmlite', 'xdsl'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -11,8 +11,8 @@ import pytest
 import small_model
 
 import mlc
-from mlc.passes.errors import UserError
-from mlc.runtime.weights_object import write_weights_object
+from mlc.codegen.weights_object import write_weights_object
+from mlc.support.errors import UserError
 from mlc.tools import cli
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "run_model.c"

@@ -9,9 +9,9 @@ import pytest
 from onnx import helper
 from onnx_graphs import check_beside_onnxruntime, model_of
 
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx import import_model
 from mlc.interp.graph import run_function
+from mlc.support.errors import UserError
 
 onnxruntime.set_default_logger_severity(4)
 RNG = np.random.default_rng(11)

@@ -11,7 +11,7 @@ import pytest
 import small_model
 
 import mlc
-from mlc.codegen import scratch
+from mlc.support import scratch
 
 # A linker that says that it runs, and never comes to an end.
 STUCK = """#!/bin/sh
@@ -55,9 +55,7 @@ def killed(number: signal.Signals, words: list[str], started: Path) -> int:
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP), (signal.SIGINT, 130)]
 )
-def test_a_compilation_that_is_stopped_leaves_nothing(
-    place: Path, tmp_path: Path, number: signal.Signals, status: int
-):
+def test_a_compilation_that_is_stopped_leaves_nothing(place: Path, tmp_path: Path, number: signal.Signals, status: int):
     model = small_model.write(tmp_path)
     words = ["-m", "mlc.tools.cli", "compile", str(model), "--threads", "1", "--no-cache", "-o", str(tmp_path / "m.so")]
     assert killed(number, words, tmp_path / "started") == status

@@ -8,9 +8,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import mlc
-from mlc.driver.model import Model, parse_module
-from mlc.driver.weights import WeightStore
-from mlc.runtime.export_sizes import Writer
+from mlc.dialects.source import parse_module
+from mlc.driver.export.sizes import Writer
+from mlc.frontends.common.model import Model
+from mlc.support.weights import WeightStore
 
 PROGRAM = """
 #include "net.h"
