@@ -29,6 +29,7 @@ from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
 from mlc.runtime.code import POOL, PROBES
 from mlc.support.errors import UserError, warn
 from mlc.support.timing import Timing
+from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
 from mlc.validation.plan_check import check_plan
 
@@ -83,7 +84,7 @@ class Compilation:
             draft.model |= {
                 "name": self.name,
                 "entry": MAIN,
-                "target": {"name": self.options.target, "cpu": self.target.cpu, "triple": self.target.triple},
+                "target": _facts(self.target),
                 "threads": self.options.threads,
                 **specs,
                 **description,
@@ -287,6 +288,12 @@ def prepare(target: Target) -> None:
 
     del llvm_ir
     native.target_machine(target)
+
+
+def _facts(target: Target) -> dict[str, Any]:
+    """What an artifact says of the machine that it is for."""
+    features = used_features(target.architecture, target.cpu, target.features)
+    return {"name": target.name, "cpu": target.cpu, "triple": target.triple, "cpu_features": features}
 
 
 def _count(module: ModuleOp) -> int:

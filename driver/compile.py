@@ -17,7 +17,6 @@ import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 from mlc.driver.cache import Cache, key_of
@@ -25,6 +24,7 @@ from mlc.driver.options import Options, current_context, level_in
 from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError
 from mlc.support.files import open_file
+from mlc.support.scratch import ending_in_order, remove_scratch
 from mlc.support.timing import Timing
 
 if TYPE_CHECKING:
@@ -53,8 +53,10 @@ def compile(
     specialize: bool | int = False,
 ) -> "Executable":
     """
-    Compile a Model, an ONNX model, or a file (.onnx, .mlir) for this machine.
+    Compile a Model, an ONNX model, or a file (.onnx, .mlir).
 
+    `target` is the machine, by default this one. Code for a CPU with features that this one lacks can be saved and
+    exported here; calling it raises UserError, which names them.
     `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
     that a file leaves open, `symbols` what sizes may be that stay open (mlc.load). `threads`: one for each CPU that
     this process may use. `validate_each` runs every function in the reference interpreters before and after each pass,
@@ -94,17 +96,17 @@ def _opened(
 ) -> "Executable":
     """What runs a model, compiled now or taken from the cache."""
     from mlc.driver.toolchain import LLVM
-    from mlc.runtime.symbolic import open_executable
+    from mlc.runtime.symbolic import compiled_executable
 
     artifact, owned = build_artifact(model, options, shapes, store, symbols=symbols, name=name)
     try:
-        executable = open_executable(artifact, options.threads, executor, LLVM())
+        executable = compiled_executable(artifact, options.threads, executor, LLVM())
     except BaseException:
         if owned:
-            rmtree(artifact.path, ignore_errors=True)
+            remove_scratch(artifact.path)
         raise
     if owned:
-        weakref.finalize(executable, rmtree, artifact.path, True)
+        weakref.finalize(executable, remove_scratch, artifact.path)
     return executable
 
 
@@ -141,8 +143,9 @@ def build_artifact(
 
     compilation = Compilation(model, options, cache, timing, name or _name(source))
     directory = cache.drafts if cache is not None else Path(tempfile.gettempdir())
-    artifact = compilation.write(directory)
-    return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
+    with ending_in_order():
+        artifact = compilation.write(directory)
+        return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
 
 
 def load_model(

@@ -186,8 +186,8 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]):
         (["run", "MODEL", "--input", "x=empty.npy"], "empty.npy: expected an array in numpy's .npy format, but"),
         (["run", "MODEL", "--input", "x=pairs.npz"], "pairs.npz: expected an array in numpy's .npy format, but"),
         (["run", "MODEL", "--input", "x=objects.npy"], "objects.npy: expected an array in numpy's .npy format, but"),
-        (["compile", "MODEL", "-o", "/proc/x.so"], "error: /proc/x."),
-        (["compile", "MODEL", "-o", "/proc/x"], "error: /proc/"),
+        (["compile", "MODEL", "-o", "/proc/x.so"], "error: /proc/x.so: "),
+        (["compile", "MODEL", "-o", "/proc/x"], "error: /proc/x: "),
         (["compile", "MODEL", "-o", "junk.txt/x"], "error: junk.txt: File exists"),
         (["compile", "."], "."),
         (
