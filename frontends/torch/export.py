@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.utils import _pytree as pytree
 
 from mlc.driver.errors import UserError
 from mlc.driver.model import Model
@@ -18,6 +17,7 @@ from mlc.frontends.torch.guards import conditions
 from mlc.frontends.torch.lengths import OpenLengths
 from mlc.frontends.torch.program import Program, check_calls
 from mlc.frontends.torch.sizes import expression
+from mlc.frontends.torch.structure import known_dataclasses, leaf_names, unused
 from mlc.frontends.torch.table import decompositions
 
 Shapes = Mapping[str, Sequence[int]]
@@ -40,7 +40,7 @@ def from_torch(
         raise UserError(f"expected a torch.nn.Module, but got {type(module).__name__}; mlc.load takes programs")
     given = tuple(args) if isinstance(args, Sequence) else (args,)
     try:
-        with torch.no_grad(), OpenLengths():
+        with torch.no_grad(), OpenLengths(), known_dataclasses(module, (given, dict(kwargs or {}))):
             program = torch.export.export(
                 module, given, dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False
             )
@@ -132,7 +132,10 @@ def _outputs(program: ExportedProgram, values: Sequence[Any]) -> tuple[list[str]
         )
     own = [value for spec, value in zip(specs, values, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
     changed = [(str(spec.target), value) for spec, value in zip(specs, values, strict=True) if _writes_input(spec)]
-    pairs = [*changed, *zip(_output_names(program, len(own)), own, strict=True)]
+    names = [name for name, _ in changed]
+    for name in _output_names(program):
+        names.append(unused(name, names))
+    pairs = list(zip(names, [value for _, value in changed] + own, strict=True))
     kept = [(name, value) for name, value in pairs if isinstance(value, Value)]
     if odd := [name for name, value in pairs if value is not None and not isinstance(value, Value)]:
         raise UserError(f"{SOURCE}: expected outputs that are tensors, but {', '.join(odd)} is a number")
@@ -143,15 +146,12 @@ def _writes_input(spec: Any) -> bool:
     return spec.kind == OutputKind.USER_INPUT_MUTATION
 
 
-def _output_names(program: ExportedProgram, count: int) -> list[str]:
-    """`output`, or `output_0_1` by the places in tuples and lists, or the keys of dicts: `logits`, `cache_0`."""
+def _output_names(program: ExportedProgram) -> list[str]:
+    """The names of what the module returns (structure.py)."""
+    output = next(node for node in program.graph.nodes if node.op == "output").args[0]
+    pairs = zip(program.graph_signature.output_specs, output, strict=True)
+    own = [value for spec, value in pairs if spec.kind == OutputKind.USER_OUTPUT]
     spec: Any = program.call_spec.out_spec
-    if spec is None or spec.num_leaves != count:
-        return [f"output_{index}" for index in range(count)]
-    paths, _ = pytree.tree_flatten_with_path(pytree.tree_unflatten(range(count), spec))
-    names: list[str] = []
-    for path, _ in paths:
-        words = [str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", key)))) for key in path]
-        rooted = words if words and not words[0].isdigit() else ["output", *words]
-        names.append("_".join(rooted))
-    return names
+    if spec is None or spec.num_leaves != len(own):
+        return [f"output_{index}" for index in range(len(own))]
+    return leaf_names(spec, [one.meta["val"] if isinstance(one, torch.fx.Node) else one for one in own])
