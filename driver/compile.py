@@ -21,7 +21,7 @@ from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 from mlc.codegen.errors import fail
-from mlc.driver.cache import Cache, key_of
+from mlc.driver.cache import Cache, key_of, version_of
 from mlc.driver.files import open_file
 from mlc.driver.options import Options, current_context, level_in
 from mlc.driver.timing import Timing
@@ -53,7 +53,7 @@ def compile(
     specialize: bool | int = False,
 ) -> "Executable":
     """
-    Compile a Model, an ONNX model, or a file (.onnx, .mlir) for this machine.
+    Compile a Model, an ONNX model, a torch.export program, or a file (.onnx, .mlir, .pt2) for this machine.
 
     `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
     that a file leaves open, `symbols` what sizes may be that stay open (mlc.load). `threads`: one for each CPU that
@@ -164,9 +164,11 @@ def _plain(*given: Shapes | None) -> list[str]:
 
 
 def _file_parts(path: Path) -> list[bytes | str]:
-    """What a model file says, and what else it reads: the weights beside an .mlir, ONNX's external data."""
+    """What a model file says, and what else it reads: the weights beside an .mlir, external data of ONNX, torch."""
     digest, external = _read(path)
     parts: list[bytes | str] = [path.suffix, digest]
+    if path.suffix == ".pt2":
+        return [*parts, version_of("torch")]
     beside = path.with_suffix(".safetensors")
     if path.suffix == ".mlir" and beside.exists():
         parts.append(_read(beside)[0])

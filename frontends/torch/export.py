@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
-from mlc.driver.errors import UserError
+from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.driver.model import Model
 from mlc.frontends.onnx.node import Value
-from mlc.frontends.torch.guards import conditions
+from mlc.frontends.torch.guards import conditions, was_traced_here
 from mlc.frontends.torch.lengths import OpenLengths
 from mlc.frontends.torch.program import Program, check_calls
+from mlc.frontends.torch.saved.text import read_condition
 from mlc.frontends.torch.sizes import expression
 from mlc.frontends.torch.structure import known_dataclasses, leaf_names, unused
 from mlc.frontends.torch.table import decompositions
@@ -49,18 +52,67 @@ def from_torch(
     return import_program(program, shapes)
 
 
-def import_program(program: ExportedProgram, shapes: Shapes | None = None) -> Model:
-    """The model of a torch.export program; `shapes` gives sizes that it leaves open."""
+def import_file(path: Path, shapes: Shapes | None = None) -> Model:
+    """The model of a .pt2 file that torch.export.save wrote; nothing of the file runs (saved/)."""
+    from mlc.frontends.torch.saved.program import load_program
+
+    saved = load_program(path)
+    try:
+        return import_program(saved.program, shapes, saved.conditions)
+    except UnsupportedOps as error:
+        raise UnsupportedOps(str(path), error.ops) from error
+
+
+def import_program(
+    program: ExportedProgram, shapes: Shapes | None = None, assumed: Sequence[str] | None = None
+) -> Model:
+    """
+    The model of a torch.export program; `shapes` gives sizes that it leaves open.
+
+    `assumed` is the text of the conditions under which it was traced, where the program itself does not have them.
+    """
     taken = conditions(size for facts in _tensors(program).values() for size in facts.shape)
+    if not was_traced_here(size for facts in _tensors(program).values() for size in facts.shape):
+        texts = getattr(program, "_guards_code", ()) if assumed is None else assumed
+        taken += _read_conditions(texts, _tensors(program))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)  # torch's own, of its copies
-        program = program.run_decompositions(decompositions())
+        try:
+            program = program.run_decompositions(decompositions())
+        except Exception as error:
+            reason = (str(error).strip().splitlines() or [""])[0]
+            raise UserError(
+                f"{SOURCE}: torch cannot decompose the program: {type(error).__name__}: {reason}"
+            ) from error
     check_calls(program.graph_module, SOURCE)
     importer = Program(SOURCE)
     inputs = _inputs(importer, program, dict(shapes or {}), taken)
     outputs = importer.run_graph(program.graph_module, inputs)
     names, values = _outputs(program, outputs)
     return importer.model(names, values)
+
+
+def _read_conditions(texts: Sequence[str], inputs: Mapping[str, torch.Tensor]) -> list[Any]:
+    """The conditions of a program that was loaded: torch keeps them as text, and speaks of inputs by their paths."""
+
+    def size_of(words: Sequence[str], axis: int) -> Any:
+        name = "_".join(re.sub(r"[^a-zA-Z0-9]", "_", word).lower() for word in words)
+        if name not in inputs or axis >= inputs[name].ndim:
+            raise ValueError(f"expected an input, but got '{name}' and its axis {axis}")
+        return expression(inputs[name].shape[axis])
+
+    if all(isinstance(expression(size), int) for facts in inputs.values() for size in facts.shape):
+        return []
+    found: list[Any] = []
+    for text in texts:
+        try:
+            found.append(read_condition(text, size_of))
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise UserError(
+                f"{SOURCE}: torch.export took for granted that {text}, which mlc cannot check ({error}); export the "
+                "module for fixed sizes"
+            ) from error
+    return found
 
 
 def _placeholders(program: ExportedProgram) -> list[tuple[Any, Any]]:
