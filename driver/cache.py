@@ -165,11 +165,12 @@ def key_of(parts: Iterable[bytes | str]) -> str:
 @cache
 def fingerprint() -> str:
     """The versions of mlc, its sources included, of xdsl and llvmlite, and the features of the CPU."""
-    versions = [f"{name} {_version(name)}" for name in ("xdsl", "llvmlite")]
+    versions = [f"{name} {version_of(name)}" for name in ("xdsl", "llvmlite")]
     return "\n".join([*versions, _sources(), _cpu()])
 
 
-def _version(distribution: str) -> str:
+def version_of(distribution: str) -> str:
+    """The version of a distribution that is installed; "?" of one that is not."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlc.driver.cache import Cache, key_of
+from mlc.driver.cache import Cache, key_of, version_of
 from mlc.driver.options import Options, current_context, level_in
 from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError
@@ -53,7 +53,7 @@ def compile(
     specialize: bool | int = False,
 ) -> "Executable":
     """
-    Compile a Model, an ONNX model, or a file (.onnx, .mlir).
+    Compile a Model, an ONNX model, a torch.export program, or a file (.onnx, .mlir, .pt2).
 
     `target` is the machine, by default this one. Code for a CPU with features that this one lacks can be saved and
     exported here; calling it raises UserError, which names them.
@@ -168,9 +168,11 @@ def _plain(*given: Shapes | None) -> list[str]:
 
 
 def _file_parts(path: Path) -> list[bytes | str]:
-    """What a model file says, and what else it reads: the weights beside an .mlir, ONNX's external data."""
+    """What a model file says, and what else it reads: the weights beside an .mlir, external data of ONNX, torch."""
     digest, external = _read(path)
     parts: list[bytes | str] = [path.suffix, digest]
+    if path.suffix == ".pt2":
+        return [*parts, version_of("torch")]
     beside = path.with_suffix(".safetensors")
     if path.suffix == ".mlir" and beside.exists():
         parts.append(_read(beside)[0])

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.passes import ModulePass
 
 from mlc.dialects import DIALECTS
-from mlc.dialects.graph.own_ops import USER_OPS
+from mlc.dialects.own_ops import USER_OPS
 from mlc.support.errors import UserError, did_you_mean
 
 PASSES: dict[str, str] = {

@@ -201,7 +201,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]):
         (["compile", "MODEL", "--threads", "0"], "expected threads to be 1 to 256"),
         (["compile", "junk.mlir"], "junk.mlir"),
         (["compile", "junk.onnx"], "junk.onnx"),
-        (["compile", "junk.txt"], "expected a file that ends in .onnx or .mlir"),
+        (["compile", "junk.txt"], "expected a file that ends in .onnx, .mlir or .pt2"),
         (["check", "junk.onnx"], "junk.onnx"),
         (["check", "MODEL", "--load", "gone.py"], "gone.py: cannot load the file: no such file"),
         (["run", "MODEL", "--load", "junk.txt"], "junk.txt: cannot load the file: expected a Python file, NAME.py"),
