@@ -17,7 +17,7 @@ def test_rows_of_a_table_are_padded(pads, threads):
         [helper.make_node("Gather", ["t", "i"], ["a"]), helper.make_node("Pad", ["a", "p"], ["y"])],
         "g",
         [helper.make_tensor_value_info("i", TensorProto.INT64, [5])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["M", "N"])],
         [numpy_helper.from_array(table, "t"), numpy_helper.from_array(np.array(pads, np.int64), "p")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
