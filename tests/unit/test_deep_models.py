@@ -1,5 +1,7 @@
 """Models of many layers with open sizes: what is as long as the model must not be recursed over."""
 
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,16 +15,31 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 import mlc
+from mlc.dialects import runtime
 from mlc.dialects.graph.dims import DimExpr
 from mlc.driver.compilation import Compilation
+from mlc.driver.model import parse_module
 from mlc.driver.options import Options
 from mlc.driver.plan_check import PlanError, check_plan
+from mlc.driver.plan_places import lineage
 from mlc.frontends.onnx import import_model
+from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.graph_to_main.sizes import INDEX, SizeReader, Sizes
 from mlc.lowering.graph_to_main.symbolic import SCRATCH
+from mlc.passes.manager import make_context, run_passes
 
-CHAIN = 5000
-"""Far more than Python's limit of recursion."""
+LIMIT = 1000
+"""Python's own limit of recursion, which the parser of IR raises for the rest of a process."""
+CHAIN = 5 * LIMIT
+
+
+@pytest.fixture(autouse=True)
+def python_limit() -> Iterator[None]:
+    """Each test runs with Python's own limit of recursion."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(LIMIT)
+    yield
+    sys.setrecursionlimit(before)
 
 
 def check(proto: onnx.ModelProto, *calls: dict[str, Any]) -> None:
@@ -92,3 +109,25 @@ def test_the_checker_sees_one_wrong_offset_deep_in_a_model():
     wrong.operands[1] = zero.result
     with pytest.raises(PlanError):
         check_plan(main)
+
+
+def nested(parts: int) -> str:
+    """A graph of concatenations of which each is a part of the next."""
+    lines = ["func.func @main(%x: tensor<2xf32>) -> RESULT {", "%c0 = graph.exp %x : tensor<2xf32>"]
+    for k in range(1, parts):
+        old, new = (f"tensor<{2 * n}xf32>" for n in (k, k + 1))
+        lines.append(f"%e{k} = graph.{'tanh' if k % 2 else 'exp'} %x : tensor<2xf32>")
+        lines.append(f"%c{k} = graph.concatenate %c{k - 1}, %e{k} {{axis = 0}} : ({old}, tensor<2xf32>) -> {new}")
+    lines += [f"%y = graph.neg %c{parts - 1} : RESULT", "return %y : RESULT }"]
+    return "\n".join(lines).replace("RESULT", f"tensor<{2 * parts}xf32>")
+
+
+def test_parts_of_parts_are_placed_at_any_depth():
+    parts = 520
+    module = parse_module(nested(parts), "<test>")
+    sys.setrecursionlimit(LIMIT)
+    run_passes(module, make_context(), ["graph-fuse-ops", "graph-outline-kernels", "convert-graph-to-main"])
+    main = find_function(module, "main")
+    assert check_plan(main) == parts + 1
+    deep = [op for op in main.walk() if isinstance(op, runtime.PartOp)]
+    assert max(len(lineage(op.result)) for op in deep) >= parts
