@@ -50,8 +50,16 @@ class Place:
 def owner_of(value: SSAValue) -> SSAValue:
     """The buffer that an alias was made from."""
     while isinstance(value, OpResult) and isinstance(value.op, memref.ReinterpretCastOp):
-        value = value.op.source
+        value = value.op.operands[0]
     return value
+
+
+def lineage(value: SSAValue) -> list[SSAValue]:
+    """A buffer, what it is a part of, what that is a part of, and so on."""
+    found = [owner_of(value)]
+    while isinstance(op := found[-1].owner, runtime.PartOp | runtime.RowOp):
+        found.append(owner_of(op.operands[0]))  # its source; an accessor by name costs several times as much
+    return found
 
 
 class Places:
@@ -84,7 +92,9 @@ class Places:
         """The bytes of a buffer; an alias counts as the buffer it was made from."""
         value = owner_of(value)
         if value not in self.known:
-            self.known[value] = self._locate(value)
+            for outer in reversed(lineage(value)):  # where a part is follows from where that is which it is in
+                if outer not in self.known:
+                    self.known[outer] = self._locate(outer)
         return self.known[value]
 
     def _locate(self, value: SSAValue) -> Place:
@@ -174,4 +184,4 @@ def name_of(value: SSAValue) -> str:
     return f"%{value.name_hint}" if value.name_hint else str(value.type)
 
 
-__all__ = ["Place", "Places", "PlanError", "Refused", "name_of", "owner_of", "sizes_to_try", "symbols_on"]
+__all__ = ["Place", "Places", "PlanError", "Refused", "lineage", "name_of", "owner_of", "sizes_to_try", "symbols_on"]
