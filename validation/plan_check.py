@@ -17,11 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
-<<<<<<< HEAD:validation/plan_check.py
-from mlc.validation.plan_places import Place, Places, PlanError, Refused, name_of, owner_of, sizes_to_try, symbols_on
-=======
 from mlc.validation.plan_places import Place, Places, PlanError, Refused, lineage, name_of, sizes_to_try, symbols_on
->>>>>>> deep:validation/plan_check.py
 
 
 @dataclass
