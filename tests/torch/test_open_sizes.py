@@ -140,6 +140,27 @@ def test_pictures_of_any_size():
         check(fed(exe, (one,)), eager(module, (one,)))
 
 
+INTERPOLATED = (
+    lambda x: F.interpolate(x, size=(13, 17), mode="bilinear"),
+    lambda x: F.interpolate(x, size=(13, 17), mode="bilinear", align_corners=True),
+    lambda x: F.interpolate(x, size=(13, 17), mode="bicubic"),
+    lambda x: F.interpolate(x, size=(13, 17)),
+)
+SCALED = (
+    lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True),
+    lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear", align_corners=True),
+    lambda x: F.interpolate(x, size=(x.shape[2] - 1, x.shape[3] + 2), mode="bilinear"),
+)
+
+
+def test_pictures_of_any_batch_to_a_number_of_rows_and_columns():
+    run_at(Calls(*INTERPOLATED), [(2, 3, 7, 9), (1, 3, 7, 9), (5, 3, 7, 9)], [0], threads=2)
+
+
+def test_pictures_of_any_size_to_other_sizes():
+    run_at(Calls(*INTERPOLATED[:2], *SCALED), [(2, 3, 7, 9), (1, 3, 30, 5)], [0, 2, 3])
+
+
 def test_a_size_of_which_nothing_is_said_may_be_one_where_that_fits():
     model = mlc.from_torch(Calls(lambda x: x * 2, lambda x: x[:, 1:]), (torch.ones(3, 4),), None, ({0: OPEN, 1: OPEN},))
     assert "x_0 = #graph.symbol<1 to 2147483647 like 1>, x_1 = #graph.symbol<2 to 2147483647>" in str(model.main)
