@@ -79,9 +79,12 @@ COMPUTED = {
     "some-less": (TAIL, node("Sub", ["tail", "less"], "t")),
     "a-half": (TAIL, node("Div", ["tail", "2"], "t")),
     "between-two-numbers": (
-        TAIL, node("Squeeze", ["lo"], "low"), node("Squeeze", ["hi"], "high"), node("Clip", ["tail", "low", "high"], "t"),
+        TAIL,
+        node("Squeeze", ["lo"], "low"),
+        node("Squeeze", ["hi"], "high"),
+        node("Clip", ["tail", "low", "high"], "t"),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", COMPUTED)
