@@ -22,8 +22,8 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute
 
 from mlc.codegen.llvm_types import float_text
-from mlc.codegen.targets import Target
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
+from mlc.targets.target import Target
 
 Key = tuple[str, str, int]
 _ELEMENTS = {

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from mlc.dialects.graph import OPS
-from mlc.dialects.graph.control import CONTROL
+from mlc.dialects.graph.ops.control import CONTROL
 from mlc.frontends.onnx.node import converters
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,7 +87,8 @@ Supported only in part, and refused by name where they are not:
 - sizes that the data says: with a bound, one of a value ([control flow](control-flow.md))
 - Dropout in training: with a seed
 - DFT, STFT, MelWeightMatrix: of lengths that the import knows
-- elements of less than 8 bits, and floats of 8 bits: not yet""".split("\n")
+- integers of 4 and 2 bits: as constants and between QuantizeLinear and DequantizeLinear, not as inputs and outputs of
+  the model ([quantised models](quantization.md)); floats of 8 bits and less: not yet""".split("\n")
 
 
 def untested() -> list[str]:

@@ -27,9 +27,8 @@ from mlc.dialects.graph.dims import (
     least_extent,
 )
 from mlc.dialects.graph.types import sizes_at
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx.equal_sizes import MAX_SIZE, Span, applied, substitutions
-from mlc.passes.errors import warn
+from mlc.support.errors import UserError, warn
 
 Array = Any
 GENERATED = r"DynamicDimension|^unk_|^unknown|^dynamic_?ax|^Dynamic|^None$|^\?$|^-1$"

@@ -13,9 +13,9 @@ from xdsl.ir import Block
 
 from mlc.dialects.graph import Dim, DimExpr, SliceOp, SymbolAttr, shape_of
 from mlc.dialects.graph.dims import greatest, least, least_extent
-from mlc.dialects.graph.movement import END
-from mlc.driver.errors import UserError
+from mlc.dialects.graph.ops.movement import END
 from mlc.frontends.torch.guards import Taken, renamed, traced
+from mlc.support.errors import UserError
 
 MAX_SIZE = (1 << 31) - 1
 """The upper bound of a symbol that has none."""

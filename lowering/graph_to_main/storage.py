@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import Shape, product, shape_of
-from mlc.passes.errors import fail
+from mlc.support.errors import fail
 
 
 def byte_size(element: Attribute) -> int:

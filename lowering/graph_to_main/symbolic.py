@@ -26,7 +26,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
 from mlc.dialects.graph.types import shape_of, sizes_at
-from mlc.driver.memory_plan import ALIGNMENT, Lifetime, MemoryPlan, pieces_of, plan
+from mlc.lowering.graph_to_main.memory_plan import ALIGNMENT, Lifetime, MemoryPlan, pieces_of, plan
 from mlc.lowering.graph_to_main.sizes import Sizes
 from mlc.lowering.graph_to_main.storage import Storage
 

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects.index import Div, Index, Product, Term, const, dim
 from mlc.lowering.loop_to_llvm.builder import Builder, memory_type
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ from torch.export import Dim  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import mlc  # noqa: E402
-from mlc.driver.errors import UserError  # noqa: E402
+from mlc.support.errors import UserError  # noqa: E402
 
 OPEN = Dim.DYNAMIC
 

@@ -22,12 +22,12 @@ import mlc
 from mlc.dialects import graph as g
 from mlc.dialects.graph.base import INJECTIVE
 from mlc.dialects.graph.graph_numpy import result_dtype
-from mlc.driver.model import Model
-from mlc.driver.weights import WeightStore
+from mlc.dialects.graph.store import attach_store
+from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
+from mlc.frontends.common.model import Model
 from mlc.interp.compare import epsilon
 from mlc.interp.graph import Interpreter
-from mlc.passes.graph.weights import attach_store
-from mlc.passes.manager import make_context, parse_pipeline, run_passes
+from mlc.support.weights import WeightStore
 
 ROUNDING = {"graph.add", "graph.subtract", "graph.multiply", "graph.bias_add", "graph.leaky_relu", "graph.cast"}
 SLACK = 8.0

@@ -3,12 +3,12 @@
 import numpy as np
 
 from mlc.dialects.graph import ParamOp, static_shape
+from mlc.dialects.graph.store import attach_store
 from mlc.dialects.graph.types import numpy_dtype
-from mlc.driver.model import parse_module
-from mlc.driver.weights import WeightStore
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
-from mlc.passes.graph.weights import attach_store
-from mlc.passes.manager import make_context, run_passes
+from mlc.support.weights import WeightStore
 
 
 def random_array(rng, type, low=0.2, high=1.5):

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from mlc.dialects.graph.types import ELEMENT_TYPES
-from mlc.runtime.abi import KERNEL, RuntimeStruct
+from mlc.support.abi import KERNEL, RuntimeStruct
 
 PAGE = mmap.PAGESIZE
 PATTERN, POISON = 0x5A, 0xFF

@@ -9,6 +9,7 @@ from xdsl.parser import Parser
 
 from mlc.codegen import llvm_ir, native
 from mlc.dialects import loop
+from mlc.driver.pipeline.registry import make_context
 from mlc.interp import loop as interp
 from mlc.interp.values import dtype_of
 from mlc.lowering.loop_to_llvm.convert import lower_kernel
@@ -17,7 +18,6 @@ from mlc.passes.loop.compact_buffers import compact_buffers
 from mlc.passes.loop.form_tiles import form_tiles
 from mlc.passes.loop.partition import partition
 from mlc.passes.loop.promote_tiles import promote_tiles
-from mlc.passes.registry import make_context
 
 PASSES = (partition, form_tiles, compact_buffers, promote_tiles)
 TASK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)

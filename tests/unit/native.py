@@ -8,10 +8,10 @@ from xdsl.parser import Parser
 
 from mlc.codegen.llvm_ir import print_module
 from mlc.codegen.native import Library, emit_object
-from mlc.codegen.targets import Target
+from mlc.codegen.pool.loaded import Pool
 from mlc.dialects import loop
-from mlc.passes.manager import make_context, run_passes
-from mlc.runtime.pool import Pool
+from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.targets.target import Target
 
 DTYPES = {
     "f32": np.float32,

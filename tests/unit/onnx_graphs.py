@@ -38,6 +38,24 @@ def one_node(kind: str, inputs: dict[str, Any], constants=None, outputs=("y",), 
     return model_of([node], inputs, constants, outputs, opset)
 
 
+def theirs(
+    kind: str,
+    inputs: dict[str, Any],
+    constants: dict[str, Any] | None = None,
+    names: str = "",
+    outputs: str = "y",
+    **attrs: Any,
+) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """A model of one op of com.microsoft, and its inputs; in `names`, _ is an input that is absent."""
+    given = names.split() or [*inputs, *(constants or {})]
+    node = helper.make_node(
+        kind, ["" if n == "_" else n for n in given], outputs.split(), "op", domain="com.microsoft", **attrs
+    )
+    model = model_of([node], inputs, constants, outputs.split())
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return model, inputs
+
+
 def side_by_side(models: dict[str, onnx.ModelProto]) -> onnx.ModelProto:
     """Models of one opset as one; every name begins with that of its model."""
     whole = onnx.ModelProto()

@@ -22,7 +22,7 @@ from mlc.dialects import graph as g
 from mlc.dialects.graph.base import Bool, Int, Ints
 from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
 from mlc.dialects.graph.types import element_type
-from mlc.driver.weights import WeightStore
+from mlc.support.weights import WeightStore
 
 LARGEST = 1e4
 SOURCES = ("graph.param", "graph.constant", "graph.full", "graph.iota")

@@ -6,10 +6,10 @@ import numpy as np
 from xdsl.parser import Parser
 
 from mlc.dialects import loop
+from mlc.driver.pipeline.registry import make_context
 from mlc.interp import loop as interp
 from mlc.passes.loop.directives import DIRECTIVES
 from mlc.passes.loop.directives.kernel import Kernel
-from mlc.passes.registry import make_context
 from mlc.schedules.builder import ScheduleBuilder
 
 DENSE = """

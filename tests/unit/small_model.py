@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mlc.driver.weights import WeightStore
+from mlc.support.weights import WeightStore
 
 TEXT = """
 func.func @main(%x: tensor<4x64xf32> {graph.name = "x"}, %y: tensor<4x32xf32> {graph.name = "y"})

@@ -12,7 +12,7 @@ import small_model
 import mlc
 from mlc.driver import cache as cache_module
 from mlc.driver.cache import Cache, key_of
-from mlc.passes import registry
+from mlc.driver.pipeline import registry
 from mlc.runtime.artifact import Artifact
 
 
@@ -20,7 +20,8 @@ from mlc.runtime.artifact import Artifact
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "cache"
     monkeypatch.setenv("MLC_CACHE_DIR", str(directory))
-    monkeypatch.setattr(registry, "USER_PASSES", {})  # other tests load passes
+    for name in ("USER_PASSES", "USER_DIALECTS", "USER_OPS"):  # other tests register some
+        monkeypatch.setattr(registry, name, {})
     return directory
 
 
@@ -47,7 +48,7 @@ def replace(path: Path, data: bytes) -> None:
 def test_the_second_compilation_is_found(root: Path, path: Path, monkeypatch: pytest.MonkeyPatch):
     first = run(path)
     assert len(entries(root, "models")) == 1
-    monkeypatch.setattr("mlc.driver.model.load", lambda *_: pytest.fail("the cache was not used"))
+    monkeypatch.setattr("mlc.driver.load.load", lambda *_: pytest.fail("the cache was not used"))
     assert np.array_equal(run(path), first)
 
 
@@ -61,7 +62,7 @@ def test_a_change_of_anything_is_not_found(root: Path, path: Path, monkeypatch: 
         data[-2] ^= 1
         path.with_suffix(".safetensors").write_bytes(data)
     elif what == "pipelines":
-        from mlc.passes.pipelines import PIPELINES
+        from mlc.driver.pipeline.pipelines import PIPELINES
 
         monkeypatch.setitem(PIPELINES, "graph-O3", ["graph-canonicalize", *PIPELINES["graph-O3"]])
     elif what == "sources":
@@ -95,7 +96,7 @@ def test_kernels_are_shared_between_models(root: Path, path: Path, tmp_path: Pat
     other = tmp_path / "other.mlir"
     other.write_text(small_model.ONE_TEXT + "// the same kernels\n")
     path.with_suffix(".safetensors").rename(tmp_path / "other.safetensors")
-    monkeypatch.setattr("mlc.driver.pipeline.compile_kernel", lambda *_: pytest.fail("a kernel was compiled again"))
+    monkeypatch.setattr("mlc.driver.kernel.compile_kernel", lambda *_: pytest.fail("a kernel was compiled again"))
     monkeypatch.setattr("mlc.driver.compilation.compile_kernel", lambda *_: pytest.fail("compiled again"))
     assert np.array_equal(run(other), first)
     assert entries(root, "kernels") == kernels

@@ -14,9 +14,9 @@ from mlc.codegen.link import archive, link_shared
 from mlc.codegen.llvm_ir import print_module
 from mlc.codegen.llvm_types import bytes_text, float_text
 from mlc.codegen.native import Library, assemble, defined_symbols, emit_object, target_machine
-from mlc.codegen.targets import Target, dtype_bits
 from mlc.dialects.llvm_ext import LLVMExt
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
+from mlc.targets.target import Target, dtype_bits
 
 LIBRARIES: list[Library] = []
 

@@ -7,12 +7,13 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from mlc.codegen import c, c_prelude, c_run
+from mlc.codegen import c, c_prelude
 from mlc.dialects import loop
+from mlc.driver.pipeline.registry import make_context
 from mlc.interp import loop as interp
 from mlc.interp import values
-from mlc.passes.errors import UserError
-from mlc.passes.registry import make_context
+from mlc.support.errors import UserError
+from mlc.validation import c_run
 
 FLOATS = ("f32", "f64", "f16", "bf16")
 INTS = ("i8", "i16", "i32", "i64")

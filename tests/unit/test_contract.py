@@ -8,9 +8,8 @@ from loop_native import native_kernel, parse, reread
 from xdsl.ir import Block
 from xdsl.parser import Parser
 
-from mlc.codegen import c_run
-from mlc.codegen.targets import Target
 from mlc.dialects import loop
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp import loop as interp
 from mlc.interp import values
 from mlc.lowering.loop_to_llvm.pressure import KernelWarning
@@ -18,7 +17,8 @@ from mlc.passes.loop.compact_buffers import compact_buffers
 from mlc.passes.loop.form_tiles import form_tiles
 from mlc.passes.loop.partition import partition
 from mlc.passes.loop.promote_tiles import promote_tiles
-from mlc.passes.manager import make_context, run_passes
+from mlc.targets.target import Target
+from mlc.validation import c_run
 
 DOTS = Target.parse("native").instructions
 COUNTS = {"bf16": 2, "f16": 2, "i8": 4, "i16": 2}

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.driver.model import parse_module
-from mlc.driver.plan_check import check_plan
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
 from mlc.lowering.graph_to_main.convert import find_function, plan_of
-from mlc.passes.manager import make_context, run_passes
+from mlc.validation.plan_check import check_plan
 
 V = "tensor<4xf32>"
 ALL = f"""
@@ -98,8 +98,8 @@ def both(text, arrays, **options):
 
 
 def _model(text):
-    from mlc.driver.model import Model
-    from mlc.driver.weights import WeightStore
+    from mlc.frontends.common.model import Model
+    from mlc.support.weights import WeightStore
 
     return Model(parse_module(text, "<test>"), WeightStore())
 
@@ -170,7 +170,7 @@ def test_the_plan_of_a_loop_is_checked():
     check_plan(main)
     loop = next(op for op in main.walk() if op.name == "scf.if")
     call = next(op for op in loop.walk() if op.name == "runtime.call")
-    from mlc.driver.plan_check import PlanError
+    from mlc.validation.plan_check import PlanError
 
     call.operands[-1] = call.operands[0]
     with pytest.raises(PlanError):

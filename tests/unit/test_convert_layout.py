@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mlc
-from mlc.passes.errors import UserError
-from mlc.passes.graph.weights import attach_store
-from mlc.passes.manager import make_context, run_passes
+from mlc.dialects.graph.store import attach_store
+from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.support.errors import UserError
 
 ORDERS = [(0, 2, 3, 1), (0, 3, 1, 2), (0, 3, 2, 1)]
 

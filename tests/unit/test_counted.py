@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.driver.model import Model, parse_module
-from mlc.driver.weights import WeightStore
+from mlc.dialects.source import parse_module
+from mlc.frontends.common.model import Model
 from mlc.interp.graph import main_function, run_function
+from mlc.support.weights import WeightStore
 
 RNG = np.random.default_rng(0)
 UNIQUE = "(tensor<{n}x{m}x{t}>) -> (tensor<{n}xi64>, tensor<{n}xi64>, tensor<{n}xi64>, tensor<i64>)"

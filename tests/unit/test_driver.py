@@ -9,8 +9,8 @@ import pytest
 import small_model
 
 import mlc
-from mlc.driver.kernels import KernelCrash
-from mlc.passes.errors import UserError
+from mlc.driver.workers import KernelCrash
+from mlc.support.errors import UserError
 
 
 @pytest.fixture(scope="module")

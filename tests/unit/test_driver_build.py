@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
 
 RELU = """
 te.func @relu(%x: tensor<100xf32>) -> tensor<100xf32> {

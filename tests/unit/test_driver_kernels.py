@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from mlc.driver.kernels import Job, KernelCrash, KernelError, run_jobs
-from mlc.driver.timing import Timing, table
-from mlc.passes.errors import UserError
+from mlc.driver.workers import Job, KernelCrash, KernelError, run_jobs
+from mlc.support.errors import UserError
+from mlc.support.timing import Timing, table
 
 
 def job(index: int, run: object = None) -> Job:

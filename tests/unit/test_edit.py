@@ -6,7 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mlc
 from mlc.dialects.graph import AddOp, DenseOp, MultiplyOp, ReluOp, SiluOp, SoftmaxOp, TransposeOp
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
 
 W = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
 X = np.random.default_rng(1).standard_normal((3, 5)).astype(np.float32)

@@ -1,5 +1,7 @@
 """Exported libraries: a C program links them and runs without Python."""
 
+import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,8 +11,9 @@ import pytest
 import small_model
 
 import mlc
-from mlc.passes.errors import UserError
-from mlc.runtime.weights_object import write_weights_object
+from mlc.codegen.weights_object import write_weights_object
+from mlc.support.errors import UserError
+from mlc.tools import cli
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "run_model.c"
 
@@ -46,7 +49,7 @@ def test_a_shared_library_shows_only_its_interface(exe: mlc.Executable, tmp_path
     exe.export(tmp_path / "libnet.so")
     done = subprocess.run(["nm", "-D", "--defined-only", tmp_path / "libnet.so"], capture_output=True, text=True)
     names = {line.split()[-1] for line in done.stdout.splitlines()}
-    assert {"mlc_net_run", "mlc_net_run_in", "mlc_runtime_create"} <= names
+    assert {"mlc_net_run", "mlc_net_run_in", "mlc_net_check_cpu", "mlc_runtime_create"} <= names
     assert all(name.startswith(("mlc_net_", "mlc_runtime_", "mlc_parallel_for", "mlc_process_pool")) for name in names)
 
 
@@ -118,8 +121,63 @@ def test_weights_are_an_object(tmp_path: Path, machine: str, name: str):
     symbol = next(line.split() for line in shown.stdout.splitlines() if line.endswith("mlc_net_weights"))
     assert symbol[1:7] == ["0" * 16, "200", "OBJECT", "GLOBAL", "HIDDEN", "1"]
     assert (tmp_path / "w.o").read_bytes()[64:264] == bytes(range(200))
+    flags = next(line.split()[8] for line in shown.stdout.splitlines() if "rodata.mlc_weights" in line)
+    assert flags == {"x86_64": "Al", "aarch64": "A"}[machine]
+
+
+def test_weights_that_code_does_not_reach(tmp_path: Path):
+    with (tmp_path / "weights.bin").open("wb") as file:
+        file.truncate((3 << 30) + 1)  # no block of it is on the disk
+    with pytest.raises(UserError, match="expected weights of at most 3221225472 bytes in a library for aarch64"):
+        write_weights_object(tmp_path / "weights.bin", "w", "aarch64", tmp_path / "w.o")
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="other machines have no large sections")
+@pytest.mark.parametrize("suffix", [".so", ".a", ".o"])
+def test_weights_lie_behind_all_that_code_reaches(exe: mlc.Executable, tmp_path: Path, suffix: str):
+    library = exe.export(tmp_path / f"model{suffix}")[0]
+    linked = library if suffix == ".so" else build(tmp_path, f"./model{suffix}")
+    shown = subprocess.run(["readelf", "-SW", linked], capture_output=True, text=True, check=True).stdout
+    rows = [line.partition("]")[2].split() for line in shown.splitlines() if re.match(r" +\[ *\d", line)]
+    allocated = {row[0]: int(row[2], 16) for row in rows if len(row) > 3 and row[2].strip("0")}
+    assert max(allocated, key=lambda name: allocated[name]) == ".lrodata"
+    assert next(row[6] for row in rows if row and row[0] == ".lrodata") == "Al"
+    if suffix != ".so":
+        shown = subprocess.run(["readelf", "-rW", library], capture_output=True, text=True, check=True).stdout
+        assert re.findall(r"(R_X86_64_\w+) .* mlc_model_weights\b", shown) == ["R_X86_64_64"]
 
 
 def test_weights_of_another_machine(tmp_path: Path):
     with pytest.raises(UserError, match="expected a machine of x86_64, aarch64 to export a library, but got riscv64"):
         write_weights_object(tmp_path / "weights.bin", "w", "riscv64", tmp_path / "w.o")
+
+
+def test_an_export_that_is_refused_leaves_nothing(tmp_path: Path):
+    path = small_model.write(tmp_path, small_model.ONE_TEXT)
+    before = sorted(tmp_path.iterdir())
+    words = ["compile", path, "--target", "aarch64", "--threads", 1, "-o", tmp_path / "net.so"]
+    assert cli.run([str(word) for word in words]) == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("suffix", [".so", ".a", ".o"])
+def test_an_export_that_fails_leaves_what_was_there(
+    exe: mlc.Executable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+):
+    for name in (f"net{suffix}", "net.h"):
+        (tmp_path / name).write_text("before")
+    (tmp_path / "objcopy").write_text("#!/bin/sh\necho no room >&2\nexit 1\n")
+    (tmp_path / "objcopy").chmod(0o755)
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(UserError, match="objcopy said: no room"):
+        exe.export(tmp_path / f"net{suffix}")
+    assert sorted(tmp_path.iterdir()) == before
+    assert all((tmp_path / name).read_text() == "before" for name in (f"net{suffix}", "net.h"))
+
+
+def test_an_export_onto_a_directory(exe: mlc.Executable, tmp_path: Path):
+    (tmp_path / "net.h").mkdir()
+    with pytest.raises(UserError, match=r"expected a file to write at .*net\.h, but there is a directory"):
+        exe.export(tmp_path / "net.so")
+    assert [p.name for p in tmp_path.iterdir()] == ["net.h"]

@@ -6,8 +6,9 @@ import pytest
 from random_graphs import Case
 
 from mlc.dialects.graph.graph_numpy import result_dtype
-from mlc.driver.model import Model, parse_module
-from mlc.driver.weights import WeightStore
+from mlc.dialects.source import parse_module
+from mlc.frontends.common.model import Model
+from mlc.support.weights import WeightStore
 
 F, E = "tensor<3x4xf32>", "tensor<0x4xf32>"
 # Name -> (the types of the operands, an op of them, the results' type, options of the compilation).

@@ -9,8 +9,8 @@ from xdsl.parser import Parser
 
 from mlc.dialects.graph import CastOp
 from mlc.dialects.graph.types import ELEMENT_TYPES, dtype_name, numpy_dtype
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
-from mlc.passes.manager import make_context, run_passes
 
 TYPES = list(ELEMENT_TYPES.values())
 INTEGERS = [t for t in TYPES if "int" in dtype_name(t) or dtype_name(t) == "bool"]

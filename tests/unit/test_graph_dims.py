@@ -10,9 +10,10 @@ from xdsl.dialects.builtin import f32
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.dims import DimExpr, bounds_between, least, simplify
+from mlc.dialects.graph.compare import compare_sizes
+from mlc.dialects.graph.dims import DimExpr, SymbolAttr, bounds_between, least, simplify
 from mlc.dialects.graph.types import broadcast, shape_of, tensor
-from mlc.passes.registry import make_context
+from mlc.driver.pipeline.registry import make_context
 
 H, W = DimExpr.symbol("H"), DimExpr.symbol("W")
 
@@ -137,3 +138,35 @@ def test_types_hold_symbolic_sizes():
     assert broadcast([(H, 1), (1, W), (1,)]) == (H, W)
     with pytest.raises(VerifyException, match="axis 0 is H in one and W in another"):
         broadcast([(H,), (W,)])
+
+
+def test_equal_sizes_may_have_two_canonical_forms():
+    assert H - H // 2 != (H + 1) // 2
+    assert compare_sizes(H - H // 2, (H + 1) // 2, {}) == (True, None)
+    assert compare_sizes(H * W - H * W // 2, (H * W + 1) // 2, {}) == (True, None)
+    assert compare_sizes(3, 3, {}) == compare_sizes(H, H, {}) == (True, None)
+    assert compare_sizes(H, H + 1, {}) == compare_sizes(3, 4, {}) == (False, {})
+    assert compare_sizes(H // 2 * 2, H, {}) == (False, {"H": 1})
+    assert compare_sizes(H, 8, {"H": SymbolAttr(8, 8)}) == (True, None)
+    assert compare_sizes((H + 31) // 32, H // 32, {"H": SymbolAttr(32, 1 << 40, 32)}) == (True, None)
+    assert compare_sizes((H + 31) // 32, H // 32, {"H": SymbolAttr(32, 1 << 40, 16)}) == (False, {"H": 48})
+    assert compare_sizes(DimExpr.symbol("H", 20, 30) // 20, 1, {}) == (True, None)
+
+
+def test_sizes_with_minima_are_decided_in_short_ranges_only():
+    assert compare_sizes(least(H, 1000), H, {"H": SymbolAttr(1, 500)}) == (True, None)
+    assert compare_sizes(least(H, 1000), H, {"H": SymbolAttr(1, 2000)}) == (False, {"H": 1001})
+    assert compare_sizes(least(H, 100), H, {}) == (False, {"H": 101})
+    assert compare_sizes(least(H, 1 << 20), H, {}) == (False, None)
+    assert compare_sizes(least(H, W), least(W, H), {}) == (True, None)
+
+
+@settings(max_examples=150, deadline=None)
+@given(expressions, expressions, st.integers(1, 60), st.integers(1, 60))
+def test_a_verdict_on_two_sizes_is_right(tree, other, h, w):
+    a, b = (build(t, {"H": H, "W": W}) for t in (tree, other))
+    verdict = compare_sizes(a, b, {})
+    values = {"H": h, "W": w} if verdict.equal else {"H": 1, "W": 1} | (verdict.at or {})
+    if verdict.equal or verdict.at is not None:
+        assert (build(tree, values) == build(other, values)) == verdict.equal
+    assert compare_sizes(a, a + (H - H // 3) * W - (H * 2 + 2) // 3 * W, {}) == (True, None)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mlc.driver.model import parse_module
-from mlc.driver.weights import WeightStore
+from mlc.dialects.source import parse_module
 from mlc.interp.graph import main_function, run_function
+from mlc.support.weights import WeightStore
 
 TEXT = """
 func.func @main(%x: tensor<1x4xf32>) -> (tensor<1x2xf32>, tensor<1x2xf32>) {

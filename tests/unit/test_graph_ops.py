@@ -14,7 +14,7 @@ from mlc.dialects import graph as g
 from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
 from mlc.dialects.graph.numerics import erf
-from mlc.driver.model import parse_module
+from mlc.dialects.source import parse_module
 
 SAMPLES = [(cls, sample) for cls in g.OPS.values() for sample in cls.samples()]
 IDS = [f"{cls.name}-{i}" for i, (cls, _) in enumerate(SAMPLES)]

@@ -9,9 +9,10 @@ from guarded import Region, guarded_runs
 
 import mlc
 from mlc.dialects.graph.graph_numpy import result_dtype
-from mlc.driver.model import Model, parse_module
-from mlc.driver.weights import WeightStore
+from mlc.dialects.source import parse_module
+from mlc.frontends.common.model import Model
 from mlc.interp.graph import Interpreter
+from mlc.support.weights import WeightStore
 
 # Name -> (the operands' types, an op of them with its attributes, the result's type): odd sizes for each strategy.
 OPS = {

@@ -14,8 +14,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mlc.driver.weights import WeightStore
-from mlc.passes.limits import limits
+from mlc.support.limits import limits
+from mlc.support.weights import WeightStore
 from mlc.tools import cli
 
 FLOAT, BOOL, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from xdsl.parser import Parser
 
 from mlc.dialects import loop
+from mlc.driver.pipeline.registry import make_context
 from mlc.interp import loop as interp
 from mlc.interp import values
-from mlc.passes.registry import make_context
 
 
 def parse(text: str) -> loop.FuncOp:

@@ -13,7 +13,7 @@ from loop_random import kernels, stencils
 from mlc.interp import loop as interp
 from mlc.lowering.loop_to_llvm.convert import lower_kernel
 from mlc.lowering.loop_to_llvm.pressure import KernelWarning
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
 
 TYPES = {
     "f32": np.float32,

@@ -7,11 +7,11 @@ import pytest
 
 import mlc
 from mlc import te
-from mlc.codegen.targets import Target
 from mlc.dialects.te import FuncOp
 from mlc.schedules.matmul import depth_block, parts_of, streams
 from mlc.schedules.strategy import choose_schedule
 from mlc.schedules.tiling import worth_threads
+from mlc.targets.target import Target
 
 NATIVE = Target.parse("native")
 SMALL = replace(NATIVE, l1_bytes=4 << 10, l2_bytes=16 << 10)

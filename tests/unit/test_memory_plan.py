@@ -10,13 +10,13 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.parser import Parser
 
 from mlc.dialects import graph, runtime
-from mlc.driver.memory_plan import Lifetime, align, lower_bound, plan
-from mlc.driver.plan_check import PlanError, check_plan
-from mlc.driver.weights import WeightStore
+from mlc.dialects.graph.store import attach_store
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.lowering.graph_to_main.convert import find_function, plan_of
-from mlc.passes.errors import UserError
-from mlc.passes.graph.weights import attach_store
-from mlc.passes.manager import make_context, run_passes
+from mlc.lowering.graph_to_main.memory_plan import Lifetime, align, lower_bound, plan
+from mlc.support.errors import UserError
+from mlc.support.weights import WeightStore
+from mlc.validation.plan_check import PlanError, check_plan
 
 lifetimes = st.builds(
     lambda size, first, length: Lifetime(size, first, first + length),

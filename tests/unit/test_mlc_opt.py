@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mlc.passes.limits import Limits, limits
-from mlc.passes.pipeline_text import PipelineError, parse_pipeline, pass_text
-from mlc.passes.registry import USER_DIALECTS, USER_PASSES
+from mlc.driver.pipeline.registry import USER_DIALECTS, USER_PASSES
+from mlc.driver.pipeline.text import PipelineError, parse_pipeline, pass_text
+from mlc.support.limits import Limits, limits
 from mlc.tools import mlc_opt
 
 ROOT = Path(__file__).parents[2]

@@ -8,15 +8,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.lexer import Input
 
-from mlc.passes import pipelines, registry
-from mlc.passes.errors import UserError, did_you_mean, fail, warn, warning_sinks
-from mlc.passes.manager import BrokenByPass, make_context, parse_pipeline, run_passes
-from mlc.passes.pipeline_text import PipelineError, pass_text
+from mlc.dialects.source import parse
+from mlc.driver.pipeline import pipelines, registry
+from mlc.driver.pipeline.manager import BrokenByPass, make_context, parse_pipeline, run_passes
+from mlc.driver.pipeline.text import PipelineError, pass_text
 from mlc.passes.verifier import InvalidIR, verify, verify_dominance
-from mlc.tools.opt.diagnostics import Diagnostic, Place
+from mlc.support.diagnostics import Diagnostic, Place
+from mlc.support.errors import UserError, did_you_mean, fail, warn, warning_sinks
 from mlc.tools.opt.expected import compare, expectations
 from mlc.tools.opt.show import show_pipeline
-from mlc.tools.opt.source import parse
 
 TEXT = "func.func @f(%a: i32) -> i32 {\n  %0 = arith.addi %a, %a : i32\n  func.return %0 : i32\n}\n"
 
@@ -108,7 +108,7 @@ def test_wrong_named_pipelines():
 
 
 def test_every_pipeline_and_every_registered_pass_exists():
-    from mlc.passes import PASSES
+    from mlc.driver.pipeline.registry import PASSES
 
     for name in PASSES:
         assert registry.pass_class(name).name == name
@@ -126,7 +126,7 @@ def test_every_registered_dialect_exists_under_its_name():
 
 def test_registry_entries_that_cannot_be_imported(monkeypatch):
     monkeypatch.setitem(registry.PASSES, "test-absent", "mlc.passes.nowhere:AbsentPass")
-    monkeypatch.setitem(registry.PASSES, "test-no-class", "mlc.passes.limits:limits")
+    monkeypatch.setitem(registry.PASSES, "test-no-class", "mlc.support.limits:limits")
     monkeypatch.setitem(registry.DIALECTS, "absent", "mlc.dialects.nowhere:Absent")
     with pytest.raises(UserError, match=r"pass 'test-absent' is registered as 'mlc.passes.nowhere:AbsentPass', which"):
         parse_pipeline("test-absent")

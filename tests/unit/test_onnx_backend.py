@@ -9,7 +9,7 @@ from onnx import helper
 from onnx_graphs import model_of, one_node
 
 import mlc.onnx_backend as backend
-from mlc.driver.errors import UserError
+from mlc.support.errors import UserError
 from mlc.tools import conformance
 
 SAMPLE = """
@@ -77,7 +77,7 @@ def test_what_is_computed_from_a_known_value_is_computed_by_the_compiled_code():
 
 
 def test_only_so_many_compilations_are_kept(monkeypatch):
-    monkeypatch.setattr("mlc.frontends.onnx.backend.CACHED", 2)
+    monkeypatch.setattr("mlc.tools.onnx_backend.CACHED", 2)
     x = np.zeros((2, 3), np.float32)
     graph = helper.make_graph(
         [helper.make_node("Neg", ["x"], ["y"])],

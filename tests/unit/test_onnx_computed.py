@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto as T
 
 import mlc.onnx_backend as backend
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx import import_model
+from mlc.support.errors import UserError
 from tests.unit.test_onnx_control import compiled, constant, model, node, normal
 
 RNG = np.random.default_rng(0)

@@ -7,8 +7,8 @@ from onnx import helper as H
 from onnx import numpy_helper as N
 
 import mlc
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx import import_model
+from mlc.support.errors import UserError
 
 ort = pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(0)

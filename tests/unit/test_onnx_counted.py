@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto as T
 
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx import import_model
+from mlc.support.errors import UserError
 from tests.unit.test_onnx_control import compiled, constant, halving, model, node, normal, opened, powers
 
 RNG = np.random.default_rng(0)

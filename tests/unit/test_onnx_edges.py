@@ -12,9 +12,9 @@ from onnx_graphs import model_of, one_node
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidGraph
 
 import mlc
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx import import_model
 from mlc.interp.graph import run_function
+from mlc.support.errors import UserError
 
 onnxruntime.set_default_logger_severity(4)
 RNG = np.random.default_rng(3)

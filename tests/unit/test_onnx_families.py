@@ -11,9 +11,9 @@ from onnx.reference import ReferenceEvaluator
 from onnx_graphs import graph_of, model_of, one_node
 
 import mlc
-from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.frontends.onnx import import_model
 from mlc.interp.graph import run_function
+from mlc.support.errors import UnsupportedOps, UserError
 
 onnxruntime.set_default_logger_severity(4)
 RNG = np.random.default_rng(7)
@@ -472,7 +472,7 @@ def test_a_function_that_calls_itself_is_refused():
 
 
 def test_functions_that_grow_without_end_are_refused(monkeypatch):
-    monkeypatch.setattr("mlc.passes.limits.limits.ops", 500)
+    monkeypatch.setattr("mlc.support.limits.limits.ops", 500)
     grown = [calling(f"F{k}", f"F{k + 1}", f"F{k + 1}") for k in range(20)]
     with pytest.raises(UserError, match="expected at most 500 nodes, functions written out"):
         import_model(with_functions(*grown, calling("F20")))

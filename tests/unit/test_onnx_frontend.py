@@ -11,8 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mlc
 from mlc.dialects.graph import ConstantOp, FullOp, ParamOp, ReshapeOp, location_name
-from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.interp.graph import run_function
+from mlc.support.errors import UnsupportedOps, UserError
 
 onnxruntime.set_default_logger_severity(4)
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

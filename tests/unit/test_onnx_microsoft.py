@@ -12,9 +12,9 @@ from onnx_graphs import check_beside_onnxruntime, one_node
 import mlc
 from mlc.dialects import graph as g
 from mlc.driver.cache import Cache
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx import import_model, node, register_op
 from mlc.interp.graph import run_function
+from mlc.support.errors import UserError
 
 onnxruntime.set_default_logger_severity(4)
 RNG = np.random.default_rng(5)

@@ -6,8 +6,8 @@ from onnx import TensorProto
 from onnx_graphs import one_node
 
 import mlc
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx import import_model
+from mlc.support.errors import UserError
 
 ort = pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(0)

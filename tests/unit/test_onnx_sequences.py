@@ -10,10 +10,10 @@ from onnx_graphs import model_of, one_node
 
 import mlc
 import mlc.onnx_backend as backend
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx import import_model
 from mlc.frontends.onnx.check import check_onnx
 from mlc.frontends.onnx.structured import structure_of
+from mlc.support.errors import UserError
 
 
 def run(proto, inputs):

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from test_symbolic_equal import node
 
 import mlc
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
 from mlc.tools import cli
 
 PAST = {"past": (0, 64)}

@@ -16,7 +16,7 @@ from test_symbolic_equal import node
 
 import mlc
 from mlc.frontends.onnx.node import converters
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
 
 GROUPS = {
     "elementwise": open_ops.ELEMENTWISE,

@@ -7,7 +7,7 @@ from onnx import numpy_helper
 from test_symbolic_equal import model_of, node
 
 import mlc
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
 
 MODES = {
     "linear": {"mode": "linear"},

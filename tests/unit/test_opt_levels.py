@@ -9,11 +9,12 @@ from graph_passes import optimize, random_store
 
 import mlc
 from mlc.dialects.graph import Conv2dOp, GraphOp, MultiplyOp, static_shape
-from mlc.dialects.graph.movement import MoveOp
-from mlc.driver.model import Model, parse_module
+from mlc.dialects.graph.ops.movement import MoveOp
+from mlc.dialects.graph.store import attach_store
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.frontends.common.model import Model
 from mlc.interp.graph import main_function, run_function
-from mlc.passes.graph.weights import attach_store
-from mlc.passes.manager import make_context, run_passes
 
 X = "tensor<1x32x8x8xf32>"
 

@@ -9,12 +9,12 @@ from xdsl.passes import ModulePass
 
 import mlc
 from mlc.dialects.graph import ConstantOp, MultiplyOp, ReluOp
-from mlc.driver.model import parse_module
-from mlc.passes.context import PassContext
-from mlc.passes.errors import UserError
-from mlc.passes.instruments import DumpIR, Timing, Veto
-from mlc.passes.manager import make_context, parse_pipeline, run_passes
-from mlc.passes.pipelines import level_of, pass_names
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.context import PassContext
+from mlc.driver.pipeline.instruments import DumpIR, Timing, Veto
+from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
+from mlc.driver.pipeline.pipelines import level_of, pass_names
+from mlc.support.errors import UserError
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ class HalvePass(ModulePass):
 @pytest.fixture
 def registry(monkeypatch):
     """Passes that a test registers are forgotten after it."""
-    monkeypatch.setattr("mlc.passes.registry.USER_PASSES", {})
+    monkeypatch.setattr("mlc.driver.pipeline.registry.USER_PASSES", {})
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ import pytest
 from graph_passes import names, optimize
 
 from mlc.dialects.graph import ConstantOp, FullOp, ParamOp, location_name
-from mlc.driver.model import parse_module
-from mlc.driver.weights import WeightStore
+from mlc.dialects.graph.store import attach_store, store_of
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
-from mlc.passes.graph.constants import is_constant
-from mlc.passes.graph.weights import attach_store, store_of
-from mlc.passes.limits import limits
-from mlc.passes.manager import make_context, run_passes
+from mlc.passes.graph.shared.constants import is_constant
+from mlc.support.limits import limits
+from mlc.support.weights import WeightStore
 
 NORM = """func.func @main(%x: tensor<1x3x6x5xf32>) -> tensor<1x4x4x3xf32> {
   %w = graph.param "w" : tensor<4x3x3x3xf32>

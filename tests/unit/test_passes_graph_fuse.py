@@ -20,13 +20,13 @@ from mlc.dialects.graph import (
     SplitOp,
     TransposeOp,
 )
-from mlc.driver.model import parse_module
+from mlc.dialects.graph.store import store_of
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
-from mlc.passes.graph.fuse_dataflow import Node
-from mlc.passes.graph.fuse_tvm import Partitioner, post_dominators
+from mlc.passes.graph.fuse_ops.dataflow import Node
+from mlc.passes.graph.fuse_ops.tvm_rules import Partitioner, post_dominators
 from mlc.passes.graph.outline_kernels import kernels
-from mlc.passes.graph.weights import store_of
-from mlc.passes.manager import make_context, run_passes
 
 TVM = "graph-fuse-ops{mode=tvm}"
 P = "tensor<1x4x6x6xf32>"

@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlc.dialects.graph import Conv2dOp, DenseOp, LayoutTransformOp
-from mlc.driver.model import parse_module
+from mlc.dialects.graph.store import attach_store
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
-from mlc.passes.errors import UserError
-from mlc.passes.graph.layout_blocks import channel_block, divisor_block, kernel_name
-from mlc.passes.graph.weights import attach_store
-from mlc.passes.manager import make_context, run_passes
+from mlc.passes.graph.alter_op_layout.blocks import channel_block, divisor_block, kernel_name
+from mlc.support.errors import UserError
 
 ALTER = "graph-alter-op-layout,graph-canonicalize,graph-fold-constant,graph-canonicalize"
 

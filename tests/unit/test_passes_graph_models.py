@@ -11,11 +11,11 @@ from randomize import before_softmax, randomize
 
 import mlc
 from mlc.dialects.graph import ConcatenateOp, GraphOp, ParamOp, ReshapeOp, SliceOp, SplitOp, static_shape
+from mlc.dialects.graph.store import attach_store
 from mlc.dialects.graph.types import numpy_dtype
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import run_function
 from mlc.passes.graph.outline_kernels import kernels
-from mlc.passes.graph.weights import attach_store
-from mlc.passes.manager import make_context, run_passes
 
 
 def package_file(package, path):

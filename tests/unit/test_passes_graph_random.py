@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from graph_passes import random_array, random_store
 
-from mlc.driver.model import parse_module
+from mlc.dialects.graph.store import attach_store
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function
-from mlc.passes.graph.weights import attach_store
-from mlc.passes.manager import make_context, run_passes
 
 PASSES = [
     "graph-canonicalize",

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from graph_passes import names, optimize
 
-from mlc.driver.model import parse_module
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
-from mlc.passes.manager import make_context, run_passes
 
 SIMPLIFY = "graph-simplify-expr,graph-fold-constant"
 EDGES = {"i8": [-128, -1, 0, 1, 127], "ui8": [0, 1, 127, 128, 255], "i16": [-32768, -1, 0, 300, 32767]}

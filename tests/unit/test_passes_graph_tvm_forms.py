@@ -8,11 +8,11 @@ import pytest
 from graph_passes import groups, names, optimize
 
 from mlc.dialects.graph import CastOp, ConcatenateOp, FusedOp
-from mlc.driver.model import parse_module
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
 from mlc.passes.graph.label_ops import HASH, Hasher
 from mlc.passes.graph.legalize import LEGALIZE, legalizes
-from mlc.passes.manager import make_context, run_passes
 
 
 @pytest.mark.parametrize(("shape", "axis"), [("2x3x4", 0), ("2x3x4", 1), ("2x3x4", -1), ("3", 0)])
@@ -157,7 +157,7 @@ def test_hashes_tell_structures_apart_and_are_the_same_in_every_process():
     hashes = [Hasher().hash(main_function(parse_module(text))) for text in texts]
     assert len(set(hashes)) == len(texts)
     code = (
-        "import sys; from mlc.driver.model import parse_module; from mlc.interp.graph import main_function\n"
+        "import sys; from mlc.dialects.source import parse_module; from mlc.interp.graph import main_function\n"
         "from mlc.passes.graph.label_ops import Hasher\n"
         "print(Hasher().hash(main_function(parse_module(sys.argv[1]))))"
     )

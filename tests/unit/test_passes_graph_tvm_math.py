@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.driver.model import parse_module
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
-from mlc.interp.validate import ValidateInstrument
-from mlc.passes.manager import make_context, run_passes
+from mlc.validation.validate_each import ValidateInstrument
 
 erf = np.vectorize(math.erf)
 
@@ -72,15 +72,15 @@ def test_compiled_code_has_the_stated_errors():
 
 
 def parse_model(text):
-    from mlc.driver.model import Model
-    from mlc.driver.weights import WeightStore
+    from mlc.frontends.common.model import Model
+    from mlc.support.weights import WeightStore
 
     return Model(parse_module(text), WeightStore())
 
 
 def test_validation_allows_what_is_stated_and_no_more(monkeypatch):
-    from mlc.interp.validate import ResultChanged
     from mlc.passes.graph import fast_math
+    from mlc.validation.validate_each import ResultChanged
 
     text = module_of("tanh", 64)
     run_passes(parse_module(text), make_context(), ["graph-O4"], verify=True, instruments=[ValidateInstrument()])

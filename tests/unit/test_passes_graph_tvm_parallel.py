@@ -4,10 +4,10 @@ import pytest
 from graph_passes import names, optimize
 
 from mlc.dialects.graph import Conv2dOp, shape_of
-from mlc.driver.model import parse_module
+from mlc.dialects.source import parse_module
 from mlc.interp.graph import main_function
-from mlc.passes.graph.branch_costs import Machine
-from mlc.passes.graph.combine_parallel_conv2d import Convolutions
+from mlc.passes.graph.combine_parallel.conv2d import Convolutions
+from mlc.passes.graph.combine_parallel.costs import Machine
 
 CONV, DENSE, MATMUL = (f"graph-combine-parallel-{kind}" for kind in ("conv2d", "dense", "batch-matmul"))
 

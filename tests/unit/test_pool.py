@@ -10,9 +10,10 @@ import pytest
 
 from mlc.codegen.link import link_shared
 from mlc.codegen.native import Library, emit_object
-from mlc.codegen.targets import Target
-from mlc.runtime import abi, pool_ir
-from mlc.runtime.pool import Pool, native
+from mlc.codegen.pool import module as pool_ir
+from mlc.codegen.pool.loaded import Pool, native
+from mlc.support import abi
+from mlc.targets.target import Target
 
 THREADS = 3  # more than this machine may have CPUs: the pool has to cope
 
@@ -198,7 +199,7 @@ def test_two_libraries_in_a_c_program_share_one_pool(tmp_path: Path) -> None:
 
 
 def test_the_machine_can_be_measured() -> None:
-    from mlc.runtime import machine
+    from mlc.driver import host as machine
 
     assert machine.measure_peak_gflops(1, repeats=1) > 0.5
     assert machine.measure_bandwidth(1, megabytes=8, repeats=1) > 0.1

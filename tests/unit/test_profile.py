@@ -11,12 +11,12 @@ import pytest
 import small_model
 
 import mlc
-from mlc.passes.errors import UserError
-from mlc.runtime.machine import Level, Machine, measure_bandwidth, measure_machine
+from mlc.driver.host import Level, Machine, measure_bandwidth, measure_machine
 from mlc.runtime.profile import Event, KernelProfile, Profile
+from mlc.runtime.report.roofline import Roofline
 from mlc.runtime.reuse import memory_seconds, place_of, reuse_distances, size_of
+from mlc.support.errors import UserError
 from mlc.tools import cli
-from mlc.tools.report.roofline import Roofline
 
 MACHINE = Machine(2, 100.0, (Level("L2", 1000, 50.0), Level("L3", 10_000, 20.0), Level("DRAM", 1 << 62, 5.0)))
 SVG = "{http://www.w3.org/2000/svg}"
@@ -143,10 +143,11 @@ def test_each_thread_has_its_lane():
 
     import numpy as np
 
+    from mlc.driver.toolchain import host_probes
     from mlc.runtime.tracing import Tracer, now
 
     op = mlc.build(func, threads=2)
-    tracer = Tracer(op._rt)
+    tracer = Tracer(host_probes(), op._rt)
     x = np.random.default_rng(0).standard_normal((512, 512), np.float32)
     y = np.empty_like(x)
     args = (ctypes.c_void_p * 3)(x.ctypes.data, y.ctypes.data, 0)
@@ -187,7 +188,7 @@ def test_small_kernels_share_a_line_on_the_terminal(profile: Profile):
 
     from rich.console import Console
 
-    from mlc.tools.report.table import show
+    from mlc.runtime.report.table import show
 
     out = StringIO()
     show(profile, Console(file=out, width=100, force_terminal=True))

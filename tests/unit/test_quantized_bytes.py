@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from loop_native import PASSES, native_kernel, parse
 
-from mlc.codegen.targets import Target
 from mlc.interp import loop as interp
+from mlc.targets.target import Target
 
 BYTES = {"fptoui": np.uint8, "fptosi": np.int8}
 

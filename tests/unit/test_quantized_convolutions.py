@@ -9,7 +9,7 @@ from small_graphs import Small, mismatches
 import mlc
 from mlc.driver.compilation import Compilation
 from mlc.driver.options import Options
-from mlc.driver.timing import Timing
+from mlc.support.timing import Timing
 
 WINDOWS = [
     # channels, picture, window, strides, padding, dilation, zero point

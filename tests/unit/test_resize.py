@@ -13,8 +13,8 @@ from xdsl.utils.exceptions import VerifyException
 
 import mlc
 from mlc.dialects import graph as g
-from mlc.driver.errors import UnsupportedOps, UserError
 from mlc.interp.graph import run_function
+from mlc.support.errors import UnsupportedOps, UserError
 
 onnxruntime.set_default_logger_severity(4)
 RNG = np.random.default_rng(3)

@@ -10,7 +10,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects import DIALECTS
-from mlc.passes.registry import import_target, make_context
+from mlc.driver.pipeline.registry import import_target, make_context
 
 FILES = Path(__file__).parents[1] / "filecheck"
 OURS = {name: import_target("dialect", target) for name, target in DIALECTS.items()}

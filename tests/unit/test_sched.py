@@ -10,15 +10,15 @@ from xdsl.parser import Parser
 
 from mlc.dialects import loop, sched
 from mlc.dialects.index import Index, const, dim, tile
-from mlc.passes.errors import UserError
+from mlc.driver.pipeline.registry import make_context
 from mlc.passes.loop.apply_schedule import ApplySchedulePass
 from mlc.passes.loop.directives import DIRECTIVES, legality
 from mlc.passes.loop.directives.compute_at import needed_box, solve_axes
 from mlc.passes.loop.directives.kernel import Kernel, comes_before, loops_around
 from mlc.passes.loop.directives.storage import new_shape
 from mlc.passes.loop.regions import Span, recoverable, span_of, whole
-from mlc.passes.registry import make_context
 from mlc.schedules.builder import ScheduleBuilder, set_knobs
+from mlc.support.errors import UserError
 
 
 def kernel_of(text: str) -> Kernel:

@@ -4,9 +4,9 @@ import pytest
 from sched_kernels import CONV, DENSE, ROWS, WINDOWS
 from xdsl.parser import Parser
 
-from mlc.passes.errors import UserError
+from mlc.driver.pipeline.registry import make_context
 from mlc.passes.loop.apply_schedule import ApplySchedulePass
-from mlc.passes.registry import make_context
+from mlc.support.errors import UserError
 
 # One dimension, copied block by block: (name, extent, binding, load, store) in a loop %i of the same extent.
 HEAD = "loop.func @f(%x: memref<16xf32>, %y: memref<16xf32>) attributes {outputs = 1 : i64} {\n"

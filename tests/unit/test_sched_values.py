@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from sched_kernels import KERNELS, Session, check_values, fresh
 
-from mlc.passes.errors import UserError
 from mlc.passes.loop.apply_schedule import finish
 from mlc.passes.loop.directives.kernel import loops_around
+from mlc.support.errors import UserError
 
 ACTIONS = (
     "split split reorder reorder fuse tile peel compute_at compute_at reverse reverse inline decompose rfactor "

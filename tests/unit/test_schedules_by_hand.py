@@ -10,12 +10,12 @@ import pytest
 import small_model
 
 import mlc
+from mlc.dialects.source import parse_module
 from mlc.driver import compilation
-from mlc.driver.kernels import run_jobs
-from mlc.driver.model import parse_module
 from mlc.driver.schedules import Schedules, place_of
-from mlc.passes.errors import UserError
+from mlc.driver.workers import run_jobs
 from mlc.schedules.summary import summary_of
+from mlc.support.errors import UserError
 from mlc.tools import cli
 
 TILED = """{{

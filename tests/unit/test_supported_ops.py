@@ -11,8 +11,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 import mlc
 from mlc.dialects import graph as g
 from mlc.dialects.graph.graph_numpy import evaluate
-from mlc.driver.model import Model
-from mlc.driver.weights import WeightStore
+from mlc.frontends.common.model import Model
+from mlc.support.weights import WeightStore
 
 NAMES = sorted(name for name, cls in g.OPS.items() if cls.samples())
 CHUNKS = [NAMES[k : k + 12] for k in range(0, len(NAMES), 12)]

@@ -6,8 +6,8 @@ import pytest
 import mlc
 from mlc.dialects.graph.dims import DimExpr, basis
 from mlc.frontends.onnx.sizes import Symbols
-from mlc.passes.errors import UserError
 from mlc.runtime.sizes import Sizes, evaluate, text
+from mlc.support.errors import UserError
 
 SIZES = (1, 2, 3, 7, 15, 16, 17, 63, 64, 65, 127, 200)
 POINTWISE = """

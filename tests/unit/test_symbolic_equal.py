@@ -12,7 +12,7 @@ import mlc
 from mlc.dialects.graph.dims import DimExpr, with_ends
 from mlc.frontends.onnx.equal_sizes import applied, substitutions
 from mlc.frontends.onnx.sizes import narrowed
-from mlc.passes.errors import UserError, warning_sinks
+from mlc.support.errors import UserError, warning_sinks
 
 H, W, N, M, T = map(DimExpr.symbol, "HWNMT")
 ANY = dict.fromkeys("NMHWT", (1, 10**9 - 1))

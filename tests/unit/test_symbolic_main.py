@@ -7,14 +7,15 @@ from xdsl.dialects import memref
 import mlc
 from mlc.dialects import runtime
 from mlc.dialects.graph import SymbolAttr
-from mlc.driver.model import Model, parse_module
-from mlc.driver.plan_check import check_plan
-from mlc.driver.plan_places import PlanError, sizes_to_try
-from mlc.driver.weights import WeightStore
+from mlc.dialects.graph.symbols import bind
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.frontends.common.model import Model
 from mlc.interp.graph import main_function, run_function
 from mlc.lowering.graph_to_main.convert import find_function
-from mlc.passes.graph.dynamic_to_static import bind
-from mlc.passes.manager import make_context, run_passes
+from mlc.support.weights import WeightStore
+from mlc.validation.plan_check import check_plan
+from mlc.validation.plan_places import PlanError, sizes_to_try
 
 PASSES = "graph-fuse-ops,graph-outline-kernels,convert-graph-to-main"
 V, S = "tensor<?x4xf32, #graph.dims<[N]>>", "tensor<?x?x4xf32, #graph.dims<[T, N]>>"

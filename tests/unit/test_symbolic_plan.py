@@ -6,10 +6,10 @@ from test_graph_dims import build, expressions
 from xdsl.dialects.builtin import i8
 
 from mlc.dialects.graph.dims import DimExpr
-from mlc.driver.describe_symbolic import encoded
+from mlc.driver.describe.symbolic import encoded
+from mlc.driver.export.sizes import Writer
 from mlc.lowering.graph_to_main.storage import Storage
 from mlc.lowering.graph_to_main.symbolic import aligned, ordered
-from mlc.runtime.export_sizes import Writer
 from mlc.runtime.sizes import Sizes, evaluate
 
 H, W = DimExpr.symbol("H"), DimExpr.symbol("W")

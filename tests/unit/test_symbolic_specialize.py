@@ -7,7 +7,7 @@ import pytest
 from test_symbolic import POINTWISE, PRODUCT, SOFTMAX, softmax
 
 import mlc
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
 
 BOUNDED = POINTWISE.replace(
     "func.func @main(%x: tensor<?x70xf32, #graph.dims<[N]>>) -> tensor<?x70xf32, #graph.dims<[N]>>",

@@ -7,10 +7,10 @@ import small_graphs
 from small_graphs import Small
 
 import mlc
-from mlc.codegen.targets import Target, native_target
 from mlc.driver.compilation import Compilation
 from mlc.driver.options import Options
 from mlc.frontends.onnx.importer import import_model
+from mlc.targets.target import Target, native_target
 
 
 def dense(s: Small) -> None:

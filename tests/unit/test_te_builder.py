@@ -7,7 +7,7 @@ import pytest
 
 import mlc
 from mlc.interp import te as interp
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
 
 te = mlc.te
 

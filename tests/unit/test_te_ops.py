@@ -13,9 +13,9 @@ from mlc.dialects import graph as g
 from mlc.dialects import te
 from mlc.dialects.graph import OPS, ParamOp, Sample, graph_numpy
 from mlc.dialects.graph.types import is_float, numpy_dtype, static_shape, tensor
+from mlc.dialects.te_builder.builder import signless
 from mlc.interp import loop as loop_interp
 from mlc.interp import te as interp
-from mlc.lowering.graph_to_te.builder import signless
 from mlc.lowering.graph_to_te.convert import convert_kernel
 from mlc.lowering.graph_to_te.extern.kernels import EXTERN
 from mlc.lowering.te_to_loop.convert import convert_func

@@ -82,7 +82,9 @@ def test_products_of_sizes_past_64_bits_are_refused(tmp_path):
 
 def test_every_test_that_the_page_names_exists():
     root = Path(__file__).parent
+    folders = (root, root.parent / "torch")
     named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", (root.parents[1] / "docs" / "trust.md").read_text())
     assert len(named) > 30
     for file, name in named:
-        assert re.search(rf"^def {name}\b", (root / file).read_text(), re.MULTILINE), f"{file}::{name}"
+        texts = [(folder / file).read_text() for folder in folders if (folder / file).exists()]
+        assert any(re.search(rf"^def {name}\b", text, re.MULTILINE) for text in texts), f"{file}::{name}"

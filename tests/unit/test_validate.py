@@ -13,11 +13,11 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.index import IndexMapAttr
+from mlc.driver.pipeline.manager import run_passes
+from mlc.driver.pipeline.registry import make_context
 from mlc.interp.compare import EXACT, Tolerance, difference, differences
-from mlc.interp.execute import OPERATIONS, count_operations
-from mlc.interp.validate import ResultChanged, ValidateInstrument
-from mlc.passes.manager import run_passes
-from mlc.passes.registry import make_context
+from mlc.validation.execute import OPERATIONS, count_operations
+from mlc.validation.validate_each import ResultChanged, ValidateInstrument
 
 GEMM = """
   loop.func @gemm(%A: memref<5x6xf32>, %B: memref<6x7xf32>, %C: memref<5x7xf32>) attributes {outputs = 1 : i64} {

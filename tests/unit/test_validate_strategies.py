@@ -6,10 +6,10 @@ import pytest
 from native import parse
 from test_schedules import CASES
 
-from mlc.interp.execute import Executable
-from mlc.interp.validate import ValidateInstrument
-from mlc.passes.manager import run_passes
-from mlc.passes.registry import make_context
+from mlc.driver.pipeline.manager import run_passes
+from mlc.driver.pipeline.registry import make_context
+from mlc.validation.execute import Executable
+from mlc.validation.validate_each import ValidateInstrument
 
 
 class Levels(ValidateInstrument):

@@ -7,18 +7,19 @@ import pytest
 from xdsl.passes import ModulePass
 
 import mlc
-from mlc.codegen import c_run
 from mlc.dialects import loop
 from mlc.dialects.graph import SymbolAttr
 from mlc.dialects.index import IndexMapAttr, const
-from mlc.driver.model import Model, parse_module
-from mlc.driver.weights import WeightStore
+from mlc.dialects.source import parse_module
+from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.frontends.common.model import Model
 from mlc.interp import loop as interpreter
 from mlc.interp.graph import main_function, run_function
 from mlc.interp.sizes import chosen
-from mlc.interp.validate import ResultChanged, ValidateInstrument
-from mlc.passes.errors import UserError
-from mlc.passes.manager import make_context, run_passes
+from mlc.support.errors import UserError
+from mlc.support.weights import WeightStore
+from mlc.validation import c_run
+from mlc.validation.validate_each import ResultChanged, ValidateInstrument
 
 
 def image(channels, height, width):

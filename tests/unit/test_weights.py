@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from mlc.driver.weights import WeightStore
+from mlc.support.weights import WeightStore
 
 
 def sample() -> WeightStore:

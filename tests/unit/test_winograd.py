@@ -9,16 +9,16 @@ from xdsl.parser import Parser
 
 import mlc
 from mlc import te
-from mlc.codegen.targets import Target
-from mlc.dialects.graph.winograd import ERROR_GROWTH, MATRICES
-from mlc.driver.model import Model
+from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
 from mlc.driver.options import Options
-from mlc.driver.weights import WeightStore
+from mlc.driver.pipeline.manager import make_context
+from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_te.winograd import _element, multiplied
-from mlc.passes.errors import UserError
 from mlc.passes.graph.select_algorithm import Shape
-from mlc.passes.manager import make_context
 from mlc.schedules.winograd_cost import Block, Problem, problem
+from mlc.support.errors import UserError
+from mlc.support.weights import WeightStore
+from mlc.targets.target import Target
 
 CONV = """
 func.func @main(%x: tensor<{n}x{c}x{h}x{w}xf32> {{graph.name = "x"}})

@@ -11,8 +11,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import ZERO, Index
-from mlc.passes.errors import did_you_mean, fail
 from mlc.passes.loop.regions import Space, clips, exprs_of, needed, set_exprs, span_of
+from mlc.support.errors import did_you_mean, fail
 
 Payload = loop.ForOp | loop.BlockOp | int
 
