@@ -4,7 +4,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import numpy_helper
-from test_symbolic_equal import model_of, node
+from onnx_sizes import ints, model_of, node
 
 import mlc
 from mlc.support.errors import UserError
@@ -17,10 +17,6 @@ MODES = {
     "nearest": {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"},
 }
 FIXED, OPEN = ["N", 3, 7, 9], ["N", 3, "H", "W"]
-
-
-def ints(name, *values):
-    return numpy_helper.from_array(np.array(values, np.int64), name)
 
 
 CONSTANTS = [

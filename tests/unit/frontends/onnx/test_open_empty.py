@@ -8,7 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from test_symbolic_equal import node
+from onnx_sizes import node
 
 import mlc
 from mlc.support.errors import UserError
