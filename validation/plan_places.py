@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, StringA
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from mlc.dialects import runtime
-from mlc.dialects.graph.dims import SymbolAttr
+from mlc.dialects.graph.dims import SymbolAttr, least_extent
 from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
@@ -81,7 +81,7 @@ class Places:
         for argument, type_ in zip(args, shapes.data, strict=False):
             assert isinstance(type_, TensorType)
             shape = sizes_at(shape_of(type_), values)
-            if not type_.has_static_shape() and min(shape) < 1:
+            if any(n < least_extent(size) for n, size in zip(shape, shape_of(type_), strict=True)):
                 raise Refused
             self.sizes[argument] = byte_size(type_.element_type) * math.prod(shape)
         for op in main.body.block.ops:
