@@ -52,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """What every command that compiles takes."""
-    parser.add_argument("model", help="an .onnx or .mlir file, or a directory that `mlc compile -o DIR` wrote")
+    parser.add_argument("model", help="an .onnx, .mlir or .pt2 file, or a directory that `mlc compile -o DIR` wrote")
     add_shape_arguments(parser)
     parser.add_argument(
         "--target", default="native", help="the machine: native, x86-64-v3, znver4, ... (default: native)"

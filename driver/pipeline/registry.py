@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.passes import ModulePass
 
 from mlc.dialects import DIALECTS
+from mlc.dialects.own_ops import USER_OPS
 from mlc.support.errors import UserError, did_you_mean
 
 PASSES: dict[str, str] = {
@@ -79,8 +80,6 @@ PASSES: dict[str, str] = {
 # What `--load` brought in.
 USER_PASSES: dict[str, type[ModulePass]] = {}
 USER_DIALECTS: dict[str, Dialect] = {}
-# Ops of the program's own by name: those whose te it gave.
-USER_OPS: dict[str, type[Operation]] = {}
 _owners: dict[str, str] = {}
 
 
@@ -164,11 +163,6 @@ def register_dialect(dialect: Dialect, owner: str = "") -> None:
         raise UserError(f"expected a new dialect name, but got '{name}', which is already registered")
     USER_DIALECTS[name] = dialect
     _owners[name] = owner
-
-
-def register_op(op: type[Operation]) -> None:
-    """Make a program's own op known by its name to every context; a later one of that name replaces it."""
-    USER_OPS[op.name] = op
 
 
 @dataclass

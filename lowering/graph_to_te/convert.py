@@ -35,6 +35,7 @@ from mlc.dialects.graph.types import shape_of
 from mlc.dialects.te_builder import builder
 from mlc.dialects.te_builder.builder import Kernel, Tensor
 from mlc.dialects.te_builder.indices import INDEX
+from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_te import (
     bits,
     conv,
@@ -75,7 +76,9 @@ class ConvertGraphToTe(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in list(op.body.block.ops):
             if isinstance(kernel, func.FuncOp) and KERNEL in kernel.attributes:
-                op.body.block.insert_op_before(extern_kernel(kernel) or convert_kernel(kernel), kernel)
+                converted = extern_kernel(kernel) or convert_kernel(kernel)
+                expect_converted(converted, self.name, "graph")
+                op.body.block.insert_op_before(converted, kernel)
                 kernel.detach()
                 kernel.erase()
 

@@ -37,7 +37,7 @@ def lowering(*ops: type[Any]) -> Callable[[Lowering], Lowering]:
 def _register(op: type[Any], before: Lowering | None) -> None:
     """Check a program's own lowering by the op's samples, and make the op known."""
     from mlc.dialects.graph.base import GraphOp
-    from mlc.driver.pipeline.registry import register_op
+    from mlc.dialects.own_ops import register_op
     from mlc.lowering.graph_to_te.agreement import check_samples
 
     if issubclass(op, GraphOp):

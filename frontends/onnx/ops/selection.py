@@ -23,9 +23,10 @@ MAX_BOXES = 4096
 
 def counted(node: Node, x: Value, axis: int, count: Value) -> Value:
     """The first `count` elements of `x` along an axis."""
-    if count.array is None:
+    known = node.importer.computed(count) if count.made else count.array
+    if known is None:
         return marked(x, axis, count)
-    length = int(count.array)
+    length = int(known)
     if length:
         return part(node, x, axis, 0, length)
     return node.array(np.zeros((*x.shape[:axis], 0, *x.shape[axis + 1 :]), dtype_like(x)))
@@ -64,7 +65,7 @@ def _unique(node: Node) -> list[Value]:
     axis = axis_of(axis, len(x.shape))
     order = [axis, *(a for a in range(len(x.shape)) if a != axis)]
     size = x.shape[axis]
-    rows = reshape(node, transpose(node, x, order), (size, math.prod(x.shape) // max(size, 1)))
+    rows = reshape(node, transpose(node, x, order), (size, math.prod(n for a, n in enumerate(x.shape) if a != axis)))
     if x.dtype_name in ("float16", "bfloat16"):
         rows = cast(node, rows, np.float32)
     first, which, often, count = node.emit_all(g.UniqueOp, rows, sorted=bool(node.attr("sorted", 1)))
