@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import i1
@@ -13,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, Float, GraphOp, Int, Sample, given_type
 from mlc.dialects.graph.base import Bool as BoolAttr
 from mlc.dialects.graph.types import (
+    Array,
     Tensor,
     axis_of,
     broadcast,
@@ -127,7 +129,7 @@ class HardSigmoidOp(UnaryOp):
     beta = Float(0.5)
 
     @staticmethod
-    def meaning(np: Any, x: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, op: HardSigmoidOp) -> Array:
         """Each element's value."""
         return np.clip(op.alpha * x + op.beta, 0, 1)
 
@@ -147,7 +149,7 @@ class LeakyReluOp(UnaryOp):
     alpha = Float(0.01)
 
     @staticmethod
-    def meaning(np: Any, x: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, op: LeakyReluOp) -> Array:
         """Each element's value."""
         return np.where(x >= 0, x, op.alpha * x)
 
@@ -160,7 +162,7 @@ class EluOp(UnaryOp):
     alpha = Float(1.0)
 
     @staticmethod
-    def meaning(np: Any, x: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, op: EluOp) -> Array:
         """Each element's value."""
         return np.where(x > 0, x, op.alpha * np.expm1(np.minimum(x, 0)))
 
@@ -193,12 +195,12 @@ class ClipOp(UnaryOp):
     max = Float(math.inf)
 
     @staticmethod
-    def meaning(np: Any, x: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, op: ClipOp) -> Array:
         """Each element's value."""
         return np.clip(x, *_bounds(np, x, op))
 
 
-def _bounds(np: Any, x: Any, op: Any) -> tuple[Any, Any]:
+def _bounds(np: ModuleType, x: Array, op: ClipOp) -> tuple[float, float]:
     if np.issubdtype(x.dtype, np.floating):
         return op.min, op.max
     info = np.iinfo(x.dtype)
@@ -212,7 +214,7 @@ class IdentityOp(UnaryOp):
     elements = "any"
 
     @staticmethod
-    def meaning(np: Any, x: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, op: IdentityOp) -> Array:
         """The element itself."""
         return x
 
@@ -358,7 +360,7 @@ class ModOp(BinaryOp):
     truncated = BoolAttr(False)
 
     @staticmethod
-    def meaning(np: Any, x: Any, y: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, y: Array, op: ModOp) -> Array:
         """Each element's value."""
         return np.fmod(x, y) if op.truncated else np.mod(x, y)
 

@@ -17,7 +17,7 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.source import parse_module
 from mlc.interp.graph import main_function, run_function
-from mlc.passes.rewriting import Rewriter, Rules, RuleTable, apply_rules, blocks, defining_op
+from mlc.passes.rewriting import Rewriter, Rules, RuleTable, Values, apply_rules, blocks, defining_op
 from mlc.passes.verifier import verify
 
 CHAIN = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -93,7 +93,7 @@ def test_a_listener_counts_rewrites_and_rejects_them():
 
 
 def test_rules_with_more_parameters_are_bound_to_arguments():
-    table = RuleTable[[Rewriter, float], object]()
+    table = RuleTable[[Rewriter, float], Values]()
 
     @table.on(ReluOp)
     def bounded(op, rw, limit):
