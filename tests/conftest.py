@@ -1,4 +1,4 @@
-"""A cache of its own for every test process, so that no test sees another run's kernels; which test is in which tier."""
+"""A cache for every test process, so that no test sees another run's kernels; which test is in which tier."""
 
 import os
 import shutil
@@ -10,9 +10,17 @@ from typing import Any
 
 import pytest
 
-
 TESTS = Path(__file__).parent
 TIERS: dict[str, list[str]] = tomllib.loads((TESTS / "tiers.toml").read_text())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m quick` or `-m ci`, leave files of other tiers alone: importing all of them takes longer than the tests."""
+    tier = config.getoption("markexpr")
+    if tier not in TIERS or collection_path.is_dir() or not collection_path.is_relative_to(TESTS):
+        return None
+    name = str(collection_path.relative_to(TESTS))
+    return None if any(name.startswith(one.partition("::")[0]) for one in TIERS[tier]) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
