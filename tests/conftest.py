@@ -15,7 +15,7 @@ TIERS: dict[str, list[str]] = tomllib.loads((TESTS / "tiers.toml").read_text())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `-m quick` or `-m ci`, leave files of other tiers alone: importing all of them takes longer than the tests."""
+    """With `-m quick` or `-m ci`, leave files of other tiers alone: importing them all takes long."""
     tier = config.getoption("markexpr")
     if tier not in TIERS or collection_path.is_dir() or not collection_path.is_relative_to(TESTS):
         return None
