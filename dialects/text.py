@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -93,7 +93,7 @@ _NAMED = ("sym_name", "function_type")
 
 
 def print_kernel(
-    printer: Printer, name: StringAttr, type: FunctionType, body: Region, attributes: Mapping[str, Attribute]
+    printer: Printer, name: StringAttr, type: FunctionType, body: Region, attributes: dict[str, Attribute]
 ) -> None:
     """` @f(%x: memref<4xf32>) attributes {...} { ... }`."""
     print_func_op_like(printer, name, type, body, attributes, reserved_attr_names=_NAMED)

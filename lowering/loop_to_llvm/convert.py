@@ -47,7 +47,7 @@ from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
 from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis
 from mlc.lowering.loop_to_llvm.values import VALUES
 from mlc.passes.errors import UserError
-from mlc.passes.loop.nest import range_of
+from mlc.passes.loop.index_space.domain import range_of
 
 RT_SCRATCH, RT_STRIDE = 24, 32
 Value = SSAValue | Tile

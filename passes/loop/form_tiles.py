@@ -28,7 +28,8 @@ from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.index import Div, Index, const, dim, tile
 from mlc.passes.loop.form_contract import drop_cast, is_contraction, is_unsigned, narrow_factor
-from mlc.passes.loop.nest import Ranges, body_ops
+from mlc.passes.loop.index_space.domain import body_ops
+from mlc.passes.loop.index_space.space import IndexSpace
 
 COMBINES = {op: c.name for c in COMBINERS.values() for op in (c.float_op, c.int_op)}
 
@@ -62,26 +63,18 @@ class BlockToTiles:
         self.sizes = tuple(f.extent or 0 for f in nest)
         self.anchor: Operation = nest[0] if nest else block
         self.values: dict[SSAValue, SSAValue] = {}
-        self.operands: list[SSAValue] = []
-        self.numbers: dict[SSAValue, int] = {}
-        self.spans = spans = Ranges(self.operands, self.sizes)
+        self.space = IndexSpace(self.sizes)
+        self.operands = self.space.values
+        """The index operands of the translated expressions."""
         axes = {f.iv: tile(k) + f.lower.const for k, f in enumerate(nest)}
-        self.axis_of = [axes[v] if v in axes else dim(self.number(v)) for v in block.args]
-        bindings = tuple(e.substitute(lambda d: self.axis_of[d], spans) for e in block.bindings.data)
-        self.where = tuple(e.substitute(lambda d: self.axis_of[d], spans) for e in block.where_exprs)
-        self.bindings = bindings
+        axis_of = [axes[v] if v in axes else self.space.dim(v) for v in block.args]
+        ranges = self.space.ranges
+        self.bindings = tuple(e.substitute(lambda d: axis_of[d], ranges) for e in block.bindings.data)
+        self.where = tuple(e.substitute(lambda d: axis_of[d], ranges) for e in block.where_exprs)
         self.reduce_axes = self._reduce_axes()
         self.wide_axes = [k for k in sorted(self.reduce_axes) if self.sizes[k] > 1]
         self.contracts = is_contraction(block, self.sizes, self.wide_axes, self.where)
         self.accumulators: set[SSAValue] = set()
-
-    def number(self, value: SSAValue) -> int:
-        """The number of an index operand in the translated expressions."""
-        n = self.numbers.get(value)
-        if n is None:
-            n = self.numbers[value] = len(self.operands)
-            self.operands.append(value)
-        return n
 
     def _reduce_axes(self) -> set[int]:
         """The tile axes on which reduction axes of the block depend."""
@@ -143,9 +136,9 @@ class BlockToTiles:
             known = self.axes.get(v)
             if known is not None:
                 return known
-            return dim(self.number(self.values.get(v, v)))
+            return self.space.dim(self.values.get(v, v))
 
-        return [e.substitute(one, self.spans) for e in exprs]
+        return [e.substitute(one, self.space.ranges) for e in exprs]
 
     def affine(self, exprs: Sequence[Index], operands: Sequence[SSAValue]) -> list[Index]:
         """Index expressions that use no value of a tile: masks, stores and index values have no lanes to look up."""
@@ -383,9 +376,8 @@ class BlockToTiles:
         """
         t = op.buffer.type
         assert isinstance(t, MemRefType)
-        ranges = Ranges(self.operands, self.sizes)
         for k, (e, n) in enumerate(zip(exprs, t.get_shape(), strict=True)):
-            lo, hi = e.bounds(ranges)
+            lo, hi = e.bounds(self.space.ranges)
             shared = ragged and n < 0 and self._shared([e])
             if k != at and not shared and not 0 <= lo <= hi < n:
                 raise PassFailedException(

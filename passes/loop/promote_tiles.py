@@ -15,9 +15,8 @@ from xdsl.passes import ModulePass
 from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
 from mlc.passes.loop.form_tiles import COMBINES
-from mlc.passes.loop.nest import Numbering
+from mlc.passes.loop.index_space.space import IndexSpace
 
-Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
 # Integer division may trap, and stays where it is.
 TRAPPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.FloorDivSIOp)
 PURE = (
@@ -32,7 +31,7 @@ class Promotion:
 
     def __init__(self, func: loop.FuncOp) -> None:
         self.func = func
-        self.numbering = Numbering()
+        self.space = IndexSpace()
 
     def run(self) -> None:
         """Innermost loops first: carry, then forward; at the end drop what nobody reads."""
@@ -52,7 +51,7 @@ class Promotion:
 
     def key(self, op: loop.LoadOp | loop.StoreOp) -> tuple[object, ...]:
         """Equal for two accesses of the same elements, whether one of them is a scalar or a tile of one."""
-        exprs = self.numbering.exprs((*op.map.data, *op.mask_exprs), op.indices)
+        exprs = self.space.exprs((*op.map.data, *op.mask_exprs), op.indices)
         shape = loop.shape_of(op.value.type if isinstance(op, loop.StoreOp) else op.result.type)
         if all(n == 1 for n in shape):
             shape = ()
@@ -141,14 +140,14 @@ class Promotion:
         """Whether a loop runs once or never: then nothing is gained, and a store behind it might be one too many."""
         if op.extent is not None:
             return op.extent < 1
-        lower, upper = self.numbering.exprs((op.lower, op.upper), op.indices)
-        return (upper - lower).bounds(self.numbering.ranges())[1] <= 1
+        lower, upper = self.space.exprs((op.lower, op.upper), op.indices)
+        return (upper - lower).bounds(self.space.ranges)[1] <= 1
 
     def _pairs(self, op: loop.ForOp) -> list[tuple[loop.LoadOp, loop.StoreOp]]:
         """Loads and stores of one buffer at one invariant place, the buffer's only accesses in the loop."""
         accesses: dict[SSAValue, list[Operation]] = {}
         for inner in op.body.walk():
-            if isinstance(inner, Accessing):
+            if isinstance(inner, loop.AccessOp):
                 accesses.setdefault(inner.buffer, []).append(inner)
         pairs: list[tuple[loop.LoadOp, loop.StoreOp]] = []
         for ops in accesses.values():

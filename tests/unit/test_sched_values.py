@@ -8,7 +8,7 @@ from sched_kernels import KERNELS, Session, check_values, fresh
 
 from mlc.passes.errors import UserError
 from mlc.passes.loop.apply_schedule import finish
-from mlc.passes.loop.directives.kernel import loops_around
+from mlc.passes.loop.index_space.domain import loops_around
 
 ACTIONS = (
     "split split reorder reorder fuse tile peel compute_at compute_at reverse reverse inline decompose rfactor "

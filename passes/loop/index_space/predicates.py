@@ -1,0 +1,71 @@
+"""Predicates `e >= 0` over an index space: which of them always hold, and which follow from others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from mlc.dialects.index import Div, Index, Range, Term, term_dims
+from mlc.passes.loop.index_space.space import IndexSpace
+
+
+def always_holds(space: IndexSpace, e: Index) -> bool:
+    """Whether `e >= 0` in the whole domain: by the ranges, or in the last iterations of loops of symbolic extents."""
+    if e.bounds(space.ranges)[0] >= 0:
+        return True
+    return at_last_iterations(e, space.last_value).bounds(space.ranges)[0] >= 0
+
+
+def unproved(space: IndexSpace, where: Iterable[Index]) -> list[Index]:
+    """The predicates that may fail, each once; over symbols, also without those that another one implies."""
+    found = [p for p in dict.fromkeys(where) if p.bounds(space.ranges)[0] < 0]
+    if not any(space.is_symbolic([d]) for p in found for d in p.dims()):
+        return found
+    found = list(dict.fromkeys(without_division(space, p) for p in found))
+    found = [p for p in found if not always_holds(space, p)]
+    return [p for p in found if not any(q is not p and implies(q, p, space.ranges) for q in found)]
+
+
+def implies(known: Index, e: Index, ranges: Mapping[int, Range]) -> bool:
+    """
+    Whether `e >= 0` follows from `known >= 0`, as `2 * n - 7 * i - 1` does from `4 * n - 14 * i - 1`.
+
+    Law: known <= k * e + k - 1 for a positive k, and known >= 0  ->  e > -1.
+    """
+    own = dict(e.terms)
+    times = {c // own[t] for t, c in known.terms if t in own and c % own[t] == 0 and c // own[t] > 0} | {1}
+    return any((e * k + (k - 1) - known).bounds(ranges)[0] >= 0 for k in times)
+
+
+def at_last_iterations(e: Index, last_value: Callable[[int], Index | None]) -> Index:
+    """
+    A lower bound of an expression: indices with which it falls are replaced by their `last_value`, where there is one.
+
+    `N - 1 - %i` in `for %i = 0 to N` is 0.
+    """
+    to: dict[int, Index] = {}
+    for term, c in e.terms:
+        for d in _increasing_dims(term) if c < 0 else ():
+            if (last := last_value(d)) is not None:
+                to[d] = last
+    return e.substitute(to) if to else e
+
+
+def _increasing_dims(term: Term) -> list[int]:
+    """The dimensions in which a term increases monotonically: itself, or those inside of floor divisions."""
+    if isinstance(term, int):
+        return [term]
+    if not isinstance(term, Div) or term.is_mod:
+        return []
+    return [d for t, c in term.expr.terms if c > 0 for d in _increasing_dims(t)]
+
+
+def without_division(space: IndexSpace, e: Index) -> Index:
+    """
+    A predicate `e >= 0` without floor divisions of symbols.
+
+    Law: a floordiv n + r >= 0  ==  a + n * r >= 0.
+    """
+    for term, c in e.terms:
+        if isinstance(term, Div) and not term.is_mod and c == 1 and space.is_symbolic(term_dims(term)):
+            return without_division(space, term.expr + (e - Index(0, ((term, 1),))) * term.by)
+    return e
