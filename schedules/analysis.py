@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseArrayBase, IntegerTy
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import te
-from mlc.dialects.index import Div, Index, const, dim
+from mlc.dialects.index import Div, Index, axis_range, const, dim
 from mlc.dialects.loop import word_factors
 
 
@@ -122,7 +122,7 @@ class Stage:
     @property
     def ranges(self) -> list[tuple[int, int]]:
         """Inclusive ranges of the axes."""
-        return [(0, max(e - 1, 0)) for e in self.extents]
+        return [axis_range(e) for e in self.extents]
 
     @property
     def points(self) -> int:
@@ -165,8 +165,13 @@ class Stage:
         return found
 
     @property
-    def gathers_astray(self) -> bool:
-        """Whether a gather's indices follow the last axis, which is open: lanes beyond its end have no address."""
+    def gather_index_may_overrun(self) -> bool:
+        """
+        Whether lanes of a gather may address memory beyond the buffer.
+
+        They may where its indices use the last axis, which would be vectorized, and this axis has a symbolic extent: a
+        gather has no mask for the lanes behind the end.
+        """
         last = self.num_spatial - 1
         computed = [r for r in self.reads if any(isinstance(v.owner, Operation) for v in r.op.indices)]
         return last in self.symbolic and any(r.uses(last) for r in computed)

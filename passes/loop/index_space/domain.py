@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.index import UNBOUNDED, UNKNOWN, Range, axis_range, size_of
+from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, Range, Ranges, axis_range, size_of
 from mlc.dialects.loop import BlockOp, ForOp, FuncOp, YieldOp
 
 
@@ -70,15 +70,16 @@ def range_of(value: SSAValue) -> Range:
 
 
 def _range_of_loop(f: ForOp) -> Range:
-    lower, upper = f.lower, f.upper
-    if lower.is_const and upper.is_const:
-        return lower.const, max(upper.const - 1, lower.const)
-    ranges = [range_of(v) for v in f.indices]
+    return range_between(f.lower, f.upper, [range_of(v) for v in f.indices])
+
+
+def range_between(lower: Index, upper: Index, ranges: Ranges) -> Range:
+    """The range of the index of a loop with these bounds, the second one exclusive."""
     first = lower.bounds(ranges)[0]
     return first, max(upper.bounds(ranges)[1] - 1, first)
 
 
-class Ranges(dict[int, Range]):
+class LazyRanges(dict[int, Range]):
     """The range of each dimension, looked up when it is first asked for; a tile axis that is not given is UNKNOWN."""
 
     def __init__(self, look_up: Callable[[int], Range], known: Mapping[int, Range] | None = None) -> None:

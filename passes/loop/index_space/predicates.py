@@ -38,25 +38,24 @@ def implies(known: Index, e: Index, ranges: Mapping[int, Range]) -> bool:
 
 def at_last_iterations(e: Index, last_value: Callable[[int], Index | None]) -> Index:
     """
-    A lower bound of an expression: indices with which it falls are replaced by their `last_value`, where there is one.
+    A lower bound of an expression: indices in which it decreases are replaced by their `last_value`, if there is one.
 
-    `N - 1 - %i` in `for %i = 0 to N` is 0.
+    `N - 1 - %i` in `for %i = 0 to N` is 0. An index that occurs in an increasing term, too, stays.
     """
     to: dict[int, Index] = {}
-    for term, c in e.terms:
-        for d in _increasing_dims(term) if c < 0 else ():
-            if (last := last_value(d)) is not None:
-                to[d] = last
+    for d in {d for t, c in e.terms if c < 0 for d in term_dims(t)}:
+        if _increases(-e, d) and (last := last_value(d)) is not None:
+            to[d] = last
     return e.substitute(to) if to else e
 
 
-def _increasing_dims(term: Term) -> list[int]:
-    """The dimensions in which a term increases monotonically: itself, or those inside of floor divisions."""
-    if isinstance(term, int):
-        return [term]
-    if not isinstance(term, Div) or term.is_mod:
-        return []
-    return [d for t, c in term.expr.terms if c > 0 for d in _increasing_dims(t)]
+def _increases(e: Index, d: int) -> bool:
+    """Whether an expression increases monotonically in a dimension, in each term that uses it."""
+    return all(c > 0 and _term_increases(t, d) for t, c in e.terms if d in term_dims(t))
+
+
+def _term_increases(term: Term, d: int) -> bool:
+    return isinstance(term, int) or (isinstance(term, Div) and not term.is_mod and _increases(term.expr, d))
 
 
 def without_division(space: IndexSpace, e: Index) -> Index:

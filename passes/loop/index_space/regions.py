@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from mlc.dialects.index import ZERO, Div, Index, Range, dim, term_dims
-from mlc.passes.loop.index_space.accesses import Access, extent_predicates
+from mlc.passes.loop.index_space.accesses import Access, extent_predicates, in_axes
 from mlc.passes.loop.index_space.dependence import parts_of, recoverable
 from mlc.passes.loop.index_space.expressions import exprs_of
 from mlc.passes.loop.index_space.space import IndexSpace
@@ -111,19 +111,24 @@ def written_region(space: IndexSpace, access: Access, fixed: set[int], sizes: Se
     """
     The box that a store covers while the `fixed` values stand still, in a buffer of these sizes.
 
-    Relies on the block writing its whole domain when all its loops run: dimensions that share no index with a fixed
-    value, not even through other dimensions, are whole.
+    Relies on the block writing its whole domain when all its loops run, each point another element: dimensions that
+    share no index with a fixed value, not even through other dimensions, are whole.
     """
-    extra = extent_predicates(space, access.block)
-    where = [p for p in exprs_of(space, access.block).get("where", ()) if p not in extra]
+    clipped = extent_predicates(space, access.block)
+    predicates = exprs_of(space, access.block).get("where", [])
+    where = [p for p in predicates if p not in clipped]
+    overhang = {d for p in predicates if p in clipped for d in p.dims()} - fixed
     region: list[Interval] = []
-    for expr, size, group in zip(access.exprs, sizes, _coupled(access.exprs, fixed), strict=True):
+    axes = [sum(0 <= d < len(access.block.extents.data) for d in e.dims()) for e in in_axes(space, access)]
+    for expr, size, group, used in zip(access.exprs, sizes, _coupled(access.exprs, fixed), axes, strict=True):
         if not any(d in fixed for e in group for d in e.dims()):
             region.append(whole(size))
             continue
         interval = interval_of(expr, fixed, space.ranges)
         if len(group) > 1:
             interval = Interval(interval.base, interval.extent, _fills_box(group, fixed, space.ranges))
+        if used > 1 and overhang & expr.dims():  # beyond the extent of one axis lie elements of the next point
+            interval = Interval(interval.base, interval.extent, False)
         region.append(interval)
     return _restricted(access.exprs, region, where, fixed) if where else region
 

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.index import Index, Range, dim, tile_ranges
 from mlc.dialects.loop import ForOp
-from mlc.passes.loop.index_space.domain import Ranges, is_symbol, loop_of, range_of
+from mlc.passes.loop.index_space.domain import LazyRanges, is_symbol, loop_of, range_of
 
 
 class IndexSpace:
@@ -23,7 +23,7 @@ class IndexSpace:
         self.numbers: dict[SSAValue, int] = {}
         values: list[SSAValue] = []
         self.values = values
-        self.ranges = Ranges(lambda number: range_of(values[number]), tile_ranges(tile))
+        self.ranges = LazyRanges(lambda number: range_of(values[number]), tile_ranges(tile))
 
     def copy(self) -> IndexSpace:
         """A space with the same numbers, to which others may be added; ranges are looked up anew."""
@@ -56,9 +56,9 @@ class IndexSpace:
         """Several expressions."""
         return tuple(self.expr(e, operands) for e in es)
 
-    def ranges_with(self, known: Mapping[int, Range]) -> Ranges:
+    def ranges_with(self, known: Mapping[int, Range]) -> LazyRanges:
         """The ranges, with those of some dimensions given."""
-        return Ranges(self.ranges.__getitem__, known)
+        return LazyRanges(self.ranges.__getitem__, known)
 
     def is_symbolic(self, dimensions: Iterable[int]) -> bool:
         """Whether all these dimensions are symbols of the kernel."""
