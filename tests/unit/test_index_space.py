@@ -3,10 +3,12 @@
 import itertools
 from collections.abc import Iterator, Mapping
 from math import prod
+from typing import TypeVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_native import parse
+from xdsl.ir import Operation
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, dim
@@ -20,6 +22,7 @@ from mlc.passes.loop.index_space.space import IndexSpace
 SMALL = st.integers(-4, 4)
 SIZE = st.integers(1, 4)
 Point = Mapping[int, int]
+T = TypeVar("T", bound=Operation)
 
 
 def points(space: IndexSpace, loops: list[loop.ForOp], at: Point) -> Iterator[dict[int, int]]:
@@ -38,7 +41,8 @@ def kernel(body: str, symbols: str = "") -> loop.FuncOp:
     return parse(f"loop.func @k(%Y: memref<999xf32>{symbols}) attributes {{outputs = 1 : i64}} {{\n{body}\n}}")
 
 
-def only(f: loop.FuncOp, kind):
+def only(f: loop.FuncOp, kind: type[T]) -> T:
+    """The one op of a kind in a kernel."""
     (found,) = [op for op in f.walk() if isinstance(op, kind)]
     return found
 
