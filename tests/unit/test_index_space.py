@@ -128,9 +128,16 @@ def test_predicates_are_proved_and_dropped_as_in_an_enumeration(data):
 def test_an_implied_predicate_holds_where_the_known_one_does(data):
     e = data.draw(expressions(2))
     known = data.draw(expressions(2)) if data.draw(st.booleans()) else e * data.draw(SIZE) + data.draw(SMALL)
-    if implies(known, e, [(0, 3), (1, 5)]):
+    if implies(known, e, {0: (0, 3), 1: (1, 5)}):
         for at in itertools.product(range(4), range(1, 6)):
             assert known.evaluate(at) < 0 or e.evaluate(at) >= 0
+
+
+def test_one_of_two_predicates_that_imply_each_other_is_kept():
+    f = kernel('loop.for %i = 0 to %n { loop.for %j = 0 to 1 { loop.block "b" () { } } }', ", %n: index")
+    block, space = only(f, loop.BlockOp), IndexSpace()
+    n, i, j = (space.dim(v) for v in (f.args[1], *(g.iv for g in loops_around(block))))
+    assert len(unproved(space, [n * 2 - i * 3 + 2, n * 2 - i * 3 + j * 2 + 2])) == 1
 
 
 def test_an_index_that_also_increases_an_expression_is_not_replaced_by_its_last_value():
@@ -149,7 +156,7 @@ def test_an_index_that_also_increases_an_expression_is_not_replaced_by_its_last_
 
 @given(expressions(3), st.sets(st.integers(0, 2)), st.tuples(SIZE, SIZE, SIZE))
 def test_an_interval_holds_all_values_and_where_exact_no_others(expr, fixed, sizes):
-    interval = interval_of(expr, fixed, [(0, n - 1) for n in sizes])
+    interval = interval_of(expr, fixed, {k: (0, n - 1) for k, n in enumerate(sizes)})
     values: dict[tuple[int, ...], set[int]] = {}
     for at in itertools.product(*map(range, sizes)):
         found = values.setdefault(tuple(at[d] for d in sorted(fixed)), set())

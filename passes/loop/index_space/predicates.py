@@ -21,8 +21,11 @@ def unproved(space: IndexSpace, where: Iterable[Index]) -> list[Index]:
     if not any(space.is_symbolic([d]) for p in found for d in p.dims()):
         return found
     found = list(dict.fromkeys(without_division(space, p) for p in found))
-    found = [p for p in found if not always_holds(space, p)]
-    return [p for p in found if not any(q is not p and implies(q, p, space.ranges) for q in found)]
+    kept = [p for p in found if not always_holds(space, p)]
+    for p in list(kept):  # of several that imply each other, one stays
+        if any(q is not p and implies(q, p, space.ranges) for q in kept):
+            kept.remove(p)
+    return kept
 
 
 def implies(known: Index, e: Index, ranges: Mapping[int, Range]) -> bool:
