@@ -60,6 +60,7 @@ def expressions(draw, dims: int) -> Index:
 # --- ranges ---
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_range_holds_all_values_of_an_index(data):
     depth = data.draw(st.integers(1, 3))
@@ -100,6 +101,7 @@ def test_the_axis_of_a_block_and_a_symbol_have_ranges():
 # --- predicates ---
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_predicates_are_proved_and_dropped_as_in_an_enumeration(data):
     f = kernel(
@@ -124,6 +126,7 @@ def test_predicates_are_proved_and_dropped_as_in_an_enumeration(data):
         assert all(e.evaluate(p) >= 0 for e in where) == all(e.evaluate(p) >= 0 for e in kept)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_an_implied_predicate_holds_where_the_known_one_does(data):
     e = data.draw(expressions(2))
@@ -154,6 +157,7 @@ def test_an_index_that_also_increases_an_expression_is_not_replaced_by_its_last_
 # --- regions ---
 
 
+@settings(deadline=None)
 @given(expressions(3), st.sets(st.integers(0, 2)), st.tuples(SIZE, SIZE, SIZE))
 def test_an_interval_holds_all_values_and_where_exact_no_others(expr, fixed, sizes):
     interval = interval_of(expr, fixed, {k: (0, n - 1) for k, n in enumerate(sizes)})
