@@ -9,12 +9,12 @@ from xdsl.dialects.func import FuncOp
 
 import mlc
 from mlc.dialects import te
+from mlc.dialects.graph.store import attach_store
+from mlc.dialects.source import parse_module
 from mlc.driver.flops import flops_of
-from mlc.driver.model import parse_module
 from mlc.driver.options import Options
-from mlc.driver.weights import WeightStore
-from mlc.passes.graph.weights import attach_store
-from mlc.passes.manager import make_context, run_passes
+from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.support.weights import WeightStore
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from mlc.runtime.machine import is_near, measure_handover_ns, measure_peak_gflops
+from mlc.driver.host import is_near, measure_handover_ns, measure_peak_gflops
 
 Run = Callable[[], Any]
 _peaks: dict[int, float] = {}

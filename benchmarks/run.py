@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 import mlc
-from mlc.codegen.targets import native_target
-from mlc.runtime.machine import measure_bandwidth, measure_dispatch_ns, measure_handover_ns
+from mlc.driver.host import measure_bandwidth, measure_dispatch_ns, measure_handover_ns
+from mlc.targets.target import native_target
 
 ROOT = Path(__file__).resolve().parents[1]
 CONSOLE = Console(width=None if sys.stdout.isatty() else 140)

@@ -29,11 +29,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.codegen import c_prelude as C
 from mlc.codegen.c_types import NARROW, element_bytes, fill, literal, rounded, storage_type, value_type
-from mlc.codegen.errors import fail
 from mlc.dialects import loop
 from mlc.dialects.constants import numbers
-from mlc.dialects.index import Index, IndexMapAttr
-from mlc.interp.loop_program import private_buffers, render
+from mlc.dialects.index import Index, IndexMapAttr, render
+from mlc.dialects.loop.private import private_buffers
+from mlc.support.errors import UserError
 
 HEAP_BYTES = 4096
 """Buffers larger than this come from malloc."""
@@ -174,7 +174,7 @@ class _Printer:
             _cast(self, op, kind)
             return
         if template is None:
-            fail(f"expected operations of a loop.func, but got '{op.name}', which has no C99 form")
+            raise UserError(f"expected operations of a loop.func, but got '{op.name}', which has no C99 form")
         self.define(op.results[0], fill(template, op.operands[0].type, op.results[0].type, *operands))
 
     # --- indices
@@ -194,7 +194,9 @@ class _Printer:
             return [self.text(e, op.args) for e in op.shape]
         shape = self.shapes.get(buffer) or ["" if n < 0 else str(n) for n in t.get_shape()]
         if not all(shape[1:]):
-            fail(f"expected a buffer with static sizes behind the first, or the kernel's attribute sizes, but got {t}")
+            raise UserError(
+                f"expected a buffer with static sizes behind the first, or the kernel's attribute sizes, but got {t}"
+            )
         return shape
 
     def bytes(self, op: loop.AllocOp) -> str:
@@ -458,7 +460,7 @@ def _cmp(table: Sequence[str]) -> Callable[[_Printer, Any], None]:
     def emit(p: _Printer, op: arith.CmpfOp | arith.CmpiOp) -> None:
         predicate = table[op.predicate.value.data]
         if predicate not in C.COMPARE:
-            fail(f"expected a predicate of {', '.join(loop.COMPARES)}, but got '{predicate}'")
+            raise UserError(f"expected a predicate of {', '.join(loop.COMPARES)}, but got '{predicate}'")
         p.define(op.result, fill(C.COMPARE[predicate], op.lhs.type, op.result.type, p.at(op.lhs), p.at(op.rhs)))
 
     return emit
@@ -470,7 +472,9 @@ def _cast(p: _Printer, op: Operation, kind: str) -> None:
         p.define(result, fill(C.CAST[kind], source.type, result.type, p.at(source)))
         return
     if {type(loop.element_of(v.type)) for v in (source, result)} & set(NARROW):
-        fail(f"expected a bitcast of 32 or 64 bits or between integers, but got {source.type} to {result.type}")
+        raise UserError(
+            f"expected a bitcast of 32 or 64 bits or between integers, but got {source.type} to {result.type}"
+        )
     p.declare(result)
     p.lanes(loop.shape_of(result.type), f"memcpy(&{p.at(result)}, &{p.at(source)}, sizeof {p.at(result)});")
 

@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from mlc.codegen.errors import fail
 from mlc.dialects import loop
+from mlc.support.errors import UserError
 
 NARROW = {BFloat16Type: "bf16", Float16Type: "f16"}
 _FLOATS = {Float32Type: "float", Float64Type: "double"}
@@ -41,7 +41,7 @@ def value_type(element: Attribute) -> str:
         return "float"
     if type(element) in _FLOATS:
         return _FLOATS[type(element)]
-    fail(f"expected elements that C99 has a type for, but got {element}")
+    raise UserError(f"expected elements that C99 has a type for, but got {element}")
 
 
 def element_bytes(element: Attribute) -> int:

@@ -8,9 +8,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.codegen import prelude
 from mlc.codegen.llvm_types import constant_text, suffix, type_text
-from mlc.codegen.targets import Target
 from mlc.dialects import llvm_ext
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
+from mlc.targets.target import Target
 
 Handler = Callable[["Emitter", Any], str]
 HANDLERS: dict[type[Operation], Handler] = {}

@@ -3,11 +3,16 @@
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from mlc.codegen.errors import fail
+from mlc.support.errors import UserError
+from mlc.support.scratch import scratch_directory
+
+
+def has_compiler() -> bool:
+    """Whether objects can be linked into a shared library here."""
+    return shutil.which(os.environ.get("CC", "cc").split()[0]) is not None
 
 
 def link_shared(objects: Iterable[bytes], path: str | Path, libraries: Iterable[str] = ("m", "pthread")) -> Path:
@@ -15,14 +20,14 @@ def link_shared(objects: Iterable[bytes], path: str | Path, libraries: Iterable[
     path = Path(path)
     compiler = os.environ.get("CC", "cc").split()
     if shutil.which(compiler[0]) is None:
-        fail(f"expected a C compiler to link {path.name}, but got no '{compiler[0]}'; set CC")
-    with tempfile.TemporaryDirectory() as directory:
-        files = _write(objects, Path(directory))
+        raise UserError(f"expected a C compiler to link {path.name}, but got no '{compiler[0]}'; set CC")
+    with scratch_directory() as directory:
+        files = _write(objects, directory)
         flags = ["-shared", "-fPIC", "-Wl,-z,noexecstack", f"-Wl,-soname,{path.name}"]
         command = [*compiler, *flags, "-o", str(path), *files, *(f"-l{name}" for name in libraries)]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        fail(f"expected {path.name} to link, but got: {done.stderr.strip()}")
+        raise UserError(f"expected {path.name} to link, but got: {done.stderr.strip()}")
     return path
 
 
@@ -31,13 +36,13 @@ def archive(objects: Iterable[bytes], path: str | Path) -> Path:
     path = Path(path)
     program = os.environ.get("AR", "ar")
     if shutil.which(program) is None:
-        fail(f"expected an archiver to write {path.name}, but got no '{program}'; set AR")
+        raise UserError(f"expected an archiver to write {path.name}, but got no '{program}'; set AR")
     path.unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory() as directory:
-        files = _write(objects, Path(directory))
+    with scratch_directory() as directory:
+        files = _write(objects, directory)
         done = subprocess.run([program, "rcsD", str(path), *files], capture_output=True, text=True)
     if done.returncode:
-        fail(f"expected {path.name} to be archived, but got: {done.stderr.strip()}")
+        raise UserError(f"expected {path.name} to be archived, but got: {done.stderr.strip()}")
     return path
 
 

@@ -13,7 +13,7 @@ from xdsl.dialects import builtin
 
 from mlc.codegen import llvm_ops as _llvm_ops  # noqa: F401  (fills the table of printers)
 from mlc.codegen.emitter import Emitter
-from mlc.codegen.targets import Target
+from mlc.targets.target import Target
 
 
 def print_module(module: builtin.ModuleOp, *, target: Target | str | None = None) -> str:

@@ -10,7 +10,7 @@ from mlc.codegen import prelude
 from mlc.codegen.emitter import HANDLERS, Emitter, Handler, symbol
 from mlc.codegen.llvm_types import suffix
 from mlc.dialects import llvm_ext
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
 
 ORDERINGS = {2: "monotonic", 4: "acquire", 5: "release", 6: "acq_rel", 7: "seq_cst"}
 ICMP = tuple(str(flag) for flag in llvm.ALL_ICMP_FLAGS)

@@ -7,7 +7,7 @@ from xdsl.dialects import builtin, llvm
 from xdsl.ir import Attribute
 
 from mlc.dialects.constants import numbers
-from mlc.passes.errors import UserError
+from mlc.support.errors import UserError
 
 _FLOATS: dict[type[Attribute], tuple[str, str]] = {
     builtin.Float16Type: ("half", "f16"),

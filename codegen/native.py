@@ -6,8 +6,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from mlc.codegen.errors import fail
-from mlc.codegen.targets import Target
+from mlc.support.errors import UserError
+from mlc.targets.target import Target
 
 _libraries = 0
 
@@ -27,7 +27,7 @@ def target_machine(target: Target, codegen_level: int = 3) -> Any:
     try:
         machine = llvm.Target.from_triple(target.triple)
     except RuntimeError:
-        fail(f"expected a triple that LLVM knows, but got '{target.triple}'")
+        raise UserError(f"expected a triple that LLVM knows, but got '{target.triple}'") from None
     return machine.create_target_machine(
         cpu=target.cpu, features=target.features, opt=codegen_level, reloc="pic", codemodel="default"
     )
@@ -39,7 +39,7 @@ def _optimized(ir_text: str, target: Target, speed_level: int, codegen_level: in
     try:
         module = llvm.parse_assembly(ir_text)
     except RuntimeError as error:
-        fail(f"expected LLVM IR, but got: {str(error).strip()}")
+        raise UserError(f"expected LLVM IR, but got: {str(error).strip()}") from error
     module.triple = target.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=speed_level)
@@ -98,13 +98,13 @@ class Library:
         try:
             tracker = builder.link(_jit(), f"mlc.{_libraries}")
         except RuntimeError as error:
-            fail(f"expected objects that link, but got: {str(error).strip()}")
+            raise UserError(f"expected objects that link, but got: {str(error).strip()}") from error
         return Library(tracker, symbols)
 
     def address(self, symbol: str) -> int:
         """Return the address of a function or a global."""
         if symbol not in self.symbols:
-            fail(f"expected a symbol of the library ({', '.join(self.symbols)}), but got '{symbol}'")
+            raise UserError(f"expected a symbol of the library ({', '.join(self.symbols)}), but got '{symbol}'")
         return self._tracker[symbol]
 
 
@@ -113,7 +113,7 @@ def defined_symbols(data: bytes) -> list[str]:
     _initialize()
     if data[:4] == b"\x7fELF" and data[4] == 2:
         return _elf_symbols(data)
-    fail("expected a 64-bit ELF object")
+    raise UserError("expected a 64-bit ELF object")
 
 
 def _elf_symbols(data: bytes) -> list[str]:

@@ -392,3 +392,18 @@ def compact(exprs: Sequence[Index], operands: Sequence[SSAValue]) -> tuple[tuple
         number = used.setdefault(operands[d], len(used))
         renumber[d] = dim(number)
     return tuple(e.substitute(renumber) for e in exprs), list(used)
+
+
+def render(expr: Index, name: Callable[[int], str], division: Callable[[str, int, bool], str]) -> str:
+    """An index expression as source text; `division` writes `text floordiv n` or, where it is told, `text mod n`."""
+    parts: list[str] = []
+    for term, c in expr.terms:
+        if isinstance(term, Div):
+            text = division(render(term.expr, name, division), term.by, term.is_mod)
+        else:
+            assert isinstance(term, int)
+            text = name(term)
+        parts.append(text if c == 1 else f"{text} * {c}" if c > 0 else f"{text} * ({c})")
+    if expr.const or not parts:
+        parts.append(str(expr.const))
+    return " + ".join(parts).replace("+ -", "- ")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlc.driver.describe_symbolic import signature_of
-from mlc.driver.errors import UserError
-from mlc.driver.model import Model
-from mlc.driver.weights import WeightStore
-from mlc.passes.graph.dynamic_to_static import bind
+from mlc.dialects.graph.symbols import bind
+from mlc.driver.describe.symbolic import signature_of
+from mlc.frontends.common.model import Model
 from mlc.runtime.sizes import Sizes, text
+from mlc.support.errors import UserError
+from mlc.support.weights import WeightStore
 
 
 def copied(model: Model) -> Model:

@@ -2,6 +2,7 @@
 
 import ctypes
 import dataclasses
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -10,19 +11,21 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, TensorType
 from xdsl.ir import BlockArgument, Operation
 
-from mlc.codegen.targets import Target
 from mlc.dialects import loop, sched, te
 from mlc.driver.cache import Cache, key_of
-from mlc.driver.compilation import pool_object
+from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes
 from mlc.driver.options import LEVELS, Options, current_context, level_in
-from mlc.driver.pipeline import KernelCode, compile_kernel, kernel_passes
-from mlc.passes.errors import UserError, warn
-from mlc.passes.manager import make_context
-from mlc.passes.pipeline_text import pass_text
-from mlc.runtime.abi import KERNEL
-from mlc.runtime.code import POOL, load_code
+from mlc.driver.pipeline.manager import make_context
+from mlc.driver.pipeline.text import pass_text
+from mlc.driver.toolchain import load_code, pool_object
+from mlc.runtime.code import POOL
+from mlc.runtime.cpu import lacking
 from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, dtype_of, is_ready
-from mlc.runtime.threads import thread_count
+from mlc.support.abi import KERNEL
+from mlc.support.errors import UserError, warn
+from mlc.support.threads import thread_count
+from mlc.targets.cpu_features import used_features
+from mlc.targets.target import Target
 
 _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
 
@@ -41,6 +44,9 @@ class Operator:
         self.threads = build.options.threads
         self._build = build
         target = Target.parse(build.options.target)
+        used = used_features(target.architecture, target.cpu, target.features)
+        if target.architecture == os.uname().machine and (reason := lacking(used, target.architecture)) is not None:
+            raise UserError(reason)
         self._code = load_code({name: code.object, POOL: pool_object(target, build.cache)})
         self._rt, self._keeper = self._code.runtime(self.threads, code.scratch_bytes)
         self._workspace = aligned(code.workspace_bytes)
@@ -103,7 +109,7 @@ class _Build:
         skipped = {"te-factor-reductions", "te-inline", "te-add-schedule"} if has_schedule else set()
         self.passes = [one for one in passes if one.name not in skipped]
         if has_schedule and isinstance(ops[0], loop.FuncOp):
-            self.passes = [*options.configure(_parse("loop-apply-schedule")), *_without_schedule(self.passes)]
+            self.passes = [*_parse("loop-apply-schedule"), *_without_schedule(self.passes)]
 
     def code(self) -> KernelCode:
         """The compiled kernel, from the cache where it is there."""
@@ -130,7 +136,7 @@ class _Build:
 
 
 def _parse(text: str) -> list[Any]:
-    from mlc.passes.manager import parse_pipeline
+    from mlc.driver.pipeline.manager import parse_pipeline
 
     return parse_pipeline(text)
 
@@ -185,7 +191,7 @@ def _kernel_of(func: Any) -> "tuple[te.FuncOp | loop.FuncOp, sched.ScheduleOp | 
 
 def _parsed(text: str) -> ModuleOp:
     """The module that a text is; an error names its place."""
-    from mlc.driver.model import parse_module
+    from mlc.driver.load import parse_module
 
     return parse_module(text, "<build>")
 
@@ -203,8 +209,8 @@ def _schedule_of(schedule: Any) -> sched.ScheduleOp:
 
 def _from_tensors(tensors: Any) -> te.FuncOp:
     """The kernel of mlc.te tensors: placeholders that are not named come in the order in which they are read."""
-    from mlc.lowering.graph_to_te.builder import Tensor
-    from mlc.lowering.graph_to_te.builder import func as te_func
+    from mlc.dialects.te_builder.builder import Tensor
+    from mlc.dialects.te_builder.builder import func as te_func
 
     given = list(tensors) if isinstance(tensors, tuple | list) else [tensors]
     if not given or not all(isinstance(t, Tensor) and t.value is not None for t in given):
@@ -221,7 +227,7 @@ def _from_tensors(tensors: Any) -> te.FuncOp:
 
 def _collect(value: Any, inputs: dict[Any, Any], seen: set[Any]) -> None:
     """Add the placeholders that a tensor is computed from."""
-    from mlc.lowering.graph_to_te.builder import tensor_of
+    from mlc.dialects.te_builder.builder import tensor_of
 
     if value in seen:
         return

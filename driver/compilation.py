@@ -1,6 +1,5 @@
 """One compilation: a model's module and weights become the files of an artifact."""
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,25 +9,29 @@ from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from mlc.codegen.targets import Target
+from mlc.codegen.link import has_compiler, link_shared
+from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
-from mlc.driver.describe_symbolic import describe_symbolic, kernel_shapes, signature_of
+from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signature_of
 from mlc.driver.flops import flops_of
-from mlc.driver.kernels import Job, run_jobs
-from mlc.driver.model import Model
+from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, text_of, validators
 from mlc.driver.options import Options
-from mlc.driver.pipeline import KernelCode, compile_kernel, kernel_passes, text_of, validators
-from mlc.driver.plan_check import check_plan
-from mlc.driver.timing import Timing
+from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.driver.pipeline.text import pass_text
+from mlc.driver.toolchain import is_host, pool_object, probes_object
+from mlc.driver.workers import Job, run_jobs
+from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
-from mlc.passes.errors import UserError, warn
-from mlc.passes.graph.weights import attach_store
-from mlc.passes.manager import make_context, run_passes
-from mlc.passes.pipeline_text import pass_text
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
+from mlc.runtime.code import POOL, PROBES
+from mlc.support.errors import UserError, warn
+from mlc.support.timing import Timing
+from mlc.targets.cpu_features import used_features
+from mlc.targets.target import Target
+from mlc.validation.plan_check import check_plan
 
 
 class Compilation:
@@ -76,12 +79,12 @@ class Compilation:
             with self.timing.phase("main"):
                 objects = self.objects(main)
             with self.timing.phase("link"):
-                draft.write_objects(objects, link=is_host(self.target))
+                draft.write_objects(objects, link_shared if is_host(self.target) and has_compiler() else None)
             workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
             draft.model |= {
                 "name": self.name,
                 "entry": MAIN,
-                "target": {"name": self.options.target, "cpu": self.target.cpu, "triple": self.target.triple},
+                "target": _facts(self.target),
                 "threads": self.options.threads,
                 **specs,
                 **description,
@@ -99,7 +102,7 @@ class Compilation:
         self.optimize()
         sources = self.kernel_sources()
         with self.timing.phase("plan"):
-            run_passes(self.model.module, self.ctx, ["convert-graph-to-main"], instruments=[self.timing])
+            run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing])
             main = find_function(self.model.module, "main")
             check_plan(main)
         called = {name: sources[name] for name in callees(main)}
@@ -231,7 +234,7 @@ class Compilation:
         for level in keep & {"te", "loop"}:
             self.texts[level] = text_of(ModuleOp([main.clone()])) + self.texts.get(level, "")
         module = ModuleOp([main.clone()])
-        run_passes(module, self.ctx, ["convert-main-to-llvm"])
+        run_passes(module, self.ctx, ["program"])
         text = print_module(module, target=self.target)
         if "llvm" in keep:
             for op in list(module.body.block.ops):
@@ -241,7 +244,8 @@ class Compilation:
         for level, own in (("llvm-ir", lambda: text), ("asm", lambda: assemble(text, self.target))):
             if level in keep:
                 self.texts[level] = own() + self.texts.get(level, "")
-        objects = {MAIN: emit_object(text, self.target), "mlc_pool": pool_object(self.target, self.cache)}
+        objects = {MAIN: emit_object(text, self.target), POOL: pool_object(self.target, self.cache)}
+        objects[PROBES] = probes_object(self.target, self.cache)
         return objects | {name: code.object for name, code in self.kernels.items()}
 
     def report(self, calls: int) -> dict[str, Any]:
@@ -286,27 +290,10 @@ def prepare(target: Target) -> None:
     native.target_machine(target)
 
 
-def is_host(target: Target) -> bool:
-    """Whether this machine can link and load code for the target."""
-    import platform
-
-    return target.architecture == platform.machine() and sys.platform in target.triple
-
-
-def pool_object(target: Target, cache: Cache | None) -> bytes:
-    """The thread pool for a shared library."""
-    from mlc.codegen.native import emit_object
-    from mlc.runtime import pool_ir
-
-    # What is unique in a process is said in assembly, which LLVM here parses for this machine only.
-    text = pool_ir.module(target, shared=is_host(target))
-    key = key_of(["pool", text, target.cpu, target.features])
-    data = None if cache is None else cache.kernel(key)
-    if data is None:
-        data = emit_object(text, target)
-        if cache is not None:
-            cache.publish_kernel(key, data)
-    return data
+def _facts(target: Target) -> dict[str, Any]:
+    """What an artifact says of the machine that it is for."""
+    features = used_features(target.architecture, target.cpu, target.features)
+    return {"name": target.name, "cpu": target.cpu, "triple": target.triple, "cpu_features": features}
 
 
 def _count(module: ModuleOp) -> int:
@@ -314,4 +301,4 @@ def _count(module: ModuleOp) -> int:
     return sum(1 for _ in module.walk()) - 1
 
 
-__all__ = ["Compilation", "pool_object", "prepare"]
+__all__ = ["Compilation", "prepare"]

@@ -17,18 +17,18 @@ import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
-from mlc.codegen.errors import fail
-from mlc.driver.cache import Cache, key_of
-from mlc.driver.files import open_file
+from mlc.driver.cache import Cache, key_of, version_of
 from mlc.driver.options import Options, current_context, level_in
-from mlc.driver.timing import Timing
 from mlc.runtime.artifact import Artifact
+from mlc.support.errors import UserError
+from mlc.support.files import open_file
+from mlc.support.scratch import ending_in_order, remove_scratch
+from mlc.support.timing import Timing
 
 if TYPE_CHECKING:
-    from mlc.driver.model import Model
+    from mlc.frontends.common.model import Model
     from mlc.runtime.executable import Executable
 
 Shapes = Mapping[str, Sequence[int | str]]
@@ -53,8 +53,10 @@ def compile(
     specialize: bool | int = False,
 ) -> "Executable":
     """
-    Compile a Model, an ONNX model, or a file (.onnx, .mlir) for this machine.
+    Compile a Model, an ONNX model, a torch.export program, or a file (.onnx, .mlir, .pt2).
 
+    `target` is the machine, by default this one. Code for a CPU with features that this one lacks can be saved and
+    exported here; calling it raises UserError, which names them.
     `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
     that a file leaves open, `symbols` what sizes may be that stay open (mlc.load). `threads`: one for each CPU that
     this process may use. `validate_each` runs every function in the reference interpreters before and after each pass,
@@ -66,10 +68,10 @@ def compile(
     """
     from mlc.driver.schedules import Schedules
     from mlc.runtime.executable import EXECUTORS
-    from mlc.runtime.threads import thread_count
+    from mlc.support.threads import thread_count
 
     if executor not in EXECUTORS:
-        fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
+        raise UserError(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
     handed, context, threads = Schedules.read(schedules), current_context(), thread_count(threads)
     level = level_in(context, opt_level)
     options = Options(target, level, threads, frozenset(), validate_each, handed, precision, error_growth, context)
@@ -93,17 +95,18 @@ def _opened(
     name: str = "",
 ) -> "Executable":
     """What runs a model, compiled now or taken from the cache."""
-    from mlc.runtime.symbolic import open_executable
+    from mlc.driver.toolchain import LLVM
+    from mlc.runtime.symbolic import compiled_executable
 
     artifact, owned = build_artifact(model, options, shapes, store, symbols=symbols, name=name)
     try:
-        executable = open_executable(artifact, options.threads, executor)
+        executable = compiled_executable(artifact, options.threads, executor, LLVM())
     except BaseException:
         if owned:
-            rmtree(artifact.path, ignore_errors=True)
+            remove_scratch(artifact.path)
         raise
     if owned:
-        weakref.finalize(executable, rmtree, artifact.path, True)
+        weakref.finalize(executable, remove_scratch, artifact.path)
     return executable
 
 
@@ -124,7 +127,7 @@ def build_artifact(
         key = "" if cache is None else key_of([*_file_parts(path), *_plain(shapes, symbols), options.model_key()])
         if cache is not None and (found := cache.model(key)) is not None:
             return found, False
-    from mlc.driver.model import Model
+    from mlc.frontends.common.model import Model
 
     with timing.phase("load"):
         model = load_model(source, shapes, symbols)
@@ -140,15 +143,16 @@ def build_artifact(
 
     compilation = Compilation(model, options, cache, timing, name or _name(source))
     directory = cache.drafts if cache is not None else Path(tempfile.gettempdir())
-    artifact = compilation.write(directory)
-    return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
+    with ending_in_order():
+        artifact = compilation.write(directory)
+        return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
 
 
 def load_model(
     source: Any, shapes: Shapes | None = None, symbols: Mapping[str, Sequence[int]] | None = None
 ) -> "Model":
     """`mlc.load`; where one of our own files cannot be read at all, the error is the user's."""
-    from mlc.driver.model import load
+    from mlc.driver.load import load
 
     return load(source, shapes, symbols)
 
@@ -164,9 +168,11 @@ def _plain(*given: Shapes | None) -> list[str]:
 
 
 def _file_parts(path: Path) -> list[bytes | str]:
-    """What a model file says, and what else it reads: the weights beside an .mlir, ONNX's external data."""
+    """What a model file says, and what else it reads: the weights beside an .mlir, external data of ONNX, torch."""
     digest, external = _read(path)
     parts: list[bytes | str] = [path.suffix, digest]
+    if path.suffix == ".pt2":
+        return [*parts, version_of("torch")]
     beside = path.with_suffix(".safetensors")
     if path.suffix == ".mlir" and beside.exists():
         parts.append(_read(beside)[0])

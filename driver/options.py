@@ -1,16 +1,15 @@
 """What a compilation is asked to do, apart from the program."""
 
-import dataclasses
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlc.codegen.errors import fail
 from mlc.driver.schedules import Schedules
+from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
-    from mlc.passes.context import PassContext
+    from mlc.driver.pipeline.context import PassContext
 
 LEVELS = ("graph", "te", "loop", "llvm", "llvm-ir", "asm")
 """The textual forms that a compilation can keep."""
@@ -39,13 +38,13 @@ class Options:
 
     def __post_init__(self) -> None:
         if isinstance(self.opt_level, bool) or self.opt_level not in range(5):
-            fail(f"expected opt_level to be 0 to 4, but got {self.opt_level!r}")
+            raise UserError(f"expected opt_level to be 0 to 4, but got {self.opt_level!r}")
         if self.precision not in PRECISIONS:
-            fail(f"expected precision to be one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
+            raise UserError(f"expected precision to be one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
         if not self.error_growth >= 0:
-            fail(f"expected error_growth to be at least 0, but got {self.error_growth!r}")
+            raise UserError(f"expected error_growth to be at least 0, but got {self.error_growth!r}")
         if not isinstance(self.target, str):
-            fail(f"expected target to be a name like 'native' or 'x86-64-v3', but got {self.target!r}")
+            raise UserError(f"expected target to be a name like 'native' or 'x86-64-v3', but got {self.target!r}")
 
     def model_key(self) -> str:
         """The part of a model's cache key that these options are."""
@@ -68,42 +67,60 @@ class Options:
         return list(self.context.instruments) if self.context is not None else []
 
     def pipeline(self, part: str) -> list[Any]:
-        """The passes of `graph-O3` or `kernel-O3`; their options `target`, `threads`, `vector-bits` are set."""
-        from mlc.passes.manager import parse_pipeline
-        from mlc.passes.pipelines import MAX_LEVEL, PIPELINES
+        """The passes of a stage (graph or kernel) at this level, with the settings and as the context wants them."""
+        from mlc.driver.pipeline.manager import parse_pipeline
+        from mlc.driver.pipeline.pipelines import MAX_LEVEL, PIPELINES
+
+        settings = self.settings()
 
         def passes(level: int) -> list[Any]:
             names = [f"{part}-O{n}" for n in (*range(level, MAX_LEVEL + 1), *range(level, -1, -1))]
-            return parse_pipeline(next(name for name in names if name in PIPELINES))
+            return parse_pipeline(next(name for name in names if name in PIPELINES), settings)
 
         found = passes(self.opt_level)
-        if self.context is not None:
-            found = self.context.configure(found, passes(MAX_LEVEL))
-        return self.configure(found)
+        return found if self.context is None else self.context.configure(found, passes(MAX_LEVEL), settings)
 
-    def configure(self, passes: Iterable[Any]) -> list[Any]:
-        """The passes with the options that the target decides, where the pipeline left them at their defaults."""
-        from mlc.codegen.targets import Target
+    def settings(self) -> dict[str, str | int | float]:
+        """The values of the words `$name` in the pipelines of the compiler (driver/pipeline/pipelines.py)."""
+        from mlc.targets.target import Target
 
         target = Target.parse(self.target)
-        values = {
+        return {
             "target": self.target,
             "threads": self.threads,
-            "vector_bits": target.vector_bits,
             "precision": self.precision,
-            "error_growth": self.error_growth,
+            "error-growth": self.error_growth,
+            "vector-bits": target.vector_bits,
             "instructions": ",".join(target.instructions),
         }
-        result: list[Any] = []
-        for one in passes:
-            mine = {f.name: values[f.name] for f in dataclasses.fields(one) if f.name in values and _is_default(one, f)}
-            result.append(dataclasses.replace(one, **mine) if mine else one)
-        return result
+
+
+SETTINGS: dict[str, type[str] | type[int] | type[float]] = {
+    "target": str,
+    "threads": int,
+    "precision": str,
+    "error-growth": float,
+}
+"""The settings that a person gives; the others of `Options.settings` follow from the target."""
+
+
+def settings_of(given: Iterable[str]) -> dict[str, str | int | float]:
+    """The settings that `NAME=VALUE` texts give, and those that follow from them; none where nothing is given."""
+    values: dict[str, Any] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if name not in SETTINGS:
+            raise UserError(f"expected a setting among {', '.join(SETTINGS)}, but got '{text}'")
+        try:
+            values[name.replace("-", "_")] = SETTINGS[name](value)
+        except ValueError as error:
+            raise UserError(f"expected a number for setting '{name}', but got '{value}'") from error
+    return Options(**values).settings() if values else {}
 
 
 def current_context() -> "PassContext | None":
     """The mlc.PassContext around the call; a program that made none has not imported it."""
-    module = sys.modules.get("mlc.passes.context")
+    module = sys.modules.get("mlc.driver.pipeline.context")
     return module.PassContext.current() if module is not None else None
 
 
@@ -116,7 +133,7 @@ def level_in(context: "PassContext | None", opt_level: int | None) -> int:
 
 def changed_pipelines() -> str:
     """What this program made of the pipelines that came with mlc; empty where it left them alone."""
-    module = sys.modules.get("mlc.passes.pipelines")
+    module = sys.modules.get("mlc.driver.pipeline.pipelines")
     if module is None:
         return ""
     changed = {n: s for n, s in module.PIPELINES.items() if tuple(s) != module.SHIPPED.get(n)}
@@ -124,10 +141,7 @@ def changed_pipelines() -> str:
 
 
 def has_own_passes() -> bool:
-    """Whether this program has registered passes, or ops of ONNX, of its own: what they do is not in any key."""
-    registry, ops = sys.modules.get("mlc.passes.registry"), sys.modules.get("mlc.frontends.onnx.node")
-    return (registry is not None and bool(registry.USER_PASSES)) or (ops is not None and bool(ops.CUSTOM))
-
-
-def _is_default(one: Any, field: "dataclasses.Field[Any]") -> bool:
-    return getattr(one, field.name) == field.default
+    """Whether this program has registered passes, dialects or ops of its own: what they do is not in any key."""
+    registry, ops = sys.modules.get("mlc.driver.pipeline.registry"), sys.modules.get("mlc.frontends.onnx.node")
+    own = registry is not None and (registry.USER_PASSES or registry.USER_DIALECTS or registry.USER_OPS)
+    return bool(own) or (ops is not None and bool(ops.CUSTOM))

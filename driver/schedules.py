@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlc.codegen.errors import fail
+from mlc.support.errors import UserError
 
 SUFFIX = ".mlir"
 _HEADER = """\
@@ -40,14 +40,16 @@ class Schedules:
             return None
         path = Path(directory)
         if not path.is_dir():
-            fail(f"{path}: expected a directory of schedules; write one with `mlc compile MODEL --dump-schedules DIR`")
+            raise UserError(
+                f"{path}: expected a directory of schedules; write one with `mlc compile MODEL --dump-schedules DIR`"
+            )
         try:
             files = [file for file in sorted(path.iterdir()) if file.suffix == SUFFIX]
             texts = tuple((file.stem, file.read_text()) for file in files)
         except (OSError, UnicodeDecodeError) as error:
-            fail(f"{path}: {getattr(error, 'strerror', None) or error}")
+            raise UserError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
         if not texts:
-            fail(f"{path}: expected at least one {SUFFIX} file in a directory of schedules")
+            raise UserError(f"{path}: expected at least one {SUFFIX} file in a directory of schedules")
         return Schedules(str(path), texts)
 
     def key(self) -> str:
@@ -60,11 +62,11 @@ class Schedules:
 
     def check(self, kernels: Collection[str]) -> None:
         """Stop at a file that belongs to no kernel of the model."""
-        from mlc.passes.errors import did_you_mean
+        from mlc.support.errors import did_you_mean
 
         for name, _ in self.texts:
             if name not in kernels:
-                fail(
+                raise UserError(
                     f"{self.path(name)}: expected a file named after a kernel of the model, but it has no kernel "
                     f"'{name}'{did_you_mean(name, kernels)} (kernels follow from the model, the target, -O "
                     "and the version of mlc; --dump-schedules writes those of now)"

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from mlc.codegen.errors import fail
 from mlc.driver.bind_sizes import bound_to
-from mlc.driver.describe_symbolic import signature_of
-from mlc.driver.model import Model
+from mlc.driver.describe.symbolic import signature_of
+from mlc.frontends.common.model import Model
 from mlc.runtime.executable import Executable, TensorSpec, check_names
 from mlc.runtime.profile import Profile
 from mlc.runtime.sizes import Sizes, text
+from mlc.support.errors import UserError
 
 KEPT = 8
 """How many are kept unless it is said."""
@@ -36,7 +36,9 @@ def kept_of(specialize: bool | int) -> int:
     if isinstance(specialize, bool):
         return KEPT if specialize else 0
     if not isinstance(specialize, int) or specialize < 1:
-        fail(f"expected specialize to be True, False or how many shapes to keep (from 1 on), but got {specialize!r}")
+        raise UserError(
+            f"expected specialize to be True, False or how many shapes to keep (from 1 on), but got {specialize!r}"
+        )
     return specialize
 
 
@@ -54,7 +56,7 @@ class SpecializedExecutable(Executable):
         self.threads, self.executor = threads, executor
         signature = signature_of(model)
         if not signature["symbols"]:
-            fail("expected a model of symbolic sizes to specialize, but all sizes of its inputs are known")
+            raise UserError("expected a model of symbolic sizes to specialize, but all sizes of its inputs are known")
         self.inputs = tuple(TensorSpec(n, tuple(map(text, s)), d) for n, s, d in signature["inputs"])
         counts = len(signature["counted"])
         shown = signature["outputs"][: len(signature["outputs"]) - counts]
@@ -100,16 +102,22 @@ class SpecializedExecutable(Executable):
     def _last(self) -> Executable:
         with self._lock:
             if not self._kept:
-                fail("expected a specialized model that has run: it is compiled when it is called, or by at(shapes)")
+                raise UserError(
+                    "expected a specialized model that has run: it is compiled when it is called, or by at(shapes)"
+                )
             return next(reversed(self._kept.values()))
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Refused: what is saved is for one shape, `at(shapes).save(directory)`."""
-        fail("expected one shape to save a specialized model for, but it has many; call at(shapes).save(directory)")
+        raise UserError(
+            "expected one shape to save a specialized model for, but it has many; call at(shapes).save(directory)"
+        )
 
     def export(self, path: str | os.PathLike[str]) -> list[Path]:
         """Refused: what is exported is for one shape, `at(shapes).export(path)`."""
-        fail("expected one shape to export a specialized model for, but it has many; call at(shapes).export(path)")
+        raise UserError(
+            "expected one shape to export a specialized model for, but it has many; call at(shapes).export(path)"
+        )
 
     def _for(self, inputs: Mapping[str, Any]) -> Executable:
         check_names(inputs, self.inputs)

@@ -14,7 +14,7 @@ from xdsl.traits import SymbolTable
 
 from mlc.dialects.graph import CallOp, ControlOp, FusedOp, GraphOp, ParamOp, YieldOp, static_shape
 from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
-from mlc.dialects.graph.structure import bound_symbols
+from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import sizes_at
 from mlc.interp.graph_control import run_control
 from mlc.interp.sizes import at_sizes, solved, symbols_in

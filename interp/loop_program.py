@@ -16,7 +16,8 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IndexType
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import Div, Index, Range
+from mlc.dialects.index import Index, Range, render
+from mlc.dialects.loop.private import private_buffers
 from mlc.interp import values as V
 from mlc.interp.loop_helpers import InterpreterError, buffer_shape, dtype_for
 
@@ -25,21 +26,6 @@ LOOPS_PER_FUNCTION = 16
 
 
 # --- index expressions as text -----------------------------------------------------------------------------------
-
-
-def render(expr: Index, name: Callable[[int], str], division: Callable[[str, int, bool], str]) -> str:
-    """An index expression as source text; `division` writes `text floordiv n` or, where it is told, `text mod n`."""
-    parts: list[str] = []
-    for term, c in expr.terms:
-        if isinstance(term, Div):
-            text = division(render(term.expr, name, division), term.by, term.is_mod)
-        else:
-            assert isinstance(term, int)
-            text = name(term)
-        parts.append(text if c == 1 else f"{text} * {c}" if c > 0 else f"{text} * ({c})")
-    if expr.const or not parts:
-        parts.append(str(expr.const))
-    return " + ".join(parts).replace("+ -", "- ")
 
 
 def _division(text: str, by: int, is_mod: bool) -> str:
@@ -200,17 +186,6 @@ def _for_in_function(e: Emitter, op: loop.ForOp) -> None:
     e.line(f"return {results or None}")
     e.loops, e.depth = e.loops - 1, e.depth - 1
     e.line(f"{results} = {part}" if results else part)
-
-
-def private_buffers(op: loop.ForOp) -> list[SSAValue]:
-    """The thread's own buffers that a parallel loop uses: what they held before it is lost."""
-    found: dict[SSAValue, None] = {}
-    for inner in op.walk():
-        for v in inner.operands:
-            owner = v.owner
-            if isinstance(owner, loop.AllocOp) and owner.scope.data == "local" and not op.is_ancestor(owner):
-                found[v] = None
-    return list(found)
 
 
 def _block(e: Emitter, op: loop.BlockOp) -> None:

@@ -15,9 +15,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.graph.dims import Dim, DimExpr, SymbolAttr
+from mlc.dialects.graph.symbols import bind, symbols_of
 from mlc.dialects.graph.types import shape_of
 from mlc.dialects.index import IndexMapAttr
-from mlc.passes.graph.dynamic_to_static import bind, symbols_of
 
 CASES = (0, 1)
 LARGEST = 71

@@ -20,8 +20,8 @@ from mlc.dialects import te
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.graph.types import element_of
 from mlc.dialects.index import Index
+from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
 from mlc.interp import values as meaning
-from mlc.lowering.te_to_loop.body import CASTS, FLOAT_PREDICATES, INT_PREDICATES
 
 Array = Any
 CHUNK = 10_000_000

@@ -7,20 +7,23 @@ mlc: a multi-dialect tensor compiler on xDSL.
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+from mlc import moved
+from mlc.support.version import __version__ as __version__
+
+moved.install()
 
 # Public name -> "module:attribute", imported on first use (xdsl, onnx and numpy stay out of start-up).
 _PUBLIC = {
-    "load": "mlc.driver.model:load",
-    "Model": "mlc.driver.model:Model",
+    "load": "mlc.driver.load:load",
+    "Model": "mlc.frontends.common.model:Model",
     "from_torch": "mlc.frontends.torch:from_torch",
     "compile": "mlc.driver.compile:compile",
     "build": "mlc.driver.build:build",
     "quantize": "mlc.driver.quantize:quantize",
-    "PassContext": "mlc.passes.context:PassContext",
+    "PassContext": "mlc.driver.pipeline.context:PassContext",
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",
-    "load_executable": "mlc.runtime.executable:load_executable",
+    "load_executable": "mlc.driver.toolchain:load_executable",
 }
 
 
@@ -31,7 +34,7 @@ def __getattr__(name: str) -> Any:
     if name == "instruments":
         return import_module("mlc.instruments")
     if name == "te":
-        return import_module("mlc.lowering.graph_to_te.builder")
+        return import_module("mlc.frontends.te")
     raise AttributeError(f"module 'mlc' has no attribute '{name}'")
 
 

@@ -1,5 +1,5 @@
-"""What may watch passes, under `mlc.PassContext(instruments=[...])`: see passes/instruments.py."""
+"""What may watch passes, under `mlc.PassContext(instruments=[...])`: see driver/pipeline/instruments.py."""
 
-from mlc.passes.instruments import DumpIR, Timing, Veto, validating
+from mlc.driver.pipeline.instruments import DumpIR, Timing, Veto, validating
 
 __all__ = ["DumpIR", "Timing", "Veto", "validating"]

@@ -1,6 +1,6 @@
 """The ONNX backend, for `onnx.backend.test.BackendTest(mlc.onnx_backend)` and its like."""
 
-from mlc.frontends.onnx.backend import (
+from mlc.tools.onnx_backend import (
     MlcBackend,
     MlcBackendRep,
     is_compatible,

@@ -7,14 +7,44 @@ libraries share one pool. Elsewhere LLVM links the objects in memory, and the po
 
 import ctypes
 import os
-import tempfile
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from mlc.runtime.artifact import Artifact
+
+from mlc.support.scratch import scratch_directory
 
 POOL = "mlc_pool"
 """The name of the object with the thread pool."""
+PROBES = "mlc_probes"
+"""The name of the object with the probes: it measures the machine and traces tasks."""
+
+
+class Code(Protocol):
+    """Machine code that is loaded into this process."""
+
+    def address(self, symbol: str) -> int:
+        """The address of a function."""
+        ...
+
+    def runtime(self, threads: int, scratch: int) -> tuple[int, object]:
+        """The address of an rt struct with so many bytes of scratch a thread, and the object that keeps it alive."""
+        ...
+
+
+class Toolchain(Protocol):
+    """The parts of the compiler that an executable may need; whoever loads an artefact with mlc at hand gives them."""
+
+    def load(self, objects: Mapping[str, bytes]) -> Code:
+        """Link object files in memory."""
+        ...
+
+    def export(self, artifact: "Artifact", path: Path) -> list[Path]:
+        """Write a C library; the paths of the files."""
+        ...
 
 
 class SharedCode:
@@ -22,8 +52,8 @@ class SharedCode:
 
     def __init__(self, path: Path) -> None:
         # The dynamic linker takes a path that it has seen for the library that stood there then; this one is new.
-        with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
-            link = Path(directory) / path.name
+        with scratch_directory() as directory:
+            link = directory / path.name
             link.symlink_to(path.resolve())
             self._library = ctypes.CDLL(str(link), mode=os.RTLD_NOW | os.RTLD_LOCAL)
 
@@ -41,42 +71,10 @@ class SharedCode:
         rt = create(threads)
         if not rt or reserve(rt, scratch):
             raise MemoryError(f"expected {scratch} bytes of scratch for {threads} threads, but got none")
-        keeper = _Keeper()
+        keeper = Finalizer()
         weakref.finalize(keeper, destroy, rt).atexit = False
         return rt, keeper
 
 
-class _Keeper:
-    """Something to hold on to."""
-
-
-class JitCode:
-    """The objects linked into this process by LLVM, where there is no C compiler."""
-
-    def __init__(self, objects: Mapping[str, bytes]) -> None:
-        from mlc.codegen.native import Library
-
-        self._library = Library.load(data for name, data in objects.items() if name != POOL)
-
-    def address(self, symbol: str) -> int:
-        """The address of a function."""
-        return self._library.address(symbol)
-
-    def runtime(self, threads: int, scratch: int) -> tuple[int, Any]:
-        """The address of an rt struct with scratch memory, and what keeps it."""
-        from mlc.runtime.pool import Pool
-
-        rt = Pool.get(threads).rt(scratch)
-        return rt.address, rt
-
-
-def load_code(objects: Mapping[str, bytes]) -> "SharedCode | JitCode":
-    """Link objects, the pool's among them, into this process."""
-    from mlc.runtime.artifact import has_compiler
-
-    if not has_compiler():
-        return JitCode(objects)
-    from mlc.codegen.link import link_shared
-
-    with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
-        return SharedCode(link_shared(objects.values(), Path(directory) / "code.so"))
+class Finalizer:
+    """Finalizer: the native runtime is freed when this object is collected."""

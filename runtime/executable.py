@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from mlc.codegen.errors import fail
 from mlc.runtime.artifact import WEIGHTS, Artifact, DamagedArtifact, copy_to
-from mlc.runtime.code import JitCode, SharedCode
+from mlc.runtime.code import Code, SharedCode, Toolchain
+from mlc.runtime.cpu import refusal
 from mlc.runtime.sizes import text
 from mlc.runtime.steps import KernelProfile, Profile, Stepper
-from mlc.runtime.threads import thread_count
+from mlc.support.errors import UserError
+from mlc.support.threads import thread_count
 
 __all__ = ["Executable", "KernelProfile", "Profile", "TensorSpec", "load_executable"]
 
@@ -97,15 +98,20 @@ def is_ready(array: Any, dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> bool
 class Executable:
     """A compiled model. Calls from several Python threads run one after another."""
 
-    def __init__(self, artifact: Artifact, threads: int | None = None, executor: str = "aot") -> None:
+    def __init__(
+        self, artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
+    ) -> None:
         if executor not in EXECUTORS:
-            fail(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
+            raise UserError(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
+        if (reason := refusal(artifact.model)) is not None:
+            raise UserError(reason)
+        self._describe(artifact, threads, executor, toolchain)
+        self._start()
+
+    def _describe(self, artifact: Artifact, threads: int | None, executor: str, toolchain: Toolchain | None) -> None:
+        """All but the code."""
         model = artifact.model
-        if model["target"]["triple"].partition("-")[0] != os.uname().machine:
-            fail(
-                f"expected code for {os.uname().machine} to run here, but got target '{model['target']['name']}' "
-                f"({model['target']['triple']}); its text can be had with `mlc compile --emit`"
-            )
+        self._toolchain = toolchain
         self.threads = thread_count(threads)
         self.executor = executor
         self.artifact = artifact
@@ -115,8 +121,11 @@ class Executable:
         shown = len(self.outputs) - len(self._counted)
         self.outputs, self._counts = self.outputs[:shown], self.outputs[shown:]
         self._lock = threading.Lock()
-        code = artifact.code
-        self._code = JitCode(artifact.objects()) if code is None else SharedCode(code)
+
+    def _start(self) -> None:
+        """The code, and the memory that it works on."""
+        artifact, model = self.artifact, self.artifact.model
+        self._code = _load(artifact, self._toolchain)
         self._rt, self._keeper = self._code.runtime(self.threads, model["scratch_bytes"])
         self._workspace = aligned(model["workspace_bytes"])
         self._weights = _map(artifact.path / WEIGHTS)
@@ -203,7 +212,7 @@ class Executable:
     def _steps(self) -> Stepper:
         """What runs the model kernel by kernel."""
         if self._stepper is None:
-            self._stepper = Stepper(self.artifact.model, self._code.address, self._bases, self._rt)
+            self._stepper = Stepper(self.artifact.model, self._code, self._bases, self._rt)
         return self._stepper
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
@@ -229,9 +238,9 @@ class Executable:
 
     def export(self, path: "str | os.PathLike[str]") -> list[Path]:
         """Write a .so, .a, .o or .h that a C program uses without Python; the header comes beside a library."""
-        from mlc.runtime.export import export
-
-        return export(self.artifact, Path(path))
+        if self._toolchain is None:
+            raise UserError("expected the compiler to export a library; load the model with mlc.load_executable")
+        return self._toolchain.export(self.artifact, Path(path))
 
 
 def check_names(inputs: Mapping[str, Any], specs: "Sequence[TensorSpec]") -> None:
@@ -275,16 +284,35 @@ def _map(path: Path) -> "np.ndarray[Any, np.dtype[np.uint8]]":
         return np.frombuffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
 
 
+def _load(artifact: Artifact, toolchain: Toolchain | None) -> Code:
+    """The artefact's machine code in this process; what is not linked yet, the toolchain links."""
+    if artifact.code is not None:
+        return SharedCode(artifact.code)
+    if toolchain is None:
+        raise UserError(
+            f"expected linked code in {artifact.path}, but it was saved where there was no C compiler; "
+            "load it with mlc.load_executable where llvmlite is installed"
+        )
+    return toolchain.load(artifact.objects())
+
+
 def load_executable(
-    directory: "str | os.PathLike[str]", threads: int | None = None, executor: str = "aot"
+    directory: "str | os.PathLike[str]",
+    threads: int | None = None,
+    executor: str = "aot",
+    toolchain: Toolchain | None = None,
 ) -> Executable:
-    """The executable that `Executable.save` wrote. Its code runs here: load only what you trust."""
+    """
+    The executable that `Executable.save` wrote. Its code runs here: load only what you trust.
+
+    Neither xDSL nor llvmlite is needed; `toolchain` serves artefacts that are not linked, and exporting.
+    """
     if not Path(directory).is_dir():
-        fail(f"{directory}: expected a directory that Executable.save wrote")
+        raise UserError(f"{directory}: expected a directory that Executable.save wrote")
     try:
         artifact = Artifact.open(directory)
     except DamagedArtifact as error:
-        fail(str(error))
+        raise UserError(str(error)) from error
     from mlc.runtime.symbolic import open_executable
 
-    return open_executable(artifact, threads, executor)
+    return open_executable(artifact, threads, executor, toolchain)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from mlc.runtime.machine import Machine
+    from mlc.runtime.peaks import Machine
 
 COMPUTE = "compute"
 
@@ -143,7 +143,7 @@ class Profile(list[KernelProfile]):
 
     def table(self, width: int = 100) -> str:
         """A table by kernel, as text of that width."""
-        from mlc.tools.report.table import text
+        from mlc.runtime.report.table import text
 
         return text(self, width)
 
@@ -160,12 +160,12 @@ class Profile(list[KernelProfile]):
 
     def save_trace(self, path: "str | os.PathLike[str]") -> None:
         """Write one run as a Chrome trace, for ui.perfetto.dev or chrome://tracing."""
-        from mlc.tools.report.trace import trace
+        from mlc.runtime.report.trace import trace
 
         Path(path).write_text(json.dumps(trace(self)))
 
     def plot(self, path: "str | os.PathLike[str]", title: str = "") -> None:
         """Draw the roofline: an .svg, or (with the extra `plot`) a .png or .pdf."""
-        from mlc.tools.report.roofline import plot
+        from mlc.runtime.report.roofline import plot
 
         plot(self, Path(path), title)

@@ -1,4 +1,4 @@
-"""What a model that branches and loops does, step by step: the items that driver/describe_program.py writes."""
+"""What a model that branches and loops does, step by step: the items that driver/describe/program.py writes."""
 
 from __future__ import annotations
 

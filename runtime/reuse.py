@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from mlc.codegen.targets import dtype_bits
+from mlc.targets.target import dtype_bits
 
 Place = tuple[str, int, int]
 """The storage of a value, where it begins and where it ends."""

@@ -5,13 +5,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mlc.runtime.abi import KERNEL, RuntimeStruct
+from mlc.runtime.code import Code
 from mlc.runtime.profile import Event, KernelProfile, Profile
 from mlc.runtime.program import Runner
 from mlc.runtime.reuse import memory_seconds, reuse_distances
+from mlc.support.abi import KERNEL, RuntimeStruct
 
 if TYPE_CHECKING:
-    from mlc.runtime.machine import Machine
+    from mlc.runtime.peaks import Machine
 
 __all__ = ["KernelProfile", "Profile", "Stepper"]
 
@@ -21,14 +22,13 @@ _TRACES = 4  # runs that are traced, of which the quickest is kept
 class Stepper:
     """Runs the calls of a model one at a time."""
 
-    def __init__(
-        self, graph: Mapping[str, Any], address: Callable[[str], int], bases: Mapping[str, int], rt: int
-    ) -> None:
+    def __init__(self, graph: Mapping[str, Any], code: Code, bases: Mapping[str, int], rt: int) -> None:
         self.nodes: Sequence[Mapping[str, Any]] = graph["nodes"]
         self.rt = rt
+        self._code = code
         self._graph = graph
         self._values: Sequence[Mapping[str, Any]] = graph["values"]
-        self._kernels = [KERNEL(address(node["kernel"])) for node in self.nodes]
+        self._kernels = [KERNEL(code.address(node["kernel"])) for node in self.nodes]
         self._copies: Sequence[Sequence[int]] = graph["copies"]
         self._bases = bases
         self._runner: Runner | None = None
@@ -86,7 +86,7 @@ class Stepper:
         """Run all calls, and note when each ran, and each thread's parts of it."""
         from mlc.runtime.tracing import Tracer, now
 
-        tracer = Tracer(self.rt)
+        tracer = Tracer(self._code, self.rt)
         events: list[Event] = []
 
         def call(index: int) -> None:
@@ -106,9 +106,9 @@ class Stepper:
 
     def profile(self, io: Mapping[str, Sequence[int]], repeat: int) -> Profile:
         """The median time of each call over some runs, the first left out, beside what the machine reaches."""
-        from mlc.runtime.machine import measure_machine  # llvmlite: not where a compiled model only runs
+        from mlc.runtime.peaks import measure_machine
 
-        machine = measure_machine(RuntimeStruct.from_address(self.rt).threads)
+        machine = measure_machine(self._code, RuntimeStruct.from_address(self.rt).threads)
         self.run(io)
         runs = [self.run(io) for _ in range(repeat)]
         times = [sorted(times) for times in zip(*runs, strict=True)]

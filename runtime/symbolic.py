@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from mlc.runtime.artifact import Artifact
+from mlc.runtime.code import Toolchain
+from mlc.runtime.cpu import lacking, needed_features
 from mlc.runtime.executable import (
     Executable,
     TensorSpec,
@@ -21,6 +24,7 @@ from mlc.runtime.executable import (
 )
 from mlc.runtime.sizes import REMEMBERED, Bound, Sizes, evaluate, room
 from mlc.runtime.steps import Profile, Stepper
+from mlc.support.errors import UserError
 
 KEEP = 4
 """A workspace is given back when a call needs less than one part in so many of it."""
@@ -29,8 +33,10 @@ KEEP = 4
 class SymbolicExecutable(Executable):
     """A compiled model that takes inputs of many sizes. Calls from several Python threads run one after another."""
 
-    def __init__(self, artifact: Artifact, threads: int | None = None, executor: str = "aot") -> None:
-        super().__init__(artifact, threads, executor)
+    def __init__(
+        self, artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
+    ) -> None:
+        super().__init__(artifact, threads, executor, toolchain)
         model = artifact.model
         self._sizes = Sizes(model)
         self._rooms: dict[tuple[int, ...], int] = {}
@@ -104,7 +110,7 @@ class SymbolicExecutable(Executable):
 
     def _steps_at(self, bound: Bound) -> Stepper:
         """What runs the model kernel by kernel at these sizes, in the workspace at hand."""
-        return Stepper(static_model(self.artifact.model, bound), self._code.address, self._bases, self._rt)
+        return Stepper(static_model(self.artifact.model, bound), self._code, self._bases, self._rt)
 
 
 def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
@@ -131,7 +137,40 @@ def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
     }
 
 
-def open_executable(artifact: Artifact, threads: int | None = None, executor: str = "aot") -> Executable:
-    """What runs a compiled model."""
+class UnloadedExecutable(Executable):
+    """A compiled model for a CPU that this machine does not have: it is saved and exported, but not run."""
+
+    def __init__(
+        self, artifact: Artifact, reason: str, threads: int | None, executor: str, toolchain: Toolchain | None
+    ) -> None:
+        self._reason = reason
+        self._describe(artifact, threads, executor, toolchain)
+
+    def __call__(
+        self, inputs: Mapping[str, Any], out: Mapping[str, np.ndarray[Any, Any]] | None = None
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Refused: UserError with the features that are missing."""
+        raise UserError(self._reason)
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
+        """Refused: UserError with the features that are missing."""
+        raise UserError(self._reason)
+
+
+def compiled_executable(
+    artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
+) -> Executable:
+    """The executable of a model compiled now; where this CPU lacks features, one that can only be saved or exported."""
+    needed, machine = needed_features(artifact.model), os.uname().machine
+    if needed is not None and artifact.model["target"]["triple"].partition("-")[0] == machine:
+        if (reason := lacking(needed, machine)) is not None:
+            return UnloadedExecutable(artifact, reason, threads, executor, toolchain)
+    return open_executable(artifact, threads, executor, toolchain)
+
+
+def open_executable(
+    artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
+) -> Executable:
+    """The executable of an artefact: one for sizes that each call says, or for the model's fixed ones."""
     kind = SymbolicExecutable if artifact.model.get("symbols") else Executable
-    return kind(artifact, threads, executor)
+    return kind(artifact, threads, executor, toolchain)

@@ -17,12 +17,12 @@ from math import ceil, prod
 
 from xdsl.ir import SSAValue
 
-from mlc.codegen.targets import Target
 from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.tiling import balance, divisors, even_split, register_tile
+from mlc.targets.target import Target
 
 UNROLL = 4  # keys that one step of a pass over the strip takes
 MANY = 64  # queries for which it pays to copy keys and values

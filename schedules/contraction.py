@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, TypeVar
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
-from mlc.codegen.targets import Target
 from mlc.dialects import sched
 from mlc.dialects.index import Div
 from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.tiling import Grid, Work, choose_grid, deal, even_split, open_block, register_tile
+from mlc.targets.target import Target
 
 OPEN_ROWS = 6  # of a register tile, at least, where their number is known at run time
 Handle = SSAValue

@@ -6,12 +6,12 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from mlc.codegen.targets import Target
 from mlc.dialects import sched
 from mlc.dialects.index import dim
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.tiling import balance, deal, worth_threads
+from mlc.targets.target import Target
 
 ELEMENT_CYCLES = 0.25  # of one element, of which most come from beyond L1
 

@@ -20,12 +20,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, gcd, prod
 
-from mlc.codegen.targets import Target
 from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.contraction import ContractionSchedule, Handle, Roles, TileSize, schedule_of
 from mlc.schedules.tiling import Grid, Work, choose_grid, deal, divisors, even_split
+from mlc.targets.target import Target
 
 WAY = 4096  # bytes after which addresses share a set of L1: a page, as it is indexed before translation
 FAR_CYCLES_A_BYTE = 1 / 8  # memory or L3, streaming

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from mlc.codegen.targets import Target
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.injective import schedule_pointwise, spread
 from mlc.schedules.tiling import even_split
+from mlc.targets.target import Target
 
 
 def reduction(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:

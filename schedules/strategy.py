@@ -9,7 +9,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
-from mlc.codegen.targets import Target
 from mlc.dialects import sched, te
 from mlc.schedules.analysis import KernelInfo
 from mlc.schedules.attention import attention
@@ -20,6 +19,7 @@ from mlc.schedules.matmul import matmul
 from mlc.schedules.reduction import reduction
 from mlc.schedules.rows import rows
 from mlc.schedules.winograd import winograd
+from mlc.targets.target import Target
 
 Strategy = Callable[[KernelInfo, Target, int], sched.ScheduleOp | None]
 STRATEGIES: tuple[Strategy, ...] = (attention, winograd, matmul, contraction, rows, reduction, injective)

@@ -7,8 +7,8 @@ from functools import lru_cache
 from math import ceil, isqrt, prod
 from typing import TYPE_CHECKING
 
-from mlc.codegen.targets import Target
 from mlc.dialects.index import IndexMapAttr
+from mlc.targets.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

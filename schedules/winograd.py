@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from mlc.codegen.targets import Target
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.tiling import deal, register_tile
 from mlc.schedules.winograd_cost import Block, problem
+from mlc.targets.target import Target
 
 STAGES = ["v", "m"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
-from mlc.codegen.targets import Target
 from mlc.schedules.tiling import PARTS, divisors, register_tile
+from mlc.targets.target import Target
 
 FORTH, BACK = 8.0, 4.7  # cycles to make a vector of a transformed tile, to take one back: loads, stores and sums
 TILE_CYCLES = 60.0  # of a register tile of the product: zeros at its start, stores and misses at its end

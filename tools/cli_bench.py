@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlc.runtime.report.roofline import FORMATS
 from mlc.tools.cli import UsageError, add_model_arguments, executable_of, print_table, seconds, shapes_of
 from mlc.tools.cli_run import add_at_argument, random_inputs
-from mlc.tools.report.roofline import FORMATS
 
 if TYPE_CHECKING:
     from mlc.runtime.profile import Profile
@@ -75,7 +75,7 @@ def _report(args: argparse.Namespace, profile: "Profile") -> dict[str, Any]:
     """Print and write what is asked for of a profile; it as data."""
     from rich.console import Console
 
-    from mlc.tools.report.table import show
+    from mlc.runtime.report.table import show
 
     if args.profile or args.roofline is not None:
         show(profile, Console())
@@ -137,7 +137,7 @@ def _print(record: dict[str, Any]) -> None:
 
 
 def _handover() -> float:
-    from mlc.runtime.machine import measure_handover_ns
+    from mlc.driver.host import measure_handover_ns
 
     return measure_handover_ns()
 

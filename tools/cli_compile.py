@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mlc.driver.options import LEVELS, Options
 from mlc.runtime.artifact import Artifact
+from mlc.support.scratch import remove_scratch, scratch_directory
 from mlc.tools.cli import UsageError, add_model_arguments, human_bytes, shapes_of, summary, symbols_of
 
 EMIT = (*LEVELS, "obj", "so", "dir")
@@ -42,16 +43,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"wrote {len(files)} schedule{'s' * (len(files) != 1)} to {args.dump_schedules}")
         if what is None:
             return 0
-    from mlc.driver.timing import table
+    from mlc.support.timing import table
 
     artifact, owned = compiled(args)
     try:
         files = [] if what is None else write(artifact, args.output, what)
     finally:
         if owned:
-            from shutil import rmtree
-
-            rmtree(artifact.path, ignore_errors=True)
+            remove_scratch(artifact.path)
     report = artifact.model["report"]
     symbols = ", ".join(name for name, *_ in artifact.model.get("symbols", ()))
     size = f"sized by {symbols}" if symbols else human_bytes(artifact.model["workspace_bytes"])
@@ -71,7 +70,7 @@ def write(artifact: Artifact, output: str, what: str) -> list[Path]:
 
         copy_to(artifact, output)
         return [Path(output)]
-    from mlc.runtime.export import export
+    from mlc.driver.export.library import export
 
     return export(artifact, _path(output, what))
 
@@ -89,7 +88,7 @@ def compiled(args: argparse.Namespace) -> tuple[Artifact, bool]:
 def _options(args: argparse.Namespace, keep: frozenset[str] = frozenset(), validate: bool = False) -> Options:
     """The options that the arguments ask for."""
     from mlc.driver.schedules import Schedules
-    from mlc.runtime.threads import thread_count
+    from mlc.support.threads import thread_count
 
     schedules = Schedules.read(args.schedules)
     threads = thread_count(args.threads)
@@ -129,19 +128,17 @@ def _path(output: str, what: str) -> Path:
 
 def emit_text(args: argparse.Namespace, level: str) -> int:
     """Write the text of one level."""
-    import tempfile
-
     from mlc.driver.compilation import Compilation
     from mlc.driver.compile import load_model
-    from mlc.driver.timing import table
+    from mlc.support.timing import table
 
     options = _options(args, keep=frozenset({level}))
     compilation = Compilation(load_model(args.model, shapes_of(args), symbols_of(args)), options)
     if level == "graph":
         compilation.optimize()
     else:
-        with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
-            compilation.write(Path(directory))
+        with scratch_directory() as directory:
+            remove_scratch(compilation.write(directory).path)
     text = compilation.texts[level]
     if args.output in (None, "-"):
         sys.stdout.write(text)

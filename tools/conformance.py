@@ -163,7 +163,7 @@ def run_case(case: Any) -> Outcome:
     """Compile and run one test, and compare what it gives."""
     from onnx.backend.test.runner import Runner
 
-    from mlc.frontends.onnx.backend import prepare
+    from mlc.tools.onnx_backend import prepare
 
     model = model_of(case)
     op = op_of(case, model)

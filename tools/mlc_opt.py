@@ -23,18 +23,19 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException
 from xdsl.utils.lexer import Input
 from xdsl.xdsl_opt_main import VersionAction, xDSLOptMain
 
-from mlc.passes.errors import UserError, warning_sinks
-from mlc.passes.manager import BrokenByPass, make_context, parse_pipeline, run_passes
-from mlc.passes.pipeline_text import PipelineError, pass_text
-from mlc.passes.registry import import_target
+from mlc.dialects.source import InputError, SourceParser, parse, read_source, reject, split_source, start_of
+from mlc.driver.options import settings_of
+from mlc.driver.pipeline.manager import BrokenByPass, make_context, parse_pipeline, run_passes
+from mlc.driver.pipeline.registry import import_target
+from mlc.driver.pipeline.text import PipelineError, pass_text
 from mlc.passes.verifier import verify
+from mlc.support.diagnostics import Diagnostic, Place, Reporter, one_line, place_of_op
+from mlc.support.errors import UserError, warning_sinks
 from mlc.tools.opt.arguments import add_arguments, normalize
-from mlc.tools.opt.diagnostics import Diagnostic, Place, Reporter, one_line, place_of_op
 from mlc.tools.opt.emit import emit
 from mlc.tools.opt.instruments import ALL, PrintIR, Timing
 from mlc.tools.opt.limits import apply_limits
 from mlc.tools.opt.printing import Printing
-from mlc.tools.opt.source import InputError, SourceParser, parse, read_source, reject, split_source, start_of
 
 Output = str | bytes
 
@@ -90,7 +91,7 @@ class MlcOpt(xDSLOptMain):
         self.ctx = make_context(allow_unregistered=args.allow_unregistered_dialect)
         if args.passes is not None:
             try:
-                self.passes = parse_pipeline(args.passes)
+                self.passes = parse_pipeline(args.passes, settings_of(args.set))
             except PipelineError as error:
                 raise reject(Place("<pass-pipeline>", 1, error.column), str(error)) from error
         self.printing = Printing(
@@ -117,7 +118,7 @@ class MlcOpt(xDSLOptMain):
             failure = args.mlir_print_ir_after_failure
             instruments.append(PrintIR(self.printing.text, before, after, changes, failure))
         if args.validate_each:
-            instruments.append(import_target("--validate-each", "mlc.interp.validate:ValidateInstrument")())
+            instruments.append(import_target("--validate-each", "mlc.validation.validate_each:ValidateInstrument")())
         if self.timing is not None:
             instruments.append(self.timing)
         return instruments
@@ -193,7 +194,7 @@ class MlcOpt(xDSLOptMain):
             self.progress.current = None
             with self.phase("Output"):
                 return self.output(module)
-        except DiagnosticException as error:
+        except (UserError, DiagnosticException) as error:
             raise InputError(self.diagnose(error, source, parser)) from error
         except Exception as error:
             self.report_crash(error, source, parser)

@@ -17,7 +17,9 @@ from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializa
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Dialect, Operation
 
-from mlc.dialects.graph import (
+from mlc.dialects.graph.base import GraphOp, Sample, infer, location_name, name_location
+from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
+from mlc.dialects.graph.ops import (
     bits,
     conv,
     conv_transpose,
@@ -33,8 +35,7 @@ from mlc.dialects.graph import (
     trigonometry,
     winograd,
 )
-from mlc.dialects.graph.base import GraphOp, Sample, infer, location_name, name_location
-from mlc.dialects.graph.bits import (
+from mlc.dialects.graph.ops.bits import (
     BitcastOp,
     BitwiseAndOp,
     BitwiseNotOp,
@@ -43,12 +44,11 @@ from mlc.dialects.graph.bits import (
     ShiftLeftOp,
     ShiftRightOp,
 )
-from mlc.dialects.graph.control import CONTROL, ControlOp, IfOp, LoopOp, ScanOp
-from mlc.dialects.graph.conv import AvgPool2dOp, Conv2dOp, MaxPool2dOp, PoolOp
-from mlc.dialects.graph.conv_transpose import Conv2dTransposeOp
-from mlc.dialects.graph.counted import NonMaxSuppressionOp, NonzeroOp, UniqueOp
-from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
-from mlc.dialects.graph.elementwise import (
+from mlc.dialects.graph.ops.control import CONTROL, ControlOp, IfOp, LoopOp, ScanOp
+from mlc.dialects.graph.ops.conv import AvgPool2dOp, Conv2dOp, MaxPool2dOp, PoolOp
+from mlc.dialects.graph.ops.conv_transpose import Conv2dTransposeOp
+from mlc.dialects.graph.ops.counted import NonMaxSuppressionOp, NonzeroOp, UniqueOp
+from mlc.dialects.graph.ops.elementwise import (
     AbsOp,
     AddOp,
     BiasAddOp,
@@ -99,7 +99,7 @@ from mlc.dialects.graph.elementwise import (
     UnaryOp,
     WhereOp,
 )
-from mlc.dialects.graph.indexing import (
+from mlc.dialects.graph.ops.indexing import (
     ArgsortOp,
     CumulativeOp,
     GatherElementsOp,
@@ -107,8 +107,8 @@ from mlc.dialects.graph.indexing import (
     ScatterElementsOp,
     ScatterNdOp,
 )
-from mlc.dialects.graph.matmul import BatchMatmulOp, DenseOp
-from mlc.dialects.graph.movement import (
+from mlc.dialects.graph.ops.matmul import BatchMatmulOp, DenseOp
+from mlc.dialects.graph.ops.movement import (
     BroadcastToOp,
     ConcatenateOp,
     FlipOp,
@@ -121,8 +121,8 @@ from mlc.dialects.graph.movement import (
     TileOp,
     TransposeOp,
 )
-from mlc.dialects.graph.quantize import DequantizeOp, LookupOp, QuantizeOp
-from mlc.dialects.graph.reduce import (
+from mlc.dialects.graph.ops.quantize import DequantizeOp, LookupOp, QuantizeOp
+from mlc.dialects.graph.ops.reduce import (
     ArgmaxOp,
     ArgminOp,
     BatchNormOp,
@@ -137,11 +137,11 @@ from mlc.dialects.graph.reduce import (
     SoftmaxOp,
     SumOp,
 )
-from mlc.dialects.graph.resize import Resize2dOp
-from mlc.dialects.graph.structure import CallOp, ConstantOp, FullOp, FusedOp, IotaOp, ParamOp, YieldOp
-from mlc.dialects.graph.trigonometry import AcosOp, AsinOp, AtanOp, CoshOp, SinhOp, TanOp
+from mlc.dialects.graph.ops.resize import Resize2dOp
+from mlc.dialects.graph.ops.structure import CallOp, ConstantOp, FullOp, FusedOp, IotaOp, ParamOp, YieldOp
+from mlc.dialects.graph.ops.trigonometry import AcosOp, AsinOp, AtanOp, CoshOp, SinhOp, TanOp
+from mlc.dialects.graph.ops.winograd import Conv2dWinogradOp, WinogradWeightOp
 from mlc.dialects.graph.types import shape_of, static_shape, tensor
-from mlc.dialects.graph.winograd import Conv2dWinogradOp, WinogradWeightOp
 
 MODULES = (
     elementwise, trigonometry, bits, reduce, indexing, conv, conv_transpose, winograd, resize, matmul, movement,

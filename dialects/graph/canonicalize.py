@@ -10,7 +10,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from mlc.dialects.constants import numbers
 from mlc.dialects.graph.base import GraphOp
-from mlc.dialects.graph.elementwise import (
+from mlc.dialects.graph.layout import layout
+from mlc.dialects.graph.ops.elementwise import (
     AddOp,
     BiasAddOp,
     CastOp,
@@ -22,9 +23,8 @@ from mlc.dialects.graph.elementwise import (
     ReluOp,
     SubtractOp,
 )
-from mlc.dialects.graph.layout import layout
-from mlc.dialects.graph.movement import LayoutTransformOp, ReshapeOp, TransposeOp
-from mlc.dialects.graph.structure import ConstantOp, FullOp
+from mlc.dialects.graph.ops.movement import LayoutTransformOp, ReshapeOp, TransposeOp
+from mlc.dialects.graph.ops.structure import ConstantOp, FullOp
 from mlc.dialects.graph.types import FLOATS, is_float, shape_of
 
 

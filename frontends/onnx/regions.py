@@ -12,8 +12,8 @@ from xdsl.ir import Region as IRRegion
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph import name_location
-from mlc.dialects.graph.control import ControlOp, captured, isolate
 from mlc.dialects.graph.dims import TYPICAL, Dim, DimExpr
+from mlc.dialects.graph.ops.control import ControlOp, captured, isolate
 from mlc.dialects.graph.types import numpy_dtype, shape_of, static_shape
 from mlc.frontends.onnx.counted import marked, plain
 from mlc.frontends.onnx.node import Node, Value, dtype_like

@@ -18,8 +18,8 @@ import onnx
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute
 
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx.node import Value
+from mlc.support.errors import UserError
 
 STRUCTURE = "graph.structure"
 """The attribute of @main: name -> the names of a sequence's tensors, or nothing of an absent optional."""

@@ -11,7 +11,7 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph import tensor
 from mlc.dialects.graph.dims import Dim, UnequalSizes
-from mlc.dialects.graph.movement import END
+from mlc.dialects.graph.ops.movement import END
 from mlc.frontends.onnx.node import Node, Value, dtype_like
 
 T = TypeVar("T")

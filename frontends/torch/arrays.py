@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from mlc.dialects.graph.types import ELEMENT_TYPES
-from mlc.driver.errors import UserError
+from mlc.support.errors import UserError
 
 
 def _numpy(name: str) -> Any:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx.node import Value
 from mlc.frontends.onnx.tools import add, binary, cast, divide, multiply
+from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
     from mlc.frontends.torch.step import Step

@@ -11,11 +11,11 @@ import torch
 from torch import fx
 
 from mlc.dialects.graph import DimExpr
-from mlc.driver.errors import UserError
 from mlc.frontends.onnx.node import Node, UseBody, Value, converters, dtype_like
 from mlc.frontends.onnx.tools import add, cast, iota, multiply
 from mlc.frontends.torch.arrays import dtype_of
 from mlc.frontends.torch.numbers import Number, tensor_of
+from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
     from mlc.frontends.torch.program import Program

@@ -32,7 +32,7 @@ TAKEN_APART = ("addmv", "tril_indices", "triu_indices")
 @cache
 def converters() -> dict[str, Convert]:
     """The name of an ATen op -> what converts a call of it."""
-    from mlc.frontends.torch import bags, elementwise, indexing, layers, make, recurrent, reduce, shape, windows
+    from mlc.frontends.torch.ops import bags, elementwise, indexing, layers, make, recurrent, reduce, shape, windows
 
     modules = (elementwise, reduce, shape, indexing, bags, make, layers, windows, recurrent)
     return {name: convert for module in modules for name, convert in module.CONVERTERS.items()}

@@ -6,7 +6,7 @@ Comes out: @main(inputs..., outputs..., %weights, %workspace), in which every te
 
     an input or an output           the argument (its producer writes an output in place)
     a parameter or a constant       memref.view %weights[offset] {param = "name"} or {value = dense<...>}
-    an intermediate                 memref.view %workspace[offset], as driver/memory_plan.py places it
+    an intermediate                 memref.view %workspace[offset], as lowering/graph_to_main/memory_plan.py places it
     a reshape                       memref.reinterpret_cast of its operand's buffer
     a slice, a result of a split    runtime.part of its operand's buffer
     an operand of a concatenate     runtime.part of the buffer of the result: its producer writes it there
@@ -39,15 +39,16 @@ from xdsl.traits import SymbolTable
 
 from mlc.dialects.graph import CallOp, ParamOp
 from mlc.dialects.graph.dims import Dim, DimExpr
-from mlc.dialects.graph.structure import bound_symbols
-from mlc.driver.memory_plan import MemoryPlan, align, plan
+from mlc.dialects.graph.ops.structure import bound_symbols
+from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_main import control
+from mlc.lowering.graph_to_main.memory_plan import MemoryPlan, align, plan
 from mlc.lowering.graph_to_main.sizes import INDEX, Sizes
 from mlc.lowering.graph_to_main.storage import Storage, byte_size, bytes_of
 from mlc.lowering.graph_to_main.symbolic import OpenPlan, lifetimes_of, symbols_of
 from mlc.lowering.graph_to_main.writer import Writer
-from mlc.passes.errors import fail
-from mlc.passes.graph.views import part_starts
+from mlc.passes.graph.shared.views import part_starts
+from mlc.support.errors import fail
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class ConvertGraphToMainPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         main = find_function(op, self.function)
         Converter(main, _content_keys(op)).convert()
+        expect_converted(main, self.name, "graph")
 
 
 def find_function(module: ModuleOp, name: str) -> func.FuncOp:
@@ -78,7 +80,7 @@ def find_function(module: ModuleOp, name: str) -> func.FuncOp:
 
 def _content_keys(module: ModuleOp) -> Callable[[str], Hashable]:
     """What identifies a parameter's content: the store's hash, or its name where no store is attached."""
-    from mlc.passes.graph.weights import store_of
+    from mlc.dialects.graph.store import store_of
 
     store = store_of(module)
     return (lambda name: name) if store is None else (lambda name: store.hash(name) if name in store else name)

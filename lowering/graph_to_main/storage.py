@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import Shape, product, shape_of
-from mlc.passes.errors import fail
+from mlc.support.errors import fail
 
 
 def byte_size(element: Attribute) -> int:
@@ -77,12 +77,18 @@ class Storage:
     @property
     def final(self) -> Storage:
         """The storage that is written instead, if there is one."""
-        return self if self.instead is None else self.instead.final
+        found = self
+        while found.instead is not None:
+            found = found.instead
+        return found
 
     @property
     def root(self) -> Storage:
         """The storage that it is in, and that is in no other."""
-        return self if self.inside is None else self.inside.root
+        found = self
+        while found.inside is not None:
+            found = found.inside
+        return found
 
 
 __all__ = ["Storage", "buffer_type", "byte_size", "bytes_of"]

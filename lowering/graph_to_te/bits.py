@@ -7,10 +7,10 @@ from typing import Any
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IntegerType
 
-from mlc.dialects.graph import bits, trigonometry
+from mlc.dialects.graph.ops import bits, trigonometry
 from mlc.dialects.scalar import make
-from mlc.lowering.graph_to_te import builder as te
-from mlc.lowering.graph_to_te.builder import Scalar, Tensor
+from mlc.dialects.te_builder import builder as te
+from mlc.dialects.te_builder.builder import Scalar, Tensor
 from mlc.lowering.graph_to_te.elementwise import broadcast_read
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 

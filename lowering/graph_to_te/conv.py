@@ -15,11 +15,11 @@ from xdsl.dialects.builtin import bf16, f32
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.combiner import COMBINERS
-from mlc.dialects.graph import conv as graph
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.layout import layout
-from mlc.lowering.graph_to_te import builder as te
-from mlc.lowering.graph_to_te.builder import ReduceAxis, Scalar, Tensor
+from mlc.dialects.graph.ops import conv as graph
+from mlc.dialects.te_builder import builder as te
+from mlc.dialects.te_builder.builder import ReduceAxis, Scalar, Tensor
 from mlc.lowering.graph_to_te.layouts import axis_names, blocked, logical, widened
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlc.dialects.graph.conv_transpose import Conv2dTransposeOp
-from mlc.lowering.graph_to_te import builder as te
-from mlc.lowering.graph_to_te.builder import ReduceAxis, Tensor
+from mlc.dialects.graph.ops.conv_transpose import Conv2dTransposeOp
+from mlc.dialects.te_builder import builder as te
+from mlc.dialects.te_builder.builder import ReduceAxis, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerType, f32, i1
 
-from mlc.dialects.graph import elementwise as graph
-from mlc.dialects.graph import structure
-from mlc.lowering.graph_to_te import builder as te
-from mlc.lowering.graph_to_te.builder import Scalar, Tensor
+from mlc.dialects.graph.ops import elementwise as graph
+from mlc.dialects.graph.ops import structure
+from mlc.dialects.te_builder import builder as te
+from mlc.dialects.te_builder.builder import Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 Unary = Callable[[Scalar, Any], Scalar]

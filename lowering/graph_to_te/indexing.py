@@ -12,9 +12,9 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
-from mlc.dialects.graph import indexing as graph
-from mlc.lowering.graph_to_te import builder as te
-from mlc.lowering.graph_to_te.builder import Scalar, Tensor
+from mlc.dialects.graph.ops import indexing as graph
+from mlc.dialects.te_builder import builder as te
+from mlc.dialects.te_builder.builder import Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute
 from mlc.dialects.graph.dims import TYPICAL, DimExpr, SymbolAttr, basis, bounds_between
 from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.dialects.index import UNBOUNDED, IndexMapAttr, dim
-from mlc.lowering.graph_to_te.indices import index_of
+from mlc.dialects.te_builder.indices import index_of
 
 
 def kernel_symbols(kernel: func.FuncOp) -> list[DimExpr]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlc.dialects.graph.layout import layout
-from mlc.lowering.graph_to_te import builder as te
+from mlc.dialects.te_builder import builder as te
 
 
 def logical(name: str, indices: Sequence[Any]) -> dict[str, Any]:

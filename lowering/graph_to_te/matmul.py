@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlc.dialects.graph import matmul as graph
-from mlc.lowering.graph_to_te import builder as te
-from mlc.lowering.graph_to_te.builder import Tensor
+from mlc.dialects.graph.ops import matmul as graph
+from mlc.dialects.te_builder import builder as te
+from mlc.dialects.te_builder.builder import Tensor
 from mlc.lowering.graph_to_te.layouts import blocked, widened
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mlc.dialects.graph import movement as graph
-from mlc.lowering.graph_to_te import builder as te
-from mlc.lowering.graph_to_te.builder import Scalar, Tensor
+from mlc.dialects.graph.ops import movement as graph
+from mlc.dialects.te_builder import builder as te
+from mlc.dialects.te_builder.builder import Scalar, Tensor
 from mlc.lowering.graph_to_te.elementwise import broadcast_read
 from mlc.lowering.graph_to_te.layouts import blocked, logical
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
-from mlc.passes.graph.views import reshape_groups
+from mlc.passes.graph.shared.views import reshape_groups
 
 
 @lowering(graph.TransposeOp)

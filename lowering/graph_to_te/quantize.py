@@ -6,10 +6,10 @@ from typing import Any
 
 from xdsl.dialects.builtin import i32
 
-from mlc.dialects.graph import quantize as graph
+from mlc.dialects.graph.ops import quantize as graph
 from mlc.dialects.graph.types import axis_of
-from mlc.lowering.graph_to_te import builder as te
-from mlc.lowering.graph_to_te.builder import Scalar, Tensor
+from mlc.dialects.te_builder import builder as te
+from mlc.dialects.te_builder.builder import Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from xdsl.dialects.builtin import f64
 
-from mlc.dialects.graph import reduce as graph
 from mlc.dialects.graph.dims import Dim, DimExpr
+from mlc.dialects.graph.ops import reduce as graph
 from mlc.dialects.graph.types import product
-from mlc.lowering.graph_to_te import builder as te
-from mlc.lowering.graph_to_te.builder import ReduceAxis, Scalar, Tensor
+from mlc.dialects.te_builder import builder as te
+from mlc.dialects.te_builder.builder import ReduceAxis, Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 Reducer = Callable[..., te.Reduction]

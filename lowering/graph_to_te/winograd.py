@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlc.dialects.graph.ops.winograd import MATRICES, Conv2dWinogradOp, Matrix, WinogradWeightOp, tiles
 from mlc.dialects.graph.types import Dim, product
-from mlc.dialects.graph.winograd import MATRICES, Conv2dWinogradOp, Matrix, WinogradWeightOp, tiles
-from mlc.lowering.graph_to_te import builder as te
-from mlc.lowering.graph_to_te.builder import IndexExpr, Scalar, Tensor
+from mlc.dialects.te_builder import builder as te
+from mlc.dialects.te_builder.builder import IndexExpr, Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 

@@ -11,9 +11,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects.index import UNKNOWN, Div, Index, Product, Range, Ranges, Term, const, dim, term_dims
 from mlc.lowering.loop_to_llvm.builder import Builder, memory_type
-from mlc.passes.errors import UserError
 from mlc.passes.loop.index_space.domain import LazyRanges
 from mlc.passes.loop.index_space.predicates import at_last_iterations
+from mlc.support.errors import UserError
 
 
 @dataclass(eq=False)

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import MemRefType, i8, i64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, i8, i64
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index, IndexMapAttr, const, dim
+from mlc.dialects.index import Div, Index, IndexMapAttr, const, dim
 from mlc.lowering.loop_to_llvm.builder import byte_size
 from mlc.lowering.loop_to_llvm.scalars import machine_type
 
@@ -135,3 +135,26 @@ def capture_symbolic(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, s
 
 
 __all__ = ["SymbolicBuffers", "capture_strides", "capture_symbolic", "in_scratch", "place_static", "plan_buffers"]
+
+
+def symbolic_bytes(op: Operation) -> list[list[Any]]:
+    """The factors of the sizes that a kernel's attribute `mlc.symbolic_bytes` gives."""
+    rows = op.attributes.get("mlc.symbolic_bytes")
+    maps = rows.data if isinstance(rows, ArrayAttr) else ()
+    return [[_encoded(e) for e in row.data] for row in maps if isinstance(row, IndexMapAttr)]
+
+
+def _encoded(e: Index) -> Any:
+    """An expression over a kernel's symbols as a size over their numbers."""
+    terms: list[Any] = [[e.const, []]] if e.const or not e.terms else []
+    for t, c in e.terms:
+        if isinstance(t, int):
+            terms.append([c, [str(t)]])
+            continue
+        assert isinstance(t, Div)
+        inner = _encoded(t.expr)
+        if t.is_mod:  # x mod n = x - n * (x floordiv n)
+            terms += [[c * k, atoms] for k, atoms in inner]
+            c *= -t.by
+        terms.append([c, [[inner, t.by]]])
+    return terms

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import IndexType, StringAttr
+from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop, te
-from mlc.passes.errors import fail
+from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
+from mlc.support.errors import fail
 
 Values = dict[SSAValue, SSAValue]
 
 # arith's predicates in the order of their numbers.
-FLOAT_PREDICATES = (
-    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
-    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
-)
-INT_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 
 def convert_body(stage: te.ComputeOp, block: Block, buffers: Values) -> list[SSAValue]:
@@ -93,22 +89,6 @@ def _cast(op: Operation, values: Values, buffers: Values) -> Operation:
 
 
 # `arith.sitofp` is `loop.cast sitofp`, and so on.
-CASTS: dict[type[Operation], StringAttr] = {
-    op: StringAttr(op.name.removeprefix("arith."))
-    for op in (
-        arith.SIToFPOp,
-        arith.UIToFPOp,
-        arith.FPToSIOp,
-        arith.FPToUIOp,
-        arith.ExtFOp,
-        arith.TruncFOp,
-        arith.ExtSIOp,
-        arith.ExtUIOp,
-        arith.TruncIOp,
-        arith.IndexCastOp,
-        arith.BitcastOp,
-    )
-}
 _KEPT = [op for dialect in (arith.Arith, math.Math) for op in dialect.operations]
 BODY: dict[type[Operation], Callable[..., Operation]] = {
     **dict.fromkeys(_KEPT, _same),

@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import AddOp, CastOp, ConstantOp, GraphOp, MultiplyOp, SubtractOp, shape_of
 from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, REDUCTION
-from mlc.passes.graph.rewriting import blocks
+from mlc.passes.rewriting import blocks
 
 AFFINE = (MultiplyOp, AddOp, SubtractOp)
 POINTWISE = (ELEMENTWISE, BROADCAST)

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import AddOp, BiasAddOp, ReshapeOp, shape_of
 from mlc.dialects.graph.types import axis_of
-from mlc.passes.graph.rewriting import Replacement, Rewriter, apply_rules, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, apply_rules, rules_table
 
 FORMS, on = rules_table()
 

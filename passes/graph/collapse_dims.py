@@ -32,11 +32,11 @@ from mlc.dialects.graph import (
     shape_of,
 )
 from mlc.dialects.graph.dims import Dim
-from mlc.dialects.graph.elementwise import RetypeOp
 from mlc.dialects.graph.layout import layout
+from mlc.dialects.graph.ops.elementwise import RetypeOp
 from mlc.dialects.graph.types import axis_of, is_static, tensor
 from mlc.passes.graph.fuse_ops import fuse
-from mlc.passes.graph.rewriting import functions, outer_blocks
+from mlc.passes.rewriting import functions, outer_blocks
 
 
 @dataclass(frozen=True)

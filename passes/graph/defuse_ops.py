@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import FusedOp
-from mlc.passes.graph.rewriting import blocks
+from mlc.passes.rewriting import blocks
 
 
 def defuse(fused: FusedOp) -> None:

@@ -2,60 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.graph import DimsAttr, SymbolAttr
-from mlc.dialects.graph.types import with_symbols
-from mlc.passes.errors import did_you_mean, fail
-from mlc.passes.graph.infer_types import retype
-from mlc.passes.graph.rewriting import functions
-
-SYMBOLS = "graph.symbols"
-
-
-def symbols_of(function: FuncOp) -> dict[str, SymbolAttr]:
-    """The symbols of a function with their ranges."""
-    declared = function.attributes.get(SYMBOLS)
-    if not isinstance(declared, DictionaryAttr):
-        return {}
-    return {name: attr for name, attr in declared.data.items() if isinstance(attr, SymbolAttr)}
-
-
-def bind(function: FuncOp, sizes: Mapping[str, int]) -> None:
-    """Put sizes in the place of a function's symbols, in the types of all its values."""
-
-    def static(type: Attribute) -> Attribute:
-        if isinstance(type, TensorType) and isinstance(type.encoding, DimsAttr):
-            return with_symbols(type, sizes)
-        return type
-
-    def change(value: SSAValue) -> None:
-        if (new := static(value.type)) is not value.type:
-            retype(value, new)
-
-    for block in function.body.blocks:
-        for argument in block.args:
-            change(argument)
-    for op in function.body.walk():
-        for result in op.results:
-            change(result)
-        for region in op.regions:
-            for argument in (a for block in region.blocks for a in block.args):
-                change(argument)
-    inputs, outputs = function.function_type.inputs.data, function.function_type.outputs.data
-    function.function_type = FunctionType.from_lists([static(t) for t in inputs], [static(t) for t in outputs])
-    rest: dict[str, Attribute] = {n: attr for n, attr in symbols_of(function).items() if n not in sizes}
-    if rest:
-        function.attributes[SYMBOLS] = DictionaryAttr(rest)
-    else:
-        function.attributes.pop(SYMBOLS, None)
+from mlc.dialects.graph import SymbolAttr
+from mlc.dialects.graph.symbols import bind, symbols_of
+from mlc.passes.rewriting import functions
+from mlc.support.errors import did_you_mean, fail
 
 
 @dataclass(frozen=True)

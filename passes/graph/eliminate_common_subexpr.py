@@ -14,8 +14,8 @@ from xdsl.passes import ModulePass
 from xdsl.traits import IsolatedFromAbove
 
 from mlc.dialects.graph import OPS, GraphOp
-from mlc.passes.errors import did_you_mean, fail
-from mlc.passes.graph.rewriting import functions, replace
+from mlc.passes.rewriting import functions, replace
+from mlc.support.errors import did_you_mean, fail
 
 
 def eliminate_common_subexpr(module: Operation, skip: Collection[type[Operation]] = ()) -> int:

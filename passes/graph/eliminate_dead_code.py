@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
-from mlc.passes.graph.rewriting import functions, removable
+from mlc.passes.rewriting import functions, removable
 
 
 def eliminate_dead_code(module: Operation) -> int:

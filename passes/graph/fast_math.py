@@ -44,7 +44,7 @@ from mlc.dialects.graph import (
     SubtractOp,
     TanhOp,
 )
-from mlc.passes.graph.rewriting import Replacement, Rewriter, apply_rules, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, apply_rules, rules_table
 
 FAST, on = rules_table()
 

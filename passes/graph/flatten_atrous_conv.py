@@ -31,8 +31,8 @@ from mlc.dialects.graph import (
     shape_of,
 )
 from mlc.dialects.graph.types import axis_of
-from mlc.passes.graph.constants import is_static
-from mlc.passes.graph.rewriting import Replacement, Rewriter, apply_rules, producer, rules_table
+from mlc.passes.graph.shared.constants import is_static
+from mlc.passes.rewriting import Replacement, Rewriter, apply_rules, producer, rules_table
 
 ATROUS, on = rules_table()
 SPATIAL = {"NCHW": (2, 3), "NHWC": (1, 2)}

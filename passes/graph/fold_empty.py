@@ -11,8 +11,8 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import ConcatenateOp, FullOp, GraphOp, ScatterElementsOp, ScatterNdOp, shape_of
 from mlc.dialects.graph.types import element_of, numpy_dtype, static_shape
-from mlc.passes.graph.constants import SOURCES, is_static
-from mlc.passes.graph.rewriting import blocks
+from mlc.passes.graph.shared.constants import SOURCES, is_static
+from mlc.passes.rewriting import blocks
 
 
 @dataclass(frozen=True)

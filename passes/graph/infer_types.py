@@ -7,19 +7,15 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import ControlOp, FusedOp, GraphOp, YieldOp, infer, shape_of
+from mlc.dialects.graph.symbols import retype
 from mlc.dialects.graph.types import Dim, product, tensor
-from mlc.passes.errors import fail
-from mlc.passes.graph.rewriting import functions
-
-
-def retype(value: SSAValue, type: Attribute) -> None:
-    """Give a value another type."""
-    value._type = type
+from mlc.passes.rewriting import functions
+from mlc.support.errors import fail
 
 
 def infer_types(module: Operation) -> None:

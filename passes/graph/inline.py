@@ -12,11 +12,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import CallOp
-from mlc.dialects.graph.structure import bound_symbols
+from mlc.dialects.graph.ops.structure import bound_symbols
+from mlc.dialects.graph.symbols import retype
 from mlc.dialects.graph.types import with_symbols
-from mlc.passes.errors import fail
-from mlc.passes.graph.infer_types import retype
-from mlc.passes.graph.rewriting import functions
+from mlc.passes.rewriting import functions
+from mlc.support.errors import fail
 
 INLINE = "graph.inline"
 """The attribute of a function whose calls are replaced by its body."""

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import GraphOp
-from mlc.passes.graph.rewriting import functions
+from mlc.passes.rewriting import functions
 
 HASH, LAYOUTS = "graph.hash", "graph.layouts"
 DIGITS = 16

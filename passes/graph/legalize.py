@@ -20,10 +20,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from mlc.codegen.targets import Target
 from mlc.dialects.graph import CastOp, Conv2dOp, DenseOp, shape_of, static_shape
-from mlc.passes.graph.constants import is_static
-from mlc.passes.graph.rewriting import Replacement, Rewriter, Rule, Rules, apply_rules
+from mlc.passes.graph.shared.constants import is_static
+from mlc.passes.rewriting import Replacement, Rewriter, Rule, Rules, apply_rules
+from mlc.targets.target import Target
 
 LegalizeRule = Callable[[Any, Rewriter, Target], Replacement]
 LEGALIZE: dict[type[Operation], list[LegalizeRule]] = {}

@@ -34,10 +34,10 @@ from mlc.dialects.graph import (
     ReshapeOp,
     shape_of,
 )
-from mlc.passes.errors import fail
-from mlc.passes.graph.constants import is_constant, is_static
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
-from mlc.passes.graph.rewriting import Rewriter, functions, outer_blocks
+from mlc.passes.graph.shared.constants import is_constant, is_static
+from mlc.passes.rewriting import Rewriter, functions, outer_blocks
+from mlc.support.errors import fail
 
 RANGE = "mlc.range"
 """The attribute of a contraction that says from where to where its data are seen to go."""

@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
-from mlc.passes.errors import did_you_mean, fail
+from mlc.support.errors import did_you_mean, fail
 
 
 def references(op: Operation) -> Iterator[str]:

@@ -11,7 +11,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.codegen.targets import Target
 from mlc.dialects.graph import (
     ConstantOp,
     Conv2dOp,
@@ -21,12 +20,13 @@ from mlc.dialects.graph import (
     shape_of,
 )
 from mlc.dialects.graph.layout import layout
+from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
+from mlc.dialects.graph.symbols import symbols_of
 from mlc.dialects.graph.types import sizes_at
-from mlc.dialects.graph.winograd import ERROR_GROWTH, MATRICES
-from mlc.passes.errors import fail
-from mlc.passes.graph.constants import is_constant
-from mlc.passes.graph.dynamic_to_static import symbols_of
+from mlc.passes.graph.shared.constants import is_constant
 from mlc.schedules.winograd_cost import HIDDEN, MEMORY_RATE, problem
+from mlc.support.errors import fail
+from mlc.targets.target import Target
 
 FMA_RATE = 1.9  # vectors that direct sums and register tiles multiply a cycle, of 2
 MARGIN = 0.9  # Winograd must take less than this part of the direct sum's time

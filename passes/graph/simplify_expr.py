@@ -40,10 +40,10 @@ from mlc.dialects.graph import (
     static_shape,
 )
 from mlc.dialects.graph.types import broadcast, is_float, numpy_dtype, product
-from mlc.passes.graph.constants import element_of, is_constant, is_short, is_static, scalar, splat
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
-from mlc.passes.graph.rewriting import Replacement, Rewriter, apply_rules, producer, rules_table
-from mlc.passes.graph.simplify_activations import product_of
+from mlc.passes.graph.shared.constants import element_of, is_constant, is_short, is_static, scalar, splat
+from mlc.passes.graph.simplify_inference.activations import product_of
+from mlc.passes.rewriting import Replacement, Rewriter, apply_rules, producer, rules_table
 
 EXPRESSIONS, on = rules_table()
 SUMS = (AddOp, SubtractOp)

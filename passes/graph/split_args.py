@@ -10,9 +10,9 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import ConcatenateOp
-from mlc.passes.errors import fail
 from mlc.passes.graph.fuse_ops import fuse
-from mlc.passes.graph.rewriting import blocks
+from mlc.passes.rewriting import blocks
+from mlc.support.errors import fail
 
 
 def split(op: ConcatenateOp, most: int) -> None:

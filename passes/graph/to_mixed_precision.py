@@ -35,12 +35,12 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.base import BROADCAST, REDUCTION
 from mlc.dialects.graph.types import element_type
-from mlc.passes.errors import fail
-from mlc.passes.graph.constants import element_of, is_constant, is_static
+from mlc.passes.graph.alter_op_layout.blocks import channel_block
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
-from mlc.passes.graph.fuse_mlc import ROWS
-from mlc.passes.graph.layout_blocks import channel_block
-from mlc.passes.graph.rewriting import attributes, functions, outer_blocks
+from mlc.passes.graph.fuse_ops.mlc_rules import ROWS
+from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
+from mlc.passes.rewriting import attributes, functions, outer_blocks
+from mlc.support.errors import fail
 
 ALWAYS = (Conv2dOp, DenseOp)
 MOVES = (ReshapeOp, TransposeOp, ConcatenateOp, SliceOp)

@@ -16,11 +16,11 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop, sched
-from mlc.passes.errors import did_you_mean, fail
 from mlc.passes.loop.directives import DIRECTIVES, FINDING
 from mlc.passes.loop.directives.kernel import Kernel
 from mlc.passes.loop.directives.legality import independent_iterations
 from mlc.passes.verifier import InvalidIR, verify
+from mlc.support.errors import did_you_mean, fail
 
 
 @dataclass(frozen=True)

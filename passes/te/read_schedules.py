@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
 from mlc.dialects import sched, te
-from mlc.passes.errors import UserError, fail
+from mlc.dialects.source import parse_module
+from mlc.support.errors import UserError, fail
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,6 @@ class ReadSchedulesPass(ModulePass):
 
 def _schedule_of(func: te.FuncOp, path: Path) -> sched.ScheduleOp:
     """The schedule in a file, after checking that the file is about this kernel."""
-    from mlc.driver.model import parse_module
-
     name = func.sym_name.data
     try:
         module = parse_module(path.read_text(), str(path))

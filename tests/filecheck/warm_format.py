@@ -34,7 +34,7 @@ from lit.ShUtil import ShParser
 
 import mlc.tools.mlc_opt
 from mlc.dialects import DIALECTS
-from mlc.passes import PASSES
+from mlc.driver.pipeline.registry import PASSES
 
 TOOLS: dict[str, Callable[[], None]] = {
     "mlc-opt": mlc.tools.mlc_opt.main,

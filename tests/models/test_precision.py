@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import mlc
 from mlc.driver.options import PRECISIONS
-from mlc.passes.errors import UserError
-from mlc.passes.manager import make_context, run_passes
+from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.support.errors import UserError
 from mlc.tools import cli
 
 

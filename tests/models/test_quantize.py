@@ -9,13 +9,13 @@ from test_precision import convolutions, transformer
 from test_quantized import graph_text
 
 import mlc
-from mlc.driver.calibrate import Histogram, by_divergence, by_error, by_percentile, minmax
+from mlc.dialects.graph.store import attach_store
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.driver.quantize import PREPARE, observe
-from mlc.driver.simulate import Simulation, units_of
-from mlc.passes.errors import UserError
+from mlc.driver.quantize.calibrate import Histogram, by_divergence, by_error, by_percentile, minmax
+from mlc.driver.quantize.simulate import Simulation, units_of
 from mlc.passes.graph.quantize import parameters, quantisable
-from mlc.passes.graph.weights import attach_store
-from mlc.passes.manager import make_context, run_passes
+from mlc.support.errors import UserError
 
 
 @pytest.fixture(scope="module")

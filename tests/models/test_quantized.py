@@ -13,7 +13,7 @@ from test_precision import convolutions, transformer
 import mlc
 from mlc.driver.compilation import Compilation
 from mlc.driver.options import Options
-from mlc.driver.timing import Timing
+from mlc.support.timing import Timing
 
 TARGETS = ["native", "native,-avx512vnni", "x86-64-v3", "x86-64"]
 

@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 import mlc
-from mlc.interp.execute import Executable, types_of
-from mlc.interp.validate import ValidateInstrument
-from mlc.passes.graph.weights import attach_store
-from mlc.passes.manager import run_passes
-from mlc.passes.registry import make_context
+from mlc.dialects.graph.store import attach_store
+from mlc.driver.pipeline.manager import run_passes
+from mlc.driver.pipeline.registry import make_context
+from mlc.validation.execute import Executable, types_of
+from mlc.validation.validate_each import ValidateInstrument
 
 POINTS = {
     "graph-outline-kernels": "graph",

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="the tests of the PyTorch frontend n
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from mlc.frontends.torch import backend  # noqa: E402
+from mlc.tools import torch_backend as backend  # noqa: E402
 
 OPTIONS = {"threads": 1}
 

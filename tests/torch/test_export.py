@@ -12,8 +12,8 @@ from torch.nn import functional as F  # noqa: E402
 
 import mlc  # noqa: E402
 from mlc.dialects.graph import ParamOp, location_name  # noqa: E402
-from mlc.driver.errors import UnsupportedOps, UserError  # noqa: E402
 from mlc.frontends.torch.arrays import to_numpy, to_torch  # noqa: E402
+from mlc.support.errors import UnsupportedOps, UserError  # noqa: E402
 
 
 class Nested(nn.Module):

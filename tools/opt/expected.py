@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from xdsl.utils.lexer import Input
 
-from mlc.tools.opt.diagnostics import Diagnostic, Place
+from mlc.support.diagnostics import Diagnostic, Place
 
 _EXPECTED = re.compile(
     r"expected-(?P<severity>error|warning|note|remark)(?P<regex>-re)?"

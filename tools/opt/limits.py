@@ -2,7 +2,7 @@
 
 import argparse
 
-from mlc.passes.limits import Limits, limits
+from mlc.support.limits import Limits, limits
 
 # The largest --max-nesting: parser, verifier, passes and printer recurse.
 DEEPEST = 1000

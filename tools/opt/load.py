@@ -10,10 +10,10 @@ from types import ModuleType
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 
-from mlc.passes.errors import UserError
-from mlc.passes.registry import register_dialect, register_pass
-from mlc.tools.opt.diagnostics import Place, one_line
-from mlc.tools.opt.source import reject
+from mlc.dialects.source import reject
+from mlc.driver.pipeline.registry import register_dialect, register_pass
+from mlc.support.diagnostics import Place, one_line
+from mlc.support.errors import UserError
 
 
 def load_user_file(path: str) -> None:
@@ -58,5 +58,6 @@ def _execute(path: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == spec.origin]
         place = Place(path, lines[-1] or 1, 1) if lines else Place(path)
-        raise reject(place, f"{type(error).__name__}: {one_line(str(error))}") from error
+        kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+        raise reject(place, f"{kind}{one_line(str(error))}") from error
     return module

@@ -9,11 +9,9 @@ from xdsl.dialects import get_all_dialects
 from xdsl.passes import ModulePass
 
 from mlc.dialects import DIALECTS
-from mlc.passes import PASSES
-from mlc.passes.errors import UserError, did_you_mean
-from mlc.passes.pipeline_text import option_types, type_text
-from mlc.passes.pipelines import PIPELINES, pipeline
-from mlc.passes.registry import (
+from mlc.driver.pipeline.pipelines import PIPELINES, pipeline
+from mlc.driver.pipeline.registry import (
+    PASSES,
     USER_DIALECTS,
     USER_PASSES,
     import_target,
@@ -22,6 +20,8 @@ from mlc.passes.registry import (
     plugins,
     xdsl_passes,
 )
+from mlc.driver.pipeline.text import option_types, type_text
+from mlc.support.errors import UserError, did_you_mean
 
 
 def show_dialects() -> str:

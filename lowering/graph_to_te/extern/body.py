@@ -25,7 +25,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.index import Index, const, dim, tile
-from mlc.lowering.graph_to_te.indices import index_of
+from mlc.dialects.te_builder.indices import index_of
 
 INDEX = IndexType()
 FLOATS = (Float32Type, Float64Type)

@@ -11,12 +11,12 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.graph import ConstantOp, FullOp, GraphOp
 from mlc.dialects.graph.types import shape_of
-from mlc.lowering.graph_to_te.builder import signless
+from mlc.dialects.te_builder.builder import signless
+from mlc.dialects.te_builder.indices import INDEX
 from mlc.lowering.graph_to_te.extern.body import Body, Fill
 from mlc.lowering.graph_to_te.extern.kernels import EXTERN, Buffer, is_extern
-from mlc.lowering.graph_to_te.indices import INDEX
 from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attributes
-from mlc.passes.errors import fail
+from mlc.support.errors import fail
 
 
 def _buffer_type(t: Attribute) -> MemRefType[Any]:

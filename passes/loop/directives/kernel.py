@@ -11,13 +11,13 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import ZERO, Index
-from mlc.passes.errors import did_you_mean, fail
 from mlc.passes.loop.index_space.accesses import extent_predicates
 from mlc.passes.loop.index_space.domain import body_ops, loops_around
 from mlc.passes.loop.index_space.expressions import exprs_of, set_exprs
 from mlc.passes.loop.index_space.predicates import unproved
 from mlc.passes.loop.index_space.regions import interval_of
 from mlc.passes.loop.index_space.space import IndexSpace
+from mlc.support.errors import did_you_mean, fail
 
 Payload = loop.ForOp | loop.BlockOp | int
 

@@ -17,9 +17,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.dialects import loop, sched
 from mlc.dialects.index import ZERO, dim
 from mlc.dialects.index import tile as lane
-from mlc.passes.errors import did_you_mean
 from mlc.passes.loop.directives import legality
 from mlc.passes.loop.directives.kernel import Kernel, children, insert_before, name_of
+from mlc.support.errors import did_you_mean
 
 
 @dataclass(frozen=True)

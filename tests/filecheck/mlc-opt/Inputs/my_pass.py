@@ -7,7 +7,7 @@ from xdsl.ir import Dialect
 from xdsl.irdl import IRDLOperation, irdl_op_definition
 from xdsl.passes import ModulePass
 
-from mlc.passes.errors import fail, warn
+from mlc.support.errors import fail, warn
 
 
 @irdl_op_definition

@@ -1,0 +1,286 @@
+"""Reading IR text: limits, the place of every operation, and errors for whatever is not a program."""
+
+import math
+import re
+import sys
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, ShapedType, StringAttr, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
+from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError, VerifyException
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import MLIRLexer
+
+from mlc.dialects import DIALECTS
+from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
+from mlc.support.errors import UserError, did_you_mean
+from mlc.support.limits import limits
+
+_SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
+_RESULTS = re.compile(r"%[^=\n]*=\s*")
+# Frames of Python that one nested operation may take in the parser, the printer or a pass.
+_FRAMES = 24
+
+
+class InputError(Exception):
+    """The input is not a program; carries the one diagnostic that says why."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(str(diagnostic))
+        self.diagnostic = diagnostic
+
+
+def reject(place: Place, message: str) -> InputError:
+    """The exception that refuses the input at `place`."""
+    return InputError(Diagnostic(place, one_line(message)))
+
+
+def read_source(path: str | None) -> Input[str]:
+    """The text of a file, or of the standard input for None and "-"."""
+    name = "<stdin>" if path in (None, "-") else str(path)
+    try:
+        if name == "<stdin>":
+            data = sys.stdin.buffer.read(limits.input_bytes + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(limits.input_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise reject(Place(one_line(name)), f"cannot read the file: {reason}") from error
+    if len(data) > limits.input_bytes:
+        message = f"expected at most {limits.input_bytes} bytes of text; raise the limit with --max-input-bytes"
+        raise reject(Place(name, 1, 1), message)
+    try:
+        return Input(data.decode("utf-8"), name)
+    except UnicodeDecodeError as error:
+        line_start = data.rfind(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, line_start) + 1
+        column = len(data[line_start : error.start].decode("utf-8")) + 1
+        message = f"expected UTF-8 text, but got byte 0x{data[error.start]:02x}"
+        raise reject(Place(name, line, column), message) from error
+
+
+def split_source(source: Input[str]) -> Iterator[Input[str]]:
+    """The pieces between lines `// -----`; each keeps the line numbers of the whole."""
+    start = 0
+    for match in [*_SPLIT.finditer(source.content), None]:
+        end = len(source.content) if match is None else match.start()
+        yield Input("\n" * source.content.count("\n", 0, start) + source.content[start:end], source.name)
+        start = 0 if match is None else match.end()
+
+
+class SourceLexer(MLIRLexer):
+    """xDSL's lexer; its own expression takes exponential time on a string that is never closed."""
+
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+
+class SourceParser(Parser):
+    """xDSL's parser, which also gives each operation its location and keeps to the limits."""
+
+    def __init__(self, ctx: Context, source: Input[str]) -> None:
+        self.positions: dict[Operation, Place] = {}
+        self._undeclared: dict[str, Span[Any]] = {}
+        self._lines = [0, *(m.end() for m in re.finditer("\n", source.content))]
+        self._file = StringAttr(source.name)
+        self._depth = 0
+        self._count = 0
+        # Not Parser.__init__, which makes a lexer of its own.
+        AttrParser.__init__(self, ParserState(SourceLexer(source)), ctx)
+        self.ssa_values = {}
+        self.blocks = {}
+        self.forward_block_references = defaultdict(list)
+        self.forward_ssa_references = {}
+
+    def place(self, pos: int) -> Place:
+        """The place of a position in the text."""
+        line = bisect_right(self._lines, pos)
+        return Place(self._file.data, line, pos - self._lines[line - 1] + 1)
+
+    def parse_operation(self) -> Operation:
+        pos = self.pos
+        self._depth += 1
+        self._count += 1
+        if self._depth > limits.nesting:
+            self.raise_error(f"expected at most {limits.nesting} nested operations; raise the limit with --max-nesting")
+        if self._count > limits.ops:
+            self.raise_error(f"expected at most {limits.ops} operations; raise the limit with --max-ops")
+        op = super().parse_operation()
+        self._depth -= 1
+        if match := _RESULTS.match(self.lexer.input.content, pos):
+            pos = match.end()
+        place = self.place(pos)
+        said = self.lexer.input.content[max(0, self.pos - 64) : self.pos].rstrip().endswith("loc(unknown)")
+        if op.location == UNKNOWN_LOC and not said:
+            op.location = FileLineColLoc(self._file, IntAttr(place.line), IntAttr(place.column))
+        else:
+            self.positions[op] = place
+        arguments = (arg for region in op.regions for block in region.blocks for arg in block.args)
+        for value in (*op.results, *arguments):
+            if isinstance(value.type, ShapedType):
+                self._check_size(value.type, pos)
+        return op
+
+    def _check_size(self, type_: ShapedType, pos: int) -> None:
+        """Refuse a type of too many dims, and a tensor of too many elements as far as its sizes are known."""
+        shape = type_.get_shape()
+        if len(shape) > limits.rank:
+            message = f"expected at most {limits.rank} dimensions, but got {len(shape)}"
+            self.raise_error(f"{message}; raise the limit with --max-rank", pos)
+        count = math.prod(max(size, 1) for size in shape)
+        if count > limits.tensor_elements and isinstance(type_, TensorType):
+            message = f"expected a tensor of at most {limits.tensor_elements} elements, but got {count}"
+            self.raise_error(f"{message}; raise the limit with --max-tensor-elements", pos)
+
+    def previous(self) -> Span[str]:
+        """The token before the current one."""
+        text = self.lexer.input.content
+        start = self.pos
+        while start > 0:
+            start = text.rfind("\n", 0, start - 1) + 1
+            lexer = SourceLexer(self.lexer.input)
+            lexer.pos = start
+            found = None
+            while (token := lexer.lex()).span.start < self.pos:
+                found = token.span
+            if found is not None:
+                return found
+        return self._current_token.span
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        if found is None:
+            known = [op.name for op in self.ctx.loaded_ops]
+            self.raise_error(f"operation '{name}' is not registered{did_you_mean(name, known)}", self.previous())
+        return found
+
+    def resolve_operand(self, operand: UnresolvedOperand, type: Any) -> SSAValue[Any]:
+        if operand.operand_name not in self.ssa_values:
+            self._undeclared.setdefault(operand.operand_name, operand.span)
+        return super().resolve_operand(operand, type)
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
+        if type is not None:
+            self._check_elements(type)
+        return super().parse_dense_int_or_fp_elements_attr(type)
+
+    def _parse_dense_literal_type(self) -> Any:
+        type_ = super()._parse_dense_literal_type()
+        self._check_elements(type_)
+        return type_
+
+    def _check_elements(self, type_: Any) -> None:
+        elements = 1
+        for size in type_.get_shape():
+            elements *= size
+        if elements > limits.elements:
+            self.raise_error(
+                f"expected a constant of at most {limits.elements} elements, but got {elements}; "
+                "raise the limit with --max-elements",
+                self.previous(),
+            )
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        if not self.lexer.input.content.strip():
+            return ModuleOp([])
+        try:
+            return super().parse_module(allow_implicit_module)
+        except ParseError:
+            missing = next(iter(self.forward_ssa_references), None)
+            # xDSL reports this at the end of the file.
+            if missing is None or self._current_token.text or missing not in self._undeclared:
+                raise
+            self.raise_error(f"use of undeclared value %{missing}", self._undeclared[missing])
+
+
+def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> tuple[ModuleOp, SourceParser]:
+    """The module in a text, and its parser, which knows the places; InputError if it is not one."""
+    allow_nesting(limits.nesting)
+    parser: SourceParser | None = None
+    try:
+        parser = SourceParser.__new__(SourceParser)
+        parser.__init__(ctx, source)
+        return parser.parse_module(implicit_module), parser
+    except MultipleSpansParseError as error:
+        # Better where a missing block is named than where its absence is noticed.
+        where = ParseError(error.refs[0][0], "") if "missing block" in error.msg and error.refs else error
+        raise InputError(Diagnostic(place_of_parse_error(where), one_line(error.msg))) from None
+    except ParseError as error:
+        if parser is not None and _is_behind(error.msg) and error.span == parser._current_token.span:
+            error.span = parser.previous()
+        raise InputError(Diagnostic(place_of_parse_error(error), one_line(error.msg))) from None
+    except RecursionError:
+        message = "expected less deeply nested text"
+        raise reject(_here(parser, source), message) from None
+    except (UserError, DiagnosticException) as error:
+        raise reject(_here(parser, source), str(error)) from error
+    except Exception as error:
+        # xDSL's parsers check some things by assertion or not at all: it is still the text that is wrong.
+        detail = f": {error}" if str(error) else ""
+        raise reject(_here(parser, source), f"cannot parse this ({type(error).__name__}{detail})") from error
+
+
+def _is_behind(message: str) -> bool:
+    """Whether xDSL reports this at the token after the one that it is about."""
+    return message.endswith("is not registered") or message.startswith("undefined symbol alias")
+
+
+def start_of(source: Input[str]) -> Place:
+    """The place for what is about the whole text: its first character that is not blank."""
+    text = source.content
+    start = len(text) - len(text.lstrip())
+    start = 0 if start == len(text) else start
+    line_start = text.rfind("\n", 0, start) + 1
+    return Place(source.name, text.count("\n", 0, start) + 1, start - line_start + 1)
+
+
+def _here(parser: SourceParser | None, source: Input[str]) -> Place:
+    """Where the parser stands."""
+    if parser is None or not hasattr(parser, "_parser_state"):
+        return start_of(source)
+    try:
+        return parser.place(parser.previous().start)
+    except ParseError:
+        return parser.place(parser.pos)
+
+
+def allow_nesting(nesting: int) -> None:
+    """Let Python recurse as deep as `nesting` operations need."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + _FRAMES * nesting))
+
+
+def parse_module(text: str, name: str = "<text>", context: Context | None = None) -> ModuleOp:
+    """Parse and verify a module, by default of mlc's dialects alone; each error is a UserError with its place."""
+    try:
+        module, _ = parse(context or model_context(), Input(text, name))
+        module.verify()
+    except InputError as error:
+        raise UserError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error
+    except (UserError, DiagnosticException, VerifyException) as error:
+        raise UserError(f"{name}: {error}") from error
+    except RecursionError as error:
+        raise UserError(f"{name}: nested too deeply") from error
+    return module
+
+
+def model_context() -> Context:
+    """A context with mlc's dialects and the upstream ones that a model may use; loaded when used."""
+    upstream = {"builtin": "Builtin", "func": "Func", "arith": "Arith", "math": "Math", "scf": "Scf"}
+    places = {**DIALECTS, **{name: f"xdsl.dialects.{name}:{symbol}" for name, symbol in upstream.items()}}
+    context = Context()
+    for name, place in places.items():
+        context.register_dialect(name, lambda place=place: _imported(place))
+    context.load_registered_dialect("builtin")
+    return context
+
+
+def _imported(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,276 @@
+"""Index expressions as Python objects, and the stage that they are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Union
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects import te
+from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv
+from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, Range, axis_range, compact, const, dim
+from mlc.support.errors import UserError
+
+INDEX = IndexType()
+IndexLike = Union["IndexExpr", "ReduceAxis", int]
+
+
+class Stage:
+    """The body of a stage under construction: numbered index values with their ranges, and the block."""
+
+    def __init__(
+        self,
+        extents: Sequence[Dim],
+        names: Sequence[str],
+        reduce: Sequence[ReduceAxis] = (),
+        symbols: Mapping[DimExpr, SSAValue] | None = None,
+    ) -> None:
+        self.block = Block(arg_types=[INDEX] * len(extents))
+        self.values: list[SSAValue] = list(self.block.args)
+        self.ranges: list[Range] = [_range(e) for e in extents]
+        self.symbols = symbols or {}
+        """What the kernel is given of sizes that are symbolic."""
+        self._symbols: dict[DimExpr, int] = {}
+        self.constants: dict[Any, SSAValue] = {}
+        self.reduce: dict[ReduceAxis, int] = {}
+        self._indices: dict[Index, SSAValue] = {}
+        for arg, name in zip(self.block.args, names, strict=True):
+            arg.name_hint = name
+        self.axes = [IndexExpr(self, dim(k)) for k in range(len(extents))]
+        for axis in reduce:
+            self.number(axis)
+
+    def add(self, op: Operation) -> SSAValue:
+        """Append an op; its result."""
+        self.block.add_op(op)
+        return op.results[0]
+
+    def number(self, axis: ReduceAxis) -> int:
+        """The number of a reduction axis, which becomes one of the stage when first used."""
+        found = self.reduce.get(axis)
+        if found is None:
+            arg = self.block.insert_arg(INDEX, len(self.block.args))
+            arg.name_hint = axis.name
+            found = self.reduce[axis] = self.new_value(arg, _range(axis.extent))
+        return found
+
+    def new_value(self, value: SSAValue, range: Range = UNKNOWN) -> int:
+        """Number an index value."""
+        self.values.append(value)
+        self.ranges.append(range)
+        return len(self.values) - 1
+
+    def index(self, value: Any) -> Index:
+        """What a user may write as an index, as an expression over this stage's numbers."""
+        if isinstance(value, int):
+            return const(value)
+        if isinstance(value, DimExpr):
+            return index_of(value, self._symbol)
+        if isinstance(value, IndexExpr):
+            return value.index
+        if isinstance(value, ReduceAxis):
+            return dim(self.number(value))
+        raw = getattr(value, "value", None)
+        if isinstance(raw, SSAValue):  # an integer element: a gather
+            cast = arith.IndexCastOp.create(operands=[raw], result_types=[INDEX])
+            return dim(self.new_value(self.add(cast)))
+        raise UserError(f"expected an index expression, but got {value!r}")
+
+    def _symbol(self, size: DimExpr) -> Index:
+        """A symbol (or a product of them) that the kernel is given."""
+        if size not in self._symbols:
+            if size not in self.symbols:
+                raise UserError(
+                    f"expected sizes over {', '.join(map(str, self.symbols)) or 'no symbol'}, but got {size}"
+                )
+            self._symbols[size] = self.new_value(self.symbols[size], (0, UNBOUNDED))
+        return dim(self._symbols[size])
+
+    def index_value(self, expr: Index) -> SSAValue:
+        """An expression as an index value of the body."""
+        found = self._indices.get(expr)
+        if found is None:
+            if len(expr.terms) == 1 and not expr.const and isinstance(expr.terms[0][0], int) and expr.terms[0][1] == 1:
+                found = self.values[expr.terms[0][0]]
+            else:
+                exprs, operands = compact([expr], self.values)
+                found = self.add(te.IndexOp.make(exprs[0], operands))
+            self._indices[expr] = found
+        return found
+
+
+def _range(extent: Dim) -> Range:
+    """The values of an axis of this extent."""
+    return axis_range(UNBOUNDED if isinstance(extent, DimExpr) else extent)
+
+
+def index_of(size: Dim, symbol: Callable[[DimExpr], Index]) -> Index:
+    """A size as an index expression; `symbol` gives that of a member of its basis."""
+    if isinstance(size, int):
+        return const(size)
+    total = const(0)
+    for product, c in size.terms:
+        if not product:
+            total = total + c
+        elif len(product) == 1 and isinstance(product[0], FloorDiv):
+            total = total + index_of(product[0].value, symbol).floordiv(product[0].divisor) * c
+        else:
+            total = total + symbol(DimExpr({product: 1})) * c
+    return total
+
+
+_STAGE: ContextVar[Stage | None] = ContextVar("stage", default=None)
+
+
+def current_stage() -> Stage:
+    """The stage whose body is being written."""
+    stage = _STAGE.get()
+    if stage is None:
+        raise UserError("expected this inside the function given to te.compute, but no stage is being written")
+    return stage
+
+
+class IndexExpr:
+    """An index expression of a stage: `i * 2 + k`, `i // 4`, `i % 4`; compared, it gives a `Condition`."""
+
+    __slots__ = ("index", "stage")
+
+    def __init__(self, stage: Stage, index: Index) -> None:
+        self.stage, self.index = stage, index
+
+    @property
+    def expr(self) -> IndexExpr:
+        """The expression itself, as of a reduction axis."""
+        return self
+
+    @property
+    def extent(self) -> int:
+        """One more than the largest value."""
+        return self.index.bounds(self.stage.ranges)[1] + 1
+
+    def __add__(self, other: IndexLike) -> IndexExpr:
+        return IndexExpr(self.stage, self.index + self.stage.index(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: IndexLike) -> IndexExpr:
+        return IndexExpr(self.stage, self.index - self.stage.index(other))
+
+    def __rsub__(self, other: IndexLike) -> IndexExpr:
+        return IndexExpr(self.stage, self.stage.index(other) - self.index)
+
+    def __neg__(self) -> IndexExpr:
+        return IndexExpr(self.stage, -self.index)
+
+    def __mul__(self, by: int) -> IndexExpr:
+        if not isinstance(by, int):
+            raise UserError(f"expected an integer factor of an index, but got {by!r}")
+        return IndexExpr(self.stage, self.index * by)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, by: int) -> IndexExpr:
+        return IndexExpr(self.stage, self.index.floordiv(_positive(by), self.stage.ranges))
+
+    def __mod__(self, by: int) -> IndexExpr:
+        return IndexExpr(self.stage, self.index.mod(_positive(by), self.stage.ranges))
+
+    def __ge__(self, other: IndexLike) -> Condition:
+        return condition([self - other])
+
+    def __gt__(self, other: IndexLike) -> Condition:
+        return condition([self - other - 1])
+
+    def __le__(self, other: IndexLike) -> Condition:
+        return condition([other - self])
+
+    def __lt__(self, other: IndexLike) -> Condition:
+        return condition([other - self - 1])
+
+
+def _positive(by: int) -> int:
+    if not isinstance(by, int) or by <= 0:
+        raise UserError(f"expected a positive integer to divide an index by, but got {by!r}")
+    return by
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Index expressions that must all be >= 0; combine conditions with `&`."""
+
+    stage: Stage
+    exprs: tuple[Index, ...]
+
+    def __and__(self, other: Condition) -> Condition:
+        return Condition(self.stage, tuple(dict.fromkeys((*self.exprs, *other.exprs))))
+
+    def __bool__(self) -> bool:
+        raise UserError("expected a condition known now, but got one on indices; use te.where or a mask")
+
+
+def condition(parts: Iterable[IndexExpr | Condition]) -> Condition:
+    """All of these; an expression stands for `>= 0`. What always holds is left out."""
+    stage: Stage | None = None
+    exprs: dict[Index, None] = {}
+    for part in parts:
+        stage = part.stage
+        for expr in part.exprs if isinstance(part, Condition) else (part.index,):
+            if expr.bounds(stage.ranges)[0] < 0:
+                exprs[expr] = None
+    return Condition(stage or current_stage(), tuple(exprs))
+
+
+@dataclass(frozen=True, eq=False)
+class ReduceAxis:
+    """An axis that a reduction runs over; use it like an index inside of te.compute."""
+
+    extent: Dim
+    name: str = "k"
+
+    @property
+    def expr(self) -> IndexExpr:
+        """The axis as an index of the current stage."""
+        stage = current_stage()
+        return IndexExpr(stage, dim(stage.number(self)))
+
+    def __add__(self, other: IndexLike) -> IndexExpr:
+        return self.expr + other
+
+    __radd__ = __add__
+
+    def __sub__(self, other: IndexLike) -> IndexExpr:
+        return self.expr - other
+
+    def __rsub__(self, other: IndexLike) -> IndexExpr:
+        return other - self.expr
+
+    def __mul__(self, by: int) -> IndexExpr:
+        return self.expr * by
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, by: int) -> IndexExpr:
+        return self.expr // by
+
+    def __mod__(self, by: int) -> IndexExpr:
+        return self.expr % by
+
+    def __ge__(self, other: IndexLike) -> Condition:
+        return self.expr >= other
+
+    def __gt__(self, other: IndexLike) -> Condition:
+        return self.expr > other
+
+    def __le__(self, other: IndexLike) -> Condition:
+        return self.expr <= other
+
+    def __lt__(self, other: IndexLike) -> Condition:
+        return self.expr < other
+
+
+__all__ = ["Condition", "IndexExpr", "ReduceAxis", "Stage", "condition", "current_stage"]

@@ -1,0 +1,151 @@
+"""`mlc.quantize`: a float model in bytes, by the ranges that its values have on inputs of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, FunctionType, f64
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import SSAValue
+
+from mlc.dialects.graph.store import attach_store
+from mlc.driver.bind_sizes import copied
+from mlc.driver.compile import compile as compile_model
+from mlc.driver.compile import load_model
+from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.driver.quantize.calibrate import METHODS, Histogram, Range
+from mlc.driver.quantize.simulate import Simulation, Unit, relative_error, units_of
+from mlc.frontends.common.model import Model, name_attrs
+from mlc.passes.graph.quantize import RANGE, quantisable, range_attribute
+from mlc.passes.graph.to_mixed_precision import ERROR
+from mlc.support.errors import UserError
+
+PREPARE = ("graph-simplify", "graph-fold-scale-axis", "graph-simplify-expr", "graph-fold-constant")
+"""Norms and scales are in the weights before those are quantised."""
+SEARCH = "search"
+"""The method that tries the others' ranges."""
+
+
+def quantize(
+    model: Any,
+    inputs: Iterable[Mapping[str, Any]] | Mapping[str, Any],
+    method: str = "minmax",
+    *,
+    percentile: float = 99.99,
+    first: bool = True,
+    last: bool = True,
+    depthwise: bool = False,
+    budget: float | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Model:
+    """
+    The model with convolutions and dense layers that multiply bytes: unsigned data, signed weights a channel.
+
+    `inputs` are some typical inputs, each a dict of name -> array; the values on the way are in the ranges seen then.
+    `method`: "minmax" takes all that was seen, "percentile" this part of the values, "kl" the range that keeps most of
+    their distribution, "mse" the one whose levels are nearest to them; "search" takes for each layer the one of these
+    that costs least at the model's outputs. `first` and `last` say whether the first and the last layer are quantised
+    too, `depthwise` whether depthwise convolutions are: that is faster, and with one scale for channels of different
+    ranges less accurate; other convolutions of groups never are. With a `budget`, layers stay in floats, the most
+    sensitive ones for their work first, until the error that is simulated on the inputs is below it. The module's
+    attribute `mlc.relative_error` (`exe.report["relative_error"]`) is measured on the inputs: root mean square.
+    """
+    _check_options(method, percentile, budget)
+    samples = _samples(inputs)
+    result = copied(load_model(model, shapes))
+    attach_store(result.module, result.weights)
+    ctx = make_context()
+    run_passes(result.module, ctx, PREPARE)
+    ops = [op for op in result.main.body.block.ops if quantisable(op, depthwise)]
+    ops = ops[0 if first else 1 : len(ops) if last else -1]
+    if not ops:
+        raise UserError("expected a model with convolutions or dense layers by constant weights, but found none")
+    units = units_of(ops)
+    histograms, expected = observe(result, [unit.value for unit in units], samples)
+    for unit, limits in _chosen(result, units, histograms, samples, expected, method, percentile, budget):
+        for op in unit.layers:
+            op.attributes[RANGE] = range_attribute(*limits)
+    run_passes(result.module, ctx, ["graph-quantize", "graph-canonicalize"])
+    found = _outputs(result, samples)
+    result.module.attributes[ERROR] = FloatAttr(relative_error(expected, found), f64)
+    return result
+
+
+def _check_options(method: str, percentile: float, budget: float | None) -> None:
+    if method not in (*METHODS, SEARCH):
+        raise UserError(f"expected a method of {', '.join((*METHODS, SEARCH))}, but got {method!r}")
+    if not 50 < percentile <= 100:
+        raise UserError(f"expected a percentile above 50 and up to 100, but got {percentile!r}")
+    if budget is not None and not 0 <= budget < 1:
+        raise UserError(f"expected a budget from 0 to 1, a relative error, but got {budget!r}")
+
+
+def _samples(inputs: Any) -> list[Mapping[str, Any]]:
+    samples = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+    if not samples:
+        raise UserError("expected at least one dict of inputs to calibrate with, but got none")
+    return samples
+
+
+def _chosen(
+    model: Model,
+    units: Sequence[Unit],
+    histograms: Sequence[Histogram],
+    samples: Sequence[Mapping[str, Any]],
+    expected: Sequence[Any],
+    method: str,
+    percentile: float,
+    budget: float | None,
+) -> list[tuple[Unit, Range]]:
+    """The values to quantise, and by which ranges."""
+    methods = list(METHODS.values()) if method == SEARCH else [METHODS[method]]
+    candidates = [[choose(histogram, percentile) for choose in methods] for histogram in histograms]
+    if method != SEARCH and budget is None:
+        return [(unit, ranges[0]) for unit, ranges in zip(units, candidates, strict=True)]
+    simulation = Simulation(model, units, samples, expected)
+    ranges = simulation.best_ranges(candidates)
+    inside = range(len(units)) if budget is None else simulation.within(budget, ranges, units)
+    return [(units[k], ranges[k]) for k in inside]
+
+
+def observe(
+    model: Model, values: Sequence[SSAValue], samples: Sequence[Mapping[str, Any]]
+) -> tuple[list[Histogram], list[list[Any]]]:
+    """How often values are seen on samples, and the model's own outputs."""
+    probe, count = _with_outputs(model, values), len(model.outputs)
+    exe = compile_model(probe)
+    histograms = [Histogram() for _ in values]
+    outputs: list[list[Any]] = []
+    for sample in samples:
+        arrays = list(exe(sample).values())
+        outputs.append([np.array(a) for a in arrays[:count]])
+        for histogram, array in zip(histograms, arrays[count:], strict=True):
+            histogram.add(array)
+    return histograms, outputs
+
+
+def _with_outputs(model: Model, values: Sequence[SSAValue]) -> Model:
+    """A copy of a model that also returns these values."""
+    clones: dict[SSAValue, SSAValue] = {}
+    module = model.module.clone(clones)
+    probe = Model(module, model.weights)
+    main = probe.main
+    end = main.body.block.last_op
+    assert isinstance(end, ReturnOp)
+    returned = [*end.operands, *(clones[v] for v in values)]
+    names = [*model.outputs, *(f"mlc.value{k}" for k in range(len(values)))]
+    main.body.block.insert_op_before(ReturnOp(*returned), end)
+    end.detach()
+    end.erase()
+    main.properties["function_type"] = FunctionType.from_lists(
+        list(main.function_type.inputs), [v.type for v in returned]
+    )
+    main.res_attrs = name_attrs(names)
+    return probe
+
+
+def _outputs(model: Model, samples: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    exe = compile_model(model)
+    return [[np.array(a) for a in exe(sample).values()] for sample in samples]

@@ -1,0 +1,208 @@
+"""
+Movements between convolutions sink: what is pointwise, and convolutions of single pixels, compute before them.
+
+The sub-pixels of a transposed convolution (alter_op_layout/subpixel.py) come out side by side and are shuffled to their
+places. Done last, the shuffle moves the channels of the last layer alone, and activations stay with convolutions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects.graph import (
+    OPS,
+    BiasAddOp,
+    BinaryOp,
+    Conv2dOp,
+    ReshapeOp,
+    TransposeOp,
+    UnaryOp,
+    shape_of,
+)
+from mlc.dialects.graph.dims import Dim, DimExpr
+from mlc.dialects.graph.layout import layout
+from mlc.dialects.graph.types import product, sizes_at
+from mlc.passes.graph.shared.constants import is_constant, is_static
+from mlc.passes.graph.shared.views import divides, reshape_groups
+from mlc.passes.rewriting import Replacement, Rewriter, producer, rules_table
+
+SHUFFLES, on = rules_table()
+SUBPIXELS = (0, 3, 4, 1, 5, 2)
+"""The transpose (n, r, c, o, q, p) -> (n, o, q, r, p, c); inner channels stay behind."""
+_DEPTH = 8
+
+
+def movements(value: SSAValue) -> tuple[SSAValue, list[Operation]]:
+    """The convolution's value, activations included, that reshapes and transposes made this one of, and these."""
+    chain: list[Operation] = []
+    while isinstance(value.owner, ReshapeOp | TransposeOp) and value.has_one_use():
+        chain.append(value.owner)
+        value = value.owner.operands[0]
+    moved = any(isinstance(op, TransposeOp) for op in chain) and value.has_one_use() and _is_convolved(value)
+    return value, chain[::-1] if moved else []
+
+
+def _is_convolved(value: SSAValue) -> bool:
+    for _ in range(_DEPTH):
+        if isinstance(value.owner, Conv2dOp):
+            return True
+        if not isinstance(value.owner, UnaryOp | BinaryOp | BiasAddOp):
+            return False
+        value = value.owner.operands[0]
+    return False
+
+
+def again(rw: Rewriter, value: SSAValue, chain: Sequence[Operation]) -> SSAValue:
+    """The same movements of another value of that shape."""
+    for op in chain:
+        if isinstance(op, TransposeOp):
+            value = rw.make(TransposeOp, value, axes=op.axes)
+        else:
+            value = rw.make(ReshapeOp, value, shape=shape_of(op.results[0].type))
+    return value
+
+
+@on(*[cls for cls in OPS.values() if issubclass(cls, UnaryOp)])
+def unary_of_movements(op: Any, rw: Rewriter) -> Replacement:
+    """`relu(reshape(transpose(conv2d))) -> reshape(transpose(relu(conv2d)))`."""
+    source, chain = movements(op.operands[0])
+    return again(rw, rw.again(op, source), chain) if chain else None
+
+
+@on(*[cls for cls in OPS.values() if issubclass(cls, BinaryOp)])
+def binary_of_movements(op: Any, rw: Rewriter) -> Replacement:
+    """`add(transpose(conv2d), c) -> transpose(add(conv2d, c'))` where the constant c only needs a reshape."""
+    for index, (x, constant) in enumerate((op.operands, op.operands[::-1])):
+        if not is_constant(constant) or shape_of(x.type) != shape_of(op.type):
+            continue
+        source, chain = movements(x)
+        sizes = _moved_back(shape_of(constant.type), chain) if chain else None
+        if sizes is not None:
+            operands = [source, rw.make(ReshapeOp, constant, shape=sizes)]
+            return again(rw, rw.again(op, *operands[:: -1 if index else 1]), chain)
+    return None
+
+
+def _moved_back(sizes: Sequence[Any], chain: Sequence[Operation]) -> tuple[int, ...] | None:
+    """The shape in which what broadcasts behind movements broadcasts before them; None where that is no reshape."""
+    rank = len(shape_of(chain[-1].results[0].type))
+    known = [*(1,) * (rank - len(sizes)), *sizes]
+    for op in reversed(chain):
+        before, after = shape_of(op.operands[0].type), shape_of(op.results[0].type)
+        moved: list[Any] = [1] * len(before)
+        if isinstance(op, TransposeOp):
+            places = [place for place, size in zip(op.axes, known, strict=True) if size != 1]
+            if places != sorted(places):
+                return None
+            for place, size in zip(op.axes, known, strict=True):
+                moved[place] = size
+        else:
+            for source, target in reshape_groups(before, after):
+                if all(known[axis] == after[axis] for axis in target):
+                    for axis in source:
+                        moved[axis] = before[axis]
+                elif any(known[axis] != 1 for axis in target):
+                    return None
+        known = moved
+    return tuple(known)
+
+
+@on(Conv2dOp)
+def convolution_of_subpixels(op: Any, rw: Rewriter) -> Replacement:
+    """`conv2d(shuffle(x)) -> shuffle(conv2d(x))` of single pixels: sub-pixels are a batch, if that moves less."""
+    order, kernel = layout(op.data_layout), layout(op.kernel_layout)
+    reshape = producer(op.operands[0], ReshapeOp)
+    transpose = None if reshape is None else producer(reshape.operands[0], TransposeOp)
+    if reshape is None or transpose is None or order.axes != "NCHW" or op.groups != 1:
+        return None
+    sizes = kernel.sizes(shape_of(op.operands[1].type))
+    if (sizes["H"], sizes["W"], *op.strides, *op.padding) != (1, 1, 1, 1, 0, 0, 0, 0):
+        return None
+    if tuple(transpose.axes) != (*SUBPIXELS, *range(6, len(order.parts) + 2)) or not reshape.result.has_one_use():
+        return None
+    n, sh, sw, channels, *rest = shape_of(transpose.operands[0].type)
+    picture, result = shape_of(reshape.type), shape_of(op.type)
+    depths = [[size for axis, size in enumerate(sizes) if axis not in (0, 2, 3)] for sizes in (picture, result)]
+    if not all(is_static(depth) for depth in depths) or math.prod(depths[1]) > math.prod(depths[0]):
+        return None
+    if picture[:4] != (n, channels, rest[0] * sh, rest[1] * sw):
+        return None
+    batch = rw.make(ReshapeOp, transpose.operands[0], shape=(n * sh * sw, channels, *rest))
+    new = rw.again(op, batch, op.operands[1])
+    _, outputs, _, _, *inner = shape_of(new.type)
+    value = rw.make(ReshapeOp, new, shape=(n, sh, sw, outputs, *rest[:2], *inner))
+    axes = (*SUBPIXELS, *range(6, 6 + len(inner)))
+    return rw.insert(ReshapeOp.make(rw.make(TransposeOp, value, axes=axes), result=op.type))
+
+
+@on(TransposeOp)
+def transpose_of_transpose(op: Any, rw: Rewriter) -> Replacement:
+    """`transpose(reshape(transpose(x))) -> reshape(transpose(reshape(x)))`: elements move once."""
+    reshape = producer(op.operands[0], ReshapeOp)
+    inner = None if reshape is None else producer(reshape.operands[0], TransposeOp)
+    if reshape is None or inner is None or not (inner.result.has_one_use() and reshape.result.has_one_use()):
+        return None
+    middle, after = shape_of(inner.type), shape_of(reshape.type)
+    if 0 in middle:
+        return None
+    # The common pieces of the axes between the two, each named by its place.
+    pieces = _pieces(middle, after)
+    if pieces is None:
+        return None
+    first, second, sizes = pieces
+    source = [piece for axis in sorted(range(len(middle)), key=inner.axes.__getitem__) for piece in first[axis]]
+    target = [piece for axis in op.axes for piece in second[axis]]
+    runs = _runs(source, target)
+    shape = [math.prod(sizes[piece] for piece in run) for run in runs]
+    heads = [run[0] for run in runs]
+    flat = rw.make(ReshapeOp, inner.operands[0], shape=tuple(shape))
+    axes = tuple(heads.index(piece) for piece in target if piece in heads)
+    return rw.insert(ReshapeOp.make(rw.make(TransposeOp, flat, axes=axes), result=op.type))
+
+
+Pieces = tuple[list[list[int]], list[list[int]], list[Dim]]
+
+
+def _pieces(before: Sequence[Dim], after: Sequence[Dim]) -> Pieces | None:
+    """Which pieces each axis on either side of a reshape is of, and their sizes; None where they do not divide."""
+    first: list[list[int]] = [[] for _ in before]
+    second: list[list[int]] = [[] for _ in after]
+    sizes: list[Dim] = []
+    for source, target in reshape_groups(before, after):
+        marks = sorted({*_marks(before, source), *_marks(after, target)} - {1}, key=_when_large)
+        if not all(divides(low, high) for low, high in pairwise(marks)):
+            return None
+        places: dict[Dim, int] = {1: 0} | {mark: k + 1 for k, mark in enumerate(marks)}
+        for axes, shape, found in ((source, before, first), (target, after, second)):
+            ends = [0, *(places[mark] for mark in _marks(shape, axes))]
+            for axis, low, high in zip(axes, ends, ends[1:], strict=False):
+                found[axis] = [len(sizes) + k for k in range(low, high)]
+        sizes += [high // low for low, high in zip([1, *marks], marks, strict=False)]
+    return first, second, sizes
+
+
+def _marks(shape: Sequence[Dim], axes: Sequence[int]) -> list[Dim]:
+    """The products of the sizes up to each of some axes."""
+    return [product([shape[axis] for axis in axes[: k + 1]]) for k in range(len(axes))]
+
+
+def _when_large(size: Dim) -> int:
+    """A size where all symbols are large: what divides another one comes before it."""
+    return sizes_at([size], dict.fromkeys(size.symbols(), 1 << 20))[0] if isinstance(size, DimExpr) else size
+
+
+def _runs(source: Sequence[int], target: Sequence[int]) -> list[list[int]]:
+    """The pieces in the order of the source, those together that stay neighbours in the target."""
+    behind = dict(pairwise(target))
+    runs: list[list[int]] = []
+    for piece in source:
+        if runs and behind.get(runs[-1][-1]) == piece:
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return runs

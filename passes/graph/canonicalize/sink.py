@@ -1,0 +1,107 @@
+"""
+Reshapes that only add or drop axes of size 1 sink below pointwise ops and reductions, next to other views.
+
+So a convolution's bias and activation stay with it in a model that squeezes in between (1-D convolutions do).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.graph import (
+    OPS,
+    AvgPool2dOp,
+    BatchMatmulOp,
+    BiasAddOp,
+    BinaryOp,
+    CastOp,
+    Conv2dOp,
+    MaxOp,
+    MaxPool2dOp,
+    MeanOp,
+    MinOp,
+    ReshapeOp,
+    SumOp,
+    UnaryOp,
+    shape_of,
+)
+from mlc.dialects.graph.types import product
+from mlc.passes.graph.shared.constants import is_constant
+from mlc.passes.rewriting import Replacement, Rewriter, producer, rules_table
+
+SINKS, on = rules_table()
+POINTWISE = [cls for cls in OPS.values() if issubclass(cls, BinaryOp)]
+ABOVE = (Conv2dOp, MaxPool2dOp, AvgPool2dOp, BatchMatmulOp, UnaryOp, BinaryOp, BiasAddOp, CastOp)
+
+
+def unit_reshape(value: SSAValue) -> SSAValue | None:
+    """The operand of a reshape of a computed value that only adds or drops axes of size 1."""
+    reshape = producer(value, ReshapeOp)
+    if reshape is None or not isinstance(reshape.operands[0].owner, ABOVE):
+        return None
+    source = reshape.operands[0]
+    return source if _sizes(shape_of(source.type)) == _sizes(shape_of(value.type)) else None
+
+
+def _sizes(shape: Sequence[Any]) -> list[Any]:
+    return [size for size in shape if size != 1]
+
+
+@on(*[cls for cls in OPS.values() if issubclass(cls, UnaryOp)])
+def sink_below_unary(op: Any, rw: Rewriter) -> Replacement:
+    """`relu(reshape(x)) -> reshape(relu(x))`."""
+    source = unit_reshape(op.operands[0])
+    if source is None:
+        return None
+    new = rw.again(op, source)
+    return rw.insert(ReshapeOp.make(new, result=op.type))
+
+
+@on(*POINTWISE)
+def sink_below_binary(op: Any, rw: Rewriter) -> Replacement:
+    """`add(reshape(x), y) -> reshape(add(x, y'))` where y is constant or such a reshape too."""
+    result = shape_of(op.type)
+    sources = [unit_reshape(operand) for operand in op.operands]
+    full = [
+        s for s, operand in zip(sources, op.operands, strict=True) if s is not None and shape_of(operand.type) == result
+    ]
+    if not full:
+        return None
+    shape = shape_of(full[0].type)
+    operands = [_fitted(rw, v, s, result, shape) for v, s in zip(op.operands, sources, strict=True)]
+    fitting = [operand for operand in operands if operand is not None]
+    if len(fitting) < len(operands):
+        return None
+    new = rw.again(op, *fitting)
+    return rw.insert(ReshapeOp.make(new, shape=result))
+
+
+def _fitted(rw: Rewriter, value: SSAValue, source: SSAValue | None, result: Any, shape: Any) -> SSAValue | None:
+    """An operand that broadcasts to `result`, as it broadcasts to `shape`, which has other axes of size 1."""
+    own = shape_of(value.type)
+    if source is not None and shape_of(source.type) == shape:
+        return source
+    if product(own) == 1:
+        return value if len(own) <= len(shape) else None
+    if source is None and not is_constant(value):
+        return None
+    aligned = iter((*(1,) * (len(result) - len(own)), *own))
+    along = iter([size for size, whole in zip(aligned, result, strict=True) if whole != 1])
+    return rw.make(ReshapeOp, value, shape=tuple(1 if size == 1 else next(along) for size in shape))
+
+
+@on(MeanOp, SumOp, MaxOp, MinOp)
+def sink_below_reduction(op: Any, rw: Rewriter) -> Replacement:
+    """`max(reshape(x)) -> reshape(max(x))`."""
+    source = unit_reshape(op.operands[0])
+    if source is None:
+        return None
+    places = [axis for axis, size in enumerate(shape_of(source.type)) if size != 1]
+    numbers = [axis for axis, size in enumerate(shape_of(op.operands[0].type)) if size != 1]
+    axes = tuple(places[numbers.index(axis)] for axis in op.reduced_axes if axis in numbers)
+    if not axes:
+        return None
+    return rw.insert(ReshapeOp.make(rw.make(type(op), source, axes=axes, keepdims=True), result=op.type))

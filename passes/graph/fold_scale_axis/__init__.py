@@ -1,0 +1,289 @@
+"""
+graph-fold-scale-axis: scales along channels move into the weights of the contractions behind or before them.
+
+Backward, a scale asks what computes its tensor to absorb it; forward, what reads it. The demand goes from op to op:
+
+    op                      backward                          forward
+    conv2d, dense           weight * s along O: takes it      weight * s along I (depthwise: O): takes it
+    multiply by constant    constant * s: takes it            constant * s: takes it
+    relu, max_pool2d, ..    passes on a positive s            passes on a positive s
+    avg_pool2d, neg         passes it on                      passes it on (pools: not along H and W)
+    bias_add, add constant  constant * s, passes it on        constant / s, passes it on
+    add of two tensors      both must take it                 -
+    all else                refuses                           refuses
+
+Nothing changes unless every op on the way agrees; so each rewrite removes one product from the run of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects.graph import (
+    AbsOp,
+    AddOp,
+    AvgPool2dOp,
+    BiasAddOp,
+    DivideOp,
+    GraphOp,
+    LeakyReluOp,
+    MaxPool2dOp,
+    MultiplyOp,
+    NegOp,
+    ReluOp,
+    ReshapeOp,
+    SubtractOp,
+    shape_of,
+    static_shape,
+)
+from mlc.dialects.graph.store import store_of
+from mlc.dialects.graph.types import axis_of, is_float
+from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
+from mlc.passes.graph.fold_scale_axis.scales import (
+    LINEAR,
+    Scale,
+    can_scale,
+    input_axes,
+    input_letter,
+    known_values,
+    letter_axes,
+    output_axes,
+    output_letter,
+    scale_of,
+    varying,
+    with_scaled_weight,
+)
+from mlc.passes.graph.shared.constants import SOURCES, is_constant
+from mlc.passes.rewriting import Rewriter, blocks, replace
+
+HOMOGENEOUS = (ReluOp, LeakyReluOp, AbsOp, MaxPool2dOp)
+"""f(s * x) == s * f(x) for s > 0."""
+ODD = (NegOp, AvgPool2dOp)
+"""f(s * x) == s * f(x) for any s."""
+SUMS = (AddOp, SubtractOp)
+PRODUCTS = (MultiplyOp, DivideOp)
+DEPTH = 16
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of ops: to take a scale along these axes; whether it is positive, and has no zeros."""
+
+    axes: frozenset[int]
+    positive: bool
+    nonzero: bool
+
+
+def demand_of(scale: SSAValue, rank: int, store: Any) -> Demand:
+    """The demand of a constant operand."""
+    import numpy as np
+
+    shape = shape_of(scale.type)
+    axes = varying((*(1,) * (rank - len(shape)), *shape))
+    values = known_values(scale, store)
+    if values is None:
+        return Demand(axes, False, False)
+    return Demand(axes, bool((values > 0).all()), bool(np.isfinite(values).all() and (values != 0).all()))
+
+
+def constant_side(op: Any, like: Any) -> int | None:
+    """Which operand of a sum or product is a constant that broadcasts to the other, which has the result's type."""
+    for index in (1, 0):
+        other = op.operands[1 - index]
+        if other.type == op.type == like and can_scale(op.operands[index], like):
+            return index
+    return None
+
+
+def is_passed_by(op: Any, demand: Demand) -> bool:
+    """Whether an op of one tensor gives s * f(x) for s * x: of a pool's window, all elements must have one scale."""
+    if isinstance(op, MaxPool2dOp | AvgPool2dOp) and demand.axes & letter_axes(op.parsed_layout, "HW"):
+        return False
+    return isinstance(op, ODD) or (isinstance(op, HOMOGENEOUS) and demand.positive)
+
+
+class Backward:
+    """A scale moves to what computes its tensor; each value on the way has one reader."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+
+    def absorbs(self, value: SSAValue, demand: Demand, depth: int = DEPTH) -> bool:
+        """Whether the op that gives the value takes the scale, or passes it on to ops that do."""
+        op: Any = value.owner
+        if not depth or not value.has_one_use():
+            return False
+        if isinstance(op, LINEAR):
+            return output_letter(op) is not None and demand.axes <= output_axes(op)
+        if is_passed_by(op, demand):
+            return self.absorbs(op.operands[0], demand, depth - 1)
+        if isinstance(op, BiasAddOp):
+            along = demand.axes <= {axis_of(op.axis, len(shape_of(op.type)))} and is_constant(op.operands[1])
+            return along and self.absorbs(op.operands[0], demand, depth - 1)
+        if isinstance(op, PRODUCTS):
+            side = constant_side(op, value.type)
+            return side is not None and (side == 1 or isinstance(op, MultiplyOp))
+        if not isinstance(op, SUMS):
+            return False
+        side = constant_side(op, value.type)
+        if side is not None:
+            return self.absorbs(op.operands[1 - side], demand, depth - 1)
+        a, b = op.operands
+        both = a is not b and a.type == b.type == op.type
+        return both and self.absorbs(a, demand, depth - 1) and self.absorbs(b, demand, depth - 1)
+
+    def scaled(self, rw: Rewriter, value: SSAValue, scale: Scale) -> SSAValue:
+        """The value times the scale, computed anew without the product."""
+        op: Any = value.owner
+        if isinstance(op, LINEAR):
+            letter = output_letter(op)
+            assert letter is not None
+            return with_scaled_weight(rw, op, op.operands[0], scale, letter, op.type)
+        if isinstance(op, BiasAddOp):
+            operands = [self.scaled(rw, op.operands[0], scale), rw.make(MultiplyOp, op.operands[1], flat(rw, scale))]
+        elif isinstance(op, PRODUCTS):
+            side = constant_side(op, value.type)
+            assert side is not None
+            factor = scale.value
+            if isinstance(op, DivideOp):
+                return rw.make(MultiplyOp, op.operands[0], rw.make(DivideOp, factor, op.operands[1]))
+            operands = [rw.make(MultiplyOp, v, factor) if i == side else v for i, v in enumerate(op.operands)]
+        elif isinstance(op, SUMS) and (side := constant_side(op, value.type)) is not None:
+            operands = [
+                rw.make(MultiplyOp, v, scale.value) if i == side else self.scaled(rw, v, scale)
+                for i, v in enumerate(op.operands)
+            ]
+        else:
+            operands = [self.scaled(rw, v, scale) for v in op.operands]
+        return rw.again(op, *operands)
+
+
+class Forward:
+    """A scale moves to all readers of its product; none may refuse."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+
+    def absorbs(self, value: SSAValue, demand: Demand, depth: int = DEPTH) -> bool:
+        """Whether every reader of a value takes the scale, or passes it on to ops that do."""
+        uses = list(value.uses)
+        return bool(uses) and depth > 0 and all(self._takes(u.operation, u.index, value, demand, depth) for u in uses)
+
+    def _takes(self, op: Any, index: int, value: SSAValue, demand: Demand, depth: int) -> bool:
+        if isinstance(op, LINEAR):
+            return index == 0 and input_letter(op) is not None and demand.axes <= input_axes(op)
+        if is_passed_by(op, demand):
+            return self.absorbs(op.results[0], demand, depth - 1)
+        if isinstance(op, BiasAddOp):
+            along = demand.axes <= {axis_of(op.axis, len(shape_of(op.type)))}
+            fits = index == 0 and along and demand.nonzero and is_constant(op.operands[1])
+            return fits and self.absorbs(op.results[0], demand, depth - 1)
+        if not isinstance(op, (*SUMS, *PRODUCTS)) or (side := constant_side(op, value.type)) in (None, index):
+            return False
+        if isinstance(op, PRODUCTS):
+            return side == 1 or isinstance(op, MultiplyOp)
+        return demand.nonzero and self.absorbs(op.results[0], demand, depth - 1)
+
+    def push(self, rw: Rewriter, value: SSAValue, unscaled: SSAValue, scale: Scale) -> None:
+        """Make every reader of `value` read the unscaled one, and take the scale."""
+        for use in list(value.uses):
+            op: Any = use.operation
+            rw.at = op
+            if isinstance(op, LINEAR):
+                letter = input_letter(op)
+                assert letter is not None
+                new = with_scaled_weight(rw, op, unscaled, scale, letter, op.operands[0].type)
+                replace(op, [new])
+                continue
+            new = self._without(rw, op, use.index, unscaled, scale)
+            if isinstance(op, PRODUCTS):
+                replace(op, [new])
+            else:
+                self.push(rw, op.results[0], new, scale)
+
+    def _without(self, rw: Rewriter, op: Any, index: int, unscaled: SSAValue, scale: Scale) -> SSAValue:
+        """The op on the unscaled value, its constant divided or (of a product) multiplied by the scale."""
+        if isinstance(op, DivideOp):
+            return rw.make(MultiplyOp, unscaled, rw.make(DivideOp, scale.value, op.operands[1]))
+        operands = list(op.operands)
+        operands[index] = unscaled
+        if isinstance(op, BiasAddOp):
+            operands[1] = rw.make(DivideOp, operands[1], flat(rw, scale))
+        elif isinstance(op, (*SUMS, MultiplyOp)):
+            cls = MultiplyOp if isinstance(op, MultiplyOp) else DivideOp
+            operands[1 - index] = rw.make(cls, operands[1 - index], scale.value)
+        return rw.again(op, *operands)
+
+
+def flat(rw: Rewriter, scale: Scale) -> SSAValue:
+    """A scale of one axis as a vector."""
+    size = max(static_shape(scale.value.type), default=1) if scale.axes else 1
+    return rw.insert(ReshapeOp.make(scale.value, shape=(size,)))
+
+
+def fold_block(block: Block, store: Any, forward: bool) -> int:
+    """Move the scales of a block one way; how many there were."""
+    way = Forward(store) if forward else Backward(store)
+    count = 0
+    constants: set[SSAValue] = set()
+    for op in list(block.ops):
+        if isinstance(op, GraphOp) and constants.issuperset(op.operands) and (op.operands or isinstance(op, SOURCES)):
+            constants.update(op.results)  # weights that folding will scale: none of our business
+            continue
+        if not isinstance(op, PRODUCTS) or op.parent is not block or not is_float(op.type):
+            continue
+        side = constant_side(op, op.type)
+        if side is None or (side == 0 and isinstance(op, DivideOp)):
+            continue
+        value, rank = op.operands[1 - side], len(shape_of(op.type))
+        demand = demand_of(op.operands[side], rank, store)
+        if isinstance(op, DivideOp) and not demand.nonzero:
+            continue
+        if not way.absorbs(op.results[0] if forward else value, demand):
+            continue
+        rw = Rewriter()
+        rw.at = op
+        scale = scale_of(rw, op.operands[side], rank, isinstance(op, DivideOp))
+        if isinstance(way, Forward):
+            way.push(rw, op.results[0], value, scale)
+        else:
+            replace(op, [way.scaled(rw, value, scale)])
+        count += 1
+    return count
+
+
+@dataclass(frozen=True)
+class FoldScaleAxisPass(ModulePass):
+    """
+    Move products by constants per channel into the weights before them (backward), else behind them (forward).
+
+    `graph.multiply (graph.relu (graph.conv2d %x, %w)), %s` -> `graph.relu (graph.conv2d %x, (graph.multiply %w, %s))`
+    `graph.conv2d (graph.multiply %x, %s), %w` -> `graph.conv2d %x, (graph.multiply %w, %s)`
+
+    A relu on the way needs a scale that is positive, a sum before which it moves one without zeros: what the weights
+    say, where the module has them. Forward into grouped convolutions other than depthwise ones, a scale stays.
+    """
+
+    name = "graph-fold-scale-axis"
+
+    direction: Literal["both", "backward", "forward"] = "both"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module in place."""
+        store, moved = store_of(op), False
+        for block in list(blocks(op)):
+            # A scale that ends in another product may move on with it; each round leaves fewer products.
+            while any([fold_block(block, store, way == "forward") for way in self.ways()]):
+                moved = True
+        if moved:
+            eliminate_dead_code(op)
+
+    def ways(self) -> tuple[str, ...]:
+        """The directions, the better one first: what is absorbed backward needs no division."""
+        return ("backward", "forward") if self.direction == "both" else (self.direction,)

@@ -1,0 +1,184 @@
+"""
+Which movements cost nothing in @main on buffers, because their results are parts of memory that is there anyway.
+
+    reshape           the same memory
+    slice, split      a part of the operand's memory, where the axes before the one that is cut have size 1
+    concatenate       each operand is written into its part of the result, where the axes before that axis have size 1
+
+An operand that cannot be written in place - an input, a constant, a part of something else, an output of the model -
+is copied there, by a kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import DictionaryAttr, TensorType
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.graph import ConcatenateOp, FusedOp, GraphOp, ReshapeOp, SliceOp, SplitOp, TransposeOp
+from mlc.dialects.graph.dims import TYPICAL, Dim, DimExpr, SymbolAttr
+from mlc.dialects.graph.types import axis_of, is_static, product, shape_of, sizes_at
+from mlc.passes.graph.shared.constants import SOURCES
+
+
+def base_of(value: SSAValue) -> SSAValue:
+    """What a value is a reshape of."""
+    while isinstance(value.owner, ReshapeOp):
+        value = value.owner.operands[0]
+    return value
+
+
+def elements(value: SSAValue) -> int:
+    """The number of elements of a tensor, at typical sizes where they are symbolic."""
+    return math.prod(typical_shape(value))
+
+
+def typical_shape(value: SSAValue) -> tuple[int, ...]:
+    """The sizes of a tensor at typical values of the symbols of the function around it."""
+    shape = shape_of(value.type)
+    if is_static(shape):
+        return shape
+    names = {name for size in shape if isinstance(size, DimExpr) for name in size.symbols()}
+    ranges = _ranges(value)
+    values = {name: s.typical if isinstance(s := ranges.get(name), SymbolAttr) else TYPICAL for name in names}
+    return sizes_at(shape, values)
+
+
+def _ranges(value: SSAValue) -> Mapping[str, Any]:
+    """The symbols of the function in which a value is."""
+    owner = value.owner
+    parent = owner.parent_op() if isinstance(owner, Block) else owner
+    while parent is not None:
+        declared = parent.attributes.get("graph.symbols")
+        if isinstance(declared, DictionaryAttr):
+            return declared.data
+        parent = parent.parent_op()
+    return {}
+
+
+def cuts_outside(shape: Sequence[Dim], axis: int) -> bool:
+    """Whether parts along an axis follow one another in memory: all axes before it have size 1."""
+    return all(size == 1 for size in shape[:axis])
+
+
+def part_starts(op: Operation) -> list[Dim] | None:
+    """Where the results of a slice or split start in the operand, in elements; None where they are not of one piece."""
+    if not isinstance(op, SliceOp | SplitOp) or min(elements(v) for v in (op.operands[0], *op.results)) <= 0:
+        return None
+    shape = shape_of(op.operands[0].type)
+    if isinstance(op, SplitOp):
+        axis = axis_of(op.axis, len(shape))
+        inner = product(shape[axis + 1 :])
+        starts = [inner * sum(op.sections[:k]) for k in range(len(op.sections))]
+        return starts if cuts_outside(shape, axis) and min(op.sections) > 0 else None
+    if any(stride != 1 for stride in op.strides):
+        return None
+    cuts = list(zip(shape, shape_of(op.type), op.begin, strict=True))
+    moved = [axis for axis, (size, kept, _) in enumerate(cuts) if size != kept]
+    if len(moved) > 1 or not all(cuts_outside(shape, axis) for axis in moved):
+        return None
+    return [sum((_first(*cuts[axis]) * product(shape[axis + 1 :]) for axis in moved), start=0)]
+
+
+def _first(size: Dim, kept: Dim, begin: int) -> Dim:
+    """The first element of a slice of an axis that keeps so many of them."""
+    if begin >= 0:
+        return begin
+    return size + begin if isinstance(size, DimExpr) else max(0, size + begin)
+
+
+def reshape_groups(source: Sequence[Dim], target: Sequence[Dim]) -> list[tuple[list[int], list[int]]]:
+    """Runs of axes of both shapes with equal products, as short as possible; axes of size 1 are in none."""
+    if 0 in source:
+        return []
+    left = [a for a, n in enumerate(source) if n != 1]
+    right = [a for a, n in enumerate(target) if n != 1]
+    groups: list[tuple[list[int], list[int]]] = []
+    while left or right:
+        s, t = [left.pop(0)], [right.pop(0)]
+        a, b = source[s[0]], target[t[0]]
+        while a != b:
+            grows = _smaller(a, b), _smaller(b, a)
+            if not left and not right:
+                raise VerifyException(f"expected shapes of equal products, but got {list(source)} and {list(target)}")
+            if left and (grows[0] or not grows[1] or not right):
+                s.append(left.pop(0))
+                a *= source[s[-1]]
+            if right and (grows[1] or not grows[0] or not left):
+                t.append(right.pop(0))
+                b *= target[t[-1]]
+        groups.append((s, t))
+    return groups
+
+
+def _smaller(a: Dim, b: Dim) -> bool:
+    """Whether a is the smaller one: of two integers, else where it divides the other."""
+    return a < b if isinstance(a, int) and isinstance(b, int) else divides(a, b)
+
+
+def divides(a: Dim, b: Dim) -> bool:
+    """Whether b is a multiple of a whatever the symbols are."""
+    if isinstance(a, int) and isinstance(b, int):
+        return b % a == 0
+    try:
+        return (b // a) * a == b
+    except VerifyException:
+        return False
+
+
+def is_part(op: Operation) -> bool:
+    """Whether a slice or split of a computed value or an input is a view."""
+    return part_starts(op) is not None and not isinstance(base_of(op.operands[0]).owner, SOURCES)
+
+
+def concatenates_in_place(block: Block) -> dict[ConcatenateOp, list[int]]:
+    """The concatenations of a block that are views, and the numbers of the operands that must be copied."""
+    last = block.last_op
+    taken = {base_of(v) for v in last.operands} if isinstance(last, ReturnOp) else set()
+    found: dict[ConcatenateOp, list[int]] = {}
+    for op in block.ops:
+        if not isinstance(op, ConcatenateOp) or not _in_one_piece(op):
+            continue
+        copied: list[int] = []
+        own: set[SSAValue] = set()
+        for index, value in enumerate(op.operands):
+            base = base_of(value)
+            if base in taken or base in own or not _is_computed(base):
+                copied.append(index)
+            own.add(base)
+        if 2 * sum(elements(op.operands[i]) for i in copied) <= elements(op.results[0]):
+            found[op] = copied
+            taken |= own
+    return found
+
+
+def _in_one_piece(op: ConcatenateOp) -> bool:
+    shape = shape_of(op.type)
+    sizes = [elements(v) for v in (*op.operands, op.results[0])]
+    return min(sizes) > 0 and cuts_outside(shape, axis_of(op.axis, len(shape)))
+
+
+def _is_computed(base: SSAValue) -> bool:
+    """Whether a kernel writes all of a value, or a concatenation is it."""
+    owner = base.owner
+    return isinstance(owner, GraphOp | FusedOp) and not isinstance(owner, SOURCES) and not is_part(owner)
+
+
+def insert_copy(op: Operation, index: int) -> Any:
+    """A copy of an operand, made before the op that reads it; a transpose that moves nothing."""
+    value = op.operands[index]
+    assert op.parent is not None
+    assert isinstance(value.type, TensorType)
+    copy = TransposeOp.make(value, axes=tuple(range(len(value.type.get_shape()))))
+    copy.location = op.location
+    op.parent.insert_op_before(copy, op)
+    op.operands[index] = copy.results[0]
+    return copy
+
+
+__all__ = ["base_of", "concatenates_in_place", "elements", "insert_copy", "is_part", "part_starts", "reshape_groups"]

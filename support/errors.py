@@ -1,0 +1,60 @@
+"""
+How mlc tells its user that the input is wrong, or doubtful.
+
+`UserError` is the one error of the user's; any other exception is a bug in mlc. `warn` is the one channel of warnings.
+A saved model runs without xDSL, so nothing here imports it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+
+class UserError(ValueError):
+    """The input is wrong: one sentence for its author, and the operation that it is about."""
+
+    def __init__(self, message: str, op: Operation | None = None) -> None:
+        super().__init__(message)
+        self.op = op
+
+
+class UnsupportedOps(UserError):
+    """A model uses ops that mlc does not have; all of them, as (node path, op type, why)."""
+
+    def __init__(self, source: str, ops: list[tuple[str, str, str]]) -> None:
+        self.ops = ops
+        lines = [f"  {path}: {kind}{f' ({why})' if why else ''}" for path, kind, why in ops]
+        super().__init__(f"{source}: {len(ops)} nodes have no counterpart in mlc\n" + "\n".join(lines))
+
+
+def fail(op: Operation | None, message: str) -> NoReturn:
+    """Stop with a UserError at `op`; the tools print it with the place that the operation came from."""
+    raise UserError(message, op)
+
+
+WarningSink = Callable[["Operation | None", str], None]
+
+
+def _to_stderr(op: Operation | None, message: str) -> None:
+    print(f"warning: {message}" if op is None else f"warning: '{op.name}' op {message}", file=sys.stderr)
+
+
+warning_sinks: list[WarningSink] = [_to_stderr]
+"""The last sink receives the warnings; a tool pushes its own while it runs."""
+
+
+def warn(op: Operation | None, message: str) -> None:
+    """Tell the user something about `op` that does not stop the compilation."""
+    warning_sinks[-1](op, message)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the known name nearest to `name`, or nothing if none is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""

@@ -1,0 +1,125 @@
+"""Matrix products of every layout, blocked and not, give what numpy gives; how they are blocked; what is transposed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import mlc
+from mlc import te
+from mlc.dialects.te import FuncOp
+from mlc.schedules.matmul import depth_block, parts_of, streams
+from mlc.schedules.strategy import choose_schedule
+from mlc.schedules.tiling import worth_threads
+from mlc.targets.target import Target
+
+NATIVE = Target.parse("native")
+SMALL = replace(NATIVE, l1_bytes=4 << 10, l2_bytes=16 << 10)
+
+
+def product(m: int, n: int, k: int, layout: str = "nn", batch: int = 0, bias: bool = False) -> FuncOp:
+    """The product as te: `layout` says which operands are transposed, p is a packed right operand."""
+    left_t, right_t, packed = layout[0] == "t", layout[1] == "t", layout[1] == "p"
+    outer = (batch,) if batch else ()
+    a = te.placeholder((*outer, k, m) if left_t else (*outer, m, k), name="A")
+    shape = (-(-n // 32), k, 32) if packed else (*outer, n, k) if right_t else (*outer, k, n)
+    b, axis = te.placeholder(shape, name="B"), te.reduce_axis(k, "k")
+    vector = te.placeholder((n,), name="bias")
+
+    def body(*at):
+        *o, i, j = at
+        left = a[(*o, axis, i)] if left_t else a[(*o, i, axis)]
+        right = b[j // 32, axis, j % 32] if packed else b[(*o, j, axis)] if right_t else b[(*o, axis, j)]
+        return te.sum(left * right, axis=axis)
+
+    c = te.compute((*outer, m, n), body, name="C")
+    if not bias:
+        return te.func("product", [a, b], [c])
+    d = te.compute((*outer, m, n), lambda *at: c[at] + vector[at[-1]], name="D")
+    return te.func("product", [a, b, vector], [d])
+
+
+def check(func: FuncOp, layout: str, threads: int, target: Target = NATIVE) -> None:
+    """Build with the strategy's schedule for a target, run, and compare with numpy."""
+    op = mlc.build(func.clone(), schedule=choose_schedule(func, target, threads), threads=threads, cache=False)
+    rng = np.random.default_rng(0)
+    inputs = [rng.uniform(-1, 1, spec.shape).astype(np.float32) for spec in op.inputs]
+    a, b = inputs[:2]
+    n = op.outputs[0].shape[-1]
+    left = a.swapaxes(-1, -2) if layout[0] == "t" else a
+    right = b.swapaxes(-1, -2) if layout[1] == "t" else b
+    if layout[1] == "p":
+        right = b.transpose(1, 0, 2).reshape(b.shape[1], -1)[:, :n]
+    want = left.astype(np.float64) @ right + (inputs[2] if len(inputs) > 2 else 0)
+    np.testing.assert_allclose(op(*inputs), want, rtol=1e-4, atol=1e-4)
+
+
+def directives(func: FuncOp, target: Target, threads: int = 1) -> str:
+    """The strategy's schedule as text."""
+    schedule = choose_schedule(func, target, threads)
+    assert "matmul" in str(schedule.attributes["strategy"])
+    return str(schedule)
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt", "np"])
+@pytest.mark.parametrize("shape", [(37, 61, 53), (64, 96, 128), (40, 260, 128)])
+def test_blocked_products(shape: tuple[int, int, int], layout: str) -> None:
+    check(product(*shape, layout, bias=True), layout, 2, SMALL)
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+def test_batches(layout: str) -> None:
+    check(product(29, 40, 17, layout, batch=3), layout, 2)
+
+
+@pytest.mark.parametrize("shape", [(24, 9, 33), (131, 16, 8), (25, 33, 1), (40, 13, 1025)])
+def test_transposed_edges(shape: tuple[int, int, int]) -> None:
+    check(product(*shape, "nt"), "nt", 2)
+
+
+def test_blocks_follow_the_caches() -> None:
+    small = directives(product(64, 512, 128), SMALL, 2)
+    assert "sched.cache_read" in small
+    assert "sched.transform_layout" in small
+    assert small.count("sched.parallel") == 1
+    plain = directives(product(64, 512, 128), NATIVE)
+    assert "sched.cache_read" not in plain
+
+
+def test_packed_operand_is_not_copied() -> None:
+    assert "sched.cache_read" not in directives(product(64, 96, 128, "np"), SMALL)
+
+
+def test_few_rows_are_not_worth_a_transposed_copy() -> None:
+    schedule = choose_schedule(product(8, 96, 128, "nt"), NATIVE, 1)
+    assert "sched.cache_read" not in str(schedule)
+
+
+def test_rows_that_share_a_set_of_l1() -> None:
+    target = replace(NATIVE, l1_bytes=48 << 10)
+    assert streams(8192, target) == 12
+    assert streams(6144, target) == 24
+    assert streams(4 * 1031, target) >= 12 * 64
+    assert "sched.split %0 [?, 12]" in directives(product(48, 64, 1024), target)
+
+
+def test_depth_is_cut_evenly() -> None:
+    target = replace(NATIVE, l1_bytes=48 << 10)
+    assert depth_block(1024, 12, target) == 1024
+    assert depth_block(2048, 12, target) == 1024
+    assert depth_block(2049, 14, target) == 683
+
+
+def test_columns_are_shared_where_the_right_operand_is_the_larger() -> None:
+    wide = parts_of(10, 64, 1, 1e6, (1e5, 1e7), 2)
+    assert (wide.row_block, wide.column_parts) == (10, 32)
+    tall = parts_of(64, 10, 1, 1e6, (1e7, 1e5), 2)
+    assert (tall.row_block, tall.column_parts) == (32, 10)
+
+
+def test_small_products_stay_on_one_thread() -> None:
+    assert not worth_threads(3000, 2)
+    assert worth_threads(3000, 4)
+    assert worth_threads(1e5, 2)
+    assert not worth_threads(1e9, 1)
+    assert "sched.parallel" not in directives(product(16, 32, 64), NATIVE, 2)

@@ -1,0 +1,174 @@
+"""Winograd's convolution: the matrices, the error that ERROR_GROWTH states, compiled values beside the direct sum."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.parser import Parser
+
+import mlc
+from mlc import te
+from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
+from mlc.driver.options import Options
+from mlc.driver.pipeline.manager import make_context
+from mlc.frontends.common.model import Model
+from mlc.lowering.graph_to_te.winograd import _element, multiplied
+from mlc.passes.graph.select_algorithm import Shape
+from mlc.schedules.winograd_cost import Block, Problem, problem
+from mlc.support.errors import UserError
+from mlc.support.weights import WeightStore
+from mlc.targets.target import Target
+
+CONV = """
+func.func @main(%x: tensor<{n}x{c}x{h}x{w}xf32> {{graph.name = "x"}})
+    -> (tensor<{n}x{k}x{oh}x{ow}xf32> {{graph.name = "y"}}) {{
+  %w = graph.param "w" : tensor<{k}x{c}x3x3xf32>
+  %0 = graph.conv2d %x, %w {{padding = {pads}}}
+      : (tensor<{n}x{c}x{h}x{w}xf32>, tensor<{k}x{c}x3x3xf32>) -> tensor<{n}x{k}x{oh}x{ow}xf32>
+  %1 = graph.relu %0 : tensor<{n}x{k}x{oh}x{ow}xf32>
+  return %1 : tensor<{n}x{k}x{oh}x{ow}xf32>
+}}
+"""
+
+
+def direct(x: np.ndarray, w: np.ndarray, pads: tuple[int, ...]) -> np.ndarray:
+    """The convolution in the arrays' own precision, tap by tap."""
+    padded = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
+    h, width = (size - 2 for size in padded.shape[2:])
+    taps = [(i, j) for i in range(3) for j in range(3)]
+    return sum(np.einsum("nchw,kc->nkhw", padded[:, :, i : i + h, j : j + width], w[:, :, i, j]) for i, j in taps)
+
+
+@pytest.mark.parametrize("m", MATRICES)
+def test_matrices_compute_the_correlation(m: int) -> None:
+    bt, g, at = (np.array(matrix, np.float64) for matrix in MATRICES[m])
+    rng = np.random.default_rng(m)
+    d, w = rng.standard_normal(m + 2), rng.standard_normal(3)
+    np.testing.assert_allclose(at @ ((g @ w) * (bt @ d)), np.correlate(d, w, "valid"), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("m", MATRICES)
+@pytest.mark.parametrize("channels", [64, 512])
+def test_error_growth_is_what_the_table_states(m: int, channels: int) -> None:
+    bt, g, at = (np.array(matrix, np.float32) for matrix in MATRICES[m])
+    rng = np.random.default_rng(0)
+    t = m + 2
+    d = rng.standard_normal((100, channels, t, t)).astype(np.float32)
+    w = rng.standard_normal((channels, 3, 3)).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(d, (3, 3), axis=(2, 3))
+    exact = np.einsum("ncabij,cij->nab", windows.astype(np.float64), w.astype(np.float64), optimize=True)
+    plain = np.float32(0) + sum(
+        windows[:, c, :, :, i, j] * w[c, i, j] for c in range(channels) for i in range(3) for j in range(3)
+    )
+    u = np.einsum("ai,cij,bj->cab", g, w, g)
+    v = np.einsum("ai,ncij,bj->ncab", bt, d, bt, optimize=True)
+    product = np.float32(0) + sum(v[:, c] * u[c] for c in range(channels))
+    fast = np.einsum("ra,nab,sb->nrs", at, product, at)
+    growth = np.sqrt(np.mean((fast - exact) ** 2) / np.mean((plain - exact) ** 2))
+    assert ERROR_GROWTH[m] / 8 < growth < ERROR_GROWTH[m]
+
+
+@pytest.mark.parametrize("m", MATRICES)
+@pytest.mark.parametrize("which", [0, 2])
+def test_transforms_multiply_in_few_operations(m: int, which: int) -> None:
+    matrix = MATRICES[m][which]
+    x, size = te.placeholder((len(matrix[0]),), name="x"), len(matrix)
+    stage = te.compute((size,), lambda i: _element(multiplied(matrix, [x[k] for k in range(len(matrix[0]))]), i), "y")
+    ops = [
+        op.name for op in stage.op.body.block.ops if op.name.startswith(("math", "arith.add", "arith.sub", "arith.mul"))
+    ]
+    assert len(ops) <= {(2, 0): 4, (2, 2): 4, (4, 0): 14, (4, 2): 10}[m, which]
+    values = np.random.default_rng(0).standard_normal(len(matrix[0])).astype(np.float32)
+    got = mlc.build(te.func("transform", [x], [stage]), threads=1)(values)
+    np.testing.assert_allclose(got, np.array(matrix) @ values, rtol=1e-5, atol=1e-5)
+
+
+def compiled(n: int, c: int, k: int, h: int, w: int, pads: tuple[int, ...], **options: Any) -> tuple[Any, ...]:
+    """An executable, its input, and the exact result of a convolution with random normal data."""
+    rng = np.random.default_rng(1)
+    weight = (rng.standard_normal((k, c, 3, 3)) / np.sqrt(9 * c)).astype(np.float32)
+    store = WeightStore()
+    store.add("w", weight)
+    sizes = dict(oh=h + pads[0] + pads[2] - 2, ow=w + pads[1] + pads[3] - 2, pads=list(pads))
+    module = Parser(make_context(), CONV.format(n=n, c=c, k=k, h=h, w=w, **sizes)).parse_module()
+    exe = mlc.compile(Model(module, store), cache=False, **options)
+    x = rng.standard_normal((n, c, h, w)).astype(np.float32)
+    return exe, x, np.maximum(direct(x.astype(np.float64), weight.astype(np.float64), pads), 0)
+
+
+def is_fast(exe: Any, x: np.ndarray) -> bool:
+    """Whether a kernel is Winograd's."""
+    return any("winograd" in kernel.kernel for kernel in exe.profile({"x": x}))
+
+
+SHAPES = [  # batch, channels in and out, height, width, padding
+    ((1, 64, 64, 24, 20, (1, 1, 1, 1)), 1),
+    ((2, 32, 48, 17, 29, (0, 1, 2, 0)), 2),
+    ((1, 96, 24, 41, 43, (1, 0, 1, 2)), 1),  # blocks of 8 channels, prime sizes
+    ((1, 48, 40, 3, 47, (1, 1, 1, 1)), 1),
+    ((2, 128, 32, 13, 12, (1, 1, 1, 1)), 2),
+]
+
+
+@pytest.mark.parametrize(("shape", "threads"), SHAPES)
+def test_compiled_winograd_agrees_with_the_direct_sum(shape: tuple[Any, ...], threads: int) -> None:
+    exe, x, expected = compiled(*shape, threads=threads)
+    assert is_fast(exe, x)
+    np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=3e-5)
+
+
+BLOCKS = [Block(3, 7), Block(1, 7), Block(1, 2), Block(2, 7), Block(3, 7, True)]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_every_blocking_computes_the_same(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Problem, "best", lambda self, target, threads: (0.0, block))
+    exe, x, expected = compiled(2, 16, 24, 11, 27, (1, 1, 1, 1), threads=1)
+    assert is_fast(exe, x)
+    np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=3e-5)
+
+
+def test_validate_each_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shape, "choose", lambda self, target, threads, growth: 2)
+    exe, x, expected = compiled(1, 8, 8, 3, 4, (1, 0, 1, 1), threads=1, validate_each=True)
+    assert is_fast(exe, x)
+    np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=3e-5)
+
+
+def test_narrow_vectors() -> None:
+    exe, x, expected = compiled(1, 64, 40, 18, 23, (1, 1, 1, 1), threads=1, target="x86-64-v3")
+    assert is_fast(exe, x)
+    np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=3e-5)
+
+
+def test_error_growth_is_an_option() -> None:
+    exe, x, expected = compiled(1, 64, 64, 24, 20, (1, 1, 1, 1), threads=1, error_growth=0)
+    assert not is_fast(exe, x)
+    np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=3e-6)
+
+
+@pytest.mark.parametrize("growth", [-1.0, float("nan")])
+def test_error_growth_is_checked(growth: float) -> None:
+    with pytest.raises(UserError, match="expected error_growth to be at least 0, but got"):
+        Options(error_growth=growth)
+
+
+def test_error_growth_is_part_of_the_key() -> None:
+    assert Options(error_growth=0).model_key() != Options().model_key()
+
+
+@pytest.mark.parametrize(("l2", "whole"), [(1 << 20, False), (256 << 10, True)])
+def test_blocks_fit_the_cache_with_the_weights(l2: int, whole: bool) -> None:
+    work = problem(4, 1, (56, 56), (4, 16), (4, 16), 16, 16)
+    block = work.best(replace(Target.parse("znver5"), l2_bytes=l2), 1)[1]
+    assert block.whole == whole
+    assert whole or work.weight_bytes + work.tile_bytes(block.rows * block.columns) <= l2
+
+
+def test_wide_pictures_are_cut_into_parts_of_a_row() -> None:
+    work = problem(4, 1, (640, 640), (8, 16), (8, 16), 16, 16)
+    cycles, block = work.best(Target.parse("znver5"), 2)
+    assert block.rows == 1
+    assert block.columns < 160
+    assert cycles < work.cycles(Block(160, 160, True), Target.parse("znver5"), 2)

@@ -1,0 +1,79 @@
+"""Compile C99 kernels with the system's compiler and call them on numpy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlc.codegen.c import checked_ops, print_function
+from mlc.codegen.c_prelude import PRELUDE
+from mlc.dialects import loop
+from mlc.interp.loop import bind, outputs_of
+from mlc.interp.loop_helpers import InterpreterError
+from mlc.support.errors import UserError
+from mlc.support.scratch import scratch_directory
+
+FLAGS = ("-std=c99", "-O1", "-ffp-contract=off", "-march=native", "-w", "-fPIC", "-shared")
+Kernel = Callable[[Sequence[Any]], int]
+
+
+def compile_and_load(text: str) -> dict[str, Kernel]:
+    """The functions of a C text by name; each takes its arrays (and symbols) and returns its code, 0 for success."""
+    compiler = os.environ.get("CC", "cc").split()
+    if shutil.which(compiler[0]) is None:
+        raise UserError(f"expected a C compiler, but got no '{compiler[0]}'; set CC")
+    with scratch_directory() as directory:
+        source, target = Path(directory, "kernels.c"), Path(directory, "kernels.so")
+        source.write_text(text)
+        command = [*compiler, *FLAGS, str(source), "-o", str(target), "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise UserError(f"expected C that compiles, but got: {done.stderr.strip()}")
+        library = ctypes.CDLL(str(target))
+    return {name: _callable(library, name) for name in re.findall(r"^int32_t (\w+)\(void \*\*args", text, re.M)}
+
+
+def _callable(library: ctypes.CDLL, name: str) -> Kernel:
+    function = library[name]
+    function.restype, function.argtypes = ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]
+
+    def call(arrays: Sequence[Any]) -> int:
+        pointers: list[int] = []
+        for k, a in enumerate(arrays):
+            if isinstance(a, np.ndarray) and not a.flags.c_contiguous:
+                raise UserError(f"expected contiguous arrays, but argument {k} of {name} is not")
+            pointers.append(a.ctypes.data if isinstance(a, np.ndarray) else int(a))
+        return function((ctypes.c_void_p * len(pointers))(*pointers), None)
+
+    return call
+
+
+def run(func: loop.FuncOp, arrays: Sequence[Any]) -> list[Any]:
+    """Run a kernel as C99 on its arguments, as `mlc.interp.loop.run` does; out of bounds is an InterpreterError."""
+    return prepare(func)(arrays)
+
+
+def prepare(func: loop.FuncOp) -> Callable[[Sequence[Any]], list[Any]]:
+    """Compile a kernel once, to run it several times."""
+    text = PRELUDE + print_function(func, checked=True)
+    kernel = compile_and_load(text)[func.sym_name.data]
+
+    def call(arrays: Sequence[Any]) -> list[Any]:
+        args = [np.asarray(a, order="C") if isinstance(a, np.ndarray) else a for a in bind(func, arrays)]
+        code = kernel(args)
+        if code > 0:
+            op = checked_ops(func)[code - 1]
+            raise InterpreterError(f"'{op.name}' goes out of bounds in @{func.sym_name.data}", op)
+        if code:
+            raise InterpreterError(f"expected @{func.sym_name.data} to return 0, but got {code}", func)
+        return outputs_of(func, args)
+
+    return call

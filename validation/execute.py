@@ -1,0 +1,397 @@
+"""
+Run a function of any level on numpy arrays: the graph, te and loop interpreters, C99 for large loop kernels, and native
+code for the llvm level. One `Runner` a level says which functions it can run, and with which types.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mlc.dialects import graph, loop
+from mlc.dialects.graph.types import sizes_at
+from mlc.interp import values as V
+from mlc.interp.compare import epsilon
+from mlc.interp.sizes import (
+    CASES,
+    at_sizes,
+    case_name,
+    index_arguments,
+    shapes_at,
+    sizes_of,
+    typical_of,
+)
+
+if TYPE_CHECKING:
+    from mlc.codegen.native import Library
+
+Array = Any
+Types = tuple[tuple[tuple[int, ...], str], ...]
+KERNEL = "graph.kernel"
+OPERATIONS = 1_000_000
+"""Loop kernels with more scalar operations than this run as C99."""
+
+
+@dataclass
+class Executable:
+    """A function that can be run: what it takes and gives, and how many terms its results sum."""
+
+    name: str
+    level: str
+    op: Operation
+    inputs: Types
+    outputs: Types
+    run: Callable[[Sequence[Array]], list[Array]]
+    wide: Callable[[Sequence[Array]], list[Array]] | None = None
+    length: int = 1
+    c: float = 0.0
+    calls: tuple[str, ...] = ()
+    epsilon: float = 0.0
+    """That of the narrowest float type to which the function rounds."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """The values of its symbols: of a function of the graph level, by name."""
+    symbols: tuple[int, ...] = ()
+    """The values of a kernel's index arguments."""
+
+
+@dataclass
+class Facts:
+    """What is known of a function, in one case, from a level above."""
+
+    inputs: Types
+    outputs: Types
+    symbols: tuple[int, ...] = ()
+
+
+@dataclass
+class Module:
+    """The functions of a module that can be run. `known` has facts on kernels whose lower form lost them, by case."""
+
+    module: ModuleOp
+    known: dict[str, Facts] = field(default_factory=dict)
+    weights: Any = None
+    record: Callable[[str, Sequence[Array], dict[str, int]], None] | None = None
+    sizes: dict[str, dict[str, int]] = field(default_factory=dict)
+    """The symbols' values with which functions were called, by case."""
+
+    @cached_property
+    def library(self) -> Library:
+        """The module's machine code, compiled once for all its kernels."""
+        from mlc.codegen.llvm_ir import print_module
+        from mlc.codegen.native import Library, emit_object
+
+        part = ModuleOp([op.clone() for op in self.module.body.block.ops if op.name.startswith("llvm.")])
+        return Library.load([emit_object(print_module(part))])
+
+    def executables(self) -> Iterator[Executable]:
+        """Callers first: they record the inputs of what they call, if each is run before the next one is asked for."""
+        ops = [op for op in self.module.body.block.ops if op.name in _MAKERS and op.regions[0].blocks]
+        for op in sorted(ops, key=lambda op: not any(inner.name == "graph.call" for inner in op.walk())):
+            for case in CASES:
+                made = _MAKERS[op.name](self, op, case)
+                if made is not None:
+                    yield made
+                if made is None or not (made.sizes or made.symbols):
+                    break
+
+
+def types_of(types: Sequence[Attribute]) -> Types | None:
+    """Shapes and dtypes of tensors or buffers; None where one is not static."""
+    found: list[tuple[tuple[int, ...], str]] = []
+    for t in types:
+        if not isinstance(t, TensorType | MemRefType) or any(n < 0 for n in t.get_shape()):
+            return None
+        try:
+            found.append((tuple(t.get_shape()), V.dtype_of(t.element_type).name))
+        except TypeError:
+            return None
+    return tuple(found)
+
+
+# --- graph -------------------------------------------------------------------------------------------------------
+
+
+def _graph(m: Module, func: Operation, case: int) -> Executable | None:
+    assert isinstance(func, FuncOp)
+    from mlc.dialects.graph import CallOp, GraphOp
+    from mlc.interp.graph import Interpreter
+
+    if not all(_is_graph(op) for op in func.body.walk()):
+        return None
+    name = case_name(func.sym_name.data, case)
+    sizes = m.sizes.get(name) or sizes_of(func, case)
+    at = at_sizes(func, sizes) if sizes else func
+    ins, outs = types_of(at.function_type.inputs.data), types_of(at.function_type.outputs.data)
+    if ins is None or outs is None:
+        return None
+    record = m.record
+
+    class Recording(Interpreter):
+        """Hands the inputs of what is called to `record`."""
+
+        def run(self, func: FuncOp, inputs: Sequence[Any], sizes: Mapping[str, int] | None = None) -> list[Any]:
+            if record is not None:
+                record(case_name(func.sym_name.data, case), inputs, dict(sizes or {}))
+            return super().run(func, inputs, sizes)
+
+    ops = [op for op in at.walk() if isinstance(op, GraphOp)]
+    return Executable(
+        name,
+        "graph",
+        func,
+        ins,
+        outs,
+        lambda arrays: list(Recording(m.weights).run(func, arrays, sizes or None)),
+        lambda arrays: list(Interpreter(m.weights, np.float64).run(func, arrays, sizes or None)),
+        math.prod(op.reduction_length() for op in ops if op.reduction_length() > 1),
+        max((op.tolerance for op in ops), default=0.0),
+        tuple(op.callee.string_value() for op in func.walk() if isinstance(op, CallOp)),
+        max((_epsilon(result.type) for op in ops for result in op.results), default=0.0),
+        sizes,
+        _kernel_symbols(func, sizes),
+    )
+
+
+def _kernel_symbols(func: FuncOp, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The values of the index arguments that a kernel has below the graph level."""
+    if not sizes or KERNEL not in func.attributes:
+        return ()
+    from mlc.lowering.graph_to_te.convert import kernel_symbols
+
+    return sizes_at(kernel_symbols(func), sizes)
+
+
+def _epsilon(t: Attribute) -> float:
+    """That of a tensor's elements, where they are floats narrower than f32."""
+    element = t.element_type if isinstance(t, TensorType) else t
+    return epsilon(V.dtype_of(element)) if isinstance(element, BFloat16Type | Float16Type) else 0.0
+
+
+def _name(func: Operation) -> str:
+    name = func.properties["sym_name"]
+    assert isinstance(name, StringAttr)
+    return name.data
+
+
+def _is_graph(op: Operation) -> bool:
+    from xdsl.traits import SymbolTable
+
+    if isinstance(op, graph.CallOp):
+        return isinstance(SymbolTable.lookup_symbol(op, op.callee), FuncOp)
+    return op.name.startswith("graph.") or op.name in ("func.func", "func.return")
+
+
+# --- te ----------------------------------------------------------------------------------------------------------
+
+
+def _symbols(m: Module, func: Operation, args: Sequence[SSAValue], case: int) -> tuple[int, ...] | None:
+    """The values of a kernel's index arguments; None where there are none to be had."""
+    if not any(isinstance(a.type, IndexType) for a in args):
+        return None if case else ()
+    known = m.known.get(case_name(_name(func), case))
+    if known is not None:
+        return known.symbols
+    return None if case else typical_of(func)
+
+
+def _types_at(func: Operation, types: Sequence[Attribute], symbols: Sequence[int]) -> Types | None:
+    """The types of a kernel's inputs and outputs, where its symbols have these values."""
+    if not symbols:
+        return types_of(types)
+    shapes = shapes_at(func, symbols)
+    if shapes is None or len(shapes) != len(types):
+        return None
+    static: list[Attribute] = []
+    for t, shape in zip(types, shapes, strict=True):
+        assert isinstance(t, TensorType | MemRefType)
+        static.append(type(t)(t.element_type, shape))
+    return types_of(static)
+
+
+def _te(m: Module, func: Operation, case: int) -> Executable | None:
+    from mlc.dialects import te as dialect
+    from mlc.interp import te
+
+    assert isinstance(func, dialect.FuncOp)
+    t = func.function_type
+    tensors = [one for one in t.inputs.data if not isinstance(one, IndexType)]
+    symbols = _symbols(m, func, func.args, case)
+    types = None if symbols is None else _types_at(func, [*tensors, *t.outputs.data], symbols)
+    if symbols is None or types is None:
+        return None
+    given = index_arguments(func.args, symbols)
+    extents = [e.evaluate([given[s] for s in stage.symbols]) for stage in func.stages for e in _reduced(stage)]
+    return Executable(
+        case_name(func.sym_name.data, case),
+        "te",
+        func,
+        types[: len(tensors)],
+        types[len(tensors) :],
+        lambda arrays: list(te.run(func, [*arrays, *symbols])),
+        lambda arrays: list(te.run(func, [*arrays, *symbols], wide=True)),
+        math.prod(map(int, extents)),
+        symbols=symbols,
+    )
+
+
+def _reduced(stage: Any) -> Sequence[Any]:
+    """The extents of the axes that a stage sums over."""
+    return stage.extents.data[stage.num_spatial :]
+
+
+# --- loop --------------------------------------------------------------------------------------------------------
+
+
+def _loop(m: Module, func: Operation, case: int) -> Executable | None:
+    from mlc.interp import loop as interp
+
+    assert isinstance(func, loop.FuncOp)
+    ins, outs, _ = interp.arguments(func)
+    symbols = _symbols(m, func, func.args, case)
+    types = None if symbols is None else _types_at(func, [*ins, *outs], symbols)
+    if symbols is None or types is None:
+        return None
+    inputs, outputs = types[: len(ins)], types[len(ins) :]
+    given = index_arguments(func.args, symbols)
+
+    def arguments(arrays: Sequence[Array]) -> list[Any]:
+        made = [V.poisoned(shape, np.dtype(numpy_dtype(name))) for shape, name in outputs] if symbols else []
+        return [*arrays, *made, *symbols]
+
+    large = count_operations(func, given) > OPERATIONS
+    return Executable(
+        case_name(func.sym_name.data, case),
+        "loop",
+        func,
+        inputs,
+        outputs,
+        (lambda arrays: _c(func, arguments(arrays)))
+        if large
+        else (lambda arrays: interp.run(func, arguments(arrays), shuffle=0)),
+        None if large else (lambda arrays: interp.run(func, arguments(arrays), wide=True)),
+        reduction_length(func, given),
+        symbols=symbols,
+    )
+
+
+def _c(func: loop.FuncOp, arrays: Sequence[Array]) -> list[Array]:
+    from mlc.validation import c_run
+
+    return c_run.run(func, arrays)
+
+
+def count_operations(func: loop.FuncOp, symbols: Mapping[SSAValue, int] | None = None) -> int:
+    """About how many scalar operations a kernel runs: lanes, times the iterations of the loops around."""
+
+    def count(op: Operation) -> int:
+        inner = sum(count(o) for region in op.regions for block in region.blocks for o in block.ops)
+        if isinstance(op, loop.ForOp):
+            return inner * _iterations(op, symbols or {}, 8)
+        lanes = [math.prod(loop.shape_of(v.type)) for v in (*op.results, *op.operands)]
+        return inner + max(lanes, default=1)
+
+    return sum(count(op) for op in func.body.block.ops)
+
+
+def _iterations(op: loop.ForOp, symbols: Mapping[SSAValue, int], unknown: int) -> int:
+    """How often a loop runs, as far as that is known."""
+    if op.extent is not None:
+        return op.extent
+    if not all(v in symbols for v in op.indices):
+        return unknown
+    values = [symbols[v] for v in op.indices]
+    return max(0, int((op.upper - op.lower).evaluate(values)))
+
+
+def reduction_length(func: loop.FuncOp, symbols: Mapping[SSAValue, int] | None = None) -> int:
+    """How many terms the results sum: reduction axes of blocks, or loops that carry values and lanes that combine."""
+    length, given = 1, symbols or {}
+    for op in func.walk():
+        if isinstance(op, loop.BlockOp):
+            length *= math.prod(_extent(op, e, given) for e in op.extents.data[op.num_spatial :])
+        elif isinstance(op, loop.ForOp) and op.results:
+            length *= _iterations(op, given, 1)
+        elif isinstance(op, loop.ReduceOp):
+            length *= math.prod(loop.shape_of(op.value.type)) // math.prod(loop.shape_of(op.result.type))
+    return length
+
+
+def _extent(op: loop.BlockOp, extent: Any, symbols: Mapping[SSAValue, int]) -> int:
+    """The extent of an axis of a block; 1 where it is not known."""
+    used = {d: op.operands[d] for d in extent.dims()}
+    known = all(v in symbols for v in used.values())
+    return int(extent.evaluate({d: symbols[v] for d, v in used.items()})) if known else 1
+
+
+# --- llvm --------------------------------------------------------------------------------------------------------
+
+
+def _llvm(m: Module, func: Operation, case: int) -> Executable | None:
+    name = _name(func)
+    facts = m.known.get(case_name(name, case))
+    if facts is None:
+        return None
+    ins, outs, symbols = facts.inputs, facts.outputs, facts.symbols
+    run = lambda arrays: _native(m.library, func, name, facts, arrays)  # noqa: E731
+    return Executable(case_name(name, case), "llvm", func, ins, outs, run, symbols=symbols)
+
+
+def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: Sequence[Array]) -> list[Array]:
+    """Call one kernel, on two threads where there are so many."""
+    from mlc.codegen.pool.loaded import Pool
+    from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
+    from mlc.runtime.sizes import room
+    from mlc.support.abi import KERNEL
+
+    rt = Pool.get().rt(_bytes(func, "mlc.scratch_bytes"))
+    results = [V.poisoned(shape, np.dtype(numpy_dtype(d))) for shape, d in facts.outputs]
+    behind = room(symbolic_bytes(func), facts.symbols, rt.struct.threads) if facts.symbols else 0
+    workspace = np.empty(_bytes(func, "mlc.workspace_bytes") + behind + 64, np.uint8)
+    kept = [*(np.ascontiguousarray(a) for a in arrays), *results]
+    aligned = (workspace.ctypes.data + 63) // 64 * 64
+    given = [*(a.ctypes.data for a in kept), *facts.symbols, aligned]
+    args = (ctypes.c_void_p * len(given))(*given)
+    code = KERNEL(library.address(name))(ctypes.addressof(args), rt.address)
+    if code:
+        raise RuntimeError(f"expected @{name} to return 0, but got {code}")
+    return results
+
+
+def _bytes(func: Operation, attribute: str) -> int:
+    value = func.attributes.get(attribute)
+    return value.value.data if isinstance(value, IntegerAttr) else 0
+
+
+def numpy_dtype(name: str) -> Any:
+    """The dtype of a name; numpy does not know bfloat16 by its own."""
+    if name != "bfloat16":
+        return name
+    import ml_dtypes
+
+    return ml_dtypes.bfloat16
+
+
+_MAKERS: dict[str, Callable[[Module, Operation, int], Executable | None]] = {
+    "func.func": _graph,
+    "te.func": _te,
+    "loop.func": _loop,
+    "llvm.func": _llvm,
+}
