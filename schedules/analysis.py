@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseArrayBase, IntegerTy
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import te
-from mlc.dialects.index import Div, Index, const, dim
+from mlc.dialects.index import Div, Index, axis_range, const, dim
 from mlc.dialects.loop import word_factors
 
 
@@ -131,7 +131,7 @@ class Stage:
     @property
     def ranges(self) -> list[tuple[int, int]]:
         """Inclusive ranges of the axes."""
-        return [(0, max(e - 1, 0)) for e in self.extents]
+        return [axis_range(e) for e in self.extents]
 
     @property
     def points(self) -> int:
