@@ -7,7 +7,7 @@ from typing import Any
 
 from mlc.dialects.graph.symbols import bind
 from mlc.driver.describe.symbolic import signature_of
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.runtime.sizes import Sizes, text
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore

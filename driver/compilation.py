@@ -22,7 +22,7 @@ from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import is_host, pool_object, probes_object
 from mlc.driver.workers import Job, run_jobs
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted

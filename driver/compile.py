@@ -28,7 +28,7 @@ from mlc.support.files import open_file
 from mlc.support.timing import Timing
 
 if TYPE_CHECKING:
-    from mlc.frontends.build.model import Model
+    from mlc.frontends.common.model import Model
     from mlc.runtime.executable import Executable
 
 Shapes = Mapping[str, Sequence[int | str]]
@@ -125,7 +125,7 @@ def build_artifact(
         key = "" if cache is None else key_of([*_file_parts(path), *_plain(shapes, symbols), options.model_key()])
         if cache is not None and (found := cache.model(key)) is not None:
             return found, False
-    from mlc.frontends.build.model import Model
+    from mlc.frontends.common.model import Model
 
     with timing.phase("load"):
         model = load_model(source, shapes, symbols)

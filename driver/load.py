@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlc.dialects.source import parse_module
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.support.errors import UserError
 from mlc.support.files import read_file
 from mlc.support.limits import limits

@@ -18,7 +18,7 @@ import numpy as np
 
 from mlc.driver.bind_sizes import bound_to
 from mlc.driver.describe.symbolic import signature_of
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.runtime.executable import Executable, TensorSpec, check_names
 from mlc.runtime.profile import Profile
 from mlc.runtime.sizes import Sizes, text

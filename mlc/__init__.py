@@ -16,7 +16,7 @@ moved.install()
 # Public name -> "module:attribute", imported on first use (xdsl, onnx and numpy stay out of start-up).
 _PUBLIC = {
     "load": "mlc.driver.load:load",
-    "Model": "mlc.frontends.build.model:Model",
+    "Model": "mlc.frontends.common.model:Model",
     "from_torch": "mlc.frontends.torch:from_torch",
     "compile": "mlc.driver.compile:compile",
     "build": "mlc.driver.build:build",

@@ -37,7 +37,7 @@ MOVED: dict[str, str] = {
     "driver.calibrate": "driver.quantize.calibrate",
     "driver.describe_program": "driver.describe.program",
     "driver.describe_symbolic": "driver.describe.symbolic",
-    "driver.edit": "frontends.build.edit",
+    "driver.edit": "frontends.common.edit",
     "driver.errors": "support.errors",
     "driver.files": "support.files",
     "driver.kernels": "driver.workers",

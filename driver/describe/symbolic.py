@@ -15,7 +15,7 @@ from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import dtype_name, element_of, product, shape_of
 from mlc.driver.describe import origins_of
 from mlc.driver.describe.program import Program, program_of
-from mlc.frontends.build.model import Model, counted_outputs
+from mlc.frontends.common.model import Model, counted_outputs
 from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
 from mlc.lowering.graph_to_main.symbolic import SCRATCH, symbols_of

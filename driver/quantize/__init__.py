@@ -17,7 +17,7 @@ from mlc.driver.compile import load_model
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.driver.quantize.calibrate import METHODS, Histogram, Range
 from mlc.driver.quantize.simulate import Simulation, Unit, relative_error, units_of
-from mlc.frontends.build.model import Model, name_attrs
+from mlc.frontends.common.model import Model, name_attrs
 from mlc.passes.graph.quantize import RANGE, quantisable, range_attribute
 from mlc.passes.graph.to_mixed_precision import ERROR
 from mlc.support.errors import UserError

@@ -35,7 +35,7 @@ from mlc.dialects.graph import (
 )
 from mlc.driver.compile import compile as compile_model
 from mlc.driver.quantize.calibrate import Range
-from mlc.frontends.build.model import Model, name_attrs
+from mlc.frontends.common.model import Model, name_attrs
 from mlc.passes.graph.quantize import LEVELS, Quantizer, parameters
 
 SETTINGS = "mlc.settings"

@@ -54,7 +54,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.graph_numpy import evaluate
 from mlc.dialects.graph.types import element_of, element_type, is_static, numpy_dtype
-from mlc.frontends.build.model import Model, counted_attribute, name_attrs
+from mlc.frontends.common.model import Model, counted_attribute, name_attrs
 from mlc.frontends.onnx.counted import HINT, marked, plain, result_count
 from mlc.frontends.onnx.counted import check as check_counts
 from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array

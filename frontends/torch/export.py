@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.frontends.onnx.node import Value
 from mlc.frontends.torch.guards import conditions
 from mlc.frontends.torch.lengths import OpenLengths

@@ -18,7 +18,7 @@ from xdsl.ir import Region
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import DimExpr, name_location, tensor
-from mlc.frontends.build.model import Model, name_attrs
+from mlc.frontends.common.model import Model, name_attrs
 from mlc.frontends.onnx.importer import Importer, hoist_sources, identifier
 from mlc.frontends.onnx.node import Value
 from mlc.frontends.onnx.tools import cast

@@ -24,7 +24,7 @@ from mlc.dialects.graph.base import INJECTIVE
 from mlc.dialects.graph.graph_numpy import result_dtype
 from mlc.dialects.graph.store import attach_store
 from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.interp.compare import epsilon
 from mlc.interp.graph import Interpreter
 from mlc.support.weights import WeightStore

@@ -98,7 +98,7 @@ def both(text, arrays, **options):
 
 
 def _model(text):
-    from mlc.frontends.build.model import Model
+    from mlc.frontends.common.model import Model
     from mlc.support.weights import WeightStore
 
     return Model(parse_module(text, "<test>"), WeightStore())

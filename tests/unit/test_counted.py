@@ -5,7 +5,7 @@ import pytest
 
 import mlc
 from mlc.dialects.source import parse_module
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.interp.graph import main_function, run_function
 from mlc.support.weights import WeightStore
 

@@ -7,7 +7,7 @@ from random_graphs import Case
 
 from mlc.dialects.graph.graph_numpy import result_dtype
 from mlc.dialects.source import parse_module
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.support.weights import WeightStore
 
 F, E = "tensor<3x4xf32>", "tensor<0x4xf32>"

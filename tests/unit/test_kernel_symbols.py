@@ -12,7 +12,7 @@ from mlc.dialects.graph import DimExpr, SymbolAttr
 from mlc.dialects.graph.dims import greatest, least
 from mlc.dialects.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attributes
 from mlc.passes.graph.outline_kernels import kernels
 from mlc.passes.graph.outline_kernels.symbols import UnknownSize, factored, span_of, symbols_for

@@ -13,7 +13,7 @@ from mlc.dialects.graph.ops.movement import MoveOp
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.interp.graph import main_function, run_function
 
 X = "tensor<1x32x8x8xf32>"

@@ -72,7 +72,7 @@ def test_compiled_code_has_the_stated_errors():
 
 
 def parse_model(text):
-    from mlc.frontends.build.model import Model
+    from mlc.frontends.common.model import Model
     from mlc.support.weights import WeightStore
 
     return Model(parse_module(text), WeightStore())

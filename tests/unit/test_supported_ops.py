@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 import mlc
 from mlc.dialects import graph as g
 from mlc.dialects.graph.graph_numpy import evaluate
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.support.weights import WeightStore
 
 NAMES = sorted(name for name, cls in g.OPS.items() if cls.samples())

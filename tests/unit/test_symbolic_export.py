@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 import mlc
 from mlc.dialects.source import parse_module
 from mlc.driver.export.sizes import Writer
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.support.weights import WeightStore
 
 PROGRAM = """

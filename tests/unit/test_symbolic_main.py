@@ -10,7 +10,7 @@ from mlc.dialects.graph import SymbolAttr
 from mlc.dialects.graph.symbols import bind
 from mlc.dialects.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.interp.graph import main_function, run_function
 from mlc.lowering.graph_to_main.convert import find_function
 from mlc.support.weights import WeightStore

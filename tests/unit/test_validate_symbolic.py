@@ -12,7 +12,7 @@ from mlc.dialects.graph import SymbolAttr
 from mlc.dialects.index import IndexMapAttr, const
 from mlc.dialects.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.interp import loop as interpreter
 from mlc.interp.graph import main_function, run_function
 from mlc.interp.sizes import chosen

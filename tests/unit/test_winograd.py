@@ -12,7 +12,7 @@ from mlc import te
 from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context
-from mlc.frontends.build.model import Model
+from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_te.winograd import _element, multiplied
 from mlc.passes.graph.select_algorithm import Shape
 from mlc.schedules.winograd_cost import Block, Problem, problem

@@ -24,13 +24,12 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from mlc.dialects.graph import ConstantOp, GraphOp, ParamOp, location_name, static_shape
 from mlc.dialects.graph.types import dtype_name, element_of, tensor
-from mlc.support.errors import UserError
-from mlc.support.errors import did_you_mean
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.infer_types import infer_types
+from mlc.support.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
-    from mlc.frontends.build.model import Model
+    from mlc.frontends.common.model import Model
 
 
 class Editor:
@@ -50,7 +49,7 @@ class Editor:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Infer types, drop what nothing reads any more, verify."""
-        from mlc.frontends.build.model import name_attrs
+        from mlc.frontends.common.model import name_attrs
 
         if error is not None:
             return
@@ -144,7 +143,7 @@ def bind(model: Model, values: Mapping[str, Any]) -> None:
     """Make weights of inputs: they are known from now on, and the compiled model does not ask for them."""
     import numpy as np
 
-    from mlc.frontends.build.model import name_attrs
+    from mlc.frontends.common.model import name_attrs
 
     names = list(model.inputs)
     block = model.main.body.block

@@ -1,0 +1,108 @@
+"""A model: a graph-level module and its weights, as every frontend gives it and `mlc.compile` takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+from xdsl.printer import Printer
+from xdsl.traits import SymbolTable
+
+from mlc.support.errors import UserError
+from mlc.support.weights import WeightStore
+
+if TYPE_CHECKING:
+    from mlc.frontends.common.edit import Editor
+
+COUNTED = "mlc.counted"
+"""The attribute of @main that says which outputs are as long as others say."""
+NAME = "graph.name"
+"""The attribute on arguments and results of @main that holds the model's own name for them."""
+
+
+@dataclass
+class Model:
+    """What is compiled: `module` has a function @main, whose `graph.param`s `weights` holds."""
+
+    module: ModuleOp
+    weights: WeightStore
+
+    @property
+    def main(self) -> FuncOp:
+        """The entry function."""
+        main = SymbolTable.lookup_symbol(self.module, "main")
+        if not isinstance(main, FuncOp):
+            raise UserError("expected a function @main in the module, but found none")
+        return main
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The inputs' names, in order."""
+        return _names(self.main.arg_attrs, len(self.main.function_type.inputs), "input")
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs' names, in order."""
+        return _names(self.main.res_attrs, len(self.main.function_type.outputs), "output")
+
+    def save(self, path: str | Path) -> None:
+        """Write `path` (.mlir) and, beside it, the weights as .safetensors."""
+        path = Path(path)
+        stream = StringIO()
+        Printer(stream, print_debuginfo=True).print_op(self.module)
+        try:
+            path.write_text(stream.getvalue() + "\n")
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}") from error
+        if len(self.weights):
+            self.weights.save(path.with_suffix(".safetensors"))
+
+    def edit(self) -> Editor:
+        """What changes the graph: `with model.edit() as graph: ...` (frontends/common/edit.py)."""
+        from mlc.frontends.common.edit import Editor
+
+        return Editor(self)
+
+    def bind(self, values: Mapping[str, Any]) -> None:
+        """Make weights of the inputs of these names: `model.bind({"mask": array})`."""
+        from mlc.frontends.common.edit import bind
+
+        bind(self, values)
+
+    def add_weight(self, array: Any, name: str = "edited") -> str:
+        """Put an array among the weights, under this name or one like it that is free; the name."""
+        unique, n = name, 1
+        while unique in self.weights:
+            n += 1
+            unique = f"{name}.{n}"
+        return self.weights.add(unique, array)
+
+
+def _names(attrs: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str) -> tuple[str, ...]:
+    records = [a.data for a in attrs.data] if attrs is not None else [{}] * count
+    names = [record.get(NAME) for record in records]
+    return tuple(n.data if isinstance(n, StringAttr) else f"{prefix}{i}" for i, n in enumerate(names))
+
+
+def counted_attribute(counts: Mapping[str, tuple[int, int]]) -> dict[str, Attribute]:
+    """The attribute of @main that says of which outputs the last ones are counts, in order: [output, axis] each."""
+    pairs = [ArrayAttr([IntegerAttr(n, i64) for n in pair]) for pair in counts.values()]
+    return {COUNTED: ArrayAttr(pairs)} if pairs else {}
+
+
+def counted_outputs(main: FuncOp) -> list[list[int]]:
+    """[output, axis, output that is its count] for each output that has one."""
+    pairs: Any = main.attributes.get(COUNTED, ArrayAttr([]))
+    first = len(main.function_type.outputs) - len(pairs.data)
+    return [[*(n.value.data for n in pair.data), first + k] for k, pair in enumerate(pairs.data)]
+
+
+def name_attrs(names: Sequence[str]) -> ArrayAttr[DictionaryAttr]:
+    """The argument or result attributes that hold these names."""
+    return ArrayAttr([DictionaryAttr({NAME: StringAttr(name)}) for name in names])
