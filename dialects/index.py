@@ -264,6 +264,8 @@ Ranges = Mapping[int, Range] | Sequence[Range]
 ZERO = Index(0, ())
 UNBOUNDED = 1 << 40
 """What stands for a size that is not known: sizes that a kernel is given are smaller."""
+TYPICAL = 256
+"""The usual value of a symbol that may take any: a multiple of every tile."""
 
 
 def size_of(extent: Index) -> int:

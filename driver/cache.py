@@ -169,7 +169,7 @@ def _version(distribution: str) -> str:
 
 
 def _sources() -> str:
-    """Name, size and time of every source file of mlc: an edited pass makes other code."""
+    """Name, size and time of every source file of mlc, and of the machines it describes: edits make other code."""
     import mlc
 
     root = str(Path(mlc.__file__).parent)
@@ -178,7 +178,7 @@ def _sources() -> str:
     while stack:
         directory = stack.pop()
         for entry in sorted(os.scandir(directory), key=lambda e: e.name):
-            if entry.name.endswith(".py"):
+            if entry.name.endswith((".py", ".toml")):
                 facts = entry.stat()
                 digest.update(f"{entry.path} {facts.st_size} {facts.st_mtime_ns}\n".encode())
             elif entry.is_dir() and entry.name != "__pycache__":

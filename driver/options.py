@@ -4,10 +4,12 @@ import dataclasses
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from mlc.driver.schedules import Schedules
 from mlc.support.errors import UserError
+from mlc.support.files import read_file
 
 if TYPE_CHECKING:
     from mlc.driver.pipeline.context import PassContext
@@ -55,7 +57,8 @@ class Options:
     def key(self) -> str:
         """The part of a kernel's cache key that these options are; its schedule comes on top."""
         context = self.context.key() if self.context is not None else ""
-        return f"target={self.target} O{self.opt_level} threads={self.threads} {changed_pipelines()}{context}"
+        target = f"target={self.target}{_description(self.target)}"
+        return f"{target} O{self.opt_level} threads={self.threads} {changed_pipelines()}{context}"
 
     @property
     def required(self) -> frozenset[str]:
@@ -121,6 +124,14 @@ def changed_pipelines() -> str:
         return ""
     changed = {n: s for n, s in module.PIPELINES.items() if tuple(s) != module.SHIPPED.get(n)}
     return repr(sorted(changed.items())) if changed else ""
+
+
+def _description(target: str) -> str:
+    """The content of a file that describes the target's machine; empty for one by its name, which mlc's sources are."""
+    path = target.partition(",")[0].strip()
+    if not path.endswith(".toml"):
+        return ""
+    return f" {sha256(read_file(path)).hexdigest()}"
 
 
 def has_own_passes() -> bool:
