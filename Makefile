@@ -6,6 +6,7 @@ PYTHON ?= python3.11
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 PEERS  ?= .venv-peers
+DEMO   ?= .venv-demo
 PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
@@ -35,6 +36,14 @@ $(VENV)/.installed: pyproject.toml
 $(PEERS)/.installed: pyproject.toml
 	$(call install,$(PEERS),peers)
 
+# What the demo needs, and no more: mlc, a picture reader, and the wheel that a model is in (its own packages, OpenCV
+# among them, stay out).
+$(DEMO)/.installed: pyproject.toml
+	@$(PYTHON) -m venv $(DEMO)
+	@$(DEMO)/bin/pip install -q --disable-pip-version-check -e . 'pillow>=11'
+	@$(DEMO)/bin/pip install -q --disable-pip-version-check --no-deps rapidocr-onnxruntime==1.4.4
+	@touch $@
+
 # One after the other, even under make -j: the last line printed is pytest's summary.
 test: venv ## every check: lint, types, filecheck, pytest
 	@$(MAKE) --no-print-directory lint
@@ -58,8 +67,8 @@ pytest: venv ## unit and model tests
 check-models: venv ## models that nobody tuned, at odd sizes, beside onnxruntime (minutes)
 	$(BIN)/pytest $(PYTEST_FLAGS) -m slow
 
-demo: venv ## read a line of text in a picture with a compiled model
-	$(BIN)/python examples/demo.py
+demo: $(DEMO)/.installed ## read a line of text in a picture with a compiled model
+	$(DEMO)/bin/python examples/demo.py
 
 bench: venv ## measure beside onnxruntime and numpy
 	$(BIN)/python benchmarks/run.py
@@ -80,4 +89,4 @@ fuzz: venv ## random graphs beside the graph interpreter (SECONDS=600 SEED=0 ARG
 	nice -n 15 $(BIN)/python tests/fuzz.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),0) $(ARGS)
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(PEERS) build dist *.egg-info
+	rm -rf $(VENV) $(PEERS) $(DEMO) build dist *.egg-info

@@ -14,6 +14,8 @@ import gzip
 import re
 import sys
 import tempfile
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 TARGETS = ("x86-64-v3", "znver5")
@@ -29,7 +31,7 @@ _HASH = re.compile(r"graph\.hash = \"[0-9a-f]+\"")
 _FUNCTION = re.compile(r"^(?:func\.func|loop\.func|llvm\.func|llvm\.mlir\.global)\b", re.MULTILINE)
 
 
-def dump(directory: Path) -> None:
+def dump(directory: Path, names: list[str]) -> None:
     """Write the texts of all models, one compressed file for each model, target, number of threads and level."""
     import models
 
@@ -39,7 +41,7 @@ def dump(directory: Path) -> None:
 
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="mlc.") as made:
-        for name in models.available():
+        for name in names or models.available():
             case = models.case(name, Path(made))
             for target in TARGETS:
                 for threads in THREADS:
@@ -60,14 +62,17 @@ def functions(text: str) -> list[tuple[str, str]]:
     symbols: dict[str, str] = {}
     starts = [match.start() for match in _FUNCTION.finditer(text)] + [len(text)]
     found: list[tuple[str, str]] = []
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in pairwise(starts):
         body = text[start:end]
         name = _SYMBOL.search(body)
-        values: dict[str, str] = {}
-        body = _VALUE.sub(lambda m: values.setdefault(m.group(), f"%{len(values)}"), body)
-        body = _SYMBOL.sub(lambda m: symbols.setdefault(m.group(), f"@{len(symbols)}"), body)
+        body = _SYMBOL.sub(_numbering("@", symbols), _VALUE.sub(_numbering("%", {}), body))
         found.append((name.group() if name else "", body))
     return found
+
+
+def _numbering(prefix: str, known: dict[str, str]) -> Callable[[re.Match[str]], str]:
+    """A replacement by number, in the order in which names appear."""
+    return lambda match: known.setdefault(match.group(), f"{prefix}{len(known)}")
 
 
 def differences(before: Path, after: Path) -> list[str]:
@@ -97,12 +102,13 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     dumping = commands.add_parser("dump", help="write the IR of every model")
     dumping.add_argument("directory", type=Path)
+    dumping.add_argument("--model", action="append", default=[], help="only this one (may be repeated)")
     comparing = commands.add_parser("compare", help="compare two dumps")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     args = parser.parse_args()
     if args.command == "dump":
-        dump(args.directory)
+        dump(args.directory, args.model)
         return 0
     found = differences(args.before, args.after)
     print("\n".join(found) or "the IR of all models is the same")

@@ -3,11 +3,11 @@
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from mlc.support.errors import UserError
+from mlc.support.scratch import scratch_directory
 
 
 def has_compiler() -> bool:
@@ -21,8 +21,8 @@ def link_shared(objects: Iterable[bytes], path: str | Path, libraries: Iterable[
     compiler = os.environ.get("CC", "cc").split()
     if shutil.which(compiler[0]) is None:
         raise UserError(f"expected a C compiler to link {path.name}, but got no '{compiler[0]}'; set CC")
-    with tempfile.TemporaryDirectory() as directory:
-        files = _write(objects, Path(directory))
+    with scratch_directory() as directory:
+        files = _write(objects, directory)
         flags = ["-shared", "-fPIC", "-Wl,-z,noexecstack", f"-Wl,-soname,{path.name}"]
         command = [*compiler, *flags, "-o", str(path), *files, *(f"-l{name}" for name in libraries)]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -38,8 +38,8 @@ def archive(objects: Iterable[bytes], path: str | Path) -> Path:
     if shutil.which(program) is None:
         raise UserError(f"expected an archiver to write {path.name}, but got no '{program}'; set AR")
     path.unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory() as directory:
-        files = _write(objects, Path(directory))
+    with scratch_directory() as directory:
+        files = _write(objects, directory)
         done = subprocess.run([program, "rcsD", str(path), *files], capture_output=True, text=True)
     if done.returncode:
         raise UserError(f"expected {path.name} to be archived, but got: {done.stderr.strip()}")

@@ -256,10 +256,10 @@ def allow_nesting(nesting: int) -> None:
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + _FRAMES * nesting))
 
 
-def parse_module(text: str, name: str = "<text>") -> ModuleOp:
-    """Parse and verify a module; what is wrong is a UserError with its place."""
+def parse_module(text: str, name: str = "<text>", context: Context | None = None) -> ModuleOp:
+    """Parse and verify a module, by default of mlc's dialects alone; each error is a UserError with its place."""
     try:
-        module, _ = parse(model_context(), Input(text, name))
+        module, _ = parse(context or model_context(), Input(text, name))
         module.verify()
     except InputError as error:
         raise UserError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error

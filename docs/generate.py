@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from blocks import ROOT, run_page
+from layers import drawn
 from operators import page as operators_page
 
 from mlc.dialects import DIALECTS
@@ -153,9 +154,10 @@ def main() -> int:
     check = parser.parse_args().check
     now = {PAGES / name: text for name, text in pages().items()}
     now[OPERATORS] = operators_page()
+    readme = drawn((ROOT / "README.md").read_text())
     for page in WITH_COMMANDS:
         with TemporaryDirectory(prefix="mlc.") as folder:
-            now[page], differences = run_page(page.read_text(), Path(folder))
+            now[page], differences = run_page(readme if page.name == "README.md" else page.read_text(), Path(folder))
         print(*(f"{page}: {one}" for one in differences), sep="\n", end="\n" if differences else "")
     stale = [page for page, text in now.items() if not page.exists() or page.read_text() != text]
     for page in stale:

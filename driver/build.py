@@ -2,6 +2,7 @@
 
 import ctypes
 import dataclasses
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -18,10 +19,12 @@ from mlc.driver.pipeline.manager import make_context
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import load_code, pool_object
 from mlc.runtime.code import POOL
+from mlc.runtime.cpu import lacking
 from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, dtype_of, is_ready
 from mlc.support.abi import KERNEL
 from mlc.support.errors import UserError, warn
 from mlc.support.threads import thread_count
+from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
 
 _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
@@ -41,6 +44,9 @@ class Operator:
         self.threads = build.options.threads
         self._build = build
         target = Target.parse(build.options.target)
+        used = used_features(target.architecture, target.cpu, target.features)
+        if target.architecture == os.uname().machine and (reason := lacking(used, target.architecture)) is not None:
+            raise UserError(reason)
         self._code = load_code({name: code.object, POOL: pool_object(target, build.cache)})
         self._rt, self._keeper = self._code.runtime(self.threads, code.scratch_bytes)
         self._workspace = aligned(code.workspace_bytes)
@@ -103,7 +109,7 @@ class _Build:
         skipped = {"te-factor-reductions", "te-inline", "te-add-schedule"} if has_schedule else set()
         self.passes = [one for one in passes if one.name not in skipped]
         if has_schedule and isinstance(ops[0], loop.FuncOp):
-            self.passes = [*options.configure(_parse("loop-apply-schedule")), *_without_schedule(self.passes)]
+            self.passes = [*_parse("loop-apply-schedule"), *_without_schedule(self.passes)]
 
     def code(self) -> KernelCode:
         """The compiled kernel, from the cache where it is there."""
@@ -185,7 +191,7 @@ def _kernel_of(func: Any) -> "tuple[te.FuncOp | loop.FuncOp, sched.ScheduleOp | 
 
 def _parsed(text: str) -> ModuleOp:
     """The module that a text is; an error names its place."""
-    from mlc.dialects.source import parse_module
+    from mlc.driver.load import parse_module
 
     return parse_module(text, "<build>")
 

@@ -25,6 +25,7 @@ from stat import S_IMODE
 
 from mlc.driver.options import has_own_passes
 from mlc.runtime.artifact import Artifact, DamagedArtifact
+from mlc.support.scratch import PREFIX, release_scratch, remove_scratch
 
 DEFAULT_SIZE = 4 << 30
 _DIGEST = 32
@@ -80,10 +81,11 @@ class Cache:
         path = self.root / "models" / key
         try:
             draft.path.rename(path)
+            release_scratch(draft.path)
             model = draft.model
         except OSError:
             model = Artifact.open(path).model
-            rmtree(draft.path, ignore_errors=True)
+            remove_scratch(draft.path)
         self.trim(keep=path)
         return Artifact(path, model)
 
@@ -113,9 +115,13 @@ class Cache:
         directory = self.root / "kernels"
         try:
             handle, temporary = tempfile.mkstemp(prefix=".", dir=directory)
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(data).digest() + data)
-            Path(temporary).rename(directory / key)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(hashlib.sha256(data).digest() + data)
+                Path(temporary).rename(directory / key)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
         except OSError as error:
             _warn(f"a kernel was not cached: {error.strerror}")
 
@@ -126,6 +132,8 @@ class Cache:
         entries: list[tuple[int, Path, int]] = []
         for part in ("models", "kernels"):
             for path in (self.root / part).iterdir():
+                if path.name.startswith(PREFIX):  # being written; abandoned ones go when the next is made
+                    continue
                 with suppress(FileNotFoundError):  # another process trims, too
                     entries.append((path.stat().st_mtime_ns, path, _bytes(path)))
         total = sum(size for _, _, size in entries)
@@ -157,11 +165,12 @@ def key_of(parts: Iterable[bytes | str]) -> str:
 @cache
 def fingerprint() -> str:
     """The versions of mlc, its sources included, of xdsl and llvmlite, and the features of the CPU."""
-    versions = [f"{name} {_version(name)}" for name in ("xdsl", "llvmlite")]
+    versions = [f"{name} {version_of(name)}" for name in ("xdsl", "llvmlite")]
     return "\n".join([*versions, _sources(), _cpu()])
 
 
-def _version(distribution: str) -> str:
+def version_of(distribution: str) -> str:
+    """The version of a distribution that is installed; "?" of one that is not."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -170,10 +179,10 @@ def _version(distribution: str) -> str:
 
 def _sources() -> str:
     """Name, size and time of every source file of mlc, and of the machines it describes: edits make other code."""
-    import mlc
+    from mlc.support.version import __version__
 
-    root = str(Path(mlc.__file__).parent)
-    digest = hashlib.sha256(mlc.__version__.encode())
+    root = str(Path(__file__).parent.parent)
+    digest = hashlib.sha256(__version__.encode())
     stack = [root]
     while stack:
         directory = stack.pop()

@@ -29,6 +29,7 @@ from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
 from mlc.runtime.code import POOL, PROBES
 from mlc.support.errors import UserError, warn
 from mlc.support.timing import Timing
+from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
 from mlc.validation.plan_check import check_plan
 
@@ -83,7 +84,7 @@ class Compilation:
             draft.model |= {
                 "name": self.name,
                 "entry": MAIN,
-                "target": {"name": self.options.target, "cpu": self.target.cpu, "triple": self.target.triple},
+                "target": _facts(self.target),
                 "threads": self.options.threads,
                 **specs,
                 **description,
@@ -101,7 +102,7 @@ class Compilation:
         self.optimize()
         sources = self.kernel_sources()
         with self.timing.phase("plan"):
-            run_passes(self.model.module, self.ctx, ["convert-graph-to-main"], instruments=[self.timing])
+            run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing])
             main = find_function(self.model.module, "main")
             check_plan(main)
         called = {name: sources[name] for name in callees(main)}
@@ -233,7 +234,7 @@ class Compilation:
         for level in keep & {"te", "loop"}:
             self.texts[level] = text_of(ModuleOp([main.clone()])) + self.texts.get(level, "")
         module = ModuleOp([main.clone()])
-        run_passes(module, self.ctx, ["convert-main-to-llvm"])
+        run_passes(module, self.ctx, ["program"])
         text = print_module(module, target=self.target)
         if "llvm" in keep:
             for op in list(module.body.block.ops):
@@ -287,6 +288,12 @@ def prepare(target: Target) -> None:
 
     del llvm_ir
     native.target_machine(target)
+
+
+def _facts(target: Target) -> dict[str, Any]:
+    """What an artifact says of the machine that it is for."""
+    features = used_features(target.architecture, target.cpu, target.features)
+    return {"name": target.name, "cpu": target.cpu, "triple": target.triple, "cpu_features": features}
 
 
 def _count(module: ModuleOp) -> int:

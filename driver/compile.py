@@ -17,14 +17,14 @@ import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
-from mlc.driver.cache import Cache, key_of
+from mlc.driver.cache import Cache, key_of, version_of
 from mlc.driver.options import Options, current_context, level_in
 from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError
 from mlc.support.files import open_file
+from mlc.support.scratch import ending_in_order, remove_scratch
 from mlc.support.timing import Timing
 
 if TYPE_CHECKING:
@@ -53,8 +53,10 @@ def compile(
     specialize: bool | int = False,
 ) -> "Executable":
     """
-    Compile a Model, an ONNX model, or a file (.onnx, .mlir) for this machine.
+    Compile a Model, an ONNX model, a torch.export program, or a file (.onnx, .mlir, .pt2).
 
+    `target` is the machine, by default this one. Code for a CPU with features that this one lacks can be saved and
+    exported here; calling it raises UserError, which names them.
     `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
     that a file leaves open, `symbols` what sizes may be that stay open (mlc.load). `threads`: one for each CPU that
     this process may use. `validate_each` runs every function in the reference interpreters before and after each pass,
@@ -94,17 +96,17 @@ def _opened(
 ) -> "Executable":
     """What runs a model, compiled now or taken from the cache."""
     from mlc.driver.toolchain import LLVM
-    from mlc.runtime.symbolic import open_executable
+    from mlc.runtime.symbolic import compiled_executable
 
     artifact, owned = build_artifact(model, options, shapes, store, symbols=symbols, name=name)
     try:
-        executable = open_executable(artifact, options.threads, executor, LLVM())
+        executable = compiled_executable(artifact, options.threads, executor, LLVM())
     except BaseException:
         if owned:
-            rmtree(artifact.path, ignore_errors=True)
+            remove_scratch(artifact.path)
         raise
     if owned:
-        weakref.finalize(executable, rmtree, artifact.path, True)
+        weakref.finalize(executable, remove_scratch, artifact.path)
     return executable
 
 
@@ -141,8 +143,9 @@ def build_artifact(
 
     compilation = Compilation(model, options, cache, timing, name or _name(source))
     directory = cache.drafts if cache is not None else Path(tempfile.gettempdir())
-    artifact = compilation.write(directory)
-    return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
+    with ending_in_order():
+        artifact = compilation.write(directory)
+        return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
 
 
 def load_model(
@@ -165,9 +168,11 @@ def _plain(*given: Shapes | None) -> list[str]:
 
 
 def _file_parts(path: Path) -> list[bytes | str]:
-    """What a model file says, and what else it reads: the weights beside an .mlir, ONNX's external data."""
+    """What a model file says, and what else it reads: the weights beside an .mlir, external data of ONNX, torch."""
     digest, external = _read(path)
     parts: list[bytes | str] = [path.suffix, digest]
+    if path.suffix == ".pt2":
+        return [*parts, version_of("torch")]
     beside = path.with_suffix(".safetensors")
     if path.suffix == ".mlir" and beside.exists():
         parts.append(_read(beside)[0])

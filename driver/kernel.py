@@ -93,7 +93,7 @@ def kernel_passes(options: Options, start: str = "graph") -> list[Any]:
     passes = options.pipeline("kernel")
     names = [one.name for one in passes]
     if start == "graph" and "convert-graph-to-te" not in names:
-        return [*options.configure(parse_pipeline("convert-graph-to-te")), *passes]
+        return [*parse_pipeline("convert-graph-to-te"), *passes]
     if start == "loop":
         return passes[names.index("convert-te-to-loop") + 1 :]
     return passes

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from inspect import isroutine
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlc.dialects.source import parse_module
+from mlc.dialects import source as text_source
 from mlc.frontends.common.model import Model
 from mlc.support.errors import UserError
 from mlc.support.files import read_file
@@ -14,7 +17,8 @@ from mlc.support.limits import limits
 from mlc.support.weights import WeightStore
 
 if TYPE_CHECKING:
-    pass
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
 
 
 def load(
@@ -23,7 +27,8 @@ def load(
     symbols: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
     """
-    A model from an .onnx file, an onnx.ModelProto, a torch.export program, or an .mlir file and its .safetensors.
+    A model from an .onnx file, an onnx.ModelProto, an .mlir file and its .safetensors, a .pt2 file of
+    torch.export.save, a torch.export program, or an object that has one as its `exported_program` or `program`.
 
     `shapes` gives input shapes that the source leaves open: `{"x": (1, 3, 48, 320)}`. Sizes that stay open, or given
     as names, `{"x": (1, 3, "H", "W")}`, are symbols: the compiled model takes inputs of any. `symbols` says which:
@@ -31,15 +36,17 @@ def load(
     """
     if isinstance(source, Model):
         return _with_sizes(source, shapes, symbols)
-    if any(base.__module__.partition(".")[0] == "torch" for base in type(source).__mro__):
-        return _with_sizes(_load_torch(source, shapes), None, symbols)
-    if isinstance(source, str | Path):
+    if isinstance(source, str | PathLike):
         path = Path(source)
         if path.suffix == ".mlir":
             return _with_sizes(load_mlir(path), shapes, symbols)
+        if path.suffix == ".pt2":
+            return _with_sizes(_load_pt2(path, shapes), None, symbols)
         if path.suffix != ".onnx":
-            raise UserError(f"{path}: expected a file that ends in .onnx or .mlir")
+            raise UserError(f"{path}: expected a file that ends in .onnx, .mlir or .pt2")
         source = path
+    elif (program := _exported_program(source)) is not None or _is_of_torch(source):
+        return _with_sizes(_load_torch(source if program is None else program, shapes), None, symbols)
     from mlc.frontends.onnx import import_model
 
     return import_model(source, shapes, symbols=symbols)
@@ -56,6 +63,38 @@ def _with_sizes(
     from mlc.driver.bind_sizes import with_shapes
 
     return with_shapes(model, shapes)
+
+
+def _is_of_torch(source: Any) -> bool:
+    return any(base.__module__.partition(".")[0] == "torch" for base in type(source).__mro__)
+
+
+def _exported_program(source: Any) -> Any:
+    """The torch.export program that an object is, or has as its `exported_program` or `program`; None for others."""
+    torch_export = sys.modules.get("torch.export")
+    if torch_export is None or isinstance(source, torch_export.ExportedProgram):
+        return None if torch_export is None else source
+    if isinstance(source, sys.modules["torch"].nn.Module):
+        return None  # whose attributes are its own affair
+    for name in ("exported_program", "program"):
+        held = getattr(source, name, None)
+        try:
+            held = held() if isroutine(held) else held
+        except TypeError as error:
+            raise UserError(f"expected {type(source).__name__}.{name}() to need no arguments: {error}") from error
+        if isinstance(held, torch_export.ExportedProgram):
+            return held
+    return None
+
+
+def _load_pt2(path: Path, shapes: Mapping[str, Sequence[int]] | None) -> Model:
+    try:
+        import torch.export  # noqa: F401
+    except ImportError as error:
+        raise UserError(f"{path}: expected torch to be installed, which reads .pt2 files: {error}") from error
+    from mlc.frontends.torch import import_file
+
+    return import_file(path, shapes)
 
 
 def _load_torch(source: Any, shapes: Mapping[str, Sequence[int]] | None) -> Model:
@@ -82,6 +121,20 @@ def load_mlir(path: Path) -> Model:
     model = Model(module, WeightStore.load(beside) if beside.exists() else WeightStore())
     _check_params(model, path)
     return model
+
+
+def parse_module(text: str, name: str = "<text>") -> ModuleOp:
+    """Parse and verify a module, which may use the program's own ops and dialects; UserError with the place."""
+    return text_source.parse_module(text, name, model_context())
+
+
+def model_context() -> Context:
+    """A context with mlc's dialects, the upstream ones that a model may use, and the program's own ops and dialects."""
+    from mlc.driver.pipeline.registry import make_context
+
+    context = make_context(upstream=("builtin", "func", "arith", "math", "scf"))
+    context.load_registered_dialect("builtin")
+    return context
 
 
 def _check_params(model: Model, path: Path) -> None:

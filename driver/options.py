@@ -1,6 +1,5 @@
 """What a compilation is asked to do, apart from the program."""
 
-import dataclasses
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -71,37 +70,55 @@ class Options:
         return list(self.context.instruments) if self.context is not None else []
 
     def pipeline(self, part: str) -> list[Any]:
-        """The passes of `graph-O3` or `kernel-O3`; their options `target`, `threads`, `vector-bits` are set."""
+        """The passes of a stage (graph or kernel) at this level, with the settings and as the context wants them."""
         from mlc.driver.pipeline.manager import parse_pipeline
         from mlc.driver.pipeline.pipelines import MAX_LEVEL, PIPELINES
 
+        settings = self.settings()
+
         def passes(level: int) -> list[Any]:
             names = [f"{part}-O{n}" for n in (*range(level, MAX_LEVEL + 1), *range(level, -1, -1))]
-            return parse_pipeline(next(name for name in names if name in PIPELINES))
+            return parse_pipeline(next(name for name in names if name in PIPELINES), settings)
 
         found = passes(self.opt_level)
-        if self.context is not None:
-            found = self.context.configure(found, passes(MAX_LEVEL))
-        return self.configure(found)
+        return found if self.context is None else self.context.configure(found, passes(MAX_LEVEL), settings)
 
-    def configure(self, passes: Iterable[Any]) -> list[Any]:
-        """The passes with the options that the target decides, where the pipeline left them at their defaults."""
+    def settings(self) -> dict[str, str | int | float]:
+        """The values of the words `$name` in the pipelines of the compiler (driver/pipeline/pipelines.py)."""
         from mlc.targets.target import Target
 
         target = Target.parse(self.target)
-        values = {
+        return {
             "target": self.target,
             "threads": self.threads,
-            "vector_bits": target.vector_bits,
             "precision": self.precision,
-            "error_growth": self.error_growth,
+            "error-growth": self.error_growth,
+            "vector-bits": target.vector_bits,
             "instructions": ",".join(target.instructions),
         }
-        result: list[Any] = []
-        for one in passes:
-            mine = {f.name: values[f.name] for f in dataclasses.fields(one) if f.name in values and _is_default(one, f)}
-            result.append(dataclasses.replace(one, **mine) if mine else one)
-        return result
+
+
+SETTINGS: dict[str, type[str] | type[int] | type[float]] = {
+    "target": str,
+    "threads": int,
+    "precision": str,
+    "error-growth": float,
+}
+"""The settings that a person gives; the others of `Options.settings` follow from the target."""
+
+
+def settings_of(given: Iterable[str]) -> dict[str, str | int | float]:
+    """The settings that `NAME=VALUE` texts give, and those that follow from them; none where nothing is given."""
+    values: dict[str, Any] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if name not in SETTINGS:
+            raise UserError(f"expected a setting among {', '.join(SETTINGS)}, but got '{text}'")
+        try:
+            values[name.replace("-", "_")] = SETTINGS[name](value)
+        except ValueError as error:
+            raise UserError(f"expected a number for setting '{name}', but got '{value}'") from error
+    return Options(**values).settings() if values else {}
 
 
 def current_context() -> "PassContext | None":
@@ -135,10 +152,7 @@ def _description(target: str) -> str:
 
 
 def has_own_passes() -> bool:
-    """Whether this program has registered passes, or ops of ONNX, of its own: what they do is not in any key."""
+    """Whether this program has registered passes, dialects or ops of its own: what they do is not in any key."""
     registry, ops = sys.modules.get("mlc.driver.pipeline.registry"), sys.modules.get("mlc.frontends.onnx.node")
-    return (registry is not None and bool(registry.USER_PASSES)) or (ops is not None and bool(ops.CUSTOM))
-
-
-def _is_default(one: Any, field: "dataclasses.Field[Any]") -> bool:
-    return getattr(one, field.name) == field.default
+    own = registry is not None and (registry.USER_PASSES or registry.USER_DIALECTS or registry.USER_OPS)
+    return bool(own) or (ops is not None and bool(ops.CUSTOM))

@@ -6,7 +6,6 @@ is made where mlc is whole. Nothing heavy is imported before it is used.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from mlc.runtime import executable
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.code import PROBES, Code, SharedCode
+from mlc.support.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from mlc.driver.cache import Cache
@@ -44,8 +44,8 @@ def load_code(objects: Mapping[str, bytes]) -> Code:
 
     if not has_compiler():
         return LLVM().load(objects)
-    with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
-        return SharedCode(link_shared(objects.values(), Path(directory) / "code.so"))
+    with scratch_directory() as directory:
+        return SharedCode(link_shared(objects.values(), directory / "code.so"))
 
 
 def load_executable(directory: str | os.PathLike[str], threads: int | None = None, executor: str = "aot") -> Executable:
@@ -56,7 +56,9 @@ def load_executable(directory: str | os.PathLike[str], threads: int | None = Non
 def pool_object(target: Target, cache: Cache | None) -> bytes:
     """The thread pool for a shared library."""
     from mlc.codegen.pool import module as pool_ir
+    from mlc.targets.target import baseline
 
+    target = baseline(target)  # a program makes a runtime before it asks whether the CPU fits the model
     # What is unique in a process is said in assembly, which LLVM here parses for this machine only.
     return _object("pool", pool_ir.module(target, shared=is_host(target)), target, cache)
 

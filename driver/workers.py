@@ -140,6 +140,7 @@ def _serve(jobs: Sequence[Job], commands: BinaryIO, results: BinaryIO) -> None:
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handler is about the parent's directories
         while len(command := commands.read(4)) == 4:
             pickle.dump(_attempt(jobs[int.from_bytes(command, "little")]), results)
             results.flush()

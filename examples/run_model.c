@@ -28,6 +28,8 @@ static int fail(const char *what) {
 
 int main(int argc, char **argv) {
   if (argc < 3 || INPUTS != 1 || OUTPUTS != 1) return fail("usage: run_model input.bin output.bin [threads]");
+  char lacking[512];
+  if (PASTE(MODEL, _check_cpu)(lacking, sizeof lacking)) return fail(lacking);
   void *input = aligned_alloc(64, (INPUT_BYTES + 63) / 64 * 64);
   void *output = aligned_alloc(64, (OUTPUT_BYTES + 63) / 64 * 64);
   void *workspace = aligned_alloc(64, (WORKSPACE_BYTES + 64) / 64 * 64);

@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from mlc import moved
-
-__version__ = "0.1.0"
+from mlc.support.version import __version__ as __version__
 
 moved.install()
 
@@ -35,7 +34,7 @@ def __getattr__(name: str) -> Any:
     if name == "instruments":
         return import_module("mlc.instruments")
     if name == "te":
-        return import_module("mlc.dialects.te_builder.builder")
+        return import_module("mlc.frontends.te")
     raise AttributeError(f"module 'mlc' has no attribute '{name}'")
 
 

@@ -11,17 +11,17 @@ A compiled model on disk: one directory, whole and checksummed, that runs withou
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 from mlc.support.errors import UserError
+from mlc.support.scratch import ending_in_order, make_scratch, remove_scratch, scratch_directory
 
-FORMAT = 1
+FORMAT = 2
+"""Format 2 tells the CPU features that the code needs; format 1, without them, is still read."""
 MODEL, SUM, OBJECTS, WEIGHTS, CODE = "model.json", "model.sum", "objects.bin", "weights.bin", "code.so"
 
 
@@ -45,8 +45,9 @@ class Artifact:
             if hashlib.sha256(text).hexdigest() != (path / SUM).read_text().strip():
                 raise DamagedArtifact(f"{path / MODEL}: the checksum is wrong")
             model = json.loads(text)
-            if model.get("format") != FORMAT:
-                raise DamagedArtifact(f"{path}: expected format {FORMAT}, but got {model.get('format')}")
+            if model.get("format") not in range(1, FORMAT + 1):
+                got = model.get("format")
+                raise DamagedArtifact(f"{path}: expected format 1 to {FORMAT}, but got {got}; compile the model again")
             for name, facts in model["files"].items():
                 _compare(path / name, facts, check)
         except (OSError, ValueError) as error:
@@ -111,13 +112,23 @@ class Draft:
 
 @contextmanager
 def drafted(parent: "Path | None") -> Iterator[Draft]:
-    """A draft in a new directory, which is removed if it is not finished in good order."""
-    path = Path(tempfile.mkdtemp(prefix="mlc.", dir=parent))
+    """A draft in a new scratch directory, which is removed if it is not finished in good order."""
+    with ending_in_order():
+        path = make_scratch(parent)
+        try:
+            yield Draft(path)
+        except BaseException:
+            remove_scratch(path)
+            raise
+
+
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """What the system refuses is about `path`, not about the temporary files beside it."""
     try:
-        yield Draft(path)
-    except BaseException:
-        rmtree(path, ignore_errors=True)
-        raise
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from error
 
 
 def copy_to(artifact: Artifact, directory: "str | os.PathLike[str]") -> Path:
@@ -128,14 +139,11 @@ def copy_to(artifact: Artifact, directory: "str | os.PathLike[str]") -> Path:
     if target.exists() and (not target.is_dir() or (any(target.iterdir()) and not (target / MODEL).exists())):
         raise UserError(f"expected {target} to be empty or a saved executable, but it holds something else")
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        copytree(artifact.path, fresh, dirs_exist_ok=True)
+    with written(target), scratch_directory(target.parent) as scratch:
+        fresh = scratch / "new"
+        copytree(artifact.path, fresh)
         fresh.chmod(0o755)
         if target.exists():
-            rmtree(target)
+            target.rename(scratch / "old")
         fresh.rename(target)
-    except BaseException:
-        rmtree(fresh, ignore_errors=True)
-        raise
     return target

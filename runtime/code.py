@@ -7,7 +7,6 @@ libraries share one pool. Elsewhere LLVM links the objects in memory, and the po
 
 import ctypes
 import os
-import tempfile
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from mlc.runtime.artifact import Artifact
+
+from mlc.support.scratch import scratch_directory
 
 POOL = "mlc_pool"
 """The name of the object with the thread pool."""
@@ -51,8 +52,8 @@ class SharedCode:
 
     def __init__(self, path: Path) -> None:
         # The dynamic linker takes a path that it has seen for the library that stood there then; this one is new.
-        with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
-            link = Path(directory) / path.name
+        with scratch_directory() as directory:
+            link = directory / path.name
             link.symlink_to(path.resolve())
             self._library = ctypes.CDLL(str(link), mode=os.RTLD_NOW | os.RTLD_LOCAL)
 

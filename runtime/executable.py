@@ -19,6 +19,7 @@ import numpy as np
 
 from mlc.runtime.artifact import WEIGHTS, Artifact, DamagedArtifact, copy_to
 from mlc.runtime.code import Code, SharedCode, Toolchain
+from mlc.runtime.cpu import refusal
 from mlc.runtime.sizes import text
 from mlc.runtime.steps import KernelProfile, Profile, Stepper
 from mlc.support.alignment import ALIGNMENT
@@ -103,12 +104,15 @@ class Executable:
     ) -> None:
         if executor not in EXECUTORS:
             raise UserError(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
+        if (reason := refusal(artifact.model)) is not None:
+            raise UserError(reason)
+        self._describe(artifact, threads, executor, toolchain)
+        self._start()
+
+    def _describe(self, artifact: Artifact, threads: int | None, executor: str, toolchain: Toolchain | None) -> None:
+        """All but the code."""
         model = artifact.model
-        if model["target"]["triple"].partition("-")[0] != os.uname().machine:
-            raise UserError(
-                f"expected code for {os.uname().machine} to run here, but got target '{model['target']['name']}' "
-                f"({model['target']['triple']}); its text can be had with `mlc compile --emit`"
-            )
+        self._toolchain = toolchain
         self.threads = thread_count(threads)
         self.executor = executor
         self.artifact = artifact
@@ -118,8 +122,11 @@ class Executable:
         shown = len(self.outputs) - len(self._counted)
         self.outputs, self._counts = self.outputs[:shown], self.outputs[shown:]
         self._lock = threading.Lock()
-        self._toolchain = toolchain
-        self._code = _load(artifact, toolchain)
+
+    def _start(self) -> None:
+        """The code, and the memory that it works on."""
+        artifact, model = self.artifact, self.artifact.model
+        self._code = _load(artifact, self._toolchain)
         self._rt, self._keeper = self._code.runtime(self.threads, model["scratch_bytes"])
         self._workspace = aligned(model["workspace_bytes"])
         self._weights = _map(artifact.path / WEIGHTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.code import Toolchain
+from mlc.runtime.cpu import lacking, needed_features
 from mlc.runtime.executable import (
     Executable,
     TensorSpec,
@@ -22,6 +24,7 @@ from mlc.runtime.executable import (
 )
 from mlc.runtime.sizes import REMEMBERED, Bound, Sizes, evaluate, room
 from mlc.runtime.steps import Profile, Stepper
+from mlc.support.errors import UserError
 
 KEEP = 4
 """A workspace is given back when a call needs less than one part in so many of it."""
@@ -132,6 +135,37 @@ def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
         "plan": {**model["plan"], "bytes": bound.bytes},
         "symbol_values": bound.values,
     }
+
+
+class UnloadedExecutable(Executable):
+    """A compiled model for a CPU that this machine does not have: it is saved and exported, but not run."""
+
+    def __init__(
+        self, artifact: Artifact, reason: str, threads: int | None, executor: str, toolchain: Toolchain | None
+    ) -> None:
+        self._reason = reason
+        self._describe(artifact, threads, executor, toolchain)
+
+    def __call__(
+        self, inputs: Mapping[str, Any], out: Mapping[str, np.ndarray[Any, Any]] | None = None
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Refused: UserError with the features that are missing."""
+        raise UserError(self._reason)
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
+        """Refused: UserError with the features that are missing."""
+        raise UserError(self._reason)
+
+
+def compiled_executable(
+    artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
+) -> Executable:
+    """The executable of a model compiled now; where this CPU lacks features, one that can only be saved or exported."""
+    needed, machine = needed_features(artifact.model), os.uname().machine
+    if needed is not None and artifact.model["target"]["triple"].partition("-")[0] == machine:
+        if (reason := lacking(needed, machine)) is not None:
+            return UnloadedExecutable(artifact, reason, threads, executor, toolchain)
+    return open_executable(artifact, threads, executor, toolchain)
 
 
 def open_executable(

@@ -88,6 +88,14 @@ class Target:
         return _read(text) if is_file(text) else _parse(text)
 
 
+def baseline(target: Target) -> Target:
+    """The target without what only some CPUs of its machine have: for code that runs before the CPU is checked."""
+    cpu = {"x86_64": "x86-64", "aarch64": "generic"}.get(target.architecture)
+    if cpu is None:
+        return target
+    return replace(target, cpu=cpu, features="", vector_bits=128, vector_registers=16, masked_memory=False, fma=False)
+
+
 def dtype_bits(dtype: object) -> int:
     """Return the bits of one element: of "f32", "bf16", "i8", "index", an xDSL type, or a number of bits."""
     text = str(dtype)

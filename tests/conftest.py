@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,11 +24,12 @@ def _own_cache() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _own_registries() -> Iterator[None]:
-    """What a test registers - passes, ops of ONNX - is not there for the next one, whose cache would be off."""
-    from mlc.driver.pipeline.registry import USER_PASSES
+    """What a test registers - passes, dialects, ops - is not there for the next one, whose cache would be off."""
+    from mlc.driver.pipeline.registry import USER_DIALECTS, USER_OPS, USER_PASSES
     from mlc.frontends.onnx.node import CUSTOM
 
-    before = [(registry, dict(registry)) for registry in (CUSTOM, USER_PASSES)]
+    registries: list[dict[Any, Any]] = [CUSTOM, USER_PASSES, USER_DIALECTS, USER_OPS]
+    before = [(registry, dict(registry)) for registry in registries]
     yield
     for registry, entries in before:
         registry.clear()

@@ -52,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """What every command that compiles takes."""
-    parser.add_argument("model", help="an .onnx or .mlir file, or a directory that `mlc compile -o DIR` wrote")
+    parser.add_argument("model", help="an .onnx, .mlir or .pt2 file, or a directory that `mlc compile -o DIR` wrote")
     add_shape_arguments(parser)
     parser.add_argument(
         "--target", default="native", help="the machine: native, x86-64-v3, znver4, ... (default: native)"
@@ -189,9 +189,9 @@ def run(argv: Sequence[str]) -> int:
         parser = make_parser(command)
         args = parser.parse_args(argv)
         if args.version:
-            import mlc
+            from mlc.support.version import __version__
 
-            print(f"mlc {mlc.__version__}")
+            print(f"mlc {__version__}")
             return 0
         if args.command is None:
             parser.print_help()

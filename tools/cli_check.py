@@ -10,7 +10,7 @@ from mlc.tools.opt.limits import add_limits
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("model", help="an .onnx or .mlir file")
+    parser.add_argument("model", help="an .onnx, .mlir or .pt2 file")
     add_shape_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON: problems, and inputs and outputs if none")
     add_limits(parser)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mlc.driver.options import LEVELS, Options
 from mlc.runtime.artifact import Artifact
+from mlc.support.scratch import remove_scratch, scratch_directory
 from mlc.tools.cli import UsageError, add_model_arguments, human_bytes, shapes_of, summary, symbols_of
 
 EMIT = (*LEVELS, "obj", "so", "dir")
@@ -49,9 +50,7 @@ def run(args: argparse.Namespace) -> int:
         files = [] if what is None else write(artifact, args.output, what)
     finally:
         if owned:
-            from shutil import rmtree
-
-            rmtree(artifact.path, ignore_errors=True)
+            remove_scratch(artifact.path)
     report = artifact.model["report"]
     symbols = ", ".join(name for name, *_ in artifact.model.get("symbols", ()))
     size = f"sized by {symbols}" if symbols else human_bytes(artifact.model["workspace_bytes"])
@@ -129,8 +128,6 @@ def _path(output: str, what: str) -> Path:
 
 def emit_text(args: argparse.Namespace, level: str) -> int:
     """Write the text of one level."""
-    import tempfile
-
     from mlc.driver.compilation import Compilation
     from mlc.driver.compile import load_model
     from mlc.support.timing import table
@@ -140,8 +137,8 @@ def emit_text(args: argparse.Namespace, level: str) -> int:
     if level == "graph":
         compilation.optimize()
     else:
-        with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
-            compilation.write(Path(directory))
+        with scratch_directory() as directory:
+            remove_scratch(compilation.write(directory).path)
     text = compilation.texts[level]
     if args.output in (None, "-"):
         sys.stdout.write(text)

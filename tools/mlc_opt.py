@@ -24,6 +24,7 @@ from xdsl.utils.lexer import Input
 from xdsl.xdsl_opt_main import VersionAction, xDSLOptMain
 
 from mlc.dialects.source import InputError, SourceParser, parse, read_source, reject, split_source, start_of
+from mlc.driver.options import settings_of
 from mlc.driver.pipeline.manager import BrokenByPass, make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.registry import import_target
 from mlc.driver.pipeline.text import PipelineError, pass_text
@@ -90,7 +91,7 @@ class MlcOpt(xDSLOptMain):
         self.ctx = make_context(allow_unregistered=args.allow_unregistered_dialect)
         if args.passes is not None:
             try:
-                self.passes = parse_pipeline(args.passes)
+                self.passes = parse_pipeline(args.passes, settings_of(args.set))
             except PipelineError as error:
                 raise reject(Place("<pass-pipeline>", 1, error.column), str(error)) from error
         self.printing = Printing(

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from mlc.dialects import loop
 from mlc.interp.loop import bind, outputs_of
 from mlc.interp.loop_helpers import InterpreterError
 from mlc.support.errors import UserError
+from mlc.support.scratch import scratch_directory
 
 FLAGS = ("-std=c99", "-O1", "-ffp-contract=off", "-march=native", "-w", "-fPIC", "-shared")
 Kernel = Callable[[Sequence[Any]], int]
@@ -30,7 +30,7 @@ def compile_and_load(text: str) -> dict[str, Kernel]:
     compiler = os.environ.get("CC", "cc").split()
     if shutil.which(compiler[0]) is None:
         raise UserError(f"expected a C compiler, but got no '{compiler[0]}'; set CC")
-    with tempfile.TemporaryDirectory() as directory:
+    with scratch_directory() as directory:
         source, target = Path(directory, "kernels.c"), Path(directory, "kernels.so")
         source.write_text(text)
         command = [*compiler, *FLAGS, str(source), "-o", str(target), "-lm"]

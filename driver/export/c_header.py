@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
+from mlc.driver.export.cpu_check import ENOTSUP
 from mlc.driver.export.sizes import EINVAL
 from mlc.runtime.sizes import Size
 from mlc.runtime.sizes import text as text_of
@@ -38,6 +39,13 @@ extern "C" {{
 }}
 #endif
 #endif
+"""
+
+_CHECK = """\
+/* 0 if this CPU has all that the model's code needs; else {unfit}, which every run then returns, and a message of
+   at most `bytes` with the final zero that names what is missing (message may be NULL). */
+int32_t {prefix}_check_cpu(char *message, size_t bytes);
+
 """
 
 _RUN = """\
@@ -86,6 +94,7 @@ def c_header(model: Mapping[str, Any], prefix: str) -> str:
         *([] if symbols else [f"#define {guard}_WORKSPACE_BYTES {model['workspace_bytes']}"]),
         f"#define {guard}_SCRATCH_BYTES {model['scratch_bytes']}",
         f"#define {guard}_WEIGHTS_BYTES {model['weights_bytes']}",
+        f"#define {guard}_UNFIT_CPU {ENOTSUP}",
     ]
     for kind in ("input", "output"):
         specs = model[f"{kind}s"]
@@ -97,7 +106,9 @@ def c_header(model: Mapping[str, Any], prefix: str) -> str:
         for index, (symbol, low, high, step) in enumerate(symbols):
             facts = {"NAME": f'"{symbol}"', "LOW": low, "HIGH": high, "STEP": step}
             macros += [f"#define {guard}_SYMBOL_{index}_{name} {value}" for name, value in facts.items()]
-    functions = (_RUN_SIZED if symbols else _RUN).format(guard=guard, prefix=prefix, einval=EINVAL)
+    functions = (_CHECK + (_RUN_SIZED if symbols else _RUN)).format(
+        guard=guard, prefix=prefix, einval=EINVAL, unfit=f"{guard}_UNFIT_CPU"
+    )
     return _TEMPLATE.format(
         name=model["name"],
         target=model["target"]["cpu"],

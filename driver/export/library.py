@@ -1,7 +1,8 @@
 """
 A compiled model as a C library: `.so`, `.a` or `.o`, with a header; weights inside, no Python, no mlc at run time.
 
-    <prefix>_run, <prefix>_run_in    made here, as LLVM IR; of symbolic sizes with more (export_sizes.py)
+    <prefix>_run, <prefix>_run_in    made here, as LLVM IR; of symbolic sizes with more (sizes.py)
+    <prefix>_check_cpu               what refuses a CPU that lacks features (cpu_check.py)
     mlc_main, the kernels            from the artifact; local to the library
     the weights                      weights.bin, as an object of its own (weights_object.py)
     mlc_runtime_create, ...          the thread pool; all mlc libraries of a process share one
@@ -11,16 +12,20 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mlc.codegen.weights_object import write_weights_object
 from mlc.driver.export.c_header import c_header
-from mlc.runtime.artifact import WEIGHTS, Artifact
+from mlc.driver.export.cpu_check import check_text
+from mlc.runtime.artifact import WEIGHTS, Artifact, written
 from mlc.runtime.code import POOL, PROBES
+from mlc.runtime.cpu import needed_features
 from mlc.support.errors import UserError
+from mlc.support.scratch import scratch_directory
+from mlc.targets.cpu_features import LEVELS
 
 SUFFIXES = (".so", ".a", ".o", ".h")
 _RUNTIME = ("mlc_runtime_create", "mlc_runtime_reserve", "mlc_runtime_destroy", "mlc_parallel_for", "mlc_process_pool")
@@ -29,6 +34,8 @@ _SHARED = ("-shared", "-fPIC", "-Wl,-z,noexecstack", "-Wl,--build-id=none")  # t
 _API = """\
 target triple = "{triple}"
 @{prefix}_weights = external hidden global i8
+; The address in 64 bits: the weights may lie farther from the code than its instructions reach.
+@{prefix}_weights_at = hidden global ptr @{prefix}_weights, align 8
 
 declare i32 @{entry}(ptr, ptr, ptr, ptr)
 declare i32 @mlc_runtime_reserve(ptr, i64)
@@ -38,6 +45,12 @@ declare ptr @memcpy(ptr, ptr, i64)
 
 define i32 @{prefix}_run_in(ptr %inputs, ptr %outputs, {given}ptr %workspace, ptr %rt) {{
 entry:
+  %unfit = call i32 @{prefix}_check_cpu(ptr null, i64 0)
+  %fits = icmp eq i32 %unfit, 0
+  br i1 %fits, label %begin, label %refuse
+refuse:
+  ret i32 %unfit
+begin:
   %io = alloca [{count} x ptr], align 8
   %c0 = call ptr @memcpy(ptr %io, ptr %inputs, i64 {input_bytes})
   %behind = getelementptr i8, ptr %io, i64 {input_bytes}
@@ -53,7 +66,8 @@ reserve:
 stop:
   ret i32 %failed
 run:
-  %status = call i32 @{entry}(ptr %io, ptr @{prefix}_weights, ptr %workspace, ptr %rt)
+  %weights = load ptr, ptr @{prefix}_weights_at, align 8
+  %status = call i32 @{entry}(ptr %io, ptr %weights, ptr %workspace, ptr %rt)
   ret i32 %status
 }}
 
@@ -84,33 +98,54 @@ _ROOM = """\
 
 
 def export(artifact: Artifact, path: Path) -> list[Path]:
-    """Write the library that the suffix says, and the header beside it; return the files."""
+    """Write the library that the suffix says, and the header beside it, or nothing at all; return the files."""
     if path.suffix not in SUFFIXES:
         raise UserError(f"expected a file that ends in {', '.join(SUFFIXES)}, but got '{path.name}'")
     if not path.parent.is_dir():
         raise UserError(f"{path.parent}: no such directory")
+    machine = machine_of(artifact.model)
+    if path.suffix != ".h":
+        _check(artifact, machine)
     prefix = "mlc_" + re.sub(r"\W", "_", path.stem.removeprefix("lib"))
-    header = path.with_suffix(".h")
-    header.write_text(c_header(artifact.model, prefix))
-    if path.suffix == ".h":
-        return [header]
-    machine = artifact.model["target"]["triple"].partition("-")[0]
+    wanted = list(dict.fromkeys([path, path.with_suffix(".h")]))
+    for one in wanted:
+        if one.is_dir():
+            raise UserError(f"expected a file to write at {one}, but there is a directory")
+    # beside the library: renames, which publish the files, stay in one file system
+    with written(path), scratch_directory(path.parent) as directory:
+        made = directory / "publish"
+        made.mkdir()
+        (made / wanted[-1].name).write_text(c_header(artifact.model, prefix))
+        if path.suffix != ".h":
+            _library(artifact, prefix, machine, directory, made / path.name)
+        for one in wanted:
+            (made / one.name).replace(one)
+    return wanted
+
+
+def _check(artifact: Artifact, machine: str) -> None:
+    """UserError if there can be no library of the model here."""
     if machine != os.uname().machine:
+        here = os.uname().machine
+        raise UserError(f"expected a target of this machine ({here}) to export a library, but got {machine}")
+    if machine not in LEVELS:
+        raise UserError(f"expected a machine of {', '.join(LEVELS)} to export a library, but got {machine}")
+    if needed_features(artifact.model) is None:
         raise UserError(
-            f"expected a target of this machine ({os.uname().machine}) to export a library, but got {machine}"
+            f"expected a model that tells which CPU it needs, but an older mlc made {artifact.path}; compile it again"
         )
-    with tempfile.TemporaryDirectory(prefix="mlc.") as name:
-        directory = Path(name)
-        files = _objects(artifact, prefix, directory)
-        write_weights_object(artifact.path / WEIGHTS, f"{prefix}_weights", machine, files[-1])
-        if path.suffix == ".so":
-            _link(files, path, functions_of(artifact.model, prefix), directory)
-        elif path.suffix == ".a":
-            path.unlink(missing_ok=True)
-            _run(["ar", "rcsD", str(path), *map(str, files)], path)
-        else:
-            _relocatable(files, path)
-    return [path, header]
+
+
+def _library(artifact: Artifact, prefix: str, machine: str, directory: Path, path: Path) -> None:
+    """Write the library; what it is made of comes into `directory`."""
+    files = _objects(artifact, prefix, directory)
+    write_weights_object(artifact.path / WEIGHTS, f"{prefix}_weights", machine, files[-1])
+    if path.suffix == ".so":
+        _link(files, path, functions_of(artifact.model, prefix), directory)
+    elif path.suffix == ".a":
+        _run(["ar", "rcsD", str(path), *map(str, files)], path)
+    else:
+        _relocatable(files, path)
 
 
 def api_text(model: Mapping[str, Any], prefix: str) -> str:
@@ -134,23 +169,31 @@ def api_text(model: Mapping[str, Any], prefix: str) -> str:
         room=_ROOM.format(threads=RT_THREADS, prefix=prefix) if symbols else "",
         workspace="%bytes" if symbols else max(64, model["workspace_bytes"]),
     )
-    return text + (f"\n{size_functions(model, prefix)}" if symbols else "")
+    check = check_text(prefix, machine_of(model), needed_features(model) or ())
+    return text + check + (f"\n{size_functions(model, prefix)}" if symbols else "")
+
+
+def machine_of(model: Mapping[str, Any]) -> str:
+    """The machine that a model is compiled for: x86_64, aarch64, ..."""
+    return model["target"]["triple"].partition("-")[0]
 
 
 def functions_of(model: Mapping[str, Any], prefix: str) -> list[str]:
     """The names of the functions of a model that a C program calls."""
     sized = ("symbols", "output_shapes", "workspace_bytes") if model.get("symbols") else ()
-    return [f"{prefix}_{name}" for name in ("run", "run_in", *sized)]
+    return [f"{prefix}_{name}" for name in ("check_cpu", "run", "run_in", *sized)]
 
 
 def _objects(artifact: Artifact, prefix: str, directory: Path) -> list[Path]:
     """The object files: the model, with only its functions visible, the thread pool, and one for the weights to be."""
     from mlc.codegen.native import emit_object
+    from mlc.targets.target import Target
 
     objects = artifact.objects()
     pool = objects.pop(POOL)
     objects.pop(PROBES, None)
-    api = emit_object(api_text(artifact.model, prefix), artifact.model["target"]["name"])
+    target = replace(Target.parse(LEVELS[machine_of(artifact.model)][-1]), triple=artifact.model["target"]["triple"])
+    api = emit_object(api_text(artifact.model, prefix), target)
     files: list[Path] = []
     for index, data in enumerate([api, *objects.values()]):
         file = directory / f"{index:04}.o"

@@ -69,7 +69,7 @@ class PassContext:
         both = sorted(set(self.required) & set(self.disabled))
         if both:
             raise UserError(f"expected a pass to be required or disabled, but '{both[0]}' is both")
-        inserted = {one.name for extra in self.insertions.values() for one in extra}
+        inserted = {one.name for extra in self.insertions().values() for one in extra}
         for name in set(self.required) - inserted - set(compiler_passes()):
             remedy = f'insert={{"before graph-fuse-ops": "{name}"}} gives it a place'
             raise UserError(f"expected required to name passes of the compiler's pipelines, but got '{name}'; {remedy}")
@@ -125,8 +125,9 @@ class PassContext:
             result.setdefault(name, {})[fields[option]] = value
         return result
 
-    @cached_property
-    def insertions(self) -> dict[tuple[str, str], list[ModulePass]]:
+    def insertions(
+        self, settings: Mapping[str, str | int | float] | None = None
+    ) -> dict[tuple[str, str], list[ModulePass]]:
         """("before" or "after", name of a pass) -> the passes that go there; classes that are new are registered."""
         placed = compiler_passes()
         result: dict[tuple[str, str], list[ModulePass]] = {}
@@ -138,7 +139,7 @@ class PassContext:
                 nearest = did_you_mean(anchor, placed)
                 raise UserError(f"expected '{key}' to name a pass of the compiler's pipelines{nearest}")
             extras: Sequence[Any] = extra if isinstance(extra, list | tuple) else [extra]
-            result[where, anchor] = [one for item in extras for one in _passes(item)]
+            result[where, anchor] = [one for item in extras for one in _passes(item, settings)]
         return result
 
     def enabled(self, name: str, level: int) -> bool:
@@ -147,11 +148,17 @@ class PassContext:
             return False
         return name in self.required or level <= self.opt_level
 
-    def configure(self, passes: Iterable[ModulePass], all_levels: Iterable[ModulePass] = ()) -> list[ModulePass]:
+    def configure(
+        self,
+        passes: Iterable[ModulePass],
+        all_levels: Iterable[ModulePass] = (),
+        settings: Mapping[str, str | int | float] | None = None,
+    ) -> list[ModulePass]:
         """
         The passes that run, of a pipeline for this level, with the options that `config` gives.
 
         Those that the pipeline lacks stand in that of the highest level: required ones come from there, and places.
+        `settings` are the values of `$name` in the texts of passes that `insert` gives.
         """
         steps, at = [(one, True) for one in passes], 0
         present = {one.name for one, _ in steps}
@@ -160,7 +167,7 @@ class PassContext:
             if found is None:
                 steps.insert(at, (one, one.name in self.required and one.name not in present))
             at = at + 1 if found is None else found + 1
-        for (where, anchor), extra in self.insertions.items():
+        for (where, anchor), extra in self.insertions(settings).items():
             places = [k for k, (one, _) in enumerate(steps) if one.name == anchor]
             if places:
                 place = places[0] if where == "before" else places[-1] + 1
@@ -172,19 +179,19 @@ class PassContext:
         """What a cache must know of this context."""
         from mlc.driver.pipeline.text import pass_text
 
-        inserted = [(place, [pass_text(one) for one in extra]) for place, extra in self.insertions.items()]
+        inserted = [(place, [pass_text(one) for one in extra]) for place, extra in self.insertions().items()]
         return repr(
             (self.opt_level, sorted(self.required), sorted(self.disabled), sorted(self.config.items()), inserted)
         )
 
 
-def _passes(extra: Extra) -> list[ModulePass]:
+def _passes(extra: Extra, settings: Mapping[str, str | int | float] | None) -> list[ModulePass]:
     """What one item of `insert` stands for; a class that is nowhere registered is, under its name."""
     from mlc.driver.pipeline.registry import is_pass, pass_class, register_pass
     from mlc.driver.pipeline.text import parse_pipeline
 
     if isinstance(extra, str):
-        return parse_pipeline(extra)
+        return parse_pipeline(extra, settings)
     cls = extra if isinstance(extra, type) else type(extra)
     if not issubclass(cls, ModulePass):
         raise UserError(f"expected insert to hold passes, their classes or the text of a pipeline, but got {extra!r}")

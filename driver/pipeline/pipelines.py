@@ -1,47 +1,80 @@
 """
-The pipelines that the compiler uses, by name.
+The compiler on one screen: every step from a model to a program, in order.
 
-`mlc-opt --show-pipeline=NAME` prints one, and a name stands for its passes in any pipeline text.
+    mlc.load                  a Model: one module of graph ops and its weights            frontends/
+    stage "graph"             the module's kernels are functions, @main calls them        passes/graph
+    stage "main"              @main calls kernels on buffers of one planned workspace     lowering/graph_to_main
+    check_plan                an independent check of the memory plan                     validation/plan_check.py
+    stage "kernel"            each kernel in a module of its own, in forked workers,      lowering, passes, schedules
+                              down to the llvm dialect; then LLVM IR text and an object   codegen/
+    stage "program"           @main in the llvm dialect, then an object                   lowering/main_to_llvm
+    link, weights.bin         an artefact, which the runtime loads                        runtime/artifact.py
+
+`driver/compilation.py` runs the stages in this order, `mlc.build` the stage "kernel" alone. A word such as `$threads`
+is a setting of the compilation (`Options.settings`): where it reaches a pass is written here and nowhere else.
+`mlc-opt --show-pipeline=NAME` prints a pipeline; where mlc-opt runs one, `--set threads=2` gives a setting, and an
+option whose setting is not given keeps the pass's default.
 """
+
+from typing import NamedTuple
 
 from mlc.support.errors import UserError, did_you_mean
 
-# A model to kernels and the calls of them: each pass or pipeline in its place, with the optimisation level from which
-# it runs and, where another one takes over, the last level at which it does.
-GRAPH: list[tuple[str, int] | tuple[str, int, int]] = [
-    ("graph-inline", 1),
-    ("graph-remove-unused-functions", 1),
-    ("graph-fold-empty", 0),
-    ("graph-simplify-qdq", 1),
-    ("graph-dynamic-to-static", 1),
-    ("graph-legalize", 1),
-    ("graph-simplify", 1),
-    ("graph-combine-parallel-conv2d", 4),
-    ("graph-combine-parallel-dense", 4),
-    ("graph-combine-parallel-batch-matmul", 4),
-    ("graph-fold-scale-axis", 3),
-    ("graph-simplify-expr", 1),
-    ("graph-flatten-atrous-conv", 1),
-    ("graph-convert-layout{desired=conv2d:NCHW:OIHW}", 3),
-    ("graph-to-mixed-precision", 3),
-    ("graph-alter-op-layout", 3),
-    ("graph-select-algorithm", 3),
-    ("graph-fast-math", 4),
-    ("graph-fold-constant", 1),
-    ("graph-canonicalize", 2),
-    ("graph-eliminate-common-subexpr", 2),
-    ("graph-canonicalize-ops", 3),
-    ("graph-canonicalize-cast", 3),
-    ("graph-split-args", 1),
-    ("graph-fuse-ops{mode=tvm}", 1, 1),
-    ("graph-fuse-ops", 2),
-    ("graph-collapse-dims", 2),
-    ("graph-outline-kernels", 0),
-    ("graph-label-ops", 1),
-]
 MAX_LEVEL = 4
+"""The highest optimisation level."""
 
-# Name -> pass specs in pipeline syntax (`loop-split{factor=4}`), or names of other pipelines.
+
+class CompilerStep(NamedTuple):
+    """A pass, or a named pipeline, at its place; it runs at optimisation levels `since` to `until`."""
+
+    stage: str
+    spec: str
+    since: int = 0
+    until: int = MAX_LEVEL
+
+
+COMPILER: tuple[CompilerStep, ...] = (
+    CompilerStep("graph", "graph-inline", 1),
+    CompilerStep("graph", "graph-remove-unused-functions", 1),
+    CompilerStep("graph", "graph-fold-empty"),
+    CompilerStep("graph", "graph-simplify-qdq", 1),
+    CompilerStep("graph", "graph-dynamic-to-static", 1),
+    CompilerStep("graph", "graph-legalize{target=$target}", 1),
+    CompilerStep("graph", "graph-simplify", 1),
+    CompilerStep("graph", "graph-combine-parallel-conv2d{target=$target threads=$threads}", 4),
+    CompilerStep("graph", "graph-combine-parallel-dense{target=$target threads=$threads}", 4),
+    CompilerStep("graph", "graph-combine-parallel-batch-matmul{target=$target threads=$threads}", 4),
+    CompilerStep("graph", "graph-fold-scale-axis", 3),
+    CompilerStep("graph", "graph-simplify-expr", 1),
+    CompilerStep("graph", "graph-flatten-atrous-conv", 1),
+    CompilerStep("graph", "graph-convert-layout{desired=conv2d:NCHW:OIHW}", 3),
+    CompilerStep("graph", "graph-to-mixed-precision{precision=$precision vector-bits=$vector-bits}", 3),
+    CompilerStep("graph", "graph-alter-op-layout{vector-bits=$vector-bits}", 3),
+    CompilerStep("graph", "graph-select-algorithm{error-growth=$error-growth target=$target threads=$threads}", 3),
+    CompilerStep("graph", "graph-fast-math", 4),
+    CompilerStep("graph", "graph-fold-constant", 1),
+    CompilerStep("graph", "graph-canonicalize", 2),
+    CompilerStep("graph", "graph-eliminate-common-subexpr", 2),
+    CompilerStep("graph", "graph-canonicalize-ops", 3),
+    CompilerStep("graph", "graph-canonicalize-cast", 3),
+    CompilerStep("graph", "graph-split-args", 1),
+    CompilerStep("graph", "graph-fuse-ops{mode=tvm}", 1, 1),
+    CompilerStep("graph", "graph-fuse-ops", 2),
+    CompilerStep("graph", "graph-collapse-dims", 2),
+    CompilerStep("graph", "graph-outline-kernels"),
+    CompilerStep("graph", "graph-label-ops", 1),
+    CompilerStep("main", "convert-graph-to-main"),
+    CompilerStep("kernel", "convert-graph-to-te"),
+    CompilerStep("kernel", "te-factor-reductions"),
+    CompilerStep("kernel", "te-inline"),
+    CompilerStep("kernel", "te-add-schedule{target=$target threads=$threads}"),
+    CompilerStep("kernel", "convert-te-to-loop"),
+    CompilerStep("kernel", "loop-apply-schedule"),
+    CompilerStep("kernel", "loop-tiles"),
+    CompilerStep("kernel", "convert-loop-to-llvm{vector-bits=$vector-bits instructions=$instructions}"),
+    CompilerStep("program", "convert-main-to-llvm"),
+)
+
 PIPELINES: dict[str, list[str]] = {
     "graph-simplify": [
         "graph-canonicalize",
@@ -49,7 +82,7 @@ PIPELINES: dict[str, list[str]] = {
         "graph-simplify-inference",
         "graph-canonicalize",
     ],
-    # a scheduled te.func to tiles, and on to machine code
+    # a scheduled te.func to register tiles
     "loop-tiles": [
         "loop-partition",
         "loop-inline-unit-loops",
@@ -57,19 +90,22 @@ PIPELINES: dict[str, list[str]] = {
         "loop-compact-buffers",
         "loop-promote-tiles",
     ],
-    "kernel-O3": [
-        "te-factor-reductions",
-        "te-inline",
-        "te-add-schedule",
-        "convert-te-to-loop",
-        "loop-apply-schedule",
-        "loop-tiles",
-        "convert-loop-to-llvm",
-    ],
 }
-# what the compiler runs at an optimisation level, from the graph to machine code
+"""Name -> pass specs in pipeline syntax (`loop-split{factor=4}`), or names of other pipelines."""
+
+
+def steps(stage: str, level: int) -> list[str]:
+    """The specs of a stage at an optimisation level."""
+    return [step.spec for step in COMPILER if step.stage == stage and step.since <= level <= step.until]
+
+
+# graph-On and On: what runs at an optimisation level. The stage "kernel" is the same at every level; kernel-O3 begins
+# behind the conversion, with te functions, since it also compiles those that a person wrote.
+PIPELINES["kernel-O3"] = steps("kernel", 3)[1:]
+PIPELINES["main"] = steps("main", 3)
+PIPELINES["program"] = steps("program", 3)
 for _n in range(MAX_LEVEL + 1):
-    PIPELINES[f"graph-O{_n}"] = [e[0] for e in GRAPH if e[1] <= _n <= (e[2] if len(e) > 2 else MAX_LEVEL)]
+    PIPELINES[f"graph-O{_n}"] = steps("graph", _n)
     PIPELINES[f"O{_n}"] = [f"graph-O{_n}", "convert-graph-to-te", "kernel-O3"]
 
 SHIPPED = {name: tuple(specs) for name, specs in PIPELINES.items()}
@@ -90,11 +126,12 @@ def pass_names(name: str) -> list[str]:
 
 
 def compiler_passes() -> list[str]:
-    """The names of the passes that the compiler may run at some level, in order."""
+    """The names of the passes that may be named in a PassContext, in order."""
     parts = [f"{part}-O{level}" for part in ("graph", "kernel") for level in range(MAX_LEVEL, -1, -1)]
     return list(dict.fromkeys(one for part in parts if part in PIPELINES for one in pass_names(part)))
 
 
 def level_of(name: str) -> int:
-    """The optimisation level from which the compiler runs a pass; 0 for one that the graph pipelines do not have."""
-    return min((level for spec, level, *_ in GRAPH if name in pass_names(spec)), default=0)
+    """The optimisation level from which the compiler runs a pass; 0 for one that has no place in the stage "graph"."""
+    found = [step.since for step in COMPILER if step.stage == "graph" and name in pass_names(step.spec)]
+    return min(found, default=0)

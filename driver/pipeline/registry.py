@@ -6,7 +6,7 @@ Nothing is imported before its name is used. Plugins are distributions with entr
 and only for a name that nobody else has.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.passes import ModulePass
 
 from mlc.dialects import DIALECTS
+from mlc.dialects.own_ops import USER_OPS
 from mlc.support.errors import UserError, did_you_mean
 
 PASSES: dict[str, str] = {
@@ -166,7 +167,7 @@ def register_dialect(dialect: Dialect, owner: str = "") -> None:
 
 @dataclass
 class MlcContext(Context):
-    """A Context that asks the installed plugins for a dialect which nobody else has."""
+    """A Context that knows the program's own ops, and asks the plugins for a dialect which nobody else has."""
 
     def _add_plugin(self, name: str) -> bool:
         dialect_name, dot, _ = name.partition(".")
@@ -178,7 +179,7 @@ class MlcContext(Context):
         return True
 
     def _get_known_op(self, name: str) -> type[Operation] | None:
-        found = super()._get_known_op(name)
+        found = super()._get_known_op(name) or USER_OPS.get(name)
         if found is None and self._add_plugin(name):
             return super()._get_known_op(name)
         return found
@@ -196,11 +197,15 @@ def _lazy(name: str, target: str) -> Callable[[], Dialect]:
     return lambda: import_target(f"dialect '{name}'", target)
 
 
-def make_context(*, allow_unregistered: bool = False) -> Context:
-    """A Context that knows every dialect by name and has loaded none."""
+def make_context(*, allow_unregistered: bool = False, upstream: Collection[str] | None = None) -> Context:
+    """
+    A Context that knows every dialect by name and has loaded none but the program's own.
+
+    `upstream` names those of xDSL's dialects that it knows; None says all.
+    """
     ctx = MlcContext(allow_unregistered)
     for name, factory in get_all_dialects().items():
-        if name not in DIALECTS:
+        if name not in DIALECTS and (upstream is None or name in upstream):
             ctx.register_dialect(name, factory)
     for name, target in DIALECTS.items():
         ctx.register_dialect(name, _lazy(name, target))

@@ -4,13 +4,15 @@ The text of a pipeline, as mlir-opt writes it: `builtin.module(a,b{x=1 tiles=4,8
     pipeline ::= element (`,` element)*
     element  ::= `builtin.module` `(` pipeline? `)` | name options?
     options  ::= `{` (key (`=` value (`,` value)*)?)* `}`
-    value    ::= number | `true` | `false` | word | "string"
+    value    ::= number | `true` | `false` | word | "string" | `$` setting
 
-A name is a pass or a named pipeline. Spaces between elements do not matter.
+A name is a pass or a named pipeline. Spaces between elements do not matter. `$threads` is the setting of that name; an
+option whose setting is not given keeps its default.
 """
 
 import dataclasses
 import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
@@ -28,6 +30,10 @@ _INT = re.compile(r"[-+]?[0-9]+")
 _FLOAT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 
 
+Settings = Mapping[str, str | int | float]
+"""Values for the words `$name` of a pipeline text."""
+
+
 class PipelineError(UserError):
     """A wrong pipeline; `column` counts from 1 in the text."""
 
@@ -39,8 +45,9 @@ class PipelineError(UserError):
 class _Reader:
     """The tokens of a pipeline text, one at a time."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, settings: Settings) -> None:
         self.text = text
+        self.settings = settings
         self.pos = 0
         self.token = ""
         self.start = 0
@@ -77,9 +84,9 @@ class _Reader:
         return self.next()
 
 
-def parse_pipeline(text: str) -> list[ModulePass]:
-    """The passes that a pipeline text names, in order, with their options."""
-    reader = _Reader(text)
+def parse_pipeline(text: str, settings: Settings | None = None) -> list[ModulePass]:
+    """The passes that a pipeline text names, in order, with their options; `settings` are the values of `$name`."""
+    reader = _Reader(text, settings or {})
     if not reader.token:
         reader.fail("expected a pass name, but got an empty pipeline")
     passes = _elements(reader, ())
@@ -104,7 +111,7 @@ def _element(reader: _Reader, inside: tuple[str, ...]) -> list[ModulePass]:
     if name in PIPELINES and not is_pass(name):
         if reader.token == "{":
             reader.fail(f"pipeline '{name}' takes no options")
-        return _named(name, start, inside)
+        return _named(reader.settings, name, start, inside)
     options = _options(reader) if reader.token == "{" else {}
     try:
         cls = pass_class(name, PIPELINES)
@@ -128,13 +135,13 @@ def _nested(reader: _Reader, name: str, start: int, inside: tuple[str, ...]) -> 
     return passes
 
 
-def _named(name: str, start: int, inside: tuple[str, ...]) -> list[ModulePass]:
+def _named(settings: Settings, name: str, start: int, inside: tuple[str, ...]) -> list[ModulePass]:
     if name in inside:
         raise PipelineError(f"pipeline '{name}' contains itself", start + 1)
     passes: list[ModulePass] = []
     for spec in PIPELINES[name]:
         try:
-            passes += _elements(_Reader(spec), (*inside, name))
+            passes += _elements(_Reader(spec, settings), (*inside, name))
         except PipelineError as error:
             raise PipelineError(f"in pipeline '{name}': {error}", start + 1) from error
     return passes
@@ -156,9 +163,18 @@ def _options(reader: _Reader) -> dict[str, tuple[int, ParameterListType]]:
             while reader.token == ",":
                 reader.next()
                 values.append(_value(reader))
-        options[name] = start, tuple(values)
+        if (given := _settled(reader, values)) is not None:
+            options[name] = start, given
     reader.next()
     return options
+
+
+def _settled(reader: _Reader, values: Sequence[str | int | float | bool]) -> ParameterListType | None:
+    """An option's values with settings in the place of `$name`; None where the setting is not given."""
+    if len(values) != 1 or not isinstance(values[0], str) or not values[0].startswith("$"):
+        return tuple(values)
+    found = reader.settings.get(values[0][1:])
+    return None if found is None else (found,)
 
 
 def _value(reader: _Reader) -> str | int | float | bool:

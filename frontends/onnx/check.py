@@ -17,7 +17,8 @@ import onnx
 from mlc.dialects.graph import ParamOp, tensor
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import shape_text
-from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array
+from mlc.frontends.onnx import narrow
+from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model
 from mlc.frontends.onnx.functions import functions_of, missing_nodes
 from mlc.frontends.onnx.importer import MAX_RESTARTS, Importer, input_shape
 from mlc.frontends.onnx.node import Value, converters, node_path
@@ -74,8 +75,7 @@ class Checker(Importer):
         for initializer in graph.initializer:
             place = f"{self.source}: initializer '{initializer.name}'"
             try:
-                array = tensor_array(initializer, place, self.directory)
-                self.values[initializer.name] = Value(None, array, initializer.name)
+                self.values[initializer.name] = narrow.initializer(initializer, place, self.directory)
             except UserError as error:
                 self.note(f"initializer '{initializer.name}'", "", error)
                 self.stand_in(initializer.name)

@@ -27,6 +27,14 @@ MAX_BYTES = (1 << 31) - 1
 """Bytes of a model file: more, protobuf cannot read; larger weights are stored beside it."""
 
 
+NARROW = {
+    number: (4 if name.endswith("4") else 2, name.startswith("INT"))
+    for name, number in onnx.TensorProto.DataType.items()
+    if name in ("INT4", "UINT4", "INT2", "UINT2")
+}
+"""Element type -> (bits, whether they are signed) of the integers that are packed into bytes."""
+
+
 def read_model(source: Any) -> tuple[onnx.ModelProto, str, Path | None]:
     """The model of a file or a ModelProto, a name for messages, and the directory of its external data."""
     if isinstance(source, onnx.ModelProto):
@@ -129,19 +137,29 @@ def dtype_of(elem_type: int, place: str) -> Any:
 
 
 def tensor_array(tensor: onnx.TensorProto, place: str, directory: Path | None) -> Any:
-    """The array of a tensor; raw bytes are not copied."""
-    dtype = dtype_of(tensor.data_type, place)
+    """The array of a tensor; raw bytes are not copied. Integers of less than 8 bits are unpacked, one to a byte."""
+    bits, signed = NARROW.get(tensor.data_type, (0, False))
+    dtype = np.dtype(np.uint8) if bits else dtype_of(tensor.data_type, place)
     shape = tuple(tensor.dims)
     if len(shape) > limits.rank or any(size < 0 for size in shape):
         raise UserError(f"{place}: expected at most {limits.rank} dims, each >= 0, but got {list(shape)}")
     check_sizes(shape, place)
     count = math.prod(shape)
+    if bits:
+        packed = _stored(tensor, place, directory, dtype, (-(-count * bits // 8),))
+        return _unpacked(packed, bits, signed, count).reshape(shape)
+    return _stored(tensor, place, directory, dtype, shape)
+
+
+def _stored(tensor: onnx.TensorProto, place: str, directory: Path | None, dtype: Any, shape: tuple[int, ...]) -> Any:
+    """The elements of a dtype that a tensor stores."""
+    count = math.prod(shape)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _external(tensor, place, directory, count * dtype.itemsize).view(dtype).reshape(shape)
     if tensor.HasField("raw_data"):
         raw = tensor.raw_data
-        if len(raw) != count * dtype.itemsize:
-            raise UserError(f"{place}: expected {count * dtype.itemsize} bytes for {list(shape)}, but got {len(raw)}")
+        if len(raw) != (size := count * dtype.itemsize):
+            raise UserError(f"{place}: expected {size} bytes for {list(tensor.dims)}, but got {len(raw)}")
         return np.frombuffer(raw, dtype).reshape(shape)
     return _typed_data(tensor, place, dtype, count).reshape(shape)
 
@@ -154,10 +172,25 @@ def _typed_data(tensor: onnx.TensorProto, place: str, dtype: Any, count: int) ->
     }  # fmt: skip
     values = getattr(tensor, fields.get(dtype.name, "int32_data"))
     if len(values) != count:
-        raise UserError(f"{place}: expected {count} values for {list(tensor.dims)}, but got {len(values)}")
+        what = "packed values" if tensor.data_type in NARROW else "values"
+        raise UserError(f"{place}: expected {count} {what} for {list(tensor.dims)}, but got {len(values)}")
     if dtype.name in ("float16", "bfloat16"):
         return np.array(values, np.uint16).view(dtype)
     return np.array(values).astype(dtype)
+
+
+def unpack(packed: Any, bits: int) -> Any:
+    """Bytes as the unsigned numbers of so many bits that they hold along the last axis, the lowest bits first."""
+    count = 8 // bits
+    apart = packed[..., None] >> np.arange(0, 8, bits, dtype=np.uint8) & np.uint8((1 << bits) - 1)
+    return apart.reshape(*packed.shape[:-1], packed.shape[-1] * count)
+
+
+def _unpacked(packed: Any, bits: int, signed: bool, count: int) -> Any:
+    """`count` numbers of so many bits, one to a byte."""
+    numbers = unpack(packed, bits)[:count]
+    sign = np.uint8(1 << (bits - 1))
+    return (numbers ^ sign).view(np.int8) - np.int8(sign) if signed else numbers
 
 
 def _external(tensor: onnx.TensorProto, place: str, directory: Path | None, size: int) -> Any:

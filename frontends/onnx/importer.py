@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,7 @@ from mlc.dialects.graph import (
     InstanceNormOp,
     LayerNormOp,
     LogSoftmaxOp,
-    MaxOp,
     MeanOp,
-    MinOp,
     ParamOp,
     ProdOp,
     SiluOp,
@@ -48,16 +46,18 @@ from mlc.dialects.graph import (
     SumOp,
     name_location,
     shape_of,
-    static_shape,
     tensor,
 )
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.graph_numpy import evaluate
-from mlc.dialects.graph.types import element_of, element_type, is_static, numpy_dtype
+from mlc.dialects.graph.types import element_type, numpy_dtype
 from mlc.frontends.common.model import Model, counted_attribute, name_attrs
+from mlc.frontends.onnx import narrow
+from mlc.frontends.onnx.constants import TooLarge, computed, is_cheap, is_constant
 from mlc.frontends.onnx.counted import HINT, marked, plain, result_count
 from mlc.frontends.onnx.counted import check as check_counts
-from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model, tensor_array
+from mlc.frontends.onnx.empty import without_elements
+from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model
 from mlc.frontends.onnx.functions import Functions, count_nodes, expand, function_key, functions_of, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, Value, ancestors, find_converter, node_path, op_key
 from mlc.frontends.onnx.ordered import in_order
@@ -114,6 +114,7 @@ class Importer:
         if cls in WIDENED and (narrow := {v.dtype_name for v in operands} & {"float16", "bfloat16"}):
             return self._widened(cls, operands, attrs, location, narrow.pop())
         folded, reason = None, ""
+        made = bool(operands) and all(is_constant(v) for v in operands)
         if any(holds_sizes(v.array) for v in operands):
             try:
                 folded = self._fold_sizes(cls, operands, attrs, location)
@@ -121,7 +122,7 @@ class Importer:
                 reason = str(error)
             if folded is not None:
                 return folded
-        elif operands and all(v.array is not None and v.array.size <= FOLD_LIMIT for v in operands):
+        elif made or (operands and all(v.array is not None and v.array.size <= FOLD_LIMIT for v in operands)):
             folded = self._fold(cls, operands, attrs, location)
             if folded is not None and not any(v.bound for v in operands):
                 return folded
@@ -139,7 +140,13 @@ class Importer:
         span = None
         if len(op.results) == 1 and any(v.span is not None for v in operands):
             span = result_span(cls, operands, lambda ends: self._fold_any(cls, ends, attrs, location))
-        return [Value(result, None, location, span=span) for result in op.results]
+        return [Value(result, None, location, span=span, made=made) for result in op.results]
+
+    def computed(self, value: Value) -> Any:
+        """The array of a value that is computed from constants alone; None of any other."""
+        if value.array is None and value.ssa is not None and value.counted is None:
+            value.array = computed(value.ssa, self.weights)
+        return value.array
 
     def _counted(self, cls: Any, operands: Sequence[Value], attrs: dict[str, Any], location: str) -> list[Value]:
         """An op on values of which only a part is there."""
@@ -192,13 +199,18 @@ class Importer:
         return fold(cls, operands, attrs, location)
 
     def _fold(self, cls: Any, operands: Sequence[Value], attrs: Any, location: str) -> list[Value] | None:
-        """The op's results by numpy, if they are small; None otherwise."""
-        stand_ins = [ParamOp.make(result=tensor(v.array.shape, v.array.dtype), entry="") for v in operands]
+        """The op's results by numpy, if they are small, and cheap where its operands are not; None otherwise."""
+        stand_ins = [ParamOp.make(result=tensor(v.shape, v.dtype_name), entry="") for v in operands]
         op: GraphOp = cls.make(*(s.result for s in stand_ins), **attrs)
         sizes = [math.prod(shape_of(result.type)) for result in op.results]
         if any(not isinstance(size, int) or size > FOLD_LIMIT for size in sizes):
             return None
-        arrays = evaluate(op, [v.array for v in operands])
+        if not is_cheap(op) and any(math.prod(v.shape) > FOLD_LIMIT for v in operands):
+            return None
+        try:
+            arrays = evaluate(op, [self.computed(v) for v in operands])
+        except TooLarge:
+            return None
         op.drop_all_references()
         return [Value(None, array, self.fresh(location)) for array in arrays]
 
@@ -233,8 +245,7 @@ class Importer:
         self._check_ops(graph, opsets)
         for initializer in graph.initializer:
             place = f"{self.source}: initializer '{initializer.name}'"
-            array = tensor_array(initializer, place, self.directory)
-            self.values[initializer.name] = Value(None, array, initializer.name)
+            self.values[initializer.name] = narrow.initializer(initializer, place, self.directory)
         names = self._add_inputs(graph, shapes, values, symbols)
         for index, node in in_order(graph.node, self.values):
             self.convert(node, node_path(node, index), opsets)
@@ -316,11 +327,15 @@ class Importer:
         try:
             if converter is not None and function_key(proto) not in self.functions:
                 node.check_attributes()
+                element = narrow.result_type(node)
                 try:
                     results = converter(node)
                 except UseBody:
                     results = expand(node)
+                results = narrow.marked_as(results, element)
             else:
+                if function_key(proto) not in self.functions:
+                    narrow.result_type(node)
                 results = expand(node)
         except MemoryError as error:
             raise node.fail(f"expected sizes that fit into memory, but got none: {error}") from error
@@ -362,6 +377,9 @@ class Importer:
         if name not in self.values:
             given = f"mlc does not compute {self.missing[name]}" if name in self.missing else "no node gives it"
             raise UserError(f"{self.source}: output '{name}': {given}")
+        if (element := self.values[name].narrow) is not None:
+            known = f"expected elements of at least 8 bits, but got {element.name}; add a Cast to INT8 before it"
+            raise UserError(f"{self.source}: output '{name}': {known}")
         return self.materialize(self.values[name], name)
 
 
@@ -372,36 +390,6 @@ WIDENED = frozenset(
     }
 )  # fmt: skip
 """Ops of many roundings: those of f16 and bf16 would add up."""
-
-
-def without_elements(op: GraphOp) -> list[Any] | None:
-    """The results of an op that has nothing to compute, or nothing to compute it from; None of any other."""
-    if not all(is_static(shape_of(t)) for t in (*op.result_types, *op.input_types)):
-        return None
-    if all(0 in shape_of(result.type) for result in op.results):
-        return [np.zeros(static_shape(result.type), numpy_dtype(element_of(result))) for result in op.results]
-    if not any(0 in shape_of(t) for t in op.input_types) or not isinstance(op, (*_EMPTY, DenseOp, BatchMatmulOp)):
-        return None
-    dtype = numpy_dtype(op.type.element_type)
-    return [np.full(static_shape(op.type), _EMPTY.get(type(op), lambda dtype: 0)(dtype), dtype)]
-
-
-def _least(dtype: Any) -> Any:
-    return -np.inf if dtype.kind in "fV" else np.iinfo(dtype).min if dtype.kind in "iu" else False
-
-
-def _most(dtype: Any) -> Any:
-    return np.inf if dtype.kind in "fV" else np.iinfo(dtype).max if dtype.kind in "iu" else True
-
-
-_EMPTY: dict[type[GraphOp], Callable[[Any], Any]] = {
-    SumOp: lambda dtype: 0,
-    ProdOp: lambda dtype: 1,
-    MeanOp: lambda dtype: np.nan if dtype.kind in "fV" else 0,
-    MaxOp: _least,
-    MinOp: _most,
-}
-"""What a reduction of no elements gives, by the dtype."""
 
 
 def hoist_sources(block: Block) -> None:

@@ -17,6 +17,7 @@ from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import dtype_name, element_of
 from mlc.frontends.onnx.counted import Count
 from mlc.frontends.onnx.files import printable, tensor_array
+from mlc.frontends.onnx.narrow import Narrow
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ class Value:
     """Of a small value: arrays that no element is less, or more, than."""
     counted: Count | None = None
     """Of a value of which only a part is there: which."""
+    made: bool = False
+    """Whether it is computed from constants alone."""
+    narrow: Narrow | None = None
+    """Of integers of 4 or 2 bits, each in a byte: their type."""
 
     @property
     def known(self) -> Any:
@@ -169,7 +174,7 @@ class Node:
 
     def known(self, value: Value, what: str) -> Any:
         """A value as an array; it must be known at import."""
-        if value.array is None:
+        if self.importer.computed(value) is None:
             if reason := self.importer.why_unknown(value):
                 raise self.fail(f"{reason}; give their ranges with symbols=, or the inputs' sizes with shapes=")
             error = self.fail(f"expected {what} to be constant, but it depends on the model's input")

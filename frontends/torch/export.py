@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.utils import _pytree as pytree
 
 from mlc.frontends.common.model import Model
 from mlc.frontends.onnx.node import Value
-from mlc.frontends.torch.guards import conditions
+from mlc.frontends.torch.guards import conditions, was_traced_here
 from mlc.frontends.torch.lengths import OpenLengths
 from mlc.frontends.torch.program import Program, check_calls
+from mlc.frontends.torch.saved.text import read_condition
 from mlc.frontends.torch.sizes import expression
+from mlc.frontends.torch.structure import known_dataclasses, leaf_names, unused
 from mlc.frontends.torch.table import decompositions
-from mlc.support.errors import UserError
+from mlc.support.errors import UnsupportedOps, UserError
 
 Shapes = Mapping[str, Sequence[int]]
 SOURCE = "torch"
@@ -40,7 +43,7 @@ def from_torch(
         raise UserError(f"expected a torch.nn.Module, but got {type(module).__name__}; mlc.load takes programs")
     given = tuple(args) if isinstance(args, Sequence) else (args,)
     try:
-        with torch.no_grad(), OpenLengths():
+        with torch.no_grad(), OpenLengths(), known_dataclasses(module, (given, dict(kwargs or {}))):
             program = torch.export.export(
                 module, given, dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False
             )
@@ -49,18 +52,67 @@ def from_torch(
     return import_program(program, shapes)
 
 
-def import_program(program: ExportedProgram, shapes: Shapes | None = None) -> Model:
-    """The model of a torch.export program; `shapes` gives sizes that it leaves open."""
+def import_file(path: Path, shapes: Shapes | None = None) -> Model:
+    """The model of a .pt2 file that torch.export.save wrote; nothing of the file runs (saved/)."""
+    from mlc.frontends.torch.saved.program import load_program
+
+    saved = load_program(path)
+    try:
+        return import_program(saved.program, shapes, saved.conditions)
+    except UnsupportedOps as error:
+        raise UnsupportedOps(str(path), error.ops) from error
+
+
+def import_program(
+    program: ExportedProgram, shapes: Shapes | None = None, assumed: Sequence[str] | None = None
+) -> Model:
+    """
+    The model of a torch.export program; `shapes` gives sizes that it leaves open.
+
+    `assumed` is the text of the conditions under which it was traced, where the program itself does not have them.
+    """
     taken = conditions(size for facts in _tensors(program).values() for size in facts.shape)
+    if not was_traced_here(size for facts in _tensors(program).values() for size in facts.shape):
+        texts = getattr(program, "_guards_code", ()) if assumed is None else assumed
+        taken += _read_conditions(texts, _tensors(program))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)  # torch's own, of its copies
-        program = program.run_decompositions(decompositions())
+        try:
+            program = program.run_decompositions(decompositions())
+        except Exception as error:
+            reason = (str(error).strip().splitlines() or [""])[0]
+            raise UserError(
+                f"{SOURCE}: torch cannot decompose the program: {type(error).__name__}: {reason}"
+            ) from error
     check_calls(program.graph_module, SOURCE)
     importer = Program(SOURCE)
     inputs = _inputs(importer, program, dict(shapes or {}), taken)
     outputs = importer.run_graph(program.graph_module, inputs)
     names, values = _outputs(program, outputs)
     return importer.model(names, values)
+
+
+def _read_conditions(texts: Sequence[str], inputs: Mapping[str, torch.Tensor]) -> list[Any]:
+    """The conditions of a program that was loaded: torch keeps them as text, and speaks of inputs by their paths."""
+
+    def size_of(words: Sequence[str], axis: int) -> Any:
+        name = "_".join(re.sub(r"[^a-zA-Z0-9]", "_", word).lower() for word in words)
+        if name not in inputs or axis >= inputs[name].ndim:
+            raise ValueError(f"expected an input, but got '{name}' and its axis {axis}")
+        return expression(inputs[name].shape[axis])
+
+    if all(isinstance(expression(size), int) for facts in inputs.values() for size in facts.shape):
+        return []
+    found: list[Any] = []
+    for text in texts:
+        try:
+            found.append(read_condition(text, size_of))
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise UserError(
+                f"{SOURCE}: torch.export took for granted that {text}, which mlc cannot check ({error}); export the "
+                "module for fixed sizes"
+            ) from error
+    return found
 
 
 def _placeholders(program: ExportedProgram) -> list[tuple[Any, Any]]:
@@ -132,7 +184,10 @@ def _outputs(program: ExportedProgram, values: Sequence[Any]) -> tuple[list[str]
         )
     own = [value for spec, value in zip(specs, values, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
     changed = [(str(spec.target), value) for spec, value in zip(specs, values, strict=True) if _writes_input(spec)]
-    pairs = [*changed, *zip(_output_names(program, len(own)), own, strict=True)]
+    names = [name for name, _ in changed]
+    for name in _output_names(program):
+        names.append(unused(name, names))
+    pairs = list(zip(names, [value for _, value in changed] + own, strict=True))
     kept = [(name, value) for name, value in pairs if isinstance(value, Value)]
     if odd := [name for name, value in pairs if value is not None and not isinstance(value, Value)]:
         raise UserError(f"{SOURCE}: expected outputs that are tensors, but {', '.join(odd)} is a number")
@@ -143,15 +198,12 @@ def _writes_input(spec: Any) -> bool:
     return spec.kind == OutputKind.USER_INPUT_MUTATION
 
 
-def _output_names(program: ExportedProgram, count: int) -> list[str]:
-    """`output`, or `output_0_1` by the places in tuples and lists, or the keys of dicts: `logits`, `cache_0`."""
+def _output_names(program: ExportedProgram) -> list[str]:
+    """The names of what the module returns (structure.py)."""
+    output = next(node for node in program.graph.nodes if node.op == "output").args[0]
+    pairs = zip(program.graph_signature.output_specs, output, strict=True)
+    own = [value for spec, value in pairs if spec.kind == OutputKind.USER_OUTPUT]
     spec: Any = program.call_spec.out_spec
-    if spec is None or spec.num_leaves != count:
-        return [f"output_{index}" for index in range(count)]
-    paths, _ = pytree.tree_flatten_with_path(pytree.tree_unflatten(range(count), spec))
-    names: list[str] = []
-    for path, _ in paths:
-        words = [str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", key)))) for key in path]
-        rooted = words if words and not words[0].isdigit() else ["output", *words]
-        names.append("_".join(rooted))
-    return names
+    if spec is None or spec.num_leaves != len(own):
+        return [f"output_{index}" for index in range(len(own))]
+    return leaf_names(spec, [one.meta["val"] if isinstance(one, torch.fx.Node) else one for one in own])

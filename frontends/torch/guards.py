@@ -183,10 +183,15 @@ def traced(size: Any) -> Mapping[Any, Any]:
     return environment.backed_var_to_val
 
 
+def was_traced_here(sizes: Iterable[Any]) -> bool:
+    """Whether the conditions on these sizes are at hand: torch knows which inputs its symbols come from."""
+    return any(size.node.shape_env.var_to_sources for size in sizes if hasattr(size, "node"))
+
+
 def conditions(sizes: Iterable[Any]) -> list[Any]:
     """What torch took for granted about the symbols of these sizes."""
     environments = {id(s.node.shape_env): s.node.shape_env for s in sizes if hasattr(s, "node")}
     return [guard.expr for environment in environments.values() for guard in environment.guards]
 
 
-__all__ = ["Taken", "conditions", "renamed", "traced"]
+__all__ = ["Taken", "conditions", "renamed", "traced", "was_traced_here"]

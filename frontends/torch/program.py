@@ -6,6 +6,7 @@ Numbers and sizes are no values: an argument that torch knows as a symbolic numb
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,6 +29,7 @@ from mlc.frontends.torch.sizes import Sizes
 from mlc.frontends.torch.step import Step, module_path, op_name, source_line
 from mlc.frontends.torch.table import converters
 from mlc.support.errors import UnsupportedOps, UserError
+from mlc.support.limits import limits
 
 ASSERTIONS = frozenset(
     {
@@ -140,6 +142,8 @@ class Program(Importer):
 
     def _convert(self, node: fx.Node) -> None:
         step = Step(self, node, module_path(node))
+        if _is_too_large(node.meta.get("val")):
+            raise step.fail(f"expected a result of at most {limits.tensor_elements} elements")
         try:
             results = converters()[step.kind](step)
             values = [results] if isinstance(results, Value) else list(results)
@@ -204,7 +208,15 @@ def _is_made(node: fx.Node) -> bool:
         return False
     facts = node.meta.get("val")
     fixed = isinstance(facts, torch.Tensor) and all(isinstance(size, int) for size in facts.shape)
-    return fixed and torch.Tag.nondeterministic_seeded not in target.tags
+    return fixed and not _is_too_large(facts) and torch.Tag.nondeterministic_seeded not in target.tags
+
+
+def _is_too_large(facts: object) -> bool:
+    """Whether a tensor of fixed sizes has more elements than the limits allow."""
+    if isinstance(facts, list | tuple):
+        return any(map(_is_too_large, facts))
+    sizes = facts.shape if isinstance(facts, torch.Tensor) else ()
+    return all(isinstance(size, int) for size in sizes) and math.prod(sizes) > limits.tensor_elements
 
 
 def _is_number(node: fx.Node) -> bool:

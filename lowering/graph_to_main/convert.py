@@ -40,6 +40,7 @@ from xdsl.traits import SymbolTable
 from mlc.dialects.graph import CallOp, ParamOp
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops.structure import bound_symbols
+from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_main import control
 from mlc.lowering.graph_to_main.memory_plan import MemoryPlan, align, plan
 from mlc.lowering.graph_to_main.sizes import INDEX, Sizes
@@ -66,6 +67,7 @@ class ConvertGraphToMainPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         main = find_function(op, self.function)
         Converter(main, _content_keys(op)).convert()
+        expect_converted(main, self.name, "graph")
 
 
 def find_function(module: ModuleOp, name: str) -> func.FuncOp:

@@ -35,6 +35,7 @@ from mlc.dialects.graph.types import shape_of
 from mlc.dialects.te_builder import builder
 from mlc.dialects.te_builder.builder import Kernel, Tensor
 from mlc.dialects.te_builder.indices import INDEX
+from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_te import (
     bits,
     conv,
@@ -48,6 +49,7 @@ from mlc.lowering.graph_to_te import (
     resize,
     winograd,
 )
+from mlc.lowering.graph_to_te.agreement import checked_results
 from mlc.lowering.graph_to_te.extern.convert import extern_kernel
 from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attributes
 from mlc.lowering.graph_to_te.table import LOWERINGS
@@ -74,7 +76,9 @@ class ConvertGraphToTe(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in list(op.body.block.ops):
             if isinstance(kernel, func.FuncOp) and KERNEL in kernel.attributes:
-                op.body.block.insert_op_before(extern_kernel(kernel) or convert_kernel(kernel), kernel)
+                converted = extern_kernel(kernel) or convert_kernel(kernel)
+                expect_converted(converted, self.name, "graph")
+                op.body.block.insert_op_before(converted, kernel)
                 kernel.detach()
                 kernel.erase()
 
@@ -121,10 +125,10 @@ def _convert_op(op: Any, target: Kernel, tensors: dict[SSAValue, Tensor]) -> Non
         fail(op, f"expected an op that lowers to te, but got {op.name}")
     target.location = None if isinstance(op.location, UnknownLoc) else op.location
     try:
-        made = lower(op, *(tensors[v] for v in op.operands))
+        made = checked_results(op, lower(op, *(tensors[v] for v in op.operands)))
     except UserError as error:
         fail(op, str(error))
-    for result, tensor in zip(op.results, made if isinstance(made, tuple) else (made,), strict=True):
+    for result, tensor in zip(op.results, made, strict=True):
         tensors[result] = tensor
         if result.name_hint and tensor.value is not None:
             tensor.value.name_hint = tensor.value.name_hint or result.name_hint

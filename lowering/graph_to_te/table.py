@@ -9,20 +9,46 @@ from xdsl.ir import Operation
 
 from mlc.dialects.graph.types import Shape, shape_of
 from mlc.dialects.te_builder.builder import Tensor
+from mlc.support.errors import UserError
 
 Lowering = Callable[..., "Tensor | tuple[Tensor, ...]"]
 LOWERINGS: dict[type[Operation], Lowering] = {}
 
 
 def lowering(*ops: type[Any]) -> Callable[[Lowering], Lowering]:
-    """Enter a function into the table: `f(op, *operands) -> Tensor` (or a tuple, one each result)."""
+    """
+    Enter a function into the table: `f(op, *operands) -> Tensor` (or a tuple, one each result).
+
+    A program's own op is known by its name from then on, wherever IR text is read. UserError where the function
+    refuses one of the op's samples, or computes another type than the op's `infer_types` gives.
+    """
 
     def enter(f: Lowering) -> Lowering:
         for op in ops:
+            before = LOWERINGS.get(op)
             LOWERINGS[op] = f
+            if f.__module__.partition(".")[0] != "mlc":
+                _register(op, before)
         return f
 
     return enter
+
+
+def _register(op: type[Any], before: Lowering | None) -> None:
+    """Check a program's own lowering by the op's samples, and make the op known."""
+    from mlc.dialects.graph.base import GraphOp
+    from mlc.dialects.own_ops import register_op
+    from mlc.lowering.graph_to_te.agreement import check_samples
+
+    if issubclass(op, GraphOp):
+        try:
+            check_samples(op)
+        except UserError:
+            LOWERINGS.pop(op)
+            if before is not None:
+                LOWERINGS[op] = before
+            raise
+    register_op(op)
 
 
 def stage_name(op: Operation) -> str:

@@ -33,6 +33,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, IndexMapAttr
+from mlc.lowering.complete import expect_converted
 from mlc.lowering.loop_to_llvm.accesses import Access, Accesses
 from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
@@ -377,6 +378,7 @@ class ConvertLoopToLLVMPass(ModulePass):
             names = [name for name in self.instructions.split(",") if name]
             new = lower_kernel(func, self.vector_bits // 32, self.registers or None, names)
             for machine in new:
+                expect_converted(machine, self.name, "loop", "arith", "math", "scf", "memref")
                 op.body.block.insert_op_before(machine, func)
             func.detach()
             func.erase()

@@ -32,6 +32,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import runtime
 from mlc.dialects.llvm_ext import argument_attributes
+from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.graph_to_main.symbolic import SCRATCH
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder
@@ -62,6 +63,7 @@ class ConvertMainToLLVMPass(ModulePass):
             fail(main, "expected @main on buffers; run convert-graph-to-main first")
         block = op.body.block
         function = _Lowering(main, self.symbol).lower()
+        expect_converted(function, self.name, "runtime", "memref", "scf", "arith", "func")
         for other in block.ops:
             if isinstance(other, func.FuncOp) and other.is_declaration and symbol_of(other) in callees(main):
                 other.detach()

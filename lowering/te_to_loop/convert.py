@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop, te
 from mlc.dialects.index import IndexMapAttr, dim
+from mlc.lowering.complete import expect_converted
 from mlc.lowering.te_to_loop.body import convert_body
 from mlc.lowering.te_to_loop.reduce import accumulate, initial
 
@@ -41,7 +42,9 @@ class ConvertTeToLoop(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in list(op.body.block.ops):
             if isinstance(func, te.FuncOp):
-                op.body.block.insert_op_before(convert_func(func), func)
+                converted = convert_func(func)
+                expect_converted(converted, self.name, "te")
+                op.body.block.insert_op_before(converted, func)
                 func.detach()
                 func.erase()
 

@@ -56,6 +56,8 @@ REFUSED = {
     ),
     "slope": (lambda x: F.rrelu(x, training=True), "expected a module that is not in training"),
     "number": (lambda x: (x, 3), "expected outputs that are tensors, but output_1 is a number"),
+    "window": (lambda x: x + torch.blackman_window(1 << 33)[:4], "blackman_window: aten.blackman_window.default"),
+    "count": (lambda x: x + torch.arange(1 << 33)[:4], "expected a result of at most 4294967296 elements"),
     "branch": (lambda x: x if x.sum() > 0 else -x, "torch: torch.export failed: "),
     "item": (lambda x: torch.zeros(int(x[0, 0, 0].item())) + 1, "torch: "),
 }

@@ -1,1 +1,1 @@
-"""The parts of mlc-opt."""
+"""The parts of mlc-opt: arguments, printing, diagnostics that are expected, limits, user files, reproducers."""

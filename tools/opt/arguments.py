@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser, version_action: Any) -> None:
     add = parser.add_argument
     add("-o", "--output-file", metavar="FILE", help="write the result here")
     add("-p", "--pass-pipeline", "--passes", dest="passes", metavar="PIPELINE", help="a,b{option=value},O3")
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the compiler: target=znver5")
     add("-t", "--target", default="mlir", help="an output format of xDSL")
     add("--emit", choices=FORMATS, default="mlir", help="what to write")
     add("--emit-target", default="native", metavar="TARGET", help="the machine that --emit=asm|obj is for")

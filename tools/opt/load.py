@@ -58,5 +58,6 @@ def _execute(path: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == spec.origin]
         place = Place(path, lines[-1] or 1, 1) if lines else Place(path)
-        raise reject(place, f"{type(error).__name__}: {one_line(str(error))}") from error
+        kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+        raise reject(place, f"{kind}{one_line(str(error))}") from error
     return module

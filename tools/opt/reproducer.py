@@ -9,9 +9,9 @@ from pathlib import Path
 
 from xdsl.utils.lexer import Input
 
-import mlc
 from mlc.dialects.source import reject
 from mlc.support.diagnostics import Place, one_line
+from mlc.support.version import __version__
 
 _CONFIGURATION = "// configuration: "
 
@@ -23,7 +23,7 @@ def write_reproducer(path: Path, text: str, configuration: Sequence[str], error:
         f"// A crash of mlc-opt; replay it with: mlc-opt --run-reproducer {shlex.quote(path.name)}",
         f"{_CONFIGURATION}{shlex.join(configuration)}",
         f"// error: {type(error).__name__}: {one_line(str(error))}",
-        f"// versions: mlc {mlc.__version__}, xdsl {version('xdsl')}, Python {sys.version.split()[0]}",
+        f"// versions: mlc {__version__}, xdsl {version('xdsl')}, Python {sys.version.split()[0]}",
         *(f"//   {line}" for line in trace.splitlines()),
     ]
     path.write_text("\n".join([*header, text.strip("\n"), ""]), encoding="utf-8")

@@ -17,8 +17,9 @@ from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import DimExpr, greatest
 from mlc.dialects.graph.ops.control import NUMBER, TRUTH, UNBOUNDED
 from mlc.dialects.graph.types import axis_of
+from mlc.frontends.onnx import narrow
 from mlc.frontends.onnx.counted import marked, plain
-from mlc.frontends.onnx.files import dtype_of, tensor_array
+from mlc.frontends.onnx.files import dtype_of
 from mlc.frontends.onnx.node import Converter, NeedsValues, Node, Value, node_path
 from mlc.frontends.onnx.ordered import in_order
 from mlc.frontends.onnx.regions import Region, counted_loop, filled_up, scan
@@ -41,16 +42,19 @@ def run_body(node: Node, graph: onnx.GraphProto, inputs: Sequence[Value], label:
     importer.values, importer.defined = {**outer, **given}, set(given)
     try:
         for tensor in graph.initializer:
-            array = tensor_array(tensor, f"{node.path}: initializer '{tensor.name}'", importer.directory)
-            _check_hidden(node, tensor.name, array, outer.get(tensor.name))
-            importer.values[tensor.name] = Value(None, array, tensor.name)
+            value = narrow.initializer(tensor, f"{node.path}: initializer '{tensor.name}'", importer.directory)
+            _check_hidden(node, tensor.name, value.array, outer.get(tensor.name))
+            importer.values[tensor.name] = value
             importer.defined.add(tensor.name)
         for index, one in in_order(graph.node, importer.values):
             importer.convert(one, f"{node.path}/{label}{node_path(one, index)}", node.opsets)
         for info in graph.output:
             if info.name not in importer.values:
                 raise node.fail(f"expected a node that gives '{info.name}', the output of its body")
-        return [importer.values[info.name] for info in graph.output]
+        results = [importer.values[info.name] for info in graph.output]
+        if element := next((v.narrow for v in results if v.narrow is not None), None):
+            raise node.fail(f"expected a body to give elements of at least 8 bits, but got {element.name}")
+        return results
     finally:
         importer.values, importer.defined = outer, names
 

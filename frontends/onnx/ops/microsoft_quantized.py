@@ -10,17 +10,18 @@ import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph.types import axis_of
+from mlc.frontends.onnx.files import unpack
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
 from mlc.frontends.onnx.ops.microsoft_attention import optional
 from mlc.frontends.onnx.ops.pooling import out_size, pool, whole_windows
-from mlc.frontends.onnx.ops.quantized import dequantized, product, quantized
+from mlc.frontends.onnx.ops.quantized import by_blocks, dequantized, product, quantized
 from mlc.frontends.onnx.tools import (
     add,
     binary,
-    broadcast_to,
     cast,
     concat,
     multiply,
+    pad,
     part,
     reduce,
     reshape,
@@ -194,81 +195,115 @@ def _each_direction(node: Node, scale: Value, shape: tuple[int, int, int]) -> Va
 # --- weights of a few bits ------------------------------------------------------------------------------------------
 
 
-def unpacked(node: Node, x: Value, bits: int, axis: int = -1) -> Value:
-    """Bytes as the numbers of so many bits that they hold along an axis, the lowest first."""
+def unpacked(node: Node, x: Value, bits: int) -> Value:
+    """Bytes as the numbers of so many bits that they hold along the last axis, the lowest first."""
+    if bits not in (2, 4, 8):
+        raise node.fail(f"expected bits of 2, 4 or 8, but got {bits}")
     if bits == 8:
         return x
-    if bits not in (2, 4):
+    if (array := node.importer.computed(x)) is not None:
+        return node.array(unpack(array, bits))
+    shifts = node.array(np.arange(0, 8, bits, dtype=np.uint8))
+    apart = node.emit(g.ShiftRightOp, reshape(node, x, (*x.shape, 1)), shifts)
+    numbers = node.emit(g.BitwiseAndOp, apart, node.array(np.uint8((1 << bits) - 1)))
+    return reshape(node, numbers, (*x.shape[:-1], x.shape[-1] * (8 // bits)))
+
+
+def _scaled(node: Node, x: Value, scale: Value, zero: Value | None, middle: int) -> Value:
+    """(x - zero) * scale, of scales and zero points that broadcast; `middle` is the zero point where there is none."""
+    wide = cast(node, x, dtype_like(scale))
+    shifted = subtract(node, wide, middle if zero is None else cast(node, zero, dtype_like(scale)))
+    return multiply(node, shifted, scale)
+
+
+def _sized(node: Node, x: Value, what: str, *shapes: tuple[int, ...]) -> Value:
+    """An input as a tensor of the first of some shapes; UserError where it has none of them."""
+    if tuple(x.shape) not in shapes:
+        wanted = " or ".join(str(list(shape)) for shape in shapes)
+        raise node.fail(f"expected {what} of shape {wanted}, but got {list(x.shape)}")
+    return reshape(node, x, shapes[0])
+
+
+def _product_sizes(node: Node) -> tuple[int, int, int, int]:
+    """K, N, block_size and bits of a product with weights of a few bits."""
+    k, n, block, bits = (int(node.attr(name, 4 if name == "bits" else 0)) for name in ("K", "N", "block_size", "bits"))
+    if min(k, n) < 1 or block < 16 or block & (block - 1):
+        got = f"K = {k}, N = {n} and block_size = {block}"
+        raise node.fail(f"expected K and N of at least 1 and a block_size of 16, 32, 64, .., but got {got}")
+    if bits not in (2, 4, 8):
         raise node.fail(f"expected bits of 2, 4 or 8, but got {bits}")
-    raw, count = node.known(x, "packed numbers"), 8 // bits
-    axis = axis_of(axis, raw.ndim)
-    apart = np.stack([raw >> (bits * k) & ((1 << bits) - 1) for k in range(count)], axis + 1)
-    shape = (*raw.shape[:axis], raw.shape[axis] * count, *raw.shape[axis + 1 :])
-    return node.array(apart.reshape(shape).astype(np.uint8))
+    return k, n, block, bits
 
 
-def _scaled_blocks(node: Node, x: Value, scales: Value, zeros: Value | None, middle: int, block: int) -> Value:
-    """(x - zero) * scale of numbers rows x columns, with a scale for each block of columns; `middle` without zeros."""
-    rows, columns = x.shape
-    blocks = -(-columns // block)
-    dtype = dtype_like(scales)
-
-    def each(value: Value) -> Value:
-        value = broadcast_to(node, reshape(node, value, (rows, blocks, 1)), (rows, blocks, block))
-        return part(node, reshape(node, value, (rows, blocks * block)), 1, 0, columns)
-
-    wide = cast(node, x, dtype)
-    zero = node.array(middle, like=wide) if zeros is None else each(cast(node, zeros, dtype))
-    return multiply(node, subtract(node, wide, zero), each(scales))
-
-
-def _zeros(node: Node, zeros: Value | None, rows: int, blocks: int, bits: int) -> Value | None:
-    """The zero points of blocks; packed ones begin a byte in each row."""
-    if zeros is None or np.dtype(dtype_like(zeros)).kind == "f":
-        return zeros
-    packed = reshape(node, zeros, (rows, math.prod(zeros.shape) // rows))
+def _weight_zeros(node: Node, n: int, blocks: int, bits: int) -> Value | None:
+    """The zero points of N rows of blocks, of which packed ones begin a byte in each row; None where there are none."""
+    if not node.has(3):
+        return None
+    zeros = node.input(3)
+    if dtype_of_input(node, 3) != np.uint8:
+        return _sized(node, zeros, "zero_points", (n, blocks), (n * blocks,))
+    width = -(-blocks * bits // 8)
+    packed = _sized(node, zeros, "packed zero_points", (n, width), (n * width,))
     return part(node, unpacked(node, packed, bits), 1, 0, blocks)
 
 
 def _matmul_bits(node: Node) -> Value:
-    """A @ B', of which B has K numbers of a few bits in each of N rows, and a scale for each block of them."""
-    if node.has(4):
-        raise node.fail("expected no g_idx, but got one")
-    k, n, block, bits = (int(node.attr(name)) for name in ("K", "N", "block_size", "bits"))
-    blocks, raw = -(-k // block), node.input(1)
-    packed = reshape(node, raw, (n, math.prod(raw.shape) // n))
-    zeros = _zeros(node, optional(node, 3), n, blocks, bits)
-    numbers = part(node, unpacked(node, packed, bits), 1, 0, k)
-    weight = _scaled_blocks(node, numbers, node.input(2), zeros, 1 << (bits - 1), block)
+    """A @ B' + bias, of which B has K numbers of a few bits in each of N rows, and a scale for each block of them."""
+    k, n, block, bits = _product_sizes(node)
+    if node.attr("weight_prepacked", 0):
+        raise node.fail(f"expected weight_prepacked = 0, but got {node.attr('weight_prepacked')}")
+    blocks, width, b = -(-k // block), block * bits // 8, node.input(1)
+    if 0 in b.shape:  # the projection is left out
+        weight = node.array(np.zeros((n, k), dtype_like(node.input(0))))
+    else:
+        b = _sized(node, b, "B", (n, blocks * width), (n, blocks, width), (n * blocks * width,))
+        weight = _weight(node, unpacked(node, b, bits), k, block, _weight_zeros(node, n, blocks, bits), bits)
     y = node.emit(g.DenseOp, node.input(0), cast(node, weight, dtype_like(node.input(0))))
     return add(node, y, node.input(5)) if node.has(5) else y
 
 
+def _weight(node: Node, numbers: Value, k: int, block: int, zeros: Value | None, bits: int) -> Value:
+    """Rows of numbers, in whole blocks, as the floats that the first K of them stand for."""
+    n, blocks = numbers.shape[0], numbers.shape[1] // block
+    scales, middle = _sized(node, node.input(2), "scales", (n, blocks), (n * blocks,)), 1 << (bits - 1)
+    if not node.has(4):
+        return by_blocks(
+            node, part(node, numbers, 1, 0, k), scales, zeros, 1, block, lambda a, s, z: _scaled(node, a, s, z, middle)
+        )
+    groups = node.input(4)
+    if tuple(groups.shape) not in ((k,), (blocks * block,)):
+        raise node.fail(f"expected g_idx of shape [{k}], but got {list(groups.shape)}")
+    groups = part(node, groups, 0, 0, k)
+    each = [None if v is None else node.emit(g.TakeOp, v, groups, axis=1) for v in (scales, zeros)]
+    assert each[0] is not None
+    return _scaled(node, part(node, numbers, 1, 0, k), each[0], each[1], middle)
+
+
 def _gather_bits(node: Node) -> Value:
-    """Rows of a table of numbers of a few bits, each a number less its block's zero point, times the block's scale."""
+    """Parts of a table of numbers of a few bits, each less its block's zero point, times the block's scale."""
     data, places, scales = node.input(0), node.input(1), node.input(2)
-    rank, bits, block = len(data.shape), int(node.attr("bits", 4)), int(node.attr("block_size", 128))
-    axes = [axis_of(node.attr(name, default), rank) for name, default in (("gather_axis", 0), ("quantize_axis", 1))]
-    if axes != [0, rank - 1] or dtype_of_input(node, 0) != np.uint8:
-        raise node.fail("expected bytes that are gathered along the first axis and quantised along the last")
-    numbers = part(node, unpacked(node, data, bits), rank - 1, 0, _columns(node, data, scales, bits, block))
-    zeros = unpacked(node, node.input(3), bits) if node.has(3) else None
-    zeros = None if zeros is None else part(node, zeros, rank - 1, 0, scales.shape[-1])
-    tables = [numbers, scales] if zeros is None else [numbers, scales, zeros]
-    rows = [node.emit(g.TakeOp, table, places, axis=0) for table in tables]
-    shape = rows[0].shape
-    flat = [reshape(node, x, (math.prod(shape[:-1]), x.shape[-1])) for x in rows]
-    y = _scaled_blocks(node, flat[0], flat[1], flat[2] if zeros is not None else None, 1 << (bits - 1), block)
-    return reshape(node, y, shape)
-
-
-def _columns(node: Node, data: Value, scales: Value, bits: int, block: int) -> int:
-    """How many numbers a row has: all that its bytes hold, of which each block has a scale."""
-    columns = data.shape[-1] * 8 // bits
-    if -(-columns // block) != scales.shape[-1]:
-        wanted = -(-columns // block)
-        raise node.fail(f"expected {wanted} scales for rows of {columns}, but got {scales.shape[-1]}")
-    return columns
+    zeros, block = optional(node, 3), int(node.attr("block_size", 128))
+    rank, bits = len(data.shape), int(node.attr("bits", 4))
+    gather, axis = (
+        axis_of(node.attr(name, default), rank) for name, default in (("gather_axis", 0), ("quantize_axis", 1))
+    )
+    if gather == axis or len(scales.shape) != rank:
+        got = f"gather_axis = {gather}, quantize_axis = {axis} and scales of {list(scales.shape)}"
+        raise node.fail(f"expected two axes, and scales of as many axes as the data, but got {got}")
+    middle = 0
+    if data.narrow is None:
+        if dtype_of_input(node, 0) != np.uint8:
+            raise node.fail(f"expected data of uint8, or of 4 bits, but got {data.dtype_name}")
+        data, middle = unpacked(node, data, bits), 1 << (bits - 1)
+        zeros = None if zeros is None else unpacked(node, zeros, bits)
+        zeros = None if zeros is None else part(node, zeros, rank - 1, 0, scales.shape[-1])
+    size = data.shape[axis]
+    numbers = pad(node, data, axis, 0, -size % block)  # before rows are gathered: this is done at compile time
+    x, scale = (node.emit(g.TakeOp, table, places, axis=gather) for table in (numbers, scales))
+    zero = None if zeros is None else node.emit(g.TakeOp, zeros, places, axis=gather)
+    axis = axis + len(places.shape) - 1 if axis > gather else axis
+    y = by_blocks(node, x, scale, zero, axis, block, lambda a, s, z: _scaled(node, a, s, z, middle))
+    return part(node, y, axis, 0, size)
 
 
 CONVERTERS: dict[str, Converter] = {  # pyright: ignore[reportAssignmentType]

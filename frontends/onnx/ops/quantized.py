@@ -2,101 +2,164 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.onnx.files import dtype_of
+from mlc.frontends.onnx.narrow import Narrow, result_type
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
 from mlc.frontends.onnx.ops.nn import convolution
-from mlc.frontends.onnx.tools import add, broadcast_to, cast, divide, multiply, reshape, subtract
-from mlc.support.errors import UserError
+from mlc.frontends.onnx.tools import add, cast, divide, multiply, pad, part, reshape, subtract
 
 
 def _along(node: Node, scale: Value, x: Value) -> Value:
-    """A scale (or zero point) as it broadcasts to x: one number, one an element of `axis`, or one a block of it."""
+    """A scale (or zero point) as it broadcasts to x: one number, or one an element of `axis`."""
     rank = len(x.shape)
     if len(scale.shape) == 0 or scale.shape == (1,):
         return reshape(node, scale, ())
     axis = axis_of(node.attr("axis", 1), rank)
-    if len(scale.shape) == 1:
-        return reshape(node, scale, [scale.shape[0] if a == axis else 1 for a in range(rank)])
-    return _repeated(node, scale, axis, x.shape[axis] // scale.shape[axis])
+    if len(scale.shape) != 1 or not same_size(scale.shape[0], x.shape[axis]):
+        wanted = f"one number, {x.shape[axis]} of axis {axis}, or one a block of it"
+        raise node.fail(f"expected a scale and zero point of {wanted}, but got {list(scale.shape)}")
+    return reshape(node, scale, [scale.shape[0] if a == axis else 1 for a in range(rank)])
 
 
-def _repeated(node: Node, scale: Value, axis: int, count: int) -> Value:
-    """Each element of an axis `count` times."""
-    shape = scale.shape
-    if count == 1:
-        return scale
-    apart = reshape(node, scale, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
-    apart = broadcast_to(node, apart, (*shape[: axis + 1], count, *shape[axis + 1 :]))
-    return reshape(node, apart, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
-
-
-def _saturated(node: Node, x: Value, zero: Value | None, dtype: Any) -> Value:
+def _saturated(node: Node, x: Value, zero: Value | None, dtype: Any, narrow: Narrow | None = None) -> Value:
     """A float rounded to the nearest integer (halves to even), moved by the zero point, clipped and converted."""
     rounded = node.emit(g.RoundOp, x)
     if zero is not None:
         rounded = add(node, rounded, cast(node, zero, np.float32))
-    info = np.iinfo(dtype)
-    return cast(node, node.emit(g.ClipOp, rounded, min=float(info.min), max=float(info.max)), dtype)
+    low, high = (narrow.low, narrow.high) if narrow is not None else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return cast(node, node.emit(g.ClipOp, rounded, min=float(low), max=float(high)), dtype)
 
 
-def _result_type(node: Node, zero: int) -> Any:
+def _result_type(node: Node, zero: int) -> tuple[Any, Narrow | None]:
     """The integer type of a quantised result: the zero point's, or what output_dtype says."""
+    if (narrow := result_type(node)) is not None:
+        return narrow.dtype, narrow
     wanted = node.attr("output_dtype", 0)
     dtype = dtype_like(node.input(zero)) if node.has(zero) else np.dtype(np.uint8)
     dtype = dtype_of(wanted, node.path) if wanted and not node.has(zero) else dtype
-    return _integer(node, dtype)
+    return _integer(node, dtype), None
 
 
 def _integer(node: Node, dtype: Any) -> Any:
     if np.dtype(dtype).kind not in "iu" or np.dtype(dtype).itemsize > 2:
-        raise _unsupported(node, f"expected a quantised type of int8, uint8, int16 or uint16, but got {dtype}")
+        raise node.fail(f"expected a quantised type of int8, uint8, int16 or uint16, but got {dtype}")
     return dtype
 
 
-def _unsupported(node: Node, why: str) -> UserError:
-    return node.fail(why)
+# --- a scale for each block of an axis ------------------------------------------------------------------------------
+
+Compute = Callable[[Value, Value, Value | None], Value]
+
+
+def by_blocks(node: Node, x: Value, scale: Value, zero: Value | None, axis: int, block: int, compute: Compute) -> Value:
+    """
+    `compute(x, scale, zero)` of numbers with a scale, and maybe a zero point, for each block of an axis.
+
+    x has its axis taken apart into blocks, and scales an axis of size 1 behind it; the last block may be a part of one.
+    UserError where x has not as many blocks as there are scales.
+    """
+    size, blocks = x.shape[axis], scale.shape[axis]
+    if not (isinstance(size, int) and isinstance(blocks, int)):
+        raise node.fail(f"expected sizes of axis {axis}, which has blocks, that are known, but got {size} and {blocks}")
+    others = zip(x.shape[:axis] + x.shape[axis + 1 :], scale.shape[:axis] + scale.shape[axis + 1 :], strict=True)
+    if not (-(-size // block) == blocks and all(same_size(a, b) for a, b in others)):
+        wanted = [*x.shape[:axis], -(-size // block), *x.shape[axis + 1 :]]
+        got = f"{list(scale.shape)} for numbers of {list(x.shape)}"
+        raise node.fail(f"expected scales of {wanted}, one for each {block} of axis {axis}, but got {got}")
+    if zero is not None and zero.shape != scale.shape:
+        raise node.fail(f"expected zero points of {list(scale.shape)}, as the scales, but got {list(zero.shape)}")
+    apart = (*x.shape[:axis], blocks, block, *x.shape[axis + 1 :])
+    one = (*scale.shape[: axis + 1], 1, *scale.shape[axis + 1 :])
+    y = compute(
+        reshape(node, pad(node, x, axis, 0, blocks * block - size), apart),
+        reshape(node, scale, one),
+        None if zero is None else reshape(node, zero, one),
+    )
+    whole = (*x.shape[:axis], blocks * block, *x.shape[axis + 1 :])
+    return part(node, reshape(node, y, whole), axis, 0, size)
+
+
+def same_size(a: Dim, b: Dim) -> bool:
+    """Whether sizes are equal, or not known to differ: those that are symbolic are compared by the ops that follow."""
+    return a == b or not (isinstance(a, int) and isinstance(b, int))
+
+
+def _block_size(node: Node, x: Value, scale: Value) -> int:
+    """How many elements of `axis` have a scale in common; 0 where scales are none of blocks."""
+    rank = len(x.shape)
+    block = node.attr("block_size", 0)
+    if not block and len(scale.shape) == rank > 1:
+        axis = axis_of(node.attr("axis", 1), rank)
+        block = -(-x.shape[axis] // scale.shape[axis])
+    if block < 0 or (block and len(scale.shape) != rank):
+        got = f"{block} and scales of {list(scale.shape)} for a tensor of {list(x.shape)}"
+        raise node.fail(f"expected a block_size >= 0, and as many axes of scales as of the tensor, but got {got}")
+    return block
 
 
 def _quantize(node: Node) -> Value:
     """saturate(round(x / scale) + zero)."""
-    zero = node.input(2) if node.has(2) else None
-    return quantized(node, node.input(0), node.input(1), zero, _result_type(node, 2))
+    x, scale, zero = node.input(0), node.input(1), node.input(2) if node.has(2) else None
+    dtype, narrow = _result_type(node, 2)
+    if not (block := _block_size(node, x, scale)):
+        return quantized(node, x, scale, zero, dtype, narrow)
+    axis = axis_of(node.attr("axis", 1), len(x.shape))
+    return by_blocks(node, x, scale, zero, axis, block, lambda a, s, z: _quantized(node, a, s, z, dtype, narrow))
 
 
-def quantized(node: Node, x: Value, scale: Value, zero: Value | None, dtype: Any) -> Value:
-    """A float tensor in integers of a scale and a zero point."""
-    if _is_plain(node, x, scale, dtype) and dtype_like(x) == np.float32:
+def quantized(
+    node: Node, x: Value, scale: Value, zero: Value | None, dtype: Any, narrow: Narrow | None = None
+) -> Value:
+    """A float tensor in integers of a scale and a zero point, of less than 8 bits where `narrow` says it."""
+    if narrow is None and _is_plain(node, x, scale, dtype) and dtype_like(x) == np.float32:
         scale, zero, axis = _parameters(node, scale, zero, dtype, len(x.shape))
         return node.emit(g.QuantizeOp, x, scale, zero, axis=axis)
     zero = None if zero is None else _along(node, zero, x)
-    scale = cast(node, _along(node, scale, x), np.float32)
-    return _saturated(node, divide(node, cast(node, x, np.float32), scale), zero, dtype)
+    return _quantized(node, x, _along(node, scale, x), zero, dtype, narrow)
+
+
+def _quantized(node: Node, x: Value, scale: Value, zero: Value | None, dtype: Any, narrow: Narrow | None) -> Value:
+    """The same, of a scale and a zero point that broadcast to the tensor."""
+    wide = divide(node, cast(node, x, np.float32), cast(node, scale, np.float32))
+    return _saturated(node, wide, zero, dtype, narrow)
 
 
 def _dequantize(node: Node) -> Value:
     """(x - zero) * scale."""
-    y = dequantized(node, node.input(0), node.input(1), node.input(2) if node.has(2) else None)
+    x, scale, zero = node.input(0), node.input(1), node.input(2) if node.has(2) else None
+    if block := _block_size(node, x, scale):
+        axis = axis_of(node.attr("axis", 1), len(x.shape))
+        y = by_blocks(node, x, scale, zero, axis, block, lambda a, s, z: _dequantized(node, a, s, z))
+    else:
+        y = dequantized(node, x, scale, zero)
     wanted = node.attr("output_dtype", 0)
     return cast(node, y, dtype_of(wanted, node.path)) if wanted else y
 
 
 def dequantized(node: Node, x: Value, scale: Value, zero: Value | None) -> Value:
     """What integers of a scale and a zero point stand for."""
-    dtype = dtype_like(scale)
     if _is_plain(node, x, scale, dtype_like(x)):
         scale, zero, axis = _parameters(node, scale, zero, dtype_like(x), len(x.shape))
         return node.emit(g.DequantizeOp, _kept(node, x), scale, zero, axis=axis)
+    zero = None if zero is None else _along(node, zero, x)
+    return _dequantized(node, x, _along(node, scale, x), zero)
+
+
+def _dequantized(node: Node, x: Value, scale: Value, zero: Value | None) -> Value:
+    """The same, of a scale and a zero point that broadcast to the tensor."""
     wide = cast(node, x, np.int32)
     if zero is not None:
-        wide = subtract(node, wide, cast(node, _along(node, zero, x), np.int32))
-    scaled = multiply(node, cast(node, wide, np.float32), cast(node, _along(node, scale, x), np.float32))
-    return cast(node, scaled, dtype)
+        wide = subtract(node, wide, cast(node, zero, np.int32))
+    scaled = multiply(node, cast(node, wide, np.float32), cast(node, scale, np.float32))
+    return cast(node, scaled, dtype_like(scale))
 
 
 def _is_plain(node: Node, x: Value, scale: Value, dtype: Any) -> bool:

@@ -23,9 +23,10 @@ MAX_BOXES = 4096
 
 def counted(node: Node, x: Value, axis: int, count: Value) -> Value:
     """The first `count` elements of `x` along an axis."""
-    if count.array is None:
+    known = node.importer.computed(count) if count.made else count.array
+    if known is None:
         return marked(x, axis, count)
-    length = int(count.array)
+    length = int(known)
     if length:
         return part(node, x, axis, 0, length)
     return node.array(np.zeros((*x.shape[:axis], 0, *x.shape[axis + 1 :]), dtype_like(x)))
