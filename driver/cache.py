@@ -25,6 +25,7 @@ from stat import S_IMODE
 
 from mlc.driver.options import has_own_passes
 from mlc.runtime.artifact import Artifact, DamagedArtifact
+from mlc.support.plugins import plugins_key
 from mlc.support.scratch import PREFIX, release_scratch, remove_scratch
 
 DEFAULT_SIZE = 4 << 30
@@ -164,9 +165,9 @@ def key_of(parts: Iterable[bytes | str]) -> str:
 
 @cache
 def fingerprint() -> str:
-    """The versions of mlc, its sources included, of xdsl and llvmlite, and the features of the CPU."""
+    """The versions of mlc, its sources included, of xdsl, llvmlite and mlc's plugins, and the features of the CPU."""
     versions = [f"{name} {version_of(name)}" for name in ("xdsl", "llvmlite")]
-    return "\n".join([*versions, _sources(), _cpu()])
+    return "\n".join([*versions, plugins_key(), _sources(), _cpu()])
 
 
 def version_of(distribution: str) -> str:

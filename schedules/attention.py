@@ -21,6 +21,7 @@ from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.registry import strategy
 from mlc.targets.cost.caches import FLOAT_BYTES, planned_l2_bytes
 from mlc.targets.cost.threads import balance
 from mlc.targets.cost.thresholds import (
@@ -93,6 +94,7 @@ def _by_use(factors: tuple[Read, Read], axis: int) -> tuple[Read | None, Read]:
     return (first, second) if first.uses(axis) else (second, first)
 
 
+@strategy(family="contraction", priority=70)
 def attention(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Kernels that graph-fuse-ops made of an attention."""
     parts = parts_of(kernel)

@@ -22,6 +22,7 @@ from mlc.dialects.index import Div
 from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.parallel import deal
+from mlc.schedules.registry import strategy
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far
 from mlc.targets.cost.grids import Grid, Work, choose_grid, open_block
 from mlc.targets.cost.thresholds import (
@@ -488,6 +489,7 @@ def schedule_of(
     return schedule if len(schedule.epilogue) == len(kernel.after(stage)) else None
 
 
+@strategy(family="contraction", priority=40)
 def contraction(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Kernels with one contraction, perhaps a pad before it, and pointwise stages behind it."""
     schedule = schedule_of(kernel, target, threads, ContractionSchedule, roles_of)

@@ -11,11 +11,13 @@ from mlc.dialects.index import dim
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.parallel import deal
+from mlc.schedules.registry import strategy
 from mlc.targets.cost.threads import balance, worth_threads
 from mlc.targets.cost.thresholds import GOOD_BALANCE, POINTWISE_VECTORS
 from mlc.targets.target import Target
 
 
+@strategy(family="injective", priority=10)
 def injective(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Every stage by itself: flat where all accesses are contiguous, else vectors along the last axis."""
     if any(st.is_reduction for st in kernel.stages):

@@ -25,6 +25,7 @@ from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.contraction import ContractionSchedule, Handle, Roles, TileSize, schedule_of
 from mlc.schedules.parallel import deal
+from mlc.schedules.registry import strategy
 from mlc.targets.cost.caches import FLOAT_BYTES, depth_block, is_far, planned_l2_bytes, share_a_set, streams
 from mlc.targets.cost.grids import Grid, Work, choose_grid, product_parts
 from mlc.targets.cost.thresholds import L2_SHARE_UNPACKED, LEAST_LANES, TRANSPOSED_ROWS
@@ -261,6 +262,7 @@ class MatmulSchedule(ContractionSchedule):
         return max(n for n, e in enumerate(read.exprs) if e.uses(axis))
 
 
+@strategy(family="contraction", priority=50)
 def matmul(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Kernels with one matrix product and pointwise stages behind it."""
     schedule = schedule_of(kernel, target, threads, MatmulSchedule, product_roles)

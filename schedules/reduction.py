@@ -8,11 +8,13 @@ from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.injective import schedule_pointwise, spread
+from mlc.schedules.registry import strategy
 from mlc.targets.cost.thresholds import POINTWISE_VECTORS, REDUCTION_ROWS
 from mlc.targets.cost.tiles import even_split
 from mlc.targets.target import Target
 
 
+@strategy(family="reduction", priority=20)
 def reduction(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """One reduction per pass over memory: lanes along the last spatial axis, a few rows in registers."""
     if not any(st.is_reduction for st in kernel.stages):

@@ -8,6 +8,7 @@ from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.parallel import deal
+from mlc.schedules.registry import strategy
 from mlc.targets.cost.thresholds import POINTWISE_VECTORS
 from mlc.targets.target import Target
 
@@ -36,6 +37,7 @@ def _shares_rows(kernel: KernelInfo, n: int) -> bool:
     return True
 
 
+@strategy(family="reduction", priority=30)
 def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Stages that share their outer axes, with reductions along inner axes that are contiguous in what they read."""
     reducing = [st for st in kernel.stages if st.is_reduction]

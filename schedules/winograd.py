@@ -17,6 +17,7 @@ from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.parallel import deal
+from mlc.schedules.registry import strategy
 from mlc.targets.cost.tiles import register_tile
 from mlc.targets.cost.winograd import Block, problem
 from mlc.targets.target import Target
@@ -24,6 +25,7 @@ from mlc.targets.target import Target
 STAGES = ["v", "m"]
 
 
+@strategy(family="contraction", priority=60)
 def winograd(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Kernels with the three stages of lowering/graph_to_te/winograd.py and pointwise stages behind them."""
     names = [st.name for st in kernel.stages]
