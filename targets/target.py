@@ -4,10 +4,13 @@ import re
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
+from typing import TYPE_CHECKING
 
 from mlc.support.errors import UserError
 from mlc.targets.host import available_cpus, cache_bytes
-from mlc.targets.machine import Core, Cpu, cpu_names, find_core, find_cpu, read_machine
+
+if TYPE_CHECKING:
+    from mlc.targets.machine import Core
 
 INSTRUCTIONS: dict[str, tuple[str, int]] = {
     "dpbf16ps": ("avx512bf16", 512),
@@ -40,7 +43,7 @@ class Target:
     l1_bytes: int
     l2_bytes: int
     l3_bytes: int
-    core: Core
+    core: "Core"
     """What a core does in a cycle, for the cost model."""
     cpu_instructions: tuple[str, ...] = ()
     """Those of `INSTRUCTIONS` that the CPU's name implies."""
@@ -78,6 +81,8 @@ class Target:
     @staticmethod
     def names() -> list[str]:
         """The names that `parse` knows."""
+        from mlc.targets.machine import cpu_names  # a saved model asks for no target, and reads no description
+
         return ["native", *cpu_names()]
 
     @staticmethod
@@ -129,7 +134,9 @@ def _read(text: str) -> Target:
 
 def _described(name: str) -> Target:
     """The target of a description: one of mlc's by its name, or a file of the user's."""
-    cpu: Cpu | None = read_machine(name) if is_file(name) else find_cpu(name)
+    from mlc.targets.machine import find_cpu, read_machine
+
+    cpu = read_machine(name) if is_file(name) else find_cpu(name)
     if cpu is None:
         near = get_close_matches(name, Target.names(), 1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
@@ -168,6 +175,8 @@ def _with_features(target: Target, features: list[str]) -> Target:
 def native_target() -> Target:
     """Describe the machine that this process runs on."""
     import llvmlite.binding as llvm
+
+    from mlc.targets.machine import find_core
 
     triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
     has = llvm.get_host_cpu_features()
