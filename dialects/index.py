@@ -280,6 +280,9 @@ by a constant at least, so analyses take what reaches UNBOUNDED >> 10 for the wh
 UNKNOWN: Range = (-(1 << 62), 1 << 62)
 """The range of an index of which nothing is known, such as one read from memory: any 64-bit index that adds up."""
 
+TYPICAL = 256
+"""The usual value of a symbol that may take any: a multiple of every tile."""
+
 
 def size_of(extent: Index) -> int:
     """A static size; UNBOUNDED of a symbolic one."""

@@ -16,6 +16,7 @@ from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
 from mlc.passes.loop.form_tiles import COMBINES
 from mlc.passes.loop.index_space.space import IndexSpace
+from mlc.targets.cost.thresholds import HOISTED_ELEMENTS
 
 # Integer division may trap, and stays where it is.
 TRAPPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.FloorDivSIOp)
@@ -198,10 +199,6 @@ def _replace_load(op: loop.LoadOp, value: SSAValue) -> bool:
     return True
 
 
-SMALL = 64
-"""Elements of a tile: larger ones are not hoisted as loads, since they would hold registers all through the loop."""
-
-
 def hoist_invariants(op: loop.ForOp) -> None:
     """
     `loop.for { %r = math.rsqrt %v ... }` -> `%r = math.rsqrt %v  loop.for { ... }`: arithmetic and small loads.
@@ -216,7 +213,7 @@ def hoist_invariants(op: loop.ForOp) -> None:
     written: set[SSAValue] | None = None
     for o in list(body.ops):
         movable = isinstance(o, PURE) if innermost else _is_constant(o)
-        if innermost and isinstance(o, loop.LoadOp) and op.extent and prod(loop.shape_of(o.result.type)) <= SMALL:
+        if innermost and isinstance(o, loop.LoadOp) and op.extent and _is_small(o):
             if written is None:
                 written = {x.buffer for x in body.walk() if isinstance(x, loop.StoreOp)}
             movable = o.buffer not in written
@@ -225,6 +222,10 @@ def hoist_invariants(op: loop.ForOp) -> None:
             parent.insert_op_before(o, op)
         else:
             inside.update(o.results)
+
+
+def _is_small(op: loop.LoadOp) -> bool:
+    return prod(loop.shape_of(op.result.type)) <= HOISTED_ELEMENTS
 
 
 def _is_constant(op: Operation) -> bool:
