@@ -138,6 +138,8 @@ MOVED: dict[str, str] = {
     "runtime.pool_workers": "codegen.pool.workers",
     "runtime.threads": "support.threads",
     "runtime.weights_object": "codegen.weights_object",
+    "passes.loop.nest": "passes.loop.index_space.space",
+    "passes.loop.regions": "passes.loop.index_space.regions",
     "schedules.tiling": "targets.cost.tiles",
     "schedules.winograd_cost": "targets.cost.winograd",
     "tools.opt.diagnostics": "support.diagnostics",
