@@ -19,14 +19,13 @@ from xdsl.passes import ModulePass
 from mlc.dialects.graph import CastOp, Conv2dOp, DenseOp, shape_of, static_shape
 from mlc.passes.graph.shared.constants import is_static
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, RuleTable, Values, apply_rules
+from mlc.targets.cost.thresholds import FEW_USES
 from mlc.targets.target import Target
 
 LEGALIZE = RuleTable[[Rewriter, Target], Values]()
 
 DOT_PRODUCTS = {"bf16": "dpbf16ps"}
 """Narrow float type -> the dot-product instruction for it; `Target.instructions` has those of a target."""
-FEW_USES = 16
-"""Uses of one weight up to which a kernel is bound by reading the weights, which then stay narrow in memory."""
 
 
 @LEGALIZE.on(Conv2dOp, DenseOp)

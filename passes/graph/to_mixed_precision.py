@@ -43,6 +43,7 @@ from mlc.passes.graph.fuse_ops.mlc_rules import ROWS
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import attributes, functions, outer_blocks
 from mlc.support.errors import fail
+from mlc.targets.cost.thresholds import FEW_USES
 
 Contraction: TypeAlias = Conv2dOp | DenseOp
 MOVES = (ReshapeOp, TransposeOp, ConcatenateOp, SliceOp)
@@ -52,8 +53,6 @@ ROUNDOFF = {"bf16": 2.0**-9, "f16": 2.0**-12}
 """The greatest relative error of one rounding."""
 ERROR = "mlc.relative_error"
 """The module's attribute for the expected relative error: independent roundings add up as a root of squares."""
-FEW_USES = 16
-"""Multiplications by one weight up to which a kernel is bound by reading the weights, not by arithmetic."""
 
 
 def _multiplies_f32(op: Operation) -> TypeGuard[Contraction]:

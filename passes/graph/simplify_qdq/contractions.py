@@ -45,13 +45,10 @@ from mlc.passes.graph.simplify_qdq.values import (
     wide,
 )
 from mlc.passes.rewriting import Replacement, Rewriter, attributes, defining_op
+from mlc.targets.cost.thresholds import LEAST_BYTE_DEPTH, LEAST_BYTE_TAPS
 
-MIN_DEPTH = 16
-"""Products in a sum below which 8-bit kernels are not faster."""
-MIN_TAPS = 6
 PRODUCTS, CONTRACTIONS, BIASES = QdqRules(), QdqRules(), QdqRules()
 Contraction: TypeAlias = Conv2dOp | DenseOp
-"""The same for depthwise windows, whose sums are as short in floats."""
 
 
 @PRODUCTS.on(BatchMatmulOp)
@@ -113,7 +110,7 @@ def _fits(op: Contraction) -> bool:
         return False
     if isinstance(op, Conv2dOp) and op.is_depthwise:
         return _fits_depthwise(op)
-    if math.prod(sizes[1:]) < MIN_DEPTH:
+    if math.prod(sizes[1:]) < LEAST_BYTE_DEPTH:
         return False
     if isinstance(op, DenseOp):
         return op.kernel_layout == "OI" and sizes[-1] % 4 == 0
@@ -125,7 +122,7 @@ def _fits_depthwise(op: Conv2dOp) -> bool:
     taps = product(shape_of(op.operands[1].type)[1:])
     if not isinstance(taps, int):
         return False
-    return op.data_layout == "NCHW" and op.kernel_layout == "OIHW" and op.dilation[1] == 1 and taps >= MIN_TAPS
+    return op.data_layout == "NCHW" and op.kernel_layout == "OIHW" and op.dilation[1] == 1 and taps >= LEAST_BYTE_TAPS
 
 
 def _zero_points_fit(op: Contraction, numbers: Numbers, x: Factor, w: Factor) -> bool:
