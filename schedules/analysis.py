@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseArrayBase, IntegerType, TensorType
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, IntegerType, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import te
-from mlc.dialects.index import TYPICAL, Div, Index, axis_range, const, dim
+from mlc.dialects.constants import items
+from mlc.dialects.index import TYPICAL, Div, Index, IndexMapAttr, axis_range, const, dim
 from mlc.dialects.loop import word_factors
 from mlc.targets.cost.thresholds import LEAST_LANES
 
@@ -36,9 +38,7 @@ class Read:
     @property
     def element(self) -> Attribute:
         """The element type of the tensor."""
-        t = self.tensor.type
-        assert isinstance(t, TensorType)
-        return t.element_type
+        return _tensor_type(self.tensor).element_type
 
     @property
     def element_bytes(self) -> int:
@@ -103,7 +103,7 @@ class Read:
 def bits_of(element: Attribute) -> int:
     """The width of an element type; of index, that of an address."""
     if isinstance(element, IntegerType):
-        return element.width.data
+        return element.bitwidth
     return element.bitwidth if isinstance(element, AnyFloat) else 64
 
 
@@ -245,8 +245,7 @@ def representative(op: Operation, exprs: Sequence[Index], symbols: Sequence[SSAV
 
 def shape_of(tensor: SSAValue) -> tuple[int, ...]:
     """The shape of a kernel's tensor; what stands for it where it is symbolic."""
-    t = tensor.type
-    assert isinstance(t, TensorType)
+    t = _tensor_type(tensor)
     if t.has_static_shape():
         return tuple(t.get_shape())
     if isinstance(stage := tensor.owner, te.ComputeOp):
@@ -254,10 +253,16 @@ def shape_of(tensor: SSAValue) -> tuple[int, ...]:
     assert isinstance(tensor, BlockArgument)
     func = tensor.owner.parent_op()
     assert isinstance(func, te.FuncOp)
-    sizes = func.attributes["sizes"]
-    assert isinstance(sizes, ArrayAttr)
+    sizes = items(func.attributes["sizes"])[tensor.index]
+    assert isinstance(sizes, IndexMapAttr)
     symbols = [a for a in func.args if not isinstance(a.type, TensorType)]
-    return representative(func, sizes.data[tensor.index].data, symbols)
+    return representative(func, sizes.data, symbols)
+
+
+def _tensor_type(tensor: SSAValue) -> TensorType[Attribute]:
+    t = tensor.type
+    assert isinstance(t, TensorType)
+    return cast("TensorType[Attribute]", t)
 
 
 def _through_casts(v: SSAValue) -> SSAValue:

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, prod
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
@@ -210,7 +209,7 @@ class ContractionSchedule:
     def _groups_in_lanes(self) -> int:
         """How many groups of a convolution lie side by side in the lanes."""
         r = self.roles
-        terms: list[Any] = [t for t, _ in r.scalar.exprs[-1].terms if not isinstance(t, int) and t.expr.uses(r.lanes)]
+        terms = [t for t, _ in r.scalar.exprs[-1].terms if isinstance(t, Div) and t.expr.uses(r.lanes)]
         return ceil(self.stage.extents[r.lanes] / terms[0].by) if len(terms) == 1 and not terms[0].is_mod else 1
 
     @property
@@ -418,7 +417,7 @@ class ContractionSchedule:
 
     def _column_extents(self) -> list[int]:
         _, columns, lanes, _ = self.size
-        r, counts = self.roles, []
+        r, counts = self.roles, list[int]()
         if r.columns is not None and columns < self.stage.extents[r.columns]:
             counts.append(self._count(r.columns, columns))
         if lanes < self.stage.extents[r.lanes]:
@@ -480,7 +479,7 @@ def schedule_of(
     if len(anchors) != 1 or any(st.is_reduction and st is not anchors[0] for st in kernel.stages):
         return None
     stage = anchors[0]
-    if any(e < 1 for e in stage.extents) or any(not isinstance(r.type, TensorType) for r in stage.results):
+    if any(e < 1 for e in stage.extents):
         return None
     found = roles(stage)
     if found is None:

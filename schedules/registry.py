@@ -64,7 +64,7 @@ class Strategy:
         if not FAMILIES[self.family](kernel) or (self.when is not None and not self.when(target)):
             return None
         found = self.write(kernel, target, threads)
-        if found is not None and not isinstance(found, sched.ScheduleOp):
+        if not isinstance(found, sched.ScheduleOp | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # user's code
             raise UserError(f"strategy '{self.name}': expected a sched.schedule or None, but got {found!r}")
         return found
 

@@ -21,9 +21,10 @@ def cache_bytes() -> dict[int, int]:
         try:
             if (index / "type").read_text().strip() == "Instruction":
                 continue
-            number, unit = re.fullmatch(r"(\d+)([KMG]?)\s*", (index / "size").read_text()).groups()  # type: ignore[union-attr]
+            size = re.fullmatch(r"(\d+)([KMG]?)\s*", (index / "size").read_text())
             level = int((index / "level").read_text())
-            sizes[level] = int(number) << {"": 0, "K": 10, "M": 20, "G": 30}[unit]
-        except (OSError, AttributeError, ValueError):
+        except (OSError, ValueError):
             continue
+        if size is not None:
+            sizes[level] = int(size[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[size[2]]
     return sizes

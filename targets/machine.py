@@ -13,15 +13,18 @@ mlc's own files are in `targets/machines/`; `benchmarks/calibrate.py` writes one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.files import read_file
+
+if TYPE_CHECKING:
+    from datetime import date, time
 
 DIRECTORY = Path(__file__).parent / "machines"
 FAMILIES = ("x86-64", "haswell-skylake", "skylake-avx512", "zen2-3", "zen4-5", "aarch64")
@@ -30,7 +33,10 @@ GENERIC = {"x86_64": "x86-64", "aarch64": "aarch64"}
 """The first part of a triple -> the family that stands for a CPU which no file describes."""
 
 _MOST_BYTES = 1 << 20
-R = TypeVar("R")
+TomlValue: TypeAlias = "str | int | float | bool | date | time | list[TomlValue] | dict[str, TomlValue]"
+"""A value of a TOML file."""
+FieldValue: TypeAlias = "TomlValue | Core | tuple[str, ...]"
+"""A value of a field of `Core` or `Cpu`, before it is checked."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,9 @@ class Cpu:
     """LLVM's feature string, on top of what `llvm_cpu` implies."""
 
 
+R = TypeVar("R", Core, Cpu)
+
+
 def cpu_names() -> list[str]:
     """The CPUs that mlc's own files describe."""
     return [name for family in FAMILIES for name in read_family(family)]
@@ -148,20 +157,21 @@ def parse_machine(text: str, place: str) -> dict[str, Cpu]:
     import tomllib  # here, as a saved model that runs without the compiler reads no description
 
     try:
-        content = tomllib.loads(text)
+        content: dict[str, TomlValue] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{place}: {error}") from error
-    shared = {"triple": content.pop("triple", None)}
+    triple = content.pop("triple", None)
     core = _core(content.pop("core_from", None), content.pop("core", {}), place)
     cpus = content.pop("cpus", {})
-    if content or not isinstance(shared["triple"], str) or not isinstance(cpus, dict):
+    if content or not isinstance(triple, str) or not isinstance(cpus, dict):
         raise UserError(f"{place}: expected triple, core_from, core and cpus, but got {', '.join(content) or 'others'}")
-    return {name: _cpu(name, values, shared | {"core": core}, f"{place}: cpus.{name}") for name, values in cpus.items()}
+    shared: dict[str, FieldValue] = {"triple": triple, "core": core}
+    return {name: _cpu(name, values, shared, f"{place}: cpus.{name}") for name, values in cpus.items()}
 
 
-def _core(other: Any, own: Any, place: str) -> Core:
+def _core(other: TomlValue | None, own: TomlValue, place: str) -> Core:
     """The rates of a file: its own on top of those of the family that it names."""
-    values: dict[str, Any] = {}
+    values: dict[str, FieldValue] = {}
     if other is not None:
         if other not in FAMILIES:
             raise UserError(f"{place}: expected core_from to be one of {', '.join(FAMILIES)}, but got {other!r}")
@@ -171,18 +181,20 @@ def _core(other: Any, own: Any, place: str) -> Core:
     return _record(Core, {**values, **own}, f"{place}: core")
 
 
-def _cpu(name: str, values: Any, shared: Mapping[str, Any], place: str) -> Cpu:
+def _cpu(name: str, values: TomlValue, shared: Mapping[str, FieldValue], place: str) -> Cpu:
     if not isinstance(values, dict):
         raise UserError(f"{place}: expected a table, but got {values!r}")
-    if not isinstance(found := values.get("instructions"), list) or not all(isinstance(x, str) for x in found):
+    found = values.get("instructions")
+    names = [x for x in found if isinstance(x, str)] if isinstance(found, list) else []
+    if names != found:
         raise UserError(f"{place}: expected instructions to be a list of names, but got {found!r}")
-    given = {"llvm_cpu": name, **values, "name": name, "instructions": tuple(found), **shared}
+    given: dict[str, FieldValue] = {"llvm_cpu": name, **values, "name": name, "instructions": tuple(names), **shared}
     return _record(Cpu, given, place)
 
 
-def _record(kind: type[R], values: Mapping[str, Any], place: str) -> R:
+def _record(kind: type[R], values: Mapping[str, FieldValue], place: str) -> R:
     """A record of these values; a sentence about the first that is unknown, missing, or of another kind."""
-    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    known = {f.name: f for f in fields(kind)}
     for name in values:
         if name not in known:
             raise UserError(f"{place}: expected a known key, but got '{name}'{did_you_mean(name, known)}")
@@ -192,22 +204,26 @@ def _record(kind: type[R], values: Mapping[str, Any], place: str) -> R:
     return kind(**{name: _value(str(known[name].type), value, f"{place}: {name}") for name, value in values.items()})
 
 
-_KINDS = {
-    "float": ("a number above 0", lambda x: type(x) in (int, float) and 0 < x < inf),
+def _is_number(value: FieldValue) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_KINDS: dict[str, tuple[str, Callable[[FieldValue], bool]]] = {
+    "float": ("a number above 0", lambda x: _is_number(x) and 0 < x < inf),
     "int": ("a whole number above 0", lambda x: type(x) is int and x > 0),
     "bool": ("true or false", lambda x: type(x) is bool),
     "str": ("a text", lambda x: type(x) is str),
 }
 
 
-def _value(kind: str, value: Any, place: str) -> Any:
+def _value(kind: str, value: FieldValue, place: str) -> Any:  # the field's own type: its name alone is known
     """A value of a field's type."""
     if kind not in _KINDS:
         return value
     what, fits = _KINDS[kind]
     if not fits(value):
         raise UserError(f"{place}: expected {what}, but got {value!r}")
-    return float(value) if kind == "float" else value
+    return float(value) if _is_number(value) and kind == "float" else value
 
 
 @cache

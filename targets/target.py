@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mlc.support.errors import UserError
 from mlc.targets.host import available_cpus, cache_bytes
@@ -174,13 +174,14 @@ def _with_features(target: Target, features: list[str]) -> Target:
 @cache
 def native_target() -> Target:
     """Describe the machine that this process runs on."""
-    import llvmlite.binding as llvm
+    import llvmlite.binding as llvm  # pyright: ignore[reportMissingTypeStubs]  # llvmlite ships none
 
     from mlc.targets.machine import find_core
 
     triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
-    has = llvm.get_host_cpu_features()
-    features = has.flatten()
+    host = llvm.get_host_cpu_features()
+    has = cast("dict[str, bool]", host)
+    features = host.flatten()
     caches = cache_bytes()
     if triple.startswith("x86_64"):
         wide = has.get("avx512f", False) and has.get("avx512vl", False)

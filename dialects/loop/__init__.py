@@ -30,6 +30,7 @@ from mlc.dialects.loop.access import (
     IndexOp,
     LoadOp,
     StoreOp,
+    buffer_type,
     tile_shape,
 )
 from mlc.dialects.loop.contract import WORD_BITS, ContractOp, word_factors
@@ -82,6 +83,7 @@ __all__ = [
     "StoreOp",
     "YieldOp",
     "broadcasts_to",
+    "buffer_type",
     "element_of",
     "i64_array",
     "shape_of",

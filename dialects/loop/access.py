@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -46,6 +47,13 @@ from mlc.dialects.index import Index, IndexMapAttr, compact, const
 from mlc.dialects.text import TextOp, parse_defined
 
 SCOPES = ("local", "shared", "global")
+
+
+def buffer_type(buffer: SSAValue) -> MemRefType[Attribute]:
+    """The type of a buffer."""
+    t = buffer.type
+    assert isinstance(t, MemRefType)
+    return cast("MemRefType[Attribute]", t)
 
 
 @irdl_op_definition

@@ -83,8 +83,7 @@ def _same_in_each_run(ops: Sequence[loop.AccessOp], space: IndexSpace, inside: s
     What one run reads was stored by some run, so along such an axis this run stored it, too.
     """
     (buffer,) = {op.buffer for op in ops}
-    assert isinstance(buffer.type, MemRefType)
-    axes = {k for k, n in enumerate(buffer.type.get_shape()) if n < 0}
+    axes = {k for k, n in enumerate(loop.buffer_type(buffer).get_shape()) if n < 0}
     for op in ops:
         if isinstance(op, loop.StoreOp) and axes:
             exprs = space.exprs(op.map.data, op.indices)
@@ -255,7 +254,7 @@ def _shrink_axis(
     inside: set[SSAValue],
 ) -> Index:
     """The origin of the access region along one axis; the axis' size shrinks to the region's extent."""
-    lows, highs = [], []
+    lows, highs = list[int](), list[int]()
     outer: Index | None = None
     for op, exprs in found:
         if isinstance(op, loop.GatherOp) and op.at.value.data == k:

@@ -10,10 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
-    FloatAttr,
     IndexType,
-    IntegerAttr,
-    IntegerType,
     MemRefType,
     ModuleOp,
     VectorType,
@@ -21,12 +18,13 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.irdl import IRDLOperation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mlc.dialects import loop
+from mlc.dialects import loop, scalar
 from mlc.dialects.combiner import COMBINERS
-from mlc.dialects.index import Div, Index, const, dim, tile
+from mlc.dialects.index import Div, Index, const, dim, term_dims, tile
 from mlc.passes.loop.form_contract import drop_cast, is_contraction, is_unsigned, narrow_factor
 from mlc.passes.loop.index_space.domain import body_ops
 from mlc.passes.loop.index_space.space import IndexSpace
@@ -282,10 +280,7 @@ class BlockToTiles:
 
     def scalar_constant(self, number: float | int, element: Attribute) -> SSAValue:
         """A scalar constant."""
-        if isinstance(element, AnyFloat):
-            return self.value(arith.ConstantOp(FloatAttr(number, element)))
-        assert isinstance(element, IntegerType | IndexType)
-        return self.value(arith.ConstantOp(IntegerAttr(int(number), element)))
+        return self.value(scalar.constant(number, element))
 
     def load(self, op: loop.LoadOp) -> None:
         """A load of an element becomes one of a tile, or a gather where an index is a tile itself."""
@@ -410,10 +405,11 @@ class BlockToTiles:
 
 def _is_monotone(e: Index, d: int) -> bool:
     """Whether an expression is monotonic in a dimension: it uses it at most once, and not inside of a mod."""
-    uses: list[Any] = [t for t, _ in e.terms if (t == d if isinstance(t, int) else t.expr.uses(d))]
-    return not uses or (
-        len(uses) == 1 and (isinstance(t := uses[0], int) or (not t.is_mod and _is_monotone(t.expr, d)))
-    )
+    uses = [t for t, _ in e.terms if d in term_dims(t)]
+    if len(uses) != 1:
+        return not uses
+    (term,) = uses
+    return isinstance(term, int) or (isinstance(term, Div) and not term.is_mod and _is_monotone(term.expr, d))
 
 
 def _extreme(e: Index, last: dict[int, int], largest: bool) -> Index:
@@ -436,12 +432,13 @@ def _and(a: SSAValue, b: SSAValue) -> Operation:
     return arith.AndIOp.create(operands=[a, b], result_types=[a.type])
 
 
-def _flags(cls: type[Operation]) -> dict[str, Any]:
-    if "fastmath" in cls.get_irdl_definition().properties:  # type: ignore[attr-defined]
+def _flags(cls: type[Operation]) -> dict[str, Attribute]:
+    if issubclass(cls, IRDLOperation) and "fastmath" in cls.get_irdl_definition().properties:
         return {"fastmath": arith.FastMathFlagsAttr("none")}
     return {}
 
 
+# Each handler takes an op of the class that it is listed under, hence `Any`.
 HANDLERS: dict[type[Operation], Callable[[BlockToTiles, Any], None]] = {
     arith.ConstantOp: BlockToTiles.constant,
     loop.FmaOp: BlockToTiles.fma,

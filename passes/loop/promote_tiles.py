@@ -8,11 +8,11 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, ModuleOp, VectorType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects import loop
+from mlc.dialects import loop, scalar
 from mlc.dialects.combiner import COMBINERS
 from mlc.passes.loop.form_tiles import COMBINES
 from mlc.passes.loop.index_space.space import IndexSpace
@@ -189,7 +189,7 @@ def _replace_load(op: loop.LoadOp, value: SSAValue) -> bool:
     if value.type != t:
         if isinstance(value.type, VectorType) or not isinstance(t, VectorType):
             return False
-        wide = loop.BroadcastOp.make(value, t)
+        wide = loop.BroadcastOp.make(value, op.result.type)
         assert op.parent is not None
         op.parent.insert_op_before(wide, op)
         value = wide.result
@@ -342,8 +342,9 @@ def _widen_accumulator(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: O
     assert block is not None
     wide_type, initial = reduce.value.type, op.iter_args[k]
     axes, properties = list(reduce.axes.get_values()), dict(combine.properties)
-    constant = _identity(name, loop.element_of(wide_type))
-    wide = loop.BroadcastOp.make(constant.result, wide_type)
+    element = loop.element_of(wide_type)
+    constant = scalar.constant(COMBINERS[name].identity(element), element)
+    wide = loop.BroadcastOp.make(constant.results[0], wide_type)
     _carry_wide(op, k, reduce, combine)
     operands = list(op.operands)
     operands[op.bounds.arity + k] = wide.result
@@ -363,15 +364,6 @@ def _widen_accumulator(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: O
         old.replace_all_uses_with(final.results[0] if i == k else replacement.results[i])
     op.detach()
     op.erase(safe_erase=False)
-
-
-def _identity(name: str, element: Attribute) -> arith.ConstantOp:
-    """The identity of a combiner as a constant."""
-    identity = COMBINERS[name].identity(element)
-    if isinstance(element, AnyFloat):
-        return arith.ConstantOp(FloatAttr(identity, element))
-    assert isinstance(element, IntegerType)
-    return arith.ConstantOp(IntegerAttr(int(identity), element))
 
 
 def _carry_wide(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: Operation) -> None:

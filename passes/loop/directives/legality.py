@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
@@ -32,8 +31,7 @@ from mlc.passes.loop.index_space.regions import read_region, written_region
 
 def shape_of(buffer: SSAValue) -> tuple[int, ...]:
     """The shape of a buffer; UNBOUNDED for what is not static."""
-    assert isinstance(buffer.type, MemRefType)
-    return tuple(UNBOUNDED if n < 0 else n for n in buffer.type.get_shape())
+    return tuple(UNBOUNDED if n < 0 else n for n in loop.buffer_type(buffer).get_shape())
 
 
 def transformable(f: loop.ForOp, *, serial: bool = True) -> str | None:

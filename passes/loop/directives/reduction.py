@@ -33,8 +33,11 @@ from mlc.passes.loop.index_space.predicates import unproved
 from mlc.passes.loop.index_space.regions import interval_of
 from mlc.passes.loop.index_space.space import IndexSpace
 
-COMBINERS = (arith.AddfOp, arith.AddiOp, arith.MulfOp, arith.MuliOp, arith.MaximumfOp, arith.MinimumfOp)
-COMBINERS += (arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp, arith.MaxnumfOp, arith.MinnumfOp)
+COMBINER_OPS = (
+    *(arith.AddfOp, arith.AddiOp, arith.MulfOp, arith.MuliOp, arith.MaximumfOp, arith.MinimumfOp),
+    *(arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp, arith.MaxnumfOp, arith.MinnumfOp),
+)
+"""The commutative, associative ops that a block may reduce with."""
 
 
 # --- decompose_reduction -----------------------------------------------------------------------------------------
@@ -172,7 +175,7 @@ def combiner_of(block: loop.BlockOp) -> type[Operation] | None:
     op = stores[0].value.owner
     if isinstance(op, loop.FmaOp):
         found, operands = arith.AddfOp if isinstance(op.c.type, AnyFloat) else arith.AddiOp, [op.c]
-    elif isinstance(op, COMBINERS):
+    elif isinstance(op, COMBINER_OPS):
         found, operands = type(op), list(op.operands)
     else:
         return None
@@ -234,8 +237,7 @@ def alone_around(block: loop.BlockOp) -> list[loop.ForOp]:
 
 
 def _partial_buffer(kernel: Kernel, buffer: SSAValue, extent: int, axis: int) -> SSAValue:
-    t = buffer.type
-    assert isinstance(t, MemRefType)
+    t = loop.buffer_type(buffer)
     shape = list(t.get_shape())
     shape.insert(axis, extent)
     sizes = [e for e, n in zip(sizes_of(kernel, buffer), t.get_shape(), strict=True) if n < 0]
@@ -330,4 +332,4 @@ def _second_step(
 
 
 def _properties(op: object) -> dict[str, Attribute]:
-    return dict(op.properties) if isinstance(op, COMBINERS) else {}
+    return dict(op.properties) if isinstance(op, COMBINER_OPS) else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr
+from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects import loop, sched
@@ -33,17 +33,17 @@ from mlc.passes.loop.index_space.expressions import exprs_of, set_exprs
 
 def sizes_of(kernel: Kernel, buffer: SSAValue) -> list[Index]:
     """The sizes of a buffer over the space."""
-    t = buffer.type
-    assert isinstance(t, MemRefType)
+    t = loop.buffer_type(buffer)
     if t.has_static_shape():
         return [const(n) for n in t.get_shape()]
     given = kernel.func.attributes.get("sizes")
+    argument_sizes = items(given) if given is not None else ()
     if isinstance(buffer.owner, loop.AllocOp):
         alloc = buffer.owner
         return [e.substitute(lambda d: kernel.space.dim(alloc.args[d])) for e in alloc.shape]
-    if isinstance(buffer, BlockArgument) and isinstance(given, ArrayAttr):
+    if isinstance(buffer, BlockArgument) and argument_sizes:
         symbols = [a for a in kernel.func.args if isinstance(a.type, IndexType)]
-        sizes = items(given)[buffer.index]
+        sizes = argument_sizes[buffer.index]
         assert isinstance(sizes, IndexMapAttr)
         return [e.substitute(lambda d: kernel.space.dim(symbols[d])) for e in sizes.data]
     kernel.fail(f"expected to know the sizes of %{buffer_name(buffer)}, but its type is {t}")
@@ -65,8 +65,7 @@ def new_buffer(kernel: Kernel, like: SSAValue, scope: str) -> SSAValue:
     """A buffer of the same shape in another scope."""
     if scope not in loop.SCOPES:
         kernel.fail(f"expected a scope of {', '.join(loop.SCOPES)}, but got '{scope}'")
-    t = like.type
-    assert isinstance(t, MemRefType)
+    t = loop.buffer_type(like)
     sizes = [e for e, n in zip(sizes_of(kernel, like), t.get_shape(), strict=True) if n < 0]
     name = f"{buffer_name(like)}_{scope}"
     alloc = loop.AllocOp.make(MemRefType(t.element_type, t.shape), scope, name, sizes, kernel.space.values)

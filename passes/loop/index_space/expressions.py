@@ -27,7 +27,7 @@ def _operand_range(op: Operation) -> tuple[int, int] | None:
     part = EXPRESSIONS.get(type(op))
     if part is None:
         return None
-    end = len(op._operands)
+    end = len(op.operands)
     if isinstance(op, loop.ForOp):
         end -= len(op.results)
     elif isinstance(op, loop.LoadOp) and "mask" in op.properties:
@@ -40,7 +40,7 @@ def exprs_of(space: IndexSpace, op: Operation, to: Mapping[SSAValue, Index] | No
     names, _ = EXPRESSIONS[type(op)]
     start, end = _operand_range(op) or (0, 0)
     over: dict[int, Index] = {}
-    for k, value in enumerate(op._operands[start:end]):
+    for k, value in enumerate(op.operands[start:end]):
         found = to.get(value) if to is not None else None
         over[k] = space.dim(value) if found is None else found
     result: dict[str, list[Index]] = {}
@@ -63,7 +63,7 @@ def set_exprs(space: IndexSpace, op: Operation, exprs: Mapping[str, Sequence[Ind
         else:
             op.properties.pop(name, None)
         at += len(part)
-    old = op._operands
+    old = tuple(op.operands)
     op.operands = [*old[:start], *values, *old[end:]]
 
 
@@ -83,7 +83,7 @@ def substitute(space: IndexSpace, ops: Iterable[Operation], to: Mapping[SSAValue
                 exprs["where"] = unproved(space, exprs["where"])
             set_exprs(space, op, exprs)
         start, end = numbered or (0, 0)
-        for k, value in enumerate(op._operands):
+        for k, value in enumerate(tuple(op.operands)):
             if value in to and not start <= k < end:
                 (expr,), values = compact([to[value]], space.values)
                 index = loop.IndexOp.make(expr, values)

@@ -65,7 +65,8 @@ def running_terms(e: Index, fixed: Collection[int]) -> Index:
 def interval_of(expr: Index, fixed: Collection[int], ranges: Mapping[int, Range]) -> Interval:
     """The values of an expression while the `fixed` dimensions stand still and all others run through their ranges."""
     base = fixed_terms(expr, fixed) + expr.const
-    low, high, strides, exact = 0, 0, [], True
+    low, high, exact = 0, 0, True
+    strides: list[tuple[int, int]] = []
     for term, c in running_terms(expr, fixed).terms:
         if isinstance(term, int):
             a, b = ranges[term]
