@@ -1,4 +1,4 @@
-"""What strategies ask about a kernel: its stages, their axes and what each read does with them."""
+"""The analysis that strategies read: a kernel's stages, their axes, and the access pattern of each read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Read:
     mask: tuple[Index, ...]
     op: te.ReadOp
     unit: int = 1
-    """Elements that lie together and are multiplied as one word: distances count words."""
+    """Contiguous elements that are multiplied as one word; distances count words."""
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ class Read:
         return self.element_bytes * prod(self.shape)
 
     def needs_mask(self, axis: int, ranges: dict[int, tuple[int, int]]) -> bool:
-        """Whether an index that uses an axis, and no computed value, is outside of the tensor somewhere."""
+        """Whether an index expression over this axis, without computed values, may leave the tensor."""
         for e, size in zip(self.exprs, self.shape, strict=True):
             if e.uses(axis) and all(d in ranges for d in e.dims()):
                 low, high = e.bounds(ranges)
@@ -59,8 +59,8 @@ class Read:
                     return True
         return False
 
-    def lies_together(self, axis: int, count: int, ranges: dict[int, tuple[int, int]]) -> bool:
-        """Whether `count` steps along an axis, from a multiple of it on, are neighbours in memory."""
+    def is_contiguous_run(self, axis: int, count: int, ranges: dict[int, tuple[int, int]]) -> bool:
+        """Whether each aligned run of `count` points along an axis is contiguous in memory."""
         if any(m.uses(axis) for m in self.mask):
             return False
 
@@ -90,11 +90,11 @@ class Read:
 
     @property
     def minor(self) -> Index:
-        """The index within the rows of the tensor's memory: of the last dimension, or the last but that of a word."""
+        """The index expression of the last dimension; where the last one counts within a word, of the one before."""
         return self.exprs[-1 if self.unit == 1 or len(self.exprs) == 1 else -2]
 
     def _blocked_step(self, axis: int, ranges: Sequence[tuple[int, int]]) -> int | None:
-        """A packed operand `w[j floordiv 32, k, j mod 32]`: contiguous inside of a block."""
+        """The step along an axis of a packed operand `w[j floordiv 32, k, j mod 32]`: 1 within a block, else None."""
         last = self.minor
         terms = [t for t, _ in last.terms if isinstance(t, Div) and t.is_mod and t.expr == dim(axis)]
         return 1 if len(terms) == 1 and len(last.terms) == 1 and terms[0].by % LEAST_LANES == 0 else None
@@ -108,14 +108,14 @@ def bits_of(element: Attribute) -> int:
 
 
 class Stage:
-    """One te.compute: extents, reads, and what kind of work it is."""
+    """One te.compute: its extents, its reads, and whether it is a reduction or a contraction."""
 
     def __init__(self, op: te.ComputeOp) -> None:
         self.op = op
         self.name = op.stage_name
         self.extents = representative(op, op.extents.data, op.symbols)
         self.symbolic = {k for k, e in enumerate(op.extents.data) if not e.is_const}
-        """The axes whose extents are not static: those in `extents` stand for them."""
+        """The axes of symbolic extent; `extents` holds their typical values."""
         self.num_spatial = op.num_spatial
         self.results = list(op.results_)
 
@@ -141,7 +141,7 @@ class Stage:
 
     @property
     def long_axes(self) -> list[int]:
-        """The spatial axes that are longer than one; where only one is, also one that is open, and perhaps is."""
+        """The spatial axes longer than one; where there is only one, the last symbolic axis before it, too."""
         found = [k for k in self.spatial if self.extents[k] > 1]
         if len(found) == 1:
             found = sorted({*found, *[k for k in self.spatial if k in self.symbolic and k < found[0]][-1:]})
@@ -149,7 +149,7 @@ class Stage:
 
     @property
     def work(self) -> tuple[Index, ...]:
-        """The symbolic extents, over the numbers of the kernel's symbols."""
+        """The symbolic extents, as expressions over the kernel's symbols."""
         func = self.op.parent_op()
         assert isinstance(func, te.FuncOp)
         symbols = [a for a in func.args if not isinstance(a.type, TensorType)]
@@ -179,8 +179,8 @@ class Stage:
         """
         Whether a gather along the last axis may leave its tensor in lanes that a predicate switches off.
 
-        That is so where the axis is symbolic, or where a mask alone keeps an index inside of the tensor: all lanes of
-        a gather need an address.
+        It may where the axis is symbolic, or where only a mask keeps an index inside of the tensor: a gather computes
+        the address of every lane.
         """
         last = self.num_spatial - 1
         computed = [r for r in self.reads if any(isinstance(v.owner, Operation) for v in r.op.indices)]
@@ -204,9 +204,9 @@ class Stage:
 
     def _words(self, factors: tuple[Read, Read]) -> tuple[int, int]:
         """
-        How many steps of the last reduction axis are the two halves (quarters) of one word in each operand.
+        Points of the last reduction axis that share one word (2 or 4 narrow elements), for each operand; 1 for none.
 
-        One operand may lie apart along that axis, if it is contiguous along the lanes: its words are woven when loaded.
+        One operand may be strided along that axis, if it is contiguous along the lanes: loads interleave its words.
         """
         elements = {r.element for r in factors}
         count = word_factors(elements.pop())
@@ -214,7 +214,7 @@ class Stage:
         if elements or count == 1 or self.extents[last] % count:
             return 1, 1
         ranges = dict(enumerate(self.ranges)) | {last: (0, self.extents[last] // count - 1)}
-        together = [r.lies_together(last, count, ranges) for r in factors]
+        together = [r.is_contiguous_run(last, count, ranges) for r in factors]
         if all(together):
             return count, count
         lanes = self.num_spatial - 1
@@ -231,7 +231,7 @@ class Stage:
 
 
 def representative(op: Operation, exprs: Sequence[Index], symbols: Sequence[SSAValue]) -> tuple[int, ...]:
-    """Sizes at typical values of the kernel's symbols: what a schedule is chosen for."""
+    """The values of expressions at the typical sizes of the kernel's symbols, for which the schedule is chosen."""
     if all(e.is_const for e in exprs):
         return tuple(e.const for e in exprs)
     func = op if isinstance(op, te.FuncOp) else op.parent_op()
@@ -244,7 +244,7 @@ def representative(op: Operation, exprs: Sequence[Index], symbols: Sequence[SSAV
 
 
 def shape_of(tensor: SSAValue) -> tuple[int, ...]:
-    """The shape of a kernel's tensor; what stands for it where it is symbolic."""
+    """The shape of a kernel's tensor, at typical sizes where it is symbolic."""
     t = _tensor_type(tensor)
     if t.has_static_shape():
         return tuple(t.get_shape())
@@ -297,16 +297,16 @@ class KernelInfo:
         return [s for s in self.stages if any(r.tensor in stage.results for r in s.reads)]
 
     def after(self, stage: Stage) -> list[Stage]:
-        """The stages behind this one in program order."""
+        """The stages after this one in program order."""
         return self.stages[self.stages.index(stage) + 1 :]
 
     def before(self, stage: Stage) -> list[Stage]:
-        """The stages in front of this one."""
+        """The stages before this one in program order."""
         return self.stages[: self.stages.index(stage)]
 
 
 def reads_pointwise(consumer: Stage, producer: Stage) -> bool:
-    """Whether every read of the producer is at the consumer's own point, axis by axis."""
+    """Whether the consumer reads the producer at its own point only: an identity access."""
     if consumer.is_reduction or tuple(consumer.extents) != tuple(producer.extents[: producer.num_spatial]):
         return False
     identity = tuple(dim(k) for k in consumer.spatial)
@@ -315,7 +315,7 @@ def reads_pointwise(consumer: Stage, producer: Stage) -> bool:
 
 
 def _fits(exprs: tuple[Index, ...], identity: tuple[Index, ...], consumer: Stage) -> bool:
-    """Equal, but for axes of extent 1, which may stand as 0."""
+    """Whether the expressions are the identity; an axis of extent 1 may be a constant."""
     return len(exprs) == len(identity) and all(
         e == d or (consumer.extents[k] == 1 and e.is_const)
         for k, (e, d) in enumerate(zip(exprs, identity, strict=True))

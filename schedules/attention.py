@@ -39,7 +39,7 @@ from mlc.targets.target import Target
 
 @dataclass(frozen=True)
 class Parts:
-    """The stages of an attention kernel and what its operands are."""
+    """The stages and operands of an attention kernel."""
 
     scores: Stage
     between: list[Stage]
@@ -113,14 +113,14 @@ class AttentionSchedule:
         self.block = self.block_of_queries()
 
     def block_of_queries(self) -> int:
-        """As many queries as keep two strips in half of L2: up to four vectors, evenly split."""
+        """The queries of a block: its strips fit the planned share of L2; up to `STRIP_VECTORS` vectors, evenly split."""
         strips = STRIPS * FLOAT_BYTES * self.keys * self.width
         vectors = max(1, min(STRIP_VECTORS, planned_l2_bytes(self.target) // strips))
         block = even_split(ceil(self.queries / self.width), vectors) * self.width
         return min(self.queries, block)
 
     def parts_of_queries(self) -> int:
-        """Into how many tasks the queries of one head go, so that every thread has an even share."""
+        """The number of tasks for the queries of one head that balances the threads."""
         heads = prod(self.parts.scores.extents[: self.parts.rank - 2])
         blocks = ceil(self.queries / self.block)
         fits = [n for n in range(1, blocks + 1) if balance(heads * n, self.threads) >= GOOD_BALANCE]
@@ -173,7 +173,7 @@ class AttentionSchedule:
         return top, within
 
     def finish(self, after: Stage, at: SSAValue, blocked: bool) -> None:
-        """What follows the second product: on its tile, or on the whole block of queries."""
+        """Attach the stage after the second product: to its register tile, or to the whole block of queries."""
         s, n = self.s, self.parts.rank
         block = s.block(after.name)
         s.reverse_compute_at(block, at)
@@ -229,7 +229,7 @@ class AttentionSchedule:
         s.vectorize(loops[along])
 
     def worth_copying(self, read: Read) -> bool:
-        """Whether rows of keys or values lie apart, so that they crowd a few sets of the caches."""
+        """Whether the rows of keys or values are strided, so that they compete for a few cache sets."""
         apart = any(n > 1 for n in read.shape[read.shape.index(self.keys) + 1 : -1])
         each = self.queries if self.parts_of_queries() == 1 else ceil(self.queries / self.parts_of_queries())
         return apart and each >= COPIED_QUERIES
@@ -249,18 +249,18 @@ class AttentionSchedule:
         return [first] if alone and not first.is_reduction and first.num_spatial == self.parts.rank else []
 
     def between_passes(self) -> list[Stage]:
-        """The stages that pass over the strip, or over one value a query."""
+        """The stages that pass over the strip, or over one value for each query."""
         return [st for st in self.parts.between if st not in self.followers()]
 
     def strip(self, st: Stage, block: SSAValue) -> None:
-        """Lay a stage's result out with the queries last, in the thread's scratch."""
+        """Give a stage's result the layout [keys, queries], in the thread's scratch."""
         n = self.parts.rank
         if st.num_spatial == n:
             self.s.transform_layout(block, [*(tile(k) for k in range(n - 2)), tile(n - 1), tile(n - 2)])
         self.s.set_scope(block, "local")
 
     def one_pass(self, st: Stage, loops: list[SSAValue], top: SSAValue) -> None:
-        """Down the keys, the queries in lanes."""
+        """Schedule one pass over the strip: a loop over the keys, the queries in lanes."""
         s, n = self.s, self.parts.rank
         i = loops[n - 2]
         if len(st.extents) < n:
@@ -277,7 +277,7 @@ class AttentionSchedule:
     def accumulate(
         self, st: Stage, reduce: SSAValue, tiles: list[SSAValue], at: SSAValue, around: int | None = None
     ) -> None:
-        """Start a reduction in front of its loop, and make registers of the tile; `around` loops are under `at`."""
+        """Initialize a reduction before its loop, and vectorize the tile; the init has `around` loops under `at`."""
         s = self.s
         init, _ = s.decompose_reduction(s.block(st.name), reduce)
         s.vectorize(*tiles)

@@ -24,14 +24,14 @@ class ScheduleBuilder:
 
     `s = ScheduleBuilder("dense"); c = s.block("dense"); i, j, k = s.loops(c, 3); jo, ji = s.split(j, [None, 16])`
     `s.reorder(i, jo, k, ji); s.vectorize(ji); op = s.finish()`
-    Handles take the names in `names`; the loops that they stand for are called the same.
+    Handles take the names in `names`, and so do the loops that they stand for.
     """
 
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel
         self.body = Block()
         self.symbolic: set[SSAValue] = set()
-        """Loops whose extents are known at run time only, as far as a strategy has said so."""
+        """Loops of symbolic extent; strategies add the loops that they obtain, splits and fusions propagate it."""
 
     def finish(self) -> sched.ScheduleOp:
         """The schedule, to be put beside its kernel."""
@@ -78,7 +78,7 @@ class ScheduleBuilder:
     # --- loops --------------------------------------------------------------------------------------------------
 
     def split(self, loop: SSAValue, factors: Sequence[Factor], names: Sequence[str] = ()) -> list[SSAValue]:
-        """Cut a loop; None is what is left, a knob is a factor."""
+        """Split a loop by factors, which may be knobs; the factor None is inferred."""
         parts = self.add(sched.SplitOp.make(loop, factors), names)
         if loop in self.symbolic:
             self.symbolic.add(parts[0])
@@ -87,18 +87,18 @@ class ScheduleBuilder:
     def tile(
         self, loops: Sequence[SSAValue], factors: Sequence[int | SSAValue], names: Sequence[str] = ()
     ) -> list[SSAValue]:
-        """Cut loops by inner extents; the outer parts, then the inner ones."""
+        """Split loops by inner extents: the outer loops, then the inner ones."""
         return self.add(sched.TileOp.make(loops, factors), names)
 
     def fuse(self, *loops: SSAValue, name: str | None = None) -> SSAValue:
-        """One loop of several."""
+        """Fuse the loops of a perfect nest into one."""
         fused = self._do(sched.FuseOp, loops, {}, [LOOP], [name] if name else [])[0]
         if loops[0] in self.symbolic:
             self.symbolic.add(fused)
         return fused
 
     def grid(self, loops: Sequence[SSAValue]) -> list[SSAValue]:
-        """The loops of a nest with those fused that can be: a symbolic one with what is not behind it."""
+        """Fuse the loops of a nest where possible: each symbolic loop starts a new one. -> the fused loops."""
         runs: list[list[SSAValue]] = []
         for loop in loops:
             if runs and loop not in self.symbolic:
@@ -108,7 +108,7 @@ class ScheduleBuilder:
         return [self.fuse(*run) if len(run) > 1 else run[0] for run in runs]
 
     def symbolic_first(self, loops: Sequence[SSAValue]) -> list[SSAValue]:
-        """The loops in an order in which most of them can be fused."""
+        """The loops with the symbolic ones first, so that `grid` fuses most of them."""
         return sorted(loops, key=lambda loop: loop not in self.symbolic)
 
     def reorder(self, *loops: SSAValue) -> None:
@@ -116,7 +116,7 @@ class ScheduleBuilder:
         self._do(sched.ReorderOp, loops)
 
     def peel(self, loop: SSAValue, by: int, names: Sequence[str] = ()) -> list[SSAValue]:
-        """(main, rest): the last `by` iterations apart."""
+        """Split off the last `by` iterations: (main, rest)."""
         return self._do(sched.PeelOp, [loop], {"by": _int(by)}, [LOOP, LOOP], names)
 
     def parallel(self, *loops: SSAValue) -> None:
@@ -137,7 +137,7 @@ class ScheduleBuilder:
         self._do(sched.BindOp, [loop], {"axis": StringAttr(axis)})
 
     def pragma(self, loop: SSAValue, key: str, value: Attribute | int | str) -> None:
-        """Leave an attribute on a loop."""
+        """Set an attribute on a loop."""
         attr = _int(value) if isinstance(value, int) else StringAttr(value) if isinstance(value, str) else value
         self._do(sched.PragmaOp, [loop], {"key": StringAttr(key), "value": attr})
 
@@ -160,11 +160,11 @@ class ScheduleBuilder:
         self._do(sched.ComputeInlineOp, [block])
 
     def rfactor(self, loop: SSAValue, axis: int = 0) -> SSAValue:
-        """Reduce in two steps; the block of the first."""
+        """Split a reduction in two steps; the block that computes the partial results."""
         return self._do(sched.RfactorOp, [loop], {"axis": _int(axis)}, [BLOCK])[0]
 
     def decompose_reduction(self, block: SSAValue, loop: SSAValue) -> list[SSAValue]:
-        """(init, update): the start of a reduction in front of a loop."""
+        """Move the initialization of a reduction in front of a loop: (init, update)."""
         return self._do(sched.DecomposeReductionOp, [block, loop], {}, [BLOCK, BLOCK], ["init", "update"])
 
     # --- buffers ------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class ScheduleBuilder:
         return self._do(sched.CacheWriteOp, [block], {"scope": StringAttr(scope)}, [BLOCK])[0]
 
     def set_scope(self, block: SSAValue, scope: str) -> None:
-        """Where the buffer that a block writes lives."""
+        """Set the memory scope of the buffer that a block writes."""
         self._do(sched.SetScopeOp, [block], {"scope": StringAttr(scope)})
 
     def storage_align(self, block: SSAValue, axis: int, factor: int, offset: int = 0) -> None:
@@ -188,7 +188,7 @@ class ScheduleBuilder:
         self._do(sched.StorageAlignOp, [block], properties)
 
     def transform_layout(self, block: SSAValue, exprs: Sequence[Index]) -> None:
-        """Lay the buffer that a block writes out anew; dimension k is `mlc.dialects.index.tile(k)`."""
+        """Change the layout of the buffer that a block writes; dimension k is `mlc.dialects.index.tile(k)`."""
         self.add(sched.TransformLayoutOp.make(block, exprs))
 
 

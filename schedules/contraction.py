@@ -20,7 +20,7 @@ from mlc.dialects import sched
 from mlc.dialects.index import Div
 from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.parallel import deal
+from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far
 from mlc.targets.cost.grids import Grid, Work, choose_grid, open_block
@@ -53,7 +53,7 @@ S = TypeVar("S", bound="ContractionSchedule")
 
 @dataclass
 class Roles:
-    """Which axis of a contraction does what; axes are numbered as in the stage."""
+    """The roles of a contraction's axes and operands; axes are numbered as in the stage."""
 
     scalar: Read
     vector: Read
@@ -121,12 +121,13 @@ class Nest:
     spatial_tile: int  # how many loops of the tile are spatial; one more may reduce
 
 
-def _present(*handles: Handle | None) -> list[Handle]:
+def present(*handles: Handle | None) -> list[Handle]:
+    """The handles that are not None."""
     return [h for h in handles if h is not None]
 
 
 class ContractionSchedule:
-    """Writes the schedule of one kernel round its contraction."""
+    """Writes the schedule of a kernel that has one contraction."""
 
     def __init__(self, kernel: KernelInfo, stage: Stage, roles: Roles, target: Target, threads: int) -> None:
         self.kernel, self.stage, self.roles = kernel, stage, roles
@@ -140,7 +141,7 @@ class ContractionSchedule:
     # --- sizes ---
 
     def tile(self) -> TileSize:
-        """The register tile that the cost model likes best."""
+        """The register tile of least cost in the cost model."""
         e, r = self.stage.extents, self.roles
         rows = e[r.rows] if r.rows is not None else 1
         least = OPEN_ROWS if r.rows in self.stage.symbolic else 1
@@ -162,7 +163,7 @@ class ContractionSchedule:
         if lanes <= self.width or r.columns is not None:
             per_lane = ceil(lanes / self.width)
             columns = e[r.columns] if r.columns is not None else 1
-            threads = self.threads if self._streams() and self._points() <= STREAM_SHARED_ROWS else 1
+            threads = self.threads if self._prefetches_panels() and self._rows_per_panel() <= STREAM_SHARED_ROWS else 1
             t = register_tile(rows, columns * per_lane, self.target, 0, scalar_loads, threads=threads, least=least)
             if t.vectors >= per_lane:
                 return TileSize(t.rows, t.vectors // per_lane, lanes)
@@ -174,7 +175,7 @@ class ContractionSchedule:
         return TileSize(t.rows, 1, wide)
 
     def _side_by_side(self) -> int:
-        """How many rows share vectors, where the lanes alone leave the last one half empty: 24 channels, two pixels."""
+        """How many rows share a vector where the lanes alone leave the last one half empty: 24 channels, two pixels."""
         r, e = self.roles, self.stage.extents
         lanes = e[r.lanes]
         if r.rows is None or r.dot or r.rows != r.lanes - 1 or e[r.rows] < 2:
@@ -185,7 +186,7 @@ class ContractionSchedule:
 
     @property
     def slides(self) -> bool:
-        """A depthwise window: rows share most of what they read, so its last axis is unrolled and loads are reused."""
+        """Whether this is a sliding window (depthwise): rows share loads, so the window's last axis is unrolled."""
         r, st = self.roles, self.stage
         shares = r.scalar.uses(r.lanes) and r.vector.uses(r.lanes) and r.rows is not None and r.columns is None
         window = self._window() if shares else None
@@ -198,11 +199,11 @@ class ContractionSchedule:
         r, st = self.roles, self.stage
         assert r.rows is not None
         along = [e for e in r.scalar.exprs if e.uses(r.rows)]
-        taps = st.reduce[:-1] if r.vector.unit > r.scalar.unit else st.reduce  # words of taps, not those of one word
+        taps = st.reduce[:-1] if r.vector.unit > r.scalar.unit else st.reduce  # the last one counts within a word of V
         return next((k for k in taps if st.extents[k] > 1 and any(e.uses(k) for e in along)), None)
 
     def _unrolled(self) -> list[int]:
-        """The extents of the loops that are unrolled inside of a sliding window: its taps, channels of a group."""
+        """The extents of the unrolled loops of a sliding window: its taps, and perhaps the channels of a group."""
         st, window, apart = self.stage, self._window(), self._groups_in_lanes() > GROUPS_APART
         return [st.extents[k] for k in st.reduce if k == window or (apart and window is not None and k > window)]
 
@@ -228,17 +229,17 @@ class ContractionSchedule:
         return 1
 
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
-        """How rows and columns are dealt out."""
+        """The parallel grid: row blocks and column parts."""
         st, r = self.stage, self.roles
-        is_open = (r.rows if outer_row is None else outer_row) in st.symbolic
+        symbolic_rows = (r.rows if outer_row is None else outer_row) in st.symbolic
         if outer_row is not None:
             rows, row_bytes, halo = self._image_rows(outer_row)
         else:
             rows = self._count(r.rows, tile_rows)
             if rows > 1 and is_far(r.scalar.bytes, self.target):
-                # S streams by, row tile after row tile, once for each panel of V, which stays in L2
+                # all of S is read once for each panel of V; the panel stays in L2
                 each = ceil(rows / self.threads)
-                return Grid(min(each, open_block(self.cycles / rows, self.threads)) if is_open else each, 1)
+                return Grid(min(each, open_block(self.cycles / rows, self.threads)) if symbolic_rows else each, 1)
             row_bytes, halo = r.scalar.bytes / max(rows, 1), 0
         taken = (r.rows, r.columns, r.lanes, outer_row)
         work = Work(
@@ -251,7 +252,7 @@ class ContractionSchedule:
             cycles=self.cycles,
             pads=bool(self.pads) and not self.inlines_pads,
         )
-        return choose_grid(work, self.threads, self.target, is_open)
+        return choose_grid(work, self.threads, self.target, symbolic_rows)
 
     @property
     def cycles(self) -> float:
@@ -264,7 +265,7 @@ class ContractionSchedule:
         along = [x for x in read.exprs if x.uses(outer_row)]
         step = max(along[0].coefficient(outer_row), 1)
         ranges = [(0, 0) if k == outer_row else rg for k, rg in enumerate(st.ranges)]
-        spread = along[0].bounds(_or_zero(ranges))[1] + 1
+        spread = along[0].bounds(_zero_by_default(ranges))[1] + 1
         sizes = [n for n, x in zip(read.shape, read.exprs, strict=True) if not x.uses(outer_row)]
         return st.extents[outer_row], read.element_bytes * prod(sizes) * step, max(0, spread - step) // step
 
@@ -292,45 +293,45 @@ class ContractionSchedule:
         elif r_outer is not None:
             row_out, r_outer = s.split(r_outer, [None, grid.row_block])
         others = [loops[k] for k in st.spatial if k not in (r.rows, r.columns, r.lanes, outer_row)]
-        part, columns = self._parts(_present(c_outer, l_outer), grid.column_parts)
+        part, columns = self._parts(present(c_outer, l_outer), grid.column_parts)
         nest = Nest(
             block=block,
-            grid=_present(part, *others, row_out)
+            grid=present(part, *others, row_out)
             if grid.columns_first
-            else s.symbolic_first(_present(*others, row_out, part)),
+            else s.symbolic_first(present(*others, row_out, part)),
             columns=columns,
-            rows=_present(row_in, r_outer),
+            rows=present(row_in, r_outer),
             reduce=reduce,
-            tile=_present(r_inner, c_inner, l_inner, k_inner),
-            spatial_tile=len(_present(r_inner, c_inner, l_inner)),
+            tile=present(r_inner, c_inner, l_inner, k_inner),
+            spatial_tile=len(present(r_inner, c_inner, l_inner)),
         )
         s.reorder(*nest.grid, *nest.columns, *nest.rows, *nest.reduce, *nest.tile)
         return self._finish(nest, packs=outer_row is None and grid.row_block >= PACKED_ROW_TILES)
 
     def _reduction(self, reduce: list[Handle]) -> tuple[list[Handle], Handle | None]:
-        """The loops of the reduction in order, and the one of them that is summed inside of the tile."""
+        """The reduction loops in order, and the one that is part of the register tile, if any."""
         r, st, k_inner = self.roles, self.stage, None
         if r.dot:
             k_outer, k_inner = self._split(reduce[-1], st.extents[-1], self.width)
-            reduce = [*reduce[:-1], *_present(k_outer)]
+            reduce = [*reduce[:-1], *present(k_outer)]
         elif r.vector.unit > 1:  # a word's factors are summed inside of the tile
             k_outer, k_inner = self._split(reduce[-1], st.extents[-1], r.vector.unit)
-            reduce = [*reduce[:-1], *_present(k_outer)]
+            reduce = [*reduce[:-1], *present(k_outer)]
         if self.slides and (window := self._window()) is not None:
             at = window - st.num_spatial
             reduce = [*reduce[:at], *reduce[at + 1 :], reduce[at]]
         return reduce, k_inner
 
     def _finish(self, nest: Nest, packs: bool) -> sched.ScheduleOp:
-        """Epilogue, start of the reduction, tiles, packing, padding, threads."""
+        """Attach the epilogue, the initialization, packing and padding to the nest; vectorize and parallelize it."""
         s, n = self.s, nest.spatial_tile
         grid = s.grid(nest.grid)
         top = grid[-1] if grid else None
-        attach = [*_present(top), *nest.columns, *nest.rows][-1:]
+        attach = [*present(top), *nest.columns, *nest.rows][-1:]
         for stage in self.epilogue if attach else ():
             self._attach(stage, attach[0])
         if packs and self._worth_packing():
-            self._pack(nest.block, [*_present(top), *nest.columns][-1])
+            self._pack(nest.block, [*present(top), *nest.columns][-1])
         init, _ = s.decompose_reduction(nest.block, (nest.reduce or nest.tile)[0])
         s.vectorize(*self._shared(nest.tile[:n]), *nest.tile[n:])
         for handle in nest.reduce[-len(self._unrolled()) :] if self.slides and len(nest.reduce) > 1 else ():
@@ -339,25 +340,26 @@ class ContractionSchedule:
         for pad in reversed([] if self.inlines_pads else self.pads):
             if attach and self.kernel.consumers(pad) == [self.stage]:
                 self._pad(pad, top if top is not None else attach[0])
-        if nest.columns and nest.rows and self._streams():
+        if nest.columns and nest.rows and self._prefetches_panels():
             s.pragma(nest.columns[-1], "prefetch", 1)
-        if nest.rows and not nest.columns and len(nest.reduce) > 1 and self._walks():
+        if nest.rows and not nest.columns and len(nest.reduce) > 1 and self._prefetches_planes():
             s.pragma(nest.rows[-1], "stream", 1)
         if grid:
-            deal(s, grid, self.stage, self.cycles, self.target, self.threads)
+            parallelize(s, grid, self.stage, self.cycles, self.target, self.threads)
         return s.finish()
 
-    def _streams(self) -> bool:
-        """Whether V comes from beyond L2, and so few rows share a panel of it that waiting for it shows."""
-        return is_far(FLOAT_BYTES * prod(self.roles.vector.shape), self.target) and self._points() <= STREAM_ROWS
+    def _prefetches_panels(self) -> bool:
+        """Whether V exceeds L2, and too few rows share a panel of it to hide the latency of loading it."""
+        far = is_far(FLOAT_BYTES * prod(self.roles.vector.shape), self.target)
+        return far and self._rows_per_panel() <= STREAM_ROWS
 
-    def _points(self) -> int:
-        """The rows of all the axes that V does not have."""
+    def _rows_per_panel(self) -> int:
+        """The points of all spatial axes that V does not have: they read the same panel of V."""
         taken = (self.roles.lanes, self.roles.columns)
         return prod(e for k, e in enumerate(self.stage.extents[: self.stage.num_spatial]) if k not in taken)
 
-    def _walks(self) -> bool:
-        """Whether S is large, and tiles one behind the other hop through many planes of it: 1x1 windows of stride 1."""
+    def _prefetches_planes(self) -> bool:
+        """Whether S exceeds L2, and each tile reads many planes of it: 1x1 windows of stride 1, blocked channels."""
         r, st = self.roles, self.stage
         if r.rows is None or self.pads or self._window() is not None or st.extents[st.reduce[0]] < WALK_DEPTH:
             return False
@@ -382,7 +384,7 @@ class ContractionSchedule:
         s.vectorize(s.loops(copy, len(self.roles.vector.shape), under=at)[-1])
 
     def _outer_row(self) -> int | None:
-        """The spatial axis outside of the rows that moves through the scalar operand: output rows."""
+        """The spatial axis outside of the row axis along which only S moves: the rows of an output image."""
         r, st = self.roles, self.stage
         taken = (r.rows, r.columns, r.lanes)
         found = [
@@ -463,7 +465,7 @@ class ContractionSchedule:
         s.vectorize(*tile, last)
 
 
-def _or_zero(ranges: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
+def _zero_by_default(ranges: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
     class Default(dict[int, tuple[int, int]]):
         def __missing__(self, key: int) -> tuple[int, int]:
             return (0, 0)
@@ -474,7 +476,7 @@ def _or_zero(ranges: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
 def schedule_of(
     kernel: KernelInfo, target: Target, threads: int, kind: type[S], roles: Callable[[Stage], Roles | None]
 ) -> S | None:
-    """How a kernel's contraction is scheduled: it has one, perhaps a pad before it, and pointwise stages behind it."""
+    """The schedule writer for a kernel of one contraction, optional pads and pointwise stages; None for others."""
     anchors = [st for st in kernel.stages if st.factors is not None]
     if len(anchors) != 1 or any(st.is_reduction and st is not anchors[0] for st in kernel.stages):
         return None

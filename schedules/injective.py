@@ -10,7 +10,7 @@ from mlc.dialects import sched
 from mlc.dialects.index import dim
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.parallel import deal
+from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.targets.cost.threads import balance, worth_threads
 from mlc.targets.cost.thresholds import GOOD_BALANCE, POINTWISE_VECTORS
@@ -19,7 +19,7 @@ from mlc.targets.target import Target
 
 @strategy(family="injective", priority=10)
 def injective(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
-    """Every stage by itself: flat where all accesses are contiguous, else vectors along the last axis."""
+    """Each stage in its own nest: one fused loop if all accesses are contiguous, else vectors along the last axis."""
     if any(st.is_reduction for st in kernel.stages):
         return None
     s = ScheduleBuilder(kernel.name)
@@ -42,7 +42,7 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     outer, inner = (loops, None) if st.gather_index_may_overrun else split_lanes(s, loops, extents, target)
     chosen = {k for k in st.spatial if k not in st.symbolic and any(m.uses(k) for r in st.reads for m in r.mask)}
     if st.symbolic and chosen and threads > 1:
-        # which part of a concatenation is read is chosen inside of the loops that threads share
+        # the loops that choose the part of a concatenation go inside of the parallel loop
         shared = next((k for k in range(len(outer)) if k not in chosen and extents[k] > 1), 0)
         order = sorted(range(len(outer)), key=lambda k: (k > shared, k in chosen))
         outer, extents = [outer[k] for k in order], [extents[k] for k in order]
@@ -53,7 +53,7 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
 
 
 def is_flat(st: Stage) -> bool:
-    """Every read is at the stage's own point of a tensor of its shape."""
+    """Whether every read is an identity access to a tensor of the stage's shape."""
     identity = tuple(dim(k) for k in st.spatial)
     return all(r.exprs == identity and r.shape == tuple(st.extents) and not r.mask for r in st.reads)
 
@@ -61,7 +61,7 @@ def is_flat(st: Stage) -> bool:
 def split_lanes(
     s: ScheduleBuilder, loops: list[SSAValue], extents: list[int], target: Target
 ) -> tuple[list[SSAValue], SSAValue]:
-    """The last axis in pieces of a few vectors; the other loops, and the lanes."""
+    """Split the last axis into pieces of `POINTWISE_VECTORS` vectors: the outer loops, and the loop to vectorize."""
     lanes = POINTWISE_VECTORS * target.lanes("f32")
     if extents[-1] > lanes or loops[-1] in s.symbolic:
         outer, inner = s.split(loops[-1], [None, lanes])
@@ -84,6 +84,6 @@ def spread(
         take += 1
     if tasks < 2:
         return
-    # loops of symbolic stages stay apart: a concatenation chooses its part by one of them
+    # loops of symbolic stages are not fused: the index of one chooses the part of a concatenation
     grid = outer[:take] if stage.symbolic else s.grid(outer[:take])
-    deal(s, grid, stage, cycles, target, threads)
+    parallelize(s, grid, stage, cycles, target, threads)

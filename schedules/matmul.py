@@ -23,8 +23,8 @@ from math import ceil, prod
 from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
-from mlc.schedules.contraction import ContractionSchedule, Handle, Roles, TileSize, schedule_of
-from mlc.schedules.parallel import deal
+from mlc.schedules.contraction import ContractionSchedule, Handle, Roles, TileSize, present, schedule_of
+from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.targets.cost.caches import FLOAT_BYTES, depth_block, is_far, planned_l2_bytes, share_a_set, streams
 from mlc.targets.cost.grids import Grid, Work, choose_grid, product_parts
@@ -35,18 +35,13 @@ from mlc.targets.target import Target
 
 @dataclass(frozen=True)
 class Blocks:
-    """How a product is dealt out and blocked: tiles a part and a group, steps of the reduction a block."""
+    """The blocking of a product: register tiles in a part and in a group, reduction steps in a depth block."""
 
     row_part: int
     column_part: int
     rows: int
     columns: int
     depth: int
-
-
-def present(*handles: Handle | None) -> list[Handle]:
-    """The handles that are there."""
-    return [h for h in handles if h is not None]
 
 
 def product_roles(stage: Stage) -> Roles | None:
@@ -63,7 +58,7 @@ def product_roles(stage: Stage) -> Roles | None:
     vector = users[0]
     scalar = stage.factors[0] if vector is stage.factors[1] else stage.factors[1]
     if scalar.tensor is vector.tensor and stage.symbolic:
-        return None  # a copy that serves both factors is no panel, and nothing bounds it
+        return None  # one copy would serve both factors: it is not a panel, and its size is not bounded
     rows = [k for k in long[:-1] if scalar.uses(k) and not vector.uses(k)]
     if len(rows) != 1 or any(read.mask for read in stage.factors) or not all(e.is_affine for e in scalar.exprs):
         return None
@@ -81,7 +76,7 @@ class MatmulSchedule(ContractionSchedule):
     # --- sizes ---
 
     def tile(self) -> TileSize:
-        """The register tile of a contraction, with no more rows than L1 can walk along at once."""
+        """The register tile of a contraction, with at most as many rows as L1 holds streams of."""
         size, read = super().tile(), self.roles.scalar
         apart = read.step(self._rows, self.stage.ranges)
         along = 1 if read.unit > 1 else read.step(self.stage.reduce[-1], self.stage.ranges)
@@ -95,7 +90,7 @@ class MatmulSchedule(ContractionSchedule):
 
     @property
     def transposes(self) -> bool:
-        """Whether V's lanes lie apart, so that it is read through a transposed copy."""
+        """Whether V is not contiguous along the lanes, so that it is read through a transposed copy."""
         return self.roles.vector.step(self.roles.lanes, self.stage.ranges) != 1
 
     @property
@@ -117,7 +112,7 @@ class MatmulSchedule(ContractionSchedule):
         return self.transposes or (is_far(self._bytes(self._rows), self.target) and self.size.pixels == 1)
 
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
-        """How rows and columns are dealt out, with the bytes of one batch."""
+        """The parallel grid of row blocks and column parts, by the bytes of one batch."""
         rows = self._count(self._rows, tile_rows)
         work = Work(
             batches=prod(self.stage.extents[k] for k in self._batches),
@@ -132,7 +127,7 @@ class MatmulSchedule(ContractionSchedule):
         return choose_grid(work, self.threads, self.target, self._rows in self.stage.symbolic)
 
     def _worth_packing(self) -> bool:
-        """Whether V is a plain matrix that does not stay in L2, or whose rows lie on top of each other there."""
+        """Whether V is a plain matrix that does not stay in L2, or whose rows map to the same cache sets."""
         if not super()._worth_packing():
             return False
         apart = self.roles.vector.step(self.stage.reduce[-1], self.stage.ranges) or 0
@@ -140,7 +135,7 @@ class MatmulSchedule(ContractionSchedule):
         return large or share_a_set(FLOAT_BYTES * apart, self.target)
 
     def blocks(self) -> Blocks:
-        """Parts for the threads, groups of columns and blocks of depth for the caches."""
+        """Row and column parts for the threads; groups and depth blocks for the caches."""
         r, st, target = self.roles, self.stage, self.target
         rows, columns = self._count(self._rows, self.size.rows), self._count(r.lanes, self.size.lanes)
         batches = prod(st.extents[k] for k in self._batches)
@@ -150,9 +145,9 @@ class MatmulSchedule(ContractionSchedule):
         unit = r.scalar.unit
         depth = unit * depth_block(st.extents[-1] // unit, self.size.rows, target)
         if unit > 1 and st.extents[-1] % depth:
-            depth = st.extents[-1]  # no predicate may part what a word sums
+            depth = st.extents[-1]  # a predicate must not split the factors of one word
         if self.transposes and depth < st.extents[-1]:
-            depth = self.width * ceil(depth / self.width)  # whole squares
+            depth = self.width * ceil(depth / self.width)  # whole squares of the transposition
         near = planned_l2_bytes(target) // (
             FLOAT_BYTES * depth // unit
         )  # rows or columns of a depth block that stay in L2
@@ -164,7 +159,7 @@ class MatmulSchedule(ContractionSchedule):
         row_part, column_part = (n * ceil(part / n) for n, part in ((group_rows, row_part), (group, column_part)))
         ragged = rows % row_part or columns % column_part
         if self.epilogue and ragged:
-            depth = st.extents[-1]  # an epilogue behind all depth blocks takes parts that are whole
+            depth = st.extents[-1]  # an epilogue after all depth blocks needs parts of full size
         return Blocks(row_part, column_part, group_rows, group, depth)
 
     # --- the nest ---
@@ -174,7 +169,7 @@ class MatmulSchedule(ContractionSchedule):
         return self._build_blocked() if self.blocked else super().build()
 
     def _build_blocked(self) -> sched.ScheduleOp:
-        """The nest of a large product."""
+        """The schedule of a product whose operands exceed L2."""
         s, st, r, size, b = self.s, self.stage, self.roles, self.size, self.blocks()
         block = s.block(st.name)
         loops = list(s.loops(block, len(st.extents)))
@@ -202,15 +197,15 @@ class MatmulSchedule(ContractionSchedule):
             attach(stage, inside[-1])
         init, _ = s.decompose_reduction(block, depth if depth is not None else k)
         s.vectorize(*tile_loops)
-        self._start(init, inside[-1] if inside else None, len(inner) if depth is not None else 0)
+        self._vectorize_init(init, inside[-1] if inside else None, len(inner) if depth is not None else 0)
         if len(inner) == 2 and not self._copies:
             s.pragma(inner[0], "prefetch", 1)
         if grid:
-            deal(s, grid, self.stage, self.cycles, self.target, self.threads)
+            parallelize(s, grid, self.stage, self.cycles, self.target, self.threads)
         return s.finish()
 
     def _attach_behind(self, stage: Stage, at: Handle) -> None:
-        """Compute an epilogue on what a part has summed, one register tile after another."""
+        """Compute an epilogue on the finished sums of a part, one register tile after another."""
         s, r = self.s, self.roles
         block = s.block(stage.name)
         s.reverse_compute_at(block, at)
@@ -222,15 +217,15 @@ class MatmulSchedule(ContractionSchedule):
 
     @property
     def _copies(self) -> bool:
-        """Whether a blocked product packs V: where it is not packed already, or its lanes lie apart."""
+        """Whether a blocked product packs V: it is not packed yet, or is not contiguous along the lanes."""
         return self.transposes or super()._worth_packing()
 
     def _cut(self, loop: Handle | None, extent: int, size: int) -> tuple[Handle | None, Handle | None]:
-        """(outer, inner) of a loop that may be missing."""
+        """Split a loop into (outer, inner); no loop gives (None, None)."""
         return (None, None) if loop is None else self._split(loop, extent, size)
 
-    def _start(self, init: Handle, under: Handle | None, outer: int) -> None:
-        """The zeros that a reduction starts with: `outer` loops of tiles."""
+    def _vectorize_init(self, init: Handle, under: Handle | None, outer: int) -> None:
+        """Vectorize the initialization of a reduction; `outer` loops over tiles stand around its register tile."""
         count = outer + 2
         loops = self.s.loops(init, count, under=under) if under is not None else self.s.loops(init, count)
         self.s.vectorize(*loops[outer:])

@@ -1,4 +1,4 @@
-"""Loops that threads share: decided where a schedule is written, or at run time where extents are symbolic."""
+"""Parallel loops: whether threads pay is decided by the schedule, or at run time where extents are symbolic."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mlc.targets.cost.threads import least_work, worth_threads
 from mlc.targets.target import Target
 
 
-def deal(
+def parallelize(
     s: ScheduleBuilder, grid: Sequence[SSAValue], stage: Stage, cycles: float, target: Target, threads: int
 ) -> None:
     """
-    Run a nest of loops on threads where `cycles`, the time of the stage with most of the kernel's work, is worth it.
+    Mark a nest of loops as parallel where `cycles`, the time of the kernel's largest stage, outweighs the dispatch.
 
-    Where its extents are symbolic that is asked at run time: are there enough points in it?
+    Where extents are symbolic, the kernel decides at run time: it compares the number of points (`work`) with `least`.
     """
     if not stage.symbolic:
         if worth_threads(cycles, threads, target):

@@ -34,7 +34,7 @@ def reduction(kernel: KernelInfo, target: Target, threads: int) -> sched.Schedul
 
 
 def _followers(kernel: KernelInfo, st: Stage) -> list[Stage]:
-    """Pointwise stages right behind a reduction that read nothing else that is computed later."""
+    """The pointwise stages directly after a reduction whose other operands are computed before it."""
     found: list[Stage] = []
     known = {*kernel.before(st), st}
     for c in kernel.after(st):
@@ -54,7 +54,7 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     extents = [st.extents[k] for k in st.spatial]
     inner = [spatial.pop()]
     lanes = extents.pop()
-    # the last of the longer axes gives the rows of a register tile: channels, where a mean keeps H and W as 1
+    # the last axis longer than one gives the rows of a register tile: channels, where a mean keeps H and W as 1
     order = sorted(range(len(spatial)), key=lambda k: extents[k] > 1 or spatial[k] in s.symbolic)
     spatial, extents = [spatial[k] for k in order], [extents[k] for k in order]
     if lanes > POINTWISE_VECTORS * width or inner[0] in s.symbolic:

@@ -3,10 +3,10 @@ The strategies by family, target condition and priority: mlc's own, a program's,
 
     @strategy(family="contraction", priority=100, when=lambda target: target.architecture == "aarch64")
     def dense_by_rows(kernel, target, threads):
-        ...                                     # a sched.schedule, or None of a kernel that is none of its
+        ...                                     # a sched.schedule, or None for a kernel that it does not handle
 
 A distribution names such functions in the entry point group `mlc.strategies`. A kernel is scheduled by the first
-strategy that accepts it, in the order of `strategies()`; te-add-schedule asks it.
+strategy that accepts it, in the order of `strategies()`; the pass te-add-schedule tries them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from mlc.support.registrations import note
 from mlc.targets.target import Target
 
 Write = Callable[[KernelInfo, Target, int], sched.ScheduleOp | None]
-"""(kernel, target, threads) -> its schedule; None of a kernel that the strategy does not schedule."""
+"""(kernel, target, threads) -> its schedule; None for a kernel that the strategy does not schedule."""
 
-GROUP = "mlc.strategies"
+ENTRY_POINT_GROUP = "mlc.strategies"
 """The entry points of installed strategies: any name -> module:function, a function with `@strategy`."""
 
-OWN = (
+BUILTIN_MODULES = (
     "mlc.schedules.attention",
     "mlc.schedules.winograd",
     "mlc.schedules.matmul",
@@ -45,22 +45,22 @@ FAMILIES: dict[str, Callable[[KernelInfo], bool]] = {
     "reduction": lambda kernel: any(stage.is_reduction for stage in kernel.stages),
     "injective": lambda kernel: not any(stage.is_reduction for stage in kernel.stages),
 }
-"""Which kernels the strategies of a family are asked about: a sum of products in it, any reduction, none."""
+"""Family -> the kernels that its strategies are tried on: those with a sum of products, any reduction, no reduction."""
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """A function that writes schedules, and when it is asked."""
+    """A registered function that writes schedules, with the conditions under which it is tried."""
 
     name: str
     family: str
     priority: int
     write: Write
     when: Callable[[Target], bool] | None = None
-    """The targets for which it is asked; None for all."""
+    """The targets for which it is tried; None for all."""
 
     def schedule(self, kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
-        """The schedule that it writes for a kernel; None of one that it does not accept, or is not asked about."""
+        """The schedule that it writes for a kernel; None where it does not accept the kernel or is not tried."""
         if not FAMILIES[self.family](kernel) or (self.when is not None and not self.when(target)):
             return None
         found = self.write(kernel, target, threads)
@@ -83,7 +83,7 @@ def strategy(
     key: str | None = None,
 ) -> Callable[[Write], Write]:
     """
-    Register a function that writes schedules, under its name; the higher priority is asked first.
+    Register a function that writes schedules, under its name; higher priorities are tried first.
 
     mlc's own have the priorities 10 to 70. `key` is a text that changes whenever the schedules change: it goes into
     the caches' keys. Without one a program's strategy turns the caches off; an installed one's version is its key.
@@ -98,7 +98,7 @@ def strategy(
             other = before.write.__module__
             raise UserError(f"expected a new strategy name, but got '{name}', which {other} registers")
         new = Strategy(name, family, priority, write, when)
-        if module in OWN or _is_installed(module):
+        if module in BUILTIN_MODULES or _is_installed(module):
             STRATEGIES[name] = new
         else:
             USER_STRATEGIES[name] = new
@@ -109,8 +109,8 @@ def strategy(
 
 
 def strategies() -> list[Strategy]:
-    """All strategies in the order in which they are asked: by priority, then as they were registered."""
-    for module in OWN:
+    """All strategies in the order in which they are tried: by priority, then by registration."""
+    for module in BUILTIN_MODULES:
         import_module(module)
     _load_installed(tuple(plugins()))
     return sorted([*STRATEGIES.values(), *USER_STRATEGIES.values()], key=lambda one: -one.priority)
@@ -126,13 +126,13 @@ def find_strategy(name: str) -> Strategy:
 
 def _is_installed(module: str) -> bool:
     """Whether an installed distribution names the module among its strategies: its version is in the caches' keys."""
-    return any(point.module == module for point in entry_points(GROUP).values())
+    return any(point.module == module for point in entry_points(ENTRY_POINT_GROUP).values())
 
 
 @cache
 def _load_installed(_plugins: object) -> None:
-    """Import the strategies of installed distributions; once for what is installed."""
-    for name, point in entry_points(GROUP).items():
+    """Import the strategies of installed distributions, once."""
+    for name, point in entry_points(ENTRY_POINT_GROUP).items():
         try:
             found = point.load()
         except Exception as error:

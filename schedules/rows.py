@@ -7,14 +7,14 @@ from xdsl.ir import SSAValue
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.parallel import deal
+from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.targets.cost.thresholds import POINTWISE_VECTORS
 from mlc.targets.target import Target
 
 
 def common_outer(kernel: KernelInfo) -> int:
-    """How many leading axes all stages share and use in the same way: the axes of a row."""
+    """The number of leading axes that all stages have with equal extents: those outside of a row."""
     reducing = [st for st in kernel.stages if st.is_reduction]
     n = min(st.num_spatial for st in reducing)
     n = min(n, kernel.stages[-1].num_spatial)
@@ -25,7 +25,7 @@ def common_outer(kernel: KernelInfo) -> int:
 
 
 def _shares_rows(kernel: KernelInfo, n: int) -> bool:
-    """Every read of another stage is at the row's own outer axes."""
+    """Whether every stage reads other stages only in its own row: at the same `n` outer axes."""
     for st in kernel.stages:
         for r in st.reads:
             if r.tensor in kernel.by_result and any(
@@ -65,14 +65,14 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
         _vectorize_stage(s, st, b, inner[n:], width, n)
     if grid:
         if root.symbolic:
-            deal(s, grid, root, root.points / width * len(kernel.stages), target, threads)
+            parallelize(s, grid, root, root.points / width * len(kernel.stages), target, threads)
         elif threads > 1:
             s.parallel(*grid)
     return s.finish()
 
 
 def _vectorize_stage(s: ScheduleBuilder, st: Stage, block: SSAValue, inner: list[SSAValue], width: int, n: int) -> None:
-    """Several vectors of the last axis at a time; a reduction starts in front of its loops."""
+    """Vectorize the last axis by several vectors; a reduction is initialized before its loops."""
     if not inner:
         return
     extent, last = st.extents[-1], inner[-1]

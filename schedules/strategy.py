@@ -1,4 +1,4 @@
-"""Which strategy schedules a kernel: the first that accepts it; one that the module holds already stays."""
+"""te-add-schedule: each kernel without a schedule gets one from the first strategy that accepts it."""
 
 from __future__ import annotations
 

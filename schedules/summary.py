@@ -1,4 +1,4 @@
-"""What a schedule comes to, in a few words: `contraction: conv2d 14x32, parallel 28`."""
+"""A one-line summary of schedules: `contraction: conv2d 14x32, parallel 28`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def summary_of(module: ModuleOp) -> str:
 
 @dataclass
 class _Walk:
-    """What is known of the handles of a schedule: the stage of a loop, and how often it runs (0: not known)."""
+    """The handles of a schedule: the stage and the extent of each loop (0: unknown), register tiles, parallel loops."""
 
     stages: dict[str, tuple[int, ...]]
     stage: dict[SSAValue, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class _Walk:
 
 
 def _factors(values: Sequence[int], knobs: Sequence[SSAValue]) -> list[int]:
-    """The numbers of a factor list; -1 stands for what is left."""
+    """The factors of a split, knobs resolved; -1 is the factor that is inferred."""
     chosen = iter(knobs)
     factors: list[int] = []
     for value in values:
@@ -91,7 +91,7 @@ def _factors(values: Sequence[int], knobs: Sequence[SSAValue]) -> list[int]:
 
 
 def _summary(schedule: sched.ScheduleOp, stages: dict[str, tuple[int, ...]]) -> str:
-    """The strategy, the register tile of the stage with the most work, and the loop that threads share."""
+    """The strategy, the register tile of the stage with the most work, and its parallel loop."""
     walk = _Walk(stages)
     for op in schedule.body.block.ops:
         walk.step(op)

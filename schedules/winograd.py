@@ -1,12 +1,12 @@
 """
-Winograd convolutions: transform the tiles, multiply, transform back with the epilogue.
+Winograd convolutions: input transform (v), product (m), output transform with the epilogue (y).
 
     parallel(blocks of tiles)         v | m | y, epilogue     where the weights are reused by each block from cache
 or three parallel passes:
     parallel(channels in, tile rows)  v
     parallel(points a, b)             m                       one product a point, register-tiled
     parallel(channels out, tile rows) y | epilogue
-Of symbolic sizes, a block is some rows of tiles, as long as they are.
+Where sizes are symbolic, a block is a number of whole rows of tiles.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from xdsl.ir import SSAValue
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.parallel import deal
+from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.targets.cost.tiles import register_tile
 from mlc.targets.cost.winograd import Block, problem
 from mlc.targets.target import Target
 
-STAGES = ["v", "m"]
+FIRST_STAGES = ["v", "m"]
 
 
 @strategy(family="contraction", priority=60)
 def winograd(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Kernels with the three stages of lowering/graph_to_te/winograd.py and pointwise stages behind them."""
     names = [st.name for st in kernel.stages]
-    if names[: len(STAGES)] != STAGES or len(names) < 3:
+    if names[: len(FIRST_STAGES)] != FIRST_STAGES or len(names) < 3:
         return None
     if not all(reads_pointwise(st, kernel.stages[2]) for st in kernel.stages[3:]):
         return None
@@ -55,9 +55,9 @@ class WinogradSchedule:
         """The steps, last one first: a producer moves into the loops of its consumer."""
         block = self.work.best(self.target, self.threads)[1]
         if self.y.symbolic:
-            self._open(self.work.best_rows(self.target, self.threads))
+            self._symbolic(self.work.best_rows(self.target, self.threads))
         elif block.whole:
-            for top in self._whole():
+            for top in self._three_passes():
                 self._parallel(top)
         else:
             self._blocked(block)
@@ -74,21 +74,21 @@ class WinogradSchedule:
         outer, inner = self.s.split(loop, [None, size])
         return [outer], inner
 
-    def _whole(self) -> list[SSAValue]:
-        """Three passes over the picture."""
+    def _three_passes(self) -> list[SSAValue]:
+        """One parallel pass over the picture for each step; the parallel loops."""
         s = self.s
         n, oc, oh, ow, oi = s.loops(s.block(self.y.name), 5)
         th, r = self._split(oh, self.y.extents[2], self.size)
         tw, c = self._split(ow, self.y.extents[3], self.size)
         s.reorder(n, oc, *th, *tw, r, c, oi)
         top = s.fuse(n, oc, *th)
-        self._finish(tw[0] if tw else top, [r, c, oi])
+        self._output_transform(tw[0] if tw else top, [r, c, oi])
         a, b, *_ = self._product(self.v.extents[3], None)
-        ic, *rest = self._forth(self.v.extents[3], None)
+        ic, *rest = self._input_transform(self.v.extents[3], None)
         return [top, s.fuse(a, b), s.fuse(ic, *rest)]
 
     def _blocked(self, block: Block) -> None:
-        """All steps for a block of tiles: its rows of tiles, or a part of one row."""
+        """All steps in one parallel loop over blocks of tiles: several rows of tiles, or a part of one row."""
         s, (height, width) = self.s, self.y.extents[2:4]
         n, oc, oh, ow, oi = s.loops(s.block(self.y.name), 5)
         rows, columns = block.rows * self.size, block.columns * self.size
@@ -98,17 +98,19 @@ class WinogradSchedule:
         tw, c = self._split(ow, min(columns, width), self.size)
         s.reorder(n, *above, *left, oc, *th, *tw, r, c, oi)
         top = s.fuse(n, *above, *left)
-        self._finish([oc, *th, *tw][-1], [r, c, oi])
+        self._output_transform([oc, *th, *tw][-1], [r, c, oi])
         for st in (self.m, self.v):
             made = s.block(st.name)
             s.compute_at(made, top)
             s.set_scope(made, "local")
-        self._parallel(top)  # before the splits below, whose last pieces seem to reach into the next block
+        self._parallel(
+            top
+        )  # before the splits below: the legality check cannot prove that their last pieces stay in the block
         self._product(block.rows * block.columns, top)
-        self._forth(block.rows * block.columns, top)
+        self._input_transform(block.rows * block.columns, top)
 
-    def _open(self, rows: int) -> None:
-        """All steps for some rows of tiles of a picture whose sizes are known at run time."""
+    def _symbolic(self, rows: int) -> None:
+        """All steps in one parallel loop over blocks of `rows` rows of tiles, for a picture of symbolic sizes."""
         s, m = self.s, self.size
         loops = s.loops(s.block(self.y.name), 5)
         s.symbolic |= {loops[k] for k in self.y.symbolic}
@@ -119,12 +121,14 @@ class WinogradSchedule:
         s.reorder(n, above, oc, th, tw, r, c, oi)
         grid = s.grid([n, above])
         top = grid[-1]
-        self._finish(tw, [r, c, oi])
+        self._output_transform(tw, [r, c, oi])
         for st in (self.m, self.v):
             made = s.block(st.name)
             s.compute_at(made, top)
             s.set_scope(made, "local")
-        deal(s, grid, self.y, self.work.cycles(Block(rows, self.columns), self.target, 1), self.target, self.threads)
+        parallelize(
+            s, grid, self.y, self.work.cycles(Block(rows, self.columns), self.target, 1), self.target, self.threads
+        )
         oc, a, b, n, th, tw, oi, ic, ii = s.loops(s.block(self.m.name), 9, under=top)
         wide, blocks = -(-self.m.extents[6] // self.lanes), self.m.extents[0]
         tile = register_tile(self.columns, wide * blocks, self.target, unit=wide)
@@ -138,8 +142,8 @@ class WinogradSchedule:
         s.reorder(ic, n, th, tw, a, b, ii)
         s.vectorize(a, b, ii)
 
-    def _finish(self, at: SSAValue, tile: list[SSAValue]) -> None:
-        """The way back and the epilogue of one tile."""
+    def _output_transform(self, at: SSAValue, tile: list[SSAValue]) -> None:
+        """The output transform and the epilogue of one tile."""
         s = self.s
         for st in self.epilogue:
             block = s.block(st.name)
@@ -148,7 +152,7 @@ class WinogradSchedule:
         s.vectorize(*tile)
 
     def _product(self, count: int, under: SSAValue | None) -> list[SSAValue]:
-        """m: a product for each of the points; its loops."""
+        """m: a matrix product for each point of a tile; its outer loops."""
         s, st = self.s, self.m
         oc, a, b, t, oi, ic, ii = s.loops(s.block(st.name), 7, under=under)
         wide, blocks = -(-st.extents[4] // self.lanes), st.extents[0]
@@ -162,8 +166,8 @@ class WinogradSchedule:
         s.decompose_reduction(s.block(st.name), ic)
         return order
 
-    def _forth(self, count: int, under: SSAValue | None) -> list[SSAValue]:
-        """v, for one block of channels and one row of tiles; its loops."""
+    def _input_transform(self, count: int, under: SSAValue | None) -> list[SSAValue]:
+        """v: the input transform, a block of channels and a row of tiles at a time; its outer loops."""
         s = self.s
         ic, a, b, t, ii = s.loops(s.block(self.v.name), 5, under=under)
         th, t = self._split(t, count, self.columns)

@@ -1,5 +1,5 @@
 """
 The passes of the loop level: applying schedules, and turning loop nests into register tiles.
 
-`directives/` holds one rewrite for each sched op with its legality check. In and out: loop functions.
+`directives/` holds the rewrite of each sched op and its legality check. Every pass takes and gives `loop.func`s.
 """

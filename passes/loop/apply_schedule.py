@@ -1,5 +1,5 @@
 """
-loop-apply-schedule: do to the loops what the schedules say, and drop the schedules.
+loop-apply-schedule: rewrite the loops by the directives of the schedules, and drop the schedules.
 
 In:  `loop.func`s, and `sched.schedule`s that name them.
 Out: the same functions, rewritten directive by directive; no sched op is left.
@@ -62,11 +62,11 @@ class ApplySchedulePass(ModulePass):
             DIRECTIVES[type(op)](kernel, op)
             if type(op) not in FINDING:
                 count += 1
-                self._look(func, op, count)
+                self._print_and_verify(func, op, count)
         finish(kernel)
 
-    def _look(self, func: loop.FuncOp, op: Operation, count: int) -> None:
-        """Print and verify, where asked to."""
+    def _print_and_verify(self, func: loop.FuncOp, op: Operation, count: int) -> None:
+        """Print and verify the kernel after a directive, as the options say."""
         if self.print in ("all", op.name, op.name.removeprefix("sched.")):
             print(f"// -----// IR after directive {count}: {op.name} //----- //\n{func}\n", file=sys.stderr)
         if self.verify:
@@ -84,7 +84,7 @@ def _hint(module: ModuleOp, name: str, kernels: dict[str, loop.FuncOp]) -> str:
 
 
 def finish(kernel: Kernel) -> None:
-    """Check the parallel loops again into which blocks were moved."""
+    """Check the parallel loops again into which blocks were moved after they were marked."""
     for f, directive in kernel.unchecked.items():
         if f.parent is not None:
             kernel.directive = directive

@@ -48,7 +48,7 @@ def common_block(uses: Sequence[Operation], top: Block) -> Block:
 def home_of(ops: Sequence[loop.AccessOp], top: Block) -> Block:
     """The innermost block that holds all accesses and writes, each time it runs, all of the buffer that it reads."""
     block = common_block(ops, top)
-    while block is not top and (_keeps_values(block, ops) or not writes_cover_reads(block, ops)):
+    while block is not top and (_carries_values(block, ops) or not writes_cover_reads(block, ops)):
         parent = block.parent_op()
         assert parent is not None
         assert parent.parent is not None
@@ -132,9 +132,9 @@ def under_parallel(block: Block) -> bool:
     return False
 
 
-def _keeps_values(home: Block, ops: Sequence[loop.AccessOp]) -> bool:
+def _carries_values(home: Block, ops: Sequence[loop.AccessOp]) -> bool:
     """
-    Whether one iteration of a block may read what an earlier one wrote, so that the buffer must live outside of it.
+    Whether one iteration of a block may read what an earlier one wrote: then the buffer must be outside of the block.
 
     It cannot where the first access stores, and does so in each iteration: without a predicate, or with one that
     holds for the first lane and the first iteration of the loops further in.

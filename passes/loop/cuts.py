@@ -37,7 +37,7 @@ def cut(f: loop.ForOp, at: int | Index) -> list[Operation]:
 
 
 def erase_nest(op: Operation) -> list[Operation]:
-    """Erase a block that never runs, and the loops that are empty without it. -> no loops."""
+    """Erase a block that never runs, and the loops that hold nothing else. -> no loops."""
     while isinstance(parent := op.parent_op(), loop.ForOp) and not parent.results and len(parent.body.block.ops) == 2:
         op = parent
     op.detach()
@@ -46,7 +46,7 @@ def erase_nest(op: Operation) -> list[Operation]:
 
 
 def move_body(f: loop.ForOp, to: loop.ForOp) -> None:
-    """Let a new loop that stands nowhere yet hold all that another one holds, and be all that this one holds."""
+    """Move the body of `f` into `to`, a new detached loop, which becomes the only op in `f`."""
     body = f.body.block
     for op in body_ops(body):
         op.detach()
@@ -56,7 +56,7 @@ def move_body(f: loop.ForOp, to: loop.ForOp) -> None:
 
 
 def two_bodies(f: loop.ForOp, main: Index, ragged: Index, space: IndexSpace) -> tuple[loop.ForOp, loop.ForOp]:
-    """Loop versioning: the body of a loop twice, in loops inside of it that run as often as two expressions say."""
+    """Loop versioning: two copies of a loop's body, in loops inside of it with the trip counts `main` and `ragged`."""
     first = loop.ForOp.make(main, operands=space.values, name="main")
     second = loop.ForOp.make(ragged, operands=space.values, name="ragged")
     move_body(f, first)

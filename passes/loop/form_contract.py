@@ -1,4 +1,4 @@
-"""Blocks whose sums of narrow products become `loop.contract`: the accumulator has no axis for what a word sums."""
+"""Blocks whose sums of narrow products become `loop.contract`, which sums the factors of one word."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_contraction(block: loop.BlockOp, sizes: Sequence[int], wide_axes: Sequenc
     """
     Whether a block `acc + widen(a) * widen(b)` sums, along the tile's last axis and no other, the factors of a word.
 
-    The last axis must not meet a predicate: there is no lane to mask it in.
+    No predicate may use the last axis: the accumulator has no lane for it that could be masked.
     """
     last = len(sizes) - 1
     if list(wide_axes) != [last] or last < 1 or any(e.uses(-1 - last) for e in where):
@@ -45,12 +45,12 @@ def narrow_factor(v: SSAValue, rank: int) -> SSAValue | None:
 
 
 def is_unsigned(v: SSAValue) -> bool:
-    """Whether a widening takes its value for an unsigned integer."""
+    """Whether a widening zero-extends its value."""
     return isinstance(v.owner, loop.CastOp) and v.owner.kind.data == "extui"
 
 
 def drop_cast(v: SSAValue) -> None:
-    """Erase a widening that nobody reads."""
+    """Erase a widening that has no uses."""
     owner = v.owner
     if isinstance(owner, Operation) and v.first_use is None:
         owner.detach()

@@ -49,8 +49,8 @@ def vectorized_nest(block: loop.BlockOp) -> list[loop.ForOp]:
     return nest
 
 
-WIDE = (i64, f64)
-"""Types that indices are computed from; a load of them that all lanes share stays a scalar."""
+INDEX_SOURCE_TYPES = (i64, f64)
+"""Types from which indices are computed; a load of them that is uniform over the lanes stays a scalar."""
 
 
 class BlockToTiles:
@@ -115,7 +115,7 @@ class BlockToTiles:
         return v
 
     def get(self, v: SSAValue) -> SSAValue:
-        """The translation of a value (itself, where it comes from outside of the block)."""
+        """The translation of a value; a value from outside of the block stays itself."""
         known = self.values.get(v)
         if known is None and v in self.axes:
             known = self.values[v] = self._index_value(self.axes[v])
@@ -291,8 +291,13 @@ class BlockToTiles:
             self._gather(op, exprs, own, by)
             return
         sizes = self._tile_sizes(op.buffer, exprs)
-        if not own and op.result.type in WIDE and self._shared(exprs) and (op.buffer, *exprs) not in self.stored:
-            # one for all lanes, of which the first is inside: a scalar, which may be an index of a load
+        if (
+            not own
+            and op.result.type in INDEX_SOURCE_TYPES
+            and self._shared(exprs)
+            and (op.buffer, *exprs) not in self.stored
+        ):
+            # uniform over the lanes, and the first lane is in bounds: a scalar, which may be an index of a load
             self.values[op.result] = self.value(loop.LoadOp.make(op.buffer, exprs, self.operands))
             return
         mask = [*own, *self.predicate([*exprs, *own])]
@@ -312,16 +317,16 @@ class BlockToTiles:
             self.accumulators.add(new.result)
 
     def _shared(self, exprs: Sequence[Index]) -> bool:
-        """Whether an access is the same for all lanes."""
+        """Whether an access is uniform over the lanes: it uses no tile axis."""
         return not any(e.uses(-1 - axis) for e in exprs for axis in range(len(self.sizes)))
 
     def _tile_sizes(self, buffer: SSAValue, exprs: Sequence[Index]) -> tuple[int, ...]:
-        """The tile of an access: the accumulator of a contraction has no axis for what a word sums."""
+        """The tile of an access; that of a contraction's accumulator lacks the last axis, which runs over one word."""
         return self.sizes[:-1] if self.contracts and (buffer, *exprs) in self.stored else self.sizes
 
     @staticmethod
     def _wider(shape: Sequence[int], v: SSAValue) -> tuple[int, ...] | None:
-        """The shape broadcast with that of a value; None where the value has no more axes."""
+        """The shape broadcast with that of a value; None where that is the shape itself."""
         wide = tuple(max(ns) for ns in zip(shape, loop.shape_of(v.type) or shape, strict=True))
         return wide if wide != tuple(shape) else None
 
@@ -335,7 +340,7 @@ class BlockToTiles:
         self.values[op.result] = self.value(chosen)
 
     def _gather(self, op: loop.LoadOp, exprs: list[Index], own: list[Index], by: list[tuple[int, int]]) -> None:
-        """A gather; lanes outside of the mask read at index 0, and then select the else value."""
+        """A gather; masked-off lanes gather at index 0, and then select the else value."""
         at, number = by[0]
         factor = exprs[at].coefficient(number)
         if len(by) != 1 or not factor:

@@ -1,4 +1,4 @@
-"""loop-inline-unit-loops: a loop that runs once is its body."""
+"""loop-inline-unit-loops: replace a loop of one iteration by its body."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def inline_unit_loop(f: loop.ForOp) -> None:
 
 
 def inline_unit_loops(func: loop.FuncOp) -> None:
-    """Every loop of a kernel that runs once, tiles' loops apart."""
+    """Inline every loop of one iteration, except vectorized ones."""
     for op in list(func.walk()):
         if isinstance(op, loop.ForOp) and op.extent == 1 and op.lower.is_const and op.kind.data != "vectorized":
             inline_unit_loop(op)
@@ -70,7 +70,7 @@ def inline_unit_loops(func: loop.FuncOp) -> None:
 @dataclass(frozen=True)
 class InlineUnitLoopsPass(ModulePass):
     """
-    A loop that runs once becomes its body, so that equal accesses read equal.
+    A loop of one iteration becomes its body, so that equal accesses have equal index expressions.
 
     `loop.for %n = 0 to 1 { loop.load %x[%n, %i] }` -> `loop.load %x[0, %i]`
     """

@@ -28,12 +28,12 @@ Changed = list[Operation] | None
 
 
 class Partition:
-    """The rewrites of one kernel."""
+    """Partitions the loops of one kernel."""
 
     def __init__(self, func: loop.FuncOp) -> None:
         self.func = func
-        # Versions of a parallel loop's body for its last iterations -> the loop and where its predicate turned. They
-        # are not versioned for the same predicate again.
+        # The ragged version of a parallel loop's body -> the loop and the turning point of its predicate, for which it
+        # is not versioned again.
         self.ragged: dict[Operation, tuple[SSAValue, int, int]] = {}
         self.known = IndexSpace()
         self.chosen: set[tuple[SSAValue, Index]] = set()
@@ -73,14 +73,14 @@ class Partition:
             if turn is None:
                 continue
             lower, upper = f.lower.const, f.upper.const
-            if not turn.dead_from > lower:
+            if not turn.fails_from > lower:
                 return erase_nest(block)
-            if turn.dead_from < upper:
-                return cut(f, turn.dead_from)
-            if lower < turn.bad_from < upper and f.kind.data == "serial":
-                return cut(f, turn.bad_from)
-            if lower < turn.bad_from < upper and f.kind.data == "parallel":
-                key = f.iv, turn.bad_from, turn.dead_from
+            if turn.fails_from < upper:
+                return cut(f, turn.fails_from)
+            if lower < turn.may_fail_from < upper and f.kind.data == "serial":
+                return cut(f, turn.may_fail_from)
+            if lower < turn.may_fail_from < upper and f.kind.data == "parallel":
+                key = f.iv, turn.may_fail_from, turn.fails_from
                 if all(self.ragged.get(g) != key for g in around):
                     chosen = version(f, space.numbers[f.iv], turn, space)
                     self.ragged[chosen[1]] = key
@@ -95,12 +95,12 @@ class Partition:
 
 @dataclass(frozen=True)
 class Turn:
-    """Where a predicate turns along one term with a negative coefficient."""
+    """The turning point of a predicate along one term with a negative coefficient."""
 
-    bad_from: int
+    may_fail_from: int
     """The first value of the term for which the predicate may fail."""
-    dead_from: int
-    """The first value of the term from which on it always fails."""
+    fails_from: int
+    """The first value of the term from which on the predicate always fails."""
     span: Range
     """The range of the term."""
 
@@ -119,28 +119,28 @@ class Turn:
     @property
     def is_inside(self) -> bool:
         """Whether it holds for some values of the term and fails for others."""
-        return -UNBOUNDED < self.span[0] < self.bad_from <= self.span[1] < UNBOUNDED
+        return -UNBOUNDED < self.span[0] < self.may_fail_from <= self.span[1] < UNBOUNDED
 
 
 def version(f: loop.ForOp, term: Term, turn: Turn, space: IndexSpace) -> list[Operation]:
     """
-    Choose inside of a loop: iterations of a parallel loop stay together, and quotients cannot be cut at all.
+    Version a loop's body instead of splitting its range: a parallel loop stays whole, a quotient is no loop index.
 
     `for %p parallel { S }` -> `for %p parallel { for 0 to 1 - ragged { S } for 0 to ragged { S } }`, where `ragged`,
     an index expression of %p that is 0 or 1, says that the predicate may fail.
     """
     size = turn.span[1] - turn.span[0] + 1
-    ragged = Index(size - turn.bad_from, ((term, 1),)).floordiv(size)
+    ragged = Index(size - turn.may_fail_from, ((term, 1),)).floordiv(size)
     first, second = two_bodies(f, const(1) - ragged, ragged, space)
     for block in blocks_in(first):
-        _know(block, term, (turn.span[0], turn.bad_from - 1), space)
+        _assume(block, term, (turn.span[0], turn.may_fail_from - 1), space)
     for block in blocks_in(second):
-        _know(block, term, (turn.bad_from, turn.span[1]), space)
+        _assume(block, term, (turn.may_fail_from, turn.span[1]), space)
     return [first, second]
 
 
-def _know(block: loop.BlockOp, term: Term, span: Range, space: IndexSpace) -> None:
-    """In one version of a body the term lies in `span`: that proves predicates, or makes the term a constant."""
+def _assume(block: loop.BlockOp, term: Term, span: Range, space: IndexSpace) -> None:
+    """Simplify the predicates of one version of a body, in which the term lies in `span`."""
     where = space.exprs(block.where_exprs, block.args)
     bindings = space.exprs(block.bindings.data, block.args)
     fresh = len(space.values)
@@ -168,7 +168,7 @@ def drop_proved(block: loop.BlockOp) -> None:
 
 
 def turning_points(f: loop.ForOp) -> set[int]:
-    """The iterations of a loop at which the masks of loads in it turn, of those masks that depend on it alone."""
+    """The iterations of a loop at which masks of its loads turn; only masks that depend on this loop alone."""
     points: set[int] = set()
     for block in (op for op in f.walk() if isinstance(op, loop.BlockOp)):
         space = IndexSpace()
@@ -188,7 +188,7 @@ def turning_points(f: loop.ForOp) -> set[int]:
 
 
 def cut_at_masks(func: loop.FuncOp) -> None:
-    """Split a loop that only copies where a mask turns, so that each part reads without a mask, or reads nothing."""
+    """Split a loop around one block where a mask turns, so that in each part the mask always or never holds."""
     for f in [op for op in func.walk() if isinstance(op, loop.ForOp)]:
         blocks = sum(isinstance(op, loop.BlockOp) for op in f.walk())
         if blocks != 1 or f.kind.data != "serial" or f.results or f.extent is None or not f.lower.is_const:
@@ -206,15 +206,15 @@ def partition(func: loop.FuncOp) -> None:
 @dataclass(frozen=True)
 class PartitionPass(ModulePass):
     """
-    A loop whose last iterations fall off a block's domain becomes two, the first without a predicate.
+    A loop whose last iterations are outside of a block's domain becomes two, the first without a predicate.
 
     `loop.for %o = 0 to 5 { loop.for %i = 0 to 12 { block where (56 - %o * 12 - %i) } }`
     -> `loop.for %o = 0 to 4 { ... block }` and `loop.for %o = 4 to 5 { loop.for %i = 0 to 9 { block } }`.
-    A loop round one block is also cut where the mask of a load turns: the edges of a padded row, the parts of a
-    concatenation. A parallel loop stays whole; its body chooses by `loop.for %ragged = 0 to <0 or 1>`.
+    A loop around one block is also split where the mask of a load turns: the edges of a padded row, the parts of a
+    concatenation. A parallel loop stays whole; its body is versioned by `loop.for %ragged = 0 to <0 or 1>`.
 
-    Where the extent is a symbol N, the ragged tile moves back to end where the axis does, and what is below a tile's
-    size is covered by smaller tiles in a loop marked `cold`; `loop.for %o = 0 to N ceildiv 4 { .. }` ->
+    Where the extent is a symbol N, the partial tile is shifted inwards to end where the axis does, and an axis shorter
+    than a tile is covered by smaller tiles in a loop marked `cold`; `loop.for %o = 0 to N ceildiv 4 { .. }` ->
     `loop.for %o = 0 to N floordiv 4 { .. }`, and a tile at `N - 4` where `N mod 4` is not 0.
     """
 

@@ -18,7 +18,7 @@ from mlc.passes.loop.form_tiles import COMBINES
 from mlc.passes.loop.index_space.space import IndexSpace
 from mlc.targets.cost.thresholds import HOISTED_ELEMENTS
 
-# Integer division may trap, and stays where it is.
+# Integer division may trap: it is not speculated.
 TRAPPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.FloorDivSIOp)
 PURE = (
     *(op for op in (*arith.Arith.operations, *math.Math.operations) if op not in TRAPPING),
@@ -28,14 +28,14 @@ PURE = (
 
 
 class Promotion:
-    """The rewrites of one kernel."""
+    """Promotes the accumulators of one kernel."""
 
     def __init__(self, func: loop.FuncOp) -> None:
         self.func = func
         self.space = IndexSpace()
 
     def run(self) -> None:
-        """Innermost loops first: carry accumulators, then forward stores; at the end drop buffers that are not read."""
+        """Carry accumulators and forward stores, innermost loops first; then drop buffers that are never read."""
         self.block(self.func.body.block)
         self.drop_unread_buffers()
 
@@ -51,7 +51,7 @@ class Promotion:
             hoist_invariants(loop_)
 
     def key(self, op: loop.LoadOp | loop.StoreOp) -> tuple[object, ...]:
-        """Equal for two accesses of the same elements, whether one of them is a scalar or a tile of one."""
+        """A key that is equal for accesses of the same elements; a tile of one element counts as a scalar."""
         exprs = self.space.exprs((*op.map.data, *op.mask_exprs), op.indices)
         shape = loop.shape_of(op.value.type if isinstance(op, loop.StoreOp) else op.result.type)
         if all(n == 1 for n in shape):
@@ -141,7 +141,7 @@ class Promotion:
         """
         Whether a loop runs at most once: then a carried value gains nothing.
 
-        Where it may not run at all, the store behind it would be executed though the loop's was not.
+        Where it may run zero times, a store sunk behind it would execute although the loop's store did not.
         """
         if op.extent is not None:
             return op.extent < 1
@@ -203,8 +203,8 @@ def hoist_invariants(op: loop.ForOp) -> None:
     """
     `loop.for { %r = math.rsqrt %v ... }` -> `%r = math.rsqrt %v  loop.for { ... }`: arithmetic and small loads.
 
-    Loop-invariant code motion. From a loop that holds loops only constants move: other values would hold registers all
-    through the loops inside.
+    Loop-invariant code motion. From a loop that holds loops, only constants are hoisted: other values would occupy
+    registers throughout the inner loops.
     """
     parent, body = op.parent, op.body.block
     assert parent is not None
@@ -229,14 +229,14 @@ def _is_small(op: loop.LoadOp) -> bool:
 
 
 def _is_constant(op: Operation) -> bool:
-    """A constant, or one in every lane."""
+    """Whether an op is a constant or the broadcast of one."""
     if isinstance(op, loop.BroadcastOp):
         return isinstance(op.value.owner, arith.ConstantOp)
     return isinstance(op, arith.ConstantOp)
 
 
 def _can_hoist(v: SSAValue, op: loop.ForOp) -> bool:
-    """Whether a value is defined outside of a loop, or is made of constants."""
+    """Whether a value is defined outside of a loop, or computed from constants only."""
     owner = v.owner
     if not _is_defined_inside(v, op):
         return True
@@ -256,7 +256,7 @@ def _hoist(v: SSAValue, op: loop.ForOp) -> None:
 
 
 def _is_lane_wise(load: loop.LoadOp, store: loop.StoreOp) -> bool:
-    """Whether lanes outside of the mask, which a carried value does not reset, only reach lanes that are not stored."""
+    """Whether masked-off lanes, which a carried value does not reset, never reach lanes that are stored."""
     shape = loop.shape_of(load.result.type)
     pending, seen = [load.result], set[Operation]()
     while pending:

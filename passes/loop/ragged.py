@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ragged:
-    """A predicate at a loop `f`, and its parts."""
+    """The predicate `e >= 0` of a partial tile at a loop `f` around the tile, decomposed."""
 
     f: loop.ForOp
     e: Index
     inner: Index
     """The terms of the loops in the tile, with their signs in the predicate."""
     low: int
-    """The smallest value of `inner`: g * (1 - size of the tile), or 0."""
+    """The smallest value of `inner`: g * (1 - size of the tile), or 0 for a tile of one point."""
     unit: int
     """g, the common factor of the terms that are not over symbols."""
     space: IndexSpace
@@ -115,7 +115,7 @@ def split(partition: Partition, f: loop.ForOp, e: Index, space: IndexSpace) -> C
     if key in partition.chosen:
         return None
     partition.chosen.add(key)
-    if _reduces(f):  # each point once, in order
+    if _reduces(f):  # a reduction must visit each point once
         found = cut(partition, r) if r.low < 0 else None
         return None if found is None else list(found[:2])
     if r.low == 0:
@@ -283,7 +283,7 @@ def _is_accumulated(buffer: SSAValue) -> bool:
 
 
 def _is_local(buffer: SSAValue) -> bool:
-    """Whether a buffer is the kernel's own, so that a loop may use a part of it only."""
+    """Whether a buffer is allocated in the kernel, so that a loop may use only a part of it."""
     return isinstance(buffer.owner, loop.AllocOp)
 
 
@@ -315,7 +315,7 @@ def _read_below(buffer: SSAValue, index: SSAValue, body: loop.ForOp) -> bool:
 
 
 def _begins(store: loop.StoreOp) -> bool:
-    """Whether a store does not depend on what the buffer held."""
+    """Whether a store initializes the buffer: it does not depend on the contents."""
     block = block_of(store)
     return block is not None and (block.has_init or store.buffer not in _accumulated(block))
 

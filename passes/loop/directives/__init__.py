@@ -29,7 +29,7 @@ from mlc.passes.loop.directives.tensorize import tensorize
 Directive = Callable[[Kernel, Any], None]
 """Applies a directive to a kernel: each takes the sched op of the class that it is listed under, hence `Any`."""
 
-# The ops that only find or choose something: they do not change the IR.
+# Ops that give handles or knob values; they do not change the IR.
 FINDING: dict[type[Operation], Directive] = {
     sched.BlockOp: find_block,
     sched.LoopsOp: find_loops,

@@ -20,14 +20,14 @@ from mlc.passes.loop.directives.kernel import (
     make_nest,
     name_of,
 )
-from mlc.passes.loop.directives.legality import repeatable, shape_of
+from mlc.passes.loop.directives.legality import idempotent, shape_of
 from mlc.passes.loop.index_space.accesses import Access, accesses, blocks_accessing, in_axes
 from mlc.passes.loop.index_space.domain import loops_around
 from mlc.passes.loop.index_space.regions import Interval, interval_of, read_region, whole, written_region
 
 Box = dict[int, Interval]
-_MOST = UNBOUNDED >> 10
-"""An interval of this extent, or a larger one, is a whole symbolic axis."""
+_UNBOUNDED_EXTENT = UNBOUNDED >> 10
+"""An interval of at least this extent stands for a whole symbolic axis."""
 
 
 # --- axes from the dimensions of a buffer ------------------------------------------------------------------------
@@ -37,7 +37,7 @@ def solve_axes(exprs: Sequence[Index], region: Sequence[Interval], extents: Sequ
     """
     The intervals of axes for which the subscripts of an access stay within a region, dimension by dimension.
 
-    Solved are `axis + constant`, and the pair `axis floordiv n`, `axis mod n`; axes that are left out run whole.
+    Solves `axis + constant`, and the pair `axis floordiv n`, `axis mod n`; other axes are not restricted.
     """
     box: Box = {}
     for e, s in zip(exprs, region, strict=True):
@@ -81,9 +81,9 @@ def place(kernel: Kernel, block: loop.BlockOp, box: Mapping[int, Interval]) -> O
     """Take a block out of its loops into a new nest over a box; gives the nest, which the caller inserts."""
     extents = block.static_extents
     spans = [box.get(k) or whole(n) for k, n in enumerate(extents)]
-    spans = [whole(n) if s.extent >= min(n, _MOST) else s for s, n in zip(spans, extents, strict=True)]
+    spans = [whole(n) if s.extent >= min(n, _UNBOUNDED_EXTENT) else s for s, n in zip(spans, extents, strict=True)]
     names, sizes = axis_names(kernel, block), kernel.extents(block)
-    counts = [n if s.extent >= _MOST else s.extent for s, n in zip(spans, sizes, strict=True)]
+    counts = [n if s.extent >= _UNBOUNDED_EXTENT else s.extent for s, n in zip(spans, sizes, strict=True)]
     nest = make_nest(counts, names, block, kernel.space.values)
     ivs = [kernel.space.dim(f.iv) if s.extent > 1 else ZERO for s, f in zip(spans, nest, strict=True)]
     bindings = [s.base + iv for s, iv in zip(spans, ivs, strict=True)]
@@ -99,7 +99,7 @@ def place(kernel: Kernel, block: loop.BlockOp, box: Mapping[int, Interval]) -> O
 
 
 def axis_names(kernel: Kernel, block: loop.BlockOp) -> list[str | None]:
-    """What the loops of a block's axes are called: as the loops that they are bound to, else as the axes."""
+    """Name hints for loops over a block's axes: those of the loops they are bound to, else those of the axes."""
     names: list[str | None] = []
     for b, arg in zip(kernel.bindings(block), block.body.block.args, strict=True):
         n = single(b)
@@ -124,7 +124,7 @@ def buffers_read(block: loop.BlockOp) -> list[SSAValue]:
 
 
 def movable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
-    """A block that moves computes each of its points by itself, and its loops are not marked yet."""
+    """A block may move if its points are independent of each other and its loops are not marked yet."""
     if (reason := kernel.whole(block)) is not None:
         return reason
     if len(block.extents.data) > block.num_spatial and not block.has_init:
@@ -132,7 +132,7 @@ def movable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
             f"expected a reduction that starts inside {name_of(block)}, but its init region is gone; "
             "move it before sched.decompose_reduction"
         )
-    if not repeatable(block):
+    if not idempotent(block):
         return f"expected a block that can be computed again, but {name_of(block)} goes on from what it wrote"
     for around in loops_around(block):
         if around.kind.data != "serial" and around not in [*loops_around(f), f]:
@@ -143,7 +143,7 @@ def movable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
 
 
 def consumers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
-    """All that reads the block's buffers stands below the loop, behind the block; the buffers are not outputs."""
+    """All readers of the block's buffers are inside the loop, after the block; the buffers are not outputs."""
     for buffer in buffers_written(block):
         called = f"%{buffer_name(buffer)}"
         if not isinstance(buffer.owner, loop.AllocOp):
@@ -165,7 +165,7 @@ def consumers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str |
 
 
 def inputs_unchanged(block: loop.BlockOp, at: Operation) -> str | None:
-    """What the block reads is written in front of it, and in front of the place where it moves."""
+    """What the block reads is written before it, and before the place to which it moves."""
     for buffer in buffers_read(block):
         for writer in blocks_accessing(buffer, stores=True):
             if not (comes_before(writer, block) and comes_before(writer, at)):
@@ -352,7 +352,7 @@ def reverse_compute_at(kernel: Kernel, op: sched.ReverseComputeAtOp) -> None:
 
 
 def results_unread(block: loop.BlockOp, at: Operation) -> str | None:
-    """All other uses of what the consumer writes stand behind the place where it moves."""
+    """All other uses of what the consumer writes come after the place to which it moves."""
     for buffer in buffers_written(block):
         for other in (*blocks_accessing(buffer, stores=True), *blocks_accessing(buffer, stores=False)):
             if other is not block and not (comes_before(block, other) and comes_before(at, other)):

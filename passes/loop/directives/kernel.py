@@ -1,4 +1,4 @@
-"""What a schedule acts on: the loops and blocks of one kernel, the handles on them, and how a directive refuses."""
+"""The state of a schedule's application: the kernel's loops and blocks, handles on them, errors of directives."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Kernel:
         self.consumed: dict[SSAValue, Operation] = {}
         # Parallel loops into which a directive has moved a block since they were checked.
         self.unchecked: dict[loop.ForOp, Operation] = {}
-        # Blocks that run on a part of their domain only.
+        # Blocks that run on only a part of their domain.
         self.partial = {b for b in self.blocks.values() if not self._covers(b)}
 
-    # --- refusing -----------------------------------------------------------------------------------------------
+    # --- errors -------------------------------------------------------------------------------------------------
 
     def fail(self, message: str) -> NoReturn:
         """Stop with the reason why the directive is not legal."""
@@ -49,7 +49,7 @@ class Kernel:
             self.fail(reason)
 
     def check_later(self, at: Operation) -> None:
-        """Have the parallel loops around a place checked again when the schedule is complete."""
+        """Check the parallel loops around a place again when the schedule is complete."""
         for f in (*loops_around(at), at):
             if isinstance(f, loop.ForOp) and (f.kind.data == "parallel" or f.kind.data.startswith("bind:")):
                 self.unchecked[f] = self.directive
@@ -128,7 +128,7 @@ class Kernel:
         self.drop_empty(parent)
 
     def drop_empty(self, op: Operation | None) -> None:
-        """Erase loops that do nothing any more, from the inside out."""
+        """Erase empty loops, from the inside out."""
         while isinstance(op, loop.ForOp) and not children(op):
             parent = op.parent_op()
             self.retire(op)
@@ -160,7 +160,7 @@ class Kernel:
         return True
 
     def whole(self, block: loop.BlockOp) -> str | None:
-        """Why a block cannot be taken to run on its whole domain."""
+        """Why a block does not provably run on its whole domain; None where it does."""
         if block in self.partial:
             return f"expected a block that runs on its whole domain, but {name_of(block)} runs on a part of it"
         return None
@@ -191,7 +191,7 @@ class Kernel:
 
 
 def name_of(op: Operation) -> str:
-    """How messages call a loop or a block."""
+    """The name of a loop or a block in messages."""
     if isinstance(op, loop.BlockOp):
         return f'block "{op.name_}"'
     if isinstance(op, loop.ForOp):
@@ -200,7 +200,7 @@ def name_of(op: Operation) -> str:
 
 
 def buffer_name(buffer: SSAValue) -> str:
-    """How messages and blocks call a buffer."""
+    """The name of a buffer in messages and in names of blocks."""
     if buffer.name_hint:
         return buffer.name_hint
     if isinstance(buffer.owner, Block):
@@ -255,7 +255,7 @@ def move_ops(source: Block, to: Block) -> None:
 
 
 def make_loop(extent: int | Index, name: str | None, like: Operation, values: Sequence[SSAValue] = ()) -> loop.ForOp:
-    """An empty serial loop, its extent an expression over `values`, that comes from where `like` comes from."""
+    """An empty serial loop with the location of `like`; the extent is an expression over `values`."""
     found = loop.ForOp.make(extent, operands=values, name=name)
     found.body.block.add_op(loop.YieldOp.create())
     found.location = like.location
@@ -265,19 +265,19 @@ def make_loop(extent: int | Index, name: str | None, like: Operation, values: Se
 def make_nest(
     extents: Sequence[int | Index], names: Sequence[str | None], like: Operation, values: Sequence[SSAValue] = ()
 ) -> list[loop.ForOp]:
-    """Loops in each other, outer to inner; extents are expressions over `values`."""
+    """A nest of new loops, outer to inner; extents are expressions over `values`."""
     return nested([make_loop(e, n, like, values) for e, n in zip(extents, names, strict=True)])
 
 
 def nested(loops: list[loop.ForOp]) -> list[loop.ForOp]:
-    """Put new loops into each other, outer to inner."""
+    """Nest new loops, outer to inner."""
     for outer, inner in pairwise(loops):
         insert_last(outer, inner)
     return loops
 
 
 def locate(op: Operation, like: Operation) -> None:
-    """Let a new op, and all in it, come from where another one comes from."""
+    """Give a new op, and all ops in it, the location of another one."""
     for inner in op.walk():
         inner.location = like.location
 
@@ -302,7 +302,7 @@ def insert_after(op: Operation, at: Operation) -> None:
 
 
 def insert_alloc(kernel: Kernel, alloc: loop.AllocOp) -> None:
-    """Put a buffer at the top of the kernel, behind those that are there."""
+    """Put a buffer at the top of the kernel, after the allocations that are there."""
     block = body_of(kernel.func)
     at = next((op for op in block.ops if not isinstance(op, loop.AllocOp)), None)
     block.insert_op_before(alloc, at) if at is not None else block.add_op(alloc)

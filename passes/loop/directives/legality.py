@@ -1,8 +1,8 @@
 """
-May a directive do what it says? Each check gives the reason why not, or None.
+Legality checks of directives: each gives the reason why the rewrite is illegal, or None.
 
-The checks rest on what blocks promise: a spatial point is written once with a value that depends on its axes only, so
-running it again does no harm; a reduction with its init region inside starts anew by itself; combiners commute.
+The checks rely on the contract of blocks: a spatial point is written once with a value that depends on its axes only,
+so that executing it again is harmless; a block with an init region initializes its reduction; combiners commute.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def spreads(kernel: Kernel, f: loop.ForOp, block: loop.BlockOp) -> bool:
     return any(b.uses(n) for b in kernel.bindings(block)[: block.num_spatial])
 
 
-def repeatable(block: loop.BlockOp) -> bool:
-    """Whether running a point of a block again changes nothing: it does not go on from what it wrote before."""
+def idempotent(block: loop.BlockOp) -> bool:
+    """Whether executing a point of a block again changes nothing: it does not read what it wrote before."""
     if block.has_init:
         return True
     written = {op.buffer for op in block.walk() if isinstance(op, loop.StoreOp)}
@@ -157,7 +157,7 @@ def _independent_across(kernel: Kernel, s: Access, r: Access, apart: set[int], i
 
 def _produced_here(kernel: Kernel, s: Access, r: Access) -> bool:
     """Whether all that r reads in an iteration of the loops round both is written anew by s in the same one."""
-    if s.block in kernel.partial or not (repeatable(s.block) and comes_before(s.block, r.block)):
+    if s.block in kernel.partial or not (idempotent(s.block) and comes_before(s.block, r.block)):
         return False
     around = loops_around(r.block)
     fixed = kernel.space.numbers_of([f for f in loops_around(s.block) if f in around])
@@ -169,7 +169,7 @@ def _produced_here(kernel: Kernel, s: Access, r: Access) -> bool:
 
 def parallelizable(kernel: Kernel, f: loop.ForOp) -> str | None:
     """
-    Iterations of a loop are independent: it reduces nothing, and no two of them meet in an element.
+    The iterations of a loop are independent: it reduces nothing, and no two of them access an element that one writes.
 
     Parallel loops may stand inside each other where one is all that the other holds.
     """
@@ -185,7 +185,7 @@ def parallelizable(kernel: Kernel, f: loop.ForOp) -> str | None:
 
 
 def independent_iterations(kernel: Kernel, f: loop.ForOp) -> str | None:
-    """No iteration of a loop needs or spoils what another one does."""
+    """No iteration of a loop reads or overwrites what another one writes."""
     blocks = blocks_below(f)
     for block in blocks:
         if reduces(kernel, f, block):
@@ -208,7 +208,11 @@ def _no_races(
             if is_private(s.buffer):
                 if (reason := stays_below(s.buffer, f)) is not None:
                     return reason
-            elif s.is_store and not repeatable_alone(block) and not _independent_across(kernel, s, s, apart, inner):
+            elif (
+                s.is_store
+                and not idempotent_across_threads(block)
+                and not _independent_across(kernel, s, s, apart, inner)
+            ):
                 return (
                     f"different iterations of {name_of(f)} accumulate {name_of(block)} in the same elements "
                     f"of %{buffer_name(s.buffer)}"
@@ -216,9 +220,9 @@ def _no_races(
     return None
 
 
-def repeatable_alone(block: loop.BlockOp) -> bool:
-    """Whether several threads may run the same point at once: they only store, and all the same value."""
-    return not block.has_init and repeatable(block)
+def idempotent_across_threads(block: loop.BlockOp) -> bool:
+    """Whether several threads may execute the same point at once: all store the same value and none reads it."""
+    return not block.has_init and idempotent(block)
 
 
 def is_private(buffer: SSAValue) -> bool:
@@ -227,7 +231,7 @@ def is_private(buffer: SSAValue) -> bool:
 
 
 def stays_below(buffer: SSAValue, f: loop.ForOp) -> str | None:
-    """A buffer that is private to a thread is not touched outside of its parallel loop."""
+    """A buffer that is private to a thread is not accessed outside of its parallel loop."""
     for block in (*blocks_accessing(buffer, stores=True), *blocks_accessing(buffer, stores=False)):
         if not is_below(block, f):
             return (
@@ -238,7 +242,7 @@ def stays_below(buffer: SSAValue, f: loop.ForOp) -> str | None:
 
 
 def vectorizable(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
-    """The loops are a perfect nest of static extents, outer to inner, round one block."""
+    """The loops are a perfect nest of static extents, outer to inner, around one block."""
     for f in loops:
         if (reason := transformable(f)) is not None:
             return reason

@@ -32,7 +32,7 @@ def permute(chain: Sequence[loop.ForOp], order: Sequence[loop.ForOp]) -> None:
 
 
 def reorder(kernel: Kernel, op: sched.ReorderOp) -> None:
-    """Permute loops of one nest within the places that they have."""
+    """Permute loops of one nest; the loops between them keep their places."""
     loops = kernel.loops(op.loops)
     chain, reason = legality.nested_chain(loops)
     kernel.check(reason)
@@ -62,19 +62,19 @@ def vectorize(kernel: Kernel, op: sched.VectorizeOp) -> None:
 
 
 def unroll(kernel: Kernel, op: sched.UnrollOp) -> None:
-    """Mark a loop that is to be repeated in place."""
+    """Mark a loop as unrolled."""
     f = kernel.loop(op.loop)
     kernel.check(legality.transformable(f))
     f.properties["kind"] = loop.KINDS["unrolled"]
 
 
 def bind(kernel: Kernel, op: sched.BindOp) -> None:
-    """Spread a loop over an axis of a device."""
+    """Bind a loop to an axis of a device."""
     f = kernel.loop(op.loop)
     kernel.check(legality.parallelizable(kernel, f))
     f.properties["kind"] = StringAttr(f"bind:{op.axis.data}")
 
 
 def pragma(kernel: Kernel, op: sched.PragmaOp) -> None:
-    """Leave a note on a loop."""
+    """Set an attribute on a loop."""
     kernel.loop(op.loop).attributes[op.key.data] = op.value

@@ -65,7 +65,7 @@ def decomposable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | No
 
 
 def writes_same(block: loop.BlockOp, other: Operation) -> bool:
-    """Whether an op touches a buffer that a block writes."""
+    """Whether an op accesses a buffer that a block writes."""
     written = buffers_written(block)
     return any(isinstance(op, loop.AccessOp) and op.buffer in written for op in other.walk())
 
@@ -82,7 +82,7 @@ def spatial_region(kernel: Kernel, region: Region, spatial: int) -> Region:
 
 
 def decompose_reduction(kernel: Kernel, op: sched.DecomposeReductionOp) -> None:
-    """Put the start of a reduction into a nest of its own in front of a loop."""
+    """Move the initialization of a reduction into its own nest in front of a loop."""
     block, f = kernel.block(op.block), kernel.loop(op.loop)
     kernel.check(decomposable(kernel, block, f))
     around = loops_around(block)
@@ -102,7 +102,7 @@ def decompose_reduction(kernel: Kernel, op: sched.DecomposeReductionOp) -> None:
         [b.substitute(to, kernel.space.ranges) for b in kernel.bindings(block)[:n]],
         kernel.space.values,
         spatial_region(kernel, block.init, n),
-        where=_starting(kernel, block, inside, to),
+        where=_init_predicates(kernel, block, inside, to),
     )
     locate(init, block)
     kernel.name_block(init, f"{block.name_}_init")
@@ -117,16 +117,18 @@ def decompose_reduction(kernel: Kernel, op: sched.DecomposeReductionOp) -> None:
     kernel.give(op.update, block)
 
 
-def _starting(kernel: Kernel, block: loop.BlockOp, inside: Sequence[loop.ForOp], to: dict[int, Index]) -> list[Index]:
-    """The predicates of a start: those of the block, save on what it reduces, of which there may be nothing."""
+def _init_predicates(
+    kernel: Kernel, block: loop.BlockOp, inside: Sequence[loop.ForOp], to: dict[int, Index]
+) -> list[Index]:
+    """The predicates of the initialization: the block's, without those that only bound its reduction loops."""
     space = kernel.space
     reducing = {space.number(g.iv) for g in inside if legality.reduces(kernel, g, block)}
-    kept = [p for p in kernel.where(block) if not _only_over(space, p, reducing)]
+    kept = [p for p in kernel.where(block) if not _bounds_only(space, p, reducing)]
     return unproved(space, [p.substitute(to, space.ranges) for p in kept])
 
 
-def _only_over(space: IndexSpace, predicate: Index, loops: set[int]) -> bool:
-    """Whether a predicate is one of some loops, and of sizes."""
+def _bounds_only(space: IndexSpace, predicate: Index, loops: set[int]) -> bool:
+    """Whether a predicate uses at least one of these loops, and otherwise only symbols."""
     dims = predicate.dims()
     return not dims.isdisjoint(loops) and space.is_symbolic(dims - loops)
 
@@ -139,7 +141,7 @@ def _init_name(g: loop.ForOp) -> str | None:
 
 
 def factorable(kernel: Kernel, f: loop.ForOp, axis: int) -> str | None:
-    """The loop reduces one block by a known combiner, and runs along nothing else."""
+    """The loop reduces one block by a known combiner, and runs along no other axis."""
     if (reason := legality.transformable(f)) is not None:
         return reason
     blocks = [b for b in kernel.blocks.values() if f in loops_around(b)]
@@ -186,7 +188,7 @@ def combiner_of(block: loop.BlockOp) -> type[Operation] | None:
 
 
 def rfactor(kernel: Kernel, op: sched.RfactorOp) -> None:
-    """Compute the iterations of a reduction loop apart, and combine them in a second step."""
+    """Reduce each iteration of a reduction loop into a partial result, and combine these in a second block."""
     f, axis = kernel.loop(op.loop), op.axis.value.data
     kernel.check(factorable(kernel, f, axis))
     (block,) = (b for b in kernel.blocks.values() if f in loops_around(b))
@@ -195,7 +197,7 @@ def rfactor(kernel: Kernel, op: sched.RfactorOp) -> None:
     reducing = [g for g in loops_around(block) if legality.reduces(kernel, g, block)]
     buffer = buffers_written(block)[0]
     partial = _partial_buffer(kernel, buffer, f.extent or 1, axis)
-    own = alone_around(block)
+    own = perfect_nest_around(block)
     others = [g for g in reducing if g is not f]
     zero = {space.number(g.iv): ZERO for g in others}
     where_w = [p.substitute(zero, space.ranges) for p in kernel.where(block) if p.uses(space.number(f.iv))]
@@ -226,7 +228,7 @@ def rfactor(kernel: Kernel, op: sched.RfactorOp) -> None:
     kernel.give(op.result, block)
 
 
-def alone_around(block: loop.BlockOp) -> list[loop.ForOp]:
+def perfect_nest_around(block: loop.BlockOp) -> list[loop.ForOp]:
     """The loops around a block that hold nothing else, outer to inner."""
     found: list[loop.ForOp] = []
     op: Operation = block
@@ -278,7 +280,7 @@ def _first_step(
 
 
 def _redirect(body: Block, partial: SSAValue, axis: int, index: SSAValue) -> None:
-    """Let the accesses to the result go to the buffer of partial results."""
+    """Redirect the accesses to the result to the buffer of partial results."""
     stores = [op for op in body.walk() if isinstance(op, loop.StoreOp)]
     target = stores[0].buffer
     for op in list(body.walk()):

@@ -46,7 +46,7 @@ def resolve_factors(kernel: Kernel, f: loop.ForOp, numbers: Sequence[int], knobs
 
 
 def _symbolic_factors(kernel: Kernel, f: loop.ForOp, factors: Sequence[int], known: int) -> Factors:
-    """The extents of a split of a loop whose own is symbolic: the outermost part is what is left."""
+    """The extents of a split of a loop of symbolic extent: the outermost one is inferred."""
     if 0 in factors[1:] or factors[:1] != [0]:
         kernel.fail(f"expected `?` as first factor of {name_of(f)}, whose extent is symbolic, but got {list(factors)}")
     outer = (kernel.extent(f) + (known - 1)).floordiv(known, kernel.space.ranges)
@@ -56,7 +56,7 @@ def _symbolic_factors(kernel: Kernel, f: loop.ForOp, factors: Sequence[int], kno
 def split_loop(
     kernel: Kernel, f: loop.ForOp, factors: Sequence[int | Index], names: Sequence[str | None]
 ) -> list[loop.ForOp]:
-    """Replace a loop by a nest; blocks get a predicate where the nest runs further."""
+    """Replace a loop by a nest; blocks get a predicate where the nest runs past the loop's extent."""
     nest = make_nest(factors, names, f, kernel.space.values)
     move_ops(body_of(f), body_of(nest[-1]))
     insert_before(nest[0], f)
@@ -75,14 +75,14 @@ def split_loop(
 
 
 def part_names(f: loop.ForOp, results: Sequence[SSAValue]) -> list[str | None]:
-    """What the parts of a loop are called: as their handles, else after the loop."""
+    """Name hints for the parts of a loop: those of their handles, else derived from the loop's."""
     base = f.iv.name_hint or "l"
     names = [f"{base}_o", f"{base}_i"] if len(results) == 2 else [base] * len(results)
     return [r.name_hint or n for r, n in zip(results, names, strict=True)]
 
 
 def split(kernel: Kernel, op: sched.SplitOp) -> None:
-    """Cut a loop into a nest."""
+    """Split a loop into a nest."""
     f = kernel.loop(op.loop)
     kernel.check(legality.transformable(f))
     if not op.loops:
@@ -115,7 +115,7 @@ def tile(kernel: Kernel, op: sched.TileOp) -> None:
 
 
 def fuse(kernel: Kernel, op: sched.FuseOp) -> None:
-    """Make one loop of a perfect nest."""
+    """Fuse the loops of a perfect nest into one."""
     loops = kernel.loops(op.loops)
     for f in loops:
         kernel.check(legality.transformable(f))
@@ -126,7 +126,7 @@ def fuse(kernel: Kernel, op: sched.FuseOp) -> None:
             "expected loops directly inside each other, outer to inner, but got "
             f"{', '.join(map(name_of, loops))}; use sched.reorder first"
         )
-    kernel.check(legality.perfectly_nested(loops) or one_kind(kernel, loops))
+    kernel.check(legality.perfectly_nested(loops) or reduces_alike(kernel, loops))
     for f in loops[1:]:
         if f.extent is None:
             kernel.fail(f"expected static extents of all loops but the first, but that of {name_of(f)} is symbolic")
@@ -148,7 +148,7 @@ def fuse(kernel: Kernel, op: sched.FuseOp) -> None:
     kernel.give(op.result, fused)
 
 
-def one_kind(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
+def reduces_alike(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
     """Loops that reduce a block are not fused with loops that run along its spatial axes."""
     for block in blocks_below(loops[-1]):
         reducing = [f for f in loops if legality.reduces(kernel, f, block)]
@@ -162,7 +162,7 @@ def one_kind(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
 
 
 def peelable(kernel: Kernel, f: loop.ForOp, main: int) -> str | None:
-    """A reduction along the loop begins in the main part, so that the rest goes on with it."""
+    """A reduction along the loop is initialized in the main part, and continued in the rest."""
     n = kernel.space.number(f.iv)
     for block in blocks_below(f):
         if block.has_init and legality.reduces(kernel, f, block):
@@ -173,7 +173,7 @@ def peelable(kernel: Kernel, f: loop.ForOp, main: int) -> str | None:
 
 
 def peel(kernel: Kernel, op: sched.PeelOp) -> None:
-    """Give the last iterations of a loop a loop of their own."""
+    """Move the last iterations of a loop into a second loop."""
     f = kernel.loop(op.loop)
     kernel.check(legality.transformable(f))
     by, extent = op.by.value.data, f.extent

@@ -32,7 +32,7 @@ from mlc.passes.loop.index_space.expressions import exprs_of, set_exprs
 
 
 def sizes_of(kernel: Kernel, buffer: SSAValue) -> list[Index]:
-    """The sizes of a buffer over the space."""
+    """The sizes of a buffer, as expressions over the space."""
     t = loop.buffer_type(buffer)
     if t.has_static_shape():
         return [const(n) for n in t.get_shape()]
@@ -87,7 +87,7 @@ def path(op: Operation) -> list[Operation]:
 
 
 def cache_read(kernel: Kernel, op: sched.CacheReadOp) -> None:
-    """Let a block read a copy of a buffer."""
+    """Let a block read a buffer through a copy in another scope."""
     block, n = kernel.block(op.block), op.buffer.value.data
     buffers = buffers_read(block)
     if not 0 <= n < len(buffers):
@@ -111,7 +111,7 @@ def cache_read(kernel: Kernel, op: sched.CacheReadOp) -> None:
 
 
 def cache_write(kernel: Kernel, op: sched.CacheWriteOp) -> None:
-    """Let a block write a buffer that is copied to its result."""
+    """Let a block write a new buffer, which is then copied to the original one."""
     block = kernel.block(op.block)
     buffers = buffers_written(block)
     if len(buffers) != 1:
@@ -136,7 +136,7 @@ def cache_write(kernel: Kernel, op: sched.CacheWriteOp) -> None:
     kernel.give(op.result, copy)
 
 
-# --- where and how a buffer lies ---------------------------------------------------------------------------------
+# --- scopes and layouts ------------------------------------------------------------------------------------------
 
 
 def own_buffers(kernel: Kernel, block: loop.BlockOp) -> list[loop.AllocOp]:
@@ -153,7 +153,7 @@ def own_buffers(kernel: Kernel, block: loop.BlockOp) -> list[loop.AllocOp]:
 
 
 def set_scope(kernel: Kernel, op: sched.SetScopeOp) -> None:
-    """Choose where a buffer lives."""
+    """Set the memory scope of a buffer."""
     block, scope = kernel.block(op.block), op.scope.data
     if scope not in loop.SCOPES:
         kernel.fail(f"expected a scope of {', '.join(loop.SCOPES)}, but got '{scope}'")
@@ -204,7 +204,7 @@ def storage_align(kernel: Kernel, op: sched.StorageAlignOp) -> None:
 
 
 def new_shape(exprs: Sequence[Index], ranges: Mapping[int, Range]) -> tuple[list[int], str | None]:
-    """The shape that a layout map gives, and why it is no layout."""
+    """(the shape that a layout map gives, None), or ([], why the map is no layout)."""
     bounds = [e.bounds(ranges) for e in exprs]
     for e, (low, _) in zip(exprs, bounds, strict=True):
         if low < 0:
@@ -217,7 +217,7 @@ def new_shape(exprs: Sequence[Index], ranges: Mapping[int, Range]) -> tuple[list
 
 
 def transform_layout(kernel: Kernel, op: sched.TransformLayoutOp) -> None:
-    """Change how a buffer is laid out, and all accesses with it."""
+    """Change the layout of a buffer, and rewrite all accesses to it."""
     block, exprs = kernel.block(op.block), op.map.data
     for alloc in own_buffers(kernel, block):
         shape = shape_of(alloc.result)

@@ -1,8 +1,8 @@
 """
-The directive tensorize: a loop that has an intrinsic's form becomes the intrinsic.
+The directive tensorize: a loop that matches an intrinsic is replaced by it.
 
-An intrinsic is a function that looks at a loop and the block in it, and gives the ops that do their work, or the
-reason why it does not match. `INTRINSICS` lists them by name; `register_intrinsic` adds a program's own.
+An intrinsic is a function of a loop and the block in it that gives the ops that replace their work, or the reason why
+it does not match. `INTRINSICS` lists them by name; `register_intrinsic` adds a program's own.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def tensorize(kernel: Kernel, op: sched.TensorizeOp) -> None:
 
 
 def replace_body(body: Block, ops: list[Operation]) -> None:
-    """Give a block of ops other contents."""
+    """Replace the ops of a block of ops."""
     last = body.last_op
     for op in reversed([o for o in body.ops if o is not last]):
         op.detach()

@@ -143,7 +143,7 @@ def test_reduction_and_spatial_loops():
     assert legality.reduces(kernel, k, dense)
     assert not legality.spreads(kernel, k, dense)
     assert legality.spreads(kernel, i, dense)
-    assert legality.repeatable(dense)
+    assert legality.idempotent(dense)
     assert comes_before(dense, relu)
     assert not comes_before(relu, dense)
 
