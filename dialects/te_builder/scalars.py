@@ -242,11 +242,15 @@ def fma(a: Operand, b: Operand, c: Operand) -> Scalar:
 
 
 def power(a: Operand, b: Operand) -> Scalar:
-    """`a ** b`; of integers, through f64."""
+    """`a ** b`; integers are computed in f64 and wrap."""
     a, b = _lift(a, b)
     if a.is_float:
         return apply(math.PowFOp, a, b)
-    return cast(apply(math.PowFOp, cast(a, "float64"), cast(b, "float64")), a.type)
+    result = apply(math.PowFOp, cast(a, "float64"), cast(b, "float64"))
+    if a.kind != 2:
+        return cast(result, a.type)
+    result = cast(result, "uint64" if _width(a.type) == 64 else "int64")
+    return Scalar(a.stage, cast(result, a.type).value, a.unsigned)
 
 
 def where(condition: Scalar | Condition, a: Operand, b: Operand) -> Scalar:
