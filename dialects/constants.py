@@ -1,4 +1,4 @@
-"""The numbers of a dense constant."""
+"""Reads the elements of dense constants."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,6 +7,6 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 
 
 def numbers(value: DenseIntOrFPElementsAttr) -> Sequence[int | float]:
-    """All elements, row-major (complex elements, which upstream's type admits, no dialect here has)."""
+    """All elements in row-major order; complex elements, which xDSL's type admits, occur in no dialect here."""
     values: Any = value.get_values()
     return values

@@ -1,4 +1,4 @@
-"""Making arith and math ops fast: `Op.create` with the properties that their verifiers expect."""
+"""Fast construction of arith and math ops: `Op.create` with the properties that their verifiers expect."""
 
 from __future__ import annotations
 

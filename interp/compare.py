@@ -1,10 +1,10 @@
 """
-When two results are the same, and where they differ first.
+Comparison of results: whether two lists of arrays agree, and the first element where they differ.
 
-Integers, booleans and what passes without re-association compute: bit by bit. Floating point where sums may be
-re-associated: |a - b| <= atol + rtol * |b| with rtol = c * eps * sqrt(K), K the number of terms a result sums and eps
-that of the narrowest type to which a function rounds. A result that cancels is as exact as its terms, so atol is rtol
-times the largest result. NaN and infinities: at the same places.
+Integers, booleans, and floats that no pass re-associates must agree bit by bit. Where sums may be re-associated,
+|a - b| <= atol + rtol * |b| with rtol = c * eps * sqrt(K): K is the number of terms that a result sums, eps the machine
+epsilon of the narrowest type to which the function rounds. A sum that cancels is only as exact as its terms, so atol is
+rtol times the largest result. NaN and infinities must stand at the same places.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ DEFAULT_C = 8.0
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far floating point may be off: `c`, K, or nothing at all where it is exact."""
+    """The allowed floating-point error: the constant `c` and the number of summed terms K; none if `exact`."""
 
     c: float = DEFAULT_C
     length: int = 1
     exact: bool = False
     epsilon: float = 0.0
-    """That of the narrowest type to which values on the way are rounded, where it is not the results' own."""
+    """Machine epsilon of the narrowest type to which intermediate values are rounded, if above the results' own."""
 
     def rtol(self, dtype: np.dtype[Any]) -> float:
         """c * eps * sqrt(K) for results of this dtype."""
@@ -54,7 +54,7 @@ class Difference:
 
 
 def epsilon(dtype: np.dtype[Any]) -> float:
-    """The distance of 1 to the next number of a floating-point type, bf16 included."""
+    """Machine epsilon of a floating-point type, bf16 included: the distance from 1 to the next larger number."""
     if dtype.kind == "f":
         return float(np.finfo(dtype).eps)
     import ml_dtypes

@@ -1,4 +1,4 @@
-"""The reference interpreter of the graph level: each op's own numpy meaning, in order."""
+"""The reference interpreter of the graph level: calls each op's `evaluate` in program order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mlc.interp.sizes import at_sizes, solved, symbols_in
 
 
 class Weights(Protocol):
-    """Where `graph.param` finds its arrays."""
+    """The weight store from which `graph.param` reads its arrays."""
 
     def array(self, name: str) -> Any:
         """The array of this name."""
@@ -32,24 +32,24 @@ class Interpreter:
     """
     Runs functions of the graph level on numpy arrays.
 
-    With `dtype_override`, floating-point values are computed in that dtype: a float64 run is what tolerances
-    are measured against.
+    With `dtype_override`, floating-point values are computed in that dtype: tolerances are measured against a
+    float64 run.
     """
 
     def __init__(self, weights: Weights | None = None, dtype_override: Any = None):
         self.weights = weights
         self.dtype_override = dtype_override
         self.sizes: dict[str, int] = {}
-        """The symbols of the function that runs."""
+        """The values of the symbols of the running function."""
         self._scope: Operation | None = None
         self._symbolic: dict[FuncOp, bool] = {}
         self._bound: dict[tuple[FuncOp, tuple[tuple[str, int], ...]], FuncOp] = {}
 
     def run(self, func: FuncOp, inputs: Sequence[Any], sizes: Mapping[str, int] | None = None) -> list[Any]:
         """
-        The results of a function on arrays; the arrays must have the types of its arguments.
+        The results of a function on arrays, which must have the types of its arguments; ValueError if they have not.
 
-        `sizes` are the values of its symbols, where the arrays' shapes do not say them.
+        `sizes` are the values of its symbols; without them they are derived from the arrays' shapes.
         """
         if not self._is_symbolic(func):
             return self._run_static(func, inputs)

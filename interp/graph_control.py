@@ -1,4 +1,4 @@
-"""What control flow of the graph level means: regions run on numpy arrays."""
+"""Interprets the control flow of the graph level: `graph.if`, `graph.loop`, `graph.scan` on numpy arrays."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mlc.dialects.graph.graph_numpy import result_dtype
 
 Run = Callable[[Block, Sequence[Any]], list[Any]]
 """Runs a block on arrays, and returns what it yields."""
-ENDLESS = 1_000_000
-"""Iterations after which a loop that nothing bounds is taken to have no end."""
+MAX_ITERATIONS = 1_000_000
+"""Iterations after which a loop without a bound is reported as endless."""
 
 
 def run_control(op: ControlOp, operands: Sequence[Any], run: Run, dtype: Any = None) -> list[Any]:
-    """The results of a control op; floats are of `dtype`, if that is given."""
+    """The results of a control op; with `dtype`, floats have that dtype instead of their own."""
     if isinstance(op, IfOp):
         return run((op.then if bool(operands[0]) else op.other).block, operands[1:])
     if isinstance(op, LoopOp):
@@ -28,15 +28,15 @@ def run_control(op: ControlOp, operands: Sequence[Any], run: Run, dtype: Any = N
 
 
 def _loop(op: LoopOp, operands: list[Any], run: Run, dtype: Any) -> list[Any]:
-    limit = int(operands.pop(0)) if op.limit is not None else ENDLESS
+    limit = int(operands.pop(0)) if op.limit is not None else MAX_ITERATIONS
     more = bool(operands.pop(0)) if op.condition is not None else True
     bound = op.at_most.value.data
     count, limit = 0, limit if bound < 0 else min(limit, bound)
     carried, reads = operands[: len(op.carried)], operands[len(op.carried) :]
     stacks = _stacks(op, len(carried), -1, dtype)
     while more and count < limit:
-        if count == ENDLESS:
-            raise ValueError(f"expected a loop of at most {ENDLESS} iterations, but got more")
+        if count == MAX_ITERATIONS:
+            raise ValueError(f"expected a loop of at most {MAX_ITERATIONS} iterations, but got more")
         results = run(op.body.block, [np.array(count, np.int64), *carried, *reads])
         more = bool(results.pop(0)) if op.condition is not None else True
         carried = results[: len(carried)]

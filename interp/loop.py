@@ -1,10 +1,10 @@
 """
 The reference interpreter of the loop dialect: op by op, on numpy buffers.
 
-In: a verified `loop.func`. It is translated to one Python function, an operation a line, which then runs: about a
-microsecond an operation. Parallel loops run serially (or, with `shuffle`, in a random order, which makes races show);
-buffers start as NaN, or as a strange integer, so that what reads them too early shows; an access out of bounds is an
-error that names the operation and the index.
+In: a verified `loop.func`. It is translated to one Python function, one line per operation, which takes about a
+microsecond per operation. Parallel loops run serially, or with `shuffle` in random order, which exposes races. Buffers
+are filled with NaN or an unlikely integer, which exposes reads of uninitialized memory. An access out of bounds raises
+an error that names the operation and the index.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Program:
-    """A kernel, ready to run."""
+    """A kernel translated to a Python function."""
 
     func: loop.FuncOp
     source: str
@@ -36,7 +36,7 @@ class Program:
     wide: bool
 
     def __call__(self, arrays: Sequence[Any]) -> list[Array]:
-        """Run on inputs, outputs and symbols in the order of the arguments; outputs may be left out."""
+        """Run on inputs, outputs and symbols in the order of the arguments; omitted outputs are allocated."""
         args = bind(self.func, arrays, self.wide)
         with np.errstate(all="ignore"):
             self.call(*args)
@@ -47,8 +47,8 @@ def run(func: loop.FuncOp, arrays: Sequence[Any], *, shuffle: int | None = None,
     """
     Run a kernel on its arguments (inputs, outputs, symbols) and return the outputs.
 
-    Outputs that are given are written in place; where they are left out they are made. `shuffle` is a seed: parallel
-    iterations then run in random order. With `wide`, every float is an f64: the value that others are measured by.
+    Given outputs are written in place; omitted ones are allocated. `shuffle` is a seed: parallel iterations then run in
+    random order. With `wide`, every float is computed in f64, as a reference for tolerances.
     """
     return prepare(func, shuffle=shuffle, wide=wide)(arrays)
 
@@ -64,14 +64,14 @@ def prepare(func: loop.FuncOp, *, shuffle: int | None = None, wide: bool = False
 
 
 def arguments(func: loop.FuncOp) -> tuple[list[MemRefType[Any]], list[MemRefType[Any]], int]:
-    """The types of inputs and outputs, and the number of symbols behind them."""
+    """The types of inputs and outputs, and the number of symbols, which follow them."""
     buffers = [a.type for a in func.args if isinstance(a.type, MemRefType)]
     n = len(buffers) - func.outputs.value.data
     return buffers[:n], buffers[n:], len(func.args) - len(buffers)
 
 
 def bind(func: loop.FuncOp, arrays: Sequence[Any], wide: bool = False) -> list[Any]:
-    """The arguments checked against their types, outputs made where they are left out."""
+    """The arguments, checked against their types; omitted outputs are allocated."""
     ins, outs, symbols = arguments(func)
     given = list(arrays)
     if len(given) == len(ins) + symbols and outs and not any(map(is_dynamic, outs)):
@@ -110,7 +110,7 @@ def outputs_of(func: loop.FuncOp, args: Sequence[Any]) -> list[Array]:
 
 
 def _span(shuffle: int | None) -> Callable[[int, int], Any]:
-    """The iterations of a parallel loop, in order or not."""
+    """The `range` of a parallel loop: in order, or shuffled by the seed."""
     if shuffle is None:
         return range
     generator = random.Random(shuffle)

@@ -1,7 +1,7 @@
 """
-The translation of a `loop.func` to one Python function over numpy buffers, an operation a line.
+Translates a `loop.func` to one Python function over numpy buffers, one line per operation.
 
-`if not 0 <= i < 4: _oob(...)` guards an access only where the ranges of the loops do not prove it.
+A bounds check `if not 0 <= i < 4: _oob(...)` is emitted only where the loop ranges do not prove the access in bounds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mlc.dialects.loop.private import private_buffers
 from mlc.interp import values as V
 from mlc.interp.loop_helpers import InterpreterError, buffer_shape, dtype_for
 
-# CPython refuses more than 20 loops inside each other in one function.
+# CPython refuses more than 20 nested loops in one function.
 LOOPS_PER_FUNCTION = 16
 
 
@@ -37,7 +37,7 @@ def _division(text: str, by: int, is_mod: bool) -> str:
 
 @dataclass
 class Emitter:
-    """Writes the Python program of one kernel."""
+    """Emits the Python source of one kernel."""
 
     wide: bool
     lines: list[str] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Emitter:
         return [render(e, lambda n: self.name(operands[n]) if n >= 0 else axes[-1 - n], _division) for e in exprs]
 
     def bounds(self, expr: Index, operands: Sequence[SSAValue]) -> Range | None:
-        """The range of an expression, where those of all its operands are known."""
+        """The range of an expression; None if the range of an operand is unknown."""
         known = {}
         for d in expr.dims():
             r = self.ranges.get(operands[d])
@@ -134,7 +134,7 @@ class Emitter:
         return expr.bounds(known)
 
     def outside(self, exprs: Sequence[Index], operands: Sequence[SSAValue], buffer: SSAValue) -> list[str]:
-        """The conditions, each `not lo <= e < hi`, that a scalar access is out of bounds, where it may be."""
+        """Bounds checks of a scalar access, each `not lo <= e < hi`; those that the loop ranges prove are omitted."""
         found: list[str] = []
         for k, (expr, n) in enumerate(zip(exprs, buffer_shape(buffer.type), strict=True)):
             r = self.bounds(expr, operands)
@@ -285,7 +285,7 @@ def _gather_op(e: Emitter, op: loop.GatherOp) -> None:
 
 
 def _if(e: Emitter, op: scf.IfOp) -> None:
-    """`scf.if`, which the bodies of extern kernels use."""
+    """`scf.if`, which occurs in the bodies of extern kernels."""
     for word, region in (("if " + e.name(op.cond) + ":", op.true_region), ("else:", op.false_region)):
         if not region.blocks:
             continue

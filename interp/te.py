@@ -1,8 +1,8 @@
 """
-What a te.func means: each stage over its whole index grid at once, in numpy.
+The reference interpreter of the te dialect: each stage over its whole index grid at once, in numpy.
 
-Axes are open grids, so that a value has the size of what it depends on. Grids above `CHUNK` points are done in
-pieces of the first axis. Reads outside of a tensor are errors, not undefined behaviour.
+Axes are open grids (`numpy.ogrid`), so that a value has only the dimensions on which it depends. Grids of more than
+`CHUNK_POINTS` points are split along the first axis. Reads outside of a tensor raise an InterpreterError.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
 from mlc.interp import values as meaning
 
 Array = Any
-CHUNK = 10_000_000
+CHUNK_POINTS = 10_000_000
+"""Points of an index grid that are evaluated at once."""
 
 
 class InterpreterError(Exception):
@@ -46,7 +47,7 @@ def run(func: te.FuncOp, inputs: Sequence[Any], *, wide: bool = False) -> list[A
 
 
 def dtype_for(t: Attribute, wide: bool) -> np.dtype[Any]:
-    """The dtype of an element type; of floats, f64 where `wide`."""
+    """The dtype of an element type; with `wide`, f64 for every float."""
     return np.dtype(np.float64) if wide and isinstance(t, AnyFloat) else meaning.dtype_of(t)
 
 
@@ -80,14 +81,14 @@ class _Stage:
     def run(self) -> list[Array]:
         points = self._points()
         n = self.stage.num_spatial
-        if points <= CHUNK or not n or self.extents[0] < 2:
+        if points <= CHUNK_POINTS or not n or self.extents[0] < 2:
             return self._part(0, self.extents[0] if self.extents else 0)
-        step = max(1, CHUNK * self.extents[0] // points)
+        step = max(1, CHUNK_POINTS * self.extents[0] // points)
         parts = [self._part(a, min(a + step, self.extents[0])) for a in range(0, self.extents[0], step)]
         return [np.concatenate(p) for p in zip(*parts, strict=True)]
 
     def _points(self) -> int:
-        """How large the arrays get; of a contraction, each factor by itself."""
+        """The number of elements of the largest array: the grid, or the larger factor of a contraction."""
         if self.product is None:
             return math.prod(self.extents)
         sizes = dict(zip(self.stage.axes, self.extents, strict=True))
@@ -130,7 +131,7 @@ class _Stage:
         return [_fold(name, full[0], axes, COMBINERS[name].identity(element))]
 
     def _contract(self, product: arith.MulfOp, extents: list[int]) -> Array:
-        """The sum of products as one matrix product, narrow floats in f32."""
+        """The sum of products as one einsum; floats narrower than f32 are summed in f32."""
         n = self.stage.num_spatial
         dtype = dtype_for(product.result.type, self.wide)
         factors: list[Any] = []
@@ -154,7 +155,7 @@ class _Stage:
 
 
 def _product(stage: te.ComputeOp) -> arith.MulfOp | None:
-    """The product that a contraction sums, if the stage is one."""
+    """The product that a contraction sums; None if the stage is no contraction."""
     if stage.combiner is None or stage.combiner.data != "sum":
         return None
     value = stage.yield_op.values[0]
@@ -173,7 +174,7 @@ def _fold(name: str, value: Array, axes: tuple[int, ...], identity: Any) -> Arra
 
 
 def _best(kind: str, pair: list[Array], n: int) -> list[Array]:
-    """Of the values the best, of its places the lowest index."""
+    """The best value, and the lowest index at which it occurs."""
     value, index = (v.reshape(*v.shape[:n], -1) for v in pair)
     best = (np.max if kind == "max" else np.min)(value, axis=-1, keepdims=True)
     first = np.where(value == best, index, np.iinfo(index.dtype).max).min(axis=-1)

@@ -1,4 +1,4 @@
-"""Which bytes of which argument of @main each of its buffers is, at given sizes."""
+"""Locates the buffers of @main at given sizes: each is a byte range of one of @main's arguments."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
 from mlc.lowering.graph_to_main.symbolic import SCRATCH
 from mlc.support.errors import UserError
 
-LARGE = 1024
-"""Random sizes go up to this one, if a symbol may be larger."""
-RANDOM = 3
-"""How many random sizes of each symbol are tried."""
+LARGEST_RANDOM_SIZE = 1024
+"""Upper bound of the random sizes of a symbol, unless its own lower bound is above."""
+RANDOM_SIZES = 3
+"""Number of random sizes tried for each symbol."""
 
 
 class PlanError(UserError):
     """Two buffers that are alive together share memory, or a buffer is read before it is written."""
 
 
-class Refused(Exception):
-    """Values of symbols at which a tensor would have no elements, so that a program does not run."""
+class EmptyTensor(Exception):
+    """At these values of the symbols a tensor has no elements; programs reject such inputs."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Bytes [start, end) of the argument `root`, seen as the buffer `buffer`."""
+    """The byte range [start, end) of the argument `root`, accessed through `buffer`."""
 
     root: BlockArgument
     start: int
@@ -55,12 +55,12 @@ def owner_of(value: SSAValue) -> SSAValue:
 
 
 class Places:
-    """The places of the buffers of @main, for one value of each symbol."""
+    """The byte ranges of the buffers of @main, for one value of each symbol."""
 
     def __init__(self, main: func.FuncOp | None = None, values: Mapping[str, int] | None = None) -> None:
         self.known: dict[SSAValue, Place] = {}
         self.sizes: dict[SSAValue, int] = {}
-        """The bytes of arguments whose types do not say them."""
+        """The sizes in bytes of arguments with dynamic shapes."""
         self.read = SizeReader({})
         if main is not None and values:
             self._bind(main, values)
@@ -74,14 +74,14 @@ class Places:
             assert isinstance(type_, TensorType)
             shape = sizes_at(shape_of(type_), values)
             if not type_.has_static_shape() and min(shape) < 1:
-                raise Refused
+                raise EmptyTensor
             self.sizes[argument] = byte_size(type_.element_type) * math.prod(shape)
         for op in main.body.block.ops:
             if isinstance(op, memref.ViewOp) and SCRATCH in op.attributes:
                 self.sizes[args[-1]] = self.number(op.byte_shift, "the end of the workspace")
 
     def locate(self, value: SSAValue) -> Place:
-        """The bytes of a buffer; an alias counts as the buffer it was made from."""
+        """The byte range of a buffer; that of an alias is its source's."""
         value = owner_of(value)
         if value not in self.known:
             self.known[value] = self._locate(value)
@@ -98,7 +98,7 @@ class Places:
             if offset < 0 or start + size > whole.end:
                 raise PlanError(f"expected a part within {whole.end - whole.start} bytes, but got {offset}", op)
             return Place(whole.root, start, start + size, value)
-        if isinstance(op, runtime.RowOp):  # which one is not known: any of them
+        if isinstance(op, runtime.RowOp):  # the row's number is unknown: assume all rows
             whole = self.locate(op.source)
             return Place(whole.root, whole.start, whole.end, value)
         if not isinstance(op, memref.ViewOp) or not isinstance(op.source, BlockArgument):
@@ -114,7 +114,7 @@ class Places:
         return place
 
     def bytes(self, value: SSAValue, given: SSAValue | None = None) -> int:
-        """The bytes of a buffer: those that its type says, or those that are given."""
+        """The size of a buffer in bytes: by its type if static, else by the operand `given`."""
         type_ = value.type
         if not isinstance(type_, MemRefType):
             raise PlanError(f"expected a buffer, but got {type_}")
@@ -123,21 +123,21 @@ class Places:
         if value in self.sizes:
             return self.sizes[value]
         if given is None:
-            raise PlanError(f"expected the bytes of {name_of(value)}, whose sizes are open")
+            raise PlanError(f"expected the size of {name_of(value)} in bytes, but its type leaves it open")
         return self.extent(given, "the bytes of a buffer")
 
     def number(self, value: SSAValue, what: str) -> int:
-        """A size that is computed from symbols."""
+        """The value of an index computed from symbols; PlanError, naming it as `what`, if it is not."""
         size = self.read(value)
         if not isinstance(size, int):
             raise PlanError(f"expected {what} to be a constant, or computed from sizes")
         return size
 
     def extent(self, value: SSAValue, what: str) -> int:
-        """The same of what is not negative; Refused where it would be."""
+        """As `number`, for a size; EmptyTensor if it is negative."""
         size = self.number(value, what)
         if size < 0:
-            raise Refused
+            raise EmptyTensor
         return size
 
 
@@ -153,13 +153,13 @@ def symbols_on(main: func.FuncOp) -> dict[str, SymbolAttr]:
     return found
 
 
-def sizes_to_try(symbols: Mapping[str, SymbolAttr], count: int = RANDOM) -> list[dict[str, int]]:
-    """Values of symbols: typical ones, the smallest, and a few that are random, but the same each time."""
+def sizes_to_try(symbols: Mapping[str, SymbolAttr], count: int = RANDOM_SIZES) -> list[dict[str, int]]:
+    """Values of symbols: the typical ones, the smallest, and `count` random ones (with a fixed seed)."""
     generator = random.Random(0)
 
     def some(span: SymbolAttr) -> int:
         low, high, step = span.low.data, span.high.data, span.step.data
-        first, last = -(-low // step), min(high, max(low, step, LARGE)) // step
+        first, last = -(-low // step), min(high, max(low, step, LARGEST_RANDOM_SIZE)) // step
         return generator.randint(first, max(first, last)) * step
 
     def least(span: SymbolAttr) -> int:
@@ -170,8 +170,8 @@ def sizes_to_try(symbols: Mapping[str, SymbolAttr], count: int = RANDOM) -> list
 
 
 def name_of(value: SSAValue) -> str:
-    """A buffer as messages name it."""
+    """The name of a buffer in messages: its name hint, else its type."""
     return f"%{value.name_hint}" if value.name_hint else str(value.type)
 
 
-__all__ = ["Place", "Places", "PlanError", "Refused", "name_of", "owner_of", "sizes_to_try", "symbols_on"]
+__all__ = ["EmptyTensor", "Place", "Places", "PlanError", "name_of", "owner_of", "sizes_to_try", "symbols_on"]

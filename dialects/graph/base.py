@@ -1,14 +1,14 @@
 """
-What all graph ops share: attributes as Python values, type inference as the verifier, one text form.
+The base of all graph ops: attributes as Python values, type inference as the verifier, one text form.
 
     op ::= results `=` name operands (`{` attribute (`,` attribute)* `}`)? `:` (type | `(` types `)` `->` types)
 
-The short form, one type, is used when the operand types follow from the result's. An attribute that has its
-default value is not printed. Declared attributes are Python values: `op.strides == (2, 2)`.
+The short form with one type is used when the operand types follow from the result's. Attributes with their default
+value are not printed. Declared attributes are Python values: `op.strides == (2, 2)`.
 
-An op class is one record: its attributes, `kind` (for operator fusion), `layout_rule` (what it does to layouts),
-`infer_types`, `evaluate` (its meaning in numpy), `samples` and the `tolerance` constant. The ops are plain
-`Operation`s, not IRDL ones: their verifier is type inference, and they are created by the thousand.
+An op class declares its attributes, `kind` (for operator fusion), `layout_rule` (for layout conversion), `infer_types`,
+`evaluate` (its numpy semantics), `samples` and the `tolerance` constant. The ops are plain `Operation`s, not IRDL ones:
+type inference is their verifier, and `make` avoids the cost of IRDL construction.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
     from xdsl.pattern_rewriter import RewritePattern
     from xdsl.printer import Printer
 
-# Fusion kinds; docs: an op of a kind <= BROADCAST maps each output element to the same place of its inputs.
+# Fusion kinds, as TVM's OpPatternKind: with a kind <= BROADCAST, an output element reads one element per input.
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, OUT_FUSABLE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
 
-MANY = 1 << 30
-"""No upper bound of an op's operand count."""
+VARIADIC = 1 << 30
+"""The upper bound of the operand count of a variadic op."""
 
 T = TypeVar("T")
 
 
 class OpAttr(ABC, Generic[T]):
-    """A declared attribute: a Python value in the class's interface, an MLIR attribute in the property dictionary."""
+    """A declared attribute: a Python value as a class attribute, an MLIR attribute in the property dictionary."""
 
     name: str
     what: ClassVar[str] = "an attribute"
@@ -88,7 +88,7 @@ class OpAttr(ABC, Generic[T]):
 
     @abstractmethod
     def accepts(self, attribute: Attribute) -> bool:
-        """Whether `attribute` is of the right class."""
+        """Whether `attribute` has the right class."""
 
     @abstractmethod
     def parse(self, parser: Parser) -> T:
@@ -236,9 +236,9 @@ class Attr(OpAttr[Attribute]):
 @dataclass(frozen=True)
 class Sample:
     """
-    Operand types and attributes that make a small valid instance of an op; for generated tests.
+    Operand types and attributes of a small valid instance of an op, for generated tests.
 
-    Values of the arguments are drawn from `low..high`; `integers` bounds integer operands (indices) instead.
+    Float operands are drawn from `low..high`, integer operands (such as indices) from the range `integers`.
     """
 
     operands: tuple[Tensor, ...]
@@ -251,7 +251,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class _Folds(HasFolder):
-    """Folding is the op's own `fold`."""
+    """The folder of graph ops: calls the op's method `fold`."""
 
     @classmethod
     def fold(cls, op: Any) -> Sequence[SSAValue | Attribute] | None:
@@ -260,7 +260,7 @@ class _Folds(HasFolder):
 
 @dataclass(frozen=True)
 class _Canonicalizes(HasCanonicalizationPatternsTrait):
-    """The patterns stand in `canonicalize`, by op class."""
+    """The canonicalization patterns of graph ops: `canonicalize.PATTERNS`, by op class."""
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
@@ -273,18 +273,19 @@ class _Canonicalizes(HasCanonicalizationPatternsTrait):
 
 
 class GraphOp(Operation):
-    """The base of every graph op; a subclass is the op's one record."""
+    """The base of every graph op."""
 
     kind: ClassVar[int] = OPAQUE
     layout_rule: ClassVar[str] = "fixed"
-    """elementwise: any layout, kept; broadcast: the operands' layouts must agree; conv and pool: the op has
-    layout attributes; axis: an axis attribute follows the layout; fixed: only the plain layout."""
+    """How layout conversion treats the op. elementwise: any layout, which the result keeps; broadcast: the operands'
+    layouts must agree; conv and pool: the op has layout attributes; axis: an axis attribute is remapped; fixed: only
+    the plain layout."""
     arity: ClassVar[tuple[int, int]] = (1, 1)
     tolerance: ClassVar[float] = 0.0
-    """c of rtol = c * eps * sqrt(K); 0 says exact."""
+    """The error constant c of rtol = c * eps * sqrt(K); 0 for exact ops."""
     declared: ClassVar[dict[str, OpAttr[Any]]] = {}
     result_given: ClassVar[bool] = False
-    """Whether the result type is part of the op (reshape) rather than inferred."""
+    """Whether the result type is given (as for reshape) rather than inferred."""
 
     traits = traits_def(Pure(), _Folds(), _Canonicalizes())
 
@@ -298,7 +299,7 @@ class GraphOp(Operation):
         raise VerifyException(f"{self.name} has no type inference")
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
-        """The op's meaning on numpy arrays."""
+        """The op's results on numpy arrays; `np` is the numpy module."""
         raise ValueError(f"{self.name} cannot be evaluated by numpy")
 
     @classmethod
@@ -307,7 +308,7 @@ class GraphOp(Operation):
         return []
 
     def reduction_length(self) -> int:
-        """How many terms each result element sums: K of the tolerance."""
+        """The number of terms that each result element sums: K of the tolerance."""
         return 1
 
     @classmethod
@@ -335,11 +336,11 @@ class GraphOp(Operation):
         return op
 
     def operand_types_from(self, result: Tensor, count: int) -> Sequence[Attribute] | None:
-        """The types of `count` operands that the short text form implies, given the result's type."""
+        """The types of `count` operands, inferred from the result's type; None if the short text form is ambiguous."""
         return (result,) * count
 
     def fold(self) -> Sequence[SSAValue] | None:
-        """The values that already are the results, where the op does nothing."""
+        """Existing values that replace the results, if the op is an identity; else None."""
         return None
 
     @property
@@ -368,7 +369,7 @@ class GraphOp(Operation):
         low, high = self.arity
         count = len(self._operands)
         if not low <= count <= high:
-            expected = str(low) if low == high else f"{low} to {high}" if high < MANY else f"at least {low}"
+            expected = str(low) if low == high else f"{low} to {high}" if high < VARIADIC else f"at least {low}"
             raise VerifyException(f"expected {expected} operands, but got {count}")
         for index, operand in enumerate(self._operands):
             if not isinstance(operand.type, TensorType):
@@ -414,19 +415,19 @@ class GraphOp(Operation):
 
 
 def infer(op: GraphOp) -> list[Tensor]:
-    """The result types that an op's operands and attributes imply."""
+    """The result types inferred from an op's operands and attributes."""
     return op.infer_types()
 
 
 def given_type(op: GraphOp) -> Tensor:
-    """The result type of an op that is given one."""
+    """The result type that an op was given; VerifyException if it has none."""
     if len(op.results) != 1:
         raise VerifyException(f"expected a result type: {op.name} cannot infer it from its operands")
     return op.type
 
 
 def name_location(location: Any) -> Any:
-    """A source name as a location: `"conv1" -> loc("conv1")`; locations and None pass."""
+    """A source name as a location: `"conv1" -> loc("conv1")`; locations and None are returned unchanged."""
     return NameLoc(StringAttr(location), NoneAttr()) if isinstance(location, str) else location
 
 
@@ -436,7 +437,7 @@ def location_name(op: Operation) -> str | None:
 
 
 def symbol_divisors(op: Operation) -> dict[str, int]:
-    """What divides each symbol of the function around `op`: the steps in its `graph.symbols`."""
+    """A divisor of each symbol of the function that encloses `op`: the steps in its `graph.symbols`."""
     parent: Operation | None = op
     while parent is not None:
         symbols = parent.attributes.get("graph.symbols")
@@ -447,7 +448,7 @@ def symbol_divisors(op: Operation) -> dict[str, int]:
 
 
 def same_type(a: Attribute, b: Attribute, op: Operation) -> bool:
-    """Whether two types are equal, given what is known of the symbols around `op`."""
+    """Whether two types are equal under the declared divisors of the symbols around `op`."""
     if not isinstance(a, TensorType) or not isinstance(b, TensorType) or a.element_type != b.element_type:
         return False
     if isinstance(a.encoding, NoneAttr) and isinstance(b.encoding, NoneAttr):

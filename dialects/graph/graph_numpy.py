@@ -1,4 +1,4 @@
-"""What graph ops mean, in numpy: `evaluate(op, arrays)`."""
+"""The numpy semantics of graph ops: `evaluate(op, arrays)`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def evaluate(op: GraphOp, arrays: Sequence[Any], float_dtype: Any = None) -> tup
 
 
 def result_dtype(type: Any, float_dtype: Any = None) -> Any:
-    """The dtype of a tensor type's elements; of floats, `float_dtype` where given."""
+    """The dtype of a tensor type's elements; `float_dtype`, if given, replaces that of floats."""
     if float_dtype is not None and isinstance(type.element_type, FLOATS):
         return np.dtype(float_dtype)
     return numpy_dtype(type.element_type)

@@ -50,7 +50,7 @@ class Layout:
         return len(self.parts) == len(self.axes)
 
     def position(self, letter: str) -> int:
-        """Which dimension of the tensor the (outer part of the) axis is."""
+        """The dimension of the tensor that holds the axis, or its outer part."""
         return self.parts.index((letter, 0))
 
     def sizes(self, shape: Sequence[AnyDim], what: str = "operand") -> dict[str, AnyDim]:
@@ -74,7 +74,7 @@ class Layout:
         return tuple(inner or ceil_div(sizes[letter], factors[letter]) for letter, inner in self.parts)
 
     def padded(self, letter: str, size: Dim) -> Dim:
-        """An axis's size, padded up to what its inner parts divide."""
+        """An axis's size, padded up to a multiple of its inner sizes."""
         return ceil_div(size, self.factors[letter]) * self.factors[letter]
 
     def with_factor(self, letter: str, factor: int) -> str:
@@ -107,13 +107,13 @@ def layout(name: str) -> Layout:
 
 
 def same_axes(a: Layout, b: Layout) -> None:
-    """Check that two layouts are of the same axes."""
+    """VerifyException unless two layouts have the same axes."""
     if set(a.axes) != set(b.axes):
         raise VerifyException(f"expected layouts of the same axes, but got {a} and {b}")
 
 
 def transform_steps(src: Layout, dst: Layout, shape: Sequence[int], logical: Mapping[str, int]) -> Any:
-    """How numpy moves an array from `src` to `dst`: what `numerics.layout_transform` applies."""
+    """The numpy steps from layout `src` to `dst`, which `numerics.layout_transform` applies."""
     axes = src.axes
     source, target = _grouped(src, axes), _grouped(dst, axes)
     merged = [_product(shape[i] for i in source[letter]) for letter in axes]

@@ -1,4 +1,4 @@
-"""The symbols of a function: which it declares, and numbers in their place."""
+"""The symbols that a function declares in `graph.symbols`, and their replacement by sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def symbols_of(function: FuncOp) -> dict[str, SymbolAttr]:
 
 
 def bind(function: FuncOp, sizes: Mapping[str, int]) -> None:
-    """Put sizes in the place of a function's symbols, in the types of all its values."""
+    """Replace a function's symbols by sizes, in the types of all its values."""
 
     def static(type: Attribute) -> Attribute:
         if isinstance(type, TensorType) and isinstance(type.encoding, DimsAttr):

@@ -1,5 +1,5 @@
 """
-te as Python: `mlc.te`. Stages are functions of their indices; what they write is IR at once.
+te as Python: `mlc.te`. A stage is a Python function of its indices, which is traced to IR.
 
     A, B = te.placeholder((64, 32), name="A"), te.placeholder((32, 48), name="B")
     k = te.reduce_axis(32, "k")
@@ -63,7 +63,7 @@ from mlc.dialects.te_builder.scalars import (
 )
 from mlc.support.errors import UserError
 
-# Of a stage that te-inline must leave alone: what is computed once to be read many times.
+# Attribute of a stage that te-inline does not inline, because its elements are read many times.
 NO_INLINE: dict[str, Attribute] = {"no_inline": UnitAttr()}
 
 
@@ -132,7 +132,7 @@ class Tensor:
             if not expr.is_affine or any(stage.ranges[d] == ANY for d in expr.dims()):
                 continue
             low, high = expr.bounds(stage.ranges)
-            # what is taken from a symbolic size, or that size from it, is not known to be less
+            # a difference of a symbolic size and another index has no known sign
             known = all(stage.ranges[d][1] < UNBOUNDED - (expr.coefficient(d) < 0) for d in expr.dims())
             if (known and low < 0) or (isinstance(size, int) and high >= size):
                 raise UserError(
@@ -156,7 +156,7 @@ def te_type(element: Attribute, shape: Sequence[Dim]) -> TensorType[Any]:
 
 
 def tensor_of(value: SSAValue, graph_type: Attribute | None = None, name: str = "") -> Tensor:
-    """The tensor that an SSA value is; the graph's type may say that its integers are unsigned."""
+    """The Tensor of an SSA value; `graph_type` gives its symbolic sizes and the sign of its integers."""
     t = value.type
     assert isinstance(t, TensorType)
     _, unsigned = signless(graph_type.element_type) if isinstance(graph_type, TensorType) else (None, False)
@@ -165,13 +165,13 @@ def tensor_of(value: SSAValue, graph_type: Attribute | None = None, name: str = 
 
 
 def full(shape: Sequence[Dim], value: Number, dtype: Any = "float32") -> Tensor:
-    """A tensor of one value; it takes no memory."""
+    """A tensor whose elements all have one value; it has no stage."""
     element, unsigned = signless(element_type(dtype))
     return Tensor(None, tuple(shape), element, unsigned, "full", value)
 
 
 def _sizes(shape: Sequence[Dim]) -> Shape:
-    """A shape as plain ints (numpy's are welcome) and symbolic sizes."""
+    """A shape as ints (numpy's are converted) and symbolic sizes."""
     sizes = tuple(n if isinstance(n, DimExpr) else int(n) for n in shape)
     if any(isinstance(n, int) and n < 0 for n in sizes):
         raise UserError(f"expected a shape of sizes >= 0, but got {list(sizes)}")
@@ -179,7 +179,7 @@ def _sizes(shape: Sequence[Dim]) -> Shape:
 
 
 def placeholder(shape: Sequence[Dim], dtype: Any = "float32", name: str = "x") -> Tensor:
-    """An operand of the kernel to be."""
+    """An input of a kernel."""
     element, unsigned = signless(element_type(dtype))
     sizes = _sizes(shape)
     arg = Block(arg_types=[te_type(element, sizes)]).args[0]
@@ -188,7 +188,7 @@ def placeholder(shape: Sequence[Dim], dtype: Any = "float32", name: str = "x") -
 
 
 def reduce_axis(extent: Dim | tuple[int, int], name: str = "k") -> ReduceAxis:
-    """An axis for te.sum and its like; it runs from 0 to `extent`."""
+    """A reduction axis for te.sum, te.max, ...; it runs from 0 to `extent`."""
     if isinstance(extent, tuple):
         if extent[0] != 0:
             raise UserError(f"expected a reduction axis from 0, but got one from {extent[0]}; add it to the index")
@@ -198,7 +198,7 @@ def reduce_axis(extent: Dim | tuple[int, int], name: str = "k") -> ReduceAxis:
 
 @dataclass(frozen=True)
 class Reduction:
-    """What the body of a reduction stage returns: the combiner, its axes, the value(s) of one point."""
+    """The result of a reduction stage's body: the combiner, the reduction axes, the value(s) of one point."""
 
     combiner: str
     axes: tuple[ReduceAxis, ...]
@@ -209,7 +209,7 @@ def _reduction(name: str) -> Callable[..., Reduction]:
     def reduce(value: Scalar, axis: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
         return Reduction(name, _axes(axis), (value,))
 
-    reduce.__doc__ = f"The {name} of the value over one or several axes; the whole body of a stage."
+    reduce.__doc__ = f"The {name} of the value over one or several axes; must be the whole body of a stage."
     return reduce
 
 
@@ -241,16 +241,16 @@ argmax, argmin = (_pair(name) for name in PAIR_COMBINERS)
 
 @dataclass
 class Kernel:
-    """A te.func under construction: stages go to the end of `block` and get the location that is set."""
+    """A te.func under construction: stages are appended to `block` with the current `location`."""
 
     block: Block
     location: Any = None
     names: dict[str, int] = field(default_factory=dict)
     symbols: dict[DimExpr, SSAValue] = field(default_factory=dict)
-    """The arguments of the kernel that sizes are expressions of."""
+    """The size arguments of the kernel, by the symbols (or products of symbols) that they hold."""
 
     def place(self, op: te.ComputeOp) -> None:
-        """Append a stage under a name of its own."""
+        """Append a stage, with a number after its name if the name is taken."""
         name = op.stage_name
         count = self.names[name] = self.names.get(name, -1) + 1
         if count:
@@ -265,7 +265,7 @@ _KERNEL: ContextVar[Kernel | None] = ContextVar("kernel", default=None)
 
 @contextmanager
 def building(kernel: Kernel) -> Iterator[Kernel]:
-    """Stages made inside go straight into the kernel."""
+    """Context in which new stages are appended to the kernel."""
     token = _KERNEL.set(kernel)
     try:
         yield kernel
@@ -285,8 +285,8 @@ def compute(
     """
     A stage: `fn` maps its indices to an element, or to a te.sum (prod, max, min, argmax, argmin) over axes.
 
-    The result is a Tensor, of argmax and argmin a pair. `axes` names the indices (default: as `fn` does); `reduce`
-    gives the reduction axes in another order than that of their first use.
+    The result is a Tensor; for argmax and argmin a pair of them. `axes` names the indices (default: the parameters of
+    `fn`); `reduce` orders the reduction axes (default: the order of their first use).
     """
     shape = _sizes(shape)
     names = list(axes) if axes is not None else _names(fn, len(shape))
@@ -327,10 +327,10 @@ def _finish(stage: Stage, shape: Shape, name: str, values: Sequence[Scalar], com
 
 def _as_signed(result: Reduction) -> tuple[Reduction, Callable[[Scalar], Scalar] | None]:
     """
-    A reduction whose combiner works on signed numbers, and what turns its result back.
+    An equivalent reduction on signed numbers, and the function that converts its result back.
 
     Booleans become 0 and 1 (their sum is "any", their product "all"); unsigned numbers have the highest bit flipped,
-    which keeps their order.
+    which preserves their order.
     """
     value = result.values[0]
     if value.type == i1:
@@ -376,7 +376,7 @@ def _values(stage: Stage, result: Any, name: str) -> tuple[tuple[Scalar, ...], s
 
 
 def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> te.FuncOp:
-    """The kernel from these operands to these tensors; the stages are copied into it."""
+    """The te.func with these inputs and outputs; the stages are copied into it."""
     block = Block(arg_types=[_value(t).type for t in inputs])
     mapping: dict[SSAValue, SSAValue] = {}
     for tensor, arg in zip(inputs, block.args, strict=True):

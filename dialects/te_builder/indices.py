@@ -1,4 +1,4 @@
-"""Index expressions as Python objects, and the stage that they are written in."""
+"""Index expressions as Python objects, and the builder of the stage to which they belong."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Stage:
         self.values: list[SSAValue] = list(self.block.args)
         self.ranges: list[Range] = [_range(e) for e in extents]
         self.symbols = symbols or {}
-        """What the kernel is given of sizes that are symbolic."""
+        """The size arguments of the kernel, by symbol."""
         self._symbols: dict[DimExpr, int] = {}
         self.constants: dict[Any, SSAValue] = {}
         self.reduce: dict[ReduceAxis, int] = {}
@@ -47,12 +47,12 @@ class Stage:
             self.number(axis)
 
     def add(self, op: Operation) -> SSAValue:
-        """Append an op; its result."""
+        """Append an op and return its result."""
         self.block.add_op(op)
         return op.results[0]
 
     def number(self, axis: ReduceAxis) -> int:
-        """The number of a reduction axis, which becomes one of the stage when first used."""
+        """The number of a reduction axis, which is added to the stage at its first use."""
         found = self.reduce.get(axis)
         if found is None:
             arg = self.block.insert_arg(INDEX, len(self.block.args))
@@ -67,7 +67,7 @@ class Stage:
         return len(self.values) - 1
 
     def index(self, value: Any) -> Index:
-        """What a user may write as an index, as an expression over this stage's numbers."""
+        """An index expression over this stage's values, from any form of index that a user may write."""
         if isinstance(value, int):
             return const(value)
         if isinstance(value, DimExpr):
@@ -83,7 +83,7 @@ class Stage:
         raise UserError(f"expected an index expression, but got {value!r}")
 
     def _symbol(self, size: DimExpr) -> Index:
-        """A symbol (or a product of them) that the kernel is given."""
+        """A symbol, or a product of symbols, that is a size argument of the kernel."""
         if size not in self._symbols:
             if size not in self.symbols:
                 raise UserError(
@@ -111,7 +111,7 @@ def _range(extent: Dim) -> Range:
 
 
 def index_of(size: Dim, symbol: Callable[[DimExpr], Index]) -> Index:
-    """A size as an index expression; `symbol` gives that of a member of its basis."""
+    """A size as an index expression; `symbol` gives the expression of each member of its basis."""
     if isinstance(size, int):
         return const(size)
     total = const(0)
@@ -137,7 +137,7 @@ def current_stage() -> Stage:
 
 
 class IndexExpr:
-    """An index expression of a stage: `i * 2 + k`, `i // 4`, `i % 4`; compared, it gives a `Condition`."""
+    """An index expression of a stage: `i * 2 + k`, `i // 4`, `i % 4`; a comparison gives a `Condition`."""
 
     __slots__ = ("index", "stage")
 
@@ -211,11 +211,11 @@ class Condition:
         return Condition(self.stage, tuple(dict.fromkeys((*self.exprs, *other.exprs))))
 
     def __bool__(self) -> bool:
-        raise UserError("expected a condition known now, but got one on indices; use te.where or a mask")
+        raise UserError("expected a Python condition, but got one on indices; use te.where or a mask")
 
 
 def condition(parts: Iterable[IndexExpr | Condition]) -> Condition:
-    """All of these; an expression stands for `>= 0`. What always holds is left out."""
+    """The conjunction of these; an expression e means `e >= 0`. Parts that always hold are dropped."""
     stage: Stage | None = None
     exprs: dict[Index, None] = {}
     for part in parts:

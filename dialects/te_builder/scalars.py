@@ -43,7 +43,7 @@ _PREDICATES = [IntegerAttr(n, i64) for n in range(16)]
 
 
 class Scalar:
-    """One value of a stage's body; `unsigned` says how an integer is to be read."""
+    """One value of a stage's body; `unsigned` is the sign of an integer, whose type is signless."""
 
     __slots__ = ("stage", "unsigned", "value")
 
@@ -119,11 +119,11 @@ class Scalar:
         return compare("greater_equal", self, other)
 
     def __bool__(self) -> bool:
-        raise UserError("expected a value known now, but got an element of a tensor; use te.where instead of if")
+        raise UserError("expected a Python value, but got an element of a tensor; use te.where instead of if")
 
 
 def constant(stage: Stage, value: Number, type: Attribute) -> SSAValue:
-    """A constant of the stage, one op for equal ones."""
+    """A constant of the stage; equal ones share an op."""
     key = (repr(value), type)
     found = stage.constants.get(key)
     if found is None:
@@ -145,7 +145,7 @@ def _lift(a: Operand, b: Operand) -> tuple[Scalar, Scalar]:
 
 
 def _number_like(value: Any, like: Scalar) -> Scalar:
-    """A number, or a size, of the type of an element."""
+    """A number or a size as a scalar of the type of an element."""
     if isinstance(value, DimExpr):
         size = cast(IndexExpr(like.stage, like.stage.index(value)), like.type)
         return Scalar(size.stage, size.value, like.unsigned)
@@ -276,7 +276,7 @@ def _width(t: Attribute) -> int:
 
 
 def _cast_op(a: Attribute, b: Attribute, unsigned: bool, to_unsigned: bool) -> type[Operation] | None:
-    """The arith op from one element type to another; None where nothing changes."""
+    """The arith op that converts one element type to another; None if the bits are the same."""
     from_float, to_float = isinstance(a, AnyFloat), isinstance(b, AnyFloat)
     if a == b:
         return None

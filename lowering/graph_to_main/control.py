@@ -1,14 +1,14 @@
 """
-Control flow of @main: graph.if, graph.loop and graph.scan on tensors become scf round calls on buffers.
+Bufferizes the control flow of @main: graph.if, graph.loop and graph.scan become scf ops around calls on buffers.
 
-    carried values       one buffer each: the initial value is copied there; a call whose result is carried on writes it
-                         in place where nobody reads the old value any more, else it is copied at the end of the body
-    rows that are read   runtime.row of what is scanned
-    rows that are made   runtime.row of the stacked result: a call writes its row in place
+    carried values       one buffer each, into which the initial value is copied. The call that computes the next value
+                         writes it in place if the old value has no later reader, else a copy ends the body
+    scanned rows         runtime.row of the scanned buffer
+    stacked rows         runtime.row of the result buffer: a call writes its row in place
     results of an if     one buffer each, which both regions write
 
-`visit_*` find the storages, region by region, in the order of the steps that the planner counts; what the body of a
-loop reads from outside lives to the loop's end. `write` makes the IR.
+`visit` assigns storages, region by region, in the order of the steps that the planner counts; a value from outside
+that a loop's body reads stays alive until the end of the loop. `write` emits the IR.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ Copies = list[tuple[SSAValue | Storage, Storage]]
 
 @dataclass(eq=False)
 class Flow:
-    """What is copied and sliced round the calls of one control op."""
+    """The copies, row views and flags that the lowering of one control op emits around its calls."""
 
     before: Copies = field(default_factory=list)
-    """The initial values."""
+    """Copies of the initial values into the buffers of carried values."""
     fills: list[Storage] = field(default_factory=list)
-    """Stacks that may end with rows which no iteration writes."""
+    """Stacked results to be zeroed first, because iterations may end early and leave rows unwritten."""
     rows: list[tuple[Storage, Storage | SSAValue, bool]] = field(default_factory=list)
-    """(a row, what it is a row of, whether it goes backward)."""
+    """(row, the buffer of which it is a row, whether iterations run backward over it)."""
     ends: list[Copies] = field(default_factory=list)
-    """For each region: what is copied at its end."""
+    """For each region, the copies at its end."""
     counter: Storage | None = None
     condition: Storage | None = None
     count: Storage | None = None
 
 
 def visit(c: Converter, op: Operation) -> None:
-    """Find the storages of a control op and of all in its regions."""
+    """Assign storages to the values of a control op and of its regions."""
     assert isinstance(op, ControlOp)
     flow = c.flows[op] = Flow()
     c.use(op)
@@ -60,7 +60,7 @@ def visit(c: Converter, op: Operation) -> None:
     for storage, result in zip(results, op.results, strict=True):
         c.storages[result] = storage
     if isinstance(op, LoopOp) and not op.results[-1].uses:
-        c.buffers.remove(results[-1])  # nobody asks how often it ran
+        c.buffers.remove(results[-1])  # the number of iterations has no reader
     c.steps += 1
     if isinstance(op, IfOp):
         for region in op.regions:
@@ -80,14 +80,14 @@ def visit(c: Converter, op: Operation) -> None:
 
 
 def _new(c: Converter, op: Operation, value: SSAValue) -> Storage:
-    """A new buffer like a value, in use from now on."""
+    """A new buffer of a value's type, alive from the current step on."""
     storage = Storage.of(op, value.type, first=c.steps, last=c.steps)
     c.buffers.append(storage)
     return storage
 
 
 def _bind(c: Converter, arguments: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
-    """The arguments of a region that simply are values from outside."""
+    """Give block arguments the storages of the outside values to which they are bound."""
     for argument, value in zip(arguments, values, strict=True):
         c.storages[argument] = c.storages[value]
         if value in c.starts:
@@ -133,28 +133,28 @@ def _visit_scan(c: Converter, flow: Flow, op: ScanOp, results: list[Storage]) ->
 
 
 def _row(flow: Flow, like: Storage, whole: Storage | SSAValue, backward: bool) -> Storage:
-    """The row of a stack in this iteration; `like` says its type, or is the stack."""
+    """The row of the buffer `whole` in the current iteration; `like` has the row's type, or is the buffer itself."""
     row = Storage(like.shape[1:] if like is whole else like.shape, like.element, moves=True)
     flow.rows.append((row, whole, backward))
     return row
 
 
 def _visit_region(c: Converter, flow: Flow, block: Block, targets: Sequence[Storage]) -> None:
-    """Visit the ops of a region, and have what it yields written to the targets."""
+    """Visit the ops of a region, and arrange that the yielded values end up in the targets."""
     for op in block.ops:
         if not isinstance(op, YieldOp):
             c.visit(op)
     last = block.last_op
     assert last is not None
-    flow.ends.append(_deliver(c, last, targets))
+    flow.ends.append(_yield_copies(c, last, targets))
     c.steps += 1
 
 
-def _deliver(c: Converter, last: Operation, targets: Sequence[Storage]) -> Copies:
+def _yield_copies(c: Converter, last: Operation, targets: Sequence[Storage]) -> Copies:
     """
-    What must be copied at the end of a region; the other yielded values are written to their targets at once.
+    The copies at the end of a region; yielded values without a copy are computed directly in their targets.
 
-    A value that a copy overwrites before another one reads it goes through a temporary.
+    A value whose storage another copy overwrites first is copied through a temporary.
     """
     pairs = list(zip(last.operands, targets, strict=True))
     pairs = [(v, target) for v, target in pairs if c.storage(v) is not target or v in c.starts]
@@ -165,7 +165,7 @@ def _deliver(c: Converter, last: Operation, targets: Sequence[Storage]) -> Copie
         source = c.storage(value)
         if (value, target) in late:
             continue
-        # Of a value that is yielded twice a row is written at once, and the state is copied from it.
+        # A value yielded as a row and as carried state is computed in the row; the state is a copy of it.
         again = sum(v is value for v, _ in pairs) > 1 and not target.moves
         if again or source.moves or target.last >= source.first:
             late.append((value, target))
@@ -186,7 +186,7 @@ def _deliver(c: Converter, last: Operation, targets: Sequence[Storage]) -> Copie
 
 
 def _is_fresh(value: SSAValue, source: Storage, block: Any) -> bool:
-    """Whether a call in this block writes the value, into memory of its own."""
+    """Whether a call in this block computes the value into a buffer that is not part of another one."""
     while isinstance(value.owner, ReshapeOp):
         value = value.owner.operands[0]
     owner = value.owner
@@ -197,7 +197,7 @@ def _is_fresh(value: SSAValue, source: Storage, block: Any) -> bool:
 
 
 def write(w: Writer, op: ControlOp, flow: Flow) -> None:
-    """The scf op, and what goes before it."""
+    """Emit the scf op of a control op, and the copies and fills before it."""
     _copies(w, flow.before)
     for stack in flow.fills:
         w.block.add_op(runtime.FillOp(w.shaped(stack), w.sizes.open(stack.bytes)))
@@ -241,7 +241,7 @@ def _while(w: Writer, op: ControlOp, flow: Flow) -> None:
 
 
 def _bound(w: Writer, op: ControlOp) -> SSAValue:
-    """The most iterations, as an index."""
+    """The upper bound of the number of iterations, as an index."""
     if isinstance(op, ScanOp):
         return _index(w, op.length)
     assert isinstance(op, LoopOp)
@@ -253,7 +253,7 @@ def _bound(w: Writer, op: ControlOp) -> SSAValue:
 
 
 def _region(w: Writer, op: ControlOp, flow: Flow, which: int, block: Block, length: SSAValue | None = None) -> Region:
-    """A region's calls: of a loop, the block's argument is the number of the iteration."""
+    """Emit a region's ops into `block`; the first block argument of a loop's body is the iteration number."""
     outer, w.block = w.block, block
     if flow.counter is not None:
         _store(w, block.args[0], flow.counter)
@@ -294,7 +294,7 @@ def _load(w: Writer, buffer: SSAValue) -> SSAValue:
 
 
 def _store(w: Writer, index: SSAValue, target: Storage) -> None:
-    """An index as the number that a buffer holds."""
+    """Store an index into a buffer of one integer."""
     number = _op(w, arith.IndexCastOp(index, target.type.element_type))
     w.block.add_op(memref.StoreOp.get(number, w.shaped(target), []))
 

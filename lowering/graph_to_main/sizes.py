@@ -1,4 +1,4 @@
-"""Sizes in @main: arithmetic on its symbols, written as `arith` ops and read back from them."""
+"""Sizes in @main: emits size expressions as `arith` ops on the symbols, and reads them back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INDEX = IndexType()
 
 
 class Sizes:
-    """Writes sizes into a block, each once."""
+    """Emits size expressions into a block, each once."""
 
     def __init__(self, block: Block, symbols: Mapping[str, SSAValue]) -> None:
         self.block = block
@@ -29,7 +29,7 @@ class Sizes:
         return self.known[size]
 
     def open(self, size: Dim) -> SSAValue | None:
-        """The SSA value of a size that is not static."""
+        """The SSA value of a symbolic size; None for a static one."""
         return None if isinstance(size, int) else self(size)
 
     def add(self, op: type[Operation], x: SSAValue, y: SSAValue) -> SSAValue:
@@ -66,7 +66,7 @@ class Sizes:
 
 
 def _number(size: DimExpr) -> Dim:
-    """A size as an integer, if it is one."""
+    """An expression without symbols as an integer; others are returned unchanged."""
     return size.evaluate({})
 
 
@@ -82,13 +82,13 @@ _MEANING: dict[type[Operation], Callable[[Any, Any], Any]] = {
 
 
 class SizeReader:
-    """Reads index values back, as numbers or as expressions: as what is given for the symbols, which are arguments."""
+    """Evaluates index values of @main, given a number or an expression for each symbol (a block argument)."""
 
     def __init__(self, symbols: Mapping[SSAValue, Dim]) -> None:
         self.known: dict[SSAValue, Dim] = dict(symbols)
 
     def __call__(self, value: SSAValue) -> Dim | None:
-        """The size that a value is; None where it is not computed from symbols alone."""
+        """The number or expression that a value equals; None if it is not computed from symbols alone."""
         if value not in self.known:
             op = value.owner
             if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):

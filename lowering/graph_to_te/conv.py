@@ -28,7 +28,7 @@ OUT = {"C": "oc", "H": "oh", "W": "ow"}
 
 @dataclass(frozen=True)
 class Window:
-    """How a window slides over H and W."""
+    """The geometry of a sliding window over H and W, and the index arithmetic of its taps."""
 
     kernel: tuple[int, int]
     strides: Sequence[int]
@@ -36,16 +36,16 @@ class Window:
     dilation: Sequence[int]
 
     def at(self, axis: int, out: Any, k: Any) -> Any:
-        """The picture's index of tap k of window `out`, before padding is subtracted."""
+        """The image index of tap k of window `out`, counted from the start of the padding."""
         return out * self.strides[axis] + k * self.dilation[axis]
 
     def reach(self, axis: int, count: Dim) -> Dim:
-        """How many rows (columns) `count` windows need."""
+        """The number of rows (columns) that `count` windows span."""
         return (count - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
 
 def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[Dim], value: int = 0) -> Tensor:
-    """The picture with a value around it, as many rows and columns as the windows read; x itself where that is it."""
+    """The image padded with a value, as many rows and columns as the windows read; x itself without padding."""
     of = layout(name)
     if not any(window.padding):
         return x
@@ -66,13 +66,13 @@ def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[Dim], value: i
 
 @lowering(graph.Conv2dOp)
 def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
-    """A pad stage where needed, then the sum over the channels of a group and the window."""
-    picture, kernel = op.logical_sizes()
+    """A pad stage if there is padding, then the sum over the window and the input channels of a group."""
+    image, kernel = op.logical_sizes()
     shape, out = shape_of_result(op), op.out_layout
     window = Window((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation)
     sizes = layout(out).sizes(shape)
     x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]), op.pad_value)
-    groups = picture["C"] if op.is_depthwise else op.groups
+    groups = image["C"] if op.is_depthwise else op.groups
     channels = channel_axes(op, kernel["I"], groups)
     kh, columns = te.reduce_axis(kernel["H"], "kh"), column_axes(op, kernel["W"])
     reduce = [*channels[:1], kh, *columns, *channels[1:]]
@@ -91,7 +91,7 @@ def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
 
 
 def channel_axes(op: Any, count: int, groups: int) -> list[ReduceAxis]:
-    """The input channels of a group as (ic_o, ic_i) where a layout blocks them, else one axis; none of depthwise."""
+    """The reduction axes of a group's input channels: (ic_o, ic_i) in blocked layouts, else (ic); none if depthwise."""
     if count == 1 and groups > 1:
         return []
     block = layout(op.kernel_layout).factors["I"]
@@ -104,7 +104,7 @@ def channel_axes(op: Any, count: int, groups: int) -> list[ReduceAxis]:
 
 
 def column_axes(op: Any, count: int) -> list[ReduceAxis]:
-    """The columns of a window, in words where a layout has words of them."""
+    """The reduction axes of a window's columns: (kw_o, kw_i) where the kernel's layout blocks W, else (kw)."""
     block = layout(op.kernel_layout).factors["W"]
     if block == 1:
         return [te.reduce_axis(count, "kw")]
@@ -112,7 +112,7 @@ def column_axes(op: Any, count: int) -> list[ReduceAxis]:
 
 
 def _joined(axes: Sequence[ReduceAxis]) -> Any:
-    """The index that an outer and an inner axis count."""
+    """The linear index of an outer and an inner axis."""
     total: Any = 0
     for axis in axes:
         total = total * axis.extent + axis
@@ -128,7 +128,7 @@ def _exprs(axes: dict[str, Any]) -> dict[str, Any]:
 def _window_sum(
     op: Any, x: Tensor, window: Window, reducer: Callable[..., te.Reduction], otherwise: float | int, name: str
 ) -> Tensor:
-    """The taps of each window combined; what lies outside of the picture reads as `otherwise`."""
+    """Each window's taps combined by `reducer`; taps outside of the image read `otherwise`."""
     shape, of = shape_of_result(op), layout(op.layout)
     kh, kw = te.reduce_axis(window.kernel[0], "kh"), te.reduce_axis(window.kernel[1], "kw")
 
@@ -159,7 +159,7 @@ def max_pool2d(op: Any, x: Tensor) -> Tensor:
 
 @lowering(graph.AvgPool2dOp)
 def avg_pool2d(op: Any, x: Tensor) -> Tensor:
-    """The sum over the window, divided by how many of its taps count."""
+    """The sum over the window, divided by the number of its taps that count."""
     window, of = _window(op), layout(op.layout)
     total = _window_sum(op, x, window, te.sum, 0, "sum")
     places = [of.position(letter) for letter in "HW"]
@@ -179,7 +179,7 @@ def avg_pool2d(op: Any, x: Tensor) -> Tensor:
 
 
 def _counts(op: Any, window: Window, axis: int, size: Dim, out: Dim) -> Tensor | int:
-    """How many taps of each window along an axis count: one number, or a small stage."""
+    """The divisor of each window along an axis: one number if all are equal, else a stage that counts the taps."""
     before, after = window.padding[axis], window.padding[axis + 2]
     low, high = (-before, size + after) if op.count_include_pad else (0, size)
     taps = window.kernel[axis]
@@ -205,7 +205,7 @@ def _counts(op: Any, window: Window, axis: int, size: Dim, out: Dim) -> Tensor |
 
 
 def _ends_below(window: Window, axis: int, out: Dim, size: Dim) -> bool:
-    """Whether the last tap of the last window lies in the padded size, whatever the symbols are."""
+    """Whether the last tap of the last window lies inside of the padded size, for all values of the symbols."""
     last = (out - 1) * window.strides[axis] + (window.kernel[axis] - 1) * window.dilation[axis]
     try:
         return bool(last < size)

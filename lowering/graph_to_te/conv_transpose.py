@@ -1,5 +1,5 @@
 """
-Transposed convolution by sub-pixels: one stage that multiplies no zeros.
+Transposed convolution by sub-pixel decomposition: one stage, without products with inserted zeros.
 
 Along an axis of stride s, element o of the result meets the taps r, r + s, r + 2s, .. with r = (o + top) mod s, and
 the rows q, q - 1, q - 2, .. with q = (o + top) div s. With a dilation all taps are tried instead, under a mask.
@@ -40,13 +40,13 @@ def conv2d_transpose(op: Any, x: Tensor, w: Tensor) -> Tensor:
 
 
 def _tap_axis(op: Any, axis: int, taps: int) -> ReduceAxis | None:
-    """The reduction over the taps that one element can meet; None where it is one."""
+    """The reduction over the taps that contribute to one element; None if it is a single tap."""
     count = taps if op.dilation[axis] > 1 else -(-taps // op.strides[axis])
     return te.reduce_axis(count, ("kh", "kw")[axis]) if count > 1 else None
 
 
 def _meeting(op: Any, axis: int, out: Any, t: ReduceAxis | None) -> tuple[Any, Any, list[Any]]:
-    """Row of the picture, tap of the kernel, and what must be >= 0 besides their ranges for them to meet."""
+    """(image index, kernel tap, mask expressions) of reduction step t for one element of the result."""
     stride, at = op.strides[axis], out + op.padding[axis]
     count: Any = 0 if t is None else t.expr
     if op.dilation[axis] == 1:

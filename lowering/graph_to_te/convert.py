@@ -1,11 +1,11 @@
 """
 graph -> te: each kernel function of graph ops becomes a te.func of the same name.
 
-In: `func.func`s with the attribute `graph.kernel`, whose ops are all in the table of lowerings. Out: a `te.func` each;
-symbols of which its sizes are made become index arguments, and the attribute `sizes` says how;
-integers have lost their sign (ops know it); a graph op's location is on its stages. The attributes
-`tolerance` (the error constant c, summed over the ops) and `reduction` (the longest, K) travel with the kernel: its
-results may differ by c * eps * sqrt(K).
+In: `func.func`s with the attribute `graph.kernel`, whose ops are all in the table of lowerings. Out: a `te.func` each.
+The symbols of its sizes become index arguments, and its attribute `sizes` gives the shapes in terms of them. Integers
+become signless (the ops know the sign); stages have the locations of their graph ops. The attributes `tolerance` (the
+error constant c, summed over the ops) and `reduction` (the longest reduction, K) stay with the kernel on all lower
+levels: its results may differ by c * eps * sqrt(K).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from mlc.lowering.graph_to_te.table import LOWERINGS
 from mlc.support.errors import UserError, fail
 
 KERNEL = "graph.kernel"
-# What a kernel function says about itself as a function of the graph level.
+# Attributes of the graph level that the te.func does not keep.
 _DROPPED = (KERNEL, "sym_visibility", "graph.symbols", "graph.hash", "graph.layouts")
 FAMILIES = (bits, indexing, conv, conv_transpose, elementwise, matmul, movement, quantize, reduce, resize, winograd)
 
@@ -84,14 +84,14 @@ class ConvertGraphToTe(ModulePass):
 
 
 def tensor_type(kernel: func.FuncOp, t: Attribute) -> TensorType[Any]:
-    """The te type of a graph tensor: symbolic sizes are `?`, integers without a sign."""
+    """The te type of a graph tensor: symbolic sizes become `?`, integers signless."""
     if not isinstance(t, TensorType):
         fail(kernel, f"expected operands that are tensors, but got {t}")
     return builder.te_type(builder.signless(t.element_type)[0], shape_of(t))
 
 
 def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
-    """The te.func that computes what a function of graph ops does."""
+    """The te.func of a kernel function of graph ops."""
     source = kernel.body.block
     symbols = kernel_symbols(kernel)
     block = Block(arg_types=[*(tensor_type(kernel, a.type) for a in source.args), *(INDEX for _ in symbols)])
@@ -135,7 +135,7 @@ def _convert_op(op: Any, target: Kernel, tensors: dict[SSAValue, Tensor]) -> Non
 
 
 def _materialized(tensor: Tensor) -> SSAValue:
-    """The tensor's value; a fill that is returned becomes a stage."""
+    """The tensor's SSA value; a fill, which has none, becomes a stage."""
     if tensor.value is None:
         tensor = builder.compute(tensor.shape, lambda *i: tensor[i], "full")
     assert tensor.value is not None

@@ -114,7 +114,7 @@ def _binary(name: str) -> Callable[..., Scalar]:
 
 
 def _divide(x: Scalar, y: Scalar, op: Any) -> Scalar:
-    """x / c is x * (1 / c) for a constant c of f32: one rounding more, a tenth of the time."""
+    """x / c == x * (1 / c) for a constant c of f32, up to one more rounding, in a tenth of the time."""
     constant = y.value.owner
     if isinstance(constant, arith.ConstantOp) and isinstance(constant.value, FloatAttr) and y.type == f32:
         c = constant.value.value.data
@@ -193,7 +193,7 @@ def bias_add(op: Any, x: Tensor, bias: Tensor) -> Tensor:
 
 @lowering(structure.FullOp)
 def full(op: Any) -> Tensor:
-    """A fill takes no memory; readers see the number."""
+    """A fill has no stage: readers use the number itself."""
     element = op.type.element_type
     return te.full(shape_of_result(op), _number(op.value, element), element)
 
@@ -213,7 +213,7 @@ def iota(op: Any) -> Tensor:
 
 @lowering(structure.ConstantOp)
 def constant(op: Any) -> Tensor:
-    """One value is a fill; several are a small stage that selects by the linear index."""
+    """A splat is a fill; other constants are a stage of selects on the linear index."""
     array = op.array()
     shape, element = shape_of_result(op), op.type.element_type
     numbers = [_number(v, element) for v in array.ravel().tolist()]

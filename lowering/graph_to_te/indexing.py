@@ -1,8 +1,8 @@
 """
-Gathers and scatters without writes to computed places: each element of the result looks for what was written to it.
+Gathers, scatters and small sorts as te stages, which cannot write to computed places.
 
-A scatter is a reduction over the updates - the last that names the element, or their sum, product, maximum, minimum -
-and a sort counts how many elements come before each. Both take time proportional to a product of sizes.
+A scatter is a reduction over the updates of each element: the last one, or their sum, product, maximum or minimum. A
+sort counts for each element how many come before it. Both take time proportional to a product of sizes.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 
 def _wrapped(at: Scalar, size: int) -> Scalar:
-    """An index as i64, negative ones counted from the end."""
+    """An index as i64, with negative values wrapped."""
     if at.kind == 2:
         return te.cast(at, "int64")
     at = te.cast(at, "int64")
     return te.where(at < 0, at + size, at)
 
 
-def _inside(at: Scalar, size: int) -> Scalar:
-    """An index that never leaves the axis."""
+def _clamped(at: Scalar, size: int) -> Scalar:
+    """An index wrapped and clamped to the axis."""
     return te.minimum(te.maximum(_wrapped(at, size), 0), size - 1)
 
 
 @lowering(graph.GatherElementsOp)
 def gather_elements(op: Any, x: Tensor, indices: Tensor) -> Tensor:
-    """A read whose index along the axis is read."""
+    """One read, whose index along the axis is itself read from `indices`."""
     axis = op.axis % x.ndim
 
     def body(*i: Any) -> Scalar:
-        return x.read([*i[:axis], _inside(indices[i], x.shape[axis]), *i[axis + 1 :]])
+        return x.read([*i[:axis], _clamped(indices[i], x.shape[axis]), *i[axis + 1 :]])
 
     return te.compute(shape_of_result(op), body, stage_name(op))
 
 
 @lowering(graph.GatherRowsOp)
 def gather_rows(op: Any, x: Tensor, indices: Tensor) -> Tensor:
-    """A read whose index after the shared ones is read."""
+    """One read, whose index after the batch dimensions is itself read from `indices`."""
     batch, lead = op.batch_dims, indices.ndim
 
     def body(*i: Any) -> Scalar:
-        return x.read([*i[:batch], _inside(indices[i[:lead]], x.shape[batch]), *i[lead:]])
+        return x.read([*i[:batch], _clamped(indices[i[:lead]], x.shape[batch]), *i[lead:]])
 
     return te.compute(shape_of_result(op), body, stage_name(op))
 
 
 Places = Callable[[Sequence[Any], Any], tuple[Callable[[], Scalar], Callable[[Any], Scalar]]]
-"""(indices of an element, an update's number) -> (says whether it is written there, gives the update by its number)."""
+"""(indices of an element, number of an update) -> (whether that update writes the element, its value by number)."""
 
 _COMBINE: dict[str, tuple[Any, Any]] = {
     "add": (te.sum, lambda x, y: x + y),
@@ -65,7 +65,7 @@ _COMBINE: dict[str, tuple[Any, Any]] = {
 
 
 def _scatter(op: Any, x: Tensor, count: int, named: int, places: Places) -> Tensor:
-    """The elements of x, each combined with the updates that name it, by its first `named` indices."""
+    """The elements of x, each combined with its updates, which depend on its first `named` indices only."""
     if not count:
         return x
     k = te.reduce_axis(count)
@@ -106,7 +106,7 @@ def scatter_elements(op: Any, x: Tensor, indices: Tensor, updates: Tensor) -> Te
         def update(m: Any) -> Scalar:
             if not isinstance(m, Scalar):
                 return updates.read([*i[:axis], m, *i[axis + 1 :]], mask=mask)
-            # a gather: what it reads where nothing is written must be inside, too
+            # a gather, which must stay in bounds for elements without an update, too
             sizes = zip(i, updates.shape, x.shape, strict=True)
             inner = [j if n == s else j % n for j, n, s in sizes]
             return updates.read([*inner[:axis], m, *inner[axis + 1 :]])
@@ -138,7 +138,7 @@ def scatter_nd(op: Any, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
 
 @lowering(graph.ArgsortOp)
 def argsort(op: Any, x: Tensor) -> Tensor:
-    """The rank of each element, then for each rank its element."""
+    """A stage for the rank of each element, then one that inverts the permutation."""
     axis = op.axis % x.ndim
     size = x.shape[axis]
 

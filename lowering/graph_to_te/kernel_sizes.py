@@ -16,7 +16,7 @@ from mlc.dialects.te_builder.indices import index_of
 
 
 def kernel_symbols(kernel: func.FuncOp) -> list[DimExpr]:
-    """The symbols, and products of them, of which the sizes in a kernel are made: its arguments behind the tensors."""
+    """The symbols (and products of symbols) of the sizes in a kernel: its index arguments, which follow the tensors."""
     values = [*kernel.body.block.args, *(r for op in kernel.body.block.ops for r in op.results)]
     shapes = [shape_of(v.type) for v in values if isinstance(v.type, TensorType) and not v.type.has_static_shape()]
     return basis(size for shape in shapes for size in shape)
@@ -29,7 +29,7 @@ def _sizes_attribute(types: Sequence[Attribute], symbols: Sequence[DimExpr]) -> 
 
 
 def _ranges(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> dict[str, SymbolAttr]:
-    """The values of each symbol of the graph, where they are known."""
+    """The declared ranges of the graph's symbols."""
     known = kernel.attributes.get("graph.symbols")
     ranges = known.data if isinstance(known, DictionaryAttr) else {}
     names = {name for symbol in symbols for name in symbol.symbols()}
@@ -37,7 +37,7 @@ def _ranges(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> dict[str, Symbol
 
 
 def size_attributes(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> dict[str, Attribute]:
-    """The shapes of operands and results over the symbols; what a schedule is chosen for, and the least that may be."""
+    """The attributes `sizes` (shapes over the symbols), `typical` and `least` (values of the symbols) of a kernel."""
     if not symbols:
         return {}
     types = (*kernel.function_type.inputs, *kernel.function_type.outputs)

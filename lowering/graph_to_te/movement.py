@@ -1,4 +1,4 @@
-"""Ops that move elements: one stage whose read has the op's index map."""
+"""Ops that move elements: one stage, a read through the op's index map."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def broadcast_to(op: Any, x: Tensor) -> Tensor:
 
 @lowering(graph.ReshapeOp)
 def reshape(op: Any, x: Tensor) -> Tensor:
-    """Within each group of axes that hold the same elements, the linear index taken apart again."""
+    """Per group of axes with the same elements: linearize the result's indices, delinearize to the operand's."""
     shape = shape_of_result(op)
 
     def body(*i: Any) -> Scalar:
@@ -51,7 +51,7 @@ def reshape(op: Any, x: Tensor) -> Tensor:
 
 @lowering(graph.ConcatenateOp)
 def concatenate(op: Any, *parts: Tensor) -> Tensor:
-    """A chain of masked reads; each gives its own range, and the next where its mask does not hold."""
+    """A chain of masked reads; where the mask of one does not hold, the next is read."""
     axis = op.axis % parts[0].ndim
     parts = tuple(p for p in parts if p.shape[axis])
     starts = [sum(p.shape[axis] for p in parts[:k]) for k in range(len(parts))]
@@ -104,7 +104,7 @@ def split(op: Any, x: Tensor) -> tuple[Tensor, ...]:
 
 @lowering(graph.PadOp)
 def pad(op: Any, x: Tensor) -> Tensor:
-    """A constant is one masked read; edge and reflection are done axis by axis."""
+    """Constant padding is one masked read; edge and reflect padding are one stage per axis."""
     before, after = op.pad_width[::2], op.pad_width[1::2]
     if op.mode == "constant":
         return _pad_constant(op, x, before, op.value)
@@ -124,7 +124,7 @@ def _pad_constant(op: Any, x: Tensor, before: Sequence[int], value: float) -> Te
 
 
 def _pad_axis(x: Tensor, axis: int, before: int, after: int, edge: bool) -> Tensor:
-    """Three masked reads: before, behind, and inside of the axis."""
+    """Three masked reads: before, after, and inside of the axis."""
     n = x.shape[axis]
     shape = (*x.shape[:axis], before + n + after, *x.shape[axis + 1 :])
 
@@ -143,7 +143,7 @@ def _pad_axis(x: Tensor, axis: int, before: int, after: int, edge: bool) -> Tens
 
 @lowering(graph.TakeOp)
 def take(op: Any, x: Tensor, indices: Tensor) -> Tensor:
-    """A gather; negative indices count from the end, and no index leaves the axis."""
+    """A gather with wrapped and clamped indices."""
     axis = op.axis % x.ndim
     size, rank = x.shape[axis], indices.ndim
 
@@ -160,7 +160,7 @@ def take(op: Any, x: Tensor, indices: Tensor) -> Tensor:
 
 @lowering(graph.TileOp)
 def tile(op: Any, x: Tensor) -> Tensor:
-    """The index modulo the size, where the axis is repeated."""
+    """The index modulo the size, on repeated axes."""
     shape = shape_of_result(op)
     sizes = list(zip(shape, x.shape, strict=True))
 
@@ -183,7 +183,7 @@ def flip(op: Any, x: Tensor) -> Tensor:
 
 @lowering(graph.LayoutTransformOp)
 def layout_transform(op: Any, x: Tensor) -> Tensor:
-    """Through the logical indices; what the target adds as padding is 0."""
+    """A read through the logical indices; padding that the target layout adds is 0."""
     sizes = op.logical_sizes()
 
     def body(*i: Any) -> Scalar:

@@ -20,7 +20,7 @@ def _at(op: Any, parameter: Tensor, indices: tuple[Any, ...]) -> Scalar:
 
 @lowering(graph.QuantizeOp)
 def quantize(op: Any, x: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
-    """Rounded, moved, clipped and converted."""
+    """Round, add the zero point, clip, convert."""
     low, high = graph.float_range(op.type.element_type)
 
     def body(*i: Any) -> Scalar:
@@ -32,7 +32,7 @@ def quantize(op: Any, x: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
 
 @lowering(graph.DequantizeOp)
 def dequantize(op: Any, q: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
-    """Exact up to the product."""
+    """Subtract the zero point exactly, then multiply."""
 
     def body(*i: Any) -> Scalar:
         centred = te.cast(q[i], i32) - te.cast(_at(op, zero, i), i32)

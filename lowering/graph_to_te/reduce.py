@@ -79,7 +79,7 @@ def _divided(x: Scalar, count: Dim) -> Scalar:
 
 
 def _number(count: DimExpr, element: Any) -> Scalar:
-    """A size as a floating-point number: a sum of products of sizes that the kernel is given."""
+    """A symbolic size as a floating-point number, computed from the kernel's symbols."""
     total: Scalar | None = None
     for atoms, c in count.terms:
         factors = [te.cast(te.size(DimExpr({(atom,): 1})), element) for atom in atoms]
@@ -94,7 +94,7 @@ def _number(count: DimExpr, element: Any) -> Scalar:
 
 @lowering(graph.SoftmaxOp, graph.LogSoftmaxOp)
 def softmax(op: Any, x: Tensor) -> Tensor:
-    """The maximum, the exponentials, the inverse of their sum, the product; of the logarithm, the difference."""
+    """Stages: maximum, exponentials, reciprocal of their sum, product; for log_softmax, the difference instead."""
     axis = op.axis % x.ndim
     logarithm = isinstance(op, graph.LogSoftmaxOp)
     rows = x.shape[:axis] + x.shape[axis + 1 :]
@@ -146,7 +146,7 @@ def normalize(x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Callable[
 
 @lowering(graph.LayerNormOp)
 def layer_norm(op: Any, x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-    """Mean, variance, then one stage that normalises."""
+    """Mean, variance, then the normalizing stage."""
     first = op.axis % x.ndim
     f, _ = normalize(x, range(first, x.ndim), op.epsilon)
     return te.compute(x.shape, lambda *i: f(i) * gamma[i[first:]] + beta[i[first:]], stage_name(op))

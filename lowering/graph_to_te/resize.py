@@ -15,7 +15,7 @@ from mlc.lowering.graph_to_te.table import lowering, stage_name
 
 @lowering(Resize2dOp)
 def resize2d(op: Any, x: Tensor) -> Tensor:
-    """Stages "rows" and "resize2d"; those of nearest elements are inlined to one."""
+    """The stages "rows" and "resize2d"; with nearest elements, inlining makes them one."""
     linear = op.mode == "linear"
     for axis, letter in enumerate("HW"):
         where = op.parsed_layout.position(letter)
@@ -29,7 +29,7 @@ def resize2d(op: Any, x: Tensor) -> Tensor:
 
 
 def _body(x: Tensor, where: int, place: Place, out: int, linear: bool) -> Any:
-    """Element o of an axis from place (a * o + b) / c: rounded down, or between two."""
+    """Element o of an axis is read at (a * o + b) / c: rounded down, or interpolated between two elements."""
     a, b, c = place
 
     def body(*i: Any) -> Scalar:
@@ -45,7 +45,7 @@ def _body(x: Tensor, where: int, place: Place, out: int, linear: bool) -> Any:
 
 
 def _may_exceed(most: Any, last: Any) -> bool:
-    """Whether the largest index lies behind the last, for some values of the symbols."""
+    """Whether the largest index may exceed the last one, for some values of the symbols."""
     try:
         return most > last
     except VerifyException:
@@ -53,7 +53,7 @@ def _may_exceed(most: Any, last: Any) -> bool:
 
 
 def _clamped(x: Tensor, i: Sequence[Any], where: int, j: Any, span: tuple[int, int]) -> Scalar:
-    """Element j of an axis; before the first the first, behind the last the last. j is in `span`."""
+    """Element j of an axis, clamped to the first and the last; j lies in `span`."""
     last = x.shape[where] - 1
 
     def read(at: Any, mask: Any, otherwise: Any) -> Scalar:

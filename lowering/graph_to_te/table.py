@@ -17,10 +17,10 @@ LOWERINGS: dict[type[Operation], Lowering] = {}
 
 def lowering(*ops: type[Any]) -> Callable[[Lowering], Lowering]:
     """
-    Enter a function into the table: `f(op, *operands) -> Tensor` (or a tuple, one each result).
+    Register a function in the table: `f(op, *operands) -> Tensor` (or a tuple, one tensor per result).
 
-    A program's own op is known by its name from then on, wherever IR text is read. UserError where the function
-    refuses one of the op's samples, or computes another type than the op's `infer_types` gives.
+    It also makes a custom op known by its name wherever IR text is read. UserError if the function rejects one of the
+    op's samples, or computes another type than the op's `infer_types` gives.
     """
 
     def enter(f: Lowering) -> Lowering:
@@ -35,7 +35,7 @@ def lowering(*ops: type[Any]) -> Callable[[Lowering], Lowering]:
 
 
 def _register(op: type[Any], before: Lowering | None) -> None:
-    """Check a program's own lowering by the op's samples, and make the op known."""
+    """Check the lowering of a custom op on the op's samples, and register the op."""
     from mlc.dialects.graph.base import GraphOp
     from mlc.dialects.own_ops import register_op
     from mlc.lowering.graph_to_te.agreement import check_samples

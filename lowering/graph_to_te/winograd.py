@@ -1,9 +1,9 @@
 """
-Winograd convolution: the stages v (the picture's tiles transformed), m (a product for each of the t x t points), y (the
-way back). Tiles have one axis: number (n * TH + th) * TW + tw; of symbolic sizes they have three, n, th and tw.
+Winograd convolution in three stages: v (input transform of the tiles), m (a matrix product for each of the t x t
+points), y (output transform). Tiles have one axis, (n * TH + th) * TW + tw; with symbolic sizes three: n, th and tw.
 
-The transforms are straight-line sums of a tile's elements. Each element of the result chooses its sum by its place in
-the tile: a schedule that vectorizes the places, so that each is known, leaves the sums alone, once each.
+The transforms are straight-line sums of a tile's elements. Each element of the result selects its sum by its position
+in the tile; a schedule that unrolls or vectorizes the positions folds the selects, and each sum is computed once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def winograd_weight(op: Any, w: Tensor, g: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Tiles:
-    """How tiles are numbered: by one axis, or where sizes are symbolic by three."""
+    """The axes that number the tiles: one, or three with symbolic sizes."""
 
     count: tuple[Dim, Dim, Dim]
 
@@ -116,7 +116,7 @@ def transformed(matrix: Matrix, values: Sequence[Sequence[Scalar]], row: IndexEx
 
 
 def _element(values: Sequence[Scalar], at: IndexExpr) -> Scalar:
-    """values[at], as a chain of choices; where `at` is known, so is the choice."""
+    """values[at] as a chain of selects, which fold where `at` is constant."""
     *first, chosen = values
     for k, value in reversed(list(enumerate(first))):
         chosen = te.where(at <= k, value, chosen)
@@ -127,7 +127,7 @@ def multiplied(matrix: Matrix, x: Sequence[Scalar]) -> list[Scalar]:
     """
     `matrix @ x` in few operations.
 
-    Two columns that differ in signs alone are taken as x + y and x - y; two rows that do are e + o and e - o.
+    Columns that are equal up to signs share x + y and x - y; rows that are equal up to signs share e + o and e - o.
     """
     rows = [list(row) for row in matrix]
     terms = list(x)
@@ -144,7 +144,7 @@ def multiplied(matrix: Matrix, x: Sequence[Scalar]) -> list[Scalar]:
 
 
 def _pairs(rows: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """Neighbours that are equal but for the signs of some, not all, of their elements."""
+    """Adjacent rows that are equal up to the signs of some, but not all, of their elements."""
     found: list[tuple[int, int]] = []
     for p in range(len(rows) - 1):
         same = [c == d for c, d in zip(rows[p], rows[p + 1], strict=True) if c or d]

@@ -1,5 +1,5 @@
 """
-Streams from memory: while a loop marked {prefetch} runs, what its next iteration reads is fetched into L2.
+Software prefetch: while an iteration of a loop marked {prefetch} runs, the data of its next one is fetched into L2.
 
     loop.for %j = 0 to 40 {                            panels of weights
       loop.for %i = 0 to 7 {                           rows, which share a panel
@@ -7,7 +7,7 @@ Streams from memory: while a loop marked {prefetch} runs, what its next iteratio
           %w = loop.load %W[%j * 3 + d1, %k, d2] tile (d0 : 7, d1 : 3, d2 : 16)
     } attributes {prefetch = 1 : i64}
 
-With each step of %k, row %i fetches its share of what %w will be in panel %j + 1: the bytes come evenly.
+In each step of %k, row %i fetches its share of the data that %w will load in panel %j + 1: an even stream.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from mlc.lowering.loop_to_llvm.accesses import Access
 from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import Builder, byte_size
 
-KEY = "prefetch"
-LINE = 64  # bytes
-FEW = 2  # rows that surely share a panel, where their number is known at run time
+PREFETCH_ATTRIBUTE = "prefetch"
+CACHE_LINE_BYTES = 64
+MIN_SHARING_ROWS = 2  # rows assumed to share a panel if their number is symbolic
 L2 = {"locality": IntegerAttr(2, i64)}
 
 
 class Prefetcher:
-    """Knows the marked loop and the loop of rows inside of it, by their machine variables."""
+    """Emits prefetches; keeps the machine variables of the marked loop and of the loop of rows inside of it."""
 
     def __init__(self, b: Builder, addresses: Addresses, symbolic: bool = False) -> None:
         self.b, self.addresses, self.symbolic = b, addresses, symbolic
@@ -39,18 +39,18 @@ class Prefetcher:
 
     @contextmanager
     def inside(self, op: loop.ForOp, extent: int | None) -> Iterator[None]:
-        """While the body of a loop, whose variable is the newest, is lowered."""
+        """Context of the lowering of a loop's body; the loop's variable is the newest machine variable."""
         saved = self.panel, self.row
         newest = len(self.addresses.variables) - 1
-        if KEY in op.attributes:
+        if PREFETCH_ATTRIBUTE in op.attributes:
             self.panel, self.row = newest, None
         elif self.panel is not None and self.row is None and (extent or self.symbolic):
-            self.row = newest, min(extent or FEW, FEW if self.symbolic else UNBOUNDED)
+            self.row = newest, min(extent or MIN_SHARING_ROWS, MIN_SHARING_ROWS if self.symbolic else UNBOUNDED)
         yield
         self.panel, self.row = saved
 
     def load(self, op: loop.LoadOp, access: Access) -> None:
-        """Fetch for a load of whole vectors that moves with the panels, and is the same for all rows."""
+        """Prefetch for a load of full vectors whose address depends on the panel, but not on the row."""
         if self.panel is None or self.row is None or access.mask or access.rank < 2:
             return
         (row, rows), offset, lane = self.row, access.offset, -access.rank
@@ -58,19 +58,19 @@ class Prefetcher:
         if not step or offset.uses(row) or not self._vectors(access, op.tile_sizes[-1]):
             return
         columns = op.tile_sizes[-2] if apart else 1
-        per_column = max(1, op.tile_sizes[-1] * byte_size(access.element) // LINE)
+        per_column = max(1, op.tile_sizes[-1] * byte_size(access.element) // CACHE_LINE_BYTES)
         lines, spans = columns * per_column, self.addresses.spans()
         share = -(-lines // rows)
         for k in range(0, share):
             number = (dim(row) * share + k).mod(lines, spans)
-            inside = number.mod(per_column, spans) * (LINE // byte_size(access.element))
+            inside = number.mod(per_column, spans) * (CACHE_LINE_BYTES // byte_size(access.element))
             to = {-1 - axis: const(0) for axis in range(access.rank)}
             to |= {lane: inside, lane + 1: number.floordiv(per_column, spans)}
             self._fetch(access, offset.substitute(to, spans) + step)
 
     def _vectors(self, access: Access, lanes: int) -> bool:
-        """Whether the lanes lie side by side, at least in whole lines."""
-        lane, size = -access.rank, LINE // byte_size(access.element)
+        """Whether the lanes are contiguous and fill at least a cache line."""
+        lane, size = -access.rank, CACHE_LINE_BYTES // byte_size(access.element)
         spans = self.addresses.spans()
         first = access.offset.substitute({lane: const(0)}, spans)
         near = access.offset.substitute({lane: const(min(size, lanes) - 1)}, spans)

@@ -1,4 +1,4 @@
-"""Ops on values: each takes its operands' native values and defines those of its result."""
+"""Lowers ops on values: each handler takes the operands' native values and defines those of the result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mlc.lowering.loop_to_llvm.bf16 import is_bf16, rounded, widened
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.lowering.loop_to_llvm.contract import contract
 from mlc.lowering.loop_to_llvm.lookup import lower_lookup
-from mlc.lowering.loop_to_llvm.saturate import puts_off
+from mlc.lowering.loop_to_llvm.saturate import defer
 from mlc.lowering.loop_to_llvm.scalars import EMIT, emit_cast, emit_compare, emitter_of, machine_type
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, Tile, broadcast_values, chunks, native_type
 
@@ -138,7 +138,7 @@ def _select(f: FunctionLowering, op: loop.SelectOp) -> None:
 
 
 def _cast(f: FunctionLowering, op: loop.CastOp | Operation) -> None:
-    if puts_off(f, op):
+    if defer(f, op):
         return
     value, result = op.operands[0], op.results[0]
     kind = op.kind.data if isinstance(op, loop.CastOp) else "index_cast"
@@ -166,7 +166,7 @@ def _index(f: FunctionLowering, op: loop.IndexOp) -> None:
 
 def _gather(f: FunctionLowering, op: loop.GatherOp) -> None:
     t, buffer = op.result.type, op.buffer.type
-    if puts_off(f, op) or lower_lookup(f, op):
+    if defer(f, op) or lower_lookup(f, op):
         return
     assert isinstance(t, VectorType)
     assert isinstance(buffer, MemRefType)
@@ -179,7 +179,7 @@ def _gather(f: FunctionLowering, op: loop.GatherOp) -> None:
         at_row = f.b.mul(at_row, f.addresses.variables[factor][0])
     natives: list[SSAValue] = []
     for k, (outer, chunk) in enumerate(f.positions(t)):
-        if by.shape[-1] == 1:  # one index for the whole row: a plain access, moved
+        if by.shape[-1] == 1:  # one index for the whole row: shift the access
             row = by.take(f.b, outer, 0, SCALAR)
             moved = replace(access, shift=f.b.mul(row, at_row))
             natives.append(f.accesses.load(moved, outer, chunk, None))

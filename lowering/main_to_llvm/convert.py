@@ -45,7 +45,7 @@ MAIN = "mlc_main"
 @dataclass(frozen=True)
 class ConvertMainToLLVMPass(ModulePass):
     """
-    Compile the list of calls that @main is.
+    Lower the calls, copies and control flow of @main to one native function.
 
     `runtime.call @k ins(%x) outs(%y)` -> `llvm.store` of both pointers, `llvm.call @k(%args, %rt)`, a check
     """
@@ -96,7 +96,7 @@ def symbol_of(op: Operation) -> str | None:
 
 
 class _Lowering:
-    """One run over @main."""
+    """Lowers one @main."""
 
     def __init__(self, main: func.FuncOp, symbol: str) -> None:
         self.main = main
@@ -114,7 +114,7 @@ class _Lowering:
         self.pointers: dict[SSAValue, SSAValue] = {}
 
     def lower(self) -> llvm.FuncOp:
-        """The native function."""
+        """The native function of @main."""
         main, b = self.main, self.builder
         body = main.body.block
         most = max((len(op.operands) for op in main.walk() if isinstance(op, runtime.CallOp)), default=0) + 1
@@ -139,7 +139,7 @@ class _Lowering:
         return self.function
 
     def visit(self, op: Operation) -> None:
-        """One operation of @main."""
+        """Lower one operation of @main."""
         b = self.builder
         if isinstance(op, memref.ViewOp):
             offset = op.byte_shift.owner
@@ -167,7 +167,7 @@ class _Lowering:
             fail(op, "expected only views, calls, copies and control flow in @main on buffers")
 
     def call(self, op: runtime.CallOp) -> None:
-        """Store the operands' pointers, call, go on if the status is 0."""
+        """Store the operands' pointers, call the kernel, return its status if it is not 0."""
         b = self.builder
         sizes = [self.flow.scalars[v] for v in op.sizes]
         for index, value in enumerate([*(self.pointers[v] for v in (*op.ins, *op.outs)), *sizes, self.scratch]):
@@ -180,7 +180,7 @@ class _Lowering:
         b.block = good
 
     def copy(self, op: memref.CopyOp | runtime.CopyOp) -> None:
-        """Copy bytes."""
+        """A memcpy."""
         b = self.builder
         count = self.flow.bytes_of(op.source.type, op.bytes if isinstance(op, runtime.CopyOp) else None)
         arguments = [self.pointers[op.destination], self.pointers[op.source], count]

@@ -1,4 +1,4 @@
-"""Products of narrow numbers summed in wide ones: the `out_dtype` of convolutions and dense layers."""
+"""Accumulation of narrow products in a wider type: the `out_dtype` of convolutions and dense layers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mlc.dialects.graph.types import FLOATS, Tensor, element_type, numpy_dtype
 
 def accumulator(out_dtype: str, x: Tensor, w: Tensor, what: str) -> Attribute:
     """
-    The element type of the sums: that of both operands, or the `out_dtype` to which narrower ones are widened: floats
-    to floats, integers, signed or not, to int32.
+    The element type of the sums: that of both operands, or a wider `out_dtype`: floats for floats, int32 for signed and
+    unsigned integers.
     """
     given = (x.element_type, w.element_type)
     if not out_dtype:
@@ -37,7 +37,7 @@ def _bits(t: Any) -> int:
 
 
 def widened(op: Any, *arrays: Any) -> tuple[Any, ...]:
-    """The operands' values in the type of the sums; in a run in f64 they stay."""
+    """The operands converted to the type of the sums; unchanged in an f64 reference run."""
     if not op.out_dtype:
         return arrays
     dtype = numpy_dtype(element_type(op.out_dtype))

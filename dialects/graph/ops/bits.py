@@ -1,4 +1,4 @@
-"""Ops on the bits of integers, and the same bits read as another type."""
+"""Bitwise ops on integers, and bit casts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _check_integers(type: Tensor) -> None:
 
 
 class BitwiseOp(BinaryOp):
-    """The base of the ops on the bits of two integers."""
+    """The base of the bitwise ops on two integers."""
 
     elements = "any"
 

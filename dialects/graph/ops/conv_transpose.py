@@ -1,4 +1,4 @@
-"""Transposed convolution: each pixel of the picture spreads its kernel over the result."""
+"""Transposed convolution: each pixel of the image spreads its kernel over the result."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Conv2dTransposeOp(GraphOp):
         check_window(self, self.strides, self.dilation, self.padding)
         x, w = self.input_types
         if x.element_type != w.element_type:
-            raise VerifyException(f"expected picture and kernel with the same element type, but got {x} and {w}")
-        picture, kernel = shape_of(x), shape_of(w)
-        if len(picture) != 4 or len(kernel) != 4:
-            raise VerifyException(f"expected a picture and a kernel of rank 4, but got {x} and {w}")
-        if picture[1] != kernel[0]:
-            raise VerifyException(f"expected a kernel for {picture[1]} input channels, but got one for {kernel[0]}")
+            raise VerifyException(f"expected image and kernel with the same element type, but got {x} and {w}")
+        image, kernel = shape_of(x), shape_of(w)
+        if len(image) != 4 or len(kernel) != 4:
+            raise VerifyException(f"expected an image and a kernel of rank 4, but got {x} and {w}")
+        if image[1] != kernel[0]:
+            raise VerifyException(f"expected a kernel for {image[1]} input channels, but got one for {kernel[0]}")
         if self.groups < 1 or (isinstance(kernel[0], int) and kernel[0] % self.groups):
             raise VerifyException(f"expected groups that divide {kernel[0]} input channels, but got {self.groups}")
         extra = self.output_padding
@@ -54,7 +54,7 @@ class Conv2dTransposeOp(GraphOp):
             raise VerifyException(
                 f"expected output_padding of 2 integers >= 0 below the stride or the dilation, but got {list(extra)}"
             )
-        return [tensor((picture[0], kernel[1] * self.groups, *map(self._size, (0, 1))), x.element_type)]
+        return [tensor((image[0], kernel[1] * self.groups, *map(self._size, (0, 1))), x.element_type)]
 
     def _size(self, axis: int) -> Dim:
         """The result's size along H or W."""

@@ -1,7 +1,7 @@
 """
-Ops whose results have as many elements as the data says: they fill an upper bound and return the count.
+Ops with data-dependent lengths: each returns a tensor padded to an upper bound, and the count of its valid elements.
 
-What lies beyond the count is zero.
+Elements beyond the count are zero.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COUNT = tensor((), i64)
 
 class NonzeroOp(GraphOp):
     """
-    The indices of the elements that are not zero, in order, a row for each axis; and how many there are.
+    The indices of the nonzero elements in row-major order, one row per axis, and their count.
 
     `%i, %n = graph.nonzero %x : (tensor<2x4xf32>) -> (tensor<2x8xi64>, tensor<i64>)`
     """
@@ -48,8 +48,8 @@ class NonzeroOp(GraphOp):
 
 class UniqueOp(GraphOp):
     """
-    The rows of a matrix that differ: the number of the first row like it of each, for each row which of them it is,
-    how often each occurs, and how many there are. They are in order of their values, or of their places.
+    The distinct rows of a matrix: the index of each one's first occurrence, for each row the number of its distinct
+    row, the count of each, and how many there are. They are sorted by value, or by first occurrence.
 
     `%first, %which, %often, %n = graph.unique %x : (tensor<8x1xf32>) -> (tensor<8xi64>, tensor<8xi64>, ..)`
     """
@@ -88,12 +88,12 @@ class UniqueOp(GraphOp):
 
 class NonMaxSuppressionOp(GraphOp):
     """
-    Boxes that overlap no better one: for each batch and class those of the highest scores, in order, that are above
-    `score_threshold` and whose intersection over union with each chosen one is at most `iou_threshold`.
+    Non-maximum suppression: per batch and class, boxes are chosen greedily by score, if the score is above the score
+    threshold and the intersection over union with each chosen box is at most the IoU threshold.
 
-    Operands: boxes (batch x n x 4), scores (batch x classes x n), the most boxes of a class, both thresholds. Results:
-    rows (batch, class, box), and how many there are. `center` says that a box is (x, y, width, height) rather than two
-    opposite corners; `at_most`, that no class has more boxes (-1: as many as there are).
+    Operands: boxes (batch x n x 4), scores (batch x classes x n), the largest number of boxes per class, the IoU and
+    the score threshold. Results: rows (batch, class, box), and their count. `center` means that a box is (x, y, width,
+    height) rather than two opposite corners; `at_most` bounds the boxes per class statically (-1: all boxes).
 
     `%r, %n = graph.non_max_suppression %b, %s, %most, %iou, %limit {at_most = 5} : (..) -> (tensor<10x3xi64>, ..)`
     """
@@ -119,7 +119,7 @@ class NonMaxSuppressionOp(GraphOp):
 
     @property
     def room(self) -> Dim:
-        """How many boxes a class may have."""
+        """The static bound of the number of boxes per class."""
         return shape_of(self.input_types[0])[1] if self.at_most < 0 else self.at_most
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Elementwise and broadcasting ops: families made from tables, and the few with a form of their own."""
+"""Elementwise and broadcasting ops: two families declared in tables, and a few ops with classes of their own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mlc.dialects.graph.types import (
 
 
 class UnaryOp(GraphOp):
-    """An op that maps each element by itself."""
+    """The base of unary elementwise ops."""
 
     kind = ELEMENTWISE
     layout_rule = "elementwise"
@@ -181,7 +181,7 @@ IdentityOp = type(
 
 
 class RetypeOp(GraphOp):
-    """An op that is told the element type of its result."""
+    """The base of ops whose result's element type is given."""
 
     kind = ELEMENTWISE
     layout_rule = "elementwise"
@@ -230,7 +230,7 @@ class CastOp(RetypeOp):
 
 
 class BinaryOp(GraphOp):
-    """An op on two operands that broadcast together as in numpy."""
+    """The base of binary elementwise ops, whose operands broadcast as in numpy."""
 
     kind = BROADCAST
     layout_rule = "broadcast"

@@ -9,13 +9,13 @@ from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import BROADCAST, INJECTIVE, MANY, Float, GraphOp, Int, Ints, Sample, Str, given_type
+from mlc.dialects.graph.base import BROADCAST, INJECTIVE, VARIADIC, Float, GraphOp, Int, Ints, Sample, Str, given_type
 from mlc.dialects.graph.dims import Dim, DimExpr, UnequalSizes
 from mlc.dialects.graph.layout import layout, same_axes, transform_steps
 from mlc.dialects.graph.types import Tensor, axis_of, broadcast, product, shape_of, shape_text, static_shape, tensor
 
 END = (1 << 63) - 1
-"""The `end` of a slice that goes to the end of its axis."""
+"""The `end` of a slice that extends to the end of its axis."""
 
 
 class MoveOp(GraphOp):
@@ -28,12 +28,12 @@ class MoveOp(GraphOp):
         return (self.operands[0],) if same else None
 
     def moves_nothing(self) -> bool:
-        """Whether an op whose result has the operand's type leaves every element where it is."""
+        """Whether the op is the identity, given that its result has the operand's type."""
         return False
 
 
 class _ShapedOp(MoveOp):
-    """An op that is told the shape of its result."""
+    """The base of ops whose result's shape is given."""
 
     result_given = True
 
@@ -149,14 +149,14 @@ class BroadcastToOp(_ShapedOp):
 
 class ConcatenateOp(MoveOp):
     """
-    The operands one after the other along an axis.
+    The operands concatenated along an axis.
 
     `graph.concatenate %0, %1 {axis = 1} : (tensor<2x3xf32>, tensor<2x5xf32>) -> tensor<2x8xf32>`
     """
 
     name = "graph.concatenate"
     layout_rule = "axis"
-    arity = (1, MANY)
+    arity = (1, VARIADIC)
     axis = Int()
 
     def infer_types(self) -> list[Tensor]:
@@ -276,7 +276,7 @@ class SplitOp(MoveOp):
 
 class PadOp(MoveOp):
     """
-    Elements added round the operand; `pad_width` is [before, after] of each axis in turn.
+    The operand padded; `pad_width` is [before, after] of each axis in turn.
 
     `graph.pad %0 {pad_width = [0, 0, 1, 2]} : (tensor<2x3xf32>) -> tensor<2x6xf32>`; modes: constant, edge, reflect.
     """
@@ -330,7 +330,7 @@ class TakeOp(MoveOp):
     `graph.take %x, %i {axis = 0} :
     (tensor<10x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>`
 
-    Negative indices count from the end; of what is out of range the nearest row is read.
+    Negative indices count from the end; indices out of range are clamped.
     """
 
     name = "graph.take"
@@ -346,9 +346,9 @@ class TakeOp(MoveOp):
         return [tensor((*shape[:axis], *shape_of(indices), *shape[axis + 1 :]), x.element_type)]
 
     def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
-        from mlc.dialects.graph.ops.indexing import nearest
+        from mlc.dialects.graph.ops.indexing import clamped
 
-        return (np.take(arrays[0], nearest(np, arrays[1], arrays[0].shape[self.axis]), axis=self.axis),)
+        return (np.take(arrays[0], clamped(np, arrays[1], arrays[0].shape[self.axis]), axis=self.axis),)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -365,8 +365,8 @@ class LayoutTransformOp(MoveOp):
     `graph.layout_transform %0 {src = "NCHW", dst = "NCHW16c"} :
     (tensor<1x20x4x4xf32>) -> tensor<1x2x4x4x16xf32>`
 
-    An axis whose size its blocks do not divide is padded up with zeros. Going back, the result's type says the
-    logical sizes; without a given result they are the padded ones.
+    An axis whose size is not a multiple of its blocks is padded with zeros. For the inverse transform, the given result
+    type has the logical sizes; without a given result they are the padded ones.
     """
 
     name = "graph.layout_transform"
@@ -388,7 +388,7 @@ class LayoutTransformOp(MoveOp):
         return [inferred]
 
     def logical_sizes(self) -> dict[str, Dim]:
-        """The size of each axis without what source or target add as padding."""
+        """The size of each axis without the padding of either layout."""
         source, target = layout(self.src), layout(self.dst)
         held = source.sizes(shape_of(self.operands[0].type))
         wanted = target.sizes(shape_of(self.type))
@@ -418,14 +418,14 @@ class LayoutTransformOp(MoveOp):
 
 
 def _least(target: Any, source: Any, letter: str, wanted: Dim, held: Dim) -> Dim:
-    """The logical size of an axis: what the side that does not pad it says, or the smaller one."""
+    """The logical size of an axis: that of the layout that does not pad it, or the smaller one."""
     if isinstance(wanted, DimExpr) or isinstance(held, DimExpr):
         return held if source.factors[letter] == 1 else wanted
     return min(wanted, held)
 
 
 def _holds(target: Any, source: Any, letter: str, wanted: Dim, held: Dim) -> bool:
-    """Whether an axis of `held` elements in one layout, padding included, is one of `wanted` in the other."""
+    """Whether an axis of `held` elements (with padding) in one layout is compatible with `wanted` in the other."""
     logical = _least(target, source, letter, wanted, held)
     known = isinstance(wanted, int) and isinstance(held, int)
     return source.padded(letter, logical) == held and (not known or target.padded(letter, logical) == wanted)

@@ -1,4 +1,4 @@
-"""Quantised tensors: integers that stand for `(q - zero) * scale`, one scale for all or one for each channel."""
+"""Quantized tensors: integers q that represent `(q - zero) * scale`, with one scale per tensor or per channel."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mlc.dialects.graph.types import Tensor, axis_of, element_type, is_float, sh
 
 
 class QuantizingOp(GraphOp):
-    """What both directions share: a scale and a zero point, of one element or of one for each place of `axis`."""
+    """The base of quantize and dequantize: a scale and a zero point, per tensor or per index of `axis`."""
 
     kind = BROADCAST
     arity = (3, 3)
     axis = Int(1)
 
     def check_parameters(self, data: Tensor, quantised: Any) -> None:
-        """Check scale and zero point against the tensor they belong to."""
+        """Check scale and zero point against the data tensor."""
         _, scale, zero = self.input_types
         bits = quantised.width.data if isinstance(quantised, IntegerType) else 0
         if bits not in (8, 16, 32):
@@ -100,7 +100,7 @@ class DequantizeOp(QuantizingOp):
 
 class LookupOp(GraphOp):
     """
-    A function of bytes by its table: `table[q]`, element by element.
+    A table look-up of bytes, element by element: `table[q]`.
 
     `graph.lookup %q, %table : (tensor<2x3xui8>, tensor<256xi8>) -> tensor<2x3xi8>`
     """
@@ -134,13 +134,13 @@ def is_unsigned(element: Any) -> bool:
 
 
 def integer_range(element: Any) -> tuple[int, int]:
-    """The least and the largest integer of a type."""
+    """The smallest and the largest integer of a type."""
     bits = element.width.data
     return (0, (1 << bits) - 1) if is_unsigned(element) else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
 def float_range(element: Any) -> tuple[float, float]:
-    """The least and the largest integer of a type that f32 holds."""
+    """The smallest and the largest integer of a type that f32 represents exactly."""
     low, high = integer_range(element)
     return float(low), float(high if high < 1 << 24 else high + 1 - (1 << (high.bit_length() - 24)))
 

@@ -238,7 +238,7 @@ class YieldOp(IRDLOperation):
 @irdl_op_definition
 class FusedOp(IRDLOperation):
     """
-    Graph ops that become one kernel; isolated: what it reads are its operands.
+    Graph ops that become one kernel; the region is isolated: the values that it reads are operands.
 
     ```
     %1 = graph.fused "dense_relu" (%a = %x : tensor<1x4xf32>, %b = %w : tensor<2x4xf32>) -> tensor<1x2xf32> {
@@ -348,7 +348,7 @@ class CallOp(IRDLOperation):
 
     `%1 = graph.call @dense_relu(%x, %w) : (tensor<1x4xf32>, tensor<2x4xf32>) -> tensor<1x2xf32>`
 
-    A kernel over symbols of its own, s0, s1, .. has the sizes that the attribute `symbols` gives them, in order:
+    A kernel with symbols of its own, s0, s1, ..: the attribute `symbols` gives their sizes at the call, in order:
     `graph.call @exp(%x) {symbols = #graph.dims<[H floordiv 4]>} : (tensor<?xf32, #graph.dims<[H floordiv 4]>>) -> ..`
     """
 
@@ -363,12 +363,12 @@ class CallOp(IRDLOperation):
         super().__init__(operands=[inputs], result_types=[result_types], properties={"callee": SymbolRefAttr(callee)})
 
     def verify_(self) -> None:
-        """The callee's type, where the module has it, is the call's."""
+        """The call has the callee's type, if the module has the callee."""
         from xdsl.dialects.func import FuncOp
         from xdsl.traits import SymbolTable
 
         callee = SymbolTable.lookup_symbol(self, self.callee) if self.parent is not None else None
-        if not isinstance(callee, FuncOp):  # a kernel that is lowered already: te.func, loop.func
+        if not isinstance(callee, FuncOp):  # an already lowered kernel: te.func, loop.func
             return
         inputs, outputs = callee.function_type.inputs.data, callee.function_type.outputs.data
         if sizes := bound_symbols(self):
@@ -381,7 +381,7 @@ class CallOp(IRDLOperation):
 
 
 def bound_symbols(call: Operation) -> dict[str, Dim]:
-    """What the symbols of a kernel, s0, s1, .., are where it is called; none where it shares those of its caller."""
+    """The sizes of a kernel's symbols s0, s1, .. at a call; empty if the kernel uses its caller's symbols."""
     given = call.attributes.get("symbols")
     values = given.data if isinstance(given, DimsAttr) else ()
     return {f"s{k}": value.evaluate({}) for k, value in enumerate(values)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.ops.elementwise import UnaryOp
 
-# name -> what it computes, the domain that its samples are drawn from
+# name -> formula, domain of the samples
 _FUNCTIONS = {
     "tan": ("tan x", (-1.4, 1.4)),
     "asin": ("arcsin x", (-1.0, 1.0)),

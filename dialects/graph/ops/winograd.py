@@ -43,12 +43,12 @@ MATRICES: dict[int, tuple[Matrix, Matrix, Matrix]] = {
         [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]],
     ),
 }
-# The error of F(m, 3) beside that of the direct sum, measured on normal data with 64 to 512 channels.
+# The error of F(m, 3) relative to that of direct convolution, measured on normal data with 64 to 512 channels.
 ERROR_GROWTH = {2: 2.0, 4: 12.0}
 
 
 def tiles(size: Any, m: int) -> Any:
-    """How many tiles of m outputs cover an axis."""
+    """The number of tiles of m outputs that cover an axis."""
     return (size + (m - 1)) // m
 
 
@@ -121,7 +121,7 @@ class Conv2dWinogradOp(GraphOp):
         if len(u) != 6 or list(u[:2]) != [self.tile + 2] * 2:
             raise VerifyException(f"expected weights of {self.tile + 2} x {self.tile + 2} points, but got {u}")
         if len(x) != 5 or list(x[1::3]) != list(u[3:5]):
-            raise VerifyException(f"expected a picture in the weights' blocks of {u[3:5]} channels, but got {x}")
+            raise VerifyException(f"expected an image in the weights' blocks of {u[3:5]} channels, but got {x}")
         channels, block = u[2] * u[5], self.block or u[5]
         if not isinstance(channels, int) or not isinstance(block, int) or channels % block:
             raise VerifyException(f"expected a block that divides {channels} channels, but got {block}")

@@ -1,4 +1,4 @@
-"""A kernel of one op that is written by hand, as a loop.func."""
+"""Converts a kernel of one extern op to a loop.func."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _buffer_type(t: Attribute) -> MemRefType[Any]:
 
 
 def extern_kernel(kernel: func.FuncOp) -> loop.FuncOp | None:
-    """The loop.func of a kernel whose op is written by hand; None of any other kernel."""
+    """The loop.func of a kernel of an extern op; None for any other kernel."""
     source = kernel.body.block
     ops = [op for op in source.ops if is_extern(op)]
     if not ops:

@@ -1,4 +1,4 @@
-"""Kernels that write where indices say, or carry a value along an axis: one pass over their operands."""
+"""Kernels of scatters and of cumulative sums: one pass over the operands."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ COMBINE: dict[str, tuple[type[Any], type[Any], type[Any]]] = {
     "max": (arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp),
     "min": (arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp),
 }
-"""How values are combined: floats, signed integers, unsigned ones."""
+"""The ops that combine two floats, signed integers, unsigned integers."""
 
 
 def combiner(how: str, given: Any, element: Any) -> type[Any]:
-    """The operation that combines elements of a type."""
+    """The op class that combines elements of a type."""
     return COMBINE[how][0 if isinstance(element, FLOATS) else 2 if str(given).startswith("ui") else 1]
 
 
 def visit(b: Body, sizes: Sequence[Dim], body: Callable[[list[SSAValue]], None], kind: str = "serial") -> None:
-    """Call `body` with each tuple of indices below these sizes; `kind` is that of the outermost loop."""
+    """A loop nest over these sizes with `body(indices)` innermost; `kind` is that of the outermost loop."""
 
     def inner(rest: Sequence[Dim], at: list[SSAValue]) -> None:
         if not rest:
@@ -40,7 +40,7 @@ def visit(b: Body, sizes: Sequence[Dim], body: Callable[[list[SSAValue]], None],
 
 
 def cumulative(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
-    """Each row of its own, from its first element to its last one or back."""
+    """Each row separately: a running combination from the first element to the last, or backward."""
     (x,), (y,) = inputs, outputs
     shape = shape_of(op.operands[0].type)
     axis = op.axis % len(shape)
@@ -62,7 +62,7 @@ def cumulative(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAVal
 
 
 def _place(b: Body, index: SSAValue, given: Any, size: Dim) -> tuple[SSAValue, SSAValue]:
-    """Where an index points, negative ones counted from the end; and whether that is inside."""
+    """An index with negative values wrapped, and whether it is in bounds."""
     assert isinstance(index.type, IntegerType)
     unsigned = str(given).startswith("ui")
     if index.type != i64:
@@ -74,7 +74,7 @@ def _place(b: Body, index: SSAValue, given: Any, size: Dim) -> tuple[SSAValue, S
 
 
 def _write(b: Body, op: Any, y: SSAValue, at: Sequence[SSAValue], value: SSAValue, where: SSAValue) -> None:
-    """Combine an update with what is there."""
+    """Store an update combined with the element at its place."""
     if op.reduction != "none":
         combine = combiner(op.reduction, op.operands[0].type.element_type, value.type)
         value = b.binary(combine, b.load(y, *at), value)
@@ -86,7 +86,7 @@ def _copied(b: Body, x: Any, y: SSAValue, shape: Sequence[Dim]) -> None:
 
 
 def scatter_elements(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
-    """The operand copied, then each update in order."""
+    """Copy the operand, then apply the updates in order."""
     (x, indices, updates), (y,) = inputs, outputs
     assert y is not None
     shape, places = (shape_of(v.type) for v in op.operands[:2])
@@ -102,7 +102,7 @@ def scatter_elements(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[
 
 
 def scatter_nd(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
-    """The operand copied, then each slice of the updates in order."""
+    """Copy the operand, then apply the slices of the updates in order."""
     (x, indices, updates), (y,) = inputs, outputs
     assert y is not None
     shape, (count, depth) = (shape_of(v.type) for v in op.operands[:2])
