@@ -18,14 +18,14 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
 from mlc.validation.plan_places import (
-    EmptyTensor,
+    InvalidSizes,
     Place,
     Places,
     PlanError,
     name_of,
-    owner_of,
     sizes_to_try,
     symbols_on,
+    wholes,
 )
 
 
@@ -72,17 +72,9 @@ class _Memory:
         return own == place.end - place.start
 
 
-def _wholes(value: SSAValue) -> list[SSAValue]:
-    """A buffer, the whole of which it is a part or a row, and so on outward."""
-    found = [owner_of(value)]
-    while isinstance(op := found[-1].owner, runtime.PartOp | runtime.RowOp):
-        found.append(owner_of(op.source))
-    return found
-
-
 def _related(a: SSAValue, b: SSAValue) -> bool:
     """Whether one of two buffers is the other, or a part of it; two parts of one buffer are not related."""
-    return a in _wholes(b) or b in _wholes(a)
+    return a in wholes(b) or b in wholes(a)
 
 
 def check_plan(main: func.FuncOp) -> int:
@@ -91,7 +83,7 @@ def check_plan(main: func.FuncOp) -> int:
     for values in sizes_to_try(symbols) if symbols else [{}]:
         try:
             check_plan_at(main, values)
-        except EmptyTensor:
+        except InvalidSizes:
             continue
         except PlanError as error:
             if not values:
@@ -107,7 +99,7 @@ def check_plan_at(main: func.FuncOp, values: Mapping[str, int]) -> None:
     args = main.body.block.args
     readable = {*args[:inputs], args[-2]}
     memory, places = _Memory(), Places(main, values)
-    written = {buffer for op in main.walk() for out in _accesses(op)[1] for buffer in _wholes(out)}
+    written = {buffer for op in main.walk() for out in _accesses(op)[1] for buffer in wholes(out)}
     _Simulation(written, readable, places).run(main.body.block, memory)
     for argument in args[inputs : inputs + outputs]:
         if not memory.complete(places.locate(argument)):
@@ -161,7 +153,7 @@ def _accesses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
 
 def _as_written(place: Place, written: set[SSAValue]) -> Place:
     """The same bytes, seen as the innermost enclosing buffer that some call writes, directly or through parts."""
-    buffer = next((b for b in _wholes(place.buffer) if b in written), place.buffer)
+    buffer = next((b for b in wholes(place.buffer) if b in written), place.buffer)
     return Place(place.root, place.start, place.end, buffer)
 
 

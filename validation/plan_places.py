@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, StringA
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from mlc.dialects import runtime
-from mlc.dialects.graph.dims import SymbolAttr
+from mlc.dialects.graph.dims import SymbolAttr, least_extent
 from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
@@ -29,8 +29,8 @@ class PlanError(UserError):
     """Two buffers that are alive together share memory, or a buffer is read before it is written."""
 
 
-class EmptyTensor(Exception):
-    """At these values of the symbols a tensor has no elements; programs reject such inputs."""
+class InvalidSizes(Exception):
+    """At these values of the symbols a size is below its lower bound; programs reject such inputs."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,16 @@ class Place:
 def owner_of(value: SSAValue) -> SSAValue:
     """The buffer that an alias was made from."""
     while isinstance(value, OpResult) and isinstance(value.op, memref.ReinterpretCastOp):
-        value = value.op.source
+        value = value.op.operands[0]
     return value
+
+
+def wholes(value: SSAValue) -> list[SSAValue]:
+    """A buffer, the whole of which it is a part or a row, and so on outward."""
+    found = [owner_of(value)]
+    while isinstance(op := found[-1].owner, runtime.PartOp | runtime.RowOp):
+        found.append(owner_of(op.operands[0]))  # the source; the named accessor is several times slower
+    return found
 
 
 class Places:
@@ -73,8 +81,8 @@ class Places:
         for argument, type_ in zip(args, shapes.data, strict=False):
             assert isinstance(type_, TensorType)
             shape = sizes_at(shape_of(type_), values)
-            if not type_.has_static_shape() and min(shape) < 1:
-                raise EmptyTensor
+            if any(n < least_extent(size) for n, size in zip(shape, shape_of(type_), strict=True)):
+                raise InvalidSizes
             self.sizes[argument] = byte_size(type_.element_type) * math.prod(shape)
         for op in main.body.block.ops:
             if isinstance(op, memref.ViewOp) and SCRATCH in op.attributes:
@@ -84,7 +92,9 @@ class Places:
         """The byte range of a buffer; that of an alias is its source's."""
         value = owner_of(value)
         if value not in self.known:
-            self.known[value] = self._locate(value)
+            for outer in reversed(wholes(value)):  # a part is located relative to its whole
+                if outer not in self.known:
+                    self.known[outer] = self._locate(outer)
         return self.known[value]
 
     def _locate(self, value: SSAValue) -> Place:
@@ -134,10 +144,10 @@ class Places:
         return size
 
     def extent(self, value: SSAValue, what: str) -> int:
-        """As `number`, for a size; EmptyTensor if it is negative."""
+        """As `number`, for a size; InvalidSizes if it is negative."""
         size = self.number(value, what)
         if size < 0:
-            raise EmptyTensor
+            raise InvalidSizes
         return size
 
 
@@ -174,4 +184,14 @@ def name_of(value: SSAValue) -> str:
     return f"%{value.name_hint}" if value.name_hint else str(value.type)
 
 
-__all__ = ["EmptyTensor", "Place", "Places", "PlanError", "name_of", "owner_of", "sizes_to_try", "symbols_on"]
+__all__ = [
+    "InvalidSizes",
+    "Place",
+    "Places",
+    "PlanError",
+    "name_of",
+    "owner_of",
+    "sizes_to_try",
+    "symbols_on",
+    "wholes",
+]

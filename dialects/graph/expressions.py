@@ -372,6 +372,12 @@ def bounds_between(size: DimExpr, ends: Mapping[str, tuple[int, int]]) -> tuple[
     return DimExpr.of(bounded).bounds()
 
 
+def least_extent(size: Dim) -> int:
+    """The lower bound that programs require of an axis's size: 0 if it uses a symbol that may be 0, else 1."""
+    names = size.symbols() if isinstance(size, DimExpr) else ()
+    return 0 if any(isinstance(name, Bounded) and name.low < 1 for name in names) else 1
+
+
 def basis(sizes: Iterable[int | DimExpr]) -> list[DimExpr]:
     """
     The symbols and products of symbols, each once, in which sizes are quasi-affine.

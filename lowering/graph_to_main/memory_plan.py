@@ -8,6 +8,7 @@ copy. The bytes of a part are alive from the step that writes the part to the la
 before that step other buffers may use them.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,31 @@ class Lifetime:
     def meets(self, other: "Lifetime") -> bool:
         """Whether the two are alive at the same step."""
         return self.first <= other.last and other.first <= self.last
+
+
+class Timeline:
+    """Lifetimes, numbered in the order of addition, indexed by buckets of steps."""
+
+    STEPS_PER_BUCKET = 16
+
+    def __init__(self) -> None:
+        self.lifetimes: list[Lifetime] = []
+        self._buckets: defaultdict[int, list[int]] = defaultdict(list)
+
+    def add(self, lifetime: Lifetime) -> None:
+        """Add a lifetime."""
+        for k in self._bucket_range(lifetime):
+            self._buckets[k].append(len(self.lifetimes))
+        self.lifetimes.append(lifetime)
+
+    def meeting(self, lifetime: Lifetime) -> list[int]:
+        """The numbers of the lifetimes that overlap with `lifetime`, in order."""
+        near = {number for k in self._bucket_range(lifetime) for number in self._buckets.get(k, ())}
+        return sorted(number for number in near if self.lifetimes[number].meets(lifetime))
+
+    def _bucket_range(self, lifetime: Lifetime) -> range:
+        first, last = sorted((lifetime.first, lifetime.last))
+        return range(first // self.STEPS_PER_BUCKET, last // self.STEPS_PER_BUCKET + 1)
 
 
 @dataclass(frozen=True)
@@ -55,11 +81,12 @@ def plan(buffers: Sequence[Lifetime]) -> MemoryPlan:
     pieces = pieces_of(buffers)
     roots = [i for i, buffer in enumerate(buffers) if buffer.inside is None]
     offsets = [0] * len(buffers)
-    placed: list[Lifetime] = []
+    placed = Timeline()
     for index in sorted(roots, key=lambda i: (-buffers[i].bytes, buffers[i].first, i)):
         own = pieces[index]
         offsets[index] = start = _best_fit(own, placed)
-        placed += [replace(piece, at=start + piece.at) for piece in own]
+        for piece in own:
+            placed.add(replace(piece, at=start + piece.at))
     for index, buffer in enumerate(buffers):
         offsets[index] = _offset(buffers, offsets, index) if buffer.inside is not None else offsets[index]
     total = max((offsets[i] + align(buffers[i].bytes) for i in roots), default=0)
@@ -91,14 +118,14 @@ def pieces_of(buffers: Sequence[Lifetime]) -> dict[int, list[Lifetime]]:
     return pieces
 
 
-def _best_fit(own: Sequence[Lifetime], placed: Sequence[Lifetime]) -> int:
+def _best_fit(own: Sequence[Lifetime], placed: Timeline) -> int:
     """The offset, for a buffer of these pieces, of the tightest gap that fits; without a gap, after all conflicts."""
     # Starting strictly between the two bounds would make two pieces overlap.
+    pairs = ((piece, placed.lifetimes[k]) for piece in own for k in placed.meeting(piece))
     blocked = sorted(
         (other.at - piece.at - piece.bytes, other.at + other.bytes - piece.at)
-        for piece in own
-        for other in placed
-        if piece.bytes and other.bytes and piece.meets(other)
+        for piece, other in pairs
+        if piece.bytes and other.bytes
     )
     best, best_room, start = -1, -1, 0
     for low, high in blocked:
