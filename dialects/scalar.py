@@ -33,6 +33,16 @@ CASTS: dict[type[Operation], StringAttr] = {
 }
 
 
+INDEX = IndexType()
+
+
+def byte_size(element: Attribute) -> int:
+    """Bytes of one element in memory; i1 takes one byte, an index eight."""
+    if isinstance(element, IntegerType):
+        return max(1, (element.width.data + 7) // 8)
+    return element.bitwidth // 8 if isinstance(element, AnyFloat) else 8
+
+
 @cache
 def default_properties(op: type[Any]) -> dict[str, Attribute]:
     """The properties of an op class that have a default: `fastmath`, `overflowFlags`."""

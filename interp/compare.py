@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from mlc.interp.values import is_float
+
 DEFAULT_C = 8.0
 
 
@@ -60,11 +62,6 @@ def epsilon(dtype: np.dtype[Any]) -> float:
     import ml_dtypes
 
     return float(ml_dtypes.finfo(dtype).eps)
-
-
-def is_float(array: Any) -> bool:
-    """Whether an array holds floats (bf16 is of numpy's kind V)."""
-    return array.dtype.kind in "fV"
 
 
 def differences(expected: Sequence[Any], got: Sequence[Any], tolerance: Tolerance = EXACT) -> Difference | None:

@@ -13,7 +13,7 @@ from mlc.dialects.graph.graph_numpy import result_dtype
 
 Run = Callable[[Block, Sequence[Any]], list[Any]]
 """Runs a block on arrays, and returns what it yields."""
-MAX_ITERATIONS = 1_000_000
+INTERPRETED_ITERATIONS = 1_000_000
 """Iterations after which a loop without a bound is reported as endless."""
 
 
@@ -28,15 +28,15 @@ def run_control(op: ControlOp, operands: Sequence[Any], run: Run, dtype: Any = N
 
 
 def _loop(op: LoopOp, operands: list[Any], run: Run, dtype: Any) -> list[Any]:
-    limit = int(operands.pop(0)) if op.limit is not None else MAX_ITERATIONS
+    limit = int(operands.pop(0)) if op.limit is not None else INTERPRETED_ITERATIONS
     more = bool(operands.pop(0)) if op.condition is not None else True
     bound = op.at_most.value.data
     count, limit = 0, limit if bound < 0 else min(limit, bound)
     carried, reads = operands[: len(op.carried)], operands[len(op.carried) :]
     stacks = _stacks(op, len(carried), -1, dtype)
     while more and count < limit:
-        if count == MAX_ITERATIONS:
-            raise ValueError(f"expected a loop of at most {MAX_ITERATIONS} iterations, but got more")
+        if count == INTERPRETED_ITERATIONS:
+            raise ValueError(f"expected a loop of at most {INTERPRETED_ITERATIONS} iterations, but got more")
         results = run(op.body.block, [np.array(count, np.int64), *carried, *reads])
         more = bool(results.pop(0)) if op.condition is not None else True
         carried = results[: len(carried)]

@@ -20,14 +20,15 @@ from xdsl.ir import Attribute
 
 from mlc.dialects import loop
 from mlc.interp import values as V
-from mlc.interp.loop_helpers import HELPERS, InterpreterError, dtype_for, is_dynamic
-from mlc.interp.loop_program import Emitter
+from mlc.interp.errors import InterpreterError
+from mlc.interp.loop_helpers import HELPERS, is_dynamic
+from mlc.interp.loop_program import PythonEmitter
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass
-class Program:
+class TranslatedProgram:
     """A kernel translated to a Python function."""
 
     func: loop.FuncOp
@@ -53,14 +54,14 @@ def run(func: loop.FuncOp, arrays: Sequence[Any], *, shuffle: int | None = None,
     return prepare(func, shuffle=shuffle, wide=wide)(arrays)
 
 
-def prepare(func: loop.FuncOp, *, shuffle: int | None = None, wide: bool = False) -> Program:
+def prepare(func: loop.FuncOp, *, shuffle: int | None = None, wide: bool = False) -> TranslatedProgram:
     """Translate a kernel once, to run it several times."""
-    emitter = Emitter(wide)
+    emitter = PythonEmitter(wide)
     emitter.function(func)
     source = "\n".join(emitter.lines) + "\n"
     scope: dict[str, Any] = {**HELPERS, **emitter.constants, "_span": _span(shuffle)}
     exec(compile(source, f"<loop.func @{func.sym_name.data}>", "exec"), scope)
-    return Program(func, source, scope["_kernel"], wide)
+    return TranslatedProgram(func, source, scope["_kernel"], wide)
 
 
 def arguments(func: loop.FuncOp) -> tuple[list[MemRefType[Any]], list[MemRefType[Any]], int]:
@@ -75,7 +76,7 @@ def bind(func: loop.FuncOp, arrays: Sequence[Any], wide: bool = False) -> list[A
     ins, outs, symbols = arguments(func)
     given = list(arrays)
     if len(given) == len(ins) + symbols and outs and not any(map(is_dynamic, outs)):
-        made = [V.poisoned(t.get_shape(), dtype_for(t, wide)) for t in outs]
+        made = [V.poisoned(t.get_shape(), V.dtype_for(t, wide)) for t in outs]
         given[len(ins) : len(ins)] = made
     if len(given) != len(func.args):
         raise InterpreterError(
@@ -95,12 +96,12 @@ def _argument(func: loop.FuncOp, k: int, t: Attribute, value: Any, wide: bool) -
         got = "x".join(map(str, array.shape))
         raise InterpreterError(f"expected argument {k} of @{func.sym_name.data} of type {t}, but got shape {got}", func)
     expected = V.dtype_of(t.element_type)
-    if array.dtype == dtype_for(t, wide):
+    if array.dtype == V.dtype_for(t, wide):
         return array
     if array.dtype != expected:
         message = f"expected argument {k} of @{func.sym_name.data} of dtype {expected}, but got {array.dtype}"
         raise InterpreterError(message, func)
-    return array.astype(dtype_for(t, wide))
+    return array.astype(V.dtype_for(t, wide))
 
 
 def outputs_of(func: loop.FuncOp, args: Sequence[Any]) -> list[Array]:

@@ -6,27 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Operation
 
 from mlc.dialects import loop
 from mlc.interp import values as V
+from mlc.interp.errors import InterpreterError
 
 Array = np.ndarray[Any, Any]
-
-
-class InterpreterError(Exception):
-    """The kernel does something undefined, such as an access out of bounds; `op` is the operation, where known."""
-
-    def __init__(self, message: str, op: Operation | None = None) -> None:
-        super().__init__(message)
-        self.op = op
-
-
-def dtype_for(t: Attribute, wide: bool) -> np.dtype[Any]:
-    """The dtype of a value or of a buffer's elements; with `wide`, f64 for every float."""
-    dtype = V.dtype_of(t.element_type if isinstance(t, MemRefType | VectorType) else t)
-    return np.dtype(np.float64) if wide and dtype.kind in "fV" else dtype
 
 
 def _out_of_bounds(op: Operation, index: Sequence[Any], shape: Sequence[int]) -> None:

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IndexType, TensorTy
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from mlc.dialects.attributes import KERNEL_SIZES, KERNEL_TYPICAL
 from mlc.dialects.graph.dims import Dim, DimExpr, SymbolAttr
 from mlc.dialects.graph.symbols import bind, symbols_of
 from mlc.dialects.graph.types import shape_of
@@ -93,13 +94,13 @@ def at_sizes(func: FuncOp, values: Mapping[str, int]) -> FuncOp:
 
 def typical_of(func: Operation) -> tuple[int, ...] | None:
     """The typical values of a kernel's index arguments: its attribute `typical`, if present."""
-    usual = func.attributes.get("typical")
+    usual = func.attributes.get(KERNEL_TYPICAL)
     return tuple(int(n) for n in usual.get_values()) if isinstance(usual, DenseArrayBase) else None
 
 
 def shapes_at(func: Operation, symbols: Sequence[int]) -> list[tuple[int, ...]] | None:
     """The shapes of a kernel's inputs and outputs at these symbols, by its attribute `sizes`; None without it."""
-    rows = func.attributes.get("sizes")
+    rows = func.attributes.get(KERNEL_SIZES)
     if not isinstance(rows, ArrayAttr):
         return None
     return [tuple(int(e.evaluate(symbols)) for e in row.data) for row in rows if isinstance(row, IndexMapAttr)]

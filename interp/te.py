@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IndexType, TensorType
+from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import te
@@ -22,14 +22,11 @@ from mlc.dialects.graph.types import element_of
 from mlc.dialects.index import Index
 from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
 from mlc.interp import values as meaning
+from mlc.interp.errors import InterpreterError
 
 Array = Any
 CHUNK_POINTS = 10_000_000
 """Points of an index grid that are evaluated at once."""
-
-
-class InterpreterError(Exception):
-    """The kernel does something that has no meaning: reads outside of a tensor."""
 
 
 def run(func: te.FuncOp, inputs: Sequence[Any], *, wide: bool = False) -> list[Array]:
@@ -46,17 +43,12 @@ def run(func: te.FuncOp, inputs: Sequence[Any], *, wide: bool = False) -> list[A
     return [tensors[v].copy() if v in func.args else tensors[v] for v in func.return_op.values]
 
 
-def dtype_for(t: Attribute, wide: bool) -> np.dtype[Any]:
-    """The dtype of an element type; with `wide`, f64 for every float."""
-    return np.dtype(np.float64) if wide and isinstance(t, AnyFloat) else meaning.dtype_of(t)
-
-
 def _input(func: te.FuncOp, k: int, t: Attribute, value: Any, wide: bool) -> Any:
     if isinstance(t, IndexType):
         return int(value)
     assert isinstance(t, TensorType)
     array = np.asarray(value)
-    plain, dtype = meaning.dtype_of(t.element_type), dtype_for(t.element_type, wide)
+    plain, dtype = meaning.dtype_of(t.element_type), meaning.dtype_for(t.element_type, wide)
     shape = tuple(t.get_shape())
     same = array.ndim == len(shape) and all(n < 0 or n == m for n, m in zip(shape, array.shape, strict=True))
     if not same or array.dtype not in (plain, dtype):
@@ -119,7 +111,7 @@ class _Stage:
 
     def _finish(self, yielded: list[Any], extents: list[int]) -> list[Array]:
         n = self.stage.num_spatial
-        dtypes = [dtype_for(element_of(r), self.wide) for r in self.stage.results]
+        dtypes = [meaning.dtype_for(element_of(r), self.wide) for r in self.stage.results]
         full = [np.broadcast_to(v, extents).astype(t, copy=False) for v, t in zip(yielded, dtypes, strict=True)]
         if self.stage.combiner is None:
             return [np.array(v, order="C") for v in full]
@@ -133,7 +125,7 @@ class _Stage:
     def _contract(self, product: arith.MulfOp, extents: list[int]) -> Array:
         """The sum of products as one einsum; floats narrower than f32 are summed in f32."""
         n = self.stage.num_spatial
-        dtype = dtype_for(product.result.type, self.wide)
+        dtype = meaning.dtype_for(product.result.type, self.wide)
         factors: list[Any] = []
         used: set[int] = set()
         for value in product.operands:
@@ -208,7 +200,7 @@ def _check(op: te.ReadOp, at: Sequence[Array], shape: Sequence[int], valid: Any)
 
 def _constant(stage: _Stage, op: arith.ConstantOp) -> Any:
     value: Any = op.value
-    dtype = dtype_for(op.result.type, stage.wide)
+    dtype = meaning.dtype_for(op.result.type, stage.wide)
     number = value.value.data
     return np.asarray(number & 1 if dtype == np.bool_ else number).astype(dtype)
 
@@ -223,7 +215,7 @@ def _select(stage: _Stage, op: arith.SelectOp) -> Any:
 
 
 def _cast(stage: _Stage, op: Operation) -> Any:
-    t = dtype_for(op.results[0].type, stage.wide)
+    t = meaning.dtype_for(op.results[0].type, stage.wide)
     return np.asarray(meaning.CAST[CASTS[type(op)].data](np.asarray(stage.values[op.operands[0]]), t))
 
 

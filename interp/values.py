@@ -21,7 +21,9 @@ from xdsl.dialects.builtin import (
     Float64Type,
     IndexType,
     IntegerType,
+    MemRefType,
     Signedness,
+    VectorType,
 )
 from xdsl.ir import Attribute
 
@@ -47,6 +49,12 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
         if isinstance(element, t):
             return np.dtype(name)
     raise TypeError(f"expected a float, an integer or index, but got {element}")
+
+
+def dtype_for(t: Attribute, wide: bool) -> np.dtype[Any]:
+    """The dtype of a value or of a buffer's elements; with `wide`, f64 for every float."""
+    dtype = dtype_of(t.element_type if isinstance(t, MemRefType | VectorType) else t)
+    return np.dtype(np.float64) if wide and dtype.kind in "fV" else dtype
 
 
 def poison(dtype: np.dtype[Any]) -> Any:

@@ -16,8 +16,8 @@ import numpy as np
 from mlc.codegen.c import checked_ops, print_function
 from mlc.codegen.c_prelude import PRELUDE
 from mlc.dialects import loop
+from mlc.interp.errors import InterpreterError
 from mlc.interp.loop import bind, outputs_of
-from mlc.interp.loop_helpers import InterpreterError
 from mlc.support.errors import UserError
 from mlc.support.scratch import scratch_directory
 

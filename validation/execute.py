@@ -27,6 +27,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import graph, loop
+from mlc.dialects.attributes import GRAPH_KERNEL, NATIVE_SCRATCH_BYTES, NATIVE_WORKSPACE_BYTES
 from mlc.dialects.graph.types import sizes_at
 from mlc.interp import values as V
 from mlc.interp.compare import epsilon
@@ -45,13 +46,12 @@ if TYPE_CHECKING:
 
 Array = Any
 Types = tuple[tuple[tuple[int, ...], str], ...]
-KERNEL = "graph.kernel"
 INTERPRETED_OPERATIONS = 1_000_000
 """Scalar operations above which a loop kernel runs as C99 instead of by the interpreter."""
 
 
 @dataclass
-class Executable:
+class RunnableFunction:
     """A function that can be run, with the types of its inputs and outputs and the facts that tolerances need."""
 
     name: str
@@ -101,7 +101,7 @@ class Module:
         part = ModuleOp([op.clone() for op in self.module.body.block.ops if op.name.startswith("llvm.")])
         return Library.load([emit_object(print_module(part))])
 
-    def executables(self) -> Iterator[Executable]:
+    def executables(self) -> Iterator[RunnableFunction]:
         """The functions, callers first. Run each before requesting the next: callers record their callees' inputs."""
         ops = [op for op in self.module.body.block.ops if op.name in _MAKERS and op.regions[0].blocks]
         for op in sorted(ops, key=lambda op: not any(inner.name == "graph.call" for inner in op.walk())):
@@ -129,7 +129,7 @@ def types_of(types: Sequence[Attribute]) -> Types | None:
 # --- graph -------------------------------------------------------------------------------------------------------
 
 
-def _graph(m: Module, func: Operation, case: int) -> Executable | None:
+def _graph(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     assert isinstance(func, FuncOp)
     from mlc.dialects.graph import CallOp, GraphOp
     from mlc.interp.graph import Interpreter
@@ -153,7 +153,7 @@ def _graph(m: Module, func: Operation, case: int) -> Executable | None:
             return super().run(func, inputs, sizes)
 
     ops = [op for op in at.walk() if isinstance(op, GraphOp)]
-    return Executable(
+    return RunnableFunction(
         name,
         "graph",
         func,
@@ -172,7 +172,7 @@ def _graph(m: Module, func: Operation, case: int) -> Executable | None:
 
 def _kernel_symbols(func: FuncOp, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The values of the index arguments that a kernel has below the graph level."""
-    if not sizes or KERNEL not in func.attributes:
+    if not sizes or GRAPH_KERNEL not in func.attributes:
         return ()
     from mlc.lowering.graph_to_te.convert import kernel_symbols
 
@@ -226,7 +226,7 @@ def _types_at(func: Operation, types: Sequence[Attribute], symbols: Sequence[int
     return types_of(static)
 
 
-def _te(m: Module, func: Operation, case: int) -> Executable | None:
+def _te(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     from mlc.dialects import te as dialect
     from mlc.interp import te
 
@@ -239,7 +239,7 @@ def _te(m: Module, func: Operation, case: int) -> Executable | None:
         return None
     given = index_arguments(func.args, symbols)
     extents = [e.evaluate([given[s] for s in stage.symbols]) for stage in func.stages for e in _reduced(stage)]
-    return Executable(
+    return RunnableFunction(
         case_name(func.sym_name.data, case),
         "te",
         func,
@@ -260,7 +260,7 @@ def _reduced(stage: Any) -> Sequence[Any]:
 # --- loop --------------------------------------------------------------------------------------------------------
 
 
-def _loop(m: Module, func: Operation, case: int) -> Executable | None:
+def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     from mlc.interp import loop as interp
 
     assert isinstance(func, loop.FuncOp)
@@ -277,7 +277,7 @@ def _loop(m: Module, func: Operation, case: int) -> Executable | None:
         return [*arrays, *made, *symbols]
 
     large = count_operations(func, given) > INTERPRETED_OPERATIONS
-    return Executable(
+    return RunnableFunction(
         case_name(func.sym_name.data, case),
         "loop",
         func,
@@ -344,14 +344,14 @@ def _extent(op: loop.BlockOp, extent: Any, symbols: Mapping[SSAValue, int]) -> i
 # --- llvm --------------------------------------------------------------------------------------------------------
 
 
-def _llvm(m: Module, func: Operation, case: int) -> Executable | None:
+def _llvm(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     name = _name(func)
     facts = m.known.get(case_name(name, case))
     if facts is None:
         return None
     ins, outs, symbols = facts.inputs, facts.outputs, facts.symbols
     run = lambda arrays: _native(m.library, func, name, facts, arrays)  # noqa: E731
-    return Executable(case_name(name, case), "llvm", func, ins, outs, run, symbols=symbols)
+    return RunnableFunction(case_name(name, case), "llvm", func, ins, outs, run, symbols=symbols)
 
 
 def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: Sequence[Array]) -> list[Array]:
@@ -361,10 +361,10 @@ def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: 
     from mlc.runtime.sizes import room
     from mlc.support.abi import KERNEL
 
-    rt = Pool.get().rt(_bytes(func, "mlc.scratch_bytes"))
+    rt = Pool.get().rt(_bytes(func, NATIVE_SCRATCH_BYTES))
     results = [V.poisoned(shape, np.dtype(numpy_dtype(d))) for shape, d in facts.outputs]
     behind = room(symbolic_bytes(func), facts.symbols, rt.struct.threads) if facts.symbols else 0
-    workspace = np.empty(_bytes(func, "mlc.workspace_bytes") + behind + 64, np.uint8)
+    workspace = np.empty(_bytes(func, NATIVE_WORKSPACE_BYTES) + behind + 64, np.uint8)
     kept = [*(np.ascontiguousarray(a) for a in arrays), *results]
     aligned = (workspace.ctypes.data + 63) // 64 * 64
     given = [*(a.ctypes.data for a in kept), *facts.symbols, aligned]
@@ -389,7 +389,7 @@ def numpy_dtype(name: str) -> Any:
     return ml_dtypes.bfloat16
 
 
-_MAKERS: dict[str, Callable[[Module, Operation, int], Executable | None]] = {
+_MAKERS: dict[str, Callable[[Module, Operation, int], RunnableFunction | None]] = {
     "func.func": _graph,
     "te.func": _te,
     "loop.func": _loop,

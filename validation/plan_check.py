@@ -17,9 +17,10 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
+from mlc.dialects.attributes import MAIN_INPUTS, MAIN_OUTPUTS
 from mlc.validation.plan_places import (
+    BufferPlace,
     InvalidSizes,
-    Place,
     Places,
     PlanError,
     name_of,
@@ -35,7 +36,7 @@ class _Memory:
 
     written: dict[BlockArgument, list[tuple[int, int, SSAValue]]] = field(default_factory=dict)
 
-    def write(self, place: Place) -> None:
+    def write(self, place: BufferPlace) -> None:
         """The bytes of `place` now belong to its buffer."""
         kept: list[tuple[int, int, SSAValue]] = []
         for start, end, buffer in self.written.get(place.root, []):
@@ -45,7 +46,7 @@ class _Memory:
                 kept.append((max(start, place.end), end, buffer))
         self.written[place.root] = [*kept, (place.start, place.end, place.buffer)]
 
-    def overwriter(self, place: Place) -> SSAValue | None:
+    def overwriter(self, place: BufferPlace) -> SSAValue | None:
         """An unrelated buffer that wrote into `place` last, or None."""
         for start, end, buffer in self.written.get(place.root, []):
             if start < place.end and place.start < end and not _related(buffer, place.buffer):
@@ -62,7 +63,7 @@ class _Memory:
                 if max(start, first) < min(end, last) and _related(buffer, written)
             ]
 
-    def complete(self, place: Place) -> bool:
+    def complete(self, place: BufferPlace) -> bool:
         """Whether the last writer of every byte of `place` is its own buffer or a related one."""
         own = sum(
             max(0, min(end, place.end) - max(start, place.start))
@@ -95,7 +96,7 @@ def check_plan(main: func.FuncOp) -> int:
 
 def check_plan_at(main: func.FuncOp, values: Mapping[str, int]) -> None:
     """Check @main for one value of each symbol."""
-    inputs, outputs = _count(main, "mlc.inputs"), _count(main, "mlc.outputs")
+    inputs, outputs = _count(main, MAIN_INPUTS), _count(main, MAIN_OUTPUTS)
     args = main.body.block.args
     readable = {*args[:inputs], args[-2]}
     memory, places = _Memory(), Places(main, values)
@@ -151,14 +152,14 @@ def _accesses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
     return ([], [op.target]) if isinstance(op, runtime.FillOp) else ([], [])
 
 
-def _as_written(place: Place, written: set[SSAValue]) -> Place:
+def _as_written(place: BufferPlace, written: set[SSAValue]) -> BufferPlace:
     """The same bytes, seen as the innermost enclosing buffer that some call writes, directly or through parts."""
     buffer = next((b for b in wholes(place.buffer) if b in written), place.buffer)
-    return Place(place.root, place.start, place.end, buffer)
+    return BufferPlace(place.root, place.start, place.end, buffer)
 
 
 def _call(
-    op: Operation, reads: list[Place], writes: list[Place], memory: _Memory, readable: set[BlockArgument]
+    op: Operation, reads: list[BufferPlace], writes: list[BufferPlace], memory: _Memory, readable: set[BlockArgument]
 ) -> None:
     """Simulate one call: check the bytes that it reads, then record those that it writes."""
     for place in reads:
@@ -178,7 +179,7 @@ def _call(
         memory.write(place)
 
 
-def _others(place: Place, reads: Iterable[Place], writes: Iterable[Place]) -> list[Place]:
+def _others(place: BufferPlace, reads: Iterable[BufferPlace], writes: Iterable[BufferPlace]) -> list[BufferPlace]:
     return [*reads, *(other for other in writes if other is not place)]
 
 
@@ -189,5 +190,5 @@ def _count(op: Operation, name: str) -> int:
     return attribute.value.data
 
 
-def _text(place: Place) -> str:
+def _text(place: BufferPlace) -> str:
     return f"bytes [{place.start}, {place.end}) of argument {place.root.index}"

@@ -12,11 +12,12 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, StringA
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from mlc.dialects import runtime
+from mlc.dialects.attributes import MAIN_SCRATCH, MAIN_SHAPES, MAIN_SYMBOLS
 from mlc.dialects.graph.dims import SymbolAttr, least_extent
 from mlc.dialects.graph.types import shape_of, sizes_at
+from mlc.dialects.scalar import byte_size
 from mlc.lowering.graph_to_main.sizes import SizeReader
-from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
-from mlc.lowering.graph_to_main.symbolic import SCRATCH
+from mlc.lowering.graph_to_main.storage import bytes_of
 from mlc.support.errors import UserError
 
 LARGEST_RANDOM_SIZE = 1024
@@ -34,7 +35,7 @@ class InvalidSizes(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class BufferPlace:
     """The byte range [start, end) of the argument `root`, accessed through `buffer`."""
 
     root: BlockArgument
@@ -42,7 +43,7 @@ class Place:
     end: int
     buffer: SSAValue
 
-    def overlaps(self, other: Place) -> bool:
+    def overlaps(self, other: BufferPlace) -> bool:
         """Whether the two share a byte."""
         return self.root is other.root and self.start < other.end and other.start < self.end
 
@@ -66,7 +67,7 @@ class Places:
     """The byte ranges of the buffers of @main, for one value of each symbol."""
 
     def __init__(self, main: func.FuncOp | None = None, values: Mapping[str, int] | None = None) -> None:
-        self.known: dict[SSAValue, Place] = {}
+        self.known: dict[SSAValue, BufferPlace] = {}
         self.sizes: dict[SSAValue, int] = {}
         """The sizes in bytes of arguments with dynamic shapes."""
         self.read = SizeReader({})
@@ -74,7 +75,7 @@ class Places:
             self._bind(main, values)
 
     def _bind(self, main: func.FuncOp, values: Mapping[str, int]) -> None:
-        args, shapes = main.body.block.args, main.attributes["mlc.shapes"]
+        args, shapes = main.body.block.args, main.attributes[MAIN_SHAPES]
         assert isinstance(shapes, ArrayAttr)
         names = list(symbols_on(main))
         self.read = SizeReader({a: values[n] for a, n in zip(args[-2 - len(names) :], names, strict=False)})
@@ -85,10 +86,10 @@ class Places:
                 raise InvalidSizes
             self.sizes[argument] = byte_size(type_.element_type) * math.prod(shape)
         for op in main.body.block.ops:
-            if isinstance(op, memref.ViewOp) and SCRATCH in op.attributes:
+            if isinstance(op, memref.ViewOp) and MAIN_SCRATCH in op.attributes:
                 self.sizes[args[-1]] = self.number(op.byte_shift, "the end of the workspace")
 
-    def locate(self, value: SSAValue) -> Place:
+    def locate(self, value: SSAValue) -> BufferPlace:
         """The byte range of a buffer; that of an alias is its source's."""
         value = owner_of(value)
         if value not in self.known:
@@ -97,9 +98,9 @@ class Places:
                     self.known[outer] = self._locate(outer)
         return self.known[value]
 
-    def _locate(self, value: SSAValue) -> Place:
+    def _locate(self, value: SSAValue) -> BufferPlace:
         if isinstance(value, BlockArgument):
-            return Place(value, 0, self.bytes(value), value)
+            return BufferPlace(value, 0, self.bytes(value), value)
         op = value.owner
         if isinstance(op, runtime.PartOp):
             whole = self.locate(op.source)
@@ -107,10 +108,10 @@ class Places:
             start, size = whole.start + offset, self.bytes(value, op.bytes)
             if offset < 0 or start + size > whole.end:
                 raise PlanError(f"expected a part within {whole.end - whole.start} bytes, but got {offset}", op)
-            return Place(whole.root, start, start + size, value)
+            return BufferPlace(whole.root, start, start + size, value)
         if isinstance(op, runtime.RowOp):  # the row's number is unknown: assume all rows
             whole = self.locate(op.source)
-            return Place(whole.root, whole.start, whole.end, value)
+            return BufferPlace(whole.root, whole.start, whole.end, value)
         if not isinstance(op, memref.ViewOp) or not isinstance(op.source, BlockArgument):
             raise PlanError(f"expected a buffer of @main to be a view of an argument, but got {name_of(value)}")
         start, end = self.number(op.byte_shift, "the offset of a view"), self.bytes(op.source)
@@ -118,7 +119,7 @@ class Places:
         extents = iter(op.sizes)
         for extent in op.result.type.get_shape() if op.sizes else ():
             size *= extent if extent >= 0 else self.extent(next(extents), "the size of a view")
-        place = Place(op.source, start, start + size, value)
+        place = BufferPlace(op.source, start, start + size, value)
         if start % 64 or place.end > end:
             raise PlanError(f"expected a view at a multiple of 64 within {end} bytes, but got [{start}, {place.end})")
         return place
@@ -153,7 +154,7 @@ class Places:
 
 def symbols_on(main: func.FuncOp) -> dict[str, SymbolAttr]:
     """The symbols of @main on buffers, in the order of its arguments."""
-    listed, found = main.attributes.get("mlc.symbols"), dict[str, SymbolAttr]()
+    listed, found = main.attributes.get(MAIN_SYMBOLS), dict[str, SymbolAttr]()
     for one in listed.data if isinstance(listed, ArrayAttr) else ():
         assert isinstance(one, DictionaryAttr)
         name, span = one.data["name"], one.data["range"]
@@ -185,8 +186,8 @@ def name_of(value: SSAValue) -> str:
 
 
 __all__ = [
+    "BufferPlace",
     "InvalidSizes",
-    "Place",
     "Places",
     "PlanError",
     "name_of",

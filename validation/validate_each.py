@@ -22,13 +22,15 @@ from xdsl.passes import ModulePass
 from mlc.interp.compare import DEFAULT_C, EXACT, Difference, Tolerance, differences
 from mlc.passes.pass_manager import BrokenByPass
 from mlc.support.errors import warn
-from mlc.validation.execute import Executable, Facts, Module, Types, numpy_dtype, types_of
+from mlc.validation.execute import Facts, Module, RunnableFunction, Types, numpy_dtype, types_of
 
 
 class ResultChanged(BrokenByPass):
     """A pass changed what a function computes: pass, function, output, index and both values."""
 
-    def __init__(self, module_pass: ModulePass, executable: Executable, what: str, found: Difference | None) -> None:
+    def __init__(
+        self, module_pass: ModulePass, executable: RunnableFunction, what: str, found: Difference | None
+    ) -> None:
         node = source_node(executable.op)
         origin = f", from {node}" if node else ""
         at = ", ".join(f"{name} = {size}" for name, size in executable.sizes.items()) or executable.symbols
@@ -42,7 +44,7 @@ class ResultChanged(BrokenByPass):
 
 
 @dataclass
-class Known:
+class Baseline:
     """The baseline of a function: its types, its inputs, its results in f64, and the results of its last run."""
 
     inputs: Types
@@ -74,7 +76,7 @@ class ValidateInstrument:
     seed: int = 0
     inputs: dict[str, Sequence[Any] | Recorded] = field(default_factory=dict)
     """Inputs by function name (with symbolic sizes: name in a case); other functions get recorded or random ones."""
-    known: dict[str, Known] = field(default_factory=dict)
+    known: dict[str, Baseline] = field(default_factory=dict)
     ran: int = 0
     """The number of functions that were run, for tests and reports."""
     _recorded: dict[str, Recorded] = field(default_factory=dict)
@@ -126,7 +128,7 @@ class ValidateInstrument:
 
         return self.weights or store_of(module) or RandomWeights(module, self.seed)
 
-    def _run_first(self, executable: Executable, text: str, module_pass: ModulePass | None) -> None:
+    def _run_first(self, executable: RunnableFunction, text: str, module_pass: ModulePass | None) -> None:
         """The first run of a function."""
         given = self._given().get(executable.name)
         if given is None or not given.arrays:
@@ -140,7 +142,7 @@ class ValidateInstrument:
         except Exception as error:
             warn(executable.op, f"is not validated, for its interpreter says: {error}")
             return
-        self.known[executable.name] = Known(
+        self.known[executable.name] = Baseline(
             executable.inputs,
             executable.outputs,
             arrays,
@@ -154,11 +156,11 @@ class ValidateInstrument:
             executable.symbols,
         )
 
-    def _run(self, executable: Executable, arrays: Sequence[Any]) -> list[Any]:
+    def _run(self, executable: RunnableFunction, arrays: Sequence[Any]) -> list[Any]:
         self.ran += 1
         return executable.run([a.copy() for a in arrays])
 
-    def _compare(self, executable: Executable, old: Known, module_pass: ModulePass | None) -> None:
+    def _compare(self, executable: RunnableFunction, old: Baseline, module_pass: ModulePass | None) -> None:
         assert module_pass is not None
         try:
             results = self._run(executable, old.arrays)

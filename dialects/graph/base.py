@@ -36,6 +36,7 @@ from xdsl.irdl import traits_def
 from xdsl.traits import HasCanonicalizationPatternsTrait, HasFolder, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.attributes import GRAPH_SYMBOLS
 from mlc.dialects.graph.dims import SymbolAttr, simplify
 from mlc.dialects.graph.types import Tensor, shape_of
 
@@ -440,7 +441,7 @@ def symbol_divisors(op: Operation) -> dict[str, int]:
     """A divisor of each symbol of the function that encloses `op`: the steps in its `graph.symbols`."""
     parent: Operation | None = op
     while parent is not None:
-        symbols = parent.attributes.get("graph.symbols")
+        symbols = parent.attributes.get(GRAPH_SYMBOLS)
         if isinstance(symbols, DictionaryAttr):
             return {name: s.step.data for name, s in symbols.data.items() if isinstance(s, SymbolAttr)}
         parent = parent.parent_op()

@@ -53,9 +53,9 @@ MATH_FUNCTIONS: Mapping[str, int] = {
 }
 
 
-def lanes_of(type_: Attribute) -> int | None:
-    """Return the number of lanes of a vector type, None for a scalar."""
-    return type_.get_shape()[0] if isinstance(type_, VectorType) else None
+def lanes_of(type_: Attribute) -> int:
+    """Return the number of lanes of a vector type, 0 for a scalar."""
+    return type_.get_shape()[0] if isinstance(type_, VectorType) else 0
 
 
 def element_of(type_: Attribute) -> Attribute:
@@ -66,7 +66,7 @@ def element_of(type_: Attribute) -> Attribute:
 def mask_type(type_: Attribute) -> Attribute:
     """Return the type of a condition on `type_`: i1, or a vector of i1 with as many lanes."""
     lanes = lanes_of(type_)
-    return i1 if lanes is None else VectorType(i1, [lanes])
+    return VectorType(i1, [lanes]) if lanes else i1
 
 
 def argument_attributes(

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, TensorType, UnitAt
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import te
+from mlc.dialects.attributes import STAGE_NO_INLINE
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import Shape, element_type, shape_of
@@ -30,7 +31,7 @@ from mlc.dialects.te_builder.indices import (
     Condition,
     IndexExpr,
     ReduceAxis,
-    Stage,
+    StageBuilder,
     condition,
     current_stage,
 )
@@ -64,7 +65,7 @@ from mlc.dialects.te_builder.scalars import (
 from mlc.support.errors import UserError
 
 # Attribute of a stage that te-inline does not inline, because its elements are read many times.
-NO_INLINE: dict[str, Attribute] = {"no_inline": UnitAttr()}
+NO_INLINE: dict[str, Attribute] = {STAGE_NO_INLINE: UnitAttr()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,7 @@ class Tensor:
         return Scalar(stage, stage.add(self._read(stage, exprs, needed.exprs, otherwise)), self.unsigned)
 
     def _read(
-        self, stage: Stage, exprs: Sequence[Index], mask: Sequence[Index], otherwise: Scalar | Number
+        self, stage: StageBuilder, exprs: Sequence[Index], mask: Sequence[Index], otherwise: Scalar | Number
     ) -> Operation:
         done, operands = compact([*exprs, *mask], stage.values)
         properties: dict[str, Attribute] = {"map": IndexMapAttr(done[: len(exprs)])}
@@ -122,12 +123,12 @@ class Tensor:
         assert self.value is not None
         return te.ReadOp.create(operands=[self.value, *operands], properties=properties, result_types=[self.element])
 
-    def _scalar(self, stage: Stage, value: Scalar | Number) -> Scalar:
+    def _scalar(self, stage: StageBuilder, value: Scalar | Number) -> Scalar:
         if isinstance(value, Scalar):
             return value
         return Scalar(stage, constant(stage, value, self.element), self.unsigned)
 
-    def _check_bounds(self, stage: Stage, exprs: Sequence[Index]) -> None:
+    def _check_bounds(self, stage: StageBuilder, exprs: Sequence[Index]) -> None:
         for axis, (expr, size) in enumerate(zip(exprs, self.shape, strict=True)):
             if not expr.is_affine or any(stage.ranges[d] == ANY for d in expr.dims()):
                 continue
@@ -145,7 +146,7 @@ class Tensor:
         return f"'{self.name}' of shape {'x'.join(map(str, self.shape)) or '()'}"
 
 
-def _as_parts(stage: Stage, mask: Any) -> list[Any]:
+def _as_parts(stage: StageBuilder, mask: Any) -> list[Any]:
     parts = mask if isinstance(mask, tuple | list) else [mask]
     return [p if isinstance(p, IndexExpr | Condition) else IndexExpr(stage, stage.index(p)) for p in parts]
 
@@ -240,7 +241,7 @@ argmax, argmin = (_pair(name) for name in PAIR_COMBINERS)
 
 
 @dataclass
-class Kernel:
+class KernelBuilder:
     """A te.func under construction: stages are appended to `block` with the current `location`."""
 
     block: Block
@@ -260,11 +261,11 @@ class Kernel:
         self.block.add_op(op)
 
 
-_KERNEL: ContextVar[Kernel | None] = ContextVar("kernel", default=None)
+_KERNEL: ContextVar[KernelBuilder | None] = ContextVar("kernel", default=None)
 
 
 @contextmanager
-def building(kernel: Kernel) -> Iterator[Kernel]:
+def building(kernel: KernelBuilder) -> Iterator[KernelBuilder]:
     """Context in which new stages are appended to the kernel."""
     token = _KERNEL.set(kernel)
     try:
@@ -313,7 +314,9 @@ def compute(
     return tuple(tensors) if len(tensors) > 1 else tensors[0]
 
 
-def _finish(stage: Stage, shape: Shape, name: str, values: Sequence[Scalar], combiner: str | None) -> te.ComputeOp:
+def _finish(
+    stage: StageBuilder, shape: Shape, name: str, values: Sequence[Scalar], combiner: str | None
+) -> te.ComputeOp:
     stage.block.add_op(te.YieldOp.create(operands=[v.value for v in values]))
     extents = [stage.index(n) for n in (*shape, *(a.extent for a in stage.reduce))]
     exprs, symbols = compact(extents, stage.values)
@@ -354,9 +357,9 @@ def _names(fn: Callable[..., Any], rank: int) -> list[str]:
 
 def _trace(
     shape: Sequence[Dim], names: Sequence[str], fn: Callable[..., Any], reduce: Sequence[ReduceAxis]
-) -> tuple[Stage, Any]:
+) -> tuple[StageBuilder, Any]:
     kernel = _KERNEL.get()
-    stage = Stage(shape, names, reduce, kernel.symbols if kernel is not None else None)
+    stage = StageBuilder(shape, names, reduce, kernel.symbols if kernel is not None else None)
     token = _STAGE.set(stage)
     try:
         return stage, fn(*stage.axes)
@@ -364,7 +367,7 @@ def _trace(
         _STAGE.reset(token)
 
 
-def _values(stage: Stage, result: Any, name: str) -> tuple[tuple[Scalar, ...], str | None]:
+def _values(stage: StageBuilder, result: Any, name: str) -> tuple[tuple[Scalar, ...], str | None]:
     if isinstance(result, Reduction):
         return result.values, result.combiner
     if stage.reduce:
@@ -382,7 +385,7 @@ def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> te.F
     for tensor, arg in zip(inputs, block.args, strict=True):
         mapping[_value(tensor)] = arg
         arg.name_hint = tensor.name
-    kernel = Kernel(block)
+    kernel = KernelBuilder(block)
     for output in outputs:
         _copy_stages(kernel, _value(output), mapping)
     results = [mapping[_value(o)] for o in outputs]
@@ -396,7 +399,7 @@ def _value(tensor: Tensor) -> SSAValue:
     return tensor.value
 
 
-def _copy_stages(kernel: Kernel, value: SSAValue, mapping: dict[SSAValue, SSAValue]) -> None:
+def _copy_stages(kernel: KernelBuilder, value: SSAValue, mapping: dict[SSAValue, SSAValue]) -> None:
     if value in mapping:
         return
     op = value.owner
@@ -415,7 +418,7 @@ __all__ = [
     "NO_INLINE",
     "Condition",
     "IndexExpr",
-    "Kernel",
+    "KernelBuilder",
     "ReduceAxis",
     "Reduction",
     "Scalar",

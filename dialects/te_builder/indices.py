@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import te
 from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv
 from mlc.dialects.index import UNBOUNDED, Index, Range, compact, const, dim
+from mlc.dialects.scalar import INDEX
 from mlc.support.errors import UserError
 
-INDEX = IndexType()
 ANY: Range = (-(1 << 62), 1 << 62)
 IndexLike = Union["IndexExpr", "ReduceAxis", int]
 
 
-class Stage:
+class StageBuilder:
     """The body of a stage under construction: numbered index values with their ranges, and the block."""
 
     def __init__(
@@ -125,10 +124,10 @@ def index_of(size: Dim, symbol: Callable[[DimExpr], Index]) -> Index:
     return total
 
 
-_STAGE: ContextVar[Stage | None] = ContextVar("stage", default=None)
+_STAGE: ContextVar[StageBuilder | None] = ContextVar("stage", default=None)
 
 
-def current_stage() -> Stage:
+def current_stage() -> StageBuilder:
     """The stage whose body is being written."""
     stage = _STAGE.get()
     if stage is None:
@@ -141,7 +140,7 @@ class IndexExpr:
 
     __slots__ = ("index", "stage")
 
-    def __init__(self, stage: Stage, index: Index) -> None:
+    def __init__(self, stage: StageBuilder, index: Index) -> None:
         self.stage, self.index = stage, index
 
     @property
@@ -204,7 +203,7 @@ def _positive(by: int) -> int:
 class Condition:
     """Index expressions that must all be >= 0; combine conditions with `&`."""
 
-    stage: Stage
+    stage: StageBuilder
     exprs: tuple[Index, ...]
 
     def __and__(self, other: Condition) -> Condition:
@@ -216,7 +215,7 @@ class Condition:
 
 def condition(parts: Iterable[IndexExpr | Condition]) -> Condition:
     """The conjunction of these; an expression e means `e >= 0`. Parts that always hold are dropped."""
-    stage: Stage | None = None
+    stage: StageBuilder | None = None
     exprs: dict[Index, None] = {}
     for part in parts:
         stage = part.stage
@@ -274,4 +273,4 @@ class ReduceAxis:
         return self.expr < other
 
 
-__all__ = ["ANY", "Condition", "IndexExpr", "ReduceAxis", "Stage", "condition", "current_stage"]
+__all__ = ["ANY", "Condition", "IndexExpr", "ReduceAxis", "StageBuilder", "condition", "current_stage"]

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import scalar
 from mlc.dialects.graph.dims import DimExpr
-from mlc.dialects.te_builder.indices import Condition, IndexExpr, ReduceAxis, Stage
+from mlc.dialects.te_builder.indices import Condition, IndexExpr, ReduceAxis, StageBuilder
 from mlc.support.errors import UserError
 
 Number = int | float | bool
@@ -47,7 +47,7 @@ class Scalar:
 
     __slots__ = ("stage", "unsigned", "value")
 
-    def __init__(self, stage: Stage, value: SSAValue, unsigned: bool = False) -> None:
+    def __init__(self, stage: StageBuilder, value: SSAValue, unsigned: bool = False) -> None:
         self.stage, self.value, self.unsigned = stage, value, unsigned
 
     @property
@@ -122,7 +122,7 @@ class Scalar:
         raise UserError("expected a Python value, but got an element of a tensor; use te.where instead of if")
 
 
-def constant(stage: Stage, value: Number, type: Attribute) -> SSAValue:
+def constant(stage: StageBuilder, value: Number, type: Attribute) -> SSAValue:
     """A constant of the stage; equal ones share an op."""
     key = (repr(value), type)
     found = stage.constants.get(key)

@@ -23,12 +23,12 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from mlc.dialects import runtime
 from mlc.dialects.graph import CallOp, ControlOp, IfOp, LoopOp, ReshapeOp, ScanOp, YieldOp
 from mlc.dialects.graph.dims import Dim
-from mlc.lowering.graph_to_main.sizes import INDEX
+from mlc.dialects.scalar import INDEX
 from mlc.lowering.graph_to_main.storage import Storage
 
 if TYPE_CHECKING:
     from mlc.lowering.graph_to_main.convert import Converter
-    from mlc.lowering.graph_to_main.writer import Writer
+    from mlc.lowering.graph_to_main.writer import MainWriter
 
 Copies = list[tuple[SSAValue | Storage, Storage]]
 
@@ -196,7 +196,7 @@ def _is_fresh(value: SSAValue, source: Storage, block: Any) -> bool:
 # --- the IR ------------------------------------------------------------------------------------------------------
 
 
-def write(w: Writer, op: ControlOp, flow: Flow) -> None:
+def write(w: MainWriter, op: ControlOp, flow: Flow) -> None:
     """Emit the scf op of a control op, and the copies and fills before it."""
     _copies(w, flow.before)
     for stack in flow.fills:
@@ -211,7 +211,7 @@ def write(w: Writer, op: ControlOp, flow: Flow) -> None:
         _while(w, op, flow)
 
 
-def _for(w: Writer, op: ControlOp, flow: Flow) -> None:
+def _for(w: MainWriter, op: ControlOp, flow: Flow) -> None:
     length = _bound(w, op)
     body = Block(arg_types=[INDEX])
     region = _region(w, op, flow, 0, body, length)
@@ -221,7 +221,7 @@ def _for(w: Writer, op: ControlOp, flow: Flow) -> None:
         _store(w, ran, flow.count)
 
 
-def _while(w: Writer, op: ControlOp, flow: Flow) -> None:
+def _while(w: MainWriter, op: ControlOp, flow: Flow) -> None:
     assert isinstance(op, LoopOp)
     assert flow.condition is not None
     bound = _bound(w, op) if op.limit is not None or op.at_most.value.data >= 0 else None
@@ -240,7 +240,7 @@ def _while(w: Writer, op: ControlOp, flow: Flow) -> None:
         _store(w, loop.results[0], flow.count)
 
 
-def _bound(w: Writer, op: ControlOp) -> SSAValue:
+def _bound(w: MainWriter, op: ControlOp) -> SSAValue:
     """The upper bound of the number of iterations, as an index."""
     if isinstance(op, ScanOp):
         return _index(w, op.length)
@@ -252,7 +252,9 @@ def _bound(w: Writer, op: ControlOp) -> SSAValue:
     return limit if most < 0 else _op(w, arith.MinSIOp(limit, _index(w, most)))
 
 
-def _region(w: Writer, op: ControlOp, flow: Flow, which: int, block: Block, length: SSAValue | None = None) -> Region:
+def _region(
+    w: MainWriter, op: ControlOp, flow: Flow, which: int, block: Block, length: SSAValue | None = None
+) -> Region:
     """Emit a region's ops into `block`; the first block argument of a loop's body is the iteration number."""
     outer, w.block = w.block, block
     if flow.counter is not None:
@@ -274,26 +276,26 @@ def _region(w: Writer, op: ControlOp, flow: Flow, which: int, block: Block, leng
     return Region(block)
 
 
-def _copies(w: Writer, copies: Copies) -> None:
+def _copies(w: MainWriter, copies: Copies) -> None:
     for source, target in copies:
         value = w.shaped(source) if isinstance(source, Storage) else w.cast(w.value(source), target, w.block)
         w.copy(value, w.shaped(target), target)
 
 
-def _index(w: Writer, value: Dim) -> SSAValue:
+def _index(w: MainWriter, value: Dim) -> SSAValue:
     return w.sizes(value)
 
 
-def _op(w: Writer, op: Operation) -> SSAValue:
+def _op(w: MainWriter, op: Operation) -> SSAValue:
     w.block.add_op(op)
     return op.results[0]
 
 
-def _load(w: Writer, buffer: SSAValue) -> SSAValue:
+def _load(w: MainWriter, buffer: SSAValue) -> SSAValue:
     return _op(w, memref.LoadOp.get(buffer, []))
 
 
-def _store(w: Writer, index: SSAValue, target: Storage) -> None:
+def _store(w: MainWriter, index: SSAValue, target: Storage) -> None:
     """Store an index into a buffer of one integer."""
     number = _op(w, arith.IndexCastOp(index, target.type.element_type))
     w.block.add_op(memref.StoreOp.get(number, w.shaped(target), []))

@@ -37,16 +37,18 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import SymbolTable
 
+from mlc.dialects.attributes import MAIN_INPUTS, MAIN_OUTPUTS, MAIN_PLAN
 from mlc.dialects.graph import CallOp, ParamOp
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops.structure import bound_symbols
+from mlc.dialects.scalar import INDEX, byte_size
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_main import control
 from mlc.lowering.graph_to_main.memory_plan import MemoryPlan, align, plan
-from mlc.lowering.graph_to_main.sizes import INDEX, Sizes
-from mlc.lowering.graph_to_main.storage import Storage, byte_size, bytes_of
-from mlc.lowering.graph_to_main.symbolic import SymbolicPlan, lifetimes_of, symbols_of
-from mlc.lowering.graph_to_main.writer import Writer
+from mlc.lowering.graph_to_main.sizes import SizeEmitter
+from mlc.lowering.graph_to_main.storage import Storage, bytes_of
+from mlc.lowering.graph_to_main.symbolic import SymbolicPlan, input_symbols, lifetimes_of
+from mlc.lowering.graph_to_main.writer import MainWriter
 from mlc.passes.graph.shared.views import part_starts
 from mlc.support.errors import fail
 
@@ -99,7 +101,7 @@ class Converter:
         self.buffers: list[Storage] = []
         self.flows: dict[Operation, control.Flow] = {}
         self.steps = 0
-        self.symbols = symbols_of(main)
+        self.symbols = input_symbols(main)
         self.kernels: dict[str, list[DimExpr]] = {}
         """For each kernel, the symbols (and products) of which its sizes are expressions."""
 
@@ -128,8 +130,8 @@ class Converter:
         for argument, hint in zip(block.args, hints, strict=True):
             argument.name_hint = hint
         first = len(inputs) + len(outputs)
-        sizes = Sizes(block, dict(zip(self.symbols, block.args[first:], strict=False)))
-        Writer(self, sizes, planned, len(inputs)).write(ops, returned, outputs)
+        sizes = SizeEmitter(block, dict(zip(self.symbols, block.args[first:], strict=False)))
+        MainWriter(self, sizes, planned, len(inputs)).write(ops, returned, outputs)
         attributes = planned.attributes(main)
         self.replace(block, types, len(inputs), len(outputs), planned.planned)
         main.attributes |= attributes
@@ -261,9 +263,9 @@ class Converter:
             main.properties["arg_attrs"] = names
         main.function_type = FunctionType.from_lists(types, [])
         figures = {"bytes": planned.bytes, "sum": planned.sum_bytes, "bound": planned.bound_bytes}
-        main.attributes["mlc.inputs"] = IntegerAttr(inputs, i64)
-        main.attributes["mlc.outputs"] = IntegerAttr(outputs, i64)
-        main.attributes["mlc.plan"] = DictionaryAttr({k: IntegerAttr(v, i64) for k, v in figures.items()})
+        main.attributes[MAIN_INPUTS] = IntegerAttr(inputs, i64)
+        main.attributes[MAIN_OUTPUTS] = IntegerAttr(outputs, i64)
+        main.attributes[MAIN_PLAN] = DictionaryAttr({k: IntegerAttr(v, i64) for k, v in figures.items()})
 
 
 _VISITORS: dict[str, Callable[[Converter, Operation], None]] = {
@@ -289,7 +291,7 @@ class FixedPlan:
         self.offsets = dict(zip(inner, self.planned.offsets, strict=True))
         self.workspace = MemRefType(i8, [self.planned.bytes])
 
-    def begin(self, sizes: Sizes, workspace: SSAValue) -> None:
+    def begin(self, sizes: SizeEmitter, workspace: SSAValue) -> None:
         """Emit nothing: views are emitted at their first use."""
 
     def offset(self, storage: Storage) -> Dim:
@@ -313,7 +315,7 @@ def _name_attributes(main: func.FuncOp, inputs: int, outputs: int, others: int) 
 
 def plan_of(main: func.FuncOp) -> MemoryPlan:
     """The figures of the memory plan, read from the attributes of @main."""
-    figures = main.attributes["mlc.plan"]
+    figures = main.attributes[MAIN_PLAN]
     assert isinstance(figures, DictionaryAttr)
     values = {k: v.value.data for k, v in figures.data.items() if isinstance(v, IntegerAttr)}
     return MemoryPlan((), values["bytes"], values["sum"], values["bound"])
@@ -321,7 +323,7 @@ def plan_of(main: func.FuncOp) -> MemoryPlan:
 
 def is_main_on_buffers(main: func.FuncOp) -> bool:
     """Whether the function has been converted to buffers."""
-    return "mlc.plan" in main.attributes
+    return MAIN_PLAN in main.attributes
 
 
 __all__ = ["ConvertGraphToMainPass", "bytes_of", "find_function", "is_main_on_buffers", "plan_of"]

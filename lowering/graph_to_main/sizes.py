@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv, Least, greatest, least
+from mlc.dialects.scalar import INDEX
 
-INDEX = IndexType()
 
-
-class Sizes:
+class SizeEmitter:
     """Emits size expressions into a block, each once."""
 
     def __init__(self, block: Block, symbols: Mapping[str, SSAValue]) -> None:
@@ -116,4 +115,4 @@ def _operands(value: SSAValue) -> Sequence[SSAValue]:
     return op.operands if isinstance(op, Operation) and type(op) in _MEANING else ()
 
 
-__all__ = ["INDEX", "SizeReader", "Sizes"]
+__all__ = ["INDEX", "SizeEmitter", "SizeReader"]

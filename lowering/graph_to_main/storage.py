@@ -12,13 +12,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import Shape, product, shape_of
+from mlc.dialects.scalar import byte_size
 from mlc.support.errors import fail
-
-
-def byte_size(element: Attribute) -> int:
-    """Bytes of one element in memory; a boolean takes one byte, an index eight."""
-    width = getattr(element, "bitwidth", None)
-    return 8 if width is None else max(1, width // 8)
 
 
 def bytes_of(type_: TensorType[Any] | MemRefType[Any]) -> int:
@@ -91,4 +86,4 @@ class Storage:
         return found
 
 
-__all__ = ["Storage", "buffer_type", "byte_size", "bytes_of"]
+__all__ = ["Storage", "buffer_type", "bytes_of"]

@@ -24,14 +24,14 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
+from mlc.dialects.attributes import GRAPH_SYMBOLS, MAIN_BUFFERS, MAIN_SCRATCH, MAIN_SHAPES, MAIN_SYMBOLS
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
 from mlc.dialects.graph.types import shape_of, sizes_at
-from mlc.lowering.graph_to_main.memory_plan import ALIGNMENT, Lifetime, MemoryPlan, Timeline, pieces_of, plan
-from mlc.lowering.graph_to_main.sizes import Sizes
+from mlc.lowering.graph_to_main.memory_plan import Lifetime, MemoryPlan, Timeline, pieces_of, plan
+from mlc.lowering.graph_to_main.sizes import SizeEmitter
 from mlc.lowering.graph_to_main.storage import Storage
+from mlc.support.abi import BUFFER_ALIGNMENT
 
-SCRATCH = "mlc.scratch"
-"""Attribute of the view behind all buffers: the kernels' own workspace."""
 BYTES = MemRefType(i8, [DYNAMIC_INDEX])
 
 
@@ -40,9 +40,9 @@ def is_symbolic(main: func.FuncOp) -> bool:
     return any(isinstance(t, TensorType) and not t.has_static_shape() for t in main.function_type.inputs)
 
 
-def symbols_of(main: func.FuncOp) -> dict[str, SymbolAttr]:
+def input_symbols(main: func.FuncOp) -> dict[str, SymbolAttr]:
     """The symbols in the sizes of the inputs, in order, each with its range."""
-    known = main.attributes.get("graph.symbols")
+    known = main.attributes.get(GRAPH_SYMBOLS)
     ranges = known.data if isinstance(known, DictionaryAttr) else {}
     found: dict[str, SymbolAttr] = {}
     for t in main.function_type.inputs:
@@ -62,7 +62,7 @@ class SymbolicPlan:
         self.workspace = BYTES
         self.order, self.below = ordered(inner, {name: s.typical for name, s in symbols.items()})
 
-    def begin(self, sizes: Sizes, workspace: SSAValue) -> None:
+    def begin(self, sizes: SizeEmitter, workspace: SSAValue) -> None:
         """Emit the offsets and views of all buffers, and the view of the kernels' workspace behind them."""
         block, ends = sizes.block, list[SSAValue]()
 
@@ -80,7 +80,7 @@ class SymbolicPlan:
             block.add_op(view)
             storage.value = view.result
         behind = memref.ViewOp(workspace, highest(range(len(self.order))), [], MemRefType(i8, [0]))
-        behind.attributes[SCRATCH] = IntegerAttr(1, i64)
+        behind.attributes[MAIN_SCRATCH] = IntegerAttr(1, i64)
         block.add_op(behind)
 
     def offset(self, storage: Storage) -> Dim:
@@ -94,15 +94,15 @@ class SymbolicPlan:
         places = [ArrayAttr([IntegerAttr(k, i64) for k in row]) for row in self.below]
         named = [DictionaryAttr({"name": StringAttr(name), "range": s}) for name, s in self.symbols.items()]
         return {
-            "mlc.symbols": ArrayAttr(named),
-            "mlc.shapes": ArrayAttr([*declared.inputs, *declared.outputs]),
-            "mlc.buffers": ArrayAttr([ArrayAttr(pair) for pair in zip(sized, places, strict=True)]),
+            MAIN_SYMBOLS: ArrayAttr(named),
+            MAIN_SHAPES: ArrayAttr([*declared.inputs, *declared.outputs]),
+            MAIN_BUFFERS: ArrayAttr([ArrayAttr(pair) for pair in zip(sized, places, strict=True)]),
         }
 
 
 def aligned(size: Dim) -> Dim:
     """The next multiple of the alignment."""
-    return (size + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
+    return (size + (BUFFER_ALIGNMENT - 1)) // BUFFER_ALIGNMENT * BUFFER_ALIGNMENT
 
 
 def at_typical(size: Dim, values: Mapping[str, int]) -> int:
@@ -157,4 +157,4 @@ def ordered(inner: Sequence[Storage], values: dict[str, int]) -> tuple[list[Stor
     return [inner[roots[k]] for k in order], before
 
 
-__all__ = ["SCRATCH", "SymbolicPlan", "is_symbolic", "lifetimes_of", "symbols_of"]
+__all__ = ["SymbolicPlan", "input_symbols", "is_symbolic", "lifetimes_of"]

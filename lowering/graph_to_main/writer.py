@@ -13,17 +13,17 @@ from mlc.dialects import runtime
 from mlc.dialects.graph import CallOp, ControlOp
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.lowering.graph_to_main import control
-from mlc.lowering.graph_to_main.sizes import Sizes
+from mlc.lowering.graph_to_main.sizes import SizeEmitter
 from mlc.lowering.graph_to_main.storage import Storage
 
 if TYPE_CHECKING:
     from mlc.lowering.graph_to_main.convert import Converter
 
 
-class Writer:
+class MainWriter:
     """Emits the body of @main: views at the top of the function, views of rows in the loop that moves them."""
 
-    def __init__(self, converter: Converter, sizes: Sizes, plan: Any, inputs: int) -> None:
+    def __init__(self, converter: Converter, sizes: SizeEmitter, plan: Any, inputs: int) -> None:
         self.storage = converter.storage
         self.starts = converter.starts
         self.flows = converter.flows
@@ -135,4 +135,4 @@ def _add(block: Block, op: Operation) -> SSAValue:
     return op.results[0]
 
 
-__all__ = ["Writer"]
+__all__ = ["MainWriter"]

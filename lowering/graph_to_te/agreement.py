@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerType, Sig
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.attributes import GRAPH_KERNEL, GRAPH_SYMBOLS
 from mlc.dialects.graph.base import GraphOp, Sample
 from mlc.dialects.graph.compare import compare_sizes
 from mlc.dialects.graph.dims import Dim, SymbolAttr
@@ -90,7 +91,7 @@ def _type_of(computed: Tensor) -> TensorType[Any]:
 def _ranges(op: Operation) -> Mapping[str, SymbolAttr]:
     """The ranges of the symbols that the enclosing function declares."""
     parent = op.parent_op()
-    known: Attribute | None = parent.attributes.get("graph.symbols") if parent is not None else None
+    known: Attribute | None = parent.attributes.get(GRAPH_SYMBOLS) if parent is not None else None
     data = known.data if isinstance(known, DictionaryAttr) else {}
     return {name: symbol for name, symbol in data.items() if isinstance(symbol, SymbolAttr)}
 
@@ -111,7 +112,7 @@ def check_samples(op: type[GraphOp]) -> None:
 def _kernel_of(op: type[GraphOp], sample: Sample) -> func.FuncOp:
     """A kernel function of one op, built from a sample."""
     kernel = func.FuncOp("sample", (list(sample.operands), []))
-    kernel.attributes["graph.kernel"] = UnitAttr()
+    kernel.attributes[GRAPH_KERNEL] = UnitAttr()
     given = {} if sample.result is None else {"result": sample.result}
     made = op.make(*kernel.body.block.args, **given, **sample.attrs)
     kernel.body.block.add_ops([made, func.ReturnOp(*made.results)])

@@ -27,7 +27,7 @@ OUT = {"C": "oc", "H": "oh", "W": "ow"}
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowGeometry:
     """The geometry of a sliding window over H and W, and the index arithmetic of its taps."""
 
     kernel: tuple[int, int]
@@ -44,7 +44,7 @@ class Window:
         return (count - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
 
-def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[Dim], value: int = 0) -> Tensor:
+def pad_stage(x: Tensor, name: str, window: WindowGeometry, out: Sequence[Dim], value: int = 0) -> Tensor:
     """The image padded with a value, as many rows and columns as the windows read; x itself without padding."""
     of = layout(name)
     if not any(window.padding):
@@ -69,7 +69,7 @@ def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
     """A pad stage if there is padding, then the sum over the window and the input channels of a group."""
     image, kernel = op.logical_sizes()
     shape, out = shape_of_result(op), op.out_layout
-    window = Window((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation)
+    window = WindowGeometry((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation)
     sizes = layout(out).sizes(shape)
     x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]), op.pad_value)
     groups = image["C"] if op.is_depthwise else op.groups
@@ -126,7 +126,7 @@ def _exprs(axes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _window_sum(
-    op: Any, x: Tensor, window: Window, reducer: Callable[..., te.Reduction], otherwise: float | int, name: str
+    op: Any, x: Tensor, window: WindowGeometry, reducer: Callable[..., te.Reduction], otherwise: float | int, name: str
 ) -> Tensor:
     """Each window's taps combined by `reducer`; taps outside of the image read `otherwise`."""
     shape, of = shape_of_result(op), layout(op.layout)
@@ -143,8 +143,8 @@ def _window_sum(
     return te.compute(shape, body, name, axes=axis_names(op.layout, {"H": "oh", "W": "ow"}), reduce=[kh, kw])
 
 
-def _window(op: Any) -> Window:
-    return Window(tuple(op.pool_size), op.strides, op.padding, op.dilation)
+def _window(op: Any) -> WindowGeometry:
+    return WindowGeometry(tuple(op.pool_size), op.strides, op.padding, op.dilation)
 
 
 @lowering(graph.MaxPool2dOp)
@@ -178,7 +178,7 @@ def avg_pool2d(op: Any, x: Tensor) -> Tensor:
     return te.compute(total.shape, body, stage_name(op), axes=axis_names(op.layout, {"H": "oh", "W": "ow"}))
 
 
-def _counts(op: Any, window: Window, axis: int, size: Dim, out: Dim) -> Tensor | int:
+def _counts(op: Any, window: WindowGeometry, axis: int, size: Dim, out: Dim) -> Tensor | int:
     """The divisor of each window along an axis: one number if all are equal, else a stage that counts the taps."""
     before, after = window.padding[axis], window.padding[axis + 2]
     low, high = (-before, size + after) if op.count_include_pad else (0, size)
@@ -204,7 +204,7 @@ def _counts(op: Any, window: Window, axis: int, size: Dim, out: Dim) -> Tensor |
     return te.compute((out,), body, ("rows", "columns")[axis], reduce=[k])
 
 
-def _ends_below(window: Window, axis: int, out: Dim, size: Dim) -> bool:
+def _ends_below(window: WindowGeometry, axis: int, out: Dim, size: Dim) -> bool:
     """Whether the last tap of the last window lies inside of the padded size, for all values of the symbols."""
     last = (out - 1) * window.strides[axis] + (window.kernel[axis] - 1) * window.dilation[axis]
     try:

@@ -29,12 +29,20 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import te
+from mlc.dialects.attributes import (
+    GRAPH_HASH,
+    GRAPH_KERNEL,
+    GRAPH_LAYOUTS,
+    GRAPH_SYMBOLS,
+    KERNEL_REDUCTION,
+    KERNEL_TOLERANCE,
+)
 from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import shape_of
+from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder import builder
-from mlc.dialects.te_builder.builder import Kernel, Tensor
-from mlc.dialects.te_builder.indices import INDEX
+from mlc.dialects.te_builder.builder import KernelBuilder, Tensor
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_te import (
     bits,
@@ -55,9 +63,8 @@ from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attribute
 from mlc.lowering.graph_to_te.table import LOWERINGS
 from mlc.support.errors import UserError, fail
 
-KERNEL = "graph.kernel"
 # Attributes of the graph level that the te.func does not keep.
-_DROPPED = (KERNEL, "sym_visibility", "graph.symbols", "graph.hash", "graph.layouts")
+_DROPPED = (GRAPH_KERNEL, "sym_visibility", GRAPH_SYMBOLS, GRAPH_HASH, GRAPH_LAYOUTS)
 FAMILIES = (bits, indexing, conv, conv_transpose, elementwise, matmul, movement, quantize, reduce, resize, winograd)
 
 
@@ -75,7 +82,7 @@ class ConvertGraphToTe(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in list(op.body.block.ops):
-            if isinstance(kernel, func.FuncOp) and KERNEL in kernel.attributes:
+            if isinstance(kernel, func.FuncOp) and GRAPH_KERNEL in kernel.attributes:
                 converted = extern_kernel(kernel) or convert_kernel(kernel)
                 expect_converted(converted, self.name, "graph")
                 op.body.block.insert_op_before(converted, kernel)
@@ -103,7 +110,7 @@ def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
         new.name_hint = old.name_hint or f"arg{k}"
         tensors[old] = builder.tensor_of(new, old.type)
     results: list[SSAValue] = []
-    with builder.building(Kernel(block, symbols=given)) as target:
+    with builder.building(KernelBuilder(block, symbols=given)) as target:
         for op in source.ops:
             if isinstance(op, func.ReturnOp):
                 target.location = None
@@ -119,7 +126,7 @@ def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
     return new
 
 
-def _convert_op(op: Any, target: Kernel, tensors: dict[SSAValue, Tensor]) -> None:
+def _convert_op(op: Any, target: KernelBuilder, tensors: dict[SSAValue, Tensor]) -> None:
     lower = LOWERINGS.get(type(op))
     if lower is None:
         fail(op, f"expected an op that lowers to te, but got {op.name}")
@@ -146,4 +153,4 @@ def _tolerance(block: Block) -> dict[str, Attribute]:
     ops = [op for op in block.ops if isinstance(op, GraphOp)]
     c = sum(op.tolerance for op in ops)
     k = max((op.reduction_length() for op in ops), default=1)
-    return {"tolerance": FloatAttr(float(c), f64), "reduction": IntegerAttr(k, i64)}
+    return {KERNEL_TOLERANCE: FloatAttr(float(c), f64), KERNEL_REDUCTION: IntegerAttr(k, i64)}

@@ -9,6 +9,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, TensorType, i64
 from xdsl.ir import Attribute
 
+from mlc.dialects.attributes import GRAPH_SYMBOLS, KERNEL_LEAST, KERNEL_SIZES, KERNEL_TYPICAL
 from mlc.dialects.graph.dims import TYPICAL, DimExpr, SymbolAttr, basis, bounds_between
 from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.dialects.index import UNBOUNDED, IndexMapAttr, dim
@@ -30,7 +31,7 @@ def _sizes_attribute(types: Sequence[Attribute], symbols: Sequence[DimExpr]) -> 
 
 def _ranges(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> dict[str, SymbolAttr]:
     """The declared ranges of the graph's symbols."""
-    known = kernel.attributes.get("graph.symbols")
+    known = kernel.attributes.get(GRAPH_SYMBOLS)
     ranges = known.data if isinstance(known, DictionaryAttr) else {}
     names = {name for symbol in symbols for name in symbol.symbols()}
     return {name: s for name in names if isinstance(s := ranges.get(name), SymbolAttr)}
@@ -47,7 +48,7 @@ def size_attributes(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> dict[str
     ends = {name: (s.low.data, s.high.data) for name, s in ranges.items()}
     least = [int(max(bounds_between(symbol, ends)[0], -UNBOUNDED)) for symbol in symbols]
     return {
-        "sizes": _sizes_attribute(types, symbols),
-        "typical": DenseArrayBase.from_list(i64, list(usual)),
-        "least": DenseArrayBase.from_list(i64, least),
+        KERNEL_SIZES: _sizes_attribute(types, symbols),
+        KERNEL_TYPICAL: DenseArrayBase.from_list(i64, list(usual)),
+        KERNEL_LEAST: DenseArrayBase.from_list(i64, least),
     }

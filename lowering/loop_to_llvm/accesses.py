@@ -10,13 +10,15 @@ from xdsl.dialects.builtin import IndexType, i1, i8, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.index import Index, const, dim
+from mlc.dialects.llvm_ext.rules import element_of, lanes_of
+from mlc.dialects.scalar import byte_size
 from mlc.lowering.loop_to_llvm.address import Addresses
-from mlc.lowering.loop_to_llvm.builder import Builder, byte_size, element_of, lanes_of, memory_type
+from mlc.lowering.loop_to_llvm.builder import Builder, memory_type
 from mlc.lowering.loop_to_llvm.tiles import Chunk, native_type
 
 
 @dataclass
-class Access:
+class LoweredAccess:
     """One access of a tile: the element offset and the mask over machine variables and tile axes."""
 
     base: SSAValue
@@ -115,14 +117,14 @@ class Accesses:
             mask = self.b.splat(mask, chunk.width)
         return self.b.and_(mask, valid)
 
-    def pointer(self, a: Access, offset: Index) -> SSAValue:
+    def pointer(self, a: LoweredAccess, offset: Index) -> SSAValue:
         """The address of an element."""
         p = self.addresses.pointer(a.base, offset, a.element)
         return p if a.shift is None else self.b.gep(p, a.shift, memory_type(a.element))
 
     # --- loads ---
 
-    def load(self, a: Access, outer: Sequence[int], chunk: Chunk, otherwise: SSAValue | None) -> SSAValue:
+    def load(self, a: LoweredAccess, outer: Sequence[int], chunk: Chunk, otherwise: SSAValue | None) -> SSAValue:
         """One native value of a load."""
         offset, exprs = a.place(self.addresses, outer, chunk)
         lane = -a.rank if a.rank else -1
@@ -160,7 +162,7 @@ class Accesses:
     def _or_zero(self, v: SSAValue | None, t: Attribute) -> SSAValue:
         return v if v is not None else self.b.number(0.0 if _is_float(t) else 0, t)
 
-    def _load_scalar(self, a: Access, offset: Index, mask: SSAValue | bool) -> SSAValue:
+    def _load_scalar(self, a: LoweredAccess, offset: Index, mask: SSAValue | bool) -> SSAValue:
         """One element; where the mask does not hold, the buffer's first element is loaded instead."""
         p = self.pointer(a, offset)
         if isinstance(mask, SSAValue):
@@ -168,7 +170,7 @@ class Accesses:
         return self._from_memory(self.b.load(p, a.loaded, byte_size(a.element)), a.element)
 
     def _load_vector(
-        self, a: Access, offset: Index, chunk: Chunk, mask: SSAValue | bool, otherwise: SSAValue | None
+        self, a: LoweredAccess, offset: Index, chunk: Chunk, mask: SSAValue | bool, otherwise: SSAValue | None
     ) -> SSAValue:
         b = self.b
         t = native_type(a.loaded, chunk)
@@ -181,7 +183,7 @@ class Accesses:
         fill = self._to_memory(otherwise, a.element) if otherwise is not None else self._or_zero(None, t)
         return self._from_memory(b.masked_load(p, mask, fill, byte_size(a.element)), a.element)
 
-    def load_contiguous(self, a: Access, offset: Index, chunk: Chunk) -> SSAValue:
+    def load_contiguous(self, a: LoweredAccess, offset: Index, chunk: Chunk) -> SSAValue:
         """A vector of contiguous elements; invalid lanes of a ragged chunk are masked."""
         return self._load_vector(a, offset, chunk, self._with_valid(True, chunk), None)
 
@@ -196,7 +198,7 @@ class Accesses:
 
     def _load_lanes(
         self,
-        a: Access,
+        a: LoweredAccess,
         offset: Index,
         lane: int,
         chunk: Chunk,
@@ -215,7 +217,13 @@ class Accesses:
         return self._chosen(mask, v, otherwise) if a.mask else v
 
     def _load_pattern(
-        self, a: Access, offset: Index, mask: Sequence[Index], lane: int, chunk: Chunk, otherwise: SSAValue | None
+        self,
+        a: LoweredAccess,
+        offset: Index,
+        mask: Sequence[Index],
+        lane: int,
+        chunk: Chunk,
+        otherwise: SSAValue | None,
     ) -> SSAValue | None:
         """Lanes at constant, small distances: splats of two elements, or vector loads and shuffles; else None."""
         valid = self._static_mask(mask, lane, chunk)
@@ -247,7 +255,7 @@ class Accesses:
                 holds[k] = holds[k] and low >= 0
         return holds if any(holds) else None
 
-    def _permuted(self, a: Access, origin: Index, at: Sequence[int]) -> SSAValue | None:
+    def _permuted(self, a: LoweredAccess, origin: Index, at: Sequence[int]) -> SSAValue | None:
         """A vector of the elements at `origin + at[k]`; None if they are too far apart."""
         low, high = min(at), max(at)
         if 1 < a.row <= len(at) and all(c % a.row == 0 for _, c in origin.terms):
@@ -266,7 +274,7 @@ class Accesses:
             total = self._merged(total, v, [k - start if start <= k < start + size else -1 for k in at])
         return total
 
-    def _load_near(self, a: Access, offset: Index, size: int) -> SSAValue:
+    def _load_near(self, a: LoweredAccess, offset: Index, size: int) -> SSAValue:
         """A scalar (size 0) or a vector of `size` contiguous elements, through `_load_once`."""
         t = native_type(a.element, Chunk(0, size, size))
         return self._load_once(self.pointer(a, offset), t, byte_size(a.element))
@@ -283,7 +291,7 @@ class Accesses:
 
     # --- stores ---
 
-    def store(self, a: Access, outer: Sequence[int], chunk: Chunk, value: SSAValue) -> None:
+    def store(self, a: LoweredAccess, outer: Sequence[int], chunk: Chunk, value: SSAValue) -> None:
         """One native value of a store."""
         self._loaded.clear()
         offset, exprs = a.place(self.addresses, outer, chunk)
@@ -315,12 +323,12 @@ class Accesses:
         elif mask is not False:
             b.masked_store(value, p, b.splat(mask, chunk.width) if mask.type == i1 else mask, size)
 
-    def store_vector(self, a: Access, offset: Index, value: SSAValue) -> None:
+    def store_vector(self, a: LoweredAccess, offset: Index, value: SSAValue) -> None:
         """Store a full vector of contiguous elements."""
         self._loaded.clear()
         self.b.store(value, self.pointer(a, offset), byte_size(a.element))
 
-    def _store_scalar(self, a: Access, offset: Index, mask: SSAValue | bool, value: SSAValue) -> None:
+    def _store_scalar(self, a: LoweredAccess, offset: Index, mask: SSAValue | bool, value: SSAValue) -> None:
         b = self.b
         p = self.pointer(a, offset)
         value = self._to_memory(value, a.element)

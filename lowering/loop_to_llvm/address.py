@@ -15,7 +15,7 @@ from mlc.support.errors import UserError
 
 
 @dataclass(eq=False)
-class Level:
+class LoopLevel:
     """An insertion point of address arithmetic: the header of a loop, or the function's entry."""
 
     depth: int
@@ -44,8 +44,8 @@ class Addresses:
 
     def __init__(self, b: Builder) -> None:
         self.b = b
-        self.levels: list[Level] = [Level(0, b.entry)]
-        self.variables: list[tuple[SSAValue, Level]] = []
+        self.levels: list[LoopLevel] = [LoopLevel(0, b.entry)]
+        self.variables: list[tuple[SSAValue, LoopLevel]] = []
         self.index: dict[SSAValue, Index] = {}
         self.ranges: list[tuple[int, int]] = []
         self.last: dict[int, Index] = {}
@@ -67,12 +67,12 @@ class Addresses:
     def bind_data(self, value: SSAValue, machine: SSAValue) -> None:
         """Bind an index computed from data, which is available from the current position on."""
         level = self.levels[-1]
-        self.levels[-1] = Level(level.depth, self.b.block, self.b.block.last_op)
+        self.levels[-1] = LoopLevel(level.depth, self.b.block, self.b.block.last_op)
         self.bind(value, machine)
 
     def enter(self, block: Block) -> None:
         """Begin a loop whose header is `block`."""
-        self.levels.append(Level(len(self.levels), block))
+        self.levels.append(LoopLevel(len(self.levels), block))
 
     def leave(self) -> None:
         """End the innermost loop."""
@@ -131,11 +131,11 @@ class Addresses:
         self.ranges.append((0, 1 << 60))
         return len(self.variables) - 1
 
-    def _level_of(self, expr_dims: set[int]) -> Level:
+    def _level_of(self, expr_dims: set[int]) -> LoopLevel:
         depth = max((self.variables[d][1].depth for d in expr_dims if d >= 0), default=0)
         return self.levels[min(depth, len(self.levels) - 1)]
 
-    def _at(self, level: Level):
+    def _at(self, level: LoopLevel):
         return _Insertion(self.b, level, at_end=level is self.levels[-1])
 
     def value(self, expr: Index) -> SSAValue:
@@ -244,7 +244,7 @@ class Spans(dict[int, tuple[int, int]]):
 class _Insertion:
     """Context manager: new ops go behind a level's address arithmetic; then the builder returns to where it was."""
 
-    def __init__(self, b: Builder, level: Level, at_end: bool) -> None:
+    def __init__(self, b: Builder, level: LoopLevel, at_end: bool) -> None:
         self.b, self.level, self.at_end = b, level, at_end
 
     def __enter__(self) -> None:

@@ -33,6 +33,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlc.dialects import llvm_ext
 from mlc.dialects.constants import numbers
 from mlc.dialects.llvm_ext import argument_attributes
+from mlc.dialects.llvm_ext.rules import element_of, lanes_of
 
 PTR = llvm.LLVMPointerType()
 NO_FLAGS = IntegerAttr(0, i32)
@@ -43,24 +44,6 @@ _PREDICATES = {p: IntegerAttr(n, i64) for n, p in enumerate("eq ne slt sle sgt s
 _SIGNED = {"eq": eq, "ne": ne, "slt": lt, "sle": le, "sgt": gt, "sge": ge}
 _ALIGNMENTS = {n: IntegerAttr(n, i64) for n in (1, 2, 4, 8, 16, 32, 64)}
 _ORDER_0 = IntegerAttr(0, i64)
-
-
-def lanes_of(t: Attribute) -> int:
-    """The lanes of a vector type, 0 of a scalar."""
-    return t.get_shape()[0] if isinstance(t, VectorType) else 0
-
-
-def element_of(t: Attribute) -> Attribute:
-    """The element type of a vector, or the scalar type itself."""
-    return t.element_type if isinstance(t, VectorType) else t
-
-
-def byte_size(element: Attribute) -> int:
-    """Bytes of an element in memory; i1 takes one byte."""
-    if isinstance(element, IntegerType):
-        return max(1, (element.width.data + 7) // 8)
-    width = getattr(element, "bitwidth", None)
-    return width // 8 if isinstance(width, int) else 8
 
 
 def memory_type(element: Attribute) -> Attribute:

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import const, dim
-from mlc.lowering.loop_to_llvm.accesses import Access
+from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import NO_FLAGS, Builder, lanes_of, vector_type
 from mlc.lowering.loop_to_llvm.tiles import Chunk, Tile, chunks
 
@@ -63,7 +63,7 @@ def load_words(f: FunctionLowering, op: loop.LoadOp) -> Tile | None:
         return Tile(shape, i32, f.kernel.lanes, _woven_words(f, access, shape, count, step))
     if any(other != offset + k + 1 for k, other in enumerate(others)) or any(m.uses(axis) for m in access.mask):
         return None
-    words = Access(access.base, offset, access.mask, access.element, access.rank - 1, unit=count)
+    words = LoweredAccess(access.base, offset, access.mask, access.element, access.rank - 1, unit=count)
     thunks: list[Callable[[], SSAValue]] = [
         lambda o=outer, c=chunk: f.accesses.load(words, o, c, None)
         for outer, chunk in f.positions(VectorType(i32, shape))
@@ -71,7 +71,7 @@ def load_words(f: FunctionLowering, op: loop.LoadOp) -> Tile | None:
     return Tile(shape, i32, f.kernel.lanes, thunks)
 
 
-def _woven_step(access: Access, rank: int) -> int | None:
+def _woven_step(access: LoweredAccess, rank: int) -> int | None:
     """The distance of a word's factors if the lanes, not the factors, are contiguous and unmasked; else None."""
     word, lane = -rank, 1 - rank
     step = access.offset.coefficient(word)
@@ -83,7 +83,7 @@ def _woven_step(access: Access, rank: int) -> int | None:
 
 
 def _woven_words(
-    f: FunctionLowering, access: Access, shape: Sequence[int], count: int, step: int
+    f: FunctionLowering, access: LoweredAccess, shape: Sequence[int], count: int, step: int
 ) -> list[Callable[[], SSAValue]]:
     """Words interleaved from `count` contiguous vectors that lie `step` elements apart."""
     lane = -len(shape)

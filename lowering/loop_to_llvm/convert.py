@@ -32,9 +32,16 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
+from mlc.dialects.attributes import (
+    KERNEL_SIZES,
+    LOOP_COLD,
+    NATIVE_SCRATCH_BYTES,
+    NATIVE_SYMBOLIC_BYTES,
+    NATIVE_WORKSPACE_BYTES,
+)
 from mlc.dialects.index import Index, IndexMapAttr
 from mlc.lowering.complete import expect_converted
-from mlc.lowering.loop_to_llvm.accesses import Access, Accesses
+from mlc.lowering.loop_to_llvm.accesses import Accesses, LoweredAccess
 from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
 from mlc.lowering.loop_to_llvm.contract import load_words
@@ -48,14 +55,14 @@ from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
 from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis
 from mlc.lowering.loop_to_llvm.values import VALUES
 from mlc.passes.loop.nest import range_of
+from mlc.support.abi import RT_SCRATCH, RT_SCRATCH_STRIDE
 from mlc.support.errors import UserError
 
-RT_SCRATCH, RT_STRIDE = 24, 32
 Value = SSAValue | Tile
 
 
 @dataclass
-class Kernel:
+class NativeKernel:
     """The state that the machine functions of one kernel share."""
 
     name: str
@@ -75,7 +82,7 @@ class Kernel:
 class FunctionLowering:
     """Lowers the ops of one machine function: the kernel itself, or the body of one of its parallel loops."""
 
-    def __init__(self, kernel: Kernel, entry: Block, rt: SSAValue, thread: SSAValue | None) -> None:
+    def __init__(self, kernel: NativeKernel, entry: Block, rt: SSAValue, thread: SSAValue | None) -> None:
         self.kernel = kernel
         self.b = Builder(entry)
         self.b.rounds_bf16 = "dpbf16ps" in kernel.instructions
@@ -161,7 +168,7 @@ class FunctionLowering:
         extent = op.extent
         if op.kind.data == "parallel" and self.thread is None and extent != 1:
             lower_parallel(self, op)
-        elif "cold" in op.attributes and not self.is_cold and not op.results and uses_no_tile(op):
+        elif LOOP_COLD in op.attributes and not self.is_cold and not op.results and uses_no_tile(op):
             lower_cold(self, op)
         elif extent is not None and (extent <= 1 or op.kind.data == "unrolled"):
             self._inline(op, extent)
@@ -225,12 +232,12 @@ class FunctionLowering:
 
     # --- memory ---
 
-    def access(self, buffer: SSAValue, exprs: Sequence[Index], op: Any) -> Access:
+    def access(self, buffer: SSAValue, exprs: Sequence[Index], op: Any) -> LoweredAccess:
         """An access of `op` resolved to machine variables."""
         t = buffer.type
         assert isinstance(t, MemRefType)
         indices = op.indices
-        return Access(
+        return LoweredAccess(
             self.buffers[buffer],
             self.addresses.linear(exprs, indices, buffer),
             tuple(self.addresses.resolve(e, indices) for e in op.mask_exprs),
@@ -289,7 +296,7 @@ class FunctionLowering:
             b.block = block = Block()
             base = b.load(b.gep(self.rt, RT_SCRATCH, i8), PTR, 8)
             if self.thread is not None:
-                stride = b.load(b.gep(self.rt, RT_STRIDE, i8), i64, 8)
+                stride = b.load(b.gep(self.rt, RT_SCRATCH_STRIDE, i8), i64, 8)
                 base = b.gep(base, b.mul(b.cast("sext", self.thread, i64), stride), i8)
             b.block = saved
             for o in list(block.ops):
@@ -320,7 +327,7 @@ def lower_kernel(
     func: loop.FuncOp, lanes: int, registers: int | None = None, instructions: Sequence[str] = ()
 ) -> list[llvm.FuncOp]:
     """The machine functions of one kernel, its entry last, for vectors of `lanes` 32-bit lanes."""
-    kernel = Kernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16), tuple(instructions))
+    kernel = NativeKernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16), tuple(instructions))
     kernel.symbolic = any(isinstance(arg.type, IndexType) for arg in func.args)
     op, entry = machine_function(kernel.name, [PTR, PTR], True, 8)
     args, rt = entry.args
@@ -339,16 +346,16 @@ def lower_kernel(
     f.lower_block(func.body.block)
     f.force()
     f.b.block.add_op(llvm.ReturnOp(f.b.int(0, i32)))
-    op.attributes["mlc.scratch_bytes"] = IntegerAttr(kernel.scratch_bytes, i64)
-    op.attributes["mlc.workspace_bytes"] = IntegerAttr(kernel.workspace_bytes, i64)
+    op.attributes[NATIVE_SCRATCH_BYTES] = IntegerAttr(kernel.scratch_bytes, i64)
+    op.attributes[NATIVE_WORKSPACE_BYTES] = IntegerAttr(kernel.workspace_bytes, i64)
     if f.symbolic.rows:
-        op.attributes["mlc.symbolic_bytes"] = ArrayAttr(f.symbolic.rows)
+        op.attributes[NATIVE_SYMBOLIC_BYTES] = ArrayAttr(f.symbolic.rows)
     return [*kernel.functions, op]
 
 
 def _bind_shapes(f: FunctionLowering, func: loop.FuncOp) -> None:
     """Compute the strides of operands of symbolic sizes from the kernel's attribute `sizes`."""
-    sizes = func.attributes.get("sizes")
+    sizes = func.attributes.get(KERNEL_SIZES)
     if not isinstance(sizes, ArrayAttr):
         return
     symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]

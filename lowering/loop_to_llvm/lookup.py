@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BYTE_PERMUTATION = "permi2b"
 """The target's instruction that this lowering requires."""
 PERMUTED = "llvm.x86.avx512.vpermi2var.qi.512"
-LANES = 64
+TABLE_LANES = 64
 
 
 def lookup_operand(f: FunctionLowering, op: loop.GatherOp) -> SSAValue | None:
@@ -29,7 +29,7 @@ def lookup_operand(f: FunctionLowering, op: loop.GatherOp) -> SSAValue | None:
     buffer, t = op.buffer.type, op.result.type
     if BYTE_PERMUTATION not in f.kernel.instructions or not isinstance(buffer, MemRefType) or buffer.element_type != i8:
         return None
-    if list(buffer.get_shape()) != [4 * LANES] or not isinstance(t, VectorType) or t.get_shape()[-1] == 1:
+    if list(buffer.get_shape()) != [4 * TABLE_LANES] or not isinstance(t, VectorType) or t.get_shape()[-1] == 1:
         return None
     wide = _cast_of(op.by, "index_cast")
     q = _cast_of(wide, "extui") if wide is not None else None
@@ -49,19 +49,19 @@ class Lookup:
         q = lookup_operand(f, op)
         assert q is not None
         self.b, self.q, self.start = f.b, q, f.buffers[op.buffer]
-        t = vector_type(i8, LANES)
-        self.table = [f.b.load(f.b.gep(self.start, k * LANES, i8) if k else self.start, t, 1) for k in range(4)]
+        t = vector_type(i8, TABLE_LANES)
+        self.table = [f.b.load(f.b.gep(self.start, k * TABLE_LANES, i8) if k else self.start, t, 1) for k in range(4)]
 
     def of(self, q: SSAValue) -> SSAValue:
         """The table's entries for a vector of bytes, or for one byte."""
         b, lanes = self.b, lanes_of(q.type)
         if not lanes:
             return b.load(b.gep(self.start, b.cast("zext", q, i64), i8), i8, 1)
-        if lanes < LANES:
-            q = b.shuffle(q, q, [k % lanes for k in range(LANES)])
+        if lanes < TABLE_LANES:
+            q = b.shuffle(q, q, [k % lanes for k in range(TABLE_LANES)])
         low, high = (b.intrinsic(PERMUTED, [x, q, y], q.type) for x, y in (self.table[:2], self.table[2:]))
         found = b.select(b.icmp("slt", q, b.number(0, q.type)), high, low)
-        return found if lanes == LANES else b.shuffle(found, found, list(range(lanes)))
+        return found if lanes == TABLE_LANES else b.shuffle(found, found, list(range(lanes)))
 
 
 def lower_lookup(f: FunctionLowering, op: loop.GatherOp) -> bool:

@@ -20,20 +20,21 @@ from xdsl.dialects.builtin import ArrayAttr, MemRefType, i8, i64
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
+from mlc.dialects.attributes import NATIVE_SYMBOLIC_BYTES
 from mlc.dialects.index import Div, Index, IndexMapAttr, const, dim
-from mlc.lowering.loop_to_llvm.builder import byte_size
+from mlc.dialects.scalar import byte_size
 from mlc.lowering.loop_to_llvm.scalars import machine_type
+from mlc.support.abi import BUFFER_ALIGNMENT
 
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering
 
-ALIGNMENT = 64
 Slot = Callable[[SSAValue], SSAValue]
 
 
 def static_bytes(t: MemRefType) -> int:
     """The bytes reserved for a buffer of static sizes, alignment included."""
-    return (prod(t.get_shape()) * byte_size(machine_type(t.element_type)) + 127) // ALIGNMENT * ALIGNMENT
+    return (prod(t.get_shape()) * byte_size(machine_type(t.element_type)) + 127) // BUFFER_ALIGNMENT * BUFFER_ALIGNMENT
 
 
 @dataclass
@@ -71,7 +72,7 @@ def _bytes(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
     total: SSAValue = b.int(byte_size(machine_type(alloc.result.type.element_type)))
     for size in alloc.shape:
         total = b.mul(total, f.addresses.value(f.addresses.resolve(size, alloc.args)))
-    return b.op(llvm.AndOp, [b.add(total, b.int(2 * ALIGNMENT - 1)), b.int(-ALIGNMENT)], i64)
+    return b.op(llvm.AndOp, [b.add(total, b.int(2 * BUFFER_ALIGNMENT - 1)), b.int(-BUFFER_ALIGNMENT)], i64)
 
 
 def _row(alloc: loop.AllocOp, symbols: Sequence[SSAValue]) -> IndexMapAttr:
@@ -139,7 +140,7 @@ __all__ = ["SymbolicBuffers", "capture_strides", "capture_symbolic", "in_scratch
 
 def symbolic_bytes(op: Operation) -> list[list[Any]]:
     """A kernel's attribute `mlc.symbolic_bytes` as the runtime reads it: the encoded factors of each buffer."""
-    rows = op.attributes.get("mlc.symbolic_bytes")
+    rows = op.attributes.get(NATIVE_SYMBOLIC_BYTES)
     maps = rows.data if isinstance(rows, ArrayAttr) else ()
     return [[_encoded(e) for e in row.data] for row in maps if isinstance(row, IndexMapAttr)]
 

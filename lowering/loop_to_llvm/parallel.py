@@ -21,16 +21,16 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
+from mlc.dialects.attributes import LOOP_LEAST_WORK, LOOP_WORK
 from mlc.dialects.index import Index, IndexMapAttr
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
 from mlc.lowering.loop_to_llvm.memory import capture_strides, capture_symbolic
 from mlc.lowering.loop_to_llvm.values import VALUES
+from mlc.support.abi import RT_PARALLEL_FOR, RT_THREADS
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering
-
-RT_THREADS, RT_PARALLEL_FOR = 4, 8
 
 
 def lower_parallel(f: FunctionLowering, op: loop.ForOp) -> None:
@@ -109,7 +109,7 @@ def _bind_nest(
 
 def _has_enough_work(f: FunctionLowering, op: loop.ForOp) -> SSAValue | None:
     """Whether a loop's symbolic work is at least its threshold for several threads; None if its work is static."""
-    work, least = op.attributes.get("work"), op.attributes.get("least")
+    work, least = op.attributes.get(LOOP_WORK), op.attributes.get(LOOP_LEAST_WORK)
     if not isinstance(work, IndexMapAttr) or not isinstance(least, IntegerAttr):
         return None
     b, total = f.b, f.b.int(1)

@@ -18,12 +18,13 @@ from contextlib import contextmanager
 from xdsl.dialects.builtin import IntegerAttr, i64
 
 from mlc.dialects import llvm_ext, loop
+from mlc.dialects.attributes import LOOP_PREFETCH
 from mlc.dialects.index import UNBOUNDED, Index, const, dim
-from mlc.lowering.loop_to_llvm.accesses import Access
+from mlc.dialects.scalar import byte_size
+from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.address import Addresses
-from mlc.lowering.loop_to_llvm.builder import Builder, byte_size
+from mlc.lowering.loop_to_llvm.builder import Builder
 
-PREFETCH_ATTRIBUTE = "prefetch"
 CACHE_LINE_BYTES = 64
 MIN_SHARING_ROWS = 2  # rows assumed to share a panel if their number is symbolic
 L2 = {"locality": IntegerAttr(2, i64)}
@@ -42,14 +43,14 @@ class Prefetcher:
         """Context of the lowering of a loop's body; the loop's variable is the newest machine variable."""
         saved = self.panel, self.row
         newest = len(self.addresses.variables) - 1
-        if PREFETCH_ATTRIBUTE in op.attributes:
+        if LOOP_PREFETCH in op.attributes:
             self.panel, self.row = newest, None
         elif self.panel is not None and self.row is None and (extent or self.symbolic):
             self.row = newest, min(extent or MIN_SHARING_ROWS, MIN_SHARING_ROWS if self.symbolic else UNBOUNDED)
         yield
         self.panel, self.row = saved
 
-    def load(self, op: loop.LoadOp, access: Access) -> None:
+    def load(self, op: loop.LoadOp, access: LoweredAccess) -> None:
         """Prefetch for a load of full vectors whose address depends on the panel, but not on the row."""
         if self.panel is None or self.row is None or access.mask or access.rank < 2:
             return
@@ -68,7 +69,7 @@ class Prefetcher:
             to |= {lane: inside, lane + 1: number.floordiv(per_column, spans)}
             self._fetch(access, offset.substitute(to, spans) + step)
 
-    def _vectors(self, access: Access, lanes: int) -> bool:
+    def _vectors(self, access: LoweredAccess, lanes: int) -> bool:
         """Whether the lanes are contiguous and fill at least a cache line."""
         lane, size = -access.rank, CACHE_LINE_BYTES // byte_size(access.element)
         spans = self.addresses.spans()
@@ -76,6 +77,6 @@ class Prefetcher:
         near = access.offset.substitute({lane: const(min(size, lanes) - 1)}, spans)
         return near - first == const(min(size, lanes) - 1)
 
-    def _fetch(self, access: Access, offset: Index) -> None:
+    def _fetch(self, access: LoweredAccess, offset: Index) -> None:
         pointer = self.addresses.pointer(access.base, offset, access.element)
         self.b.block.add_op(llvm_ext.PrefetchOp.create(operands=[pointer], properties=L2))

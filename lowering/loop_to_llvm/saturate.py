@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, dim
-from mlc.lowering.loop_to_llvm.accesses import Access
+from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import Builder, lanes_of, vector_type
 from mlc.lowering.loop_to_llvm.lookup import Lookup, lookup_operand
 from mlc.lowering.loop_to_llvm.scalars import emit_cast, emitter_of
@@ -131,7 +131,7 @@ def store_saturated(f: FunctionLowering, op: loop.StoreOp) -> bool:
     return True
 
 
-def _side_by_side(f: FunctionLowering, access: Access, places: Sequence[Any]) -> list[tuple[list[int], Index]]:
+def _side_by_side(f: FunctionLowering, access: LoweredAccess, places: Sequence[Any]) -> list[tuple[list[int], Index]]:
     """Groups of two to four full vectors that are adjacent in memory, with the offset of the first."""
     if access.mask or access.shift is not None or not access.rank:
         return []
@@ -185,7 +185,7 @@ def _packed(b: Builder, s: Saturated, group: Sequence[SSAValue]) -> SSAValue:
     return whole
 
 
-def _store_parts(f: FunctionLowering, access: Access, offset: Index, count: int, whole: SSAValue) -> None:
+def _store_parts(f: FunctionLowering, access: LoweredAccess, offset: Index, count: int, whole: SSAValue) -> None:
     """Store the first `count` quarters of a vector."""
     width, start = lanes_of(whole.type) // 4, 0
     for piece in (4, 2, 1):

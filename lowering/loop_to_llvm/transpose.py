@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import SSAValue
 
 from mlc.dialects.index import Index, const, dim
-from mlc.lowering.loop_to_llvm.accesses import Access, Accesses
+from mlc.lowering.loop_to_llvm.accesses import Accesses, LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.lowering.loop_to_llvm.tiles import Chunk, positions
 
 
-def contiguous_axis(a: Access, shape: Sequence[int]) -> int | None:
+def contiguous_axis(a: LoweredAccess, shape: Sequence[int]) -> int | None:
     """The axis other than the lanes along which an unmasked tile is contiguous; None if there is none."""
     if a.mask or a.shift is not None or a.rank < 2 or len(shape) != a.rank:
         return None
@@ -46,7 +46,7 @@ def transpose(b: Builder, rows: Sequence[SSAValue]) -> list[SSAValue]:
 class TransposedLoad:
     """The native values of such a tile; a square is loaded and transposed when one of its rows is first used."""
 
-    def __init__(self, accesses: Accesses, access: Access, axis: int) -> None:
+    def __init__(self, accesses: Accesses, access: LoweredAccess, axis: int) -> None:
         self.accesses, self.access, self.axis = accesses, access, axis
         self._squares: dict[tuple[tuple[int, ...], Chunk], list[SSAValue]] = {}
 

@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.constants import numbers
-from mlc.lowering.loop_to_llvm.accesses import Access
+from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.address import strides_of
 from mlc.lowering.loop_to_llvm.bf16 import is_bf16, rounded, widened
 from mlc.lowering.loop_to_llvm.builder import Builder
@@ -152,7 +152,7 @@ def _index(f: FunctionLowering, op: loop.IndexOp) -> None:
     if not isinstance(t, VectorType):
         f.addresses.index[op.result] = expr
         return
-    access = Access(f.rt, expr, (), i64, len(op.tile_sizes))
+    access = LoweredAccess(f.rt, expr, (), i64, len(op.tile_sizes))
     natives = []
     for outer, chunk in f.positions(t):
         offset, _ = access.place(f.addresses, outer, chunk)

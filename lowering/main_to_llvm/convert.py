@@ -31,10 +31,10 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import runtime
+from mlc.dialects.attributes import MAIN_PLAN, MAIN_SCRATCH
 from mlc.dialects.llvm_ext import argument_attributes
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_main.convert import find_function
-from mlc.lowering.graph_to_main.symbolic import SCRATCH
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder
 from mlc.lowering.main_to_llvm.control import ControlFlow
 from mlc.support.errors import fail
@@ -59,7 +59,7 @@ class ConvertMainToLLVMPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         main = find_function(op, self.function)
-        if "mlc.plan" not in main.attributes:
+        if MAIN_PLAN not in main.attributes:
             fail(main, "expected @main on buffers; run convert-graph-to-main first")
         block = op.body.block
         function = _Lowering(main, self.symbol).lower()
@@ -122,7 +122,7 @@ class _Lowering:
         b.block.add_op(array)
         self.array = array.res
         self.failed = b.new_block([i32])
-        plan = main.attributes["mlc.plan"]
+        plan = main.attributes[MAIN_PLAN]
         assert isinstance(plan, DictionaryAttr)
         self.scratch = b.gep(self.workspace, _integer(plan.data["bytes"]), i8)
         self.flow = ControlFlow(b, self.pointers, self.visit)
@@ -145,7 +145,7 @@ class _Lowering:
             offset = op.byte_shift.owner
             at = _integer(offset.value) if isinstance(offset, arith.ConstantOp) else self.flow.scalars[op.byte_shift]
             self.pointers[op.result] = b.gep(self.pointers[op.source], at, i8)
-            if SCRATCH in op.attributes:
+            if MAIN_SCRATCH in op.attributes:
                 self.scratch = self.pointers[op.result]
         elif isinstance(op, memref.ReinterpretCastOp):
             self.pointers[op.result] = self.pointers[op.source]

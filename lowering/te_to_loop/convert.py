@@ -14,17 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, TensorType
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop, te
 from mlc.dialects.index import IndexMapAttr, dim
+from mlc.dialects.scalar import INDEX
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.te_to_loop.body import convert_body
 from mlc.lowering.te_to_loop.reduce import accumulate, initial
-
-INDEX = IndexType()
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from mlc.dialects.graph.ops.structure import YieldOp
 from mlc.dialects.graph.types import element_of, shape_of, tensor
 
 NUMBER, TRUTH = tensor((), i64), tensor((), i1)
-UNBOUNDED = -1
+NO_ITERATION_BOUND = -1
 """`at_most` of a loop that only its limit or its condition bounds."""
 _ISOLATED = (IsolatedFromAbove(), SingleBlockImplicitTerminator(YieldOp), RecursiveMemoryEffect())
 
@@ -166,7 +166,7 @@ class LoopOp(ControlOp):
         body: Region,
         carried: Sequence[SSAValue],
         reads: Sequence[SSAValue],
-        at_most: int = UNBOUNDED,
+        at_most: int = NO_ITERATION_BOUND,
         limit: SSAValue | None = None,
         condition: SSAValue | None = None,
     ) -> None:

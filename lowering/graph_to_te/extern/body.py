@@ -25,9 +25,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.index import Index, const, dim, tile
+from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder.indices import index_of
 
-INDEX = IndexType()
 FLOATS = (Float32Type, Float64Type)
 Number = SSAValue | int | DimExpr
 
@@ -39,7 +39,7 @@ class Fill:
         self.value, self.element = value, element
 
 
-class Body:
+class LoopBodyBuilder:
     """Appends ops to a block of a loop.func; numbers are i64, conditions i1, `symbols` the kernel's size arguments."""
 
     def __init__(self, block: Block, symbols: Mapping[DimExpr, SSAValue]) -> None:

@@ -12,17 +12,17 @@ from xdsl.ir import SSAValue
 from mlc.dialects import graph
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, product, shape_of
-from mlc.lowering.graph_to_te.extern.body import Body, Fill
+from mlc.lowering.graph_to_te.extern.body import Fill, LoopBodyBuilder
 from mlc.lowering.graph_to_te.extern.movement import cumulative, scatter_elements, scatter_nd
 from mlc.lowering.graph_to_te.extern.order import Keys, argsort, sort
 from mlc.lowering.graph_to_te.extern.suppression import non_max_suppression
 
 Buffer = SSAValue | Fill
 Outputs = Sequence[SSAValue | None]
-Extern = Callable[[Body, Any, Sequence[Buffer], Outputs], None]
+Extern = Callable[[LoopBodyBuilder, Any, Sequence[Buffer], Outputs], None]
 
 
-def nonzero(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None:
+def nonzero(b: LoopBodyBuilder, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None:
     """Append the indices of each element that is not zero; the columns beyond the count are zeroed."""
     (x,), (where, count) = inputs, outputs
     shape = shape_of(op.operands[0].type)
@@ -43,7 +43,7 @@ def nonzero(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> Non
     b.store(total, count)
 
 
-def unique(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None:
+def unique(b: LoopBodyBuilder, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None:
     """Sort the rows stably, so that equal ones are adjacent, then number the groups of equal rows."""
     (x,), (first, which, often, count) = inputs, outputs
     rows, width = shape_of(op.operands[0].type)
@@ -69,7 +69,9 @@ def unique(b: Body, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None
     b.store(total, count)
 
 
-def _sort_rows(b: Body, keys: Keys, x: Buffer, shape: tuple[Dim, Dim], order: SSAValue, other: SSAValue) -> None:
+def _sort_rows(
+    b: LoopBodyBuilder, keys: Keys, x: Buffer, shape: tuple[Dim, Dim], order: SSAValue, other: SSAValue
+) -> None:
     """Sort rows lexicographically: stably by each column, the last one first; `other` is a temporary like `order`."""
     rows, width = shape
 
@@ -87,7 +89,9 @@ def _sort_rows(b: Body, keys: Keys, x: Buffer, shape: tuple[Dim, Dim], order: SS
     b.loop(0, width, [], sort_by)
 
 
-def _number_groups(b: Body, x: Buffer, shape: tuple[Dim, Dim], order: SSAValue, found: Sequence[SSAValue]) -> SSAValue:
+def _number_groups(
+    b: LoopBodyBuilder, x: Buffer, shape: tuple[Dim, Dim], order: SSAValue, found: Sequence[SSAValue]
+) -> SSAValue:
     """
     The number of distinct rows, given their sorted order.
 
@@ -113,7 +117,7 @@ def _number_groups(b: Body, x: Buffer, shape: tuple[Dim, Dim], order: SSAValue, 
     return b.plus(b.loop(0, rows, [-1], visit)[0], 1)
 
 
-def _order_by_first(b: Body, rows: Dim, found: Sequence[SSAValue], outputs: Outputs, rank: SSAValue) -> None:
+def _order_by_first(b: LoopBodyBuilder, rows: Dim, found: Sequence[SSAValue], outputs: Outputs, rank: SSAValue) -> None:
     """Renumber the groups by the position of their first row."""
     (heads, groups, times), (first, which, often) = found, outputs
     for buffer in (first, often):

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, shape_of
-from mlc.lowering.graph_to_te.extern.body import FLOATS, Body
+from mlc.lowering.graph_to_te.extern.body import FLOATS, LoopBodyBuilder
 
 COMBINE: dict[str, tuple[type[Any], type[Any], type[Any]]] = {
     "add": (arith.AddfOp, arith.AddiOp, arith.AddiOp),
@@ -27,7 +27,9 @@ def combiner(how: str, given: Any, element: Any) -> type[Any]:
     return COMBINE[how][0 if isinstance(element, FLOATS) else 2 if str(given).startswith("ui") else 1]
 
 
-def visit(b: Body, sizes: Sequence[Dim], body: Callable[[list[SSAValue]], None], kind: str = "serial") -> None:
+def visit(
+    b: LoopBodyBuilder, sizes: Sequence[Dim], body: Callable[[list[SSAValue]], None], kind: str = "serial"
+) -> None:
     """A loop nest over these sizes with `body(indices)` innermost; `kind` is that of the outermost loop."""
 
     def inner(rest: Sequence[Dim], at: list[SSAValue]) -> None:
@@ -39,7 +41,7 @@ def visit(b: Body, sizes: Sequence[Dim], body: Callable[[list[SSAValue]], None],
     inner(list(sizes), [])
 
 
-def cumulative(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
+def cumulative(b: LoopBodyBuilder, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
     """Each row separately: a running combination from the first element to the last, or backward."""
     (x,), (y,) = inputs, outputs
     shape = shape_of(op.operands[0].type)
@@ -61,7 +63,7 @@ def cumulative(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAVal
     visit(b, [*shape[:axis], *shape[axis + 1 :]], row, "parallel")
 
 
-def _place(b: Body, index: SSAValue, given: Any, size: Dim) -> tuple[SSAValue, SSAValue]:
+def _place(b: LoopBodyBuilder, index: SSAValue, given: Any, size: Dim) -> tuple[SSAValue, SSAValue]:
     """An index with negative values wrapped, and whether it is in bounds."""
     assert isinstance(index.type, IntegerType)
     unsigned = str(given).startswith("ui")
@@ -73,7 +75,7 @@ def _place(b: Body, index: SSAValue, given: Any, size: Dim) -> tuple[SSAValue, S
     return b.select(inside, index, 0), inside
 
 
-def _write(b: Body, op: Any, y: SSAValue, at: Sequence[SSAValue], value: SSAValue, where: SSAValue) -> None:
+def _write(b: LoopBodyBuilder, op: Any, y: SSAValue, at: Sequence[SSAValue], value: SSAValue, where: SSAValue) -> None:
     """Store an update combined with the element at its place."""
     if op.reduction != "none":
         combine = combiner(op.reduction, op.operands[0].type.element_type, value.type)
@@ -81,11 +83,11 @@ def _write(b: Body, op: Any, y: SSAValue, at: Sequence[SSAValue], value: SSAValu
     b.store(value, y, *at, where=where)
 
 
-def _copied(b: Body, x: Any, y: SSAValue, shape: Sequence[Dim]) -> None:
+def _copied(b: LoopBodyBuilder, x: Any, y: SSAValue, shape: Sequence[Dim]) -> None:
     visit(b, shape, lambda at: b.store(b.load(x, *at), y, *at))
 
 
-def scatter_elements(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
+def scatter_elements(b: LoopBodyBuilder, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
     """Copy the operand, then apply the updates in order."""
     (x, indices, updates), (y,) = inputs, outputs
     assert y is not None
@@ -101,7 +103,7 @@ def scatter_elements(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[
     visit(b, places, update)
 
 
-def scatter_nd(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
+def scatter_nd(b: LoopBodyBuilder, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
     """Copy the operand, then apply the slices of the updates in order."""
     (x, indices, updates), (y,) = inputs, outputs
     assert y is not None

@@ -17,20 +17,20 @@ from xdsl.ir import SSAValue
 from mlc.dialects import loop
 from mlc.dialects.graph.dims import TYPICAL, Dim
 from mlc.dialects.graph.types import shape_of
-from mlc.lowering.graph_to_te.extern.body import Body, Number
+from mlc.lowering.graph_to_te.extern.body import LoopBodyBuilder, Number
 
 MAX_BYTE_DIGIT_ROW = 1 << 14
 """Elements up to which a row is sorted by digits of 8 bits; longer rows by 11 bits: fewer passes, larger counters."""
 HEAP_RATIO = 16
 """Ratio of the row's length to the wanted elements from which a heap selects them, instead of a sort."""
-LANES = 32
+SELECT_LANES = 32
 """Elements that are compared at once with the worst one in the heap."""
 
 
 class Keys:
     """Maps elements of one type to integer sort keys."""
 
-    def __init__(self, b: Body, element: Any, unsigned: bool, descending: bool) -> None:
+    def __init__(self, b: LoopBodyBuilder, element: Any, unsigned: bool, descending: bool) -> None:
         self.b, self.element, self.descending = b, element, descending
         self.is_float = isinstance(element, Float32Type | Float64Type)
         self.unsigned = unsigned and not self.is_float
@@ -76,7 +76,7 @@ Emit = Callable[[SSAValue, SSAValue], None]
 
 
 def sort(
-    b: Body, keys: Keys, size: Dim, count: Number, pair: Callable[[SSAValue], Sequence[SSAValue]], emit: Emit
+    b: LoopBodyBuilder, keys: Keys, size: Dim, count: Number, pair: Callable[[SSAValue], Sequence[SSAValue]], emit: Emit
 ) -> None:
     """
     Stable radix sort of `count` (at most `size`) pairs, least significant digit first.
@@ -112,7 +112,7 @@ def sort(
 
 
 def _scatter_by_digit(
-    b: Body,
+    b: LoopBodyBuilder,
     keys: Keys,
     count: Number,
     digit: tuple[int, int],
@@ -141,7 +141,7 @@ def _scatter_by_digit(
 class Heap:
     """A binary heap of the best `size` pairs (key, place), the worst of them at the root."""
 
-    def __init__(self, b: Body, keys: Keys, size: int) -> None:
+    def __init__(self, b: LoopBodyBuilder, keys: Keys, size: int) -> None:
         self.b, self.size = b, size
         self.key, self.place = b.buffer(size, "local", keys.type), b.buffer(size, "local")
 
@@ -204,29 +204,29 @@ class Heap:
         b.loop(0, self.size, [], step)
 
 
-def select(b: Body, keys: Keys, size: Dim, wanted: int, load: Callable[..., SSAValue], emit: Emit) -> None:
+def select(b: LoopBodyBuilder, keys: Keys, size: Dim, wanted: int, load: Callable[..., SSAValue], emit: Emit) -> None:
     """The best `wanted` of `size` elements; `load(i, lanes)` loads elements, `emit(rank, place)` stores the result."""
     heap = Heap(b, keys, wanted)
     heap.begin(lambda i: keys.of(load(i)))
     best = b.buffer(1, "local", keys.type)
-    blocks = (size - wanted) // LANES
+    blocks = (size - wanted) // SELECT_LANES
 
     def block(k: SSAValue) -> None:
         """Offer the elements of a block one by one only if its best element enters the heap."""
-        first = b.plus(b.binary(arith.MuliOp, k, LANES), wanted)
-        b.store_tile(b.reduce("min", keys.of(load(first, LANES))), best)
+        first = b.plus(b.binary(arith.MuliOp, k, SELECT_LANES), wanted)
+        b.store_tile(b.reduce("min", keys.of(load(first, SELECT_LANES))), best)
         some = b.compare("lt", b.load(best, 0), b.load(heap.key, 0))
-        end = b.plus(first, b.select(some, LANES, 0))
+        end = b.plus(first, b.select(some, SELECT_LANES, 0))
         b.loop(first, end, [], lambda i: heap.offer(keys.of(load(i)), i))
 
     if keys.bits >= 32:
         b.loop(0, blocks, [], block)
-    done = wanted + blocks * LANES if keys.bits >= 32 else wanted
+    done = wanted + blocks * SELECT_LANES if keys.bits >= 32 else wanted
     b.loop(done, size, [], lambda i: heap.offer(keys.of(load(i)), i))
     heap.drain(emit)
 
 
-def argsort(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
+def argsort(b: LoopBodyBuilder, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
     """Each row separately: sorted, or its best elements selected by a heap if few are wanted."""
     (x,), (order,) = inputs, outputs
     shape, kept = shape_of(op.operands[0].type), shape_of(op.results[0].type)

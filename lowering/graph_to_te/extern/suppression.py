@@ -18,10 +18,10 @@ from xdsl.ir import SSAValue
 from mlc.dialects import loop
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import shape_of
-from mlc.lowering.graph_to_te.extern.body import Body
+from mlc.lowering.graph_to_te.extern.body import LoopBodyBuilder
 from mlc.lowering.graph_to_te.extern.order import Keys, sort
 
-LANES = 16
+BOX_LANES = 16
 """Chosen boxes that are compared with a candidate at once."""
 CANDIDATES_PER_CHECK = 64
 """Candidates between two checks whether enough boxes are chosen."""
@@ -31,7 +31,7 @@ CANDIDATES_PER_CHECK = 64
 class Suppression:
     """The boxes and the overlap threshold."""
 
-    b: Body
+    b: LoopBodyBuilder
     center: bool
     boxes: SSAValue
     iou: SSAValue
@@ -53,7 +53,7 @@ class Suppression:
     def overlap(self, mine: Sequence[SSAValue], chosen: Sequence[SSAValue], first: SSAValue) -> SSAValue:
         """The intersection over union of a box and chosen ones, lane by lane; 0 where the union is empty."""
         b = self.b
-        theirs = [b.load_tile(buffer, [first], 0, LANES) for buffer in chosen]
+        theirs = [b.load_tile(buffer, [first], 0, BOX_LANES) for buffer in chosen]
         mine = [b.spread(v, theirs[0].type) for v in mine]
         zero = b.spread(b.constant(0, self.iou.type), theirs[0].type)
         inner: list[SSAValue] = []
@@ -69,11 +69,11 @@ class Suppression:
     def hits(self, mine: Sequence[SSAValue], chosen: Sequence[SSAValue], taken: SSAValue, most: SSAValue) -> SSAValue:
         """1 if a box overlaps a chosen one by more than the threshold, else 0; `most` is a buffer of one element."""
         b = self.b
-        blocks = b.binary(arith.DivSIOp, b.plus(taken, LANES - 1), LANES)
+        blocks = b.binary(arith.DivSIOp, b.plus(taken, BOX_LANES - 1), BOX_LANES)
 
         def block(k: SSAValue, hit: SSAValue) -> list[SSAValue]:
             def look(_: SSAValue, hit: SSAValue) -> list[SSAValue]:
-                ratio = self.overlap(mine, chosen, b.binary(arith.MuliOp, k, LANES))
+                ratio = self.overlap(mine, chosen, b.binary(arith.MuliOp, k, BOX_LANES))
                 b.store_tile(b.reduce("max", ratio), most)
                 return [b.as_number(b.compare("gt", b.load(most, 0), self.iou))]
 
@@ -86,7 +86,7 @@ class Suppression:
 class Selection:
     """The chosen boxes as rows (batch, class, box), at most `room` per class, and their number per class."""
 
-    b: Body
+    b: LoopBodyBuilder
     sizes: tuple[Dim, Dim, Dim]
     """Batches, classes, boxes."""
     room: Dim
@@ -155,7 +155,7 @@ class Selection:
     def nothing_chosen(self) -> tuple[list[SSAValue], SSAValue]:
         """Zeroed buffers for the corners and areas of chosen boxes, and a buffer of one element."""
         b, element = self.b, self.limit.type
-        rooms = -(-self.room // LANES) * LANES
+        rooms = -(-self.room // BOX_LANES) * BOX_LANES
         chosen, best = [b.buffer(rooms, "local", element) for _ in range(5)], b.buffer(1, "local", element)
         for buffer in chosen:
             zero = b.constant(0, element)
@@ -175,7 +175,7 @@ class Selection:
         return [b.plus(total, rows)]
 
 
-def non_max_suppression(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
+def non_max_suppression(b: LoopBodyBuilder, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
     """Select the rows of each class in parallel, then compact them."""
     boxes, scores, most, iou, limit = inputs
     batches, classes, n = shape_of(op.operands[1].type)
