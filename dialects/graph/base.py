@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar, overload
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -37,7 +37,7 @@ from xdsl.traits import HasCanonicalizationPatternsTrait, HasFolder, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.attributes import GRAPH_SYMBOLS
-from mlc.dialects.graph.dims import SymbolAttr, simplify
+from mlc.dialects.graph.dims import Dim, SymbolAttr, simplify
 from mlc.dialects.graph.types import Tensor, shape_of
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ VARIADIC = 1 << 30
 """The upper bound of the operand count of a variadic op."""
 
 T = TypeVar("T")
+
+AttrValue: TypeAlias = int | float | str | Attribute | Sequence[Dim] | None
+"""The Python value of an op's attribute in `Op.make`; also sizes (`shape`) and the name of an element type (`dtype`)."""
 
 
 class OpAttr(ABC, Generic[T]):

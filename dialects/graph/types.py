@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 Tensor: TypeAlias = "TensorType[Any]"
 Shape: TypeAlias = "tuple[Dim, ...]"
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _UNSIGNED = {f"uint{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)}
 ELEMENT_TYPES: dict[str, Attribute] = {
@@ -94,6 +95,11 @@ def is_float(type: Tensor) -> bool:
 @lru_cache(maxsize=4096)
 def _static(shape: tuple[int, ...], element: Attribute) -> Tensor:
     return TensorType(element, shape)
+
+
+def is_integer(element: Attribute) -> TypeGuard[IntegerType]:
+    """Whether an element type is an integer type, i1 included."""
+    return isinstance(element, IntegerType)
 
 
 def tensor(shape: Sequence[Dim], element: Attribute | str = f32) -> Tensor:
@@ -213,6 +219,7 @@ def with_symbols(type: Attribute, values: Mapping[str, Dim]) -> Tensor:
 
 __all__ = [
     "ELEMENT_TYPES",
+    "Array",
     "Dim",
     "Shape",
     "Tensor",
@@ -222,6 +229,7 @@ __all__ = [
     "element_of",
     "element_type",
     "is_float",
+    "is_integer",
     "is_static",
     "numpy_dtype",
     "product",
