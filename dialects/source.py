@@ -11,8 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, ShapedType, StringAttr, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    RankedStructure,
+    ShapedType,
+    StringAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
@@ -161,12 +170,12 @@ class SourceParser(Parser):
             self.raise_error(f"operation '{name}' is not registered{did_you_mean(name, known)}", self.previous())
         return found
 
-    def resolve_operand(self, operand: UnresolvedOperand, type: Any) -> SSAValue[Any]:
+    def resolve_operand(self, operand: UnresolvedOperand, type: Attribute) -> SSAValue[Any]:
         if operand.operand_name not in self.ssa_values:
             self._undeclared.setdefault(operand.operand_name, operand.span)
         return super().resolve_operand(operand, type)
 
-    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
+    def parse_dense_int_or_fp_elements_attr(self, type: RankedStructure[Any] | None) -> Any:
         if type is not None:
             self._check_elements(type)
         return super().parse_dense_int_or_fp_elements_attr(type)
@@ -176,7 +185,7 @@ class SourceParser(Parser):
         self._check_elements(type_)
         return type_
 
-    def _check_elements(self, type_: Any) -> None:
+    def _check_elements(self, type_: ShapedType) -> None:
         elements = 1
         for size in type_.get_shape():
             elements *= size

@@ -18,7 +18,9 @@ import numpy as np
 
 from mlc.interp.values import is_float
 
+Array = np.ndarray[Any, np.dtype[Any]]
 DEFAULT_C = 8.0
+"""The error constant c of a function that declares none."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def differences(expected: Sequence[Any], got: Sequence[Any], tolerance: Toleranc
     return None
 
 
-def difference(expected: Any, got: Any, tolerance: Tolerance = EXACT, output: int = 0) -> Difference | None:
+def difference(expected: Array, got: Array, tolerance: Tolerance = EXACT, output: int = 0) -> Difference | None:
     """The first element in row-major order that differs; `expected` may be wider than `got` (an f64 reference)."""
     if expected.shape != got.shape:
         return Difference(output, (), f"shape {expected.shape}", f"shape {got.shape}", 0.0)
@@ -86,7 +88,7 @@ def difference(expected: Any, got: Any, tolerance: Tolerance = EXACT, output: in
     return Difference(output, index, expected[index], got[index], float(allowed[index]))
 
 
-def _wrong_floats(expected: Any, got: Any, tolerance: Tolerance) -> tuple[Any, Any]:
+def _wrong_floats(expected: Array, got: Array, tolerance: Tolerance) -> tuple[Array, Array]:
     rtol = tolerance.rtol(got.dtype)
     b, a = expected.astype(np.float64), got.astype(np.float64)
     with np.errstate(all="ignore"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -13,9 +14,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import SymbolTable
 
 from mlc.dialects.graph import CallOp, ControlOp, FusedOp, GraphOp, ParamOp, YieldOp, static_shape
-from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
+from mlc.dialects.graph.graph_numpy import FloatDType, evaluate, result_dtype
 from mlc.dialects.graph.ops.structure import bound_symbols
-from mlc.dialects.graph.types import sizes_at
+from mlc.dialects.graph.types import Array, sizes_at
 from mlc.interp.graph_control import run_control
 from mlc.interp.sizes import at_sizes, solved, symbols_in
 
@@ -36,7 +37,7 @@ class Interpreter:
     float64 run.
     """
 
-    def __init__(self, weights: Weights | None = None, dtype_override: Any = None):
+    def __init__(self, weights: Weights | None = None, dtype_override: FloatDType | None = None):
         self.weights = weights
         self.dtype_override = dtype_override
         self.sizes: dict[str, int] = {}
@@ -78,7 +79,7 @@ class Interpreter:
         arrays = [self._checked(arg, a, i, name) for i, (arg, a) in enumerate(zip(block.args, inputs, strict=True))]
         return self._run_block(block, arrays)
 
-    def _checked(self, arg: SSAValue, array: Any, index: int, name: str) -> Any:
+    def _checked(self, arg: SSAValue, array: ArrayLike, index: int, name: str) -> Array:
         array = np.asarray(array)
         shape, dtype = static_shape(arg.type), result_dtype(arg.type)
         if array.shape != shape or array.dtype not in (dtype, result_dtype(arg.type, self.dtype_override)):
@@ -134,7 +135,7 @@ class Interpreter:
 
 
 def run_function(
-    func: FuncOp, inputs: Sequence[Any], weights: Weights | None = None, dtype_override: Any = None
+    func: FuncOp, inputs: Sequence[Any], weights: Weights | None = None, dtype_override: FloatDType | None = None
 ) -> list[Any]:
     """The results of a graph-level function on arrays."""
     return Interpreter(weights, dtype_override).run(func, inputs)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
@@ -87,9 +88,9 @@ def bind(func: loop.FuncOp, arrays: Sequence[Any], wide: bool = False) -> list[A
     return [_argument(func, k, a.type, x, wide) for k, (a, x) in enumerate(zip(func.args, given, strict=True))]
 
 
-def _argument(func: loop.FuncOp, k: int, t: Attribute, value: Any, wide: bool) -> Any:
+def _argument(func: loop.FuncOp, k: int, t: Attribute, value: ArrayLike, wide: bool) -> int | Array:
     if not isinstance(t, MemRefType):
-        return int(value)
+        return int(np.asarray(value))
     array = np.asarray(value)
     shape = t.get_shape()
     if len(shape) != array.ndim or any(n >= 0 and n != m for n, m in zip(shape, array.shape, strict=True)):

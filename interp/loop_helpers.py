@@ -14,6 +14,8 @@ from mlc.interp import values as V
 from mlc.interp.errors import InterpreterError
 
 Array = np.ndarray[Any, Any]
+Lanes = Array | int | float | bool
+"""A value of all lanes: an array, or one number."""
 
 
 def _out_of_bounds(op: Operation, index: Sequence[Any], shape: Sequence[int]) -> None:
@@ -38,7 +40,9 @@ def is_dynamic(t: Attribute) -> bool:
     return any(n < 0 for n in buffer_shape(t))
 
 
-def _lanes(op: Operation, index: Sequence[Any], shape: Sequence[int], size: Sequence[int], mask: Any) -> list[Array]:
+def _lanes(
+    op: Operation, index: Sequence[Any], shape: Sequence[int], size: Sequence[int], mask: Array | None
+) -> list[Array]:
     """The lanes' indices as arrays of the tile's shape, bounds-checked; masked-off lanes read element 0."""
     arrays = [np.broadcast_to(np.asarray(i), shape) for i in index]
     if mask is not None:
@@ -51,7 +55,14 @@ def _lanes(op: Operation, index: Sequence[Any], shape: Sequence[int], size: Sequ
     return arrays
 
 
-def _load(op: Operation, buffer: Array, index: Any, shape: Any, mask: Any = None, fill: Any = None) -> Array:
+def _load(
+    op: Operation,
+    buffer: Array,
+    index: Sequence[Lanes],
+    shape: Sequence[int],
+    mask: Lanes | None = None,
+    fill: Lanes = 0,
+) -> Array:
     if mask is None:
         lanes = buffer[tuple(_lanes(op, index, shape, buffer.shape, None))]
         return lanes if index else np.broadcast_to(lanes, shape)
@@ -61,7 +72,9 @@ def _load(op: Operation, buffer: Array, index: Any, shape: Any, mask: Any = None
     return np.where(mask, buffer[tuple(_lanes(op, index, shape, buffer.shape, mask))], fill)
 
 
-def _store(op: Operation, value: Array, buffer: Array, index: Any, shape: Any, mask: Any = None) -> None:
+def _store(
+    op: Operation, value: Array, buffer: Array, index: Sequence[Lanes], shape: Sequence[int], mask: Lanes | None = None
+) -> None:
     if mask is None:
         buffer[tuple(_lanes(op, index, shape, buffer.shape, None))] = value if index else value.reshape(())
         return

@@ -64,7 +64,7 @@ class PythonEmitter:
             self.names[value] = f"{hint}_{len(self.names)}"
         return self.names[value]
 
-    def constant(self, value: Any, hint: str = "k") -> str:
+    def constant(self, value: object, hint: str = "k") -> str:
         """A name for a Python object in the program's scope."""
         name = f"_{hint}{len(self.constants)}"
         self.constants[name] = value

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -43,9 +44,9 @@ def run(func: te.FuncOp, inputs: Sequence[Any], *, wide: bool = False) -> list[A
     return [tensors[v].copy() if v in func.args else tensors[v] for v in func.return_op.values]
 
 
-def _input(func: te.FuncOp, k: int, t: Attribute, value: Any, wide: bool) -> Any:
+def _input(func: te.FuncOp, k: int, t: Attribute, value: ArrayLike, wide: bool) -> int | Array:
     if isinstance(t, IndexType):
-        return int(value)
+        return int(np.asarray(value))
     assert isinstance(t, TensorType)
     array = np.asarray(value)
     plain, dtype = meaning.dtype_of(t.element_type), meaning.dtype_for(t.element_type, wide)
@@ -155,7 +156,7 @@ def _product(stage: te.ComputeOp) -> arith.MulfOp | None:
     return owner if isinstance(owner, arith.MulfOp) and value.uses.get_length() == 1 else None
 
 
-def _fold(name: str, value: Array, axes: tuple[int, ...], identity: Any) -> Array:
+def _fold(name: str, value: Array, axes: tuple[int, ...], identity: float) -> Array:
     function = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[name]
     if value.dtype == np.bool_ and name in ("max", "min"):
         function = {"max": np.logical_or, "min": np.logical_and}[name]
@@ -188,7 +189,7 @@ def _read(stage: _Stage, op: te.ReadOp) -> Any:
     return np.where(valid, value, stage.values[op.rest[-1]]).astype(tensor.dtype, copy=False)
 
 
-def _check(op: te.ReadOp, at: Sequence[Array], shape: Sequence[int], valid: Any) -> None:
+def _check(op: te.ReadOp, at: Sequence[Array], shape: Sequence[int], valid: Array | bool) -> None:
     for axis, (index, size) in enumerate(zip(at, shape, strict=True)):
         wrong = ((index < 0) | (index >= size)) & valid
         if np.any(wrong):

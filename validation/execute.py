@@ -27,8 +27,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import graph, loop
+from mlc.dialects import te as te_dialect
 from mlc.dialects.attributes import GRAPH_KERNEL, NATIVE_SCRATCH_BYTES, NATIVE_WORKSPACE_BYTES
 from mlc.dialects.graph.types import sizes_at
+from mlc.dialects.index import Index
 from mlc.interp import values as V
 from mlc.interp.compare import epsilon
 from mlc.interp.sizes import (
@@ -227,10 +229,9 @@ def _types_at(func: Operation, types: Sequence[Attribute], symbols: Sequence[int
 
 
 def _te(m: Module, func: Operation, case: int) -> RunnableFunction | None:
-    from mlc.dialects import te as dialect
     from mlc.interp import te
 
-    assert isinstance(func, dialect.FuncOp)
+    assert isinstance(func, te_dialect.FuncOp)
     t = func.function_type
     tensors = [one for one in t.inputs.data if not isinstance(one, IndexType)]
     symbols = _symbols(m, func, func.args, case)
@@ -252,7 +253,7 @@ def _te(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     )
 
 
-def _reduced(stage: Any) -> Sequence[Any]:
+def _reduced(stage: te_dialect.ComputeOp) -> Sequence[Index]:
     """The extents of the axes that a stage sums over."""
     return stage.extents.data[stage.num_spatial :]
 
@@ -334,7 +335,7 @@ def reduction_length(func: loop.FuncOp, symbols: Mapping[SSAValue, int] | None =
     return length
 
 
-def _extent(op: loop.BlockOp, extent: Any, symbols: Mapping[SSAValue, int]) -> int:
+def _extent(op: loop.BlockOp, extent: Index, symbols: Mapping[SSAValue, int]) -> int:
     """The extent of an axis of a block at these symbols; 1 if it depends on other values."""
     used = {d: op.operands[d] for d in extent.dims()}
     known = all(v in symbols for v in used.values())

@@ -16,13 +16,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar, overload
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, overload
 
+from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DictionaryAttr,
     FloatAttr,
     IntegerAttr,
+    LocationAttr,
     NameLoc,
     NoneAttr,
     StringAttr,
@@ -38,7 +41,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.attributes import GRAPH_SYMBOLS
 from mlc.dialects.graph.dims import Dim, SymbolAttr, simplify
-from mlc.dialects.graph.types import Tensor, shape_of
+from mlc.dialects.graph.types import Array, Tensor, shape_of
 
 if TYPE_CHECKING:
     from xdsl.parser import Parser
@@ -52,12 +55,16 @@ VARIADIC = 1 << 30
 """The upper bound of the operand count of a variadic op."""
 
 T = TypeVar("T")
+A = TypeVar("A", bound=Attribute, default=Any)
+
+Location: TypeAlias = "str | LocationAttr | None"
+"""The source of an op: the name of the model's node, or a location."""
 
 AttrValue: TypeAlias = int | float | str | Attribute | Sequence[Dim] | None
-"""The Python value of an op's attribute in `Op.make`; also sizes (`shape`) and the name of an element type (`dtype`)."""
+"""The Python value of an attribute in `Op.make`; also sizes (`shape`) and the name of an element type (`dtype`)."""
 
 
-class OpAttr(ABC, Generic[T]):
+class OpAttr(ABC, Generic[T, A]):
     """A declared attribute: a Python value as a class attribute, an MLIR attribute in the property dictionary."""
 
     name: str
@@ -77,7 +84,9 @@ class OpAttr(ABC, Generic[T]):
         if op is None:
             return self
         attribute = op.properties.get(self.name)
-        return self.default if attribute is None else self.decode(attribute)
+        if attribute is None:
+            return self.default
+        return self.decode(attribute)  # pyright: ignore[reportArgumentType] - the verifier checks its class
 
     def __set__(self, op: Operation, value: T) -> None:
         op.properties[self.name] = self.encode(value)
@@ -87,7 +96,7 @@ class OpAttr(ABC, Generic[T]):
         """The attribute that holds a Python value."""
 
     @abstractmethod
-    def decode(self, attribute: Any) -> T:
+    def decode(self, attribute: A) -> T:
         """The Python value that an attribute holds."""
 
     @abstractmethod
@@ -102,12 +111,12 @@ class OpAttr(ABC, Generic[T]):
         """The value as `parse` reads it."""
         return str(value)
 
-    def print(self, printer: Printer, attribute: Attribute) -> None:
+    def print(self, printer: Printer, attribute: A) -> None:
         """Print the value as `parse` reads it."""
         printer.print_string(self.text(self.decode(attribute)))
 
 
-class Int(OpAttr[int]):
+class Int(OpAttr[int, "IntegerAttr[Any]"]):
     """An integer: `axis = 1`."""
 
     what = "an integer"
@@ -115,7 +124,7 @@ class Int(OpAttr[int]):
     def encode(self, value: int) -> Attribute:
         return IntegerAttr(int(value), i64)
 
-    def decode(self, attribute: Any) -> int:
+    def decode(self, attribute: IntegerAttr[Any]) -> int:
         return attribute.value.data
 
     def accepts(self, attribute: Attribute) -> bool:
@@ -125,7 +134,7 @@ class Int(OpAttr[int]):
         return parser.parse_integer(allow_boolean=False)
 
 
-class Bool(OpAttr[bool]):
+class Bool(OpAttr[bool, "IntegerAttr[Any]"]):
     """`keepdims = true`."""
 
     what = "true or false"
@@ -133,7 +142,7 @@ class Bool(OpAttr[bool]):
     def encode(self, value: bool) -> Attribute:
         return IntegerAttr(int(value), i1)
 
-    def decode(self, attribute: Any) -> bool:
+    def decode(self, attribute: IntegerAttr[Any]) -> bool:
         return bool(attribute.value.data)
 
     def accepts(self, attribute: Attribute) -> bool:
@@ -146,7 +155,7 @@ class Bool(OpAttr[bool]):
         return "true" if value else "false"
 
 
-class Float(OpAttr[float]):
+class Float(OpAttr[float, "FloatAttr[Any]"]):
     """`epsilon = 1.0e-05`, also `inf`, `-inf` and `nan`."""
 
     what = "a float"
@@ -154,7 +163,7 @@ class Float(OpAttr[float]):
     def encode(self, value: float) -> Attribute:
         return FloatAttr(float(value), f64)
 
-    def decode(self, attribute: Any) -> float:
+    def decode(self, attribute: FloatAttr[Any]) -> float:
         return attribute.value.data
 
     def accepts(self, attribute: Attribute) -> bool:
@@ -172,7 +181,7 @@ class Float(OpAttr[float]):
         return f"{mantissa}.0e{exponent}" if e and "." not in mantissa else digits
 
 
-class Str(OpAttr[str]):
+class Str(OpAttr[str, "StringAttr"]):
     """`layout = "NCHW"`."""
 
     what = "a string"
@@ -180,7 +189,7 @@ class Str(OpAttr[str]):
     def encode(self, value: str) -> Attribute:
         return StringAttr(value)
 
-    def decode(self, attribute: Any) -> str:
+    def decode(self, attribute: StringAttr) -> str:
         return attribute.data
 
     def accepts(self, attribute: Attribute) -> bool:
@@ -194,7 +203,7 @@ class Str(OpAttr[str]):
         return f'"{escaped}"'
 
 
-class Ints(OpAttr[tuple[int, ...]]):
+class Ints(OpAttr[tuple[int, ...], "DenseArrayBase[Any]"]):
     """`strides = [2, 2]`."""
 
     what = "integers, array<i64: ..>"
@@ -202,7 +211,7 @@ class Ints(OpAttr[tuple[int, ...]]):
     def encode(self, value: Sequence[int]) -> Attribute:
         return DenseArrayBase.from_list(i64, [int(v) for v in value])
 
-    def decode(self, attribute: Any) -> tuple[int, ...]:
+    def decode(self, attribute: DenseArrayBase[Any]) -> tuple[int, ...]:
         return tuple(attribute.get_values())
 
     def accepts(self, attribute: Attribute) -> bool:
@@ -218,13 +227,13 @@ class Ints(OpAttr[tuple[int, ...]]):
         return "[" + ", ".join(map(str, value)) + "]"
 
 
-class Attr(OpAttr[Attribute]):
+class Attr(OpAttr[Attribute, "Attribute"]):
     """Any attribute, in its own text form."""
 
     def encode(self, value: Attribute) -> Attribute:
         return value
 
-    def decode(self, attribute: Any) -> Attribute:
+    def decode(self, attribute: Attribute) -> Attribute:
         return attribute
 
     def accepts(self, attribute: Attribute) -> bool:
@@ -258,7 +267,8 @@ class _Folds(HasFolder):
     """The folder of graph ops: calls the op's method `fold`."""
 
     @classmethod
-    def fold(cls, op: Any) -> Sequence[SSAValue | Attribute] | None:
+    def fold(cls, op: Operation) -> Sequence[SSAValue | Attribute] | None:
+        assert isinstance(op, GraphOp)
         return op.fold()
 
 
@@ -293,7 +303,7 @@ class GraphOp(Operation):
 
     traits = traits_def(Pure(), _Folds(), _Canonicalizes())
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         own = {name: value for name, value in vars(cls).items() if isinstance(value, OpAttr)}
         cls.declared = {**cls.declared, **own}
@@ -302,7 +312,7 @@ class GraphOp(Operation):
         """The result types that follow from operands and attributes; raises VerifyException."""
         raise VerifyException(f"{self.name} has no type inference")
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         """The op's results on numpy arrays; `np` is the numpy module."""
         raise ValueError(f"{self.name} cannot be evaluated by numpy")
 
@@ -316,7 +326,13 @@ class GraphOp(Operation):
         return 1
 
     @classmethod
-    def make(cls, *operands: SSAValue | Operation, result: Tensor | None = None, location: Any = None, **attrs: Any):
+    def make(
+        cls,
+        *operands: SSAValue | Operation,
+        result: Tensor | None = None,
+        location: Location = None,
+        **attrs: AttrValue,
+    ):
         """An op on `operands` with inferred result types: `Conv2dOp.make(x, w, strides=(2, 2))`."""
         unknown = attrs.keys() - cls.declared.keys()
         if unknown:
@@ -430,7 +446,11 @@ def given_type(op: GraphOp) -> Tensor:
     return op.type
 
 
-def name_location(location: Any) -> Any:
+@overload
+def name_location(location: str) -> NameLoc: ...
+@overload
+def name_location(location: Location) -> LocationAttr | None: ...
+def name_location(location: Location) -> LocationAttr | None:
     """A source name as a location: `"conv1" -> loc("conv1")`; locations and None are returned unchanged."""
     return NameLoc(StringAttr(location), NoneAttr()) if isinstance(location, str) else location
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, Signedness, i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FixedBitwidthType, IntegerType, Signedness, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from mlc.dialects.constants import numbers
@@ -40,7 +40,7 @@ def splat(value: SSAValue) -> float | None:
     return None
 
 
-def _replace(op: GraphOp, rewriter: PatternRewriter, new: Any) -> None:
+def _replace(op: GraphOp, rewriter: PatternRewriter, new: Operation | SSAValue) -> None:
     """Replace `op` by an op (which takes its location) or by a value."""
     if isinstance(new, Operation):
         new.location = op.location
@@ -145,8 +145,10 @@ class LayoutOfLayout(RewritePattern):
             _replace(op, rewriter, LayoutTransformOp.make(source, src=inner.src, dst=op.dst, result=op.type))
 
 
-def _widens(first: Any, second: Any) -> bool:
+def _widens(first: Attribute, second: Attribute) -> bool:
     """Whether the second element type is wider than the first and represents all of its values."""
+    assert isinstance(first, FixedBitwidthType)
+    assert isinstance(second, FixedBitwidthType)
     if first.size >= second.size or isinstance(first, FLOATS) != isinstance(second, FLOATS):
         return False
     # An unsigned type does not represent negative integers.

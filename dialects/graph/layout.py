@@ -8,7 +8,7 @@ part. An axis whose size its inner parts do not divide is padded up to the next 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, TypeVar
@@ -19,6 +19,9 @@ from mlc.dialects.graph.dims import Dim
 
 AnyDim = TypeVar("AnyDim", bound=Dim)
 """Integers where the shape has integers, else integers or expressions."""
+
+TransformSteps = tuple[Sequence[int], list[int], list[int], list[int], list[int], list[int], list[int]]
+"""(unblock shape, permutation, merged shape, logical sizes, padded sizes, blocked shape, permutation back)."""
 
 _PART = re.compile(r"([A-Z])|(\d+)([a-z])")
 
@@ -112,16 +115,16 @@ def same_axes(a: Layout, b: Layout) -> None:
         raise VerifyException(f"expected layouts of the same axes, but got {a} and {b}")
 
 
-def transform_steps(src: Layout, dst: Layout, shape: Sequence[int], logical: Mapping[str, int]) -> Any:
+def transform_steps(src: Layout, dst: Layout, shape: Sequence[int], logical: Mapping[str, int]) -> TransformSteps:
     """The numpy steps from layout `src` to `dst`, which `numerics.layout_transform` applies."""
     axes = src.axes
     source, target = _grouped(src, axes), _grouped(dst, axes)
     merged = [_product(shape[i] for i in source[letter]) for letter in axes]
     kept = [logical[letter] for letter in axes]
-    padded = [dst.padded(letter, logical[letter]) for letter in axes]
+    padded = [int(dst.padded(letter, logical[letter])) for letter in axes]
     order = [i for letter in axes for i in target[letter]]
     physical = dst.shape(logical)
-    blocked = [physical[i] for i in order]
+    blocked = [int(physical[i]) for i in order]
     inverse = [order.index(i) for i in range(len(order))]
     return shape, [i for letter in axes for i in source[letter]], merged, kept, padded, blocked, inverse
 
@@ -135,7 +138,7 @@ def _grouped(of: Layout, axes: str) -> dict[str, list[int]]:
     return groups
 
 
-def _product(sizes: Any) -> int:
+def _product(sizes: Iterable[int]) -> int:
     result = 1
     for size in sizes:
         result *= size

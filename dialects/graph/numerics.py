@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from mlc.dialects.graph.layout import TransformSteps
+    from mlc.dialects.graph.ops.conv import PoolOp
+    from mlc.dialects.graph.ops.conv_transpose import Conv2dTransposeOp
 
 Array = Any
 
@@ -55,7 +60,15 @@ def windows(x: Array, kernel: Sequence[int], strides: Sequence[int], dilation: S
     return view[:, :, :: strides[0], :: strides[1], :: dilation[0], :: dilation[1]]
 
 
-def conv2d(x: Array, w: Array, strides: Any, padding: Any, dilation: Any, groups: int, pad_value: int = 0) -> Array:
+def conv2d(
+    x: Array,
+    w: Array,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    pad_value: int = 0,
+) -> Array:
     """Convolution of NCHW by OIHW: im2col, then one matrix product per image and group."""
     top, left, bottom, right = padding
     x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=pad_value)
@@ -77,7 +90,7 @@ def _depthwise(view: Array, w: Array) -> Array:
     return result
 
 
-def conv2d_transpose(x: Array, w: Array, op: Any, out: Any) -> Array:
+def conv2d_transpose(x: Array, w: Array, op: Conv2dTransposeOp, out: Sequence[int]) -> Array:
     """Transposed convolution of NCHW by IOHW: one matrix product per tap, accumulated at the tap's offset."""
     (sh, sw), (dh, dw), (top, left, bottom, right) = op.strides, op.dilation, op.padding
     n, c, height, width = x.shape
@@ -107,14 +120,14 @@ def resize_axis(x: Array, axis: int, place: tuple[int, int, int], out: int, line
     return low * (1 - part) + high * part
 
 
-def pad_window(x: Array, padding: Any, extra: tuple[int, int], value: float) -> Array:
+def pad_window(x: Array, padding: Sequence[int], extra: Sequence[int], value: float) -> Array:
     """An NCHW array with its padding, and `extra` rows and columns, which ceil_mode may read."""
     top, left, bottom, right = padding
     width = ((0, 0), (0, 0), (top, bottom + extra[0]), (left, right + extra[1]))
     return np.pad(x, width, constant_values=value)
 
 
-def pool2d(x: Array, op: Any, out: Sequence[int], maximum: bool) -> Array:
+def pool2d(x: Array, op: PoolOp, out: Sequence[int], maximum: bool, count_padding: bool) -> Array:
     """Max or average pooling of an NCHW array by the op's attributes; `out` is the result's (H, W)."""
     kernel, strides, dilation, padding = op.pool_size, op.strides, op.dilation, op.padding
     extra = [0, 0]
@@ -122,7 +135,7 @@ def pool2d(x: Array, op: Any, out: Sequence[int], maximum: bool) -> Array:
         reach = (out[axis] - 1) * strides[axis] + (kernel[axis] - 1) * dilation[axis] + 1
         extra[axis] = max(0, reach - x.shape[2 + axis] - padding[axis] - padding[2 + axis])
 
-    def view(array: Array, pads: Any, more: Any, value: float) -> Array:
+    def view(array: Array, pads: Sequence[int], more: Sequence[int], value: float) -> Array:
         padded = pad_window(array, pads, more, value)
         return windows(padded, kernel, strides, dilation)[:, :, : out[0], : out[1]]
 
@@ -130,7 +143,7 @@ def pool2d(x: Array, op: Any, out: Sequence[int], maximum: bool) -> Array:
         low = -np.inf if np.issubdtype(x.dtype, np.floating) else np.iinfo(x.dtype).min
         return view(x, padding, extra, low).max(axis=(4, 5))
     ones = np.ones((1, 1, *x.shape[2:]), x.dtype)
-    if op.count_include_pad:
+    if count_padding:
         ones = pad_window(ones, padding, (0, 0), 1)
         counts = view(ones, (0, 0, 0, 0), extra, 0)
     else:
@@ -143,7 +156,7 @@ def take(x: Array, indices: Array, axis: int) -> Array:
     return np.take(x, indices, axis=axis)
 
 
-def layout_transform(x: Array, steps: Any) -> Array:
+def layout_transform(x: Array, steps: TransformSteps) -> Array:
     """An array converted between layouts by `steps`: (unblock shape, permutation, logical sizes, padded, blocked)."""
     split, to_logical, merged, kept, padded, blocked, to_physical = steps
     logical = x.reshape(split).transpose(to_logical).reshape(merged)

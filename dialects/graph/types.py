@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 Tensor: TypeAlias = "TensorType[Any]"
 Shape: TypeAlias = "tuple[Dim, ...]"
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+DTypeLike: TypeAlias = "Attribute | str | np.dtype[Any] | type[Any]"
+"""An element type: an attribute, a numpy dtype or scalar type, or the name of one."""
 
 _UNSIGNED = {f"uint{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)}
 ELEMENT_TYPES: dict[str, Attribute] = {
@@ -57,7 +59,7 @@ _DTYPE_NAMES = {element: name for name, element in ELEMENT_TYPES.items()}
 FLOATS = (Float32Type, Float64Type, Float16Type, BFloat16Type)
 
 
-def element_type(dtype: Any) -> Attribute:
+def element_type(dtype: DTypeLike) -> Attribute:
     """The element type of a numpy dtype, its name, or an element type."""
     if isinstance(dtype, Attribute):
         return dtype
@@ -220,6 +222,7 @@ def with_symbols(type: Attribute, values: Mapping[str, Dim]) -> Tensor:
 __all__ = [
     "ELEMENT_TYPES",
     "Array",
+    "DTypeLike",
     "Dim",
     "Shape",
     "Tensor",

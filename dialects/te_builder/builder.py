@@ -22,14 +22,16 @@ from mlc.dialects import te
 from mlc.dialects.attributes import STAGE_NO_INLINE
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.graph.dims import Dim, DimExpr
-from mlc.dialects.graph.types import Shape, element_type, shape_of
+from mlc.dialects.graph.types import DTypeLike, Shape, element_type, shape_of
 from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, compact
 from mlc.dialects.te_builder import scalars
 from mlc.dialects.te_builder.indices import (
     _STAGE,
     ANY,
     Condition,
+    ElementIndex,
     IndexExpr,
+    IndexLike,
     ReduceAxis,
     StageBuilder,
     condition,
@@ -68,6 +70,10 @@ from mlc.support.errors import UserError
 NO_INLINE: dict[str, Attribute] = {STAGE_NO_INLINE: UnitAttr()}
 
 
+Mask = Condition | IndexLike | Sequence[IndexLike | Condition]
+"""The mask of a read: a condition, or index expressions that must all be >= 0."""
+
+
 @dataclass(frozen=True, eq=False)
 class Tensor:
     """A placeholder or the result of a stage; `A[i, j]` reads an element inside of te.compute."""
@@ -91,16 +97,18 @@ class Tensor:
         assert isinstance(owner, te.ComputeOp)
         return owner
 
-    def __getitem__(self, indices: Any) -> Scalar:
+    def __getitem__(self, indices: ElementIndex | Sequence[ElementIndex]) -> Scalar:
         return self.read(indices)
 
-    def read(self, indices: Any, mask: Any = (), otherwise: Scalar | Number = 0) -> Scalar:
+    def read(
+        self, indices: ElementIndex | Sequence[ElementIndex], mask: Mask = (), otherwise: Scalar | Number = 0
+    ) -> Scalar:
         """An element; where an expression of `mask` (or a condition) does not hold, `otherwise`."""
         stage = current_stage()
-        indices = indices if isinstance(indices, tuple | list) else (indices,)
-        if len(indices) != len(self.shape):
-            raise UserError(f"expected {len(self.shape)} indices of {self._label}, but got {len(indices)}")
-        exprs = [stage.index(i) for i in indices]
+        given = list(indices) if isinstance(indices, Sequence) else [indices]
+        if len(given) != len(self.shape):
+            raise UserError(f"expected {len(self.shape)} indices of {self._label}, but got {len(given)}")
+        exprs = [stage.index(i) for i in given]
         needed = mask if isinstance(mask, Condition) else condition(_as_parts(stage, mask))
         if any(e.bounds(stage.ranges)[1] < 0 for e in needed.exprs):
             return self._scalar(stage, otherwise)
@@ -146,8 +154,8 @@ class Tensor:
         return f"'{self.name}' of shape {'x'.join(map(str, self.shape)) or '()'}"
 
 
-def _as_parts(stage: StageBuilder, mask: Any) -> list[Any]:
-    parts = mask if isinstance(mask, tuple | list) else [mask]
+def _as_parts(stage: StageBuilder, mask: Mask) -> list[IndexExpr | Condition]:
+    parts = mask if isinstance(mask, Sequence) else [mask]
     return [p if isinstance(p, IndexExpr | Condition) else IndexExpr(stage, stage.index(p)) for p in parts]
 
 
@@ -165,7 +173,7 @@ def tensor_of(value: SSAValue, graph_type: Attribute | None = None, name: str = 
     return Tensor(value, shape, t.element_type, unsigned, name or value.name_hint or "")
 
 
-def full(shape: Sequence[Dim], value: Number, dtype: Any = "float32") -> Tensor:
+def full(shape: Sequence[Dim], value: Number, dtype: DTypeLike = "float32") -> Tensor:
     """A tensor whose elements all have one value; it has no stage."""
     element, unsigned = signless(element_type(dtype))
     return Tensor(None, tuple(shape), element, unsigned, "full", value)
@@ -179,7 +187,7 @@ def _sizes(shape: Sequence[Dim]) -> Shape:
     return sizes
 
 
-def placeholder(shape: Sequence[Dim], dtype: Any = "float32", name: str = "x") -> Tensor:
+def placeholder(shape: Sequence[Dim], dtype: DTypeLike = "float32", name: str = "x") -> Tensor:
     """An input of a kernel."""
     element, unsigned = signless(element_type(dtype))
     sizes = _sizes(shape)
@@ -228,12 +236,13 @@ def size(n: Dim) -> IndexExpr:
     return IndexExpr(stage, stage.index(n))
 
 
-def _axes(axis: Any) -> tuple[ReduceAxis, ...]:
-    axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
-    for a in axes:
-        if not isinstance(a, ReduceAxis):
-            raise UserError(f"expected axis to be made by te.reduce_axis, but got {a!r}")
-    return axes
+def _axes(axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[ReduceAxis, ...]:
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    found = tuple(a for a in axes if isinstance(a, ReduceAxis))
+    if len(found) < len(axes):
+        wrong = next(a for a in axes if not isinstance(a, ReduceAxis))
+        raise UserError(f"expected axis to be made by te.reduce_axis, but got {wrong!r}")
+    return found
 
 
 sum, prod, max, min = (_reduction(name) for name in COMBINERS)
@@ -367,7 +376,7 @@ def _trace(
         _STAGE.reset(token)
 
 
-def _values(stage: StageBuilder, result: Any, name: str) -> tuple[tuple[Scalar, ...], str | None]:
+def _values(stage: StageBuilder, result: Reduction | Scalar, name: str) -> tuple[tuple[Scalar, ...], str | None]:
     if isinstance(result, Reduction):
         return result.values, result.combiner
     if stage.reduce:
@@ -417,8 +426,11 @@ def _copy_stages(kernel: KernelBuilder, value: SSAValue, mapping: dict[SSAValue,
 __all__ = [
     "NO_INLINE",
     "Condition",
+    "ElementIndex",
     "IndexExpr",
+    "IndexLike",
     "KernelBuilder",
+    "Number",
     "ReduceAxis",
     "Reduction",
     "Scalar",

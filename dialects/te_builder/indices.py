@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
@@ -16,8 +16,14 @@ from mlc.dialects.index import UNBOUNDED, Index, Range, compact, const, dim
 from mlc.dialects.scalar import INDEX
 from mlc.support.errors import UserError
 
+if TYPE_CHECKING:
+    from mlc.dialects.te_builder.scalars import Scalar
+
 ANY: Range = (-(1 << 62), 1 << 62)
-IndexLike = Union["IndexExpr", "ReduceAxis", int]
+IndexLike = Union["IndexExpr", "ReduceAxis", int, DimExpr]
+"""The forms of an index in index arithmetic."""
+ElementIndex = Union[IndexLike, "Scalar"]
+"""The forms of an index of a read: an integer element makes the read a gather."""
 
 
 class StageBuilder:
@@ -65,7 +71,7 @@ class StageBuilder:
         self.ranges.append(range)
         return len(self.values) - 1
 
-    def index(self, value: Any) -> Index:
+    def index(self, value: ElementIndex) -> Index:
         """An index expression over this stage's values, from any form of index that a user may write."""
         if isinstance(value, int):
             return const(value)
@@ -167,17 +173,17 @@ class IndexExpr:
     def __neg__(self) -> IndexExpr:
         return IndexExpr(self.stage, -self.index)
 
-    def __mul__(self, by: int) -> IndexExpr:
+    def __mul__(self, by: Dim) -> IndexExpr:
         if not isinstance(by, int):
             raise UserError(f"expected an integer factor of an index, but got {by!r}")
         return IndexExpr(self.stage, self.index * by)
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, by: int) -> IndexExpr:
+    def __floordiv__(self, by: Dim) -> IndexExpr:
         return IndexExpr(self.stage, self.index.floordiv(_positive(by), self.stage.ranges))
 
-    def __mod__(self, by: int) -> IndexExpr:
+    def __mod__(self, by: Dim) -> IndexExpr:
         return IndexExpr(self.stage, self.index.mod(_positive(by), self.stage.ranges))
 
     def __ge__(self, other: IndexLike) -> Condition:
@@ -193,7 +199,7 @@ class IndexExpr:
         return condition([other - self - 1])
 
 
-def _positive(by: int) -> int:
+def _positive(by: Dim) -> int:
     if not isinstance(by, int) or by <= 0:
         raise UserError(f"expected a positive integer to divide an index by, but got {by!r}")
     return by
@@ -249,15 +255,15 @@ class ReduceAxis:
     def __rsub__(self, other: IndexLike) -> IndexExpr:
         return other - self.expr
 
-    def __mul__(self, by: int) -> IndexExpr:
+    def __mul__(self, by: Dim) -> IndexExpr:
         return self.expr * by
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, by: int) -> IndexExpr:
+    def __floordiv__(self, by: Dim) -> IndexExpr:
         return self.expr // by
 
-    def __mod__(self, by: int) -> IndexExpr:
+    def __mod__(self, by: Dim) -> IndexExpr:
         return self.expr % by
 
     def __ge__(self, other: IndexLike) -> Condition:
@@ -273,4 +279,14 @@ class ReduceAxis:
         return self.expr < other
 
 
-__all__ = ["ANY", "Condition", "IndexExpr", "ReduceAxis", "StageBuilder", "condition", "current_stage"]
+__all__ = [
+    "ANY",
+    "Condition",
+    "ElementIndex",
+    "IndexExpr",
+    "IndexLike",
+    "ReduceAxis",
+    "StageBuilder",
+    "condition",
+    "current_stage",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType, Signedness, i1, i64
@@ -12,6 +12,10 @@ from mlc.dialects import scalar
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.te_builder.indices import Condition, IndexExpr, ReduceAxis, StageBuilder
 from mlc.support.errors import UserError
+
+if TYPE_CHECKING:
+    from mlc.dialects.graph.types import DTypeLike
+    from mlc.dialects.te_builder.indices import IndexLike
 
 Number = int | float | bool
 Operand = Union["Scalar", Number]
@@ -144,7 +148,7 @@ def _lift(a: Operand, b: Operand) -> tuple[Scalar, Scalar]:
     raise UserError(f"expected an element of a tensor, but got {a!r} and {b!r}")
 
 
-def _number_like(value: Any, like: Scalar) -> Scalar:
+def _number_like(value: Operand | IndexLike, like: Scalar) -> Scalar:
     """A number or a size as a scalar of the type of an element."""
     if isinstance(value, DimExpr):
         size = cast(IndexExpr(like.stage, like.stage.index(value)), like.type)
@@ -152,7 +156,7 @@ def _number_like(value: Any, like: Scalar) -> Scalar:
     return Scalar(like.stage, constant(like.stage, _number(value), like.type), like.unsigned)
 
 
-def _number(value: Any) -> Number:
+def _number(value: Operand | IndexLike) -> Number:
     if isinstance(value, IndexExpr | ReduceAxis):
         raise UserError("expected an element of a tensor or a number, but got an index; use te.cast(index, dtype)")
     if not isinstance(value, int | float):
@@ -293,7 +297,7 @@ def _cast_op(a: Attribute, b: Attribute, unsigned: bool, to_unsigned: bool) -> t
     return arith.TruncIOp if _width(a) > _width(b) else arith.ExtUIOp if unsigned else arith.ExtSIOp
 
 
-def cast(x: Scalar | IndexExpr | ReduceAxis, dtype: Any) -> Scalar:
+def cast(x: Scalar | IndexExpr | ReduceAxis, dtype: DTypeLike) -> Scalar:
     """The value with another element type: floats to integers truncate; to bool is `x != 0`."""
     from mlc.dialects.graph.types import element_type
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, memref, scf
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -185,7 +185,7 @@ def _yield_copies(c: Converter, last: Operation, targets: Sequence[Storage]) -> 
     return first + then
 
 
-def _is_fresh(value: SSAValue, source: Storage, block: Any) -> bool:
+def _is_fresh(value: SSAValue, source: Storage, block: Block | None) -> bool:
     """Whether a call in this block computes the value into a buffer that is not part of another one."""
     while isinstance(value.owner, ReshapeOp):
         value = value.owner.operands[0]

@@ -53,11 +53,11 @@ class Storage:
     """The SSA value of its buffer, once emitted."""
 
     @staticmethod
-    def of(op: Operation, type_: Attribute, **facts: Any) -> Storage:
+    def of(op: Operation, type_: Attribute, first: int = -1, last: int = -1) -> Storage:
         """The storage for a tensor; `op` is blamed for other types."""
         if not isinstance(type_, TensorType):
             fail(op, f"expected values of @main to be tensors, but got {type_}")
-        return Storage(shape_of(type_), type_.element_type, **facts)
+        return Storage(shape_of(type_), type_.element_type, first=first, last=last)
 
     @cached_property
     def bytes(self) -> Dim:

@@ -17,13 +17,14 @@ from mlc.lowering.graph_to_main.sizes import SizeEmitter
 from mlc.lowering.graph_to_main.storage import Storage
 
 if TYPE_CHECKING:
-    from mlc.lowering.graph_to_main.convert import Converter
+    from mlc.lowering.graph_to_main.convert import Converter, FixedPlan
+    from mlc.lowering.graph_to_main.symbolic import SymbolicPlan
 
 
 class MainWriter:
     """Emits the body of @main: views at the top of the function, views of rows in the loop that moves them."""
 
-    def __init__(self, converter: Converter, sizes: SizeEmitter, plan: Any, inputs: int) -> None:
+    def __init__(self, converter: Converter, sizes: SizeEmitter, plan: FixedPlan | SymbolicPlan, inputs: int) -> None:
         self.storage = converter.storage
         self.starts = converter.starts
         self.flows = converter.flows

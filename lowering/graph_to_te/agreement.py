@@ -23,7 +23,7 @@ from mlc.dialects.te_builder.builder import Tensor, signless
 from mlc.support.errors import UserError
 
 
-def checked_results(op: Operation, made: Any) -> tuple[Tensor, ...]:
+def checked_results(op: Operation, made: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The te tensors of an op, one for each result; UserError if their types differ from the inferred ones."""
     tensors: tuple[Any, ...] = tuple(made) if isinstance(made, tuple | list) else (made,)
     for one in tensors:

@@ -30,12 +30,12 @@ OUT = {"C": "oc", "H": "oh", "W": "ow"}
 class WindowGeometry:
     """The geometry of a sliding window over H and W, and the index arithmetic of its taps."""
 
-    kernel: tuple[int, int]
+    kernel: Sequence[Dim]
     strides: Sequence[int]
     padding: Sequence[int]
     dilation: Sequence[int]
 
-    def at(self, axis: int, out: Any, k: Any) -> Any:
+    def at(self, axis: int, out: te.IndexExpr, k: ReduceAxis) -> te.IndexExpr:
         """The image index of tap k of window `out`, counted from the start of the padding."""
         return out * self.strides[axis] + k * self.dilation[axis]
 
@@ -53,7 +53,7 @@ def pad_stage(x: Tensor, name: str, window: WindowGeometry, out: Sequence[Dim], 
     for axis, letter in enumerate("HW"):
         shape[of.position(letter)] = window.reach(axis, out[axis])
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         at, mask = list(i), []
         for axis, letter in enumerate("HW"):
             p = of.position(letter)
@@ -65,7 +65,7 @@ def pad_stage(x: Tensor, name: str, window: WindowGeometry, out: Sequence[Dim], 
 
 
 @lowering(graph.Conv2dOp)
-def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
+def conv2d(op: graph.Conv2dOp, x: Tensor, w: Tensor) -> Tensor:
     """A pad stage if there is padding, then the sum over the window and the input channels of a group."""
     image, kernel = op.logical_sizes()
     shape, out = shape_of_result(op), op.out_layout
@@ -77,7 +77,7 @@ def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
     kh, columns = te.reduce_axis(kernel["H"], "kh"), column_axes(op, kernel["W"])
     reduce = [*channels[:1], kh, *columns, *channels[1:]]
 
-    def body(*i: Any) -> te.Reduction:
+    def body(*i: te.IndexExpr) -> te.Reduction:
         at = logical(out, i)
         ic, kw = _joined(channels), _joined(columns)
         oc = at["C"]
@@ -90,7 +90,7 @@ def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
     return te.compute(shape, body, stage_name(op), axes=axis_names(out, OUT), reduce=reduce)
 
 
-def channel_axes(op: Any, count: int, groups: int) -> list[ReduceAxis]:
+def channel_axes(op: graph.Conv2dOp, count: Dim, groups: Dim) -> list[ReduceAxis]:
     """The reduction axes of a group's input channels: (ic_o, ic_i) in blocked layouts, else (ic); none if depthwise."""
     if count == 1 and groups > 1:
         return []
@@ -103,7 +103,7 @@ def channel_axes(op: Any, count: int, groups: int) -> list[ReduceAxis]:
     return [te.reduce_axis(count // block, "ic_o"), te.reduce_axis(block, "ic_i")]
 
 
-def column_axes(op: Any, count: int) -> list[ReduceAxis]:
+def column_axes(op: graph.Conv2dOp, count: Dim) -> list[ReduceAxis]:
     """The reduction axes of a window's columns: (kw_o, kw_i) where the kernel's layout blocks W, else (kw)."""
     block = layout(op.kernel_layout).factors["W"]
     if block == 1:
@@ -126,13 +126,18 @@ def _exprs(axes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _window_sum(
-    op: Any, x: Tensor, window: WindowGeometry, reducer: Callable[..., te.Reduction], otherwise: float | int, name: str
+    op: graph.PoolOp,
+    x: Tensor,
+    window: WindowGeometry,
+    reducer: Callable[..., te.Reduction],
+    otherwise: float | int,
+    name: str,
 ) -> Tensor:
     """Each window's taps combined by `reducer`; taps outside of the image read `otherwise`."""
     shape, of = shape_of_result(op), layout(op.layout)
     kh, kw = te.reduce_axis(window.kernel[0], "kh"), te.reduce_axis(window.kernel[1], "kw")
 
-    def body(*i: Any) -> te.Reduction:
+    def body(*i: te.IndexExpr) -> te.Reduction:
         at, mask = list(i), []
         for axis, (letter, k) in enumerate((("H", kh), ("W", kw))):
             p = of.position(letter)
@@ -143,12 +148,12 @@ def _window_sum(
     return te.compute(shape, body, name, axes=axis_names(op.layout, {"H": "oh", "W": "ow"}), reduce=[kh, kw])
 
 
-def _window(op: Any) -> WindowGeometry:
+def _window(op: graph.PoolOp) -> WindowGeometry:
     return WindowGeometry(tuple(op.pool_size), op.strides, op.padding, op.dilation)
 
 
 @lowering(graph.MaxPool2dOp)
-def max_pool2d(op: Any, x: Tensor) -> Tensor:
+def max_pool2d(op: graph.MaxPool2dOp, x: Tensor) -> Tensor:
     """The maximum; padding is the lowest value. bf16 is compared in f32."""
     lowest = COMBINERS["max"].identity(x.element)
     if x.element != bf16:
@@ -158,14 +163,14 @@ def max_pool2d(op: Any, x: Tensor) -> Tensor:
 
 
 @lowering(graph.AvgPool2dOp)
-def avg_pool2d(op: Any, x: Tensor) -> Tensor:
+def avg_pool2d(op: graph.AvgPool2dOp, x: Tensor) -> Tensor:
     """The sum over the window, divided by the number of its taps that count."""
     window, of = _window(op), layout(op.layout)
     total = _window_sum(op, x, window, te.sum, 0, "sum")
     places = [of.position(letter) for letter in "HW"]
     counts = [_counts(op, window, axis, x.shape[p], total.shape[p]) for axis, p in enumerate(places)]
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         scale, constant = None, 1
         for p, count in zip(places, counts, strict=True):
             if isinstance(count, int):
@@ -178,11 +183,12 @@ def avg_pool2d(op: Any, x: Tensor) -> Tensor:
     return te.compute(total.shape, body, stage_name(op), axes=axis_names(op.layout, {"H": "oh", "W": "ow"}))
 
 
-def _counts(op: Any, window: WindowGeometry, axis: int, size: Dim, out: Dim) -> Tensor | int:
+def _counts(op: graph.AvgPool2dOp, window: WindowGeometry, axis: int, size: Dim, out: Dim) -> Tensor | int:
     """The divisor of each window along an axis: one number if all are equal, else a stage that counts the taps."""
     before, after = window.padding[axis], window.padding[axis + 2]
     low, high = (-before, size + after) if op.count_include_pad else (0, size)
     taps = window.kernel[axis]
+    assert isinstance(taps, int)
 
     def inside(o: int) -> int:
         assert isinstance(high, int)
@@ -196,7 +202,7 @@ def _counts(op: Any, window: WindowGeometry, axis: int, size: Dim, out: Dim) -> 
         return numbers.pop()
     k = te.reduce_axis(taps, "k")
 
-    def body(o: Any) -> te.Reduction:
+    def body(o: te.IndexExpr) -> te.Reduction:
         at = window.at(axis, o, k) - before
         element = te.cast(k * 0, op.type.element_type)
         return te.sum(te.where(te.condition([at - low, high - 1 - at]), element + 1.0, 0.0), axis=k)

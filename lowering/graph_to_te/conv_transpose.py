@@ -16,14 +16,14 @@ from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 
 @lowering(Conv2dTransposeOp)
-def conv2d_transpose(op: Any, x: Tensor, w: Tensor) -> Tensor:
+def conv2d_transpose(op: Conv2dTransposeOp, x: Tensor, w: Tensor) -> Tensor:
     """The sum over the input channels of a group and the taps that meet a row and a column."""
     inputs, outputs = x.shape[1] // op.groups, w.shape[1]
     ic = te.reduce_axis(inputs, "ic")
     taps = [_tap_axis(op, axis, w.shape[2 + axis]) for axis in (0, 1)]
     reduce = [ic, *(t for t in taps if t is not None)]
 
-    def body(n: Any, oc: Any, oh: Any, ow: Any) -> te.Reduction:
+    def body(n: te.IndexExpr, oc: te.IndexExpr, oh: te.IndexExpr, ow: te.IndexExpr) -> te.Reduction:
         rows, kernel, inside, exists = [], [], [], []
         for axis, o in enumerate((oh, ow)):
             row, tap, meets = _meeting(op, axis, o, taps[axis])
@@ -39,13 +39,15 @@ def conv2d_transpose(op: Any, x: Tensor, w: Tensor) -> Tensor:
     return te.compute(shape_of_result(op), body, stage_name(op), axes=["n", "oc", "oh", "ow"], reduce=reduce)
 
 
-def _tap_axis(op: Any, axis: int, taps: int) -> ReduceAxis | None:
+def _tap_axis(op: Conv2dTransposeOp, axis: int, taps: int) -> ReduceAxis | None:
     """The reduction over the taps that contribute to one element; None if it is a single tap."""
     count = taps if op.dilation[axis] > 1 else -(-taps // op.strides[axis])
     return te.reduce_axis(count, ("kh", "kw")[axis]) if count > 1 else None
 
 
-def _meeting(op: Any, axis: int, out: Any, t: ReduceAxis | None) -> tuple[Any, Any, list[Any]]:
+def _meeting(
+    op: Conv2dTransposeOp, axis: int, out: te.IndexExpr, t: ReduceAxis | None
+) -> tuple[te.IndexExpr, te.IndexExpr | ReduceAxis, list[te.IndexExpr]]:
     """(image index, kernel tap, mask expressions) of reduction step t for one element of the result."""
     stride, at = op.strides[axis], out + op.padding[axis]
     count: Any = 0 if t is None else t.expr

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
     f64,
     i64,
 )
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import te
@@ -126,7 +126,7 @@ def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
     return new
 
 
-def _convert_op(op: Any, target: KernelBuilder, tensors: dict[SSAValue, Tensor]) -> None:
+def _convert_op(op: Operation, target: KernelBuilder, tensors: dict[SSAValue, Tensor]) -> None:
     lower = LOWERINGS.get(type(op))
     if lower is None:
         fail(op, f"expected an op that lowers to te, but got {op.name}")

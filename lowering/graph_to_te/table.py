@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from xdsl.ir import Operation
 
@@ -15,7 +14,7 @@ Lowering = Callable[..., "Tensor | tuple[Tensor, ...]"]
 LOWERINGS: dict[type[Operation], Lowering] = {}
 
 
-def lowering(*ops: type[Any]) -> Callable[[Lowering], Lowering]:
+def lowering(*ops: type[Operation]) -> Callable[[Lowering], Lowering]:
     """
     Register a function in the table: `f(op, *operands) -> Tensor` (or a tuple, one tensor per result).
 
@@ -34,7 +33,7 @@ def lowering(*ops: type[Any]) -> Callable[[Lowering], Lowering]:
     return enter
 
 
-def _register(op: type[Any], before: Lowering | None) -> None:
+def _register(op: type[Operation], before: Lowering | None) -> None:
     """Check the lowering of a custom op on the op's samples, and register the op."""
     from mlc.dialects.graph.base import GraphOp
     from mlc.dialects.own_ops import register_op
@@ -56,6 +55,6 @@ def stage_name(op: Operation) -> str:
     return op.name.partition(".")[2]
 
 
-def shape_of_result(op: Any, index: int = 0) -> Shape:
+def shape_of_result(op: Operation, index: int = 0) -> Shape:
     """The shape of a result."""
     return shape_of(op.results[index].type)

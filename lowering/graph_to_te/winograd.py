@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mlc.dialects.graph.ops.winograd import MATRICES, Conv2dWinogradOp, Matrix, WinogradWeightOp, tiles
 from mlc.dialects.graph.types import Dim, product
@@ -20,11 +19,11 @@ from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 
 @lowering(WinogradWeightOp)
-def winograd_weight(op: Any, w: Tensor, g: Tensor) -> Tensor:
+def winograd_weight(op: WinogradWeightOp, w: Tensor, g: Tensor) -> Tensor:
     """U[a, b] = sum over the taps of G[a, p] * G[b, q] * w[p, q]."""
     p, q = te.reduce_axis(g.shape[1], "p"), te.reduce_axis(g.shape[1], "q")
 
-    def body(a: Any, b: Any, oc: Any, ic: Any, ii: Any, oi: Any) -> te.Reduction:
+    def body(a: IndexExpr, b: IndexExpr, oc: IndexExpr, ic: IndexExpr, ii: IndexExpr, oi: IndexExpr) -> te.Reduction:
         weight = w[oc * op.block_out + oi, ic * op.block_in + ii, p, q]
         return te.sum(g[a, p] * g[b, q] * weight, axis=[p, q])
 
@@ -52,7 +51,7 @@ class Tiles:
         """The names of the axes."""
         return ["t"] if self.flat else ["n", "th", "tw"]
 
-    def place(self, at: Sequence[Any]) -> tuple[Any, Any, Any]:
+    def place(self, at: Sequence[IndexExpr]) -> tuple[IndexExpr, IndexExpr, IndexExpr]:
         """(n, th, tw) of the tile at an index."""
         if not self.flat:
             n, row, column = at
@@ -60,14 +59,14 @@ class Tiles:
         (k,), (_, th, tw) = at, self.count
         return k // (tw * th), k // tw % th, k % tw
 
-    def index(self, n: Any, row: Any, column: Any) -> tuple[Any, ...]:
+    def index(self, n: IndexExpr, row: IndexExpr, column: IndexExpr) -> tuple[IndexExpr, ...]:
         """The index of a tile."""
         _, th, tw = self.count
         return ((n * th + row) * tw + column,) if self.flat else (n, row, column)
 
 
 @lowering(Conv2dWinogradOp)
-def conv2d_winograd(op: Any, x: Tensor, u: Tensor) -> Tensor:
+def conv2d_winograd(op: Conv2dWinogradOp, x: Tensor, u: Tensor) -> Tensor:
     """The three stages."""
     n, _, height, width, block = shape = shape_of_result(op)
     bt, _, at = MATRICES[op.tile]
@@ -76,7 +75,7 @@ def conv2d_winograd(op: Any, x: Tensor, u: Tensor) -> Tensor:
     (ic, ii), (oc, oi) = x.shape[1::3], u.shape[2::3]
     top, left = op.padding[:2]
 
-    def window(c: Any, a: Any, b: Any, *rest: Any) -> Scalar:
+    def window(c: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> Scalar:
         *k, e = rest
         q, row, column = grid.place(k)
         row, column = row * m - top, column * m - left
@@ -92,7 +91,7 @@ def conv2d_winograd(op: Any, x: Tensor, u: Tensor) -> Tensor:
     )
     ico, ici = te.reduce_axis(ic, "ic"), te.reduce_axis(ii, "ii")
 
-    def multiplied_at(o: Any, a: Any, b: Any, *rest: Any) -> te.Reduction:
+    def multiplied_at(o: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> te.Reduction:
         *k, e = rest
         return te.sum(v[(ico, a, b, *k, ici)] * u[a, b, o, ico, ici, e], axis=[ico, ici])
 
@@ -101,7 +100,7 @@ def conv2d_winograd(op: Any, x: Tensor, u: Tensor) -> Tensor:
         attrs=te.NO_INLINE,
     )  # fmt: skip
 
-    def out(q: Any, o: Any, h: Any, w: Any, e: Any) -> Scalar:
+    def out(q: IndexExpr, o: IndexExpr, h: IndexExpr, w: IndexExpr, e: IndexExpr) -> Scalar:
         k, channel = grid.index(q, h // m, w // m), o * block + e
         values = [[products[(channel // oi, a, b, *k, channel % oi)] for b in range(t)] for a in range(t)]
         return transformed(at, values, h % m, w % m)
@@ -135,7 +134,7 @@ def multiplied(matrix: Matrix, x: Sequence[Scalar]) -> list[Scalar]:
         terms[p], terms[q] = terms[p] + terms[q], terms[p] - terms[q]
         for row in rows:
             row[p], row[q] = (row[p], 0.0) if row[p] == row[q] else (0.0, row[p])
-    results: list[Any] = [None] * len(rows)
+    results: list[Scalar | None] = [None] * len(rows)
     for p, q in _pairs(rows):
         even = _sum([c if c == d else 0.0 for c, d in zip(rows[p], rows[q], strict=True)], terms)
         odd = _sum([c if c != d else 0.0 for c, d in zip(rows[p], rows[q], strict=True)], terms)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float32Type, IntegerType, VectorType, bf16, i8, i16, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import const, dim
@@ -257,6 +257,6 @@ def _element(b: Builder, word: SSAValue, place: int, element: Attribute, wide: A
     return b.cast("fpext", narrow, of(wide))
 
 
-def _shift(b: Builder, cls: Any, v: SSAValue, by: int) -> SSAValue:
+def _shift(b: Builder, cls: type[Operation], v: SSAValue, by: int) -> SSAValue:
     flags: dict[str, Attribute] = {"overflowFlags": NO_FLAGS} if cls is llvm.ShlOp else {}
     return b.op(cls, [v, b.number(by, v.type)], v.type, flags)

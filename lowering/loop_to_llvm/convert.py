@@ -232,7 +232,9 @@ class FunctionLowering:
 
     # --- memory ---
 
-    def access(self, buffer: SSAValue, exprs: Sequence[Index], op: Any) -> LoweredAccess:
+    def access(
+        self, buffer: SSAValue, exprs: Sequence[Index], op: loop.LoadOp | loop.StoreOp | loop.GatherOp
+    ) -> LoweredAccess:
         """An access of `op` resolved to machine variables."""
         t = buffer.type
         assert isinstance(t, MemRefType)

@@ -30,7 +30,7 @@ from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.lowering.loop_to_llvm.contract import contract
 from mlc.lowering.loop_to_llvm.lookup import lower_lookup
 from mlc.lowering.loop_to_llvm.saturate import defer
-from mlc.lowering.loop_to_llvm.scalars import EMIT, emit_cast, emit_compare, emitter_of, machine_type
+from mlc.lowering.loop_to_llvm.scalars import EMIT, Emit, emit_cast, emit_compare, emitter_of, machine_type
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, Tile, broadcast_values, chunks, native_type
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _reduce(f: FunctionLowering, op: loop.ReduceOp) -> None:
     f.define(op.result, natives)
 
 
-def _fill_ragged(f: FunctionLowering, v: SSAValue, chunk: Any, identity: float | int) -> SSAValue:
+def _fill_ragged(f: FunctionLowering, v: SSAValue, chunk: Chunk, identity: float | int) -> SSAValue:
     if not chunk.ragged:
         return v
     valid = f.b.lanes([int(k < chunk.valid) for k in range(chunk.width)], i1)
@@ -230,7 +230,7 @@ def _widen(f: FunctionLowering, v: SSAValue, lanes: int, identity: float | int) 
     return f.b.shuffle(v, f.b.number(identity, t), [k if k < n else n for k in range(lanes)])
 
 
-def _across_lanes(f: FunctionLowering, v: SSAValue, emit: Any) -> SSAValue:
+def _across_lanes(f: FunctionLowering, v: SSAValue, emit: Emit) -> SSAValue:
     """Combine the lanes by halves: log2(n) shuffles; those of bf16 as f32, rounded once."""
     (v,), narrow = widened(f.b, [v]), is_bf16(v.type)
     t = v.type

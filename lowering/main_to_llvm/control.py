@@ -44,7 +44,7 @@ class ControlFlow:
         method(self, op)
         return True
 
-    def binary(self, op: Any) -> None:
+    def binary(self, op: Operation) -> None:
         """Arithmetic on indices and i1."""
         b, name = self.builder, _BINARY[type(op)]
         x, y = self.scalars[op.operands[0]], self.scalars[op.operands[1]]
@@ -63,19 +63,20 @@ class ControlFlow:
             value = b.add(x, y) if name == "add" else b.and_(x, y)
         self.scalars[op.results[0]] = value
 
-    def constant(self, op: Any) -> None:
+    def constant(self, op: arith.ConstantOp) -> None:
         """An integer or index constant."""
+        assert isinstance(op.value, IntegerAttr)
         self.scalars[op.result] = self.builder.int(op.value.value.data, i64)
 
-    def compare(self, op: Any) -> None:
+    def compare(self, op: arith.CmpiOp) -> None:
         """A comparison of indices."""
         self.scalars[op.result] = self.builder.icmp("slt", self.scalars[op.lhs], self.scalars[op.rhs])
 
-    def same(self, op: Any) -> None:
+    def same(self, op: arith.IndexCastOp) -> None:
         """index_cast: no operation, since an index is an i64."""
         self.scalars[op.result] = self.scalars[op.input]
 
-    def load(self, op: Any) -> None:
+    def load(self, op: memref.LoadOp) -> None:
         """Load from a buffer of one element; an i1 is a byte in memory."""
         b, pointer = self.builder, self.pointers[op.memref]
         if op.res.type == i1:
@@ -83,11 +84,11 @@ class ControlFlow:
         else:
             self.scalars[op.res] = b.load(pointer, _machine(op.res.type), 1)
 
-    def store(self, op: Any) -> None:
+    def store(self, op: memref.StoreOp) -> None:
         """Store to a buffer of one element."""
         self.builder.store(self.scalars[op.value], self.pointers[op.memref], 1)
 
-    def row(self, op: Any) -> None:
+    def row(self, op: runtime.RowOp) -> None:
         """The pointer to a row."""
         b = self.builder
         offset = b.mul(self.scalars[op.index], self.bytes_of(op.result.type, op.bytes))
@@ -110,7 +111,7 @@ class ControlFlow:
                 self.lower(op)
         return [self.scalars[v] for v in last.operands]
 
-    def branch(self, op: Any) -> None:
+    def branch(self, op: scf.IfOp) -> None:
         """`scf.if`."""
         b = self.builder
         then, other, end = b.new_block(), b.new_block(), b.new_block()
@@ -122,7 +123,7 @@ class ControlFlow:
             b.br(end)
         b.block = end
 
-    def count(self, op: Any) -> None:
+    def count(self, op: scf.ForOp) -> None:
         """`scf.for` without iteration arguments."""
         b = self.builder
         head, body, end = b.new_block([i64]), b.new_block(), b.new_block()
@@ -134,7 +135,7 @@ class ControlFlow:
         b.br(head, [b.add(index, self.scalars[op.step])])
         b.block = end
 
-    def repeat(self, op: Any) -> None:
+    def repeat(self, op: scf.WhileOp) -> None:
         """`scf.while` over scalars."""
         b = self.builder
         types = [_machine(v.type) for v in op.arguments]

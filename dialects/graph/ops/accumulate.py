@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerType, i32
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.types import FLOATS, Tensor, element_type, numpy_dtype
+
+if TYPE_CHECKING:
+    from mlc.dialects.graph.ops.conv import Conv2dOp
+    from mlc.dialects.graph.ops.matmul import DenseOp
+    from mlc.dialects.graph.types import Array
 
 
 def accumulator(out_dtype: str, x: Tensor, w: Tensor, what: str) -> Attribute:
@@ -32,11 +37,11 @@ def accumulator(out_dtype: str, x: Tensor, w: Tensor, what: str) -> Attribute:
     return wide
 
 
-def _bits(t: Any) -> int:
+def _bits(t: Attribute) -> int:
     return t.bitwidth if isinstance(t, FLOATS) else 0
 
 
-def widened(op: Any, *arrays: Any) -> tuple[Any, ...]:
+def widened(op: Conv2dOp | DenseOp, *arrays: Array) -> tuple[Array, ...]:
     """The operands converted to the type of the sums; unchanged in an f64 reference run."""
     if not op.out_dtype:
         return arrays

@@ -32,6 +32,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, RecursiveMemoryEffect, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.ops.structure import YieldOp
 from mlc.dialects.graph.types import element_of, shape_of, tensor
 
@@ -294,7 +295,7 @@ def _carried_on(carried: Sequence[SSAValue], types: Sequence[Attribute]) -> Sequ
     return types[len(wanted) :]
 
 
-def _stacked(count: Any, row: Attribute) -> Attribute:
+def _stacked(count: Dim, row: Attribute) -> Attribute:
     assert isinstance(row, TensorType)
     return tensor((count, *shape_of(row)), row.element_type)
 

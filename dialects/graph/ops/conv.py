@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OUT_FUSABLE, Bool, GraphOp, Int, Ints, Sample, Str
+from mlc.dialects.graph.base import OUT_FUSABLE, AttrValue, Bool, GraphOp, Int, Ints, Sample, Str
 from mlc.dialects.graph.dims import Dim, UnequalSizes, least
-from mlc.dialects.graph.layout import Layout, layout, same_axes, transform_steps
+from mlc.dialects.graph.layout import Layout, TransformSteps, layout, same_axes, transform_steps
 from mlc.dialects.graph.ops.accumulate import accumulator, widened
-from mlc.dialects.graph.types import Tensor, is_float, shape_of, static_shape, tensor
+from mlc.dialects.graph.types import Array, Tensor, is_float, shape_of, static_shape, tensor
 
 
 class Conv2dOp(GraphOp):
@@ -103,7 +104,7 @@ class Conv2dOp(GraphOp):
                 f"expected a kernel for {self.channels} output channels, padded up, but got one for {o}"
             )
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import conv2d, layout_transform
 
         arrays = widened(self, *arrays)
@@ -120,7 +121,7 @@ class Conv2dOp(GraphOp):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        def one(x: Sequence[int], w: Sequence[int], **attrs: Any) -> Sample:
+        def one(x: Sequence[int], w: Sequence[int], **attrs: AttrValue) -> Sample:
             return Sample((tensor(x), tensor(w)), attrs)
 
         return [
@@ -141,7 +142,7 @@ class Conv2dOp(GraphOp):
         ]
 
 
-def plain_steps(src: str, dst: str, shape: Sequence[int]) -> Any:
+def plain_steps(src: str, dst: str, shape: Sequence[int]) -> TransformSteps:
     """The steps from one layout to another, with block padding kept as data."""
     source = layout(src)
     sizes: Any = source.sizes(shape)
@@ -223,12 +224,13 @@ class PoolOp(GraphOp):
         same_axes(order, layout("NCHW"))
         return order
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import layout_transform, pool2d
 
         x = layout_transform(arrays[0], plain_steps(self.layout, "NCHW", arrays[0].shape))
         sizes: Any = self.parsed_layout.sizes(static_shape(self.type))
-        y = pool2d(x, self, (sizes["H"], sizes["W"]), isinstance(self, MaxPool2dOp))
+        count_padding = isinstance(self, AvgPool2dOp) and self.count_include_pad
+        y = pool2d(x, self, (sizes["H"], sizes["W"]), isinstance(self, MaxPool2dOp), count_padding)
         return (layout_transform(y, plain_steps("NCHW", self.layout, y.shape)),)
 
     @classmethod

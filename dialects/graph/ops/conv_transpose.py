@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OUT_FUSABLE, GraphOp, Int, Ints, Sample
+from mlc.dialects.graph.base import OUT_FUSABLE, AttrValue, GraphOp, Int, Ints, Sample
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.ops.conv import check_window
-from mlc.dialects.graph.types import Tensor, shape_of, tensor
+from mlc.dialects.graph.types import Array, Tensor, shape_of, static_shape, tensor
 
 
 class Conv2dTransposeOp(GraphOp):
@@ -68,11 +69,11 @@ class Conv2dTransposeOp(GraphOp):
             )
         return result
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import conv2d_transpose
 
         x, w = arrays
-        return (conv2d_transpose(x, w, self, shape_of(self.type)[2:]),)
+        return (conv2d_transpose(x, w, self, static_shape(self.type)[2:]),)
 
     def reduction_length(self) -> int:
         kernel = shape_of(self.input_types[1])
@@ -81,7 +82,7 @@ class Conv2dTransposeOp(GraphOp):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        def one(x: Sequence[int], w: Sequence[int], **attrs: Any) -> Sample:
+        def one(x: Sequence[int], w: Sequence[int], **attrs: AttrValue) -> Sample:
             return Sample((tensor(x), tensor(w)), attrs)
 
         return [

@@ -6,6 +6,7 @@ Elements beyond the count are zero.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from xdsl.dialects.builtin import i64
@@ -13,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import OPAQUE, Bool, GraphOp, Int, Sample
 from mlc.dialects.graph.dims import Dim, UnequalSizes
-from mlc.dialects.graph.types import Tensor, is_float, product, shape_of, shape_text, tensor
+from mlc.dialects.graph.types import Array, Tensor, is_float, product, shape_of, shape_text, tensor
 
 COUNT = tensor((), i64)
 
@@ -34,7 +35,7 @@ class NonzeroOp(GraphOp):
             raise VerifyException("expected a tensor with axes, but got a scalar; reshape it")
         return [tensor((len(shape), product(shape)), i64), COUNT]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         (x,) = arrays
         found = np.stack(np.nonzero(x))
         result = np.zeros((x.ndim, x.size), np.int64)
@@ -64,7 +65,7 @@ class UniqueOp(GraphOp):
             raise VerifyException(f"expected a matrix, but got a tensor of shape {shape_text(shape)}")
         return [*(tensor(shape[:1], i64) for _ in range(3)), COUNT]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         rows = [tuple(row) for row in arrays[0].tolist()]
         first: dict[Any, int] = {}
         for index, row in enumerate(rows):
@@ -122,7 +123,7 @@ class NonMaxSuppressionOp(GraphOp):
         """The static bound of the number of boxes per class."""
         return shape_of(self.input_types[0])[1] if self.at_most < 0 else self.at_most
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         boxes, scores, most, iou, limit = arrays
         room = int(self.room)
         order, most = np.argsort(-scores, axis=2, kind="stable"), min(most, room)
@@ -147,7 +148,7 @@ class NonMaxSuppressionOp(GraphOp):
         attrs = {}, {"center": True}, {"at_most": 2}
         return [Sample(operands, one, low=-1.0, high=1.0) for one in attrs]
 
-    def corners(self, np: Any, boxes: Any) -> tuple[Any, Any]:
+    def corners(self, np: ModuleType, boxes: Array) -> tuple[Array, Array]:
         """The lower and the upper corner of each box."""
         first, second = boxes[..., :2], boxes[..., 2:]
         if self.center:
@@ -155,7 +156,7 @@ class NonMaxSuppressionOp(GraphOp):
         return np.minimum(first, second), np.maximum(first, second)
 
     @staticmethod
-    def overlap(np: Any, low: Any, high: Any, a: int, b: int) -> Any:
+    def overlap(np: ModuleType, low: Array, high: Array, a: int, b: int) -> float:
         """The intersection of two boxes over their union."""
         inner = np.maximum(np.minimum(high[a], high[b]) - np.maximum(low[a], low[b]), 0).prod()
         union = (high[a] - low[a]).prod() + (high[b] - low[b]).prod() - inner

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, Float, GraphOp, Int, Sample, given_type
+from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, AttrValue, Float, GraphOp, Int, Location, Sample, given_type
 from mlc.dialects.graph.base import Bool as BoolAttr
 from mlc.dialects.graph.types import (
+    Array,
+    DTypeLike,
     Tensor,
     axis_of,
     broadcast,
@@ -38,7 +41,7 @@ class UnaryOp(GraphOp):
         _check_elements(self.elements, x, "operand")
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (type(self).meaning(np, arrays[0], self),)
 
     @classmethod
@@ -78,13 +81,13 @@ def _unary(
     }
 
 
-def _erf(np: Any, x: Any) -> Any:
+def _erf(np: ModuleType, x: Array) -> Array:
     from mlc.dialects.graph.numerics import erf
 
     return erf(x)
 
 
-def _sigmoid(np: Any, x: Any) -> Any:
+def _sigmoid(np: ModuleType, x: Array) -> Array:
     with np.errstate(over="ignore"):
         return 1 / (1 + np.exp(-x))
 
@@ -127,7 +130,7 @@ class HardSigmoidOp(UnaryOp):
     beta = Float(0.5)
 
     @staticmethod
-    def meaning(np: Any, x: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, op: HardSigmoidOp) -> Array:
         """Each element's value."""
         return np.clip(op.alpha * x + op.beta, 0, 1)
 
@@ -147,7 +150,7 @@ class LeakyReluOp(UnaryOp):
     alpha = Float(0.01)
 
     @staticmethod
-    def meaning(np: Any, x: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, op: LeakyReluOp) -> Array:
         """Each element's value."""
         return np.where(x >= 0, x, op.alpha * x)
 
@@ -160,7 +163,7 @@ class EluOp(UnaryOp):
     alpha = Float(1.0)
 
     @staticmethod
-    def meaning(np: Any, x: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, op: EluOp) -> Array:
         """Each element's value."""
         return np.where(x > 0, x, op.alpha * np.expm1(np.minimum(x, 0)))
 
@@ -193,12 +196,12 @@ class ClipOp(UnaryOp):
     max = Float(math.inf)
 
     @staticmethod
-    def meaning(np: Any, x: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, op: ClipOp) -> Array:
         """Each element's value."""
         return np.clip(x, *_bounds(np, x, op))
 
 
-def _bounds(np: Any, x: Any, op: Any) -> tuple[Any, Any]:
+def _bounds(np: ModuleType, x: Array, op: ClipOp) -> tuple[float, float]:
     if np.issubdtype(x.dtype, np.floating):
         return op.min, op.max
     info = np.iinfo(x.dtype)
@@ -212,7 +215,7 @@ class IdentityOp(UnaryOp):
     elements = "any"
 
     @staticmethod
-    def meaning(np: Any, x: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, op: IdentityOp) -> Array:
         """The element itself."""
         return x
 
@@ -229,16 +232,19 @@ class RetypeOp(GraphOp):
     result_given = True
 
     @classmethod
-    def make(
+    def make(  # pyright: ignore[reportIncompatibleMethodOverride] - it also takes what the result type needs
         cls,
         *operands: SSAValue | Operation,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         result: Tensor | None = None,
-        location: Any = None,
-        **attrs: Any,
+        location: Location = None,
+        **attrs: AttrValue,
     ) -> Self:
         """The operand with elements of `dtype` (a numpy dtype, its name, or an element type)."""
-        result = result or tensor(shape_of(SSAValue.get(operands[0]).type), element_type(dtype))
+        if result is None:
+            if dtype is None:
+                raise TypeError(f"expected the dtype of {cls.name}, or its result type, but got neither")
+            result = tensor(shape_of(SSAValue.get(operands[0]).type), element_type(dtype))
         return super().make(*operands, result=result, location=location, **attrs)
 
 
@@ -255,7 +261,7 @@ class CastOp(RetypeOp):
         (x,) = self.input_types
         return [tensor(shape_of(x), given_type(self).element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (arrays[0],)
 
     def fold(self) -> Sequence[SSAValue] | None:
@@ -290,7 +296,7 @@ class BinaryOp(GraphOp):
         _check_elements(self.elements, a, "operands")
         return [tensor(broadcast([shape_of(a), shape_of(b)]), i1 if self.compares else a.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (type(self).meaning(np, arrays[0], arrays[1], self),)
 
     @classmethod
@@ -324,7 +330,7 @@ def _binary(
     }
 
 
-def _divide(x: Any, y: Any) -> Any:
+def _divide(x: Array, y: Array) -> Array:
     from mlc.dialects.graph.numerics import divide
 
     return divide(x, y)
@@ -358,7 +364,7 @@ class ModOp(BinaryOp):
     truncated = BoolAttr(False)
 
     @staticmethod
-    def meaning(np: Any, x: Any, y: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, y: Array, op: ModOp) -> Array:
         """Each element's value."""
         return np.fmod(x, y) if op.truncated else np.mod(x, y)
 
@@ -406,7 +412,7 @@ class WhereOp(GraphOp):
             )
         return [tensor(broadcast(self.shapes), x.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (np.where(*arrays),)
 
     @classmethod
@@ -438,7 +444,7 @@ class BiasAddOp(GraphOp):
         shape = shape_of(result)
         return (result, tensor((shape[axis_of(self.axis, len(shape))],), result.element_type))
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, bias = arrays
         shape = [1] * x.ndim
         shape[self.axis] = -1
@@ -471,7 +477,7 @@ class PreluOp(GraphOp):
             raise VerifyException(f"expected a slope that broadcasts to {x}, but got {slope}")
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, slope = arrays
         return (np.where(x >= 0, x, slope * x),)
 

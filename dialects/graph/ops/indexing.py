@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerType, i1, i64
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import INJECTIVE, OPAQUE, Bool, GraphOp, Int, Sample, Str
-from mlc.dialects.graph.types import Tensor, axis_of, shape_of, shape_text, tensor, unequal
+from mlc.dialects.graph.types import Array, Tensor, axis_of, shape_of, shape_text, tensor, unequal
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 """How a scatter combines an update with the element; with `none` the last update replaces it."""
 
 
-def clamped(np: Any, indices: Any, size: int) -> Any:
+def clamped(np: ModuleType, indices: Array, size: int) -> Array:
     """Indices wrapped (negative ones count from the end) and clamped to the axis, as gathers use them."""
     places = indices.astype(np.int64)
     return np.clip(np.where(places < 0, places + size, places), 0, size - 1)
@@ -54,7 +55,7 @@ class GatherElementsOp(GraphOp):
             )
         return [tensor(places, x.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, indices = arrays
         x = x[tuple(slice(None) if a == self.axis % x.ndim else slice(0, n) for a, n in enumerate(indices.shape))]
         return (np.take_along_axis(x, clamped(np, indices, x.shape[self.axis]), axis=self.axis),)
@@ -87,7 +88,7 @@ class GatherRowsOp(GraphOp):
             raise VerifyException(f"expected indices that share the first {batch} axes of {x}, but got {indices}")
         return [tensor((*places, *shape[batch + 1 :]), x.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, indices = arrays
         own = np.indices(indices.shape)[: self.batch_dims]
         return (x[(*own, clamped(np, indices, x.shape[self.batch_dims]))],)
@@ -131,7 +132,7 @@ class ScatterElementsOp(GraphOp):
             raise VerifyException(f"expected indices that fit into {x} but for axis {axis}, but got {indices}")
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, indices, updates = arrays
         places = list(np.indices(indices.shape))
         axis = self.axis % x.ndim
@@ -174,7 +175,7 @@ class ScatterNdOp(GraphOp):
         _check_updates(self.reduction, updates, tensor((places[0], *shape[places[1] :]), x.element_type))
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, indices, updates = arrays
         places, valid = zip(*(_places(np, indices[:, d], x.shape[d]) for d in range(indices.shape[1])), strict=True)
         kept = np.logical_and.reduce(valid)
@@ -193,7 +194,7 @@ class ScatterNdOp(GraphOp):
         ]
 
 
-def _places(np: Any, indices: Any, size: int) -> tuple[Any, Any]:
+def _places(np: ModuleType, indices: Array, size: int) -> tuple[Array, Array]:
     """Wrapped indices, and a mask of those in range."""
     places = indices.astype(np.int64)
     places = np.where(places < 0, places + size, places)
@@ -207,7 +208,7 @@ def _check_updates(reduction: str, updates: Tensor, wanted: Tensor) -> None:
         raise unequal(f"expected updates of type {wanted}, but got {updates}", (updates, wanted))
 
 
-def _scattered(np: Any, x: Any, places: Any, updates: Any, reduction: str) -> Any:
+def _scattered(np: ModuleType, x: Array, places: tuple[Array, ...], updates: Array, reduction: str) -> Array:
     y = x.copy()
     if reduction == "none":
         y[places] = updates
@@ -242,7 +243,7 @@ class ArgsortOp(GraphOp):
         shape[axis] = self.count or size
         return [tensor(shape, i64)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         (x,) = arrays
         size = x.shape[self.axis]
         if self.descending:
@@ -285,7 +286,7 @@ class CumulativeOp(GraphOp):
             raise VerifyException(f"expected combine to be add or mul, but got '{self.combine}'")
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x = np.flip(arrays[0], self.axis) if self.backward else arrays[0]
         along, neutral = (np.cumsum, 0) if self.combine == "add" else (np.cumprod, 1)
         if self.exclusive:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import gcd
+from types import ModuleType
 from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import INJECTIVE, GraphOp, Ints, Sample, Str
-from mlc.dialects.graph.dims import DimExpr
+from mlc.dialects.graph.base import INJECTIVE, AttrValue, GraphOp, Ints, Sample, Str
+from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.layout import Layout, layout, same_axes
-from mlc.dialects.graph.types import Tensor, is_float, is_static, shape_of, tensor
+from mlc.dialects.graph.types import Array, Tensor, is_float, is_static, shape_of, tensor
 
 MODES = ("nearest", "linear")
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -108,7 +109,7 @@ class Resize2dOp(GraphOp):
             sizes[letter] = self.out(axis, sizes[letter])
         return [tensor(self.parsed_layout.shape(sizes), x.element_type)]
 
-    def out(self, axis: int, size: Any) -> Any:
+    def out(self, axis: int, size: Dim) -> Dim:
         """The result's number of rows (axis 0) or columns (1), for an image of this size."""
         if self.size[axis] != AS_STEP:
             return self.size[axis]
@@ -118,7 +119,7 @@ class Resize2dOp(GraphOp):
     def place(self, axis: int) -> Place:
         """The place of the result's elements along H (0) or W (1); with mode nearest, the place to round down."""
         size: Any = shape_of(self.input_types[0])[self.parsed_layout.position("HW"[axis])]
-        out = self.out(axis, size)
+        out: Any = self.out(axis, size)
         if not is_static([size]) and self.coordinates in ("align_corners", "pytorch_half_pixel"):
             raise VerifyException(f"expected static sizes for coordinates '{self.coordinates}', but got {size}")
         step = Fraction(*self.step[2 * axis : 2 * axis + 2]) if self.step else Fraction(size, out)
@@ -136,13 +137,13 @@ class Resize2dOp(GraphOp):
         )
         return (self.operands[0],) if still else None
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import resize_axis
 
         x = arrays[0]
         for axis, letter in enumerate("HW"):
             where = self.parsed_layout.position(letter)
-            x = resize_axis(x, where, self.place(axis), self.out(axis, x.shape[where]), self.mode == "linear")
+            x = resize_axis(x, where, self.place(axis), int(self.out(axis, x.shape[where])), self.mode == "linear")
         return (x,)
 
     def reduction_length(self) -> int:
@@ -150,7 +151,7 @@ class Resize2dOp(GraphOp):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        def one(shape: tuple[int, ...], **attrs: Any) -> Sample:
+        def one(shape: tuple[int, ...], **attrs: AttrValue) -> Sample:
             return Sample((tensor(shape),), attrs)
 
         return [

@@ -30,13 +30,19 @@ from mlc.dialects.te_builder.indices import index_of
 
 FLOATS = (Float32Type, Float64Type)
 Number = SSAValue | int | DimExpr
+Outputs = Sequence[SSAValue | None]
+"""The buffers of an op's results; None for a result without uses."""
 
 
 class Fill:
     """An operand whose elements all have one value; it has no buffer."""
 
-    def __init__(self, value: Any, element: Attribute) -> None:
+    def __init__(self, value: float, element: Attribute) -> None:
         self.value, self.element = value, element
+
+
+Buffer = SSAValue | Fill
+"""An operand of an extern op."""
 
 
 class LoopBodyBuilder:
@@ -51,7 +57,7 @@ class LoopBodyBuilder:
         self.block.add_op(op)
         return op.results[0] if op.results else None
 
-    def constant(self, value: Any, element: Attribute = i64) -> SSAValue:
+    def constant(self, value: float, element: Attribute = i64) -> SSAValue:
         """A constant of this element type."""
         if isinstance(element, IntegerType):
             return self.add(arith.ConstantOp(IntegerAttr(int(value), element)))
@@ -67,7 +73,7 @@ class LoopBodyBuilder:
             return self.add(arith.IndexCastOp(self.add(loop.IndexOp.make(exprs[0], operands)), i64))
         return self.constant(value, i64 if like is None else like.type)
 
-    def binary(self, cls: type[Any], a: Number, b: Number) -> SSAValue:
+    def binary(self, cls: type[Operation], a: Number, b: Number) -> SSAValue:
         """`cls` on two numbers of one type."""
         a = self.number(a, b if isinstance(b, SSAValue) else None)
         b = self.number(b, a)
@@ -220,7 +226,7 @@ class LoopBodyBuilder:
         return list(op.results)
 
 
-def _flags(cls: type[Any]) -> dict[str, Attribute]:
+def _flags(cls: type[Operation]) -> dict[str, Attribute]:
     if cls in (arith.AddiOp, arith.SubiOp, arith.MuliOp):
         return {"overflowFlags": arith.IntegerOverflowAttr("none")}
     return {"fastmath": arith.FastMathFlagsAttr("none")} if cls.__name__.endswith("fOp") else {}

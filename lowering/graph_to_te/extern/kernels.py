@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import graph
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, product, shape_of
-from mlc.lowering.graph_to_te.extern.body import Fill, LoopBodyBuilder
+from mlc.lowering.graph_to_te.extern.body import Buffer, Fill, LoopBodyBuilder, Outputs
 from mlc.lowering.graph_to_te.extern.movement import cumulative, scatter_elements, scatter_nd
 from mlc.lowering.graph_to_te.extern.order import Keys, argsort, sort
 from mlc.lowering.graph_to_te.extern.suppression import non_max_suppression
 
-Buffer = SSAValue | Fill
-Outputs = Sequence[SSAValue | None]
-Extern = Callable[[LoopBodyBuilder, Any, Sequence[Buffer], Outputs], None]
+Extern = Callable[..., None]
 
 
-def nonzero(b: LoopBodyBuilder, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None:
+def nonzero(b: LoopBodyBuilder, op: graph.NonzeroOp, inputs: Sequence[Buffer], outputs: Outputs) -> None:
     """Append the indices of each element that is not zero; the columns beyond the count are zeroed."""
     (x,), (where, count) = inputs, outputs
     shape = shape_of(op.operands[0].type)
@@ -43,11 +40,11 @@ def nonzero(b: LoopBodyBuilder, op: Any, inputs: Sequence[Buffer], outputs: Outp
     b.store(total, count)
 
 
-def unique(b: LoopBodyBuilder, op: Any, inputs: Sequence[Buffer], outputs: Outputs) -> None:
+def unique(b: LoopBodyBuilder, op: graph.UniqueOp, inputs: Sequence[Buffer], outputs: Outputs) -> None:
     """Sort the rows stably, so that equal ones are adjacent, then number the groups of equal rows."""
     (x,), (first, which, often, count) = inputs, outputs
     rows, width = shape_of(op.operands[0].type)
-    t = op.operands[0].type.element_type
+    t = op.input_types[0].element_type
     element = x.element if isinstance(x, Fill) else element_of(x)
     keys = Keys(b, element, str(t).startswith("ui"), False)
     order, other = b.buffer(rows), b.buffer(rows)
@@ -135,7 +132,7 @@ def _order_by_first(b: LoopBodyBuilder, rows: Dim, found: Sequence[SSAValue], ou
     b.loop(0, rows, [], lambda i: b.store(b.load(rank, b.load(groups, i)), which, i))
 
 
-EXTERN: dict[type[Any], Extern] = {
+EXTERN: dict[type[Operation], Extern] = {
     graph.ArgsortOp: argsort,
     graph.CumulativeOp: cumulative,
     graph.ScatterElementsOp: scatter_elements,
@@ -152,7 +149,7 @@ MAX_GATHERED_UPDATES = 1 << 22
 """Pairs (element, update) up to which a scatter searches the updates of each element (vectorized te)."""
 
 
-def is_extern(op: Any) -> bool:
+def is_extern(op: Operation) -> bool:
     """Whether an op is lowered to a loop.func here, rather than to te."""
     if isinstance(op, graph.ArgsortOp):
         x = op.operands[0].type

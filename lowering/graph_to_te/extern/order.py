@@ -8,16 +8,15 @@ A descending order flips all bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, VectorType, i8, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects import loop
+from mlc.dialects import graph, loop
 from mlc.dialects.graph.dims import TYPICAL, Dim
-from mlc.dialects.graph.types import shape_of
-from mlc.lowering.graph_to_te.extern.body import LoopBodyBuilder, Number
+from mlc.dialects.graph.types import element_of, shape_of
+from mlc.lowering.graph_to_te.extern.body import LoopBodyBuilder, Number, Outputs
 
 MAX_BYTE_DIGIT_ROW = 1 << 14
 """Elements up to which a row is sorted by digits of 8 bits; longer rows by 11 bits: fewer passes, larger counters."""
@@ -30,11 +29,12 @@ SELECT_LANES = 32
 class Keys:
     """Maps elements of one type to integer sort keys."""
 
-    def __init__(self, b: LoopBodyBuilder, element: Any, unsigned: bool, descending: bool) -> None:
+    def __init__(self, b: LoopBodyBuilder, element: Attribute, unsigned: bool, descending: bool) -> None:
         self.b, self.element, self.descending = b, element, descending
         self.is_float = isinstance(element, Float32Type | Float64Type)
         self.unsigned = unsigned and not self.is_float
-        width = 64 if isinstance(element, Float64Type) else 32 if self.is_float else element.width.data
+        double = isinstance(element, Float64Type)
+        width = element.width.data if isinstance(element, IntegerType) else 64 if double else 32
         self.type = IntegerType(max(width, 8))
         self.bits = max(width, 8)
 
@@ -226,14 +226,14 @@ def select(b: LoopBodyBuilder, keys: Keys, size: Dim, wanted: int, load: Callabl
     heap.drain(emit)
 
 
-def argsort(b: LoopBodyBuilder, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
+def argsort(b: LoopBodyBuilder, op: graph.ArgsortOp, inputs: Sequence[SSAValue], outputs: Outputs) -> None:
     """Each row separately: sorted, or its best elements selected by a heap if few are wanted."""
     (x,), (order,) = inputs, outputs
     shape, kept = shape_of(op.operands[0].type), shape_of(op.results[0].type)
     axis = op.axis % len(shape)
     size, wanted = shape[axis], kept[axis]
-    given = op.operands[0].type.element_type
-    keys = Keys(b, x.type.element_type, str(given).startswith("ui"), op.descending)
+    given = op.input_types[0].element_type
+    keys = Keys(b, element_of(x), str(given).startswith("ui"), op.descending)
 
     def row(at: list[SSAValue]) -> None:
         def load(i: SSAValue, lanes: int = 0) -> SSAValue:

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from mlc.dialects import loop
+from mlc.dialects import graph, loop
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import shape_of
-from mlc.lowering.graph_to_te.extern.body import LoopBodyBuilder
+from mlc.lowering.graph_to_te.extern.body import LoopBodyBuilder, Outputs
 from mlc.lowering.graph_to_te.extern.order import Keys, sort
 
 BOX_LANES = 16
@@ -175,7 +174,9 @@ class Selection:
         return [b.plus(total, rows)]
 
 
-def non_max_suppression(b: LoopBodyBuilder, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
+def non_max_suppression(
+    b: LoopBodyBuilder, op: graph.NonMaxSuppressionOp, inputs: Sequence[SSAValue], outputs: Outputs
+) -> None:
     """Select the rows of each class in parallel, then compact them."""
     boxes, scores, most, iou, limit = inputs
     batches, classes, n = shape_of(op.operands[1].type)
