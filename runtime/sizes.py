@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlc.support.alignment import ALIGNMENT
+
 Size = Any
 """An integer, or an expression as above."""
 OPEN = 10**8
@@ -70,7 +72,7 @@ def room(rows: Sequence[Sequence[Size]], sizes: Sequence[int], threads: int) -> 
         size = 1
         for factor in row:
             size *= evaluate(factor, values)
-        total += size + 128 * threads
+        total += size + 2 * ALIGNMENT * threads  # room to round each thread's part up, and a line between
     return total
 
 

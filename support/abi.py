@@ -18,9 +18,6 @@ import ctypes
 
 ABI_VERSION = 1
 
-BUFFER_ALIGNMENT = 64
-"""The alignment in bytes of every buffer that kernels are given, or lay out in their workspace."""
-
 # Offsets of rt's fields in bytes, for code generators.
 RT_VERSION = 0
 RT_THREADS = 4

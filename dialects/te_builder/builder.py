@@ -23,11 +23,10 @@ from mlc.dialects.attributes import STAGE_NO_INLINE
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import DTypeLike, Shape, element_type, shape_of
-from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, compact
+from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, IndexMapAttr, compact
 from mlc.dialects.te_builder import scalars
 from mlc.dialects.te_builder.indices import (
     _STAGE,
-    ANY,
     Condition,
     ElementIndex,
     IndexExpr,
@@ -138,7 +137,7 @@ class Tensor:
 
     def _check_bounds(self, stage: StageBuilder, exprs: Sequence[Index]) -> None:
         for axis, (expr, size) in enumerate(zip(exprs, self.shape, strict=True)):
-            if not expr.is_affine or any(stage.ranges[d] == ANY for d in expr.dims()):
+            if not expr.is_affine or any(stage.ranges[d] == UNKNOWN for d in expr.dims()):
                 continue
             low, high = expr.bounds(stage.ranges)
             # a difference of a symbolic size and another index has no known sign

@@ -12,14 +12,13 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import te
 from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv
-from mlc.dialects.index import UNBOUNDED, Index, Range, compact, const, dim
+from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, Range, axis_range, compact, const, dim
 from mlc.dialects.scalar import INDEX
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
     from mlc.dialects.te_builder.scalars import Scalar
 
-ANY: Range = (-(1 << 62), 1 << 62)
 IndexLike = Union["IndexExpr", "ReduceAxis", int, DimExpr]
 """The forms of an index in index arithmetic."""
 ElementIndex = Union[IndexLike, "Scalar"]
@@ -65,7 +64,7 @@ class StageBuilder:
             found = self.reduce[axis] = self.new_value(arg, _range(axis.extent))
         return found
 
-    def new_value(self, value: SSAValue, range: Range = ANY) -> int:
+    def new_value(self, value: SSAValue, range: Range = UNKNOWN) -> int:
         """Number an index value."""
         self.values.append(value)
         self.ranges.append(range)
@@ -112,7 +111,7 @@ class StageBuilder:
 
 def _range(extent: Dim) -> Range:
     """The values of an axis of this extent."""
-    return (0, UNBOUNDED - 1) if isinstance(extent, DimExpr) else (0, max(extent - 1, 0))
+    return axis_range(UNBOUNDED if isinstance(extent, DimExpr) else extent)
 
 
 def index_of(size: Dim, symbol: Callable[[DimExpr], Index]) -> Index:
@@ -280,7 +279,6 @@ class ReduceAxis:
 
 
 __all__ = [
-    "ANY",
     "Condition",
     "ElementIndex",
     "IndexExpr",

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mlc.support.abi import BUFFER_ALIGNMENT
+from mlc.support.alignment import ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class MemoryPlan:
 
 def align(size: int) -> int:
     """The next multiple of the alignment."""
-    return -(-size // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def plan(buffers: Sequence[Lifetime]) -> MemoryPlan:

@@ -30,7 +30,7 @@ from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.lowering.graph_to_main.memory_plan import Lifetime, MemoryPlan, Timeline, pieces_of, plan
 from mlc.lowering.graph_to_main.sizes import SizeEmitter
 from mlc.lowering.graph_to_main.storage import Storage
-from mlc.support.abi import BUFFER_ALIGNMENT
+from mlc.support.alignment import ALIGNMENT
 
 BYTES = MemRefType(i8, [DYNAMIC_INDEX])
 
@@ -102,7 +102,7 @@ class SymbolicPlan:
 
 def aligned(size: Dim) -> Dim:
     """The next multiple of the alignment."""
-    return (size + (BUFFER_ALIGNMENT - 1)) // BUFFER_ALIGNMENT * BUFFER_ALIGNMENT
+    return (size + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
 
 
 def at_typical(size: Dim, values: Mapping[str, int]) -> int:

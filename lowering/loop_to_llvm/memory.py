@@ -24,7 +24,7 @@ from mlc.dialects.attributes import NATIVE_SYMBOLIC_BYTES
 from mlc.dialects.index import Div, Index, IndexMapAttr, const, dim
 from mlc.dialects.scalar import byte_size
 from mlc.lowering.loop_to_llvm.scalars import machine_type
-from mlc.support.abi import BUFFER_ALIGNMENT
+from mlc.support.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering
@@ -33,8 +33,8 @@ Slot = Callable[[SSAValue], SSAValue]
 
 
 def static_bytes(t: MemRefType) -> int:
-    """The bytes reserved for a buffer of static sizes, alignment included."""
-    return (prod(t.get_shape()) * byte_size(machine_type(t.element_type)) + 127) // BUFFER_ALIGNMENT * BUFFER_ALIGNMENT
+    """The bytes reserved for a buffer of static sizes: aligned, with a cache line between it and the next one."""
+    return (prod(t.get_shape()) * byte_size(machine_type(t.element_type)) + 2 * ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 @dataclass
@@ -72,7 +72,7 @@ def _bytes(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
     total: SSAValue = b.int(byte_size(machine_type(alloc.result.type.element_type)))
     for size in alloc.shape:
         total = b.mul(total, f.addresses.value(f.addresses.resolve(size, alloc.args)))
-    return b.op(llvm.AndOp, [b.add(total, b.int(2 * BUFFER_ALIGNMENT - 1)), b.int(-BUFFER_ALIGNMENT)], i64)
+    return b.op(llvm.AndOp, [b.add(total, b.int(2 * ALIGNMENT - 1)), b.int(-ALIGNMENT)], i64)
 
 
 def _row(alloc: loop.AllocOp, symbols: Sequence[SSAValue]) -> IndexMapAttr:

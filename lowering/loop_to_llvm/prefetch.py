@@ -24,9 +24,9 @@ from mlc.dialects.scalar import byte_size
 from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import Builder
+from mlc.support.alignment import LINE_BYTES
+from mlc.targets.cost.thresholds import SURE_ROWS
 
-CACHE_LINE_BYTES = 64
-MIN_SHARING_ROWS = 2  # rows assumed to share a panel if their number is symbolic
 L2 = {"locality": IntegerAttr(2, i64)}
 
 
@@ -46,7 +46,7 @@ class Prefetcher:
         if LOOP_PREFETCH in op.attributes:
             self.panel, self.row = newest, None
         elif self.panel is not None and self.row is None and (extent or self.symbolic):
-            self.row = newest, min(extent or MIN_SHARING_ROWS, MIN_SHARING_ROWS if self.symbolic else UNBOUNDED)
+            self.row = newest, min(extent or SURE_ROWS, SURE_ROWS if self.symbolic else UNBOUNDED)
         yield
         self.panel, self.row = saved
 
@@ -59,19 +59,19 @@ class Prefetcher:
         if not step or offset.uses(row) or not self._vectors(access, op.tile_sizes[-1]):
             return
         columns = op.tile_sizes[-2] if apart else 1
-        per_column = max(1, op.tile_sizes[-1] * byte_size(access.element) // CACHE_LINE_BYTES)
+        per_column = max(1, op.tile_sizes[-1] * byte_size(access.element) // LINE_BYTES)
         lines, spans = columns * per_column, self.addresses.spans()
         share = -(-lines // rows)
         for k in range(0, share):
             number = (dim(row) * share + k).mod(lines, spans)
-            inside = number.mod(per_column, spans) * (CACHE_LINE_BYTES // byte_size(access.element))
+            inside = number.mod(per_column, spans) * (LINE_BYTES // byte_size(access.element))
             to = {-1 - axis: const(0) for axis in range(access.rank)}
             to |= {lane: inside, lane + 1: number.floordiv(per_column, spans)}
             self._fetch(access, offset.substitute(to, spans) + step)
 
     def _vectors(self, access: LoweredAccess, lanes: int) -> bool:
         """Whether the lanes are contiguous and fill at least a cache line."""
-        lane, size = -access.rank, CACHE_LINE_BYTES // byte_size(access.element)
+        lane, size = -access.rank, LINE_BYTES // byte_size(access.element)
         spans = self.addresses.spans()
         first = access.offset.substitute({lane: const(0)}, spans)
         near = access.offset.substitute({lane: const(min(size, lanes) - 1)}, spans)

@@ -10,9 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import loop
 from mlc.lowering.loop_to_llvm.tiles import positions
-
-AMORTIZING_ITERATIONS = 64
-"""Iterations in registers that amortize one load and store of an accumulator."""
+from mlc.targets.cost.thresholds import AMORTISING_STEPS
 
 
 class KernelWarning(UserWarning):
@@ -76,6 +74,4 @@ def _accumulators(op: loop.ForOp) -> list[SSAValue]:
 def _starts_long_loop(load: loop.LoadOp) -> bool:
     """Whether a loaded tile is the initial value of a loop of many iterations, as between blocks of a reduction."""
     readers = [use.operation for use in load.result.uses]
-    return (
-        len(readers) == 1 and isinstance(readers[0], loop.ForOp) and (readers[0].extent or 0) >= AMORTIZING_ITERATIONS
-    )
+    return len(readers) == 1 and isinstance(readers[0], loop.ForOp) and (readers[0].extent or 0) >= AMORTISING_STEPS

@@ -14,8 +14,9 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, VectorT
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import graph, loop
-from mlc.dialects.graph.dims import TYPICAL, Dim
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, shape_of
+from mlc.dialects.index import TYPICAL
 from mlc.lowering.graph_to_te.extern.body import LoopBodyBuilder, Number, Outputs
 
 MAX_BYTE_DIGIT_ROW = 1 << 14

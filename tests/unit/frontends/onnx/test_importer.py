@@ -293,7 +293,7 @@ def test_files_that_are_no_models(tmp_path, content, message):
 def test_paths(tmp_path):
     with pytest.raises(UserError, match="No such file"):
         mlc.load(tmp_path / "none.onnx")
-    with pytest.raises(UserError, match=r"expected a file that ends in \.onnx or \.mlir"):
+    with pytest.raises(UserError, match=r"expected a file that ends in \.onnx, \.mlir or \.pt2"):
         mlc.load(tmp_path / "none.txt")
     with pytest.raises(UserError, match="No such file"):
         mlc.load(tmp_path / "none.mlir")
