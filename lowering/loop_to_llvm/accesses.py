@@ -351,7 +351,7 @@ class Accesses:
     def _to_memory(self, v: SSAValue, element: Attribute) -> SSAValue:
         if element != i1:
             return v
-        lanes = v.type.get_shape()[0] if element_of(v.type) != v.type else 0  # type: ignore[attr-defined]
+        lanes = lanes_of(v.type)
         return self.b.cast("zext", v, native_type(i8, Chunk(0, lanes, lanes)))
 
 
