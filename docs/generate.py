@@ -6,10 +6,12 @@ Write what the documentation takes from the code.
 """
 
 import argparse
+import ast
 import inspect
 import re
 import sys
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +20,7 @@ from blocks import ROOT, run_page
 from layers import drawn
 from operators import page as operators_page
 
-from mlc.dialects import DIALECTS
+from mlc.dialects import DIALECTS, attributes
 
 PAGES = ROOT / "docs" / "dialects"
 OPERATORS = ROOT / "docs" / "operators.md"
@@ -52,8 +54,23 @@ def pages() -> dict[str, str]:
         count = len(list(dialect.operations))
         rows.append(f"| [{name}]({name}.md) | {count} | {_summary(module)} |")
     index = ["# Dialects", "", _NOTE, "", "| dialect | ops | |", "|---|---|---|", *rows]
-    texts["README.md"] = "\n".join(index) + "\n"
+    texts["README.md"] = "\n".join(index) + "\n\n" + _discardable() + "\n"
     return texts
+
+
+def _discardable() -> str:
+    """The section on `mlc.dialects.attributes`: each constant's value and the docstring after it."""
+    source = Path(inspect.getsourcefile(attributes) or "").read_text()
+    lines = ["# Discardable attributes", "", *(inspect.getdoc(attributes) or "").splitlines()]
+    body = ast.parse(source).body
+    groups = iter(re.findall(r"^# -+ (.+?) -+$", source, re.MULTILINE))
+    starts = {number for number, line in enumerate(source.splitlines(), 1) if line.startswith("# ---")}
+    for assignment, text in pairwise(body):
+        if isinstance(assignment, ast.Assign) and isinstance(text, ast.Expr):
+            if assignment.lineno - 2 in starts:
+                lines += ["", f"## {next(groups).capitalize()}", "", "| attribute | |", "|---|---|"]
+            lines.append(f"| `{ast.literal_eval(assignment.value)}` | {_markdown(ast.literal_eval(text.value))} |")
+    return "\n".join(lines)
 
 
 _NOTE = "Written by `docs/generate.py` from the docstrings: change those, not this page."

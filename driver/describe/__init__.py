@@ -96,7 +96,11 @@ def write_weights(main: func.FuncOp, store: Any, path: Path) -> int:
             start = Places().locate(view.result).start
             file.write(bytes(start - end))
             name, value = view.attributes.get("param"), view.attributes.get("value")
-            array = store.array(name.data) if isinstance(name, StringAttr) else dense_array(value)
+            if not isinstance(name, StringAttr):
+                assert value is not None
+                array = dense_array(value)
+            else:
+                array = store.array(name.data)
             expected = bytes_of(_buffer(view.result))
             if array.nbytes != expected:
                 raise ValueError(f"expected {expected} bytes of weight {name or value}, but got {array.nbytes}")

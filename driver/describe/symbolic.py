@@ -10,15 +10,17 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
+from mlc.dialects.attributes import MAIN_SCRATCH
 from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, DimsAttr, FloorDiv, Least, SymbolAttr
 from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import dtype_name, element_of, product, shape_of
+from mlc.dialects.scalar import byte_size
 from mlc.driver.describe import origins_of
 from mlc.driver.describe.program import Program, program_of
 from mlc.frontends.common.model import Model, counted_outputs
 from mlc.lowering.graph_to_main.sizes import SizeReader
-from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
-from mlc.lowering.graph_to_main.symbolic import SCRATCH, symbols_of
+from mlc.lowering.graph_to_main.storage import bytes_of
+from mlc.lowering.graph_to_main.symbolic import input_symbols
 from mlc.validation.plan_places import symbols_on
 
 
@@ -45,7 +47,7 @@ def signature_of(model: Model) -> dict[str, Any]:
         return [[n, [encoded(size) for size in shape_of(t)], dtype_name(t.element_type)] for n, t in rows]
 
     inputs, outputs = specs(model.inputs, type_.inputs), specs(model.outputs, type_.outputs)
-    symbols = [span(name, symbol) for name, symbol in symbols_of(main).items()]
+    symbols = [span(name, symbol) for name, symbol in input_symbols(main).items()]
     known = {"counted": counted_outputs(main), "symbols": symbols, "from_0": _from_0(type_.inputs)}
     return {"inputs": inputs, "outputs": outputs, **known}
 
@@ -145,7 +147,7 @@ class _Places:
         self.counts = tuple(_integer(main.attributes[f"mlc.{name}"]) for name in ("inputs", "outputs"))
         self.weights = args[-2]
         views = [op for op in main.body.block.ops if isinstance(op, memref.ViewOp) and op.source is args[-1]]
-        buffers: list[SSAValue] = [op.result for op in views if SCRATCH not in op.attributes]
+        buffers: list[SSAValue] = [op.result for op in views if MAIN_SCRATCH not in op.attributes]
         self.buffers = {buffer: k for k, buffer in enumerate(buffers)}
         self.read = size_reader(main)
 

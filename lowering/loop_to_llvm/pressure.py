@@ -1,4 +1,4 @@
-"""Warnings about kernels that cannot be fast: more native vectors than registers, accumulators left in memory."""
+"""Warnings about slow kernels: more live native vectors than registers, accumulators in memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mlc.targets.cost.thresholds import AMORTISING_STEPS
 
 
 class KernelWarning(UserWarning):
-    """A kernel that computes the right values slowly."""
+    """A kernel is correct, but slow."""
 
 
 def check_loop(kernel: str, op: loop.ForOp, lanes: int, registers: int) -> None:
-    """Warn where what a loop carries does not fit the registers, or where it accumulates in memory."""
+    """Warn if a loop's carried values do not fit the registers, or if it accumulates in memory."""
     carried = sum(_vectors(v.type, lanes) for v in op.carried)
     operands = [_operands(o, lanes) for o in op.body.block.ops if isinstance(o, loop.LoadOp)] if carried else []
     if carried and (needed := carried + sum(operands)) > registers:
@@ -38,18 +38,18 @@ def check_loop(kernel: str, op: loop.ForOp, lanes: int, registers: int) -> None:
 
 
 def _vectors(t: Attribute, lanes: int) -> int:
-    """The native vectors of a tile; scalars and columns of scalars take none."""
+    """The number of native vectors of a tile; scalars and columns of scalars count 0."""
     return len(positions(tuple(t.get_shape()), lanes)) if isinstance(t, VectorType) and t.get_shape()[-1] > 1 else 0
 
 
 def _operands(op: loop.LoadOp, lanes: int) -> int:
-    """The native vectors of a loaded operand that live together: a row, or one of what is loaded row by row."""
+    """The number of native vectors of a loaded operand that are live at once: those of one row."""
     shape = op.tile_sizes
     if not shape:
         return 0
     t = op.result.type
     assert isinstance(t, VectorType)
-    if all(isinstance(use.operation, loop.ContractOp) for use in op.result.uses):  # the last axis fills a word
+    if all(isinstance(use.operation, loop.ContractOp) for use in op.result.uses):  # the last axis is packed in words
         t, shape = VectorType(i32, t.get_shape()[:-1]), shape[:-1]
     if prod(t.get_shape()) == prod(shape):
         return 1
@@ -57,7 +57,7 @@ def _operands(op: loop.LoadOp, lanes: int) -> int:
 
 
 def _accumulators(op: loop.ForOp) -> list[SSAValue]:
-    """The buffers of which a loop loads, and then stores, a tile at one place that does not move with it."""
+    """The buffers of which a loop loads and then stores a tile at a loop-invariant place."""
     first: dict[SSAValue, loop.LoadOp | None] = {}
     found: list[SSAValue] = []
     for o in op.body.block.ops:
@@ -72,6 +72,6 @@ def _accumulators(op: loop.ForOp) -> list[SSAValue]:
 
 
 def _starts_long_loop(load: loop.LoadOp) -> bool:
-    """Whether a loaded tile is where a loop of many iterations goes on, as between blocks of a reduction."""
+    """Whether a loaded tile is the initial value of a loop of many iterations, as between blocks of a reduction."""
     readers = [use.operation for use in load.result.uses]
     return len(readers) == 1 and isinstance(readers[0], loop.ForOp) and (readers[0].extent or 0) >= AMORTISING_STEPS
