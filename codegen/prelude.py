@@ -61,7 +61,7 @@ def definitions(keys: Iterable[Key], target: Target | None = None) -> tuple[list
         key = pending.pop()
         if key in texts:
             continue
-        body = Body(key, target)
+        body = FunctionText(key, target)
         texts[key] = body.function()
         declarations.update(body.declarations)
         pending.extend(body.called)
@@ -95,7 +95,7 @@ def helpers(target: Target | None, functions: Iterable[str]) -> list[str]:
     return [_ROUND_TO_BF16] if needed and any("bfloat" in text for text in functions) else []
 
 
-class Body:
+class FunctionText:
     """The body of one function while it is written; values are names, constants are inlined."""
 
     def __init__(self, key: Key, target: Target | None = None) -> None:
@@ -238,7 +238,7 @@ class Body:
         return self.op("fdiv", 1.0, self.op("fadd", e, 1.0))
 
 
-def _nearest(b: Body, t: str, scale: float, magic: float) -> tuple[str, str]:
+def _nearest(b: FunctionText, t: str, scale: float, magic: float) -> tuple[str, str]:
     """
     Round t * scale to an integer: as a float, and as the sum with `magic`, whose low bits are that integer.
 
@@ -253,7 +253,7 @@ MAGIC_F64 = 6755399441055744.0  # 1.5 * 2^52
 MAGIC_F32_BITS = 0x4B400000
 
 
-def _exp(b: Body, x: str) -> str:
+def _exp(b: FunctionText, x: str) -> str:
     x = b.clamp(x, -105.0, 89.0)
     n, biased = _nearest(b, x, 1.44269504088896341, MAGIC_F32)
     # ln 2 in two parts; the first has so few bits that its product with n is exact.
@@ -273,7 +273,7 @@ def _exp(b: Body, x: str) -> str:
     return y
 
 
-def _log(b: Body, x: str) -> str:
+def _log(b: FunctionText, x: str) -> str:
     tiny = b.compare("olt", x, 1.17549435e-38)
     scaled = b.select(tiny, b.op("fmul", x, 8388608.0), x)
     bits = b.convert("bitcast", scaled, "i32")
@@ -302,7 +302,7 @@ def _log(b: Body, x: str) -> str:
     return b.select(b.compare("oge", x, 0.0), y, float("nan"))  # negative or NaN
 
 
-def _tanh(b: Body, x: str) -> str:
+def _tanh(b: FunctionText, x: str) -> str:
     z = b.op("fmul", x, x)
     small = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
     near = b.fma(b.op("fmul", b.poly(z, small), z), x, x)
@@ -314,13 +314,13 @@ def _tanh(b: Body, x: str) -> str:
     return b.select(b.compare("ole", size, 0.625), near, far)
 
 
-def _sigmoid(b: Body, x: str) -> str:
+def _sigmoid(b: FunctionText, x: str) -> str:
     e = b.call("exp", b.op("fneg", b.intrinsic("llvm.fabs", x)))
     top = b.select(b.compare("olt", x, 0.0), e, 1.0)
     return b.op("fdiv", top, b.op("fadd", e, 1.0))
 
 
-def _erf(b: Body, x: str) -> str:
+def _erf(b: FunctionText, x: str) -> str:
     t, s = b.intrinsic("llvm.fabs", x), b.op("fmul", x, x)
     small = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
     near = b.fma(b.poly(s, small), x, x)
@@ -332,7 +332,7 @@ def _erf(b: Body, x: str) -> str:
     return b.select(b.compare("ogt", t, 0.927734375), far, near)
 
 
-def _sine(b: Body, x: str, shift: int) -> str:
+def _sine(b: FunctionText, x: str, shift: int) -> str:
     """Compute sin(x + shift * pi/2)."""
     wide = b.convert("fpext", x, "f64")
     n, biased = _nearest(b, wide, 0.63661977236758134308, MAGIC_F64)
@@ -347,7 +347,7 @@ def _sine(b: Body, x: str, shift: int) -> str:
     return b.convert("bitcast", flipped, "f32")
 
 
-def _log2_f64(b: Body, x: str) -> str:
+def _log2_f64(b: FunctionText, x: str) -> str:
     """log2 of positive, finite doubles; atanh series, error 1e-12."""
     bits = b.convert("bitcast", x, "i64")
     exponent = b.op("ashr", b.op("sub", bits, 0x3FE6A09E667F3BCD), 52)
@@ -358,7 +358,7 @@ def _log2_f64(b: Body, x: str) -> str:
     return b.op("fadd", ln, b.convert("sitofp", b.convert("trunc", exponent, "i32"), "f64"))
 
 
-def _exp2_f64(b: Body, t: str) -> str:
+def _exp2_f64(b: FunctionText, t: str) -> str:
     """2^t for |t| <= 400; Taylor, error 1e-11."""
     n, biased = _nearest(b, t, 1.0, MAGIC_F64)
     z = b.op("fmul", b.op("fsub", t, n), 0.69314718055994530942)
@@ -370,7 +370,7 @@ def _exp2_f64(b: Body, t: str) -> str:
     return b.op("fmul", y, b.convert("bitcast", power, "f64"))
 
 
-def _pow(b: Body, x: str, y: str) -> str:
+def _pow(b: FunctionText, x: str, y: str) -> str:
     inf, nan = float("inf"), float("nan")
     size = b.intrinsic("llvm.fabs", x)
     t = b.op("fmul", b.convert("fpext", y, "f64"), _log2_f64(b, b.convert("fpext", size, "f64")))

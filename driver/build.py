@@ -20,8 +20,9 @@ from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import load_code, pool_object
 from mlc.runtime.code import POOL
 from mlc.runtime.cpu import lacking
-from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, dtype_of, is_ready
+from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, is_ready
 from mlc.support.abi import KERNEL
+from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError, warn
 from mlc.support.threads import thread_count
 from mlc.targets.cpu_features import used_features

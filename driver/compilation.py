@@ -28,7 +28,7 @@ from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
 from mlc.runtime.code import POOL, PROBES
 from mlc.support.errors import UserError, warn
-from mlc.support.timing import Timing
+from mlc.support.timing import PhaseTimer
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
 from mlc.validation.plan_check import check_plan
@@ -42,13 +42,13 @@ class Compilation:
         model: Model,
         options: Options,
         cache: Cache | None = None,
-        timing: Timing | None = None,
+        timing: PhaseTimer | None = None,
         name: str = "model",
     ) -> None:
         self.model = model
         self.options = options
         self.cache = cache
-        self.timing = timing or Timing()
+        self.timing = timing or PhaseTimer()
         self.name = name
         self.ctx = make_context()
         self.target = Target.parse(options.target)

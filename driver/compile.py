@@ -25,7 +25,7 @@ from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError
 from mlc.support.files import open_file
 from mlc.support.scratch import ending_in_order, remove_scratch
-from mlc.support.timing import Timing
+from mlc.support.timing import PhaseTimer
 
 if TYPE_CHECKING:
     from mlc.frontends.common.model import Model
@@ -115,12 +115,12 @@ def build_artifact(
     options: Options,
     shapes: Shapes | None,
     cache: Cache | None,
-    timing: Timing | None = None,
+    timing: PhaseTimer | None = None,
     symbols: Mapping[str, Sequence[int]] | None = None,
     name: str = "",
 ) -> tuple[Artifact, bool]:
     """The compiled model, and whether its directory belongs to the caller (it is not the cache's)."""
-    timing = timing or Timing()
+    timing = timing or PhaseTimer()
     key = ""
     if isinstance(source, str | os.PathLike):
         path = Path(source)

@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from mlc.runtime.code import Code, SharedCode, Toolchain
 from mlc.runtime.cpu import refusal
 from mlc.runtime.sizes import text
 from mlc.runtime.steps import KernelProfile, Profile, Stepper
+from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 from mlc.support.threads import thread_count
 
@@ -45,16 +45,6 @@ class TensorSpec:
         if any(isinstance(size, str) for size in self.shape):
             return f"{self.name}: ({', '.join(map(str, self.shape))}) {self.dtype}"
         return f"{self.name}: {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
-
-
-@cache
-def dtype_of(name: str) -> np.dtype[Any]:
-    """The numpy dtype of that name; bfloat16 is ml_dtypes'."""
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
 
 
 def aligned(size: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class Timing:
+class PhaseTimer:
     """Seconds by phase; a phase inside another is its child. Passes report as an instrument of the pass manager."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Timing:
 
 
 def table(rows: list[Any], total: float) -> str:
-    """The tree as text; `rows` as from Timing.rows."""
+    """The tree as text; `rows` as from PhaseTimer.rows."""
     lines = ["   seconds      %  phase"]
     for path, seconds in rows:
         depth = path.count("/")

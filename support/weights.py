@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 from mlc.support.files import open_file
 
@@ -244,7 +245,7 @@ def _shape(path: Path, name: str, record: Mapping[str, Any]) -> tuple[Any, tuple
         raise UserError(f"{path}: expected a dtype among {', '.join(_DTYPES)} for '{name}', but got {dtype}")
     if not isinstance(shape, list) or not all(isinstance(s, int) and s >= 0 for s in shape) or len(shape) > 32:
         raise UserError(f"{path}: expected a shape of at most 32 sizes >= 0 for '{name}', but got {shape}")
-    return _numpy_dtype(_DTYPES[dtype]), tuple(shape)
+    return dtype_of(_DTYPES[dtype]), tuple(shape)
 
 
 def _offsets(path: Path, name: str, record: Mapping[str, Any]) -> tuple[int, int]:
@@ -262,14 +263,6 @@ def _slice(path: Path, name: str, record: Mapping[str, Any], data: Any, begin: i
             f"but got {begin}..{end} of {data.size}"
         )
     return np.frombuffer(data, dtype, math.prod(shape), begin).reshape(shape) if end > begin else np.zeros(shape, dtype)
-
-
-def _numpy_dtype(name: str) -> Any:
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
 
 
 def _write(path: Path, parts: Iterable[Any]) -> None:

@@ -85,7 +85,7 @@ def random_inputs(
     """Seeded inputs: normal floats, small non-negative integers; `shapes` where the model leaves sizes open."""
     import numpy as np
 
-    from mlc.runtime.executable import dtype_of
+    from mlc.support.dtypes import dtype_of
 
     rng = np.random.default_rng(0)
     inputs: dict[str, Any] = {}

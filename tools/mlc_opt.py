@@ -33,7 +33,7 @@ from mlc.support.diagnostics import Diagnostic, Place, Reporter, one_line, place
 from mlc.support.errors import UserError, warning_sinks
 from mlc.tools.opt.arguments import add_arguments, normalize
 from mlc.tools.opt.emit import emit
-from mlc.tools.opt.instruments import ALL, PrintIR, Timing
+from mlc.tools.opt.instruments import ALL, PassTimer, PrintIR
 from mlc.tools.opt.limits import apply_limits
 from mlc.tools.opt.printing import Printing
 
@@ -101,7 +101,7 @@ class MlcOpt(xDSLOptMain):
             args.syntax_highlight,
             args.mlir_elide_elementsattrs_if_larger,
         )
-        self.timing = Timing() if args.mlir_timing else None
+        self.timing = PassTimer() if args.mlir_timing else None
         self.progress = Progress()
         self.instruments = self.make_instruments()
 

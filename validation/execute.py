@@ -39,6 +39,7 @@ from mlc.interp.sizes import (
     sizes_of,
     typical_of,
 )
+from mlc.support.dtypes import dtype_of
 
 if TYPE_CHECKING:
     from mlc.codegen.native import Library
@@ -273,7 +274,7 @@ def _loop(m: Module, func: Operation, case: int) -> Executable | None:
     given = index_arguments(func.args, symbols)
 
     def arguments(arrays: Sequence[Array]) -> list[Any]:
-        made = [V.poisoned(shape, np.dtype(numpy_dtype(name))) for shape, name in outputs] if symbols else []
+        made = [V.poisoned(shape, dtype_of(name)) for shape, name in outputs] if symbols else []
         return [*arrays, *made, *symbols]
 
     large = count_operations(func, given) > OPERATIONS
@@ -362,7 +363,7 @@ def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: 
     from mlc.support.abi import KERNEL
 
     rt = Pool.get().rt(_bytes(func, "mlc.scratch_bytes"))
-    results = [V.poisoned(shape, np.dtype(numpy_dtype(d))) for shape, d in facts.outputs]
+    results = [V.poisoned(shape, dtype_of(d)) for shape, d in facts.outputs]
     behind = room(symbolic_bytes(func), facts.symbols, rt.struct.threads) if facts.symbols else 0
     workspace = np.empty(_bytes(func, "mlc.workspace_bytes") + behind + 64, np.uint8)
     kept = [*(np.ascontiguousarray(a) for a in arrays), *results]
@@ -378,15 +379,6 @@ def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: 
 def _bytes(func: Operation, attribute: str) -> int:
     value = func.attributes.get(attribute)
     return value.value.data if isinstance(value, IntegerAttr) else 0
-
-
-def numpy_dtype(name: str) -> Any:
-    """The dtype of a name; numpy does not know bfloat16 by its own."""
-    if name != "bfloat16":
-        return name
-    import ml_dtypes
-
-    return ml_dtypes.bfloat16
 
 
 _MAKERS: dict[str, Callable[[Module, Operation, int], Executable | None]] = {

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import runtime
-from mlc.driver.describe.program import Program, program_of
+from mlc.driver.describe.program import ProgramDescription, program_of
 from mlc.lowering.graph_to_main.convert import bytes_of, plan_of
 from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.validation.plan_places import Places
@@ -27,7 +27,7 @@ def describe(main: func.FuncOp, flops: Mapping[str, int], schedules: Mapping[str
     """The calls of @main in order, and the values that they work on; each kernel's flops and schedule."""
     values: list[dict[str, Any]] = []
     numbers: dict[SSAValue, int] = {}
-    places, program = Places(), Program(SizeReader({}), lambda size: size)
+    places, program = Places(), ProgramDescription(SizeReader({}), lambda size: size)
 
     def number(value: SSAValue) -> int:
         if value not in numbers:

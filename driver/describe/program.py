@@ -28,7 +28,7 @@ _NAMES: dict[type[Operation], str] = {
 }  # fmt: skip
 
 
-class Program:
+class ProgramDescription:
     """The items of @main; `encoded` makes a size of what `read` reads."""
 
     def __init__(self, read: SizeReader, encoded: Callable[[Any], Any]) -> None:
@@ -99,7 +99,7 @@ class Program:
 
 
 def program_of(
-    main: func.FuncOp, writer: Program, calls: Mapping[Operation, int], numbered: Callable[[SSAValue], int]
+    main: func.FuncOp, writer: ProgramDescription, calls: Mapping[Operation, int], numbered: Callable[[SSAValue], int]
 ) -> dict[str, Any]:
     """The program of @main, if it branches or loops."""
     if not any(op.regions for op in main.body.block.ops):
@@ -107,4 +107,4 @@ def program_of(
     return {"control_flow": True, "program": writer.items(main.body.block, calls, numbered)}
 
 
-__all__ = ["Program", "program_of"]
+__all__ = ["ProgramDescription", "program_of"]

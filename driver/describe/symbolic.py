@@ -14,7 +14,7 @@ from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, FloorDiv, Least, Sym
 from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import dtype_name, element_of, product, shape_of
 from mlc.driver.describe import origins_of
-from mlc.driver.describe.program import Program, program_of
+from mlc.driver.describe.program import ProgramDescription, program_of
 from mlc.frontends.common.model import Model, counted_outputs
 from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
@@ -59,7 +59,7 @@ def describe_symbolic(
 ) -> dict[str, Any]:
     """The calls and their values; `shapes` gives, by kernel, the shapes of its operands."""
     places = _Places(main)
-    program = Program(places.read, encoded)
+    program = ProgramDescription(places.read, encoded)
     numbers: dict[tuple[SSAValue, str], int] = {}
     values: list[dict[str, Any]] = []
 

@@ -16,7 +16,7 @@ EINVAL = 22
 """What shapes that do not fit are answered with."""
 
 
-class Writer:
+class SizeFunctionWriter:
     """Straight-line code on i64: sizes as arithmetic on what their symbols are called, each computed once."""
 
     def __init__(self, names: Mapping[str, str] | None = None, lines: list[str] | None = None) -> None:
@@ -88,7 +88,7 @@ class Writer:
         return "\n".join(self.lines)
 
 
-class Magnitudes(Writer):
+class MagnitudeWriter(SizeFunctionWriter):
     """The same on doubles: what a size is at most, and every product on the way to it, without an overflow."""
 
     def size(self, size: Size) -> str:
@@ -124,7 +124,7 @@ class Magnitudes(Writer):
             total = self.let(f"fadd double {total}, {self._product([16, *shape])}")
         for rows, sizes in model["kernel_rooms"]:
             names = {str(k): value for k, value in enumerate([*map(self.size, sizes), f"{MAX_THREADS:.17e}"])}
-            own = Magnitudes(names, self.lines)
+            own = MagnitudeWriter(names, self.lines)
             for factors in rows:
                 total = self.let(f"fadd double {total}, {own._product(factors)}")
         return total
@@ -143,7 +143,7 @@ def size_functions(model: Mapping[str, Any], prefix: str) -> str:
 
 def _symbols(model: Mapping[str, Any], prefix: str) -> str:
     """The values of the symbols: each from the first size that says what it is; then everything is compared."""
-    w, good = Writer(), "true"
+    w, good = SizeFunctionWriter(), "true"
 
     def check(text: str) -> None:
         nonlocal good
@@ -173,15 +173,15 @@ def _symbols(model: Mapping[str, Any], prefix: str) -> str:
         check(f"icmp eq i64 {w.size(size)}, {given}")
     for size in Sizes(model).positive:
         check(f"icmp sge i64 {w.size(size)}, 1")
-    wide = Magnitudes({name: w.let(f"sitofp i64 {value} to double") for name, value in w.names.items()}, w.lines)
+    wide = MagnitudeWriter({name: w.let(f"sitofp i64 {value} to double") for name, value in w.names.items()}, w.lines)
     check(f"fcmp olt double {wide.bytes(model)}, {MOST_BYTES:.17e}")
     status = w.let(f"select i1 {good}, i32 0, i32 {EINVAL}")
     return f"define i32 @{prefix}_symbols(ptr %shapes, ptr %symbols) {{\n{w.text()}\n  ret i32 {status}\n}}\n"
 
 
-def _given(model: Mapping[str, Any]) -> Writer:
+def _given(model: Mapping[str, Any]) -> SizeFunctionWriter:
     """A writer that knows the symbols by the array of their values."""
-    w = Writer()
+    w = SizeFunctionWriter()
     w.names = {name: w.load("%symbols", k) for k, (name, *_) in enumerate(model["symbols"])}
     return w
 
@@ -205,14 +205,14 @@ def _workspace(model: Mapping[str, Any], prefix: str) -> str:
         ends.append(w.let(f"add i64 {offset}, {w.size(size)}"))
     rooms: list[str] = []
     for rows, sizes in model["kernel_rooms"]:
-        own = Writer({str(k): value for k, value in enumerate([*map(w.size, sizes), threads])}, w.lines)
+        own = SizeFunctionWriter({str(k): value for k, value in enumerate([*map(w.size, sizes), threads])}, w.lines)
         rooms.append(_room(own, rows, threads))
     total = w.let(f"add i64 {w.largest(ends)}, {w.largest(rooms)}")
     total = w.let(f"add i64 {total}, {max(64, model['kernel_workspace_bytes'])}")
     return f"define i64 @{prefix}_workspace_bytes(ptr %symbols, i32 %threads) {{\n{w.text()}\n  ret i64 {total}\n}}\n"
 
 
-def _room(w: Writer, rows: Sequence[Sequence[Size]], threads: str) -> str:
+def _room(w: SizeFunctionWriter, rows: Sequence[Sequence[Size]], threads: str) -> str:
     """The bytes of a kernel's own buffers."""
     total = "0"
     for factors in rows:

@@ -51,7 +51,7 @@ def _named(module_pass: ModulePass, names: Collection[str]) -> bool:
 
 
 @dataclass
-class Timing:
+class PassTimer:
     """Measures wall time a phase and a pass, and prints a table like mlir-opt's."""
 
     rows: list[tuple[str, float]] = field(default_factory=list)

@@ -12,7 +12,7 @@ from mlc.dialects import llvm_ext
 from mlc.support.errors import UserError
 from mlc.targets.target import Target
 
-Handler = Callable[["Emitter", Any], str]
+Handler = Callable[["LLVMPrinter", Any], str]
 HANDLERS: dict[type[Operation], Handler] = {}
 # Operations that are only a name for a constant: printed in the places that use them.
 CONSTANTS: dict[type[Operation], Callable[[Any], str]] = {
@@ -29,7 +29,7 @@ def symbol(name: str) -> str:
     return name if name.replace("_", "a").replace(".", "a").isalnum() and name.isascii() else f'"{name}"'
 
 
-class Emitter:
+class LLVMPrinter:
     """What one module's printing has gathered so far."""
 
     def __init__(self, target: Target | None) -> None:
@@ -92,7 +92,7 @@ class Emitter:
         return f"{self.type(value.type)} {self.names[value]}"
 
     def fresh(self) -> str:
-        """Return a name for a value of the emitter's own."""
+        """Return a name for a value of the printer's own."""
         self.count += 1
         return f"%t{self.count}"
 
