@@ -120,7 +120,7 @@ class _Build:
             return KernelCode.unpack(data)
         code = compile_kernel(self.ops, make_context(), self.passes, self.options)
         for warning in code.warnings:
-            warn(None, warning)
+            warn(None, f"kernel '{self.name}': {warning}")
         if self.cache is not None:
             self.cache.publish_kernel(key, code.pack())
         return code

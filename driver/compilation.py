@@ -213,7 +213,7 @@ class Compilation:
         """Add up seconds, operations, warnings and texts."""
         for name, code in kernels.items():
             for warning in code.warnings:
-                text = warning if name in warning else f"kernel '{name}': {warning}"
+                text = f"kernel '{name}': {warning}"
                 self.warnings.append(text)
                 if self.options.opt_level >= 3:  # below, slow kernels are what was asked for
                     warn(None, text)

@@ -2,9 +2,7 @@
 
 import json
 import time
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +15,7 @@ from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
 from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
 from mlc.schedules.summary import summary_of
-from mlc.support.errors import warning_sinks
+from mlc.support.errors import collected_warnings
 from mlc.targets.target import Target
 
 # The conversion after which the IR is wholly on the next level: what is kept before it runs.
@@ -40,6 +38,7 @@ class KernelCode:
     ops: dict[str, int] = field(default_factory=dict)
     """Operations by level."""
     warnings: list[str] = field(default_factory=list)
+    """What the passes warned of, each text once."""
     schedule: str = ""
     """The strategy that chose its schedule, and the main sizes."""
 
@@ -117,9 +116,10 @@ def compile_kernel(
     module = ModuleOp([op.clone() for op in ops])
     watch = _Watch(options.keep)
     code = watch.code
-    with _collected(code.warnings):
+    with collected_warnings() as found:
         hooks = [watch, *validators(options, inputs), *options.instruments]
         run_passes(module, ctx, passes, instruments=hooks, required=options.required, blame=True)
+    code.warnings = list(dict.fromkeys(found))
     watch.note("llvm", module)
     start = time.perf_counter()
     target = Target.parse(options.target)
@@ -146,21 +146,6 @@ def validators(options: Options, inputs: "Mapping[str, Sequence[Any]] | None" = 
     from mlc.validation.validate_each import ValidateInstrument
 
     return [ValidateInstrument(inputs=dict(inputs or {}))]
-
-
-@contextmanager
-def _collected(messages: list[str]) -> Iterator[None]:
-    """Add what passes warn about to `messages`, each once."""
-    found: list[str] = []
-    warning_sinks.append(lambda op, message: found.append(message))
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            yield
-        found += [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    finally:
-        warning_sinks.pop()
-    messages += dict.fromkeys(found)
 
 
 def _bytes(op: Operation, name: str) -> int:

@@ -10,8 +10,8 @@ Exit codes: 0 done; 1 the input or the command line is wrong (one diagnostic on 
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from mlc.driver.pipeline.registry import import_target
 from mlc.driver.pipeline.text import PipelineError, pass_text
 from mlc.passes.verifier import verify
 from mlc.support.diagnostics import Diagnostic, Place, Reporter, one_line, place_of_op
-from mlc.support.errors import UserError, warning_sinks
+from mlc.support.errors import UserError, WarningSink, diagnostic_text, warnings_to
 from mlc.tools.opt.arguments import add_arguments, normalize
 from mlc.tools.opt.emit import emit
 from mlc.tools.opt.instruments import ALL, PassTimer, PrintIR
@@ -164,7 +164,7 @@ class MlcOpt(xDSLOptMain):
         reporter = Reporter(source, keep=checking)
         self.progress.index, self.progress.current = -1, None
         result = None
-        with self.warnings_to(reporter, source):
+        with warnings_to(self.warning_sink(reporter, source)):
             try:
                 result = self.compile(source)
             except InputError as error:
@@ -205,7 +205,7 @@ class MlcOpt(xDSLOptMain):
         op = getattr(error, "op", None)
         message = one_line(str(error)) or type(error).__name__
         if op is not None:
-            message = message if message.startswith("'") else f"'{op.name}' op {message}"
+            message = message if message.startswith("'") else diagnostic_text(op, message)
         elif self.progress.current is not None:
             message = f"pass '{self.progress.current.name}': {message}"
         return Diagnostic(place_of_op(op, start_of(source), parser.positions), message)
@@ -245,20 +245,15 @@ class MlcOpt(xDSLOptMain):
         """Time a part of the run, if timing is asked for."""
         return nullcontext() if self.timing is None else self.timing.phase(name)
 
-    @contextmanager
-    def warnings_to(self, reporter: Reporter, source: Input[str]) -> Iterator[None]:
-        """Report the warnings of passes with their places."""
+    @staticmethod
+    def warning_sink(reporter: Reporter, source: Input[str]) -> WarningSink:
+        """What reports the warnings of passes with their places."""
         default = start_of(source)
 
         def sink(op: Operation | None, message: str) -> None:
-            text = message if op is None else f"'{op.name}' op {message}"
-            reporter.report(Diagnostic(place_of_op(op, default, {}), text, "warning"))
+            reporter.report(Diagnostic(place_of_op(op, default, {}), diagnostic_text(op, message), "warning"))
 
-        warning_sinks.append(sink)
-        try:
-            yield
-        finally:
-            warning_sinks.pop()
+        return sink
 
     def report_crash(self, error: Exception, source: Input[str], parser: SourceParser) -> None:
         """Say that this is a bug, and whose; write the reproducer."""

@@ -7,7 +7,6 @@ compute, and what needs gradients, runs in eager mode, with a warning that says 
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
@@ -24,7 +23,7 @@ from mlc.frontends.torch.arrays import to_numpy, to_torch
 from mlc.frontends.torch.program import Program, check_calls
 from mlc.frontends.torch.sizes import expression
 from mlc.frontends.torch.table import graph_decompositions
-from mlc.support.errors import UserError, did_you_mean
+from mlc.support.errors import UserError, did_you_mean, warn
 
 SOURCE = "torch.compile"
 MAX_VERSIONS = 8
@@ -50,7 +49,7 @@ def mlc_backend(graph: fx.GraphModule, inputs: Sequence[Any], *, options: Mappin
 def _warn(error: Exception) -> None:
     known = isinstance(error, UserError | VerifyException)
     what = str(error) if known else f"a bug in mlc: {type(error).__name__}: {error}"
-    warnings.warn(f"mlc leaves a subgraph of {SOURCE} to eager PyTorch: {what}", stacklevel=2)
+    warn(None, f"mlc leaves a subgraph of {SOURCE} to eager PyTorch: {what}")
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
