@@ -1,10 +1,9 @@
-"""How each llvm and llvm_ext operation is printed: one small function, or one row of a table, an operation."""
+"""Printers of llvm and llvm_ext operations: one small function, or one row of a table, for each."""
 
 from collections.abc import Callable
-from typing import Any
 
 from xdsl.dialects import builtin, llvm
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.codegen import prelude
 from mlc.codegen.llvm_printer import HANDLERS, Handler, LLVMPrinter, symbol
@@ -243,8 +242,9 @@ def _gep(e: LLVMPrinter, op: llvm.GEPOp) -> str:
     return f"getelementptr {bounds}{e.type(op.elem_type)}, {e.typed(base)}, {', '.join(texts)}"
 
 
-def _elements(e: LLVMPrinter, base: Any, index: Any, value: Any) -> tuple[str, str]:
+def _elements(e: LLVMPrinter, base: SSAValue, index: SSAValue, value: SSAValue) -> tuple[str, str]:
     """Print the addresses `base[index]` of a gather or scatter; return their vector's type and name."""
+    assert isinstance(value.type, builtin.VectorType)
     lanes, element = value.type.get_shape()[0], value.type.element_type
     name = e.fresh()
     e.out.append(f"  {name} = getelementptr {e.type(element)}, {e.typed(base)}, {e.typed(index)}")
@@ -256,7 +256,9 @@ def _pointer_attribute(op: Operation) -> str:
     return f"align {align.value.data} " if isinstance(align, builtin.IntegerAttr) else ""
 
 
-def _masked(e: LLVMPrinter, name: str, result: Any, types: list[str], values: list[str], ptr: int, op: Any) -> str:
+def _masked(
+    e: LLVMPrinter, name: str, result: Attribute | None, types: list[str], values: list[str], ptr: int, op: Operation
+) -> str:
     """Call a masked memory intrinsic; the alignment is an attribute of its pointer argument."""
     text = e.intrinsic(name, result, values, types)
     if attribute := _pointer_attribute(op):
@@ -272,17 +274,12 @@ def _masked_load(e: LLVMPrinter, op: llvm_ext.MaskedLoadOp) -> str:
     return _masked(e, name, type_, types, [e.names[v] for v in operands], 0, op)
 
 
-@handles(llvm_ext.MaskedStoreOp)
-def _masked_store(e: LLVMPrinter, op: llvm_ext.MaskedStoreOp) -> str:
+@handles(llvm_ext.MaskedStoreOp, llvm.MaskedStoreOp)
+def _masked_store(e: LLVMPrinter, op: llvm_ext.MaskedStoreOp | llvm.MaskedStoreOp) -> str:
     operands = op._operands
     name = f"llvm.masked.store.{suffix(op.value.type)}.p0"
     types = [e.type(v.type) for v in operands]
     return _masked(e, name, None, types, [e.names[v] for v in operands], 1, op)
-
-
-@handles(llvm.MaskedStoreOp)
-def _masked_store_upstream(e: LLVMPrinter, op: llvm.MaskedStoreOp) -> str:
-    return _masked_store(e, op)  # type: ignore[arg-type]
 
 
 @handles(llvm_ext.GatherOp)

@@ -26,6 +26,7 @@ from mlc.support.errors import UserError
 from mlc.targets.target import Target
 
 Key = tuple[str, str, int]
+"""A prelude function: its name, its element type (f32), its lanes (0: a scalar)."""
 _ELEMENTS = {
     builtin.Float16Type: "f16",
     builtin.BFloat16Type: "bf16",
@@ -96,7 +97,7 @@ def helpers(target: Target | None, functions: Iterable[str]) -> list[str]:
 
 
 class FunctionText:
-    """The body of one function while it is written; values are names, constants are inlined."""
+    """Writes the text of one prelude function: values are names, constants stand in their users."""
 
     def __init__(self, key: Key, target: Target | None = None) -> None:
         self.key = key
@@ -390,7 +391,7 @@ def _pow(b: FunctionText, x: str, y: str) -> str:
     return b.select(b.op("or", b.compare("oeq", x, 1.0), b.compare("oeq", y, 0.0)), 1.0, r)
 
 
-# Name: number of operands, and what writes the f32 body.
+# Name -> number of operands, and the function that writes the f32 body.
 FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     "exp": (1, _exp),
     "log": (1, _log),

@@ -11,10 +11,10 @@ import shutil
 import struct
 from pathlib import Path
 
+from mlc.support.abi import ALIGNMENT
 from mlc.support.errors import UserError
 
 _MACHINES = {"x86_64": 62, "aarch64": 183}
-_ALIGNMENT = 64
 _HEADER = 64
 _NAMES = (".note.GNU-stack", ".symtab", ".strtab")
 _PROGBITS, _SYMTAB, _STRTAB = 1, 2, 3
@@ -25,7 +25,7 @@ _SECTIONS = {
     "aarch64": (".rodata.mlc_weights", _ALLOC, 3 << 30),
 }
 _HIDDEN_OBJECT = (1 << 4 | 1, 2)
-"""A symbol's binding (global) and type (object), its visibility."""
+"""st_info (binding global, type object) and st_other (hidden) of the symbol."""
 
 
 def write_weights_object(weights: Path, symbol: str, machine: str, path: Path) -> None:
@@ -53,7 +53,7 @@ def write_weights_object(weights: Path, symbol: str, machine: str, path: Path) -
         table = file.tell()
         for row in (
             ("", 0, 0, 0, 0, 0, 0, 0, 0),
-            (section, _PROGBITS, flags, _HEADER, size, 0, 0, _ALIGNMENT, 0),
+            (section, _PROGBITS, flags, _HEADER, size, 0, 0, ALIGNMENT, 0),
             (_NAMES[0], _PROGBITS, 0, at, 0, 0, 0, 1, 0),
             (_NAMES[1], _SYMTAB, 0, at, len(symbols), 4, 1, 1, 24),
             (_NAMES[2], _STRTAB, 0, at + len(symbols), len(names), 0, 0, 1, 0),

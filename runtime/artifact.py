@@ -21,7 +21,7 @@ from mlc.support.errors import UserError
 from mlc.support.scratch import ending_in_order, make_scratch, remove_scratch, scratch_directory
 
 FORMAT = 2
-"""Format 2 tells the CPU features that the code needs; format 1, without them, is still read."""
+"""Version of the format: 2 lists the CPU features that the code needs; 1, without them, is still read."""
 MODEL, SUM, OBJECTS, WEIGHTS, CODE = "model.json", "model.sum", "objects.bin", "weights.bin", "code.so"
 
 
@@ -90,9 +90,10 @@ class Draft:
         self, objects: Mapping[str, bytes], link: Callable[[Iterable[bytes], Path], object] | None = None
     ) -> None:
         """Write the object files, and link them into a shared library where there is a linker."""
-        start, index = 0, []
+        start = 0
+        index: list[tuple[str, int, int]] = []
         for name, data in objects.items():
-            index.append([name, start, len(data)])
+            index.append((name, start, len(data)))
             start += len(data)
         (self.path / OBJECTS).write_bytes(b"".join(objects.values()))
         self.model["objects"] = index
@@ -124,7 +125,7 @@ def drafted(parent: "Path | None") -> Iterator[Draft]:
 
 @contextmanager
 def written(path: Path) -> Iterator[None]:
-    """What the system refuses is about `path`, not about the temporary files beside it."""
+    """Report an OSError as a UserError about `path`, not about the temporary files beside it."""
     try:
         yield
     except OSError as error:

@@ -1,5 +1,5 @@
 """
-The calling convention of kernels and of the runtime that they are given.
+The calling convention of kernels, and the runtime struct that they receive.
 
     i32 kernel(ptr args, ptr rt)
         args   pointers to the operands, inputs then outputs, followed by the i64 values of the symbols
@@ -17,6 +17,8 @@ One rt serves one call at a time (its scratch is shared by nothing else); severa
 import ctypes
 
 ABI_VERSION = 1
+ALIGNMENT = 64
+"""Bytes at whose multiples the workspace, its buffers and the weights lie: a cache line, and an AVX-512 vector."""
 
 # Offsets of rt's fields in bytes, for code generators.
 RT_VERSION = 0
@@ -31,14 +33,17 @@ RT_BYTES = 40
 PROBE_CHAINS = 10
 """Independent accumulators of the FMA probe: two FMA units times a latency of 4 to 5 cycles."""
 TRACE_CAPACITY = 1 << 14
-"""How many tasks of one call are noted; those after them are not."""
+"""Entries of the log of one call; later tasks are not logged."""
 TRACE_LOG = RT_BYTES + 8
-"""The offset of the log in the rt struct that traces."""
+"""Offset in bytes of the pointer to the log in the tracing rt struct."""
 CLOCK_MONOTONIC = 1
-"""The number of Linux's monotonic clock."""
+"""Linux's number of the monotonic clock."""
+MAX_THREADS = 256
+"""The most threads that one runtime may have: the pool has a slot of memory for each."""
 
 KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 TASK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
+"""The tasks of `parallel_for`, for programs that bring their own."""
 PARALLEL_FOR = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32
 )

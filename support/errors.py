@@ -1,7 +1,7 @@
 """
-How mlc tells its user that the input is wrong, or doubtful.
+Errors and warnings for the user.
 
-`UserError` is the one error of the user's; any other exception is a bug in mlc. `warn` is the one channel of warnings.
+`UserError` says that the input is wrong; any other exception is a bug in mlc. `warn` is the one channel of warnings.
 A saved model runs without xDSL, so nothing here imports it.
 """
 

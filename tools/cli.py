@@ -29,7 +29,7 @@ COMMANDS = {
 
 
 def seconds(text: str) -> float:
-    """A time to spend, as an option gives it."""
+    """The value of an option that gives a time in seconds."""
     try:
         value = float(text)
     except ValueError:
@@ -51,7 +51,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """What every command that compiles takes."""
+    """Add the arguments of every command that compiles."""
     parser.add_argument("model", help="an .onnx, .mlir or .pt2 file, or a directory that `mlc compile -o DIR` wrote")
     add_shape_arguments(parser)
     parser.add_argument(
@@ -80,7 +80,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
-    """What every command that loads a model takes."""
+    """Add the arguments of every command that loads a model."""
     parser.add_argument(
         "--shape",
         action="append",
@@ -212,13 +212,13 @@ def run(argv: Sequence[str]) -> int:
 
 
 def is_users(error: BaseException) -> bool:
-    """Whether an error is the user's to mend; what the system refuses (no room, no right to write) is too."""
+    """Whether an error is the user's to mend; an OSError (no space, no permission) is, too."""
     errors = sys.modules.get("mlc.support.errors")
     return isinstance(error, UsageError | OSError) or (errors is not None and isinstance(error, errors.UserError))
 
 
 def message_of(error: BaseException) -> str:
-    """The diagnostic's text; that of an operation begins with its name, that of the system with the file's."""
+    """The text of a diagnostic: behind the operation's name, or for an OSError behind the file's."""
     if isinstance(error, OSError):
         return ": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error)
     op = getattr(error, "op", None)
@@ -227,7 +227,7 @@ def message_of(error: BaseException) -> str:
 
 
 def report_bug(error: BaseException) -> int:
-    """Say that this is a bug in mlc, and write what replays it, or else the traceback."""
+    """Say that this is a bug in mlc, and write a reproducer, or else the traceback."""
     import traceback
 
     first = str(error).strip().partition("\n")[0]

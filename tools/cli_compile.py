@@ -14,7 +14,7 @@ _SUFFIXES = {".so": "so", ".a": "a", ".o": "obj", ".h": "h", ".mlir": "graph", "
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     add_model_arguments(parser)
     parser.add_argument(
         "-o", dest="output", metavar="PATH", help="a .so, .a, .o, .h, .mlir, .ll or .s file, or a directory"
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run the command; return the exit code."""
     what = args.emit or _kind(args.output)
     if what in LEVELS:
         return emit_text(args, what)

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 from mlc.tools.cli import UsageError, add_model_arguments, executable_of, shapes_of
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from mlc.runtime.executable import Executable
+
+    Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     add_model_arguments(parser)
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input; may be repeated"
@@ -27,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run the command; return the exit code."""
     given = _files(args.input)
     executable = executable_of(args)
     inputs = {name: _read(path) for name, path in given.items()}
@@ -58,7 +62,7 @@ def _in_f32(args: argparse.Namespace, inputs: dict[str, Any]) -> dict[str, Any]:
     return executable_of(argparse.Namespace(**vars(args) | {"precision": "f32"}))(inputs)
 
 
-def _error(found: Any, exact: Any) -> str:
+def _error(found: "Array", exact: "Array") -> str:
     """The greatest difference, and the root mean square relative to the result's."""
     import numpy as np
 
@@ -131,7 +135,7 @@ def _read(path: Path) -> Any:
         raise UsageError(f"{path}: expected an array in numpy's .npy format, but {reason}") from error
 
 
-def _range(array: Any) -> str:
+def _range(array: "Array") -> str:
     """The least and the greatest element."""
     return f", {array.min():.6g} to {array.max():.6g}" if array.size and array.dtype.kind in "fiu" else ""
 

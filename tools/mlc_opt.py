@@ -63,7 +63,7 @@ class MlcOpt(xDSLOptMain):
         self.passes: list[ModulePass] = []
         super().__init__("Read IR, run passes over it, print it.", args)
 
-    # What xDSLOptMain asks for; passes are looked up by name when the pipeline is parsed.
+    # Hooks of xDSLOptMain; passes are looked up by name when the pipeline is parsed.
 
     def register_all_dialects(self) -> None:
         pass
@@ -146,7 +146,7 @@ class MlcOpt(xDSLOptMain):
         return 0 if good else 1
 
     def show(self) -> str | None:
-        """What a --show option asks for."""
+        """The text that a --show option asks for; None without one."""
         args = self.args
         if not (args.show_dialects or args.show_passes is not None or args.show_pipeline is not None):
             return None
@@ -159,7 +159,7 @@ class MlcOpt(xDSLOptMain):
         return show.show_pipeline(args.show_pipeline)
 
     def process(self, source: Input[str]) -> tuple[Output | None, bool]:
-        """Read, transform and print one module; what to write, and whether all was as it should be."""
+        """Read, transform and print one module; return the output, and whether there was no error."""
         checking = self.args.verify_diagnostics
         reporter = Reporter(source, keep=checking)
         self.progress.index, self.progress.current = -1, None
@@ -219,7 +219,7 @@ class MlcOpt(xDSLOptMain):
         return self.printing.text(module, self.ctx) + "\n"
 
     def stream(self, results: list[Output]) -> None:
-        """Write what there is to the standard output; a file waits until all is known to be good."""
+        """Write the results so far to the standard output; a file is written when all pieces are good."""
         if self.args.output_file is None:
             self.write(results)
             results.clear()
@@ -256,7 +256,7 @@ class MlcOpt(xDSLOptMain):
         return sink
 
     def report_crash(self, error: Exception, source: Input[str], parser: SourceParser) -> None:
-        """Say that this is a bug, and whose; write the reproducer."""
+        """Say that this is a bug, in mlc or in a user's pass, and write the reproducer."""
         from mlc.tools.opt.reproducer import write_reproducer
 
         guilty = self.progress.current
@@ -280,7 +280,7 @@ class MlcOpt(xDSLOptMain):
         print(f"{path}: note: replay it with: mlc-opt --run-reproducer {path}{load}", file=sys.stderr)
 
     def name_failure(self, error: Exception, guilty: ModulePass | None) -> str:
-        """What raised what."""
+        """A description of the exception: the pass that raised it, its class and message."""
         where = f"pass '{guilty.name}'" if guilty is not None else "printing the result"
         return f"{where} raised {type(error).__name__}: {one_line(str(error))}"
 

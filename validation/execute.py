@@ -359,12 +359,12 @@ def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: 
     """Call one kernel, on two threads where there are so many."""
     from mlc.codegen.pool.loaded import Pool
     from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
-    from mlc.runtime.sizes import room
+    from mlc.runtime.sizes import symbolic_buffer_bytes
     from mlc.support.abi import KERNEL
 
     rt = Pool.get().rt(_bytes(func, "mlc.scratch_bytes"))
     results = [V.poisoned(shape, dtype_of(d)) for shape, d in facts.outputs]
-    behind = room(symbolic_bytes(func), facts.symbols, rt.struct.threads) if facts.symbols else 0
+    behind = symbolic_buffer_bytes(symbolic_bytes(func), facts.symbols, rt.struct.threads) if facts.symbols else 0
     workspace = np.empty(_bytes(func, "mlc.workspace_bytes") + behind + 64, np.uint8)
     kept = [*(np.ascontiguousarray(a) for a in arrays), *results]
     aligned = (workspace.ctypes.data + 63) // 64 * 64

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from mlc.targets.cpu_features import AARCH64, CPUS, LEVELS, X86
 
 ENOTSUP = 95
-"""What a run is answered with on a CPU that lacks features."""
+"""The status of a run on a CPU that lacks features: Linux's error number."""
 
 _TEXT = """\
 @{prefix}.cpu = internal global i64 -1, align 8

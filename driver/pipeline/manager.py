@@ -1,4 +1,4 @@
-"""Run pipelines, as pass objects or as text: what `mlc.compile`, mlc-opt and the tests all call."""
+"""Run pipelines, as pass objects or as text, for `mlc.compile`, mlc-opt and tests alike."""
 
 from collections.abc import Collection, Iterable
 from typing import Any

@@ -11,7 +11,7 @@ the parts that are not written yet are free for others.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-ALIGNMENT = 64
+from mlc.support.abi import ALIGNMENT
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,10 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
 from mlc.dialects.graph.types import shape_of, sizes_at
-from mlc.lowering.graph_to_main.memory_plan import ALIGNMENT, Lifetime, MemoryPlan, pieces_of, plan
+from mlc.lowering.graph_to_main.memory_plan import Lifetime, MemoryPlan, pieces_of, plan
 from mlc.lowering.graph_to_main.sizes import Sizes
 from mlc.lowering.graph_to_main.storage import Storage
+from mlc.support.abi import ALIGNMENT
 
 SCRATCH = "mlc.scratch"
 """The attribute of the view behind all buffers: the memory that kernels use while they run."""

@@ -23,11 +23,11 @@ from mlc.dialects import loop
 from mlc.dialects.index import Div, Index, IndexMapAttr, const, dim
 from mlc.lowering.loop_to_llvm.builder import byte_size
 from mlc.lowering.loop_to_llvm.scalars import machine_type
+from mlc.support.abi import ALIGNMENT
 
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering
 
-ALIGNMENT = 64
 Slot = Callable[[SSAValue], SSAValue]
 
 

@@ -4,19 +4,19 @@ import argparse
 import difflib
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from mlc.tools.opt.emit import FORMATS
 from mlc.tools.opt.limits import add_limits, natural
 
-# Flags that may stand without a value, and the value they then have.
+# Flags that may stand without a value -> the value that they then have.
 _BARE = {
     "--verify-each": "true",
     "--show-passes": "",
     "--mlir-timing": "true",
 }
 
-# Limit -> what its flag says.
+# Flags without a value -> their help.
 _SWITCHES: dict[tuple[str, ...], str] = {
     ("--split-input-file",): "process the pieces between lines `// -----` one by one",
     ("--verify-diagnostics",): "check the diagnostics against `// expected-error {{...}}`",
@@ -50,7 +50,7 @@ def names(text: str) -> frozenset[str]:
     return frozenset(filter(None, text.split(",")))
 
 
-def add_arguments(parser: argparse.ArgumentParser, version_action: Any) -> None:
+def add_arguments(parser: argparse.ArgumentParser, version_action: type[argparse.Action]) -> None:
     """Add every option of mlc-opt."""
     parser.prog = "mlc-opt"
     parser.allow_abbrev = False

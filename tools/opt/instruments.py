@@ -1,4 +1,4 @@
-"""What may watch a pipeline in mlc-opt: printing the IR, and timing."""
+"""The instruments of mlc-opt: printing the IR, and timing."""
 
 import sys
 import time
@@ -52,7 +52,7 @@ def _named(module_pass: ModulePass, names: Collection[str]) -> bool:
 
 @dataclass
 class PassTimer:
-    """Measures wall time a phase and a pass, and prints a table like mlir-opt's."""
+    """Measures the wall time of phases and passes for a table like mlir-opt's."""
 
     rows: list[tuple[str, float]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)

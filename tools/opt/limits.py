@@ -1,11 +1,11 @@
-"""The flags of limits, `--max-ops N`: how much a program may ask for."""
+"""The flags of the limits on the size of programs: `--max-ops N`, ..."""
 
 import argparse
 
 from mlc.support.limits import Limits, limits
 
-# The largest --max-nesting: parser, verifier, passes and printer recurse.
-DEEPEST = 1000
+MAX_NESTING = 1000
+"""The largest value of --max-nesting: parser, verifier, passes and printer recurse."""
 
 _LIMITS = {
     "input_bytes": "bytes of one input file",
@@ -33,9 +33,9 @@ def positive(text: str) -> int:
 
 
 def depth(text: str) -> int:
-    """A nesting that Python's own stack can follow."""
-    if (value := positive(text)) > DEEPEST:
-        raise argparse.ArgumentTypeError(f"expected at most {DEEPEST}, but got {value}")
+    """A nesting that fits Python's stack."""
+    if (value := positive(text)) > MAX_NESTING:
+        raise argparse.ArgumentTypeError(f"expected at most {MAX_NESTING}, but got {value}")
     return value
 
 
