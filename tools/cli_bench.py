@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlc.runtime.report.roofline import FORMATS
-from mlc.tools.cli import UsageError, add_model_arguments, executable_of, print_table, seconds, shapes_of
+from mlc.tools.cli import COMPILED, UsageError, add_model_arguments, executable_of, print_table, seconds, shapes_of
 from mlc.tools.cli_run import add_at_argument, random_inputs
 
 if TYPE_CHECKING:
@@ -21,21 +21,27 @@ PEERS = ("onnxruntime",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_model_arguments(parser)
+    add_model_arguments(parser, COMPILED)
     add_at_argument(parser)
-    parser.add_argument("--compare", action="append", default=[], choices=PEERS, help="measure a peer in the same run")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
-    parser.add_argument("--seconds", type=seconds, default=2.0, help="how long to measure each (default: 2)")
-    parser.add_argument("--profile", action="store_true", help="print a table of the kernels: see --roofline")
+    parser.add_argument(
+        "--compare", action="append", default=[], choices=PEERS, help="measure this runtime, too, in turns with mlc"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the measurements as JSON")
+    parser.add_argument("--seconds", type=seconds, default=2.0, help="time to measure each runtime for (default: 2)")
+    parser.add_argument(
+        "--profile", action="store_true", help="print each kernel's time, work, and share of the machine's peaks"
+    )
     parser.add_argument(
         "--roofline",
         metavar="FILE",
         nargs="?",
         const=False,  # the table alone
         type=_plot_file,
-        help="print each kernel's time, work, and part of what the machine reaches; with a FILE (.svg, .png), plot it",
+        help="as --profile; with a FILE (.svg, .png, .pdf) also draw the roofline plot",
     )
-    parser.add_argument("--trace", metavar="FILE", help="write one run as a Chrome trace (.json, for ui.perfetto.dev)")
+    parser.add_argument(
+        "--trace", metavar="FILE", help="write the time line of one run as a Chrome trace (.json, for ui.perfetto.dev)"
+    )
 
 
 def _plot_file(text: str) -> str:

@@ -16,7 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("model", help="an .onnx, .mlir or .pt2 file")
     add_shape_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON: problems, and inputs and outputs if none")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print the problems as JSON, or the inputs and outputs of a model without any",
+    )
     add_limits(parser)
 
 

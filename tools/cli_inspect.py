@@ -4,12 +4,12 @@ import argparse
 from collections import Counter
 
 from mlc.runtime.sizes import UNBOUNDED_SIZE, Size
-from mlc.tools.cli import add_model_arguments, executable_of, human_bytes, print_table, summary
+from mlc.tools.cli import COMPILED, add_model_arguments, executable_of, human_bytes, print_table, summary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_model_arguments(parser)
+    add_model_arguments(parser, COMPILED)
     parser.add_argument("--json", action="store_true", help="print the calls and their buffers as JSON")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlc.tools.cli import UsageError, add_model_arguments, executable_of, shapes_of
+from mlc.tools.cli import COMPILED, UsageError, add_model_arguments, executable_of, shapes_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_model_arguments(parser)
+    add_model_arguments(parser, COMPILED)
     parser.add_argument(
-        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input; may be repeated"
+        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="array of an input; may be repeated"
     )
-    parser.add_argument("--random", action="store_true", help="inputs that are not given are random (seed 0)")
+    parser.add_argument(
+        "--random", action="store_true", help="fill inputs that are not given with random values (seed 0)"
+    )
     add_at_argument(parser)
     parser.add_argument("--output-dir", metavar="DIR", help="write each output as DIR/NAME.npy")
-    parser.add_argument(
-        "--compare-f32", action="store_true", help="print how far each output is off that of --precision f32"
-    )
+    parser.add_argument("--compare-f32", action="store_true", help="compare each output with that of --precision f32")
     parser.add_argument("--profile", action="store_true", help="print the time of each kernel")
 
 
@@ -79,7 +79,7 @@ def add_at_argument(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=1x3x48x320",
-        help="the shape of a random input of a model that leaves its sizes open; may be repeated",
+        help="shape of a random input of a model with open sizes; may be repeated",
     )
 
 

@@ -9,12 +9,12 @@ MAX_NESTING = 1000
 
 _LIMITS = {
     "input_bytes": "bytes of one input file",
-    "nesting": "operations inside one another",
+    "nesting": "operations nested in each other",
     "ops": "operations in one module",
     "rank": "dimensions of one type",
     "elements": "elements of one constant in the text",
     "tensor_elements": "elements of one tensor of a model",
-    "folded_bytes": "bytes that folding constants may create",
+    "folded_bytes": "bytes that constant folding may create in one module",
 }
 
 
@@ -46,7 +46,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
         default = getattr(Limits, name)
         flag = f"--max-{name.replace('_', '-')}"
         kind = depth if name == "nesting" else positive
-        group.add_argument(flag, type=kind, default=default, metavar="N", help=f"{help_text} (default {default})")
+        group.add_argument(flag, type=kind, default=default, metavar="N", help=f"{help_text} (default: {default})")
 
 
 def apply_limits(args: argparse.Namespace) -> None:
