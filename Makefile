@@ -11,7 +11,7 @@ PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test pytest check-models filecheck lint types demo bench bench-peers bench-quantized bench-compile conformance fuzz clean
+.PHONY: help venv test quick test-ci pytest check-models filecheck lint types demo bench bench-peers bench-quantized bench-compile conformance fuzz clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -63,6 +63,14 @@ filecheck: venv ## FileCheck tests (LIT_FLAGS=-v for the commands)
 
 pytest: venv ## unit and model tests
 	$(BIN)/pytest $(PYTEST_FLAGS)
+
+quick: venv ## the loop of an edit, under a minute: lint, filecheck, the tests of tests/tiers.toml's `quick`
+	$(BIN)/ruff check -q .
+	$(BIN)/lit $(LIT_FLAGS) tests/filecheck
+	$(BIN)/pytest $(PYTEST_FLAGS) -m quick
+
+test-ci: venv ## the long tests, which `make test` leaves out (tests/tiers.toml)
+	$(BIN)/pytest $(PYTEST_FLAGS) -m ci
 
 check-models: venv ## models that nobody tuned, at odd sizes, beside onnxruntime (minutes)
 	$(BIN)/pytest $(PYTEST_FLAGS) -m slow

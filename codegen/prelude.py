@@ -2,7 +2,7 @@
 The math prelude: exp, log, tanh, erf, sigmoid, sin, cos, pow as `alwaysinline` functions in LLVM IR text.
 
 One Python function writes the body for any number of lanes; `print_module` appends only what a module calls. Errors
-against float64, over all of float32's range (tests/unit/test_prelude.py measures them at every width):
+against float64, over all of float32's range (tests/unit/codegen/test_prelude.py measures them at every width):
 
     function   max error       method
     exp        1 ulp           Cephes expf.c: exp(r) on |r| <= ln 2 / 2, times 2^n in two steps (denormals, inf)

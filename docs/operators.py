@@ -9,7 +9,7 @@ from mlc.frontends.onnx.node import converters
 
 ROOT = Path(__file__).resolve().parent.parent
 UNIT = ROOT / "tests" / "unit"
-COMPILED = UNIT / "test_supported_ops.py"
+COMPILED = UNIT / "driver" / "test_supported_ops.py"
 _ROW = re.compile(r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \|", re.MULTILINE)
 _NOTE = "Written by `docs/generate.py` from the ops' records, `docs/conformance.md` and the tests: change those."
 
@@ -17,7 +17,7 @@ _NOTE = "Written by `docs/generate.py` from the ops' records, `docs/conformance.
 def graph_rows() -> dict[str, tuple[int, list[str]]]:
     """Graph op -> (how many samples of it are compiled, the other test files that name it)."""
     rows: dict[str, tuple[int, list[str]]] = {}
-    texts = _texts("test_*.py")
+    texts = _texts("**/test_*.py")
     for name, cls in sorted({**OPS, **{cls.name: cls for cls in CONTROL}}.items()):
         samples = len(cls.samples()) if name in OPS else 0
         rows[name] = samples, [] if samples else [file for file, text in texts.items() if f"{name} " in text]
@@ -27,7 +27,7 @@ def graph_rows() -> dict[str, tuple[int, list[str]]]:
 def onnx_rows() -> dict[str, tuple[int, list[str]]]:
     """ONNX op -> (backend tests passed, test files that name it); every op with a converter, or that passed a test."""
     passed = {m[1]: int(m[2]) for m in _ROW.finditer((ROOT / "docs" / "conformance.md").read_text())}
-    texts = _texts("test_onnx*.py") | _texts("test_resize.py") | _texts("../models/test_*.py")
+    texts = _texts("frontends/onnx/test_*.py") | _texts("tools/test_onnx*.py") | _texts("../models/test_*.py")
     rows: dict[str, tuple[int, list[str]]] = {}
     names = {(domain, name) for domain, name in converters()} | {("", n) for n, count in passed.items() if count}
     for domain, name in sorted(names, key=lambda key: (key[0], key[1].lower())):
@@ -102,4 +102,9 @@ def _files(files: list[str]) -> str:
 
 
 def _texts(pattern: str) -> dict[str, str]:
-    return {path.name: path.read_text() for path in sorted(UNIT.glob(pattern))}
+    return {_shown(path): path.read_text() for path in sorted(UNIT.glob(pattern))}
+
+
+def _shown(path: Path) -> str:
+    """A test file's path below tests/unit, or its name where it is elsewhere."""
+    return str(path.relative_to(UNIT)) if path.is_relative_to(UNIT) and ".." not in path.parts else path.name

@@ -98,7 +98,9 @@ class Symbol:
             of = f" in steps of {step}" if step > 1 else ""
             low, high = self.low * factor + more, self.high * factor + more
             to = f"to {high}" if high < UNBOUNDED_SIZE or size > high else "on"
-            raise ValueError(f"expected {where} ({self.name}) from {low} {to}{of}, but got {size}")
+            hint = f"; symbols={{'{self.name}': (0, ...)}} admits 0 where the operations do"
+            remedy = hint if size == 0 < low else ""
+            raise ValueError(f"expected {where} ({self.name}) from {low} {to}{of}, but got {size}{remedy}")
         return value
 
 
@@ -128,13 +130,18 @@ class Sizes:
         on_the_way = [value["shape"] for value in model.get("values", ())]
         shapes = {repr(shape): shape for shape in (*on_the_way, *self.outputs)}
         self.shapes = [shape for shape in shapes.values() if any(not isinstance(size, int) for size in shape)]
+        self._from_0 = set(model.get("from_0", ()))
         self._known: OrderedDict[tuple[tuple[int, ...], ...], Bound] = OrderedDict()
 
     @property
-    def positive(self) -> list[Size]:
-        """The symbolic sizes of all tensors; each must be positive."""
+    def extents(self) -> list[tuple[Size, int]]:
+        """The symbolic sizes of all tensors, each with its minimum."""
         sizes = {repr(size): size for shape in self.shapes for size in shape if not isinstance(size, int)}
-        return list(sizes.values())
+        return [(size, self.least(size)) for size in sizes.values()]
+
+    def least(self, size: Size) -> int:
+        """The minimum of a size: 0 if it depends on a symbol that may be 0, else 1."""
+        return 0 if isinstance(size, int) or not self._from_0.isdisjoint(_symbols(size)) else 1
 
     def bind(self, shapes: Sequence[tuple[int, ...]]) -> Bound:
         """The sizes for inputs of these shapes; ValueError if they do not fit the model or each other."""
@@ -148,7 +155,8 @@ class Sizes:
     def _bind(self, shapes: Sequence[tuple[int, ...]]) -> Bound:
         values = self._values(shapes)
         for shape in self.shapes:
-            if min(found := tuple(evaluate(size, values) for size in shape)) < 1:
+            found = tuple(evaluate(size, values) for size in shape)
+            if any(n < self.least(size) for n, size in zip(found, shape, strict=True)):
                 raise self._unfit("larger", shapes, f"a tensor of the model is {found}")
             if 16 * math.prod(found) >= MAX_BYTES:
                 raise self._unfit("smaller", shapes, f"a tensor of the model is {found}")

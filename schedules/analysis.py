@@ -49,6 +49,15 @@ class Read:
         """The bytes of the tensor."""
         return self.element_bytes * prod(self.shape)
 
+    def needs_mask(self, axis: int, ranges: dict[int, tuple[int, int]]) -> bool:
+        """Whether an index that uses an axis, and no computed value, is outside of the tensor somewhere."""
+        for e, size in zip(self.exprs, self.shape, strict=True):
+            if e.uses(axis) and all(d in ranges for d in e.dims()):
+                low, high = e.bounds(ranges)
+                if low < 0 or high >= size:
+                    return True
+        return False
+
     def lies_together(self, axis: int, count: int, ranges: dict[int, tuple[int, int]]) -> bool:
         """Whether `count` steps along an axis, from a multiple of it on, are neighbours in memory."""
         if any(m.uses(axis) for m in self.mask):
@@ -165,11 +174,17 @@ class Stage:
         return found
 
     @property
-    def gathers_astray(self) -> bool:
-        """Whether a gather's indices follow the last axis, which is open: lanes beyond its end have no address."""
+    def gather_index_may_overrun(self) -> bool:
+        """
+        Whether a gather along the last axis may leave its tensor in lanes that a predicate switches off.
+
+        That is so where the axis is symbolic, or where a mask alone keeps an index inside of the tensor: all lanes of
+        a gather need an address.
+        """
         last = self.num_spatial - 1
         computed = [r for r in self.reads if any(isinstance(v.owner, Operation) for v in r.op.indices)]
-        return last in self.symbolic and any(r.uses(last) for r in computed)
+        ranges = dict(enumerate(self.ranges))
+        return any(r.uses(last) and (last in self.symbolic or r.needs_mask(last, ranges)) for r in computed)
 
     @cached_property
     def factors(self) -> tuple[Read, Read] | None:

@@ -38,7 +38,7 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
         loops, extents = [s.fuse(*loops)], [prod(st.extents)]
     else:
         extents = list(st.extents)
-    outer, inner = (loops, None) if st.gathers_astray else split_lanes(s, loops, extents, width)
+    outer, inner = (loops, None) if st.gather_index_may_overrun else split_lanes(s, loops, extents, width)
     chosen = {k for k in st.spatial if k not in st.symbolic and any(m.uses(k) for r in st.reads for m in r.mask)}
     if st.symbolic and chosen and threads > 1:
         # which part of a concatenation is read is chosen inside of the loops that threads share

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from random import Random
 
-sys.path.insert(0, str(Path(__file__).parent / "unit"))
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))
 
 import fuzz_oracle as oracle
 from random_graphs import STYLES, graph_of

@@ -34,6 +34,7 @@ from mlc.dialects.graph.expressions import (
     floordiv,
     greatest,
     least,
+    least_extent,
     simplify,
     with_ends,
 )
@@ -86,7 +87,7 @@ class SymbolAttr(ParametrizedAttribute):
         low, high, step = self.low.data, self.high.data, self.step.data
         if self.usual.data:
             return self.usual.data
-        return max(low, min(TYPICAL, (low + high) // 3) // step * step)
+        return max(low, min(step, high), min(TYPICAL, (low + high) // 3) // step * step)
 
     def verify(self) -> None:
         if not 0 <= self.low.data <= self.high.data or self.step.data < 1:
@@ -186,6 +187,7 @@ __all__ = [
     "floordiv",
     "greatest",
     "least",
+    "least_extent",
     "parse_dim",
     "simplify",
     "with_ends",

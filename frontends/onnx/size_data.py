@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import DimExpr, FloorDiv, Least
+from mlc.dialects.graph.dims import Bounded, DimExpr, FloorDiv, Least
 from mlc.frontends.onnx.node import Value
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ class SizeData:
         return total
 
     def symbol(self, name: str, location: str) -> Value:
-        """The value of a symbol: the last of so many places, and one more."""
+        """The value of a symbol: the last of so many places, and one more; of one that may be 0, a sum of ones."""
+        if name not in self.known and isinstance(name, Bounded) and name.low < 1:
+            ones = self._emit(g.FullOp, [], location, value=1, shape=(DimExpr({(name,): 1}),), dtype=np.dtype(np.int64))
+            self.known[name] = self._emit(g.SumOp, [ones], location, axes=(0,), keepdims=True)
         if name not in self.known:
             size = DimExpr({(name,): 1})
             places = self._emit(g.IotaOp, [], location, result=g.tensor((size,), "int64"), axis=0)

@@ -193,6 +193,8 @@ def _cumulative(op: Any, combine: str, neutral: float) -> Converter:
         x = node.input(0)
         axis = axis_of(int(node.constant(1).reshape(())), len(x.shape))
         size, backward, exclusive = x.shape[axis], bool(node.attr("reverse", 0)), bool(node.attr("exclusive", 0))
+        if size == 0:
+            return x
         if not isinstance(size, int) or size > FEW:
             return node.emit(g.CumulativeOp, x, axis=axis, combine=combine, exclusive=exclusive, backward=backward)
         x = node.emit(g.FlipOp, x, axes=(axis,)) if backward else x

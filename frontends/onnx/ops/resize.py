@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import DimExpr, UnequalSizes
+from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.ops.resize import AS_STEP, COORDINATES, MODES, ROUNDINGS
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
 from mlc.frontends.onnx.ops.taps import Rule, resize_axis
-from mlc.frontends.onnx.sizes import LARGEST
 from mlc.frontends.onnx.tools import add, as_picture, element, from_picture, pad, part, reshape, spread, transpose, two
 from mlc.support.errors import UnsupportedOps, UserError
 
@@ -112,36 +111,25 @@ def _resize(node: Node) -> Value:
     rule = _rule(node)
     if not _is_picture(rule, size, steps, x):
         return _by_axes(node, x, size, steps, rule)
-    step = () if steps is None else tuple(n for s in two(steps[2:], Fraction(1)) for n in s.as_integer_ratio())
     picture = as_picture(node, x) if rank == 3 else x
     attrs = {"mode": rule.mode, "coordinates": rule.coordinates, "rounding": rule.rounding}
-    if any(isinstance(n, DimExpr) for n in size[2:]) and not step:
-        steps = [
-            Fraction(1),
-            Fraction(1),
-            *(_ratio(node, n, out) for n, out in zip(x.shape[2:], size[2:], strict=True)),
-        ]
-        step = tuple(n for s in two(steps[2:], Fraction(1)) for n in s.as_integer_ratio())
+    if steps is None and any(isinstance(n, DimExpr) for n in size[2:]):
+        steps = [Fraction(1), Fraction(1), *map(_ratio, x.shape[2:], size[2:])]
+    step = () if steps is None else tuple(n for s in two(steps[2:], Fraction(1)) for n in s.as_integer_ratio())
     known = tuple(AS_STEP if isinstance(n, DimExpr) else n for n in two(size[2:], 1))
     y = node.emit(g.Resize2dOp, picture, size=known, step=step, **attrs)
     return from_picture(node, y) if rank == 3 else y
 
 
-def _ratio(node: Node, size: Any, out: Any) -> Fraction:
-    """How many elements of a picture make one of the result, where sizes are symbolic."""
+def _ratio(size: Any, out: Any) -> Fraction | None:
+    """How many elements of a picture make one of the result; None where that is not the same for all sizes."""
     if not isinstance(size, DimExpr) and not isinstance(out, DimExpr):
         return Fraction(size, out)
     for a, b, turned in ((out, size, True), (size, out, False)):
         (x, c), (y, d) = DimExpr.of(a).terms[0], DimExpr.of(b).terms[0]
         if x == y and a * d == b * c:
             return Fraction(d, c) if turned else Fraction(c, d)
-    message = f"expected sizes in a fixed ratio, but got {size} and {out}; give them with shapes="
-    large = dict.fromkeys([*DimExpr.of(size).symbols(), *DimExpr.of(out).symbols()], LARGEST)
-    n, m = (DimExpr.of(one).evaluate(large) for one in (size, out))
-    assert isinstance(n, int)
-    assert isinstance(m, int)
-    ratio = round(max(n, m) / max(1, min(n, m)))
-    raise UnequalSizes(message, (size * ratio, out) if m >= n else (size, out * ratio))
+    return None
 
 
 def _is_picture(rule: Rule, size: Sequence[int], steps: Any, x: Value) -> bool:
@@ -150,8 +138,10 @@ def _is_picture(rule: Rule, size: Sequence[int], steps: Any, x: Value) -> bool:
     whole = steps is None or all(scaled(o, s) == n for n, s, o in zip(x.shape, steps, size, strict=True))
     exact = whole or rule.coordinates not in ("align_corners", "pytorch_half_pixel")
     floats = rule.mode == "nearest" or np.dtype(dtype_like(x)) == np.float32
-    to_number = zip(x.shape[2:], size[2:], strict=True)
-    if steps is None and any(isinstance(n, DimExpr) and isinstance(out, int) for n, out in to_number):
+    pairs = [pair for pair in zip(x.shape[2:], size[2:], strict=True) if any(isinstance(n, DimExpr) for n in pair)]
+    if pairs and rule.coordinates in ("align_corners", "pytorch_half_pixel"):
+        return False
+    if steps is None and any(_ratio(*pair) is None for pair in pairs):
         return False
     return len(x.shape) in (3, 4) and list(size[:2]) == list(x.shape[:2]) and known and exact and floats
 
@@ -203,7 +193,9 @@ def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[Fraction] 
         raise node.fail("expected scales or sizes, but got neither")
     values = np.asarray(scales if scales is not None else sizes).reshape(-1)
     axes = [axis_of(axis, len(shape)) for axis in node.attr("axes", range(len(shape)))]
-    if len(values) != len(axes) or min(values, default=0) <= 0:
+    for n in values:  # a size that is 0 or less for some inputs: these are refused when the model runs
+        node.importer.symbols.at_least(n, 1)
+    if len(values) != len(axes) or any(n <= 0 for n in values if not isinstance(n, DimExpr)):
         raise node.fail(f"expected {len(axes)} scales or sizes > 0, but got {values.tolist()}")
     if scales is None:
         return _given_sizes(node, shape, dict(zip(axes, values.tolist(), strict=True)))

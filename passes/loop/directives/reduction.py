@@ -27,7 +27,8 @@ from mlc.passes.loop.directives.kernel import (
     nested,
 )
 from mlc.passes.loop.directives.storage import sizes_of
-from mlc.passes.loop.regions import clips, needed, span_of, substitute, users
+from mlc.passes.loop.nest import is_symbol
+from mlc.passes.loop.regions import Space, clips, needed, span_of, substitute, users
 
 COMBINERS = (arith.AddfOp, arith.AddiOp, arith.MulfOp, arith.MuliOp, arith.MaximumfOp, arith.MinimumfOp)
 COMBINERS += (arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp, arith.MaxnumfOp, arith.MinnumfOp)
@@ -97,7 +98,7 @@ def decompose_reduction(kernel: Kernel, op: sched.DecomposeReductionOp) -> None:
         [b.substitute(to, kernel.space.ranges) for b in kernel.bindings(block)[:n]],
         kernel.space.values,
         spatial_region(kernel, block.init, n),
-        where=needed(kernel.space, [p.substitute(to, kernel.space.ranges) for p in kernel.where(block)]),
+        where=_starting(kernel, block, inside, to),
     )
     locate(init, block)
     kernel.name_block(init, f"{block.name_}_init")
@@ -110,6 +111,20 @@ def decompose_reduction(kernel: Kernel, op: sched.DecomposeReductionOp) -> None:
     kernel.retire(block)
     kernel.give(op.init, init)
     kernel.give(op.update, block)
+
+
+def _starting(kernel: Kernel, block: loop.BlockOp, inside: Sequence[loop.ForOp], to: dict[int, Index]) -> list[Index]:
+    """The predicates of a start: those of the block, save on what it reduces, of which there may be nothing."""
+    space = kernel.space
+    reducing = {space.number(g.iv) for g in inside if legality.reduces(kernel, g, block)}
+    kept = [p for p in kernel.where(block) if not _only_over(space, p, reducing)]
+    return needed(space, [p.substitute(to, space.ranges) for p in kept])
+
+
+def _only_over(space: Space, predicate: Index, loops: set[int]) -> bool:
+    """Whether a predicate is one of some loops, and of sizes."""
+    dims = predicate.dims()
+    return not dims.isdisjoint(loops) and all(d in loops or is_symbol(space.values[d]) for d in dims)
 
 
 def _init_name(g: loop.ForOp) -> str | None:
