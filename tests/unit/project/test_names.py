@@ -10,9 +10,8 @@ ROOMS = sorted(link.name for link in (ROOT / "mlc").iterdir() if link.is_symlink
 
 # Names that still stand for two classes. The list only gets shorter.
 TWICE = {
-    "Access", "Executable", "Group", "InlinePass", "InterpreterError", "Kernel", "Known", "Level",
-    "Machine", "Node", "Parts", "Place", "Problem", "Program", "Sizes", "Stage", "Step", "Symbols", "Window", "Work",
-   
+    "Access", "Executable", "Group", "InlinePass", "InterpreterError", "Kernel", "Known", "Level", "Machine", "Node",
+    "Parts", "Place", "Problem", "Program", "Sizes", "Stage", "Step", "Symbols", "Window", "Work",
 }  # fmt: skip
 VAGUE = ("FEW", "MANY", "SMALL", "LARGE")
 # The files in which these names still stand. The list only gets shorter.
