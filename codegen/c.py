@@ -9,7 +9,7 @@ interpreter computes, about a hundred times faster: the reference for large kern
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,7 +102,7 @@ class _Printer:
         self.lines.append("  " * self.depth + text)
 
     @contextmanager
-    def deeper(self) -> Iterator[None]:
+    def deeper(self) -> Generator[None]:
         """One level of braces."""
         self.depth += 1
         yield

@@ -17,6 +17,7 @@ f16 and bf16 compute in f32. f64 calls libm lane by lane: right, and slow.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute
@@ -398,7 +399,7 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     "tanh": (1, _tanh),
     "erf": (1, _erf),
     "sigmoid": (1, _sigmoid),
-    "sin": (1, lambda b, x: _sine(b, x, 0)),
-    "cos": (1, lambda b, x: _sine(b, x, 1)),
+    "sin": (1, partial(_sine, shift=0)),
+    "cos": (1, partial(_sine, shift=1)),
     "pow": (2, _pow),
 }

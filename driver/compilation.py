@@ -1,6 +1,6 @@
 """One compilation: a model's module and weights become the files of an artifact."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -268,7 +268,7 @@ class Compilation:
 
 
 @contextmanager
-def replayable(text: Callable[[Any], str], passes: list[Any]) -> Iterator[None]:
+def replayable(text: Callable[[Any], str], passes: list[Any]) -> Generator[None]:
     """Attach the IR and the pipeline that reproduce a bug to its exception, as `reproducer`."""
     try:
         yield

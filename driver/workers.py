@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -65,7 +65,7 @@ def run_jobs(jobs: Sequence[Job], workers: int | None = None, report: Report | N
     count = min(available_workers() if workers is None else workers, len(jobs))
     with _progress(len(jobs), report) as done:
         if count < 2:
-            results = []
+            results: list[bytes] = []
             for job in jobs:
                 results.append(_run_here(job))
                 done(len(results), len(jobs))
@@ -205,7 +205,7 @@ class _Crew:
 
 
 @contextmanager
-def _progress(total: int, report: Report | None) -> Iterator[Report]:
+def _progress(total: int, report: Report | None) -> Generator[Report]:
     """Progress for a person: a bar on a terminal once a second has passed, unless somebody else reports."""
     if report is not None or not sys.stderr.isatty():
         yield report or (lambda done, of: None)

@@ -11,7 +11,7 @@ A compiled model on disk: one directory, whole and checksummed, that runs withou
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,7 +112,7 @@ class Draft:
 
 
 @contextmanager
-def drafted(parent: "Path | None") -> Iterator[Draft]:
+def drafted(parent: "Path | None") -> Generator[Draft]:
     """A draft in a new scratch directory, which is removed if it is not finished in good order."""
     with ending_in_order():
         path = make_scratch(parent)
@@ -124,7 +124,7 @@ def drafted(parent: "Path | None") -> Iterator[Draft]:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[None]:
+def written(path: Path) -> Generator[None]:
     """Report an OSError as a UserError about `path`, not about the temporary files beside it."""
     try:
         yield

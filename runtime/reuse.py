@@ -29,7 +29,7 @@ def place_of(value: Mapping[str, Any]) -> Place:
 def reuse_distances(graph: Mapping[str, Any]) -> list[list[tuple[int, int]]]:
     """For each call and each of its operands: (its bytes, the bytes touched since it was touched, itself included)."""
     places = [place_of(value) for value in graph["values"]]
-    calls = [[places[i] for i in (*node["inputs"], *node["outputs"])] for node in graph["nodes"]]
+    calls: list[list[Place]] = [[places[i] for i in (*node["inputs"], *node["outputs"])] for node in graph["nodes"]]
     # The run before this one is the history of its first calls.
     history = [place for _ in range(2) for call in calls for place in call]
     position = len(history) // 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
@@ -57,7 +57,7 @@ warning_sinks: list[WarningSink] = [_to_stderr]
 
 
 @contextmanager
-def warnings_to(sink: WarningSink) -> Iterator[None]:
+def warnings_to(sink: WarningSink) -> Generator[None]:
     """Let `sink` receive the warnings inside the `with` statement."""
     warning_sinks.append(sink)
     try:
@@ -67,7 +67,7 @@ def warnings_to(sink: WarningSink) -> Iterator[None]:
 
 
 @contextmanager
-def collected_warnings() -> Iterator[list[str]]:
+def collected_warnings() -> Generator[list[str]]:
     """The texts of the warnings inside the `with` statement, in order; they are not printed."""
     found: list[str] = []
     with warnings_to(lambda op, message: found.append(diagnostic_text(op, message))):

@@ -15,7 +15,7 @@ import re
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,7 @@ class Terminated(BaseException):
 
 
 @contextmanager
-def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
+def scratch_directory(parent: Path | None = None) -> Generator[Path]:
     """A directory inside `parent` (else where temporary files are), removed when it is left."""
     with ending_in_order():
         path = make_scratch(parent)
@@ -72,7 +72,7 @@ def release_scratch(path: Path) -> None:
 
 
 @contextmanager
-def ending_in_order() -> Iterator[None]:
+def ending_in_order() -> Generator[None]:
     """
     SIGTERM and SIGHUP end this process only after the `with` statements and `finally` clauses inside have run.
 

@@ -166,7 +166,8 @@ def _mask(names: Sequence[str], chosen: Iterable[str]) -> int:
 
 def _levels(prefix: str, names: Sequence[str], levels: Sequence[str]) -> tuple[list[str], str]:
     """The target that needs most of the features that are there, and its name in IR; the last one needs none."""
-    lines, best = [], f"@{prefix}.level{len(levels) - 1}"
+    lines: list[str] = []
+    best = f"@{prefix}.level{len(levels) - 1}"
     for k, level in reversed(list(enumerate(levels[:-1]))):
         mask = _mask(names, CPUS[level])
         lines += [

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -65,7 +65,7 @@ class PassTimer:
         self.rows.append((f"  {module_pass.name}", time.perf_counter() - self._pass_started))
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str) -> Generator[None]:
         """Time a part of the tool that is not a pass; what passes took inside it is listed under it."""
         start, row = time.perf_counter(), len(self.rows)
         try:
