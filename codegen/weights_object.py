@@ -11,7 +11,7 @@ import shutil
 import struct
 from pathlib import Path
 
-from mlc.support.abi import ALIGNMENT
+from mlc.support.alignment import ALIGNMENT
 from mlc.support.errors import UserError
 
 _MACHINES = {"x86_64": 62, "aarch64": 183}

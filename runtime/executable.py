@@ -21,7 +21,7 @@ from mlc.runtime.code import Code, SharedCode, Toolchain
 from mlc.runtime.cpu import refusal
 from mlc.runtime.sizes import text
 from mlc.runtime.steps import KernelProfile, Profile, Stepper
-from mlc.support.abi import ALIGNMENT
+from mlc.support.alignment import ALIGNMENT
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 from mlc.support.threads import thread_count

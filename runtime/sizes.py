@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from mlc.support.alignment import ALIGNMENT
+
 CompoundAtom: TypeAlias = "tuple[Size, int] | tuple[Size, Size, str]"
 """A floor division, or the lesser of two sizes; JSON has lists in the place of tuples."""
 Atom: TypeAlias = "str | CompoundAtom"
@@ -73,7 +75,7 @@ def symbolic_buffer_bytes(rows: Sequence[Sequence[Size]], sizes: Sequence[int], 
         size = 1
         for factor in row:
             size *= evaluate(factor, values)
-        total += size + 128 * threads
+        total += size + 2 * ALIGNMENT * threads  # room to round each thread's part up, and a line between
     return total
 
 

@@ -17,8 +17,6 @@ One rt serves one call at a time (its scratch is shared by nothing else); severa
 import ctypes
 
 ABI_VERSION = 1
-ALIGNMENT = 64
-"""Bytes at whose multiples the workspace, its buffers and the weights lie: a cache line, and an AVX-512 vector."""
 
 # Offsets of rt's fields in bytes, for code generators.
 RT_VERSION = 0

@@ -112,7 +112,7 @@ def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE.py",
-        help="run a Python file that defines ops, passes and dialects; may be repeated",
+        help="run a Python file that defines ops, passes, dialects and strategies; may be repeated",
     )
 
 

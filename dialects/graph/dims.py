@@ -38,13 +38,11 @@ from mlc.dialects.graph.expressions import (
     simplify,
     with_ends,
 )
+from mlc.dialects.index import TYPICAL
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
-
-TYPICAL = 256
-"""The usual value of a symbol that may take any."""
 
 
 @irdl_attr_definition

@@ -12,9 +12,10 @@ from xdsl.ir import Region as IRRegion
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph import name_location
-from mlc.dialects.graph.dims import TYPICAL, Dim, DimExpr
+from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops.control import ControlOp, captured, isolate
 from mlc.dialects.graph.types import numpy_dtype, shape_of, static_shape
+from mlc.dialects.index import TYPICAL
 from mlc.frontends.onnx.counted import marked, plain
 from mlc.frontends.onnx.node import Node, Value, dtype_like
 from mlc.frontends.onnx.tools import cast, full, iota, reshape

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mlc.support.abi import ALIGNMENT
+from mlc.support.alignment import ALIGNMENT
 
 
 @dataclass(frozen=True)

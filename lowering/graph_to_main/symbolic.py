@@ -29,7 +29,7 @@ from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.lowering.graph_to_main.memory_plan import Lifetime, MemoryPlan, Timeline, pieces_of, plan
 from mlc.lowering.graph_to_main.sizes import Sizes
 from mlc.lowering.graph_to_main.storage import Storage
-from mlc.support.abi import ALIGNMENT
+from mlc.support.alignment import ALIGNMENT
 
 SCRATCH = "mlc.scratch"
 """The attribute of the view behind all buffers: the memory that kernels use while they run."""

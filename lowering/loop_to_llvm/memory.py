@@ -23,7 +23,7 @@ from mlc.dialects import loop
 from mlc.dialects.index import Div, Index, IndexMapAttr, const, dim
 from mlc.lowering.loop_to_llvm.builder import byte_size
 from mlc.lowering.loop_to_llvm.scalars import machine_type
-from mlc.support.abi import ALIGNMENT
+from mlc.support.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering
@@ -32,8 +32,8 @@ Slot = Callable[[SSAValue], SSAValue]
 
 
 def static_bytes(t: MemRefType) -> int:
-    """The room that a buffer of static sizes takes."""
-    return (prod(t.get_shape()) * byte_size(machine_type(t.element_type)) + 127) // ALIGNMENT * ALIGNMENT
+    """The room that a buffer of static sizes takes, a line between it and the next one."""
+    return (prod(t.get_shape()) * byte_size(machine_type(t.element_type)) + 2 * ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 @dataclass

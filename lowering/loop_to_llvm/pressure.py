@@ -10,9 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from mlc.dialects import loop
 from mlc.lowering.loop_to_llvm.tiles import positions
 from mlc.support.errors import warn
-
-AMORTISING_ITERATIONS = 64
-"""Iterations in registers above which loading and storing an accumulator once costs nothing that counts."""
+from mlc.targets.cost.thresholds import AMORTISING_STEPS
 
 
 def check_loop(op: loop.ForOp, lanes: int, registers: int) -> None:
@@ -71,4 +69,4 @@ def _starts_long_loop(load: loop.LoadOp) -> bool:
     """Whether a loaded tile is where a loop of many iterations goes on, as between blocks of a reduction."""
     readers = [use.operation for use in load.result.uses]
     loops = [op for op in readers if isinstance(op, loop.ForOp)]
-    return len(readers) == len(loops) == 1 and (loops[0].extent or 0) >= AMORTISING_ITERATIONS
+    return len(readers) == len(loops) == 1 and (loops[0].extent or 0) >= AMORTISING_STEPS

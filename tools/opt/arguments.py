@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser, version_action: type[argparse
         action="append",
         default=[],
         metavar="FILE.py",
-        help="run a Python file that defines passes, ops and dialects; may be repeated",
+        help="run a Python file that defines passes, ops, dialects and strategies; may be repeated",
     )
     add(
         "--verify-each",
