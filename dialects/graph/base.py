@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar, overload
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -36,7 +36,7 @@ from xdsl.irdl import traits_def
 from xdsl.traits import HasCanonicalizationPatternsTrait, HasFolder, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.dims import SymbolAttr, simplify
+from mlc.dialects.graph.dims import Dim, SymbolAttr, simplify
 from mlc.dialects.graph.types import Tensor, shape_of
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ MANY = 1 << 30
 """No upper bound of an op's operand count."""
 
 T = TypeVar("T")
+
+AttrValue: TypeAlias = int | float | str | Attribute | Sequence[Dim] | None
+"""An op's attribute as a Python value in `Op.make`; also a shape, and an element type or its name (`dtype`)."""
 
 
 class OpAttr(ABC, Generic[T]):

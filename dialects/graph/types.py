@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 Tensor: TypeAlias = "TensorType[Any]"
 Shape: TypeAlias = "tuple[Dim, ...]"
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _UNSIGNED = {f"uint{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)}
 ELEMENT_TYPES: dict[str, Attribute] = {
@@ -91,6 +92,11 @@ def _static(shape: tuple[int, ...], element: Attribute) -> Tensor:
     return TensorType(element, shape)
 
 
+def is_integer(element: Attribute) -> TypeGuard[IntegerType]:
+    """Whether an element type is an integer type, i1 included."""
+    return isinstance(element, IntegerType)
+
+
 def tensor(shape: Sequence[Dim], element: Attribute | str = f32) -> Tensor:
     """The tensor type of these sizes; symbolic ones become `?` and a `#graph.dims` encoding."""
     element = element_type(element)
@@ -100,6 +106,11 @@ def tensor(shape: Sequence[Dim], element: Attribute | str = f32) -> Tensor:
     symbolic = tuple(size for size in shape if isinstance(size, DimExpr))
     sizes = [DYNAMIC_INDEX if isinstance(size, DimExpr) else size for size in shape]
     return TensorType(element, sizes, DimsAttr(symbolic))
+
+
+def is_dynamic(type: Attribute) -> bool:
+    """Whether a type is a tensor's with a symbolic size."""
+    return isinstance(type, TensorType) and not type.has_static_shape()
 
 
 def shape_of(type: Attribute) -> Shape:
@@ -149,6 +160,13 @@ def element_of(value: SSAValue) -> Any:
     type_ = value.type
     assert isinstance(type_, TensorType | MemRefType)
     return type_.element_type
+
+
+def tensor_type(type: Attribute) -> Tensor:
+    """A type that must be a tensor's."""
+    if not isinstance(type, TensorType):
+        raise VerifyException(f"expected a tensor, but got {type}")
+    return type
 
 
 def unequal(message: str, *types: tuple[Tensor, Tensor]) -> UnequalSizes:
@@ -208,6 +226,7 @@ def with_symbols(type: Attribute, values: Mapping[str, Dim]) -> Tensor:
 
 __all__ = [
     "ELEMENT_TYPES",
+    "Array",
     "Dim",
     "Shape",
     "Tensor",
@@ -216,7 +235,9 @@ __all__ = [
     "dtype_name",
     "element_of",
     "element_type",
+    "is_dynamic",
     "is_float",
+    "is_integer",
     "is_static",
     "numpy_dtype",
     "product",
@@ -225,5 +246,6 @@ __all__ = [
     "sizes_at",
     "static_shape",
     "tensor",
+    "tensor_type",
     "with_symbols",
 ]

@@ -160,7 +160,7 @@ class _Simulator(Quantizer):
     def unit(self, value: SSAValue, layers: Sequence[Conv2dOp | DenseOp]) -> None:
         """All readers of the value read it simulated; layers multiply simulated weights."""
         readers = self.readers(value)
-        self.start_behind(value)
+        self.insert_behind(value)
         on, scale, zero = (self.setting(k) for k in range(3))
         levels = self.rw.make(RoundOp, self.rw.make(DivideOp, value, scale))
         levels = self.rw.make(ClipOp, self.rw.make(AddOp, levels, zero), min=0.0, max=float(LEVELS))

@@ -33,22 +33,25 @@ class BitwiseOp(BinaryOp):
         return [Sample((tensor(a, dtype), tensor(b, dtype)), integers=(0, 7)) for dtype, a, b in pairs]
 
 
-def _bitwise(name: str, formula: str, meaning: Callable[..., Any]) -> type[BitwiseOp]:
-    fields = {
+def _bitwise(name: str, formula: str, meaning: Callable[..., Any]) -> dict[str, Any]:
+    return {
         "__doc__": f"`{formula}` of integers, broadcast: `%2 = graph.{name} %0, %1 : tensor<2x3xi32>`.",
         "__module__": __name__,
         "name": f"graph.{name}",
         "meaning": staticmethod(meaning),
     }
-    return type("".join(word.capitalize() for word in name.split("_")) + "Op", (BitwiseOp,), fields)
 
 
-BitwiseAndOp = _bitwise("bitwise_and", "x & y", lambda np, x, y, op: x & y)
-BitwiseOrOp = _bitwise("bitwise_or", "x | y", lambda np, x, y, op: x | y)
-BitwiseXorOp = _bitwise("bitwise_xor", "x ^ y", lambda np, x, y, op: x ^ y)
-ShiftLeftOp = _bitwise("shift_left", "x << y", lambda np, x, y, op: np.left_shift(x, y))
-ShiftRightOp = _bitwise(
-    "shift_right", "x >> y, the sign kept where there is one", lambda np, x, y, op: np.right_shift(x, y)
+BitwiseAndOp = type("BitwiseAndOp", (BitwiseOp,), _bitwise("bitwise_and", "x & y", lambda np, x, y, op: x & y))
+BitwiseOrOp = type("BitwiseOrOp", (BitwiseOp,), _bitwise("bitwise_or", "x | y", lambda np, x, y, op: x | y))
+BitwiseXorOp = type("BitwiseXorOp", (BitwiseOp,), _bitwise("bitwise_xor", "x ^ y", lambda np, x, y, op: x ^ y))
+ShiftLeftOp = type(
+    "ShiftLeftOp", (BitwiseOp,), _bitwise("shift_left", "x << y", lambda np, x, y, op: np.left_shift(x, y))
+)
+ShiftRightOp = type(
+    "ShiftRightOp",
+    (BitwiseOp,),
+    _bitwise("shift_right", "x >> y, the sign kept where there is one", lambda np, x, y, op: np.right_shift(x, y)),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
@@ -45,7 +45,7 @@ class _ShapedOp(MoveOp):
         result: Tensor | None = None,
         location: Any = None,
         **attrs: Any,
-    ) -> Any:
+    ) -> Self:
         """The operand in another shape: `make(x, shape)`, `make(x, shape=shape)` or `make(x, result=type)`."""
         x, *given = operands
         assert isinstance(x, SSAValue | Operation)

@@ -66,9 +66,9 @@ class ReduceOp(GraphOp):
 
 def _reduction(
     name: str, formula: str, meaning: Callable[..., Any], c: float = 0.0, index: bool = False
-) -> type[ReduceOp]:
+) -> dict[str, Any]:
     to = "tensor<2xi64>" if index else "tensor<2xf32>"
-    fields = {
+    return {
         "__doc__": f"{formula} over `axes`: `%1 = graph.{name} %0 {{axes = [1]}} : (tensor<2x3xf32>) -> {to}`.",
         "__module__": __name__,
         "name": f"graph.{name}",
@@ -76,19 +76,36 @@ def _reduction(
         "tolerance": c,
         "gives_index": index,
     }
-    return type("Arg" + name[3:].capitalize() + "Op" if index else name.capitalize() + "Op", (ReduceOp,), fields)
 
 
-SumOp = _reduction("sum", "The sum", lambda np, x, a, k: np.sum(x, axis=a, keepdims=k, dtype=x.dtype), 2)
-MeanOp = _reduction("mean", "The mean", lambda np, x, a, k: np.mean(x, axis=a, keepdims=k), 2)
-MaxOp = _reduction("max", "The maximum", lambda np, x, a, k: np.max(x, axis=a, keepdims=k))
-MinOp = _reduction("min", "The minimum", lambda np, x, a, k: np.min(x, axis=a, keepdims=k))
-ProdOp = _reduction("prod", "The product", lambda np, x, a, k: np.prod(x, axis=a, keepdims=k, dtype=x.dtype), 2)
-ArgmaxOp = _reduction(
-    "argmax", "The index of the (first) maximum", lambda np, x, a, k: np.argmax(x, axis=a, keepdims=k), index=True
+SumOp = type(
+    "SumOp",
+    (ReduceOp,),
+    _reduction("sum", "The sum", lambda np, x, a, k: np.sum(x, axis=a, keepdims=k, dtype=x.dtype), 2),
 )
-ArgminOp = _reduction(
-    "argmin", "The index of the (first) minimum", lambda np, x, a, k: np.argmin(x, axis=a, keepdims=k), index=True
+MeanOp = type(
+    "MeanOp", (ReduceOp,), _reduction("mean", "The mean", lambda np, x, a, k: np.mean(x, axis=a, keepdims=k), 2)
+)
+MaxOp = type("MaxOp", (ReduceOp,), _reduction("max", "The maximum", lambda np, x, a, k: np.max(x, axis=a, keepdims=k)))
+MinOp = type("MinOp", (ReduceOp,), _reduction("min", "The minimum", lambda np, x, a, k: np.min(x, axis=a, keepdims=k)))
+ProdOp = type(
+    "ProdOp",
+    (ReduceOp,),
+    _reduction("prod", "The product", lambda np, x, a, k: np.prod(x, axis=a, keepdims=k, dtype=x.dtype), 2),
+)
+ArgmaxOp = type(
+    "ArgmaxOp",
+    (ReduceOp,),
+    _reduction(
+        "argmax", "The index of the (first) maximum", lambda np, x, a, k: np.argmax(x, axis=a, keepdims=k), index=True
+    ),
+)
+ArgminOp = type(
+    "ArgminOp",
+    (ReduceOp,),
+    _reduction(
+        "argmin", "The index of the (first) minimum", lambda np, x, a, k: np.argmin(x, axis=a, keepdims=k), index=True
+    ),
 )
 
 
