@@ -45,7 +45,8 @@ class Entry:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    data: Array | np.generic
+    data: Any
+    """An array, or the element of a fill as a numpy scalar, which numpy's types do not join."""
     is_fill: bool = False
 
     def array(self) -> Array:
