@@ -1,5 +1,5 @@
 """
-Write what the documentation takes from the code.
+Write the parts of the documentation that come from the code.
 
     python docs/generate.py            docs/dialects/*.md, docs/operators.md; what the commands on the other pages print
     python docs/generate.py --check    write nothing; exit with 1 if something is out of date
@@ -90,7 +90,7 @@ def _page(name: str, module: Any, dialect: Any) -> str:
 
 
 def _op(op: type[Any]) -> str:
-    """One op: its docstring, and what its record says."""
+    """One op: its docstring, and its row in the table of properties."""
     parts = [f"## `{op.name}`", _markdown(inspect.getdoc(op) or "")]
     facts = _record(op) if hasattr(op, "declared") else _definition(op)
     if facts:

@@ -27,6 +27,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from mlc.support import dtypes
+
 Values = Any
 Function = Callable[..., Any]
 
@@ -42,9 +44,7 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
     if isinstance(element, IndexType):
         return np.dtype(np.int64)
     if isinstance(element, BFloat16Type):
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
+        return dtypes.dtype_of("bfloat16")
     for t, name in ((Float32Type, "float32"), (Float64Type, "float64"), (Float16Type, "float16")):
         if isinstance(element, t):
             return np.dtype(name)

@@ -42,6 +42,7 @@ from mlc.interp.sizes import (
     sizes_of,
     typical_of,
 )
+from mlc.support.dtypes import dtype_of
 
 if TYPE_CHECKING:
     from mlc.codegen.native import Library
@@ -274,7 +275,7 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     given = index_arguments(func.args, symbols)
 
     def arguments(arrays: Sequence[Array]) -> list[Any]:
-        made = [V.poisoned(shape, np.dtype(numpy_dtype(name))) for shape, name in outputs] if symbols else []
+        made = [V.poisoned(shape, dtype_of(name)) for shape, name in outputs] if symbols else []
         return [*arrays, *made, *symbols]
 
     large = count_operations(func, given) > INTERPRETED_OPERATIONS
@@ -359,12 +360,12 @@ def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: 
     """Call one kernel on the process's thread pool."""
     from mlc.codegen.pool.loaded import Pool
     from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
-    from mlc.runtime.sizes import room
+    from mlc.runtime.sizes import symbolic_buffer_bytes
     from mlc.support.abi import KERNEL
 
     rt = Pool.get().rt(_bytes(func, NATIVE_SCRATCH_BYTES))
-    results = [V.poisoned(shape, np.dtype(numpy_dtype(d))) for shape, d in facts.outputs]
-    behind = room(symbolic_bytes(func), facts.symbols, rt.struct.threads) if facts.symbols else 0
+    results = [V.poisoned(shape, dtype_of(d)) for shape, d in facts.outputs]
+    behind = symbolic_buffer_bytes(symbolic_bytes(func), facts.symbols, rt.struct.threads) if facts.symbols else 0
     workspace = np.empty(_bytes(func, NATIVE_WORKSPACE_BYTES) + behind + 64, np.uint8)
     kept = [*(np.ascontiguousarray(a) for a in arrays), *results]
     aligned = (workspace.ctypes.data + 63) // 64 * 64
@@ -379,15 +380,6 @@ def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: 
 def _bytes(func: Operation, attribute: str) -> int:
     value = func.attributes.get(attribute)
     return value.value.data if isinstance(value, IntegerAttr) else 0
-
-
-def numpy_dtype(name: str) -> Any:
-    """The dtype of this name, bfloat16 (which numpy lacks) included."""
-    if name != "bfloat16":
-        return name
-    import ml_dtypes
-
-    return ml_dtypes.bfloat16
 
 
 _MAKERS: dict[str, Callable[[Module, Operation, int], RunnableFunction | None]] = {

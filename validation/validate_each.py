@@ -21,8 +21,9 @@ from xdsl.passes import ModulePass
 
 from mlc.interp.compare import DEFAULT_C, EXACT, Difference, Tolerance, differences
 from mlc.passes.pass_manager import BrokenByPass
+from mlc.support.dtypes import dtype_of
 from mlc.support.errors import warn
-from mlc.validation.execute import Facts, Module, RunnableFunction, Types, numpy_dtype, types_of
+from mlc.validation.execute import Facts, Module, RunnableFunction, Types, types_of
 
 
 class ResultChanged(BrokenByPass):
@@ -208,7 +209,7 @@ def random_arrays(types: Types, seed: int, positive: bool = False) -> list[Any]:
     rng = np.random.default_rng(seed)
     found: list[Any] = []
     for shape, name in types:
-        dtype = np.dtype(numpy_dtype(name))
+        dtype = dtype_of(name)
         if dtype == np.bool_:
             found.append(rng.integers(0, 2, shape).astype(dtype))
         elif dtype.kind in "iu":

@@ -79,14 +79,9 @@ def dtype_name(element: Attribute) -> str:
 
 def numpy_dtype(element: Attribute) -> np.dtype[Any]:
     """The numpy dtype of an element type."""
-    import numpy as np
+    from mlc.support.dtypes import dtype_of
 
-    name = dtype_name(element)
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
+    return dtype_of(dtype_name(element))
 
 
 def is_float(type: Tensor) -> bool:

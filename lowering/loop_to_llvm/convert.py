@@ -189,7 +189,7 @@ class FunctionLowering:
             self.define(result, natives)
 
     def _loop(self, op: loop.ForOp, extent: int | None) -> None:
-        check_loop(self.kernel.name, op, self.kernel.lanes, self.kernel.registers)
+        check_loop(op, self.kernel.lanes, self.kernel.registers)
         b, a = self.b, self.addresses
         lower, upper = (a.resolve(e, op.indices) for e in (op.lower, op.upper))
         first, last = a.value(lower), a.value(upper)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from math import prod
 
 from xdsl.dialects.builtin import VectorType, i32
@@ -10,30 +9,25 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import loop
 from mlc.lowering.loop_to_llvm.tiles import positions
+from mlc.support.errors import warn
 from mlc.targets.cost.thresholds import AMORTISING_STEPS
 
 
-class KernelWarning(UserWarning):
-    """A kernel is correct, but slow."""
-
-
-def check_loop(kernel: str, op: loop.ForOp, lanes: int, registers: int) -> None:
-    """Warn if a loop's carried values do not fit the registers, or if it accumulates in memory."""
+def check_loop(op: loop.ForOp, lanes: int, registers: int) -> None:
+    """Warn where what a loop carries does not fit the registers, or where it accumulates in memory."""
     carried = sum(_vectors(v.type, lanes) for v in op.carried)
     operands = [_operands(o, lanes) for o in op.body.block.ops if isinstance(o, loop.LoadOp)] if carried else []
     if carried and (needed := carried + sum(operands)) > registers:
-        warnings.warn(
-            f"kernel '{kernel}': the loop over %{op.iv.name_hint or 'i'} keeps {needed} native vectors, more than the "
-            f"{registers} registers of the target; choose a smaller tile",
-            KernelWarning,
-            stacklevel=2,
+        warn(
+            op,
+            f"over %{op.iv.name_hint or 'i'} keeps {needed} native vectors, more than the {registers} registers of the "
+            "target; choose a smaller tile",
         )
     for buffer in _accumulators(op):
-        warnings.warn(
-            f"kernel '{kernel}': the loop over %{op.iv.name_hint or 'i'} accumulates a tile of "
-            f"%{buffer.name_hint or 'buffer'} in memory; start the accumulator in front of that loop",
-            KernelWarning,
-            stacklevel=2,
+        warn(
+            op,
+            f"over %{op.iv.name_hint or 'i'} accumulates a tile of %{buffer.name_hint or 'buffer'} in memory; start "
+            "the accumulator in front of that loop",
         )
 
 
@@ -74,4 +68,5 @@ def _accumulators(op: loop.ForOp) -> list[SSAValue]:
 def _starts_long_loop(load: loop.LoadOp) -> bool:
     """Whether a loaded tile is the initial value of a loop of many iterations, as between blocks of a reduction."""
     readers = [use.operation for use in load.result.uses]
-    return len(readers) == 1 and isinstance(readers[0], loop.ForOp) and (readers[0].extent or 0) >= AMORTISING_STEPS
+    loops = [op for op in readers if isinstance(op, loop.ForOp)]
+    return len(readers) == len(loops) == 1 and (loops[0].extent or 0) >= AMORTISING_STEPS
