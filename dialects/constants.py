@@ -8,7 +8,7 @@ from xdsl.ir import Attribute
 
 
 def numbers(value: DenseIntOrFPElementsAttr) -> Sequence[int | float]:
-    """All elements, row-major (complex elements, which upstream's type admits, no dialect here has)."""
+    """All elements in row-major order; complex elements, which xDSL's type admits, occur in no dialect here."""
     values: Any = value.get_values()
     return values
 

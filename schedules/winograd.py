@@ -103,9 +103,8 @@ class WinogradSchedule:
             made = s.block(st.name)
             s.compute_at(made, top)
             s.set_scope(made, "local")
-        self._parallel(
-            top
-        )  # before the splits below: the legality check cannot prove that their last pieces stay in the block
+        # before the splits below: the legality check cannot prove that their last pieces stay in the block
+        self._parallel(top)
         self._product(block.rows * block.columns, top)
         self._input_transform(block.rows * block.columns, top)
 

@@ -1,5 +1,5 @@
 """
-The graph dialect: tensor ops with value semantics; what a model computes.
+The graph dialect: a model as tensor ops with value semantics.
 
     func.func @main(%x: tensor<1x784xf32>) -> tensor<1x256xf32> {
       %w = graph.param "fc.weight" : tensor<256x784xf32>
@@ -10,7 +10,7 @@ The graph dialect: tensor ops with value semantics; what a model computes.
       return %2 : tensor<1x256xf32>
     }
 
-The grammar of an op stands in `base`, that of symbolic sizes in `dims`, layout names in `layout`.
+The grammar of ops is documented in `base`, that of symbolic sizes in `dims`, that of layout names in `layout`.
 """
 
 from typing import TypeVar

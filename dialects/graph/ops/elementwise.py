@@ -1,4 +1,4 @@
-"""Elementwise and broadcasting ops: families made from tables, and the few with a form of their own."""
+"""Elementwise and broadcasting ops: two families declared in tables, and a few ops with classes of their own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, Float, GraphOp, Int, Sample, given_type
+from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, AttrValue, Float, GraphOp, Int, Location, Sample, given_type
 from mlc.dialects.graph.base import Bool as BoolAttr
 from mlc.dialects.graph.types import (
     Array,
+    DTypeLike,
     Tensor,
     axis_of,
     broadcast,
@@ -27,7 +28,7 @@ from mlc.dialects.graph.types import (
 
 
 class UnaryOp(GraphOp):
-    """An op that maps each element by itself."""
+    """The base of unary elementwise ops."""
 
     kind = ELEMENTWISE
     layout_rule = "elementwise"
@@ -40,7 +41,7 @@ class UnaryOp(GraphOp):
         _check_elements(self.elements, x, "operand")
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (type(self).meaning(np, arrays[0], self),)
 
     @classmethod
@@ -68,7 +69,7 @@ def _unary(
     elements: str = "float",
     domain: tuple[float, float] = (-4.0, 4.0),
 ) -> dict[str, Any]:
-    """The body of an op class, for `type(name, bases, body)`: type checkers take that call for a class statement."""
+    """The body of an op class, for `type(name, bases, body)`, a call that type checkers treat as a class statement."""
     return {
         "__doc__": f"`{formula}`, each element: `%1 = graph.{name} %0 : tensor<2x3xf32>`.",
         "__module__": __name__,
@@ -80,18 +81,18 @@ def _unary(
     }
 
 
-def _erf(np: Any, x: Any) -> Any:
+def _erf(np: ModuleType, x: Array) -> Array:
     from mlc.dialects.graph.numerics import erf
 
     return erf(x)
 
 
-def _sigmoid(np: Any, x: Any) -> Any:
+def _sigmoid(np: ModuleType, x: Array) -> Array:
     with np.errstate(over="ignore"):
         return 1 / (1 + np.exp(-x))
 
 
-# What each op computes, its formula, its error constant (0: exact).
+# Formula, numpy semantics and error constant (0: exact) of each op.
 ReluOp = type(
     "ReluOp",
     (UnaryOp,),
@@ -224,23 +225,26 @@ class IdentityOp(UnaryOp):
 
 
 class RetypeOp(GraphOp):
-    """An op that is told the element type of its result."""
+    """The base of ops whose result's element type is given."""
 
     kind = ELEMENTWISE
     layout_rule = "elementwise"
     result_given = True
 
     @classmethod
-    def make(
+    def make(  # pyright: ignore[reportIncompatibleMethodOverride] - it also takes what the result type needs
         cls,
         *operands: SSAValue | Operation,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         result: Tensor | None = None,
-        location: Any = None,
-        **attrs: Any,
+        location: Location = None,
+        **attrs: AttrValue,
     ) -> Self:
         """The operand with elements of `dtype` (a numpy dtype, its name, or an element type)."""
-        result = result or tensor(shape_of(SSAValue.get(operands[0]).type), element_type(dtype))
+        if result is None:
+            if dtype is None:
+                raise TypeError(f"expected the dtype of {cls.name}, or its result type, but got neither")
+            result = tensor(shape_of(SSAValue.get(operands[0]).type), element_type(dtype))
         return super().make(*operands, result=result, location=location, **attrs)
 
 
@@ -257,7 +261,7 @@ class CastOp(RetypeOp):
         (x,) = self.input_types
         return [tensor(shape_of(x), given_type(self).element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (arrays[0],)
 
     def fold(self) -> Sequence[SSAValue] | None:
@@ -273,7 +277,7 @@ class CastOp(RetypeOp):
 
 
 class BinaryOp(GraphOp):
-    """An op on two operands that broadcast together as in numpy."""
+    """The base of binary elementwise ops, whose operands broadcast as in numpy."""
 
     kind = BROADCAST
     layout_rule = "broadcast"
@@ -292,7 +296,7 @@ class BinaryOp(GraphOp):
         _check_elements(self.elements, a, "operands")
         return [tensor(broadcast([shape_of(a), shape_of(b)]), i1 if self.compares else a.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (type(self).meaning(np, arrays[0], arrays[1], self),)
 
     @classmethod
@@ -326,7 +330,7 @@ def _binary(
     }
 
 
-def _divide(x: Any, y: Any) -> Any:
+def _divide(x: Array, y: Array) -> Array:
     from mlc.dialects.graph.numerics import divide
 
     return divide(x, y)
@@ -408,7 +412,7 @@ class WhereOp(GraphOp):
             )
         return [tensor(broadcast(self.shapes), x.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (np.where(*arrays),)
 
     @classmethod
@@ -440,7 +444,7 @@ class BiasAddOp(GraphOp):
         shape = shape_of(result)
         return (result, tensor((shape[axis_of(self.axis, len(shape))],), result.element_type))
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, bias = arrays
         shape = [1] * x.ndim
         shape[self.axis] = -1
@@ -473,7 +477,7 @@ class PreluOp(GraphOp):
             raise VerifyException(f"expected a slope that broadcasts to {x}, but got {slope}")
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, slope = arrays
         return (np.where(x >= 0, x, slope * x),)
 

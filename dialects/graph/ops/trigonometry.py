@@ -21,7 +21,7 @@ def _unary(name: str, formula: str, domain: tuple[float, float] = (-4.0, 4.0)) -
     }
 
 
-# What each op computes, the domain that its samples are drawn from.
+# Formula and domain of the samples of each op.
 TanOp = type("TanOp", (UnaryOp,), _unary("tan", "tan x", (-1.4, 1.4)))
 AsinOp = type("AsinOp", (UnaryOp,), _unary("asin", "arcsin x", (-1.0, 1.0)))
 AcosOp = type("AcosOp", (UnaryOp,), _unary("acos", "arccos x", (-1.0, 1.0)))
