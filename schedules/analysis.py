@@ -8,11 +8,12 @@ from functools import cached_property
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseArrayBase, IntegerType, TensorType
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import te
-from mlc.dialects.index import TYPICAL, Div, Index, axis_range, const, dim
+from mlc.dialects.access import is_integers
+from mlc.dialects.index import TYPICAL, Div, Index, IndexMapAttr, axis_range, const, dim
 from mlc.dialects.loop import word_factors
 from mlc.targets.cost.thresholds import LEAST_LANES
 
@@ -238,7 +239,7 @@ def representative(op: Operation, exprs: Sequence[Index], symbols: Sequence[SSAV
     assert isinstance(func, te.FuncOp)
     given = func.attributes.get("typical")
     own = [a for a in func.args if not isinstance(a.type, TensorType)]
-    known = given.get_values() if isinstance(given, DenseArrayBase) else (TYPICAL,) * len(own)
+    known = given.get_values() if is_integers(given) else (TYPICAL,) * len(own)
     values = dict(zip(own, known, strict=True))
     return tuple(max(1, int(e.evaluate([values[s] for s in symbols]))) for e in exprs)
 
@@ -256,8 +257,10 @@ def shape_of(tensor: SSAValue) -> tuple[int, ...]:
     assert isinstance(func, te.FuncOp)
     sizes = func.attributes["sizes"]
     assert isinstance(sizes, ArrayAttr)
+    row = sizes.data[tensor.index]
+    assert isinstance(row, IndexMapAttr)
     symbols = [a for a in func.args if not isinstance(a.type, TensorType)]
-    return representative(func, sizes.data[tensor.index].data, symbols)
+    return representative(func, row.data, symbols)
 
 
 def _through_casts(v: SSAValue) -> SSAValue:
