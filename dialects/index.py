@@ -188,8 +188,9 @@ class Index:
         """Each dimension replaced by an expression; dimensions without one are kept."""
         if not self.terms:
             return self
-        get = to if callable(to) else (lambda d: to.get(d) or dim(d) if d not in to else to[d])
-        const, merged = self.const, {}
+        get: Callable[[int], Index] = to if callable(to) else (lambda d: to[d] if d in to else dim(d))
+        const = self.const
+        merged: dict[Term, int] = {}
         for t, c in self.terms:
             if isinstance(t, int):
                 part = get(t)

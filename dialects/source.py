@@ -113,6 +113,10 @@ class SourceParser(Parser):
         line = bisect_right(self._lines, pos)
         return Place(self._file.data, line, pos - self._lines[line - 1] + 1)
 
+    def is_at(self, span: Span[Any]) -> bool:
+        """Whether the next token is that span."""
+        return self._current_token.span == span
+
     def parse_operation(self) -> Operation:
         pos = self.pos
         self._depth += 1
@@ -222,7 +226,7 @@ def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> 
         where = ParseError(error.refs[0][0], "") if "missing block" in error.msg and error.refs else error
         raise InputError(Diagnostic(place_of_parse_error(where), one_line(error.msg))) from None
     except ParseError as error:
-        if parser is not None and _is_behind(error.msg) and error.span == parser._current_token.span:
+        if parser is not None and _is_behind(error.msg) and parser.is_at(error.span):
             error.span = parser.previous()
         raise InputError(Diagnostic(place_of_parse_error(error), one_line(error.msg))) from None
     except RecursionError:

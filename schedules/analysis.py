@@ -9,7 +9,7 @@ from math import prod
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, IntegerType, TensorType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import te
@@ -238,7 +238,7 @@ def representative(op: Operation, exprs: Sequence[Index], symbols: Sequence[SSAV
     assert isinstance(func, te.FuncOp)
     given = func.attributes.get("typical")
     own = [a for a in func.args if not isinstance(a.type, TensorType)]
-    known = given.get_values() if isinstance(given, DenseArrayBase) else (TYPICAL,) * len(own)
+    known = given.get_values() if is_integers(given) else (TYPICAL,) * len(own)
     values = dict(zip(own, known, strict=True))
     return tuple(max(1, int(e.evaluate([values[s] for s in symbols]))) for e in exprs)
 

@@ -305,7 +305,7 @@ class GraphOp(Operation):
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        own = {name: value for name, value in vars(cls).items() if isinstance(value, OpAttr)}
+        own: dict[str, OpAttr[Any]] = {name: value for name, value in vars(cls).items() if isinstance(value, OpAttr)}
         cls.declared = {**cls.declared, **own}
 
     def infer_types(self) -> list[Tensor]:

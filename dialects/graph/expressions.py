@@ -145,7 +145,7 @@ class DimExpr:
         return total
 
     def __add__(self, other: int | DimExpr) -> int | DimExpr:
-        if not isinstance(other, int | DimExpr):
+        if not isinstance(other, int | DimExpr):  # pyright: ignore[reportUnnecessaryIsInstance] - users pass anything
             return NotImplemented
         terms = dict(self.terms)
         for product, c in DimExpr.of(other).terms:
@@ -153,7 +153,7 @@ class DimExpr:
         return _reduced(terms)
 
     def __mul__(self, other: int | DimExpr) -> int | DimExpr:
-        if not isinstance(other, int | DimExpr):
+        if not isinstance(other, int | DimExpr):  # pyright: ignore[reportUnnecessaryIsInstance] - users pass anything
             return NotImplemented
         terms: dict[tuple[Atom, ...], int] = {}
         for a, c in self.terms:
@@ -169,7 +169,9 @@ class DimExpr:
         return self * -1
 
     def __sub__(self, other: int | DimExpr) -> int | DimExpr:
-        return self + -other if isinstance(other, int | DimExpr) else NotImplemented
+        if not isinstance(other, int | DimExpr):  # pyright: ignore[reportUnnecessaryIsInstance] - users pass anything
+            return NotImplemented
+        return self + -other
 
     def __rsub__(self, other: int | DimExpr) -> int | DimExpr:
         return -self + other

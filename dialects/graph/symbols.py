@@ -15,7 +15,7 @@ from mlc.dialects.graph.types import with_symbols
 
 def retype(value: SSAValue, type: Attribute) -> None:
     """Give a value another type."""
-    value._type = type
+    value._type = type  # pyright: ignore[reportPrivateUsage] - xDSL replaces the value instead
 
 
 def symbols_of(function: FuncOp) -> dict[str, SymbolAttr]:

@@ -85,12 +85,12 @@ def parse_attributes(cls: type[GraphOp], parser: Parser, properties: dict[str, A
 
 def print_op(op: GraphOp, printer: Printer) -> None:
     """Print everything after an op's name."""
-    if op._operands:
+    if op.operands:
         printer.print_string(" ")
-        printer.print_list(op._operands, printer.print_operand)
+        printer.print_list(op.operands, printer.print_operand)
     print_attributes(op, printer)
     printer.print_string(" : ")
-    types = op.operand_types_from(op.type, len(op._operands)) if len(op.results) == 1 else None
+    types = op.operand_types_from(op.type, len(op.operands)) if len(op.results) == 1 else None
     if types is not None and tuple(types) == op.operand_types:
         printer.print_attribute(op.results[0].type)
     else:

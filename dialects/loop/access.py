@@ -36,6 +36,7 @@ from mlc.dialects.access import (
     IndexParser,
     MaskedReadOp,
     i64_array,
+    is_integers,
     parse_access,
     parse_tile,
     print_access,
@@ -143,7 +144,7 @@ class _Access(TextOp):
     def tile_sizes(self) -> tuple[int, ...]:
         """The sizes of the tile axes; () for a scalar access."""
         tile = self.properties.get("tile")
-        return tuple(tile.get_values()) if isinstance(tile, DenseArrayBase) else ()
+        return tile.get_values() if is_integers(tile) else ()
 
     @property
     def mask_exprs(self) -> tuple[Index, ...]:

@@ -9,7 +9,7 @@ te as Python: `mlc.te`. A stage is a Python function of its indices, which is tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -26,7 +26,6 @@ from mlc.dialects.graph.types import DTypeLike, Shape, element_type, shape_of
 from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, IndexMapAttr, compact
 from mlc.dialects.te_builder import scalars
 from mlc.dialects.te_builder.indices import (
-    _STAGE,
     Condition,
     ElementIndex,
     IndexExpr,
@@ -35,6 +34,7 @@ from mlc.dialects.te_builder.indices import (
     StageBuilder,
     condition,
     current_stage,
+    writing,
 )
 from mlc.dialects.te_builder.scalars import (
     Number,
@@ -273,7 +273,7 @@ _KERNEL: ContextVar[KernelBuilder | None] = ContextVar("kernel", default=None)
 
 
 @contextmanager
-def building(kernel: KernelBuilder) -> Iterator[KernelBuilder]:
+def building(kernel: KernelBuilder) -> Generator[KernelBuilder, None, None]:
     """Context in which new stages are appended to the kernel."""
     token = _KERNEL.set(kernel)
     try:
@@ -352,7 +352,10 @@ def _as_signed(result: Reduction) -> tuple[Reduction, Callable[[Scalar], Scalar]
     assert isinstance(value.type, IntegerType)
     high = 1 << (value.type.width.data - 1)
     ordered = Scalar(value.stage, (value ^ high).value)
-    back = lambda x: Scalar(x.stage, (x ^ high).value, True)  # noqa: E731
+
+    def back(x: Scalar) -> Scalar:
+        return Scalar(x.stage, (x ^ high).value, True)
+
     return Reduction(result.combiner, result.axes, (ordered, *result.values[1:])), back
 
 
@@ -368,14 +371,11 @@ def _trace(
 ) -> tuple[StageBuilder, Any]:
     kernel = _KERNEL.get()
     stage = StageBuilder(shape, names, reduce, kernel.symbols if kernel is not None else None)
-    token = _STAGE.set(stage)
-    try:
+    with writing(stage):
         return stage, fn(*stage.axes)
-    finally:
-        _STAGE.reset(token)
 
 
-def _values(stage: StageBuilder, result: Reduction | Scalar, name: str) -> tuple[tuple[Scalar, ...], str | None]:
+def _values(stage: StageBuilder, result: object, name: str) -> tuple[tuple[Scalar, ...], str | None]:
     if isinstance(result, Reduction):
         return result.values, result.combiner
     if stage.reduce:

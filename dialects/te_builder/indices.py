@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
@@ -130,6 +131,16 @@ def index_of(size: Dim, symbol: Callable[[DimExpr], Index]) -> Index:
 
 
 _STAGE: ContextVar[StageBuilder | None] = ContextVar("stage", default=None)
+
+
+@contextmanager
+def writing(stage: StageBuilder) -> Generator[StageBuilder, None, None]:
+    """Context in which the body of a stage is written."""
+    token = _STAGE.set(stage)
+    try:
+        yield stage
+    finally:
+        _STAGE.reset(token)
 
 
 def current_stage() -> StageBuilder:
@@ -287,4 +298,5 @@ __all__ = [
     "StageBuilder",
     "condition",
     "current_stage",
+    "writing",
 ]

@@ -198,8 +198,8 @@ def apply(op: type[Operation], *operands: Scalar) -> Scalar:
 
 def _math(op: type[Operation], doc: str) -> Any:
     def function(x: Scalar) -> Scalar:
-        if not isinstance(x, Scalar) or not x.is_float:
-            got = x.type if isinstance(x, Scalar) else repr(x)
+        got = x.type if isinstance(x, Scalar) else repr(x)  # pyright: ignore[reportUnnecessaryIsInstance] - from users
+        if not isinstance(got, AnyFloat):
             raise UserError(f"expected a floating-point element for {op.name}, but got {got}; use te.cast")
         return apply(op, x)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -10,7 +9,7 @@ from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import GraphOp, Sample, given_type
-from mlc.dialects.graph.ops.elementwise import BinaryOp, RetypeOp, UnaryOp
+from mlc.dialects.graph.ops.elementwise import BinaryMeaning, BinaryOp, RetypeOp, UnaryOp
 from mlc.dialects.graph.types import Array, Tensor, numpy_dtype, shape_of, tensor
 
 
@@ -34,7 +33,7 @@ class BitwiseOp(BinaryOp):
         return [Sample((tensor(a, dtype), tensor(b, dtype)), integers=(0, 7)) for dtype, a, b in pairs]
 
 
-def _bitwise(name: str, formula: str, meaning: Callable[..., Any]) -> dict[str, Any]:
+def _bitwise(name: str, formula: str, meaning: BinaryMeaning) -> dict[str, Any]:
     return {
         "__doc__": f"`{formula}` of integers, broadcast: `%2 = graph.{name} %0, %1 : tensor<2x3xi32>`.",
         "__module__": __name__,

@@ -34,6 +34,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.ops.structure import YieldOp
+from mlc.dialects.graph.symbols import retype
 from mlc.dialects.graph.types import element_of, shape_of, tensor
 
 NUMBER, TRUTH = tensor((), i64), tensor((), i1)
@@ -79,7 +80,7 @@ class ControlOp(IRDLOperation):
     def infer_results(self) -> None:
         """Set the result types to the inferred ones."""
         for result, type_ in zip(self.results, self.inferred(), strict=True):
-            result._type = type_
+            retype(result, type_)
 
 
 @irdl_op_definition

@@ -12,7 +12,7 @@ from typing import Any
 from xdsl.dialects.builtin import i64
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OPAQUE, Bool, GraphOp, Int, Sample
+from mlc.dialects.graph.base import OPAQUE, AttrValue, Bool, GraphOp, Int, Sample
 from mlc.dialects.graph.dims import Dim, UnequalSizes
 from mlc.dialects.graph.types import Array, Tensor, is_float, product, shape_of, shape_text, tensor
 
@@ -145,7 +145,7 @@ class NonMaxSuppressionOp(GraphOp):
     def samples(cls) -> list[Sample]:
         scores, scalar = tensor((1, 2, 4)), tensor(())
         operands = tensor((1, 4, 4)), scores, COUNT, scalar, scalar
-        attrs = {}, {"center": True}, {"at_most": 2}
+        attrs: tuple[dict[str, AttrValue], ...] = {}, {"center": True}, {"at_most": 2}
         return [Sample(operands, one, low=-1.0, high=1.0) for one in attrs]
 
     def corners(self, np: ModuleType, boxes: Array) -> tuple[Array, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
@@ -51,6 +51,9 @@ class UnaryOp(GraphOp):
         return [Sample((tensor(shape, element),), low=low, high=high) for shape in ((7,), (2, 3, 5))]
 
 
+UnaryMeaning: TypeAlias = Callable[[ModuleType, Array, UnaryOp], Array]
+
+
 def _check_elements(wanted: str, type: Tensor, what: str) -> None:
     if wanted == "float" and not is_float(type):
         raise VerifyException(f"expected {what} to have floating-point elements, but got {type}")
@@ -63,7 +66,7 @@ def _check_elements(wanted: str, type: Tensor, what: str) -> None:
 def _unary(
     name: str,
     formula: str,
-    meaning: Callable[..., Any],
+    meaning: UnaryMeaning,
     *,
     c: float = 0.0,
     elements: str = "float",
@@ -307,10 +310,13 @@ class BinaryOp(GraphOp):
         return [Sample((tensor(a, element), tensor(b, element)), low=low, high=high) for a, b in pairs]
 
 
+BinaryMeaning: TypeAlias = Callable[[ModuleType, Array, Array, BinaryOp], Array]
+
+
 def _binary(
     name: str,
     formula: str,
-    meaning: Callable[..., Any],
+    meaning: BinaryMeaning,
     *,
     c: float = 0.0,
     elements: str = "number",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import i64
 from xdsl.utils.exceptions import VerifyException
@@ -76,9 +76,10 @@ class ReduceOp(GraphOp):
         return result if cls.gives_index else [*result, many]
 
 
-def _reduction(
-    name: str, formula: str, meaning: Callable[..., Any], c: float = 0.0, index: bool = False
-) -> dict[str, Any]:
+ReduceMeaning: TypeAlias = Callable[[ModuleType, Array, int | tuple[int, ...], bool], Array]
+
+
+def _reduction(name: str, formula: str, meaning: ReduceMeaning, c: float = 0.0, index: bool = False) -> dict[str, Any]:
     to = "tensor<2xi64>" if index else "tensor<2xf32>"
     return {
         "__doc__": f"{formula} over `axes`: `%1 = graph.{name} %0 {{axes = [1]}} : (tensor<2x3xf32>) -> {to}`.",

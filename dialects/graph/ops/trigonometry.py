@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.ops.elementwise import UnaryOp
+from mlc.dialects.graph.types import Array
 
 
 def _unary(name: str, formula: str, domain: tuple[float, float] = (-4.0, 4.0)) -> dict[str, Any]:
     numpy_name = name.replace("a", "arc", 1) if name in ("asin", "acos", "atan") else name
+
+    def meaning(np: ModuleType, x: Array, op: UnaryOp) -> Array:
+        return getattr(np, numpy_name)(x)
+
     return {
         "__doc__": f"`{formula}`, each element: `%1 = graph.{name} %0 : tensor<2x3xf32>`.",
         "__module__": __name__,
         "name": f"graph.{name}",
-        "meaning": staticmethod(lambda np, x, op: getattr(np, numpy_name)(x)),
+        "meaning": staticmethod(meaning),
         "tolerance": 4,
         "elements": "float",
         "domain": domain,
