@@ -3,12 +3,12 @@ Edit an imported model from Python: `with model.edit() as graph:`.
 
     graph.inputs["x"], graph.outputs["y"]           SSA values by the model's own names
     graph.find(ReluOp), graph.find("conv1")         ops of a class, or of a source node
-    value = graph.add(SoftmaxOp, value, axis=-1)    a new op, behind the operands that it reads
-    graph.constant(array)                           a value that is known now
+    value = graph.add(SoftmaxOp, value, axis=-1)    a new op, after its operands
+    graph.constant(array)                           a constant
     graph.replace(old, value)                       all uses of a value, or of an op's result
-    graph.output("probabilities", value)            another value of an output, or one output more
+    graph.output("probabilities", value)            the value of an output, or a new output
 
-When the block ends, types are inferred anew and the module is verified: what does not fit is one UserError.
+When the block ends, types are inferred again and the module is verified; a mismatch is a UserError.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Editor:
             raise UserError(f"the edited model is not valid: {place}{problem}") from problem
 
     def find(self, what: type[Operation] | str) -> list[Any]:
-        """The ops of a class, or those that came from a source node of this name, in order."""
+        """The ops of a class, or those of a source node of this name, in order."""
         if isinstance(what, str):
             found = [op for op in self.block.walk() if location_name(op) == what]
             if not found:
@@ -79,7 +79,7 @@ class Editor:
         return [op for op in self.block.walk() if isinstance(op, what)]
 
     def add(self, cls: type[GraphOp], *operands: Any, **attributes: Any) -> SSAValue:
-        """The (first) result of a new op, placed behind what it reads; numbers and arrays become constants."""
+        """The (first) result of a new op, inserted after its operands; numbers and arrays become constants."""
         first = next((v for v in operands if isinstance(v, SSAValue | Operation)), None)
         element = None if first is None else element_of(SSAValue.get(first))
         values = [v if isinstance(v, SSAValue | Operation) else self.constant(v, element) for v in operands]
@@ -91,7 +91,7 @@ class Editor:
         return op.results[0]
 
     def constant(self, value: Any, dtype: Attribute | None = None) -> SSAValue:
-        """A value that is known now: a small one in the text, a larger one among the weights."""
+        """A constant: a small one in the text, a larger one among the weights."""
         import numpy as np
 
         array = np.asarray(value, None if dtype is None else dtype_name(dtype))
@@ -103,18 +103,18 @@ class Editor:
         return op.results[0]
 
     def replace(self, old: Any, new: SSAValue) -> None:
-        """Let all that read a value (or an op's result) read another one; what the new one reads stays."""
+        """Replace the uses of a value (or an op's result) by another one, except by the ops that compute the latter."""
         value = SSAValue.get(old)
         behind = _above(new)
         value.replace_uses_with_if(new, lambda use: use.operation not in behind)
         self.outputs = {name: new if v is value else v for name, v in self.outputs.items()}
 
     def output(self, name: str, value: SSAValue) -> None:
-        """Give an output another value; a name that the model does not have is one output more."""
+        """Set the value of an output; a name that the model does not have adds an output."""
         self.outputs[name] = value
 
     def _place(self, op: Operation) -> None:
-        """Insert an op behind the last of its operands."""
+        """Insert an op after the last of its operands."""
         owners = [v.owner for v in op.operands if isinstance(v.owner, Operation)]
         inside = [o for o in (self.block.find_ancestor_op_in_block(owner) for owner in owners) if o is not None]
         last: Operation | None = None
@@ -128,7 +128,7 @@ class Editor:
 
 
 def _above(value: SSAValue) -> set[Operation]:
-    """The ops that a value is computed by."""
+    """The ops that compute a value, transitively."""
     found: set[Operation] = set()
     work = [value]
     while work:
@@ -140,7 +140,7 @@ def _above(value: SSAValue) -> set[Operation]:
 
 
 def bind(model: Model, values: Mapping[str, Any]) -> None:
-    """Make weights of inputs: they are known from now on, and the compiled model does not ask for them."""
+    """Turn inputs into weights of these values; the compiled model does not have these inputs any more."""
     import numpy as np
 
     from mlc.frontends.common.model import name_attrs

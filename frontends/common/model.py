@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from mlc.frontends.common.edit import Editor
 
 COUNTED = "mlc.counted"
-"""The attribute of @main that says which outputs are as long as others say."""
+"""The attribute of @main for padded outputs: [output, axis] for each of the last outputs, which are their counts."""
 NAME = "graph.name"
-"""The attribute on arguments and results of @main that holds the model's own name for them."""
+"""The attribute on arguments and results of @main with their names in the model."""
 
 
 @dataclass
 class Model:
-    """What is compiled: `module` has a function @main, whose `graph.param`s `weights` holds."""
+    """A model to compile: `module` has a function @main, `weights` the contents of its `graph.param`s."""
 
     module: ModuleOp
     weights: WeightStore
@@ -64,7 +64,7 @@ class Model:
             self.weights.save(path.with_suffix(".safetensors"))
 
     def edit(self) -> Editor:
-        """What changes the graph: `with model.edit() as graph: ...` (frontends/common/edit.py)."""
+        """An editor of the graph: `with model.edit() as graph: ...` (frontends/common/edit.py)."""
         from mlc.frontends.common.edit import Editor
 
         return Editor(self)
@@ -76,7 +76,7 @@ class Model:
         bind(self, values)
 
     def add_weight(self, array: Any, name: str = "edited") -> str:
-        """Put an array among the weights, under this name or one like it that is free; the name."""
+        """Add an array to the weights, under this name or this name with a number; returns the name."""
         unique, n = name, 1
         while unique in self.weights:
             n += 1
@@ -91,13 +91,13 @@ def _names(attrs: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str) -> 
 
 
 def counted_attribute(counts: Mapping[str, tuple[int, int]]) -> dict[str, Attribute]:
-    """The attribute of @main that says of which outputs the last ones are counts, in order: [output, axis] each."""
+    """The attribute COUNTED for the counts of padded outputs, in order."""
     pairs = [ArrayAttr([IntegerAttr(n, i64) for n in pair]) for pair in counts.values()]
     return {COUNTED: ArrayAttr(pairs)} if pairs else {}
 
 
 def counted_outputs(main: FuncOp) -> list[list[int]]:
-    """[output, axis, output that is its count] for each output that has one."""
+    """[output, axis, output that is its count] for each padded output."""
     pairs: Any = main.attributes.get(COUNTED, ArrayAttr([]))
     first = len(main.function_type.outputs) - len(pairs.data)
     return [[*(n.value.data for n in pair.data), first + k] for k, pair in enumerate(pairs.data)]

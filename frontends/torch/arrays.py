@@ -1,4 +1,4 @@
-"""Tensors as arrays and back, without a copy."""
+"""Tensors as arrays and back, sharing memory."""
 
 from __future__ import annotations
 

@@ -10,19 +10,13 @@ import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph.types import broadcast
-from mlc.frontends.onnx.node import Converter, Node, UseBody, Value, dtype_like
-from mlc.frontends.onnx.tools import (
-    add,
-    binary,
-    cast,
-    divide,
-    full,
-    matmul_weight,
-    multiply,
-    reshape,
-    subtract,
-    transpose,
-)
+from mlc.frontends.common.elementwise import binary, cast, full, subtract
+from mlc.frontends.common.movement import reshape, transpose
+from mlc.frontends.common.ops.einsum import einsum
+from mlc.frontends.common.ops.hyperbolic import acosh, asinh, atanh
+from mlc.frontends.common.ops.matmul import matmul
+from mlc.frontends.common.values import Value, dtype_like
+from mlc.frontends.onnx.node import Converter, Node, UseBody
 
 
 def _unary(op: Any, **attrs: tuple[str, Any]) -> Converter:
@@ -159,25 +153,11 @@ def _softmax(op: Any) -> Converter:
 
 
 def _matmul(node: Node) -> Value:
-    a, b = node.input(0), node.input(1)
-    left, right = len(a.shape), len(b.shape)
-    if left == 0 or right == 0:
-        raise node.fail("expected operands of rank 1 or more, but got a scalar")
-    if right == 2 and b.array is not None:
-        return node.emit(g.DenseOp, a, matmul_weight(node, b))
-    a = reshape(node, a, (1, *a.shape)) if left == 1 else a
-    b = reshape(node, b, (*b.shape, 1)) if right == 1 else b
-    y = node.emit(g.BatchMatmulOp, a, b)
-    if left == 1 or right == 1:
-        shape = list(y.shape)
-        shape = shape[:-1] if right == 1 else shape
-        y = reshape(node, y, [*shape[:-1], *shape[-1:]] if left != 1 else _without(shape, -2 if right != 1 else -1))
-    return y
+    return matmul(node, node.input(0), node.input(1))
 
 
-def _without(shape: list[Any], axis: int) -> list[Any]:
-    axis %= len(shape)
-    return shape[:axis] + shape[axis + 1 :]
+def _einsum(node: Node) -> Value:
+    return einsum(node, node.attr("equation"), [node.input(i) for i in range(len(node.inputs))])
 
 
 def _gemm(node: Node) -> Value:
@@ -239,28 +219,6 @@ def _is_inf(node: Node) -> Value:
     return binary(node, g.EqualOp, x, math.inf if positive else -math.inf)
 
 
-def _asinh(node: Node) -> Value:
-    # asinh(x) == sign(x) * log(|x| + sqrt(x * x + 1))
-    x = node.input(0)
-    size = node.emit(g.AbsOp, x)
-    root = node.emit(g.SqrtOp, add(node, multiply(node, x, x), 1.0))
-    return multiply(node, node.emit(g.SignOp, x), node.emit(g.LogOp, add(node, size, root)))
-
-
-def _acosh(node: Node) -> Value:
-    # acosh(x) == log(x + sqrt(x * x - 1))
-    x = node.input(0)
-    root = node.emit(g.SqrtOp, subtract(node, multiply(node, x, x), 1.0))
-    return node.emit(g.LogOp, add(node, x, root))
-
-
-def _atanh(node: Node) -> Value:
-    # atanh(x) == log((1 + x) / (1 - x)) / 2
-    x = node.input(0)
-    quotient = divide(node, add(node, 1.0, x), subtract(node, 1.0, x))
-    return multiply(node, node.emit(g.LogOp, quotient), 0.5)
-
-
 def _bit_shift(node: Node) -> Value:
     direction = node.attr("direction")
     if direction not in ("LEFT", "RIGHT"):
@@ -307,9 +265,9 @@ CONVERTERS: dict[str, Converter] = {
     "Atan": _unary(g.AtanOp),
     "Sinh": _unary(g.SinhOp),
     "Cosh": _unary(g.CoshOp),
-    "Asinh": _asinh,
-    "Acosh": _acosh,
-    "Atanh": _atanh,
+    "Asinh": lambda node: asinh(node, node.input(0)),
+    "Acosh": lambda node: acosh(node, node.input(0)),
+    "Atanh": lambda node: atanh(node, node.input(0)),
     "Sign": _unary(g.SignOp),
     "Not": _unary(g.LogicalNotOp),
     "Softplus": _unary(g.SoftplusOp),
@@ -368,4 +326,5 @@ CONVERTERS: dict[str, Converter] = {
     # matrix products
     "MatMul": _matmul,
     "Gemm": _gemm,
+    "Einsum": _einsum,
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from mlc.frontends.torch.program import REGIONS
+from mlc.frontends.torch.importer import REGIONS
 
 _ATEN = re.compile(r"torch\.ops\.aten\.(\w+)\.(\w+)", re.ASCII)
 _HIGHER = "torch.ops.higher_order."

@@ -1,7 +1,7 @@
 """
 The program of a .pt2 file: checked, then made by torch's own deserializer.
 
-What torch would run, or could be led to run, is checked or left out: the text of sizes (evaluated), names (they become
+What torch would run, or could be made to run, is checked or dropped: the text of sizes (evaluated), names (they become
 Python source), ops (called on constants), structures (they name modules to import), metadata and conditions.
 """
 
