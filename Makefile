@@ -11,7 +11,7 @@ PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test pytest check-models filecheck lint types demo bench bench-peers bench-quantized bench-compile conformance fuzz clean
+.PHONY: help venv test quick test-ci pytest check-models filecheck lint types demo bench bench-peers calibrate bench-quantized bench-compile conformance fuzz clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -64,6 +64,14 @@ filecheck: venv ## FileCheck tests (LIT_FLAGS=-v for the commands)
 pytest: venv ## unit and model tests
 	$(BIN)/pytest $(PYTEST_FLAGS)
 
+quick: venv ## the loop of an edit, under a minute: lint, filecheck, the tests of tests/tiers.toml's `quick`
+	$(BIN)/ruff check -q .
+	$(BIN)/lit $(LIT_FLAGS) tests/filecheck
+	$(BIN)/pytest $(PYTEST_FLAGS) -m quick
+
+test-ci: venv ## the long tests, which `make test` leaves out (tests/tiers.toml)
+	$(BIN)/pytest $(PYTEST_FLAGS) -m ci
+
 check-models: venv ## models that nobody tuned, at odd sizes, beside onnxruntime (minutes)
 	$(BIN)/pytest $(PYTEST_FLAGS) -m slow
 
@@ -75,6 +83,9 @@ bench: venv ## measure beside onnxruntime and numpy
 
 bench-peers: $(PEERS)/.installed ## measure beside onnxruntime, OpenVINO, PyTorch, IREE and TVM (ARGS="--quick --model magika")
 	$(PEERS)/bin/python benchmarks/peers.py $(ARGS)
+
+calibrate: venv ## measure this machine in the cost model's terms (ARGS="--output mine.toml")
+	$(BIN)/python benchmarks/calibrate.py $(ARGS)
 
 bench-quantized: venv ## measure models in bytes beside floats, and beside onnxruntime
 	$(BIN)/python benchmarks/quantized.py $(ARGS)

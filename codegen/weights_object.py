@@ -11,10 +11,10 @@ import shutil
 import struct
 from pathlib import Path
 
+from mlc.support.alignment import ALIGNMENT
 from mlc.support.errors import UserError
 
 _MACHINES = {"x86_64": 62, "aarch64": 183}
-_ALIGNMENT = 64
 _HEADER = 64
 _NAMES = (".note.GNU-stack", ".symtab", ".strtab")
 _PROGBITS, _SYMTAB, _STRTAB = 1, 2, 3
@@ -53,7 +53,7 @@ def write_weights_object(weights: Path, symbol: str, machine: str, path: Path) -
         table = file.tell()
         for row in (
             ("", 0, 0, 0, 0, 0, 0, 0, 0),
-            (section, _PROGBITS, flags, _HEADER, size, 0, 0, _ALIGNMENT, 0),
+            (section, _PROGBITS, flags, _HEADER, size, 0, 0, ALIGNMENT, 0),
             (_NAMES[0], _PROGBITS, 0, at, 0, 0, 0, 1, 0),
             (_NAMES[1], _SYMTAB, 0, at, len(symbols), 4, 1, 1, 24),
             (_NAMES[2], _STRTAB, 0, at + len(symbols), len(names), 0, 0, 1, 0),

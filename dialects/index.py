@@ -13,16 +13,16 @@ Expressions are canonical: equal values built in different orders compare and ha
 
 from __future__ import annotations
 
+import ast
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from typing import Any, Union
 
-from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Data, SSAValue
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser, Parser, UnresolvedOperand
+from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 Term = Union[int, "Div", "Product"]
@@ -44,6 +44,11 @@ class Product:
 
     expr: Index
     factor: int
+
+
+def term_dims(term: Term) -> set[int]:
+    """The dimensions that occur in a term, inside floordiv and mod too."""
+    return {term} if isinstance(term, int) else term.expr.dims()
 
 
 def _key(term: Term) -> tuple[int, int, str]:
@@ -262,13 +267,36 @@ class Index:
 
 Ranges = Mapping[int, Range] | Sequence[Range]
 ZERO = Index(0, ())
+
 UNBOUNDED = 1 << 40
-"""What stands for a size that is not known: sizes that a kernel is given are smaller."""
+"""
+The one meaning of "unbounded": an upper bound of every size that is known at run time only.
+
+A symbol lies in [0, UNBOUNDED], or in [n, UNBOUNDED] where its smallest value n is given; a symbolic extent counts as
+UNBOUNDED, so that an axis of it runs over [0, UNBOUNDED - 1]. A bound derived from one of these is UNBOUNDED divided
+by a constant at least, so analyses take what reaches UNBOUNDED >> 10 for the whole of a symbolic axis.
+"""
+
+UNKNOWN: Range = (-(1 << 62), 1 << 62)
+"""The range of an index of which nothing is known, such as one read from memory: any 64-bit index that adds up."""
+
+TYPICAL = 256
+"""The usual value of a symbol that may take any: a multiple of every tile."""
 
 
 def size_of(extent: Index) -> int:
     """A static size; UNBOUNDED of a symbolic one."""
     return extent.const if extent.is_const else UNBOUNDED
+
+
+def axis_range(extent: int) -> Range:
+    """The values of an axis: [0, extent - 1]. An axis without points counts as one of one point: no range is empty."""
+    return 0, max(extent, 1) - 1
+
+
+def tile_ranges(tile: Sequence[int]) -> dict[int, Range]:
+    """The ranges of the tile axes d0, d1, ... of these sizes, which are the dimensions -1, -2, ..."""
+    return {-1 - k: axis_range(n) for k, n in enumerate(tile)}
 
 
 def at_least(e: Index) -> Index:
@@ -323,112 +351,8 @@ class IndexMapAttr(Data[tuple[Index, ...]]):
             printer.print_string_literal(", ".join(map(str, self.data)))
 
 
-# --- printing and parsing of maps in custom syntax ---------------------------------------------------------------
-
-
-def print_exprs(printer: Printer, exprs: Iterable[Index], operands: Sequence[SSAValue]) -> None:
-    """`%i * 2 + d0, %j` with the operands' printed names."""
-
-    def name(number: int) -> str:
-        if number < 0:
-            return f"d{-1 - number}"
-        stream, printer.stream = printer.stream, StringIO()
-        try:
-            return "%" + printer.print_ssa_value(operands[number])
-        finally:
-            printer.stream = stream
-
-    for i, e in enumerate(exprs):
-        printer.print_string(", " if i else "")
-        printer.print_string(e.text(name))
-
-
-class IndexParser:
-    """Parses index expressions and collects their SSA operands, each once, in order of appearance."""
-
-    def __init__(self, parser: Parser) -> None:
-        self.parser = parser
-        self.unresolved: list[UnresolvedOperand] = []
-        self._numbers: dict[str, int] = {}
-
-    def operands(self) -> list[SSAValue]:
-        """The collected operands, resolved as `index` values."""
-        return [self.parser.resolve_operand(u, IndexType()) for u in self.unresolved]
-
-    def list(self, delimiter: Parser.Delimiter = Parser.Delimiter.SQUARE) -> tuple[Index, ...]:
-        """A delimited list of expressions."""
-        return tuple(self.parser.parse_comma_separated_list(delimiter, self.expr))
-
-    def expr(self) -> Index:
-        """One expression."""
-        total = self._term()
-        while True:
-            if self.parser.parse_optional_punctuation("+"):
-                total = total + self._term()
-            elif self.parser.parse_optional_punctuation("-"):
-                total = total - self._term()
-            elif (n := self._negative_literal()) is not None:
-                total = total + n
-            else:
-                return total
-
-    def _negative_literal(self) -> int | None:
-        # `%i -1` lexes as `%i` and the literal -1 where no space stands between sign and digits
-        return self.parser.parse_optional_integer(allow_boolean=False)
-
-    def _term(self) -> Index:
-        value = self._factor()
-        while True:
-            if self.parser.parse_optional_characters("*"):
-                value = self._times(value)
-            elif self.parser.parse_optional_keyword("floordiv"):
-                value = value.floordiv(self._positive())
-            elif self.parser.parse_optional_keyword("mod"):
-                value = value.mod(self._positive())
-            else:
-                return value
-
-    def _times(self, value: Index) -> Index:
-        other = self._factor()
-        if other.is_const:
-            return value * other.const
-        if value.is_const:
-            return other * value.const
-        self.parser.raise_error("expected an integer factor, but got a product of two indices")
-
-    def _positive(self) -> int:
-        number = self.parser.parse_integer(allow_boolean=False)
-        if number <= 0:
-            self.parser.raise_error(f"expected a positive divisor, but got {number}")
-        return number
-
-    def _factor(self) -> Index:
-        p = self.parser
-        if p.parse_optional_punctuation("("):
-            inner = self.expr()
-            p.parse_punctuation(")")
-            return inner
-        if p.parse_optional_punctuation("-"):
-            return -self._factor()
-        if (n := p.parse_optional_integer(allow_boolean=False)) is not None:
-            return const(n)
-        if (u := p.parse_optional_unresolved_operand()) is not None:
-            key = f"{u.span.text}#{u.index}"
-            if key not in self._numbers:
-                self._numbers[key] = len(self.unresolved)
-                self.unresolved.append(u)
-            return dim(self._numbers[key])
-        word = p.parse_identifier("an index expression")
-        if word[:1] == "d" and word[1:].isdigit():
-            return tile(int(word[1:]))
-        p.raise_error(f"expected an index expression, but got '{word}'")
-
-
 def parse_text(text: str, parser: AttrParser | None = None) -> tuple[Index, ...]:
     """Expressions from the text that `IndexMapAttr` prints: operands are `%0`, `%1`, ..."""
-    import ast
-    import re
-
     source = re.sub(r"%(\d+)", r"p\1", text).replace("floordiv", "//")
     source = re.sub(r"\bmod\b", "%", source)
 

@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
 from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -43,10 +42,18 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.access import parse_access, print_access, verify_access
+from mlc.dialects.access import (
+    IndexParser,
+    MaskedReadOp,
+    parse_access,
+    print_access,
+    print_axes,
+    print_exprs,
+    verify_access,
+)
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
-from mlc.dialects.index import Index, IndexMapAttr, IndexParser, const, print_exprs, size_of
-from mlc.dialects.text import TextOp
+from mlc.dialects.index import Index, IndexMapAttr, const, size_of
+from mlc.dialects.text import TextOp, parse_kernel, print_kernel
 
 
 @irdl_op_definition
@@ -106,23 +113,13 @@ class FuncOp(IRDLOperation):
             raise VerifyException("expected the body's arguments to have the operand types of the function")
 
     def print(self, printer: Printer) -> None:
-        print_func_op_like(
-            printer,
-            self.sym_name,
-            self.function_type,
-            self.body,
-            self.attributes,
-            reserved_attr_names=("sym_name", "function_type"),
-        )
+        print_kernel(printer, self.sym_name, self.function_type, self.body, self.attributes)
 
     @classmethod
     def parse(cls, parser: Parser) -> FuncOp:
-        name, inputs, outputs, region, extra, _, _ = parse_func_op_like(
-            parser, reserved_attr_names=("sym_name", "function_type")
-        )
-        op = FuncOp.make(name, list(inputs), list(outputs), region)
-        if extra is not None:
-            op.attributes |= extra.data
+        kernel = parse_kernel(parser)
+        op = FuncOp.make(kernel.name, kernel.inputs, kernel.outputs, kernel.body)
+        op.attributes |= kernel.attributes
         return op
 
 
@@ -259,46 +256,32 @@ class ComputeOp(TextOp):
         printer.print_string_literal(self.stage.data)
         n = self.num_spatial
         printer.print_string(" ")
-        self._print_axes(printer, range(n))
+        self._print_axes(printer, slice(n))
         if self.combiner is not None:
             printer.print_string(" reduce ")
-            self._print_axes(printer, range(n, len(self.extents.data)))
+            self._print_axes(printer, slice(n, None))
             printer.print_string(f" {self.combiner.data}")
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False)
         printer.print_string(" : ")
         printer.print_list(self.results_, lambda r: printer.print_attribute(r.type))
 
-    def _print_axes(self, printer: Printer, which: range) -> None:
-        with printer.in_parens():
-            for i in which:
-                printer.print_string(", " if i != which.start else "")
-                printer.print_ssa_value(self.axes[i])
-                printer.print_string(" : ")
-                print_exprs(printer, [self.extents.data[i]], self.symbols)
+    def _print_axes(self, printer: Printer, which: slice) -> None:
+        print_axes(printer, self.axes[which], [(e,) for e in self.extents.data[which]], self.symbols)
 
     @classmethod
     def read(cls, parser: Parser) -> ComputeOp:
         stage = parser.parse_str_literal("the stage's name")
         index = IndexParser(parser)
-
-        def axis() -> tuple[Parser.Argument, Index]:
-            arg = parser.parse_argument(expect_type=False).resolve(IndexType())
-            parser.parse_punctuation(":")
-            return arg, index.expr()
-
-        spatial = parser.parse_comma_separated_list(parser.Delimiter.PAREN, axis)
-        reduce: list[tuple[Parser.Argument, Index]] = []
-        combiner = None
+        spatial, reduce, combiner = index.axes(), (), None
         if parser.parse_optional_keyword("reduce"):
-            reduce = parser.parse_comma_separated_list(parser.Delimiter.PAREN, axis)
+            reduce = index.axes()
             combiner = parser.parse_identifier("a combiner")
-        body = parser.parse_region([a for a, _ in (*spatial, *reduce)])
+        body = parser.parse_region([a.argument for a in (*spatial, *reduce)])
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        return ComputeOp.make(
-            stage, [e for _, e in spatial], [e for _, e in reduce], combiner, types, body, index.operands()
-        )
+        extents = [a.extent for a in spatial], [a.extent for a in reduce]
+        return ComputeOp.make(stage, *extents, combiner, types, body, index.operands())
 
 
 @irdl_op_definition
@@ -312,7 +295,7 @@ class YieldOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ReadOp(TextOp):
+class ReadOp(MaskedReadOp):
     """
     One element of a tensor: `%v = te.read %x[%i, %k * 2 + 1] mask (%i - 1) else %zero : f32`.
 
@@ -323,9 +306,6 @@ class ReadOp(TextOp):
 
     tensor = operand_def(TensorType)
     rest = var_operand_def()
-    map = prop_def(IndexMapAttr)
-    mask = opt_prop_def(IndexMapAttr)
-    result = result_def()
 
     traits = traits_def(Pure())
     N_FIXED: ClassVar = 1
@@ -349,24 +329,13 @@ class ReadOp(TextOp):
             rest.append(otherwise)
         return ReadOp.create(operands=[tensor, *rest], properties=properties, result_types=[t.element_type])
 
-    @property
-    def indices(self) -> Sequence[SSAValue]:
-        """The operands that `map` and `mask` number."""
-        return self.operands[1:-1] if self.mask is not None else self.operands[1:]
-
-    @property
-    def otherwise(self) -> SSAValue | None:
-        """The value where the mask does not hold."""
-        return self.operands[-1] if self.mask is not None else None
-
     def verify_(self) -> None:
         t = self.tensor.type
         assert isinstance(t, TensorType)
         verify_access(self.map.data, self.mask and self.mask.data, self.indices, t.get_num_dims())
         if self.result.type != t.element_type:
             raise VerifyException(f"expected a result of type {t.element_type}, but got {self.result.type}")
-        if self.otherwise is not None and self.otherwise.type != t.element_type:
-            raise VerifyException(f"expected an else value of type {t.element_type}, but got {self.otherwise.type}")
+        self.verify_otherwise()
 
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -1,13 +1,17 @@
-"""What all custom texts share."""
+"""Helpers that the custom texts of all dialects share."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Self
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import FunctionType, StringAttr
+from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
+from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import IRDLOperation
-from xdsl.parser import Parser
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 
@@ -43,3 +47,70 @@ def parse_defined(parser: Parser) -> SSAValue:
         name = operand.operand_name + (f"#{operand.index}" if operand.index else "")
         parser.raise_error(f"expected an operand that is defined above, but got %{name}", operand.span)
     return values[operand.index]
+
+
+def print_types(printer: Printer, values: Sequence[SSAValue]) -> None:
+    """` : f32, i1`: the types of values."""
+    printer.print_string(" : ")
+    printer.print_list(values, lambda v: printer.print_attribute(v.type))
+
+
+def parse_operands_and_types(
+    parser: Parser,
+    operands: int,
+    types: int,
+    message: str,
+    parse_operand: Callable[[], UnresolvedOperand] | None = None,
+) -> tuple[Sequence[UnresolvedOperand], Sequence[Attribute]]:
+    """`%a, %b : f32, i1`: so many operands and types, or else the error of this message."""
+    start = parser.pos
+    parse_operand = parse_operand or parser.parse_unresolved_operand
+    names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parse_operand)
+    parser.parse_punctuation(":")
+    found = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+    if len(names) != operands or len(found) != types:
+        parser.raise_error(message, start, parser.pos)
+    return names, found
+
+
+def print_conversion(printer: Printer, value: SSAValue, result: SSAValue) -> None:
+    """` : f32 to vector<4xf32>`: the types of an operand and of what it becomes."""
+    printer.print_string(" : ")
+    printer.print_attribute(value.type)
+    printer.print_string(" to ")
+    printer.print_attribute(result.type)
+
+
+def parse_conversion(parser: Parser, operand: UnresolvedOperand) -> tuple[SSAValue, Attribute]:
+    """The counterpart of `print_conversion`: the operand, resolved, and the type of the result."""
+    parser.parse_punctuation(":")
+    value = parser.resolve_operand(operand, parser.parse_type())
+    parser.parse_keyword("to")
+    return value, parser.parse_type()
+
+
+_NAMED = ("sym_name", "function_type")
+
+
+def print_kernel(
+    printer: Printer, name: StringAttr, type: FunctionType, body: Region, attributes: dict[str, Attribute]
+) -> None:
+    """` @f(%x: memref<4xf32>) attributes {...} { ... }`."""
+    print_func_op_like(printer, name, type, body, attributes, reserved_attr_names=_NAMED)
+
+
+@dataclass
+class ParsedKernel:
+    """A kernel as it was written."""
+
+    name: str
+    inputs: Sequence[Attribute]
+    outputs: Sequence[Attribute]
+    body: Region
+    attributes: dict[str, Attribute]
+
+
+def parse_kernel(parser: Parser) -> ParsedKernel:
+    """The counterpart of `print_kernel`."""
+    name, inputs, outputs, body, extra, _, _ = parse_func_op_like(parser, reserved_attr_names=_NAMED)
+    return ParsedKernel(name, list(inputs), list(outputs), body, dict(extra.data) if extra is not None else {})

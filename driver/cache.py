@@ -25,6 +25,7 @@ from stat import S_IMODE
 
 from mlc.driver.options import has_own_passes
 from mlc.runtime.artifact import Artifact, DamagedArtifact
+from mlc.support.plugins import plugins_key
 from mlc.support.scratch import PREFIX, release_scratch, remove_scratch
 
 DEFAULT_SIZE = 4 << 30
@@ -164,9 +165,9 @@ def key_of(parts: Iterable[bytes | str]) -> str:
 
 @cache
 def fingerprint() -> str:
-    """The versions of mlc, its sources included, of xdsl and llvmlite, and the features of the CPU."""
+    """The versions of mlc, its sources included, of xdsl, llvmlite and mlc's plugins, and the features of the CPU."""
     versions = [f"{name} {version_of(name)}" for name in ("xdsl", "llvmlite")]
-    return "\n".join([*versions, _sources(), _cpu()])
+    return "\n".join([*versions, plugins_key(), _sources(), _cpu()])
 
 
 def version_of(distribution: str) -> str:
@@ -178,7 +179,7 @@ def version_of(distribution: str) -> str:
 
 
 def _sources() -> str:
-    """Name, size and time of every source file of mlc: an edited pass makes other code."""
+    """Name, size and time of every source file of mlc, and of the machines it describes: edits make other code."""
     from mlc.support.version import __version__
 
     root = str(Path(__file__).parent.parent)
@@ -187,7 +188,7 @@ def _sources() -> str:
     while stack:
         directory = stack.pop()
         for entry in sorted(os.scandir(directory), key=lambda e: e.name):
-            if entry.name.endswith(".py"):
+            if entry.name.endswith((".py", ".toml")):
                 facts = entry.stat()
                 digest.update(f"{entry.path} {facts.st_size} {facts.st_mtime_ns}\n".encode())
             elif entry.is_dir() and entry.name != "__pycache__":

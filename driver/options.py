@@ -3,10 +3,13 @@
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from mlc.driver.schedules import Schedules
 from mlc.support.errors import UserError
+from mlc.support.files import read_file
+from mlc.support.registrations import have_keys, registrations_key
 
 if TYPE_CHECKING:
     from mlc.driver.pipeline.context import PassContext
@@ -54,7 +57,9 @@ class Options:
     def key(self) -> str:
         """The part of a kernel's cache key that these options are; its schedule comes on top."""
         context = self.context.key() if self.context is not None else ""
-        return f"target={self.target} O{self.opt_level} threads={self.threads} {changed_pipelines()}{context}"
+        target = f"target={self.target}{_description(self.target)}"
+        own = f"{changed_pipelines()}{registrations_key()}{context}"
+        return f"{target} O{self.opt_level} threads={self.threads} {own}"
 
     @property
     def required(self) -> frozenset[str]:
@@ -140,8 +145,16 @@ def changed_pipelines() -> str:
     return repr(sorted(changed.items())) if changed else ""
 
 
+def _description(target: str) -> str:
+    """The content of a file that describes the target's machine; empty for one by its name, which mlc's sources are."""
+    path = target.partition(",")[0].strip()
+    if not path.endswith(".toml"):
+        return ""
+    return f" {sha256(read_file(path)).hexdigest()}"
+
+
 def has_own_passes() -> bool:
-    """Whether this program has registered passes, dialects or ops of its own: what they do is not in any key."""
+    """Whether this program has registered passes, dialects, ops or else of its own: what they do is not in any key."""
     registry, ops = sys.modules.get("mlc.driver.pipeline.registry"), sys.modules.get("mlc.frontends.onnx.table")
     own = registry is not None and (registry.USER_PASSES or registry.USER_DIALECTS or registry.USER_OPS)
-    return bool(own) or (ops is not None and bool(ops.CUSTOM))
+    return bool(own) or (ops is not None and bool(ops.CUSTOM)) or not have_keys()

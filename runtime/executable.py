@@ -22,6 +22,7 @@ from mlc.runtime.code import Code, SharedCode, Toolchain
 from mlc.runtime.cpu import refusal
 from mlc.runtime.sizes import text
 from mlc.runtime.steps import KernelProfile, Profile, Stepper
+from mlc.support.alignment import ALIGNMENT
 from mlc.support.errors import UserError
 from mlc.support.threads import thread_count
 
@@ -58,9 +59,9 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def aligned(size: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
-    """Memory that starts at a multiple of 64 bytes."""
-    raw = np.empty(size + 64, np.uint8)
-    start = -address_of(raw) % 64
+    """Memory that starts at a multiple of `ALIGNMENT`."""
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -address_of(raw) % ALIGNMENT
     return raw[start : start + size]
 
 
@@ -279,7 +280,7 @@ def check_array(what: str, array: Any, spec: TensorSpec) -> None:
 def _map(path: Path) -> "np.ndarray[Any, np.dtype[np.uint8]]":
     """A file's bytes, mapped."""
     if not path.stat().st_size:
-        return aligned(64)
+        return aligned(ALIGNMENT)
     with path.open("rb") as file:
         return np.frombuffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
 

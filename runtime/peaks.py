@@ -12,10 +12,8 @@ from dataclasses import dataclass
 
 from mlc.runtime.code import Code
 from mlc.support.abi import PARALLEL_FOR, PROBE_CHAINS, RuntimeStruct
+from mlc.targets.cost.thresholds import NEAR_HANDOVER_NS
 from mlc.targets.host import cache_bytes
-
-_NEAR_NS = 90.0
-"""Nanoseconds of a hand-over below which two CPUs share a cache; between the two groups of times above."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ def measure_handover_ns(code: Code, rounds: int = 20_000, repeats: int = 3) -> f
 
 def is_near(handover_ns: float) -> bool:
     """Tell whether two CPUs are near each other: figures of the two states must not be compared."""
-    return handover_ns < _NEAR_NS
+    return handover_ns < NEAR_HANDOVER_NS
 
 
 def measure_dispatch_ns(code: Code, threads: int = 2, times: int = 10_000, repeats: int = 5) -> float:

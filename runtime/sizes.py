@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlc.support.alignment import ALIGNMENT
+
 Size = Any
 """An integer, or an expression as above."""
 OPEN = 10**8
@@ -70,7 +72,7 @@ def room(rows: Sequence[Sequence[Size]], sizes: Sequence[int], threads: int) -> 
         size = 1
         for factor in row:
             size *= evaluate(factor, values)
-        total += size + 128 * threads
+        total += size + 2 * ALIGNMENT * threads  # room to round each thread's part up, and a line between
     return total
 
 
@@ -95,7 +97,9 @@ class Symbol:
             of = f" in steps of {step}" if step > 1 else ""
             low, high = self.low * factor + more, self.high * factor + more
             to = f"to {high}" if high < OPEN or size > high else "on"
-            raise ValueError(f"expected {where} ({self.name}) from {low} {to}{of}, but got {size}")
+            hint = f"; symbols={{'{self.name}': (0, ...)}} admits 0 where the operations do"
+            remedy = hint if size == 0 < low else ""
+            raise ValueError(f"expected {where} ({self.name}) from {low} {to}{of}, but got {size}{remedy}")
         return value
 
 
@@ -124,13 +128,18 @@ class Sizes:
         on_the_way = [value["shape"] for value in model.get("values", ())]
         shapes = {repr(shape): shape for shape in (*on_the_way, *self.outputs)}
         self.shapes = [shape for shape in shapes.values() if any(not isinstance(size, int) for size in shape)]
+        self._from_0 = set(model.get("from_0", ()))
         self._known: OrderedDict[tuple[tuple[int, ...], ...], Bound] = OrderedDict()
 
     @property
-    def positive(self) -> list[Size]:
-        """The symbolic sizes of all tensors: none may be without elements."""
+    def extents(self) -> list[tuple[Size, int]]:
+        """The symbolic sizes of all tensors, and the least that each may be."""
         sizes = {repr(size): size for shape in self.shapes for size in shape if not isinstance(size, int)}
-        return list(sizes.values())
+        return [(size, self.least(size)) for size in sizes.values()]
+
+    def least(self, size: Size) -> int:
+        """The least that a size may be: 0 where it is made of a symbol that may be 0."""
+        return 0 if isinstance(size, int) or not self._from_0.isdisjoint(_symbols(size)) else 1
 
     def bind(self, shapes: Sequence[tuple[int, ...]]) -> Bound:
         """What the shapes of the inputs imply; ValueError where they do not fit the model or each other."""
@@ -144,7 +153,8 @@ class Sizes:
     def _bind(self, shapes: Sequence[tuple[int, ...]]) -> Bound:
         values = self._values(shapes)
         for shape in self.shapes:
-            if min(found := tuple(evaluate(size, values) for size in shape)) < 1:
+            found = tuple(evaluate(size, values) for size in shape)
+            if any(n < self.least(size) for n, size in zip(found, shape, strict=True)):
                 raise self._unfit("larger", shapes, f"a tensor of the model is {found}")
             if 16 * math.prod(found) >= MOST_BYTES:
                 raise self._unfit("smaller", shapes, f"a tensor of the model is {found}")

@@ -12,8 +12,9 @@ from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseArrayBase, IntegerTy
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import te
-from mlc.dialects.index import Div, Index, const, dim
+from mlc.dialects.index import TYPICAL, Div, Index, axis_range, const, dim
 from mlc.dialects.loop import word_factors
+from mlc.targets.cost.thresholds import LEAST_LANES
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Read:
         """A packed operand `w[j floordiv 32, k, j mod 32]`: contiguous inside of a block."""
         last = self.minor
         terms = [t for t, _ in last.terms if isinstance(t, Div) and t.is_mod and t.expr == dim(axis)]
-        return 1 if len(terms) == 1 and len(last.terms) == 1 and terms[0].by % 8 == 0 else None
+        return 1 if len(terms) == 1 and len(last.terms) == 1 and terms[0].by % LEAST_LANES == 0 else None
 
 
 def bits_of(element: Attribute) -> int:
@@ -131,7 +132,7 @@ class Stage:
     @property
     def ranges(self) -> list[tuple[int, int]]:
         """Inclusive ranges of the axes."""
-        return [(0, max(e - 1, 0)) for e in self.extents]
+        return [axis_range(e) for e in self.extents]
 
     @property
     def points(self) -> int:
@@ -227,10 +228,6 @@ class Stage:
     def is_reduction(self) -> bool:
         """Whether the stage has reduction axes."""
         return bool(self.reduce)
-
-
-TYPICAL = 256
-"""The size that stands for a symbol that says nothing of itself: a multiple of every tile."""
 
 
 def representative(op: Operation, exprs: Sequence[Index], symbols: Sequence[SSAValue]) -> tuple[int, ...]:

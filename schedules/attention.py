@@ -21,11 +21,20 @@ from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import balance, divisors, even_split, register_tile
+from mlc.schedules.registry import strategy
+from mlc.targets.cost.caches import FLOAT_BYTES, planned_l2_bytes
+from mlc.targets.cost.threads import balance
+from mlc.targets.cost.thresholds import (
+    COPIED_QUERIES,
+    GOOD_BALANCE,
+    LEAST_KEYS,
+    POINTWISE_VECTORS,
+    STRIP_KEYS,
+    STRIP_VECTORS,
+    STRIPS,
+)
+from mlc.targets.cost.tiles import divisors, even_split, register_tile
 from mlc.targets.target import Target
-
-UNROLL = 4  # keys that one step of a pass over the strip takes
-MANY = 64  # queries for which it pays to copy keys and values
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,7 @@ def _by_use(factors: tuple[Read, Read], axis: int) -> tuple[Read | None, Read]:
     return (first, second) if first.uses(axis) else (second, first)
 
 
+@strategy(family="contraction", priority=70)
 def attention(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Kernels that graph-fuse-ops made of an attention."""
     parts = parts_of(kernel)
@@ -97,15 +107,15 @@ class AttentionSchedule:
     def __init__(self, kernel: KernelInfo, parts: Parts, target: Target, threads: int) -> None:
         self.kernel, self.parts, self.target, self.threads = kernel, parts, target, threads
         self.s = ScheduleBuilder(kernel.name)
-        self.width = max(1, target.vector_bits // 32)
+        self.width = target.lanes("f32")
         self.keys = parts.scores.extents[parts.rank - 1]
         self.queries = parts.scores.extents[parts.rank - 2]
         self.block = self.block_of_queries()
 
     def block_of_queries(self) -> int:
         """As many queries as keep two strips in half of L2: up to four vectors, evenly split."""
-        strips = 2 * 4 * self.keys * self.width
-        vectors = max(1, min(4, int(self.target.l2_bytes * 0.5) // strips))
+        strips = STRIPS * FLOAT_BYTES * self.keys * self.width
+        vectors = max(1, min(STRIP_VECTORS, planned_l2_bytes(self.target) // strips))
         block = even_split(ceil(self.queries / self.width), vectors) * self.width
         return min(self.queries, block)
 
@@ -113,7 +123,7 @@ class AttentionSchedule:
         """Into how many tasks the queries of one head go, so that every thread has an even share."""
         heads = prod(self.parts.scores.extents[: self.parts.rank - 2])
         blocks = ceil(self.queries / self.block)
-        fits = [n for n in range(1, blocks + 1) if balance(heads * n, self.threads) >= 0.9]
+        fits = [n for n in range(1, blocks + 1) if balance(heads * n, self.threads) >= GOOD_BALANCE]
         return fits[0] if fits else blocks
 
     def build(self) -> sched.ScheduleOp:
@@ -140,7 +150,7 @@ class AttentionSchedule:
         st, n = p.mix, p.rank
         *outer, i, d, j = s.loops(s.block(st.name), n + 1)
         lanes = st.extents[n - 1]
-        size = register_tile(self.block, ceil(lanes / self.width), self.target.vector_registers)
+        size = register_tile(self.block, ceil(lanes / self.width), self.target)
         rows = max(r for r in divisors(self.block) if r <= size.rows)
         row, i = self.split(i, self.queries, self.block)
         i_tile, i = self.split(i, self.block, rows)
@@ -150,7 +160,8 @@ class AttentionSchedule:
             part, row = [first], [rest]
         d_tile, d = self.split(d, lanes, size.vectors * self.width)
         # a block of v stays in L1 while all rows pass over it; the sums wait in the thread's scratch
-        j_block, j = self.split(j, self.keys, even_split(self.keys, max(16, self.target.l1_bytes // (8 * lanes))))
+        near = self.target.l1_bytes // (2 * FLOAT_BYTES * lanes)  # keys of which v fills half of L1
+        j_block, j = self.split(j, self.keys, even_split(self.keys, max(LEAST_KEYS, near)))
         grid, tiles = [*outer, *part], [*d_tile, *i_tile]
         s.reorder(*grid, *row, *j_block, *tiles, j, i, d)
         top = s.fuse(*grid) if len(grid) > 1 else grid[0] if grid else row[0]
@@ -173,7 +184,7 @@ class AttentionSchedule:
         if not blocked:
             s.vectorize(i, d)
             return
-        _, d = self.split(d, self.parts.mix.extents[n - 1], 4 * self.width)
+        _, d = self.split(d, self.parts.mix.extents[n - 1], POINTWISE_VECTORS * self.width)
         s.vectorize(d)
 
     def axis_of(self, after: Stage, k: int) -> int:
@@ -189,7 +200,7 @@ class AttentionSchedule:
         block = s.block(st.name)
         s.compute_at(block, top)
         self.strip(st, block)
-        size = register_tile(self.keys, ceil(self.block / self.width), self.target.vector_registers)
+        size = register_tile(self.keys, ceil(self.block / self.width), self.target)
         *_, i, j, d = s.loops(block, n + 1, under=top)
         i_tile, i = self.split(i, self.block, size.vectors * self.width)
         j_tile, j = self.split(j, self.keys, size.rows)
@@ -221,7 +232,7 @@ class AttentionSchedule:
         """Whether rows of keys or values lie apart, so that they crowd a few sets of the caches."""
         apart = any(n > 1 for n in read.shape[read.shape.index(self.keys) + 1 : -1])
         each = self.queries if self.parts_of_queries() == 1 else ceil(self.queries / self.parts_of_queries())
-        return apart and each >= MANY
+        return apart and each >= COPIED_QUERIES
 
     def copy(self, stage: Stage, read: Read, top: SSAValue) -> None:
         """A contiguous copy of one head's keys or values."""
@@ -260,7 +271,7 @@ class AttentionSchedule:
         if st.is_reduction:
             self.accumulate(st, j, [i], top, n - 1)
             return
-        _, j = self.split(j, self.keys, UNROLL)
+        _, j = self.split(j, self.keys, STRIP_KEYS)
         s.vectorize(j, i)
 
     def accumulate(

@@ -21,10 +21,33 @@ from mlc.dialects import sched
 from mlc.dialects.index import Div
 from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import Grid, Work, choose_grid, deal, even_split, open_block, register_tile
+from mlc.schedules.parallel import deal
+from mlc.schedules.registry import strategy
+from mlc.targets.cost.caches import FLOAT_BYTES, is_far
+from mlc.targets.cost.grids import Grid, Work, choose_grid, open_block
+from mlc.targets.cost.thresholds import (
+    DOT_COLUMNS,
+    DOT_ROWS,
+    GROUPS_APART,
+    LEAST_DOT_DEPTH,
+    LEAST_LANES,
+    OPEN_ROWS,
+    PACKED_DEPTH,
+    PACKED_PANELS,
+    PACKED_ROW_TILES,
+    PAD_ROWS,
+    PAD_VECTORS,
+    POINTWISE_VECTORS,
+    SHARED_LANES_VECTORS,
+    SLIDING_TAPS,
+    SLIDING_UNROLLED,
+    STREAM_ROWS,
+    STREAM_SHARED_ROWS,
+    WALK_DEPTH,
+)
+from mlc.targets.cost.tiles import even_split, register_tile, sliding_rows
 from mlc.targets.target import Target
 
-OPEN_ROWS = 6  # of a register tile, at least, where their number is known at run time
 Handle = SSAValue
 S = TypeVar("S", bound="ContractionSchedule")
 
@@ -50,7 +73,7 @@ def roles_of(stage: Stage) -> Roles | None:
     last = stage.reduce[-1]
     steps = [r.step(lanes, stage.ranges) for r in factors]
     if 1 not in steps:
-        if [r.step(last, stage.ranges) for r in factors] == [1, 1] and stage.extents[last] >= 16:
+        if [r.step(last, stage.ranges) for r in factors] == [1, 1] and stage.extents[last] >= LEAST_DOT_DEPTH:
             return _with_axes(stage, Roles(factors[0], factors[1], lanes, None, None, dot=True))
         return None
     vector, scalar = (factors[1], factors[0]) if steps[1] == 1 else (factors[0], factors[1])
@@ -110,7 +133,7 @@ class ContractionSchedule:
         self.kernel, self.stage, self.roles = kernel, stage, roles
         self.target, self.threads = target, threads
         self.s = ScheduleBuilder(kernel.name)
-        self.width = max(1, target.vector_bits // 32)
+        self.width = target.lanes("f32")
         self.pads = [p for p in kernel.producers(stage) if not p.is_reduction]
         self.size = self.tile()
         self.epilogue = [c for c in kernel.after(stage) if reads_pointwise(c, stage)]
@@ -125,28 +148,27 @@ class ContractionSchedule:
         rows = max(rows, least)
         lanes = e[r.lanes]
         if r.dot:
-            return TileSize(even_split(rows, 4), 1, even_split(lanes, 4))
-        registers = self.target.vector_registers
-        both = r.scalar.uses(r.lanes)
+            return TileSize(even_split(rows, DOT_ROWS), 1, even_split(lanes, DOT_COLUMNS))
+        scalar_loads = not r.scalar.uses(r.lanes)
         if self.slides:
             step = max(1, *(abs(x.coefficient(r.rows)) for x in r.scalar.exprs)) if r.rows is not None else 1
             pixels = self._side_by_side()
-            even = even_split(ceil(rows / pixels), max(1, registers * 3 // (8 * step)))
+            even = even_split(ceil(rows / pixels), sliding_rows(step, self.target))
             return TileSize(even * pixels, 1, min(lanes, self.width), pixels)
         if (pixels := self._side_by_side()) > 1:
             per_lane = pixels * lanes // self.width
             columns = e[r.columns] if r.columns is not None else 1
-            t = register_tile(ceil(rows / pixels), columns * per_lane, registers - pixels, not both, per_lane)
+            t = register_tile(ceil(rows / pixels), columns * per_lane, self.target, pixels, scalar_loads, per_lane)
             return TileSize(t.rows * pixels, max(1, t.vectors // per_lane), lanes, pixels)
         if lanes <= self.width or r.columns is not None:
             per_lane = ceil(lanes / self.width)
             columns = e[r.columns] if r.columns is not None else 1
-            threads = self.threads if self._streams() and self._points() <= 64 else 1
-            t = register_tile(rows, columns * per_lane, registers, not both, threads=threads, least=least)
+            threads = self.threads if self._streams() and self._points() <= STREAM_SHARED_ROWS else 1
+            t = register_tile(rows, columns * per_lane, self.target, 0, scalar_loads, threads=threads, least=least)
             if t.vectors >= per_lane:
                 return TileSize(t.rows, t.vectors // per_lane, lanes)
         vectors = ceil(lanes / self.width)
-        t = register_tile(rows, vectors, registers, not both, self._packed_vectors(), least=least)
+        t = register_tile(rows, vectors, self.target, 0, scalar_loads, self._packed_vectors(), least=least)
         wide = t.vectors * self.width
         if wide >= lanes:
             wide = lanes
@@ -158,7 +180,7 @@ class ContractionSchedule:
         lanes = e[r.lanes]
         if r.rows is None or r.dot or r.rows != r.lanes - 1 or e[r.rows] < 2:
             return 1
-        if lanes > 5 * self.width:
+        if lanes > SHARED_LANES_VECTORS * self.width:
             return 1
         return 2 if 2 * (lanes % self.width) == self.width else 1
 
@@ -168,7 +190,9 @@ class ContractionSchedule:
         r, st = self.roles, self.stage
         shares = r.scalar.uses(r.lanes) and r.vector.uses(r.lanes) and r.rows is not None and r.columns is None
         window = self._window() if shares else None
-        return window is not None and st.extents[window] <= 7 and prod(self._unrolled()) <= 28
+        if window is None or st.extents[window] > SLIDING_TAPS:
+            return False
+        return prod(self._unrolled()) <= SLIDING_UNROLLED
 
     def _window(self) -> int | None:
         """The reduction axis that moves through the rows' dimension of the scalar operand: taps along a row."""
@@ -180,7 +204,7 @@ class ContractionSchedule:
 
     def _unrolled(self) -> list[int]:
         """The extents of the loops that are unrolled inside of a sliding window: its taps, channels of a group."""
-        st, window, apart = self.stage, self._window(), self._groups_in_lanes() > 2
+        st, window, apart = self.stage, self._window(), self._groups_in_lanes() > GROUPS_APART
         return [st.extents[k] for k in st.reduce if k == window or (apart and window is not None and k > window)]
 
     def _groups_in_lanes(self) -> int:
@@ -212,7 +236,7 @@ class ContractionSchedule:
             rows, row_bytes, halo = self._image_rows(outer_row)
         else:
             rows = self._count(r.rows, tile_rows)
-            if rows > 1 and r.scalar.bytes > self.target.l2_bytes // 2:
+            if rows > 1 and is_far(r.scalar.bytes, self.target):
                 # S streams by, row tile after row tile, once for each panel of V, which stays in L2
                 each = ceil(rows / self.threads)
                 return Grid(min(each, open_block(self.cycles / rows, self.threads)) if is_open else each, 1)
@@ -233,7 +257,7 @@ class ContractionSchedule:
     @property
     def cycles(self) -> float:
         """The kernel's time on one core at its peak."""
-        return self.stage.points / self.width / 2 / self.roles.vector.unit
+        return self.stage.points / self.width / self.target.core.fmas_per_cycle / self.roles.vector.unit
 
     def _image_rows(self, outer_row: int) -> tuple[int, float, int]:
         """(output rows, input bytes of one, input rows that two neighbours share)."""
@@ -282,7 +306,7 @@ class ContractionSchedule:
             spatial_tile=len(_present(r_inner, c_inner, l_inner)),
         )
         s.reorder(*nest.grid, *nest.columns, *nest.rows, *nest.reduce, *nest.tile)
-        return self._finish(nest, packs=outer_row is None and grid.row_block >= 4)
+        return self._finish(nest, packs=outer_row is None and grid.row_block >= PACKED_ROW_TILES)
 
     def _reduction(self, reduce: list[Handle]) -> tuple[list[Handle], Handle | None]:
         """The loops of the reduction in order, and the one of them that is summed inside of the tile."""
@@ -321,12 +345,12 @@ class ContractionSchedule:
         if nest.rows and not nest.columns and len(nest.reduce) > 1 and self._walks():
             s.pragma(nest.rows[-1], "stream", 1)
         if grid:
-            deal(s, grid, self.stage, self.cycles, self.threads)
+            deal(s, grid, self.stage, self.cycles, self.target, self.threads)
         return s.finish()
 
     def _streams(self) -> bool:
         """Whether V comes from beyond L2, and so few rows share a panel of it that waiting for it shows."""
-        return 4 * prod(self.roles.vector.shape) > self.target.l2_bytes // 2 and self._points() <= 512
+        return is_far(FLOAT_BYTES * prod(self.roles.vector.shape), self.target) and self._points() <= STREAM_ROWS
 
     def _points(self) -> int:
         """The rows of all the axes that V does not have."""
@@ -336,18 +360,19 @@ class ContractionSchedule:
     def _walks(self) -> bool:
         """Whether S is large, and tiles one behind the other hop through many planes of it: 1x1 windows of stride 1."""
         r, st = self.roles, self.stage
-        if r.rows is None or self.pads or self._window() is not None or st.extents[st.reduce[0]] < 3:
+        if r.rows is None or self.pads or self._window() is not None or st.extents[st.reduce[0]] < WALK_DEPTH:
             return False
         step = next(e.coefficient(r.rows) for e in r.scalar.exprs if e.uses(r.rows))
-        channels = r.scalar.exprs[-1].uses(len(st.extents) - 1) and st.extents[-1] >= 8
-        return step == 1 and channels and 4 * prod(r.scalar.shape) > self.target.l2_bytes // 2
+        channels = r.scalar.exprs[-1].uses(len(st.extents) - 1) and st.extents[-1] >= LEAST_LANES
+        return step == 1 and channels and is_far(FLOAT_BYTES * prod(r.scalar.shape), self.target)
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix whose rows are far apart: a panel of it is copied for all rows of a block."""
         r, lanes = self.roles, self.size.lanes
         plain = all(e.is_affine for e in r.vector.exprs) and r.vector.tensor not in self.kernel.by_result
         depth = prod(self.stage.extents[k] for k in self.stage.reduce)
-        return plain and not r.dot and r.columns is None and r.vector.shape[-1] >= 8 * lanes and depth >= 128
+        large = r.vector.shape[-1] >= PACKED_PANELS * lanes and depth >= PACKED_DEPTH
+        return plain and not r.dot and r.columns is None and large
 
     def _pack(self, block: Handle, at: Handle) -> None:
         """A contiguous copy of the panel of V that a column of tiles reads."""
@@ -432,9 +457,9 @@ class ContractionSchedule:
         s.set_scope(block, "local")
         loops = list(s.loops(block, pad.num_spatial, under=at))
         last, tile = loops[-1], []
-        if pad.extents[-1] > 8 * self.width or pad.num_spatial - 1 in pad.symbolic:
-            _, last = s.split(last, [None, 4 * self.width])
-        elif self.target.masked_memory and pad.num_spatial > 1 and (size := min(pad.extents[-2], 8)) > 1:
+        if pad.extents[-1] > PAD_VECTORS * self.width or pad.num_spatial - 1 in pad.symbolic:
+            _, last = s.split(last, [None, POINTWISE_VECTORS * self.width])
+        elif self.target.masked_memory and pad.num_spatial > 1 and (size := min(pad.extents[-2], PAD_ROWS)) > 1:
             tile = [self._split(loops[-2], pad.extents[-2], size)[1]]
         s.vectorize(*tile, last)
 
@@ -464,6 +489,7 @@ def schedule_of(
     return schedule if len(schedule.epilogue) == len(kernel.after(stage)) else None
 
 
+@strategy(family="contraction", priority=40)
 def contraction(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Kernels with one contraction, perhaps a pad before it, and pointwise stages behind it."""
     schedule = schedule_of(kernel, target, threads, ContractionSchedule, roles_of)

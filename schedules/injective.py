@@ -10,12 +10,14 @@ from mlc.dialects import sched
 from mlc.dialects.index import dim
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import balance, deal, worth_threads
+from mlc.schedules.parallel import deal
+from mlc.schedules.registry import strategy
+from mlc.targets.cost.threads import balance, worth_threads
+from mlc.targets.cost.thresholds import GOOD_BALANCE, POINTWISE_VECTORS
 from mlc.targets.target import Target
 
-ELEMENT_CYCLES = 0.25  # of one element, of which most come from beyond L1
 
-
+@strategy(family="injective", priority=10)
 def injective(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Every stage by itself: flat where all accesses are contiguous, else vectors along the last axis."""
     if any(st.is_reduction for st in kernel.stages):
@@ -30,7 +32,6 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     """The schedule of one pointwise stage."""
     if not st.extents:
         return
-    width = max(1, target.vector_bits // 32)
     block = s.block(st.name)
     loops = list(s.loops(block, len(st.extents)))
     s.symbolic |= {loops[k] for k in st.symbolic}
@@ -38,7 +39,7 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
         loops, extents = [s.fuse(*loops)], [prod(st.extents)]
     else:
         extents = list(st.extents)
-    outer, inner = (loops, None) if st.gather_index_may_overrun else split_lanes(s, loops, extents, width)
+    outer, inner = (loops, None) if st.gather_index_may_overrun else split_lanes(s, loops, extents, target)
     chosen = {k for k in st.spatial if k not in st.symbolic and any(m.uses(k) for r in st.reads for m in r.mask)}
     if st.symbolic and chosen and threads > 1:
         # which part of a concatenation is read is chosen inside of the loops that threads share
@@ -46,7 +47,7 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
         order = sorted(range(len(outer)), key=lambda k: (k > shared, k in chosen))
         outer, extents = [outer[k] for k in order], [extents[k] for k in order]
         s.reorder(*outer)
-    spread(s, outer, extents, threads, st)
+    spread(s, outer, extents, st, target, threads)
     if inner is not None:
         s.vectorize(inner)
 
@@ -58,27 +59,31 @@ def is_flat(st: Stage) -> bool:
 
 
 def split_lanes(
-    s: ScheduleBuilder, loops: list[SSAValue], extents: list[int], width: int
+    s: ScheduleBuilder, loops: list[SSAValue], extents: list[int], target: Target
 ) -> tuple[list[SSAValue], SSAValue]:
-    """The last axis in pieces of up to four vectors; the other loops, and the lanes."""
-    if extents[-1] > 4 * width or loops[-1] in s.symbolic:
-        outer, inner = s.split(loops[-1], [None, 4 * width])
-        extents[-1] = -(-extents[-1] // (4 * width))
+    """The last axis in pieces of a few vectors; the other loops, and the lanes."""
+    lanes = POINTWISE_VECTORS * target.lanes("f32")
+    if extents[-1] > lanes or loops[-1] in s.symbolic:
+        outer, inner = s.split(loops[-1], [None, lanes])
+        extents[-1] = -(-extents[-1] // lanes)
         return [*loops[:-1], outer], inner
     extents.pop()
     return loops[:-1], loops[-1]
 
 
-def spread(s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], threads: int, stage: Stage) -> None:
+def spread(
+    s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], stage: Stage, target: Target, threads: int
+) -> None:
     """Fuse leading loops until every thread has an even share, and run them in parallel."""
-    if not outer or not (stage.symbolic or worth_threads(ELEMENT_CYCLES * stage.points, threads)):
+    cycles = target.core.pointwise_cycles_per_element * stage.points
+    if not outer or not (stage.symbolic or worth_threads(cycles, threads, target)):
         return
     take, tasks = 0, 1
-    while take < len(outer) and (balance(tasks, threads) < 0.9 or tasks < threads):
+    while take < len(outer) and (balance(tasks, threads) < GOOD_BALANCE or tasks < threads):
         tasks *= extents[take]
         take += 1
     if tasks < 2:
         return
     # loops of symbolic stages stay apart: a concatenation chooses its part by one of them
     grid = outer[:take] if stage.symbolic else s.grid(outer[:take])
-    deal(s, grid, stage, ELEMENT_CYCLES * stage.points, threads)
+    deal(s, grid, stage, cycles, target, threads)

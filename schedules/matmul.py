@@ -18,19 +18,19 @@ A V whose lanes lie apart (the B of A B^T) is always packed: squares of it are t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, gcd, prod
+from math import ceil, prod
 
 from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.contraction import ContractionSchedule, Handle, Roles, TileSize, schedule_of
-from mlc.schedules.tiling import Grid, Work, choose_grid, deal, divisors, even_split
+from mlc.schedules.parallel import deal
+from mlc.schedules.registry import strategy
+from mlc.targets.cost.caches import FLOAT_BYTES, depth_block, is_far, planned_l2_bytes, share_a_set, streams
+from mlc.targets.cost.grids import Grid, Work, choose_grid, product_parts
+from mlc.targets.cost.thresholds import L2_SHARE_UNPACKED, LEAST_LANES, TRANSPOSED_ROWS
+from mlc.targets.cost.tiles import even_split
 from mlc.targets.target import Target
-
-WAY = 4096  # bytes after which addresses share a set of L1: a page, as it is indexed before translation
-FAR_CYCLES_A_BYTE = 1 / 8  # memory or L3, streaming
-TASK_CYCLES = 300.0
-WORTH_TRANSPOSING = 24  # rows for which a transposed copy of V is cheaper than sums over lanes
 
 
 @dataclass(frozen=True)
@@ -42,39 +42,6 @@ class Blocks:
     rows: int
     columns: int
     depth: int
-
-
-def streams(stride: int, target: Target) -> int:
-    """How many rows, `stride` bytes apart, can be walked at once before their lines push each other out of L1."""
-    ways = max(1, target.l1_bytes // WAY)
-    return ways * (WAY // gcd(max(stride, 1), WAY))
-
-
-def depth_block(depth: int, rows: int, target: Target) -> int:
-    """The reduction steps for which a strip of `rows` rows fits in L1; a divisor of all steps where one is near."""
-    most = max(64, target.l1_bytes // (4 * rows))
-    if depth <= most:
-        return depth
-    fitting = [d for d in divisors(depth) if most // 2 < d <= most]
-    return fitting[-1] if fitting else even_split(depth, most)
-
-
-def parts_of(rows: int, columns: int, batches: int, cycles: float, far: tuple[float, float], threads: int) -> Grid:
-    """Row and column parts, as (rows a part, columns a part), so that threads are busy and bytes come from far once."""
-    best: tuple[float, Grid] | None = None
-    for row_parts in range(1, min(rows, 2 * threads) + 1):
-        for column_parts in range(1, min(columns, 2 * threads) + 1):
-            row, column = ceil(rows / row_parts), ceil(columns / column_parts)
-            if ceil(rows / row) != row_parts or ceil(columns / column) != column_parts:
-                continue
-            rounds = ceil(batches * row_parts * column_parts / threads)
-            share = rounds * row * column / (batches * rows * columns)
-            bytes_in = rounds * (far[0] * row / rows + 2 * far[1] * column / columns)
-            cost = cycles * share + bytes_in * FAR_CYCLES_A_BYTE + TASK_CYCLES * rounds
-            if best is None or cost < best[0]:
-                best = (cost, Grid(row, column))
-    assert best is not None
-    return best[1]
 
 
 def present(*handles: Handle | None) -> list[Handle]:
@@ -103,7 +70,7 @@ def product_roles(stage: Stage) -> Roles | None:
     if vector.step(lanes, stage.ranges) == 1:
         return Roles(scalar, vector, lanes, rows[0], None)
     plain = all(e.is_affine for e in vector.exprs) and len(vector.shape) >= 2
-    if not plain or stage.extents[rows[0]] < WORTH_TRANSPOSING or stage.extents[lanes] < 8:
+    if not plain or stage.extents[rows[0]] < TRANSPOSED_ROWS or stage.extents[lanes] < LEAST_LANES:
         return None
     return Roles(scalar, vector, lanes, rows[0], None)
 
@@ -120,7 +87,7 @@ class MatmulSchedule(ContractionSchedule):
         along = 1 if read.unit > 1 else read.step(self.stage.reduce[-1], self.stage.ranges)
         if along != 1 or not apart or size.pixels > 1:
             return size
-        most = streams(4 * apart, self.target)
+        most = streams(FLOAT_BYTES * apart, self.target)
         return size if size.rows <= most else size._replace(rows=even_split(self.stage.extents[self._rows], most))
 
     def _side_by_side(self) -> int:
@@ -142,12 +109,12 @@ class MatmulSchedule(ContractionSchedule):
 
     def _bytes(self, axis: int) -> float:
         """The bytes of the operand along one spatial axis, in one batch."""
-        return 4.0 * self.stage.extents[axis] * self.stage.extents[-1] / self.roles.scalar.unit
+        return float(FLOAT_BYTES) * self.stage.extents[axis] * self.stage.extents[-1] / self.roles.scalar.unit
 
     @property
     def blocked(self) -> bool:
         """Whether S is too large to stay in L2 while all columns pass over it, or V needs a copy."""
-        return self.transposes or (self._bytes(self._rows) > self.target.l2_bytes // 2 and self.size.pixels == 1)
+        return self.transposes or (is_far(self._bytes(self._rows), self.target) and self.size.pixels == 1)
 
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
         """How rows and columns are dealt out, with the bytes of one batch."""
@@ -169,7 +136,8 @@ class MatmulSchedule(ContractionSchedule):
         if not super()._worth_packing():
             return False
         apart = self.roles.vector.step(self.stage.reduce[-1], self.stage.ranges) or 0
-        return self._bytes(self.roles.lanes) > 0.6 * self.target.l2_bytes or (4 * apart) % WAY == 0
+        large = self._bytes(self.roles.lanes) > L2_SHARE_UNPACKED * self.target.l2_bytes
+        return large or share_a_set(FLOAT_BYTES * apart, self.target)
 
     def blocks(self) -> Blocks:
         """Parts for the threads, groups of columns and blocks of depth for the caches."""
@@ -177,7 +145,7 @@ class MatmulSchedule(ContractionSchedule):
         rows, columns = self._count(self._rows, self.size.rows), self._count(r.lanes, self.size.lanes)
         batches = prod(st.extents[k] for k in self._batches)
         far = (self._bytes(self._rows), self._bytes(r.lanes))
-        parts = parts_of(rows, columns, batches, self.cycles, far, self.threads)
+        parts = product_parts(rows, columns, batches, self.cycles, far, self.threads, target.core)
         row_part, column_part = parts.row_block, parts.column_parts
         unit = r.scalar.unit
         depth = unit * depth_block(st.extents[-1] // unit, self.size.rows, target)
@@ -185,7 +153,9 @@ class MatmulSchedule(ContractionSchedule):
             depth = st.extents[-1]  # no predicate may part what a word sums
         if self.transposes and depth < st.extents[-1]:
             depth = self.width * ceil(depth / self.width)  # whole squares
-        near = target.l2_bytes // 2 // (4 * depth // unit)  # rows or columns of a depth block that stay in L2
+        near = planned_l2_bytes(target) // (
+            FLOAT_BYTES * depth // unit
+        )  # rows or columns of a depth block that stay in L2
         group_rows, group = row_part, column_part
         if self._copies:
             group = even_split(column_part, max(1, near // self.size.lanes))
@@ -236,7 +206,7 @@ class MatmulSchedule(ContractionSchedule):
         if len(inner) == 2 and not self._copies:
             s.pragma(inner[0], "prefetch", 1)
         if grid:
-            deal(s, grid, self.stage, self.cycles, self.threads)
+            deal(s, grid, self.stage, self.cycles, self.target, self.threads)
         return s.finish()
 
     def _attach_behind(self, stage: Stage, at: Handle) -> None:
@@ -292,6 +262,7 @@ class MatmulSchedule(ContractionSchedule):
         return max(n for n, e in enumerate(read.exprs) if e.uses(axis))
 
 
+@strategy(family="contraction", priority=50)
 def matmul(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Kernels with one matrix product and pointwise stages behind it."""
     schedule = schedule_of(kernel, target, threads, MatmulSchedule, product_roles)

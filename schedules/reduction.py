@@ -8,10 +8,13 @@ from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.injective import schedule_pointwise, spread
-from mlc.schedules.tiling import even_split
+from mlc.schedules.registry import strategy
+from mlc.targets.cost.thresholds import POINTWISE_VECTORS, REDUCTION_ROWS
+from mlc.targets.cost.tiles import even_split
 from mlc.targets.target import Target
 
 
+@strategy(family="reduction", priority=20)
 def reduction(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """One reduction per pass over memory: lanes along the last spatial axis, a few rows in registers."""
     if not any(st.is_reduction for st in kernel.stages):
@@ -43,7 +46,7 @@ def _followers(kernel: KernelInfo, st: Stage) -> list[Stage]:
 
 
 def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], target: Target, threads: int) -> None:
-    width = max(1, target.vector_bits // 32)
+    width = target.lanes("f32")
     block = s.block(st.name)
     loops = list(s.loops(block, len(st.extents)))
     s.symbolic |= {loops[k] for k in st.symbolic}
@@ -54,12 +57,12 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     # the last of the longer axes gives the rows of a register tile: channels, where a mean keeps H and W as 1
     order = sorted(range(len(spatial)), key=lambda k: extents[k] > 1 or spatial[k] in s.symbolic)
     spatial, extents = [spatial[k] for k in order], [extents[k] for k in order]
-    if lanes > 4 * width or inner[0] in s.symbolic:
-        outer, inner[0] = s.split(inner[0], [None, 4 * width])
+    if lanes > POINTWISE_VECTORS * width or inner[0] in s.symbolic:
+        outer, inner[0] = s.split(inner[0], [None, POINTWISE_VECTORS * width])
         spatial.append(outer)
-        extents.append(-(-lanes // (4 * width)))
+        extents.append(-(-lanes // (POINTWISE_VECTORS * width)))
     elif spatial and extents[-1] > 1 and lanes <= width:
-        rows = even_split(extents[-1], 8)
+        rows = even_split(extents[-1], REDUCTION_ROWS)
         if rows < extents[-1] or spatial[-1] in s.symbolic:
             outer, row = s.split(spatial.pop(), [None, rows])
             spatial.append(outer)
@@ -75,7 +78,7 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     s.vectorize(*(s.loops(init, len(inner), under=under) if under is not None else s.loops(init, len(inner))))
     for f in followers:
         _attach(s, f, under, len(inner))
-    spread(s, spatial, extents, threads, st)
+    spread(s, spatial, extents, st, target, threads)
 
 
 def _attach(s: ScheduleBuilder, f: Stage, at: SSAValue | None, count: int) -> None:

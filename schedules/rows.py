@@ -7,7 +7,9 @@ from xdsl.ir import SSAValue
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import deal
+from mlc.schedules.parallel import deal
+from mlc.schedules.registry import strategy
+from mlc.targets.cost.thresholds import POINTWISE_VECTORS
 from mlc.targets.target import Target
 
 
@@ -35,6 +37,7 @@ def _shares_rows(kernel: KernelInfo, n: int) -> bool:
     return True
 
 
+@strategy(family="reduction", priority=30)
 def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Stages that share their outer axes, with reductions along inner axes that are contiguous in what they read."""
     reducing = [st for st in kernel.stages if st.is_reduction]
@@ -51,7 +54,7 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
     loops = list(s.loops(block, len(root.extents)))
     s.symbolic |= {loops[k] for k in root.symbolic}
     grid = s.grid(loops[:n])
-    width = max(1, target.vector_bits // 32)
+    width = target.lanes("f32")
     _vectorize_stage(s, root, block, loops[n:], width, n)
     for st in reversed(kernel.stages[:-1]):
         b = s.block(st.name)
@@ -62,7 +65,7 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
         _vectorize_stage(s, st, b, inner[n:], width, n)
     if grid:
         if root.symbolic:
-            deal(s, grid, root, root.points / width * len(kernel.stages), threads)
+            deal(s, grid, root, root.points / width * len(kernel.stages), target, threads)
         elif threads > 1:
             s.parallel(*grid)
     return s.finish()
@@ -74,8 +77,8 @@ def _vectorize_stage(s: ScheduleBuilder, st: Stage, block: SSAValue, inner: list
         return
     extent, last = st.extents[-1], inner[-1]
     outer = inner[:-1]
-    if extent > 4 * width or last in s.symbolic:
-        o, last = s.split(last, [None, 4 * width])
+    if extent > POINTWISE_VECTORS * width or last in s.symbolic:
+        o, last = s.split(last, [None, POINTWISE_VECTORS * width])
         outer = [*outer, o]
     if st.is_reduction:
         reducing = len(st.extents) - st.num_spatial

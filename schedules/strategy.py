@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -11,27 +10,18 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import sched, te
 from mlc.schedules.analysis import KernelInfo
-from mlc.schedules.attention import attention
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.contraction import contraction
-from mlc.schedules.injective import injective
-from mlc.schedules.matmul import matmul
-from mlc.schedules.reduction import reduction
-from mlc.schedules.rows import rows
-from mlc.schedules.winograd import winograd
+from mlc.schedules.registry import strategies
 from mlc.targets.target import Target
-
-Strategy = Callable[[KernelInfo, Target, int], sched.ScheduleOp | None]
-STRATEGIES: tuple[Strategy, ...] = (attention, winograd, matmul, contraction, rows, reduction, injective)
 
 
 def choose_schedule(func: te.FuncOp, target: Target, threads: int) -> sched.ScheduleOp:
     """The schedule of the first strategy that accepts the kernel; an empty one where none does."""
     kernel = KernelInfo(func)
-    for strategy in STRATEGIES:
-        schedule = strategy(kernel, target, threads)
+    for one in strategies():
+        schedule = one.schedule(kernel, target, threads)
         if schedule is not None:
-            schedule.attributes["strategy"] = StringAttr(strategy.__name__)
+            schedule.attributes["strategy"] = StringAttr(one.name)
             return schedule
     return ScheduleBuilder(kernel.name).finish()
 
@@ -39,7 +29,7 @@ def choose_schedule(func: te.FuncOp, target: Target, threads: int) -> sched.Sche
 @dataclass(frozen=True)
 class AddSchedulePass(ModulePass):
     """
-    Write a `sched.schedule` behind every te.func that has none.
+    Write a `sched.schedule` behind every te.func that has none, by the strategies in schedules/registry.py.
 
     `te.func @f { ... }` -> `te.func @f { ... }  sched.schedule @f { %c = sched.block "dense" ... }`
     """

@@ -16,13 +16,16 @@ from xdsl.ir import SSAValue
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.tiling import deal, register_tile
-from mlc.schedules.winograd_cost import Block, problem
+from mlc.schedules.parallel import deal
+from mlc.schedules.registry import strategy
+from mlc.targets.cost.tiles import register_tile
+from mlc.targets.cost.winograd import Block, problem
 from mlc.targets.target import Target
 
 STAGES = ["v", "m"]
 
 
+@strategy(family="contraction", priority=60)
 def winograd(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Kernels with the three stages of lowering/graph_to_te/winograd.py and pointwise stages behind them."""
     names = [st.name for st in kernel.stages]
@@ -121,10 +124,10 @@ class WinogradSchedule:
             made = s.block(st.name)
             s.compute_at(made, top)
             s.set_scope(made, "local")
-        deal(s, grid, self.y, self.work.cycles(Block(rows, self.columns), self.target, 1), self.threads)
+        deal(s, grid, self.y, self.work.cycles(Block(rows, self.columns), self.target, 1), self.target, self.threads)
         oc, a, b, n, th, tw, oi, ic, ii = s.loops(s.block(self.m.name), 9, under=top)
         wide, blocks = -(-self.m.extents[6] // self.lanes), self.m.extents[0]
-        tile = register_tile(self.columns, wide * blocks, self.target.vector_registers, unit=wide)
+        tile = register_tile(self.columns, wide * blocks, self.target, unit=wide)
         oc_outer, oc = self._split(oc, blocks, max(1, tile.vectors // wide))
         tw_outer, tw = s.split(tw, [None, tile.rows])
         group = [oc] if blocks > 1 else []
@@ -149,7 +152,7 @@ class WinogradSchedule:
         s, st = self.s, self.m
         oc, a, b, t, oi, ic, ii = s.loops(s.block(st.name), 7, under=under)
         wide, blocks = -(-st.extents[4] // self.lanes), st.extents[0]
-        tile = register_tile(count, wide * blocks, self.target.vector_registers, unit=wide)
+        tile = register_tile(count, wide * blocks, self.target, unit=wide)
         oc_outer, oc = self._split(oc, blocks, max(1, tile.vectors // wide))
         t_outer, t = self._split(t, count, tile.rows)
         group = [oc] if blocks > 1 else []

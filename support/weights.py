@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from mlc.support.alignment import ALIGNMENT
 from mlc.support.errors import UserError
 from mlc.support.files import open_file
 
-ALIGNMENT = 64
 _BLOB_MAGIC = b"MLCBLOB1"
 _FILLS = "mlc.fills"
 _MAX_HEADER = 100 << 20

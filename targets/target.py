@@ -4,46 +4,31 @@ import re
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
+from typing import TYPE_CHECKING
 
 from mlc.support.errors import UserError
 from mlc.targets.host import available_cpus, cache_bytes
 
-# name: (triple, LLVM's CPU, vector bits, vector registers, masked memory, fma, L1, L2 and L3 in KiB)
-_LINUX = "x86_64-unknown-linux-gnu"
-_ARM = "aarch64-unknown-linux-gnu"
-_KNOWN: dict[str, tuple[str, str, int, int, bool, bool, int, int, int]] = {
-    "x86-64": (_LINUX, "x86-64", 128, 16, False, False, 32, 256, 2048),
-    "x86-64-v2": (_LINUX, "x86-64-v2", 128, 16, False, False, 32, 256, 2048),
-    "x86-64-v3": (_LINUX, "x86-64-v3", 256, 16, False, True, 32, 512, 4096),
-    "x86-64-v4": (_LINUX, "x86-64-v4", 512, 32, True, True, 32, 1024, 8192),
-    "haswell": (_LINUX, "haswell", 256, 16, False, True, 32, 256, 8192),
-    "skylake": (_LINUX, "skylake", 256, 16, False, True, 32, 256, 8192),
-    "skylake-avx512": (_LINUX, "skylake-avx512", 512, 32, True, True, 32, 1024, 16384),
-    "icelake-server": (_LINUX, "icelake-server", 512, 32, True, True, 48, 1280, 32768),
-    "sapphirerapids": (_LINUX, "sapphirerapids", 512, 32, True, True, 48, 2048, 65536),
-    "znver2": (_LINUX, "znver2", 256, 16, False, True, 32, 512, 16384),
-    "znver3": (_LINUX, "znver3", 256, 16, False, True, 32, 512, 32768),
-    "znver4": (_LINUX, "znver4", 512, 32, True, True, 32, 1024, 32768),
-    "znver5": (_LINUX, "znver5", 512, 32, True, True, 48, 1024, 32768),
-    "aarch64": (_ARM, "generic", 128, 32, False, True, 64, 512, 4096),
-    "neoverse-n1": (_ARM, "neoverse-n1", 128, 32, False, True, 64, 1024, 32768),
-}
+if TYPE_CHECKING:
+    from mlc.targets.machine import Core
 
-_X86 = tuple(name for name, row in _KNOWN.items() if row[0] == _LINUX)
-# The name of a dot product, or of another instruction on bytes, LLVM's feature that has it, the CPUs above that have
-# the feature, the least vector bits.
-_DOT_PRODUCTS: list[tuple[str, str, tuple[str, ...], int]] = [
-    ("dpbf16ps", "avx512bf16", ("sapphirerapids", "znver4", "znver5"), 512),
-    ("dpbusd", "avx512vnni", ("icelake-server", "sapphirerapids", "znver4", "znver5"), 512),
-    ("dpbusd256", "avxvnni", ("sapphirerapids", "znver5"), 256),
-    ("pmaddwd", "sse2", _X86, 128),
-    ("permi2b", "avx512vbmi", ("icelake-server", "sapphirerapids", "znver4", "znver5"), 512),
-]
+INSTRUCTIONS: dict[str, tuple[str, int]] = {
+    "dpbf16ps": ("avx512bf16", 512),
+    "dpbusd": ("avx512vnni", 512),
+    "dpbusd256": ("avxvnni", 256),
+    "pmaddwd": ("sse2", 128),
+    "permi2b": ("avx512vbmi", 512),
+}
+"""A dot product, or another instruction on bytes -> LLVM's feature that has it, the least bits of a vector."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A machine to compile for: `Target.parse("native")`, `Target.parse("x86-64-v3")`, `"znver4,-avx512bf16"`."""
+    """
+    A machine to compile for: `Target.parse("native")`, `"x86-64-v3"`, `"znver4,-avx512bf16"`, `"machine.toml"`.
+
+    A name is that of a CPU in `targets/machines/`; a file describes a machine of the user's in the same form.
+    """
 
     name: str
     triple: str
@@ -58,6 +43,10 @@ class Target:
     l1_bytes: int
     l2_bytes: int
     l3_bytes: int
+    core: "Core"
+    """What a core does in a cycle, for the cost model."""
+    cpu_instructions: tuple[str, ...] = ()
+    """Those of `INSTRUCTIONS` that the CPU's name implies."""
     cores: int = 1
 
     def lanes(self, dtype: object) -> int:
@@ -67,13 +56,13 @@ class Target:
     @property
     def instructions(self) -> tuple[str, ...]:
         """The dot products of narrow numbers, and other instructions on bytes, that the machine has."""
-        names = [name for name, feature, cpus, bits in _DOT_PRODUCTS if self._has(feature, cpus, bits)]
-        return tuple(dict.fromkeys(names))
+        return tuple(name for name in INSTRUCTIONS if self._has(name))
 
-    def _has(self, feature: str, cpus: tuple[str, ...], bits: int) -> bool:
-        """Whether the feature string asks for a feature, or, where it does not name it, the CPU has it."""
+    def _has(self, instruction: str) -> bool:
+        """Whether the feature string asks for an instruction's feature, or, where that is not named, the CPU has it."""
+        feature, bits = INSTRUCTIONS[instruction]
         words = [w for w in self.features.split(",") if w[1:] == feature]
-        has = words[-1][0] == "+" if words else self.cpu in cpus
+        has = words[-1][0] == "+" if words else instruction in self.cpu_instructions
         return has and self.vector_bits >= bits
 
     @property
@@ -92,14 +81,16 @@ class Target:
     @staticmethod
     def names() -> list[str]:
         """The names that `parse` knows."""
-        return ["native", *_KNOWN]
+        from mlc.targets.machine import cpu_names  # a saved model asks for no target, and reads no description
+
+        return ["native", *cpu_names()]
 
     @staticmethod
     def parse(text: "str | Target") -> "Target":
-        """Read `NAME` or `NAME,+feature,-feature,...`."""
+        """Read `NAME` or `NAME,+feature,-feature,...`; a name that ends in `.toml` is a machine's description."""
         if isinstance(text, Target):
             return text
-        return _parse(text)
+        return _read(text) if is_file(text) else _parse(text)
 
 
 def baseline(target: Target) -> Target:
@@ -120,25 +111,51 @@ def dtype_bits(dtype: object) -> int:
     return max(8, int(match.group(1)))
 
 
+def is_file(text: str) -> bool:
+    """Whether a target is a machine's description, perhaps with features: it may change while a program runs."""
+    return text.partition(",")[0].strip().endswith(".toml")
+
+
 @cache
 def _parse(text: str) -> Target:
+    return _read(text)
+
+
+def _read(text: str) -> Target:
     name, *features = [part.strip() for part in text.split(",")]
     for feature in features:
         if not re.fullmatch(r"[+-][\w.-]+", feature):
             raise UserError(f"expected a target feature like +avx2 or -avx512f, but got '{feature}'")
-    target = native_target() if name == "native" else _known(name)
+    target = native_target() if name == "native" else _described(name)
     if not features:
         return target
     return _with_features(replace(target, name=text), features)
 
 
-def _known(name: str) -> Target:
-    if name not in _KNOWN:
+def _described(name: str) -> Target:
+    """The target of a description: one of mlc's by its name, or a file of the user's."""
+    from mlc.targets.machine import find_cpu, read_machine
+
+    cpu = read_machine(name) if is_file(name) else find_cpu(name)
+    if cpu is None:
         near = get_close_matches(name, Target.names(), 1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
         raise UserError(f"expected target to be one of {', '.join(Target.names())}, but got '{name}'{hint}")
-    triple, cpu, bits, registers, masked, fma, l1, l2, l3 = _KNOWN[name]
-    return Target(name, triple, cpu, "", bits, registers, masked, fma, l1 << 10, l2 << 10, l3 << 10)
+    return Target(
+        name,
+        cpu.triple,
+        cpu.llvm_cpu,
+        cpu.features,
+        cpu.vector_bits,
+        cpu.vector_registers,
+        cpu.masked_memory,
+        cpu.fma,
+        cpu.l1_bytes,
+        cpu.l2_bytes,
+        cpu.l3_bytes,
+        cpu.core,
+        cpu.instructions,
+    )
 
 
 def _with_features(target: Target, features: list[str]) -> Target:
@@ -159,6 +176,8 @@ def native_target() -> Target:
     """Describe the machine that this process runs on."""
     import llvmlite.binding as llvm
 
+    from mlc.targets.machine import find_core
+
     triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
     has = llvm.get_host_cpu_features()
     features = has.flatten()
@@ -169,6 +188,7 @@ def native_target() -> Target:
         registers, fma = (32 if wide else 16), has.get("fma", False)
     else:
         wide, bits, registers, fma = False, 128, 32, True
+    core, instructions = find_core(cpu, triple.partition("-")[0])
     return Target(
         "native",
         triple,
@@ -181,5 +201,7 @@ def native_target() -> Target:
         caches[1],
         caches[2],
         caches[3],
+        core,
+        instructions,
         available_cpus(),
     )

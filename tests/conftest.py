@@ -1,12 +1,36 @@
-"""Every test process has a cache of its own, so that no test sees another run's kernels."""
+"""A cache for every test process, so that no test sees another run's kernels; which test is in which tier."""
 
 import os
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+TESTS = Path(__file__).parent
+TIERS: dict[str, list[str]] = tomllib.loads((TESTS / "tiers.toml").read_text())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m quick` or `-m ci`, leave files of other tiers alone: importing them all takes long."""
+    tier = config.getoption("markexpr")
+    if tier not in TIERS or collection_path.is_dir() or not collection_path.is_relative_to(TESTS):
+        return None
+    name = str(collection_path.relative_to(TESTS))
+    return None if any(name.startswith(one.partition("::")[0]) for one in TIERS[tier]) else True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests with their tier: `ci` wins over `quick`."""
+    for item in items:
+        name = item.nodeid.removeprefix("tests/")
+        for tier in ("ci", "quick"):
+            if any(name == one or name.startswith((f"{one}/", f"{one}::", f"{one}[")) for one in TIERS[tier]):
+                item.add_marker(tier)
+                break
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,8 +51,12 @@ def _own_registries() -> Iterator[None]:
     """What a test registers - passes, dialects, ops - is not there for the next one, whose cache would be off."""
     from mlc.driver.pipeline.registry import USER_DIALECTS, USER_OPS, USER_PASSES
     from mlc.frontends.onnx.table import CUSTOM
+    from mlc.passes.loop.directives.tensorize import INTRINSICS
+    from mlc.schedules.registry import USER_STRATEGIES
+    from mlc.support.registrations import REGISTERED
 
     registries: list[dict[Any, Any]] = [CUSTOM, USER_PASSES, USER_DIALECTS, USER_OPS]
+    registries += [INTRINSICS, USER_STRATEGIES, REGISTERED]
     before = [(registry, dict(registry)) for registry in registries]
     yield
     for registry, entries in before:

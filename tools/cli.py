@@ -100,7 +100,7 @@ def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE.py",
-        help="take ops, passes and dialects from a file (it is run); may be repeated",
+        help="take ops, passes, dialects and strategies from a file (it is run); may be repeated",
     )
 
 

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
-from mlc.validation.plan_places import Place, Places, PlanError, Refused, name_of, owner_of, sizes_to_try, symbols_on
+from mlc.validation.plan_places import Place, Places, PlanError, Refused, lineage, name_of, sizes_to_try, symbols_on
 
 
 @dataclass
@@ -63,17 +63,9 @@ class _Memory:
         return own == place.end - place.start
 
 
-def _lineage(value: SSAValue) -> list[SSAValue]:
-    """A buffer, what it is a part of, what that is a part of, and so on."""
-    found = [owner_of(value)]
-    while isinstance(op := found[-1].owner, runtime.PartOp | runtime.RowOp):
-        found.append(owner_of(op.source))
-    return found
-
-
 def _related(a: SSAValue, b: SSAValue) -> bool:
     """Whether one of two buffers is the other, or a part of it; two parts of one buffer are not related."""
-    return a in _lineage(b) or b in _lineage(a)
+    return a in lineage(b) or b in lineage(a)
 
 
 def check_plan(main: func.FuncOp) -> int:
@@ -98,7 +90,7 @@ def check_plan_at(main: func.FuncOp, values: Mapping[str, int]) -> None:
     args = main.body.block.args
     readable = {*args[:inputs], args[-2]}
     memory, places = _Memory(), Places(main, values)
-    written = {buffer for op in main.walk() for out in _accesses(op)[1] for buffer in _lineage(out)}
+    written = {buffer for op in main.walk() for out in _accesses(op)[1] for buffer in lineage(out)}
     _Player(written, readable, places).play(main.body.block, memory)
     for argument in args[inputs : inputs + outputs]:
         if not memory.complete(places.locate(argument)):
@@ -152,7 +144,7 @@ def _accesses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
 
 def _as_written(place: Place, written: set[SSAValue]) -> Place:
     """The same bytes, as the innermost buffer that is written, itself or through parts."""
-    buffer = next((b for b in _lineage(place.buffer) if b in written), place.buffer)
+    buffer = next((b for b in lineage(place.buffer) if b in written), place.buffer)
     return Place(place.root, place.start, place.end, buffer)
 
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, StringA
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from mlc.dialects import runtime
-from mlc.dialects.graph.dims import SymbolAttr
+from mlc.dialects.graph.dims import SymbolAttr, least_extent
 from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
@@ -50,8 +50,16 @@ class Place:
 def owner_of(value: SSAValue) -> SSAValue:
     """The buffer that an alias was made from."""
     while isinstance(value, OpResult) and isinstance(value.op, memref.ReinterpretCastOp):
-        value = value.op.source
+        value = value.op.operands[0]
     return value
+
+
+def lineage(value: SSAValue) -> list[SSAValue]:
+    """A buffer, what it is a part of, what that is a part of, and so on."""
+    found = [owner_of(value)]
+    while isinstance(op := found[-1].owner, runtime.PartOp | runtime.RowOp):
+        found.append(owner_of(op.operands[0]))  # its source; an accessor by name costs several times as much
+    return found
 
 
 class Places:
@@ -73,7 +81,7 @@ class Places:
         for argument, type_ in zip(args, shapes.data, strict=False):
             assert isinstance(type_, TensorType)
             shape = sizes_at(shape_of(type_), values)
-            if not type_.has_static_shape() and min(shape) < 1:
+            if any(n < least_extent(size) for n, size in zip(shape, shape_of(type_), strict=True)):
                 raise Refused
             self.sizes[argument] = byte_size(type_.element_type) * math.prod(shape)
         for op in main.body.block.ops:
@@ -84,7 +92,9 @@ class Places:
         """The bytes of a buffer; an alias counts as the buffer it was made from."""
         value = owner_of(value)
         if value not in self.known:
-            self.known[value] = self._locate(value)
+            for outer in reversed(lineage(value)):  # where a part is follows from where that is which it is in
+                if outer not in self.known:
+                    self.known[outer] = self._locate(outer)
         return self.known[value]
 
     def _locate(self, value: SSAValue) -> Place:
@@ -174,4 +184,4 @@ def name_of(value: SSAValue) -> str:
     return f"%{value.name_hint}" if value.name_hint else str(value.type)
 
 
-__all__ = ["Place", "Places", "PlanError", "Refused", "name_of", "owner_of", "sizes_to_try", "symbols_on"]
+__all__ = ["Place", "Places", "PlanError", "Refused", "lineage", "name_of", "owner_of", "sizes_to_try", "symbols_on"]

@@ -258,7 +258,7 @@ poll:
 tick:
   {PAUSE}
   %polls.1 = add i32 %polls, 1
-  %tired = icmp sgt i32 %polls.1, 20000
+  %tired = icmp sgt i32 %polls.1, {POLLS}
   br i1 %tired, label %yield, label %paused
 yield:
   ; The worker may be waiting for this very CPU.

@@ -22,6 +22,7 @@ Where there are no Linux futexes (macOS, wasm) the serial version below has the 
 from mlc.codegen.pool.dispatch import COMMON, DISPATCH, SERIAL
 from mlc.codegen.pool.workers import WORKERS_TEXT
 from mlc.support import abi
+from mlc.targets.cost.thresholds import SPIN_NANOSECONDS
 from mlc.targets.target import Target
 
 MAX_THREADS = 256
@@ -37,7 +38,10 @@ POOL_BYTES = SLOTS + SLOT_BYTES * MAX_THREADS
 EPOCH, FN, CTX, RT, FIRST, LAST = 0, 8, 16, 24, 32, 36
 DONE, RESULT, SLEEPING, TID, POOL_OF, INDEX = 256, 260, 264, 268, 272, 280
 
-SPIN_NANOSECONDS = 3_000_000
+SPIN_SAMPLE = 2000
+"""Pauses that a new pool times, to know how many `SPIN_NANOSECONDS` are: some 50 microseconds of them."""
+POLLS = 20_000
+"""Pauses for which a caller waits for a worker before it yields its CPU, which that worker may be waiting for."""
 # Threads take no signals but those that report a fault of their own: ILL, TRAP, BUS, FPE, SEGV.
 SIGNAL_MASK = ~sum(1 << (n - 1) for n in (4, 5, 7, 8, 11)) & (2**64 - 1)
 
@@ -78,7 +82,7 @@ def module(target: Target, *, threaded: bool = True, shared: bool = False) -> st
         "GETTID": _GETTID.get(architecture, 0),
         "MASK_WORDS": MAX_CPUS // 64,
         "MASK_BYTES": MAX_CPUS // 8,
-        "SPIN_WORK": SPIN_NANOSECONDS * 2000,
+        "SPIN_WORK": SPIN_NANOSECONDS * SPIN_SAMPLE,
         "POOL_POINTER": _UNIQUE if shared else _PLAIN,
     }
     text = COMMON + (WORKERS_TEXT + DISPATCH if threaded else SERIAL)

@@ -206,7 +206,7 @@ loop:
   %i = phi i32 [0, %start], [%i.1, %loop]
   {PAUSE}
   %i.1 = add i32 %i, 1
-  %again = icmp slt i32 %i.1, 2000
+  %again = icmp slt i32 %i.1, {SPIN_SAMPLE}
   br i1 %again, label %loop, label %measured
 measured:
   %end = call i64 @mlc.nanoseconds()

@@ -34,16 +34,15 @@ from mlc.dialects.graph.expressions import (
     floordiv,
     greatest,
     least,
+    least_extent,
     simplify,
     with_ends,
 )
+from mlc.dialects.index import TYPICAL
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
-
-TYPICAL = 256
-"""The usual value of a symbol that may take any."""
 
 
 @irdl_attr_definition
@@ -86,7 +85,7 @@ class SymbolAttr(ParametrizedAttribute):
         low, high, step = self.low.data, self.high.data, self.step.data
         if self.usual.data:
             return self.usual.data
-        return max(low, min(TYPICAL, (low + high) // 3) // step * step)
+        return max(low, min(step, high), min(TYPICAL, (low + high) // 3) // step * step)
 
     def verify(self) -> None:
         if not 0 <= self.low.data <= self.high.data or self.step.data < 1:
@@ -186,6 +185,7 @@ __all__ = [
     "floordiv",
     "greatest",
     "least",
+    "least_extent",
     "parse_dim",
     "simplify",
     "with_ends",

@@ -373,6 +373,12 @@ def bounds_between(size: DimExpr, ends: Mapping[str, tuple[int, int]]) -> tuple[
     return DimExpr.of(bounded).bounds()
 
 
+def least_extent(size: Dim) -> int:
+    """The least that the size of a tensor's axis has to be: 0 where it is made of a symbol that may be 0, else 1."""
+    names = size.symbols() if isinstance(size, DimExpr) else ()
+    return 0 if any(isinstance(name, Bounded) and name.low < 1 for name in names) else 1
+
+
 def basis(sizes: Iterable[int | DimExpr]) -> list[DimExpr]:
     """
     The symbols and products of symbols of which sizes are affine functions (and floor divisions of such), each once.

@@ -21,14 +21,15 @@ axis that does not occur has size 1 in the value ("broadcast"). Operands of a ke
 
 from xdsl.ir import Dialect
 
+from mlc.dialects.access import i64_array
 from mlc.dialects.loop.access import (
     SCOPES,
+    AccessOp,
     AllocOp,
     GatherOp,
     IndexOp,
     LoadOp,
     StoreOp,
-    i64_array,
     tile_shape,
 )
 from mlc.dialects.loop.contract import WORD_BITS, ContractOp, word_factors
@@ -62,6 +63,7 @@ __all__ = [
     "KINDS",
     "SCOPES",
     "WORD_BITS",
+    "AccessOp",
     "AllocOp",
     "BlockOp",
     "BroadcastOp",

@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
     IntegerAttr,
-    IntegerType,
     MemRefType,
     StringAttr,
     VectorType,
@@ -32,16 +31,21 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.access import parse_access, print_access, verify_access
-from mlc.dialects.index import Index, IndexMapAttr, IndexParser, compact, const, print_exprs
+from mlc.dialects.access import (
+    IndexParser,
+    MaskedReadOp,
+    i64_array,
+    parse_access,
+    parse_tile,
+    print_access,
+    print_exprs,
+    print_tile,
+    verify_access,
+)
+from mlc.dialects.index import Index, IndexMapAttr, compact, const
 from mlc.dialects.text import TextOp, parse_defined
 
 SCOPES = ("local", "shared", "global")
-
-
-def i64_array(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
-    """A dense array attribute of sizes or axes."""
-    return DenseArrayBase.from_list(i64, list(values))
 
 
 @irdl_op_definition
@@ -107,10 +111,7 @@ class AllocOp(IRDLOperation):
     def parse(cls, parser: Parser) -> AllocOp:
         scope = parser.parse_str_literal("the scope")
         index = IndexParser(parser)
-        opened = parser.parse_optional_punctuation("(") is not None
-        sizes = parser.parse_comma_separated_list(parser.Delimiter.NONE, index.expr) if opened else ()
-        if opened:
-            parser.parse_punctuation(")")
+        sizes = index.optional_list()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         position = parser.pos
@@ -152,30 +153,22 @@ class _Access(TextOp):
         if value != expected:
             raise VerifyException(f"expected a value of type {expected} for this access, but got {value}")
 
-    def _print_tile(self, printer: Printer) -> None:
-        if self.tile_sizes:
-            sizes = ", ".join(f"d{k} : {n}" for k, n in enumerate(self.tile_sizes))
-            printer.print_string(f" tile ({sizes})")
 
-    @staticmethod
-    def _parse_tile(parser: Parser) -> DenseArrayBase[IntegerType] | None:
-        if not parser.parse_optional_keyword("tile"):
-            return None
-
-        def axis() -> tuple[str, int]:
-            name = parser.parse_identifier("a tile axis")
-            parser.parse_punctuation(":")
-            return name, parser.parse_integer(allow_boolean=False)
-
-        axes = parser.parse_comma_separated_list(parser.Delimiter.PAREN, axis)
-        for k, (name, _) in enumerate(axes):
-            if name != f"d{k}":
-                parser.raise_error(f"expected tile axis d{k}, but got '{name}'")
-        return i64_array([n for _, n in axes])
+def _split_map(
+    exprs: Sequence[Index], mask: Sequence[Index], tile: Sequence[int], operands: Sequence[SSAValue]
+) -> tuple[dict[str, Attribute], list[SSAValue]]:
+    """The properties map, mask and tile of an access, and the index operands that occur in them, each once."""
+    compacted, used = compact([*exprs, *mask], operands)
+    properties: dict[str, Attribute] = {"map": IndexMapAttr(compacted[: len(exprs)])}
+    if mask:
+        properties["mask"] = IndexMapAttr(compacted[len(exprs) :])
+    if tile:
+        properties["tile"] = i64_array(tile)
+    return properties, used
 
 
 @irdl_op_definition
-class LoadOp(_Access):
+class LoadOp(_Access, MaskedReadOp):
     """
     Read an element or a tile: `%l = loop.load %A[%i + d0, %k] tile (d0 : 12, d1 : 32) : vector<12x1xf32>`.
 
@@ -187,10 +180,7 @@ class LoadOp(_Access):
 
     buffer = operand_def(MemRefType)
     rest = var_operand_def()
-    map = prop_def(IndexMapAttr)
-    mask = opt_prop_def(IndexMapAttr)
     tile = opt_prop_def(DenseArrayBase.constr(i64))
-    result = result_def()
 
     @staticmethod
     def make(
@@ -204,51 +194,33 @@ class LoadOp(_Access):
         """A load at expressions over `operands`; with `tile`, of a vector."""
         t = buffer.type
         assert isinstance(t, MemRefType)
-        all_exprs, dims = compact([*exprs, *mask], operands)
-        n = len(exprs)
-        properties: dict[str, Attribute] = {"map": IndexMapAttr(all_exprs[:n])}
+        properties, dims = _split_map(exprs, mask, tile, operands)
         if mask:
             assert otherwise is not None
-            properties["mask"] = IndexMapAttr(all_exprs[n:])
             dims.append(otherwise)
-        result: Attribute = t.element_type
-        if tile:
-            properties["tile"] = i64_array(tile)
-            result = VectorType(t.element_type, tile_shape([*exprs, *mask], tile))
+        result = VectorType(t.element_type, tile_shape([*exprs, *mask], tile)) if tile else t.element_type
         return LoadOp.create(operands=[buffer, *dims], properties=properties, result_types=[result])
-
-    @property
-    def indices(self) -> Sequence[SSAValue]:
-        """The operands that map and mask number."""
-        return self.operands[1:-1] if self.mask is not None else self.operands[1:]
-
-    @property
-    def otherwise(self) -> SSAValue | None:
-        """The value where the mask does not hold."""
-        return self.operands[-1] if self.mask is not None else None
 
     def verify_(self) -> None:
         t = self.buffer.type
         assert isinstance(t, MemRefType)
         verify_access(self.map.data, self.mask_exprs, self.indices, t.get_num_dims(), len(self.tile_sizes))
         self._verify_value(self.buffer, self.result.type, [*self.map.data, *self.mask_exprs])
-        if self.otherwise is not None and self.otherwise.type != self.result.type:
-            raise VerifyException(f"expected an else value of type {self.result.type}, but got {self.otherwise.type}")
+        self.verify_otherwise()
 
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_access(printer, self.buffer, self.map, self.indices, self.mask, self.otherwise)
-        self._print_tile(printer)
+        print_tile(printer, self.tile_sizes)
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)
 
     @classmethod
     def read(cls, parser: Parser) -> LoadOp:
         access = parse_access(parser)
-        tile = cls._parse_tile(parser)
+        properties = access.properties | parse_tile(parser)
         parser.parse_punctuation(":")
         result = parser.parse_type()
-        properties = access.properties if tile is None else {**access.properties, "tile": tile}
         return LoadOp.create(operands=access.all_operands(parser, result), properties=properties, result_types=[result])
 
 
@@ -279,12 +251,7 @@ class StoreOp(_Access):
         mask: Sequence[Index] = (),
     ) -> StoreOp:
         """A store at expressions over `operands`; with `tile`, of a vector."""
-        all_exprs, dims = compact([*exprs, *mask], operands)
-        properties: dict[str, Attribute] = {"map": IndexMapAttr(all_exprs[: len(exprs)])}
-        if mask:
-            properties["mask"] = IndexMapAttr(all_exprs[len(exprs) :])
-        if tile:
-            properties["tile"] = i64_array(tile)
+        properties, dims = _split_map(exprs, mask, tile, operands)
         return StoreOp.create(operands=[value, buffer, *dims], properties=properties)
 
     @property
@@ -303,7 +270,7 @@ class StoreOp(_Access):
         printer.print_operand(self.value)
         printer.print_string(", ")
         print_access(printer, self.buffer, self.map, self.indices, self.mask)
-        self._print_tile(printer)
+        print_tile(printer, self.tile_sizes)
         printer.print_string(" : ")
         printer.print_attribute(self.value.type)
 
@@ -312,10 +279,9 @@ class StoreOp(_Access):
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         access = parse_access(parser, with_else=False)
-        tile = cls._parse_tile(parser)
+        properties = access.properties | parse_tile(parser)
         parser.parse_punctuation(":")
         v = parser.resolve_operand(value, parser.parse_type())
-        properties = access.properties if tile is None else {**access.properties, "tile": tile}
         return StoreOp.create(operands=[v, *access.operands], properties=properties)
 
 
@@ -334,12 +300,8 @@ class IndexOp(_Access):
     @staticmethod
     def make(expr: Index, operands: Sequence[SSAValue], tile: Sequence[int] = ()) -> IndexOp:
         """The value of an expression over `operands`."""
-        exprs, dims = compact([expr], operands)
-        properties: dict[str, Attribute] = {"map": IndexMapAttr(exprs)}
-        result: Attribute = IndexType()
-        if tile:
-            properties["tile"] = i64_array(tile)
-            result = VectorType(IndexType(), tile_shape([expr], tile))
+        properties, dims = _split_map([expr], (), tile, operands)
+        result = VectorType(IndexType(), tile_shape([expr], tile)) if tile else IndexType()
         return IndexOp.create(operands=dims, properties=properties, result_types=[result])
 
     def verify_(self) -> None:
@@ -353,20 +315,17 @@ class IndexOp(_Access):
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_exprs(printer, self.map.data, self.args)
-        self._print_tile(printer)
+        print_tile(printer, self.tile_sizes)
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)
 
     @classmethod
     def read(cls, parser: Parser) -> IndexOp:
         index = IndexParser(parser)
-        expr = index.expr()
-        tile = cls._parse_tile(parser)
+        properties: dict[str, Attribute] = {"map": IndexMapAttr.get([index.expr()])}
+        properties |= parse_tile(parser)
         parser.parse_punctuation(":")
         result = parser.parse_type()
-        properties: dict[str, Attribute] = {"map": IndexMapAttr.get([expr])}
-        if tile is not None:
-            properties["tile"] = tile
         return IndexOp.create(operands=index.operands(), properties=properties, result_types=[result])
 
 
@@ -435,7 +394,7 @@ class GatherOp(_Access):
         printer.print_string(" by ")
         printer.print_operand(self.by)
         printer.print_string(f" at {self.at.value.data}")
-        self._print_tile(printer)
+        print_tile(printer, self.tile_sizes)
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)
 
@@ -446,12 +405,16 @@ class GatherOp(_Access):
         by = parse_defined(parser)
         parser.parse_keyword("at")
         at = parser.parse_integer(allow_boolean=False)
-        tile = cls._parse_tile(parser)
-        if tile is None:
+        tile = parse_tile(parser)
+        if not tile:
             parser.raise_error("expected the tile of the gather")
         parser.parse_punctuation(":")
         return GatherOp.create(
             operands=[access.operands[0], by, *access.operands[1:]],
-            properties={**access.properties, "at": IntegerAttr(at, i64), "tile": tile},
+            properties={**access.properties, "at": IntegerAttr(at, i64), **tile},
             result_types=[parser.parse_type()],
         )
+
+
+AccessOp = LoadOp | StoreOp | GatherOp
+"""The ops that touch memory."""

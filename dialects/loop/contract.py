@@ -11,7 +11,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.loop.values import element_of, shape_of
-from mlc.dialects.text import TextOp
+from mlc.dialects.text import TextOp, parse_operands_and_types, print_types
 
 WORD_BITS = 32
 """The bits of a lane of the accumulator, which the summed factors of one lane fill together."""
@@ -87,12 +87,10 @@ class ContractOp(TextOp):
             printer.print_string(" " if operand is self.a else ", ")
             printer.print_operand(operand)
             printer.print_string(" unsigned" if text else "")
-        printer.print_string(" : ")
-        printer.print_list(self.operands, lambda v: printer.print_attribute(v.type))
+        print_types(printer, self.operands)
 
     @classmethod
     def read(cls, parser: Parser) -> ContractOp:
-        start = parser.pos
         unsigned: list[bool] = []
 
         def operand() -> UnresolvedOperand:
@@ -100,10 +98,7 @@ class ContractOp(TextOp):
             unsigned.append(parser.parse_optional_keyword("unsigned") is not None)
             return name
 
-        names = parser.parse_comma_separated_list(parser.Delimiter.NONE, operand)
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        if len(names) != 3 or len(types) != 3:
-            parser.raise_error("expected three operands and their three types", start, parser.pos)
+        message = "expected three operands and their three types"
+        names, types = parse_operands_and_types(parser, 3, 3, message, operand)
         values = parser.resolve_operands(names, types, parser.pos)
         return ContractOp.make(values[0], values[1], values[2], (unsigned[0], unsigned[1]))

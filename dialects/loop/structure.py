@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i64,
 )
-from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -34,9 +33,9 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.access import verify_access
-from mlc.dialects.index import Index, IndexMapAttr, IndexParser, compact, const, print_exprs, size_of
-from mlc.dialects.text import parse_defined
+from mlc.dialects.access import IndexParser, print_axes, print_exprs, print_predicates, verify_access
+from mlc.dialects.index import Index, IndexMapAttr, compact, const, size_of
+from mlc.dialects.text import parse_defined, parse_kernel, print_kernel
 
 FOR_KINDS = ("serial", "parallel", "vectorized", "unrolled")
 
@@ -85,28 +84,19 @@ class FuncOp(IRDLOperation):
             raise VerifyException(f"expected at most {buffers} outputs, one per buffer, but got {n}")
 
     def print(self, printer: Printer) -> None:
-        print_func_op_like(
-            printer,
-            self.sym_name,
-            self.function_type,
-            self.body,
-            {"outputs": self.outputs, **self.attributes},
-            reserved_attr_names=("sym_name", "function_type"),
-        )
+        attributes = {"outputs": self.outputs, **self.attributes}
+        print_kernel(printer, self.sym_name, self.function_type, self.body, attributes)
 
     @classmethod
     def parse(cls, parser: Parser) -> FuncOp:
         start = parser.pos
-        name, inputs, _, region, extra, _, _ = parse_func_op_like(
-            parser, reserved_attr_names=("sym_name", "function_type")
-        )
-        attributes = dict(extra.data) if extra is not None else {}
-        outputs = attributes.pop("outputs", None)
+        kernel = parse_kernel(parser)
+        outputs = kernel.attributes.pop("outputs", None)
         if not isinstance(outputs, IntegerAttr):
             message = "expected attributes {outputs = n}, the number of buffers that are written"
             parser.raise_error(message, start, start)
-        op = FuncOp.make(name, list(inputs), outputs.value.data, region)
-        op.attributes |= attributes
+        op = FuncOp.make(kernel.name, kernel.inputs, outputs.value.data, kernel.body)
+        op.attributes |= kernel.attributes
         return op
 
 
@@ -404,15 +394,13 @@ class BlockOp(IRDLOperation):
         printer.print_string_literal(self.block_name.data)
         printer.print_string(" ")
         n = self.num_spatial
-        args = self.body.block.args
-        self._print_axes(printer, args, range(n))
-        if len(args) > n:
+        axes = self.body.block.args
+        columns = [*zip(self.extents.data, self.bindings.data, strict=True)]
+        print_axes(printer, axes[:n], columns[:n], self.args)
+        if len(axes) > n:
             printer.print_string(" reduce ")
-            self._print_axes(printer, args, range(n, len(args)))
-        if self.where is not None:
-            printer.print_string(" where (")
-            print_exprs(printer, self.where.data, self.args)
-            printer.print_string(")")
+            print_axes(printer, axes[n:], columns[n:], self.args)
+        print_predicates(printer, "where", self.where, self.args)
         if self.has_init:
             printer.print_string(" init ")
             printer.print_region(self.init, print_block_terminators=_is_told(self.init))
@@ -421,40 +409,22 @@ class BlockOp(IRDLOperation):
         if self.attributes:
             printer.print_op_attributes(self.attributes, print_keyword=True)
 
-    def _print_axes(self, printer: Printer, args: Sequence[SSAValue], which: range) -> None:
-        with printer.in_parens():
-            for i in which:
-                printer.print_string(", " if i != which.start else "")
-                printer.print_ssa_value(args[i])
-                printer.print_string(" : ")
-                print_exprs(printer, [self.extents.data[i]], self.args)
-                printer.print_string(" = ")
-                print_exprs(printer, [self.bindings.data[i]], self.args)
-
     @classmethod
     def parse(cls, parser: Parser) -> BlockOp:
         name = parser.parse_str_literal("the block's name")
         index = IndexParser(parser)
-
-        def axis() -> tuple[Parser.Argument, Index, Index]:
-            arg = parser.parse_argument(expect_type=False).resolve(IndexType())
-            parser.parse_punctuation(":")
-            extent = index.expr()
-            parser.parse_punctuation("=")
-            return arg, extent, index.expr()
-
-        axes = parser.parse_comma_separated_list(parser.Delimiter.PAREN, axis)
+        axes = [*index.axes(bound=True)]
         spatial = len(axes)
         if parser.parse_optional_keyword("reduce"):
-            axes += parser.parse_comma_separated_list(parser.Delimiter.PAREN, axis)
-        where = index.list(parser.Delimiter.PAREN) if parser.parse_optional_keyword("where") else ()
+            axes += index.axes(bound=True)
+        where = index.predicates("where")
         init = parser.parse_region() if parser.parse_optional_keyword("init") else Region()
-        body = parser.parse_region([a for a, _, _ in axes])
+        body = parser.parse_region([a.argument for a in axes])
         op = BlockOp.make(
             name,
-            [e for _, e, _ in axes],
+            [a.extent for a in axes],
             spatial,
-            [b for _, _, b in axes],
+            [a.binding for a in axes],
             index.operands(),
             body,
             init,

@@ -1,4 +1,4 @@
-"""What is computed on scalars and register tiles."""
+"""Ops that compute on scalars and register tiles: fma, broadcast, reduce, compare, select, cast."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.access import i64_array
 from mlc.dialects.combiner import COMBINERS
-from mlc.dialects.loop.access import i64_array
-from mlc.dialects.text import TextOp
+from mlc.dialects.text import TextOp, parse_conversion, parse_operands_and_types, print_conversion, print_types
 
 COMPARES = (
     "oeq",
@@ -116,17 +116,12 @@ class FmaOp(TextOp):
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_list(self.operands, printer.print_operand)
-        printer.print_string(" : ")
-        printer.print_list(self.operands, lambda v: printer.print_attribute(v.type))
+        print_types(printer, self.operands)
 
     @classmethod
     def read(cls, parser: Parser) -> FmaOp:
-        start = parser.pos
-        names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        if len(names) != 3 or len(types) != 3:
-            parser.raise_error("expected three operands and their three types", start, parser.pos)
+        message = "expected three operands and their three types"
+        names, types = parse_operands_and_types(parser, 3, 3, message)
         values = parser.resolve_operands(names, types, parser.pos)
         return FmaOp.create(operands=values, result_types=types[2:3])
 
@@ -188,10 +183,8 @@ class ReduceOp(TextOp):
     def write(self, printer: Printer) -> None:
         printer.print_string(f" {self.combiner.data} ")
         printer.print_operand(self.value)
-        printer.print_string(f" axes {list(self.axes.get_values())} : ")
-        printer.print_attribute(self.value.type)
-        printer.print_string(" to ")
-        printer.print_attribute(self.result.type)
+        printer.print_string(f" axes {list(self.axes.get_values())}")
+        print_conversion(printer, self.value, self.result)
 
     @classmethod
     def read(cls, parser: Parser) -> ReduceOp:
@@ -199,13 +192,11 @@ class ReduceOp(TextOp):
         name = parser.parse_unresolved_operand()
         parser.parse_keyword("axes")
         axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        parser.parse_punctuation(":")
-        value = parser.resolve_operand(name, parser.parse_type())
-        parser.parse_keyword("to")
+        value, result = parse_conversion(parser, name)
         return ReduceOp.create(
             operands=[value],
             properties={"combiner": StringAttr(combiner), "axes": i64_array(axes)},
-            result_types=[parser.parse_type()],
+            result_types=[result],
         )
 
 
@@ -242,8 +233,7 @@ class CompareOp(TextOp):
     def write(self, printer: Printer) -> None:
         printer.print_string(f" {self.predicate.data} ")
         printer.print_list(self.operands, printer.print_operand)
-        printer.print_string(" : ")
-        printer.print_attribute(self.a.type)
+        print_types(printer, [self.a])
 
     @classmethod
     def read(cls, parser: Parser) -> CompareOp:
@@ -285,19 +275,13 @@ class SelectOp(TextOp):
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_list(self.operands, printer.print_operand)
-        printer.print_string(" : ")
-        printer.print_list([self.condition, self.a], lambda v: printer.print_attribute(v.type))
+        print_types(printer, [self.condition, self.a])
 
     @classmethod
     def read(cls, parser: Parser) -> SelectOp:
-        start = parser.pos
-        names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        if len(names) != 3 or len(types) != 2:
-            message = "expected three operands and the types of the condition and of the values"
-            parser.raise_error(message, start, parser.pos)
-        c, a, b = (parser.resolve_operand(n, t) for n, t in zip(names, (types[0], types[1], types[1]), strict=True))
+        message = "expected three operands and the types of the condition and of the values"
+        names, (condition, t) = parse_operands_and_types(parser, 3, 2, message)
+        c, a, b = parser.resolve_operands(names, [condition, t, t], parser.pos)
         return SelectOp.make(c, a, b)
 
 
@@ -329,18 +313,10 @@ class CastOp(TextOp):
     def write(self, printer: Printer) -> None:
         printer.print_string(f" {self.kind.data} ")
         printer.print_operand(self.value)
-        printer.print_string(" : ")
-        printer.print_attribute(self.value.type)
-        printer.print_string(" to ")
-        printer.print_attribute(self.result.type)
+        print_conversion(printer, self.value, self.result)
 
     @classmethod
     def read(cls, parser: Parser) -> CastOp:
         kind = parser.parse_identifier("a cast")
-        name = parser.parse_unresolved_operand()
-        parser.parse_punctuation(":")
-        value = parser.resolve_operand(name, parser.parse_type())
-        parser.parse_keyword("to")
-        return CastOp.create(
-            operands=[value], properties={"kind": StringAttr(kind)}, result_types=[parser.parse_type()]
-        )
+        value, result = parse_conversion(parser, parser.parse_unresolved_operand())
+        return CastOp.create(operands=[value], properties={"kind": StringAttr(kind)}, result_types=[result])

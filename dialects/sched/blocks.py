@@ -10,7 +10,8 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, 
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from mlc.dialects.index import Index, IndexMapAttr, IndexParser, print_exprs
+from mlc.dialects.access import IndexParser, print_exprs
+from mlc.dialects.index import Index, IndexMapAttr
 from mlc.dialects.sched.handles import BLOCK, I64, LOOP
 from mlc.dialects.text import TextOp
 

@@ -22,11 +22,10 @@ from mlc.dialects import te
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import Shape, element_type, shape_of
-from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, compact
+from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, IndexMapAttr, compact
 from mlc.dialects.te_builder import scalars
 from mlc.dialects.te_builder.indices import (
     _STAGE,
-    ANY,
     Condition,
     IndexExpr,
     ReduceAxis,
@@ -129,7 +128,7 @@ class Tensor:
 
     def _check_bounds(self, stage: Stage, exprs: Sequence[Index]) -> None:
         for axis, (expr, size) in enumerate(zip(exprs, self.shape, strict=True)):
-            if not expr.is_affine or any(stage.ranges[d] == ANY for d in expr.dims()):
+            if not expr.is_affine or any(stage.ranges[d] == UNKNOWN for d in expr.dims()):
                 continue
             low, high = expr.bounds(stage.ranges)
             # what is taken from a symbolic size, or that size from it, is not known to be less

@@ -13,11 +13,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import te
 from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv
-from mlc.dialects.index import UNBOUNDED, Index, Range, compact, const, dim
+from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, Range, axis_range, compact, const, dim
 from mlc.support.errors import UserError
 
 INDEX = IndexType()
-ANY: Range = (-(1 << 62), 1 << 62)
 IndexLike = Union["IndexExpr", "ReduceAxis", int]
 
 
@@ -60,7 +59,7 @@ class Stage:
             found = self.reduce[axis] = self.new_value(arg, _range(axis.extent))
         return found
 
-    def new_value(self, value: SSAValue, range: Range = ANY) -> int:
+    def new_value(self, value: SSAValue, range: Range = UNKNOWN) -> int:
         """Number an index value."""
         self.values.append(value)
         self.ranges.append(range)
@@ -107,7 +106,7 @@ class Stage:
 
 def _range(extent: Dim) -> Range:
     """The values of an axis of this extent."""
-    return (0, UNBOUNDED - 1) if isinstance(extent, DimExpr) else (0, max(extent - 1, 0))
+    return axis_range(UNBOUNDED if isinstance(extent, DimExpr) else extent)
 
 
 def index_of(size: Dim, symbol: Callable[[DimExpr], Index]) -> Index:
@@ -274,4 +273,4 @@ class ReduceAxis:
         return self.expr < other
 
 
-__all__ = ["ANY", "Condition", "IndexExpr", "ReduceAxis", "Stage", "condition", "current_stage"]
+__all__ = ["Condition", "IndexExpr", "ReduceAxis", "Stage", "condition", "current_stage"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, TensorType
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
-from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, FloorDiv, Least, SymbolAttr
+from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, DimsAttr, FloorDiv, Least, SymbolAttr
 from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import dtype_name, element_of, product, shape_of
 from mlc.driver.describe import origins_of
@@ -46,7 +46,8 @@ def signature_of(model: Model) -> dict[str, Any]:
 
     inputs, outputs = specs(model.inputs, type_.inputs), specs(model.outputs, type_.outputs)
     symbols = [span(name, symbol) for name, symbol in symbols_of(main).items()]
-    return {"inputs": inputs, "outputs": outputs, "counted": counted_outputs(main), "symbols": symbols}
+    known = {"counted": counted_outputs(main), "symbols": symbols, "from_0": _from_0(type_.inputs)}
+    return {"inputs": inputs, "outputs": outputs, **known}
 
 
 def span(name: str, symbol: SymbolAttr) -> list[Any]:
@@ -113,10 +114,11 @@ def _integer(attribute: Any) -> int:
 
 
 def _symbols(main: func.FuncOp) -> dict[str, Any]:
-    """The symbols with their ranges, and the workspace's buffers: the size of each, and those below it."""
+    """The symbols with their ranges, which may be 0, and the workspace's buffers: the size of each, and those below."""
     found = [span(name, values) for name, values in symbols_on(main).items()]
-    buffers = main.attributes["mlc.buffers"]
+    buffers, shapes = main.attributes["mlc.buffers"], main.attributes["mlc.shapes"]
     assert isinstance(buffers, ArrayAttr)
+    assert isinstance(shapes, ArrayAttr)
     rows: list[Any] = []
     for pair in buffers.data:
         assert isinstance(pair, ArrayAttr)
@@ -125,7 +127,14 @@ def _symbols(main: func.FuncOp) -> dict[str, Any]:
         (one,) = size.data
         assert isinstance(below, ArrayAttr)
         rows.append([encoded(one.evaluate({})), [_integer(k) for k in below.data]])
-    return {"symbols": found, "buffers": rows}
+    return {"symbols": found, "from_0": _from_0(shapes.data), "buffers": rows}
+
+
+def _from_0(types: Iterable[Attribute]) -> list[str]:
+    """The symbols of which types say that they may be 0."""
+    sizes = [size for t in types if isinstance(t, TensorType) for size in shape_of(t) if isinstance(size, DimExpr)]
+    found = (name for size in sizes for name in size.symbols())
+    return sorted({name for name in found if isinstance(name, Bounded) and name.low < 1})
 
 
 class _Places:

@@ -171,8 +171,8 @@ def _symbols(model: Mapping[str, Any], prefix: str) -> str:
         w.store(value, "%symbols", k)
     for size, given in found:
         check(f"icmp eq i64 {w.size(size)}, {given}")
-    for size in Sizes(model).positive:
-        check(f"icmp sge i64 {w.size(size)}, 1")
+    for size, least in Sizes(model).extents:
+        check(f"icmp sge i64 {w.size(size)}, {least}")
     wide = Magnitudes({name: w.let(f"sitofp i64 {value} to double") for name, value in w.names.items()}, w.lines)
     check(f"fcmp olt double {wide.bytes(model)}, {MOST_BYTES:.17e}")
     status = w.let(f"select i1 {good}, i32 0, i32 {EINVAL}")

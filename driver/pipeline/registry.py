@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects import DIALECTS
 from mlc.dialects.own_ops import USER_OPS
 from mlc.support.errors import UserError, did_you_mean
+from mlc.support.plugins import entry_points
 
 PASSES: dict[str, str] = {
     # graph
@@ -100,22 +101,14 @@ def xdsl_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     return get_all_passes()
 
 
-@cache
-def plugins(group: str) -> dict[str, Any]:
-    """The entry points of installed distributions in `group`, not yet loaded."""
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in entry_points(group=group)}
-
-
 def pass_names() -> list[str]:
     """Every pass name, mlc's own first."""
-    return list(dict.fromkeys((*PASSES, *USER_PASSES, *plugins("mlc.passes"), *xdsl_passes())))
+    return list(dict.fromkeys((*PASSES, *USER_PASSES, *entry_points("mlc.passes"), *xdsl_passes())))
 
 
 def is_pass(name: str) -> bool:
     """Whether some registry has a pass of this name."""
-    return name in PASSES or name in USER_PASSES or name in xdsl_passes() or name in plugins("mlc.passes")
+    return name in PASSES or name in USER_PASSES or name in xdsl_passes() or name in entry_points("mlc.passes")
 
 
 def pass_class(name: str, also: Iterable[str] = ()) -> type[ModulePass]:
@@ -126,8 +119,8 @@ def pass_class(name: str, also: Iterable[str] = ()) -> type[ModulePass]:
         found = import_target(f"pass '{name}'", PASSES[name])
     elif name in xdsl_passes():
         found = _load(f"pass '{name}'", xdsl_passes()[name])
-    elif name in plugins("mlc.passes"):
-        found = _load(f"pass '{name}'", plugins("mlc.passes")[name].load)
+    elif name in entry_points("mlc.passes"):
+        found = _load(f"pass '{name}'", entry_points("mlc.passes")[name].load)
     else:
         raise UserError(f"unknown pass '{name}'{did_you_mean(name, [*pass_names(), *also])}")
     if not (isinstance(found, type) and issubclass(found, ModulePass)):
@@ -173,7 +166,7 @@ class MlcContext(Context):
         dialect_name, dot, _ = name.partition(".")
         if not dot or dialect_name in self._registered_dialects:
             return False
-        if (point := plugins("mlc.dialects").get(dialect_name)) is None:
+        if (point := entry_points("mlc.dialects").get(dialect_name)) is None:
             return False
         self.register_dialect(dialect_name, lambda: _load(f"dialect '{dialect_name}'", point.load))
         return True

@@ -11,9 +11,10 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph import name_location
-from mlc.dialects.graph.dims import TYPICAL, Dim, DimExpr
+from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops.control import ControlOp, captured, isolate
 from mlc.dialects.graph.types import numpy_dtype, shape_of, static_shape
+from mlc.dialects.index import TYPICAL
 from mlc.frontends.common.counted import marked, plain
 from mlc.frontends.common.elementwise import cast, full, iota
 from mlc.frontends.common.movement import reshape

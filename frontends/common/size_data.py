@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph import GraphOp
-from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv, Least
+from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, FloorDiv, Least
 from mlc.frontends.common.values import Array, Value
 
 if TYPE_CHECKING:
@@ -52,7 +52,10 @@ class SizeData:
         return total
 
     def symbol(self, name: str, location: str) -> Value:
-        """The run-time value of a symbol: the last index of a tensor of that size, plus 1."""
+        """The run-time value of a symbol: the last index of a tensor of that size plus 1; a sum of ones if it may be 0."""
+        if name not in self.known and isinstance(name, Bounded) and name.low < 1:
+            ones = self._emit(g.FullOp, [], location, value=1, shape=(DimExpr({(name,): 1}),), dtype=np.dtype(np.int64))
+            self.known[name] = self._emit(g.SumOp, [ones], location, axes=(0,), keepdims=True)
         if name not in self.known:
             size = DimExpr({(name,): 1})
             places = self._emit(g.IotaOp, [], location, result=g.tensor((size,), "int64"), axis=0)

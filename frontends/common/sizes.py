@@ -118,6 +118,14 @@ def _chosen(choose: Callable[[Dim, Dim], Dim]) -> Callable[..., Array]:
     return lambda op, x, y: np.asarray(np.frompyfunc(choose, 2, 1)(x, y))
 
 
+def _clipped(op: Any, x: Array) -> Array:
+    def clip(size: Dim) -> Dim:
+        size = size if op.min == -np.inf else greatest(size, int(op.min))
+        return size if op.max == np.inf else least(size, int(op.max))
+
+    return np.asarray(np.frompyfunc(clip, 1, 1)(x))
+
+
 def _reduced(choose: Callable[[Dim, Dim], Dim]) -> Callable[..., Array]:
     fold = np.frompyfunc(choose, 2, 1)
     return lambda op, x: np.asarray(fold.reduce(x.reshape(-1))).reshape(g.static_shape(op.type))
@@ -154,6 +162,7 @@ RULES: dict[type[Any], Callable[..., Array]] = {
     g.NegOp: lambda op, x: -x,
     g.MinimumOp: _chosen(least),
     g.MaximumOp: _chosen(greatest),
+    g.ClipOp: _clipped,
     g.EqualOp: _compared(_zero),
     g.LessOp: _compared(_less),
     g.LessEqualOp: _compared(lambda low, high: _less(low - 1, high - 1)),

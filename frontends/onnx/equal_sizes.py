@@ -36,8 +36,8 @@ def substitutions(a: Dim, b: Dim, spans: Mapping[str, Span], counts: Collection[
         return
     used = set(difference.symbols())
     names = [name for name in spans if name in used]
-    yield from _steps(difference, [name for name in names if name not in counts])
-    yield from _steps(difference, names)
+    yield from _steps(difference, [name for name in names if name not in counts], spans)
+    yield from _steps(difference, names, spans)
     yield from _solved(difference, names)
     if len(names) == 1:
         yield from _range(difference, names[0], spans[names[0]])
@@ -59,10 +59,13 @@ def without_common_factors(size: Dim) -> Dim:
     return total if isinstance(total, int) else total.evaluate({})
 
 
-def _steps(difference: DimExpr, names: list[str]) -> Iterator[Substitution]:
+def _steps(difference: DimExpr, names: list[str], spans: Mapping[str, Span]) -> Iterator[Substitution]:
     """The smallest step of the symbols for which the difference is 0."""
     for step in range(2, MAX_STEP + 1):
-        several: Substitution = {name: DimExpr.symbol(name) * step for name in names}
+        several: Substitution = {
+            name: DimExpr.symbol(name, *((0, spans[name][1] // step) if spans[name][0] == 0 else ())) * step
+            for name in names
+        }
         if difference.evaluate(several) == 0:
             yield several
             return

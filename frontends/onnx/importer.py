@@ -234,12 +234,10 @@ def input_shape(
     if given is not None:
         shape = _given_shape(given, f"{source}: input '{info.name}'")
         ranks = proto.HasField("shape") and len(shape) != len(declared)
-        known = [(d, s) for d, s in zip(declared, shape, strict=False) if isinstance(s, int)]
         fixed = [d for d, s in zip(declared, shape, strict=False) if d is not None and d > 0 and d != s]
-        if ranks or fixed or any(s < 0 or (s == 0 and d != 0) for d, s in known):
+        if ranks or fixed or any(isinstance(s, int) and s < 0 for s in shape):
             sizes = [names[i] if d is None or d <= 0 else d for i, d in enumerate(declared)]
-            wanted = f"{sizes} with sizes of at least 1"
-            raise UserError(f"{source}: input '{info.name}': expected a shape like {wanted}, but got {list(shape)}")
+            raise UserError(f"{source}: input '{info.name}': expected a shape like {sizes}, but got {list(shape)}")
         return shape
     if not proto.HasField("shape"):
         problems.append(f"input '{info.name}' has no shape; pass shapes={{\"{info.name}\": (...)}}")

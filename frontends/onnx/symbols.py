@@ -8,7 +8,16 @@ from typing import Any
 
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
 
-from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, DimsAttr, SymbolAttr, UnequalSizes
+from mlc.dialects.graph.dims import (
+    Bounded,
+    Dim,
+    DimExpr,
+    DimsAttr,
+    SymbolAttr,
+    UnequalSizes,
+    bounds_between,
+    least_extent,
+)
 from mlc.dialects.graph.types import sizes_at
 from mlc.frontends.common.sizes import LARGEST_SIZE, Span, applied, identifier
 from mlc.frontends.onnx.equal_sizes import MAX_SIZE, substitutions
@@ -69,19 +78,28 @@ class InputSymbols:
         self.names[name] = None
         if name not in self.sized:
             low, high, step = self.given.get(name, (1, LARGEST_SIZE, 1))
-            self.spans[name] = max(1, -(-low // step)), high // step
+            self.spans[name] = -(-low // step), high // step
             self.sized[name] = size * step
         size_ = self.sized[name]
-        if isinstance(size_, DimExpr) and name in size_.symbols():
+        if not isinstance(size_, DimExpr):
+            return size_
+        if name in size_.symbols():
             self.counting |= {name} if counts else set()
             self._note(name)
-        return size_
+        from_0 = {n: self.spans[n] for n in size_.symbols() if n in self.spans and self.spans[n][0] == 0}
+        return size_.evaluate({n: DimExpr.symbol(n, *span) for n, span in from_0.items()})
 
     def _note(self, name: str) -> None:
         """Note a symbol's range and typical value: the least of batch sizes, a picture's side of sizes with a step."""
         (low, high), size = self.spans[name], DimExpr.of(self.sized[name])
         step = max((c for product, c in size.terms if product), default=1)
-        usual = low if name in self.counting else 0 if step == 1 else max(low, min(high, TYPICAL_PICTURE_SIDE // step))
+        usual = (
+            max(low, 1)
+            if name in self.counting
+            else 0
+            if step == 1
+            else max(low, min(high, TYPICAL_PICTURE_SIDE // step))
+        )
         self.found[name] = SymbolAttr(low, high, 1, usual)
 
     def equate(self, pairs: Iterable[tuple[Dim, Dim]]) -> bool:
@@ -107,8 +125,15 @@ class InputSymbols:
     def _now(self, size: Dim) -> Dim:
         return applied(size, self.since)
 
+    def within(self, size: Dim, limit: Dim) -> bool:
+        """Whether a size is at most a limit for all values of the symbols."""
+        difference = size - limit
+        return bool(bounds_between(DimExpr.of(difference), self.spans)[1] <= 0)
+
     def at_most(self, size: Dim, limit: Dim) -> bool:
         """Restrict the symbol of a size such that the size is at most a limit; whether that is possible."""
+        if self.within(size, limit):
+            return True
         if not isinstance(size, DimExpr) or not isinstance(limit, int):
             return size <= limit
         terms = dict(size.terms)
@@ -140,11 +165,11 @@ class InputSymbols:
             self._note(name)
 
     def hold_elements(self, types: Iterable[Any], source: str) -> None:
-        """Restrict symbols such that no tensor is empty."""
+        """Restrict symbols such that no tensor is empty, except by symbols that may be 0."""
         shapes = {t.encoding: t for t in types if isinstance(t, TensorType) and isinstance(t.encoding, DimsAttr)}
         try:
             for size in dict.fromkeys(size for encoding in shapes for size in encoding.data):
-                self.at_least(size, 1)
+                self.at_least(size, least_extent(size))
         except ValueError as error:
             raise UserError(f"{source}: {error}") from error
 
@@ -191,7 +216,7 @@ def narrowed(spans: Mapping[str, Span], substitution: Mapping[str, Dim]) -> dict
             return None
         if isinstance(other, Bounded):
             low, high = max(low, other.low * factor), min(high, other.high * factor)
-        others = result.get(other, (1, LARGEST_SIZE))
+        others = result.get(other, (0, LARGEST_SIZE))
         result[other] = max(others[0], -(-low // factor)), min(others[1], high // factor)
         if result[other][0] > result[other][1]:
             return None
@@ -201,10 +226,11 @@ def narrowed(spans: Mapping[str, Span], substitution: Mapping[str, Dim]) -> dict
 def _span(name: str, span: Any) -> tuple[int, int, int]:
     values: tuple[Any, ...] = tuple(span) if isinstance(span, tuple | list) else ()
     whole = all(isinstance(v, int) and not isinstance(v, bool) for v in values)
-    if len(values) not in (2, 3) or not whole or not 1 <= values[0] <= values[1] or values[-1] < 1:
-        raise UserError(f"expected symbol '{name}' as (low, high) or (low, high, step) from 1 on, but got {span!r}")
+    if len(values) not in (2, 3) or not whole or not 0 <= values[0] <= values[1] or values[-1] < 1:
+        raise UserError(f"expected symbol '{name}' as (low, high) or (low, high, step) from 0 on, but got {span!r}")
     low, high, step = (*values, 1)[:3]
-    if high // step < -(-low // step):
+    if high // step < max(1, -(-low // step)):
+        low = max(low, 1)
         raise UserError(f"expected a multiple of {step} from {low} to {high} for symbol '{name}', but there is none")
     return low, high, step
 

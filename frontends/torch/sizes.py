@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DictionaryAttr, TensorType
 from xdsl.ir import Block
 
 from mlc.dialects.graph import Dim, DimExpr, SliceOp, SymbolAttr, shape_of
-from mlc.dialects.graph.dims import greatest, least
+from mlc.dialects.graph.dims import greatest, least, least_extent
 from mlc.dialects.graph.ops.movement import END
 from mlc.frontends.torch.guards import Assumptions, renamed, traced
 from mlc.support.errors import UserError
@@ -83,7 +83,7 @@ class TorchSizes:
         if given is None:
             own = f"{name}_{axis}"
             self._ranges[own] = SymbolAttr(low, high)
-            self.values[symbol] = DimExpr.symbol(own)
+            self.values[symbol] = DimExpr.symbol(own, *((0, high) if low == 0 else ()))
             if (low, high) == (2, MAX_SIZE):
                 self._from_two.append(own)
             return
@@ -183,7 +183,7 @@ class TorchSizes:
 def _fits(op: Any, values: Mapping[str, int | DimExpr]) -> bool:
     """Whether, for some values of the symbols, no result of an op is empty and a slice is in bounds."""
     shapes = [shape_of(result.type) for result in op.results if isinstance(result.type, TensorType)]
-    if any(isinstance(size, DimExpr) and size.evaluate(values) < 1 for shape in shapes for size in shape):
+    if any(isinstance(size, DimExpr) and size.evaluate(values) < least_extent(size) for s in shapes for size in s):
         return False
     if not isinstance(op, SliceOp):
         return True

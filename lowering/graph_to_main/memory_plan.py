@@ -8,10 +8,11 @@ The bytes of a part live from the part's writing to the last use of the part or 
 the parts that are not written yet are free for others.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-ALIGNMENT = 64
+from mlc.support.alignment import ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,32 @@ class Lifetime:
     def meets(self, other: "Lifetime") -> bool:
         """Whether the two are alive at one step."""
         return self.first <= other.last and other.first <= self.last
+
+
+class Timeline:
+    """Lifetimes, numbered as they are added; those that meet another one are found without a look at all of them."""
+
+    STEPS = 16
+    """How many steps share a list."""
+
+    def __init__(self) -> None:
+        self.lifetimes: list[Lifetime] = []
+        self._lists: defaultdict[int, list[int]] = defaultdict(list)
+
+    def add(self, lifetime: Lifetime) -> None:
+        """Add a lifetime."""
+        for k in self._places(lifetime):
+            self._lists[k].append(len(self.lifetimes))
+        self.lifetimes.append(lifetime)
+
+    def meeting(self, lifetime: Lifetime) -> list[int]:
+        """The numbers of those that are alive at a step at which `lifetime` is, in order."""
+        near = {number for k in self._places(lifetime) for number in self._lists.get(k, ())}
+        return sorted(number for number in near if self.lifetimes[number].meets(lifetime))
+
+    def _places(self, lifetime: Lifetime) -> range:
+        first, last = sorted((lifetime.first, lifetime.last))
+        return range(first // self.STEPS, last // self.STEPS + 1)
 
 
 @dataclass(frozen=True)
@@ -55,11 +82,12 @@ def plan(buffers: Sequence[Lifetime]) -> MemoryPlan:
     pieces = pieces_of(buffers)
     roots = [i for i, buffer in enumerate(buffers) if buffer.inside is None]
     offsets = [0] * len(buffers)
-    placed: list[Lifetime] = []
+    placed = Timeline()
     for index in sorted(roots, key=lambda i: (-buffers[i].bytes, buffers[i].first, i)):
         own = pieces[index]
         offsets[index] = start = _best_fit(own, placed)
-        placed += [replace(piece, at=start + piece.at) for piece in own]
+        for piece in own:
+            placed.add(replace(piece, at=start + piece.at))
     for index, buffer in enumerate(buffers):
         offsets[index] = _offset(buffers, offsets, index) if buffer.inside is not None else offsets[index]
     total = max((offsets[i] + align(buffers[i].bytes) for i in roots), default=0)
@@ -91,14 +119,14 @@ def pieces_of(buffers: Sequence[Lifetime]) -> dict[int, list[Lifetime]]:
     return pieces
 
 
-def _best_fit(own: Sequence[Lifetime], placed: Sequence[Lifetime]) -> int:
+def _best_fit(own: Sequence[Lifetime], placed: Timeline) -> int:
     """The start, for a buffer of these pieces, that leaves the least room up to what is placed; else behind it all."""
     # Starts between the two bounds would make two pieces overlap.
+    pairs = ((piece, placed.lifetimes[k]) for piece in own for k in placed.meeting(piece))
     blocked = sorted(
         (other.at - piece.at - piece.bytes, other.at + other.bytes - piece.at)
-        for piece in own
-        for other in placed
-        if piece.bytes and other.bytes and piece.meets(other)
+        for piece, other in pairs
+        if piece.bytes and other.bytes
     )
     best, best_room, start = -1, -1, 0
     for low, high in blocked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import arith
@@ -85,20 +85,35 @@ class SizeReader:
     """Reads index values back, as numbers or as expressions: as what is given for the symbols, which are arguments."""
 
     def __init__(self, symbols: Mapping[SSAValue, Dim]) -> None:
-        self.known: dict[SSAValue, Dim] = dict(symbols)
+        self.known: dict[SSAValue, Dim | None] = dict(symbols)
 
     def __call__(self, value: SSAValue) -> Dim | None:
         """The size that a value is; None where it is not computed from symbols alone."""
-        if value not in self.known:
-            op = value.owner
-            if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-                self.known[value] = op.value.value.data
-            elif isinstance(op, Operation) and type(op) in _MEANING:
-                x, y = (self(v) for v in op.operands)
-                if x is None or y is None:
-                    return None
-                self.known[value] = _MEANING[type(op)](x, y)
-        return self.known.get(value)
+        # A stack of its own: each offset follows from those below it, so a chain is as long as the model is deep.
+        pending = [value]
+        while pending:
+            unread = [v for v in _operands(pending[-1]) if v not in self.known]
+            if unread:
+                pending += unread
+            else:
+                last = pending.pop()
+                if last not in self.known:
+                    self.known[last] = self._read(last)
+        return self.known[value]
+
+    def _read(self, value: SSAValue) -> Dim | None:
+        """The size that a value is, where those of its operands are known."""
+        op = value.owner
+        if isinstance(op, arith.ConstantOp):
+            return op.value.value.data if isinstance(op.value, IntegerAttr) else None
+        sizes = [size for v in _operands(value) if (size := self.known[v]) is not None]
+        return _MEANING[type(op)](*sizes) if isinstance(op, Operation) and len(sizes) == 2 else None
+
+
+def _operands(value: SSAValue) -> Sequence[SSAValue]:
+    """The two sizes that a value is computed from, if it is arithmetic on sizes."""
+    op = value.owner
+    return op.operands if isinstance(op, Operation) and type(op) in _MEANING else ()
 
 
 __all__ = ["INDEX", "SizeReader", "Sizes"]

@@ -77,12 +77,18 @@ class Storage:
     @property
     def final(self) -> Storage:
         """The storage that is written instead, if there is one."""
-        return self if self.instead is None else self.instead.final
+        found = self
+        while found.instead is not None:
+            found = found.instead
+        return found
 
     @property
     def root(self) -> Storage:
         """The storage that it is in, and that is in no other."""
-        return self if self.inside is None else self.inside.root
+        found = self
+        while found.inside is not None:
+            found = found.inside
+        return found
 
 
 __all__ = ["Storage", "buffer_type", "byte_size", "bytes_of"]

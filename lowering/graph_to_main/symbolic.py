@@ -26,9 +26,10 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
 from mlc.dialects.graph.types import shape_of, sizes_at
-from mlc.lowering.graph_to_main.memory_plan import ALIGNMENT, Lifetime, MemoryPlan, pieces_of, plan
+from mlc.lowering.graph_to_main.memory_plan import Lifetime, MemoryPlan, Timeline, pieces_of, plan
 from mlc.lowering.graph_to_main.sizes import Sizes
 from mlc.lowering.graph_to_main.storage import Storage
+from mlc.support.alignment import ALIGNMENT
 
 SCRATCH = "mlc.scratch"
 """The attribute of the view behind all buffers: the memory that kernels use while they run."""
@@ -142,16 +143,18 @@ def ordered(inner: Sequence[Storage], values: dict[str, int]) -> tuple[list[Stor
     order = sorted(range(len(roots)), key=lambda k: (offsets[k], lifetimes[k].first))
     alive = [lifetimes[k] for k in order]
     before: list[list[int]] = []
-    below: list[set[int]] = []
-    for j, own in enumerate(alive):
+    below: list[int] = []  # bit i of below[j]: whether buffer i ends before buffer j begins
+    times = Timeline()
+    for own in alive:
         direct: list[int] = []
-        reached: set[int] = set()
-        for i in range(j - 1, -1, -1):
-            if alive[i].meets(own) and i not in reached:
+        reached = 0
+        for i in reversed(times.meeting(own)):
+            if not reached >> i & 1:
                 direct.append(i)
-                reached |= below[i] | {i}
+                reached |= below[i] | 1 << i
         before.append(direct)
         below.append(reached)
+        times.add(own)
     return [inner[roots[k]] for k in order], before
 
 

@@ -87,12 +87,14 @@ class Writer:
 
     def buffer(self, storage: Storage) -> SSAValue:
         """The buffer that a storage is."""
-        if storage.value is None:
-            if storage.inside is None:
-                storage.value = self.view(storage)
-            else:
-                storage.value = self.part(self.buffer(storage.inside), storage.at, storage, self.top)
-        return storage.value
+        around = [storage]
+        while around[-1].value is None and (outer := around[-1].inside) is not None:
+            around.append(outer)
+        whole = around.pop()
+        found = whole.value = self.view(whole) if whole.value is None else whole.value
+        for part in reversed(around):
+            found = part.value = self.part(found, part.at, part, self.top)
+        return found
 
     def part(self, whole: SSAValue, start: Dim, like: Storage, place: Block) -> SSAValue:
         """A part of a buffer, from a byte on."""

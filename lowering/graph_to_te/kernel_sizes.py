@@ -9,9 +9,9 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, TensorType, i64
 from xdsl.ir import Attribute
 
-from mlc.dialects.graph.dims import TYPICAL, DimExpr, SymbolAttr, basis, bounds_between
+from mlc.dialects.graph.dims import DimExpr, SymbolAttr, basis, bounds_between
 from mlc.dialects.graph.types import shape_of, sizes_at
-from mlc.dialects.index import UNBOUNDED, IndexMapAttr, dim
+from mlc.dialects.index import TYPICAL, UNBOUNDED, IndexMapAttr, dim
 from mlc.dialects.te_builder.indices import index_of
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import MemRefType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from mlc.dialects.index import Div, Index, Product, Term, const, dim
+from mlc.dialects.index import UNKNOWN, Div, Index, Product, Range, Ranges, Term, const, dim, term_dims
 from mlc.lowering.loop_to_llvm.builder import Builder, memory_type
+from mlc.passes.loop.index_space.domain import LazyRanges
+from mlc.passes.loop.index_space.predicates import at_last_iterations
 from mlc.support.errors import UserError
 
 
@@ -47,7 +49,7 @@ class Addresses:
         self.levels: list[Level] = [Level(0, b.entry)]
         self.variables: list[tuple[SSAValue, Level]] = []
         self.index: dict[SSAValue, Index] = {}
-        self.ranges: list[tuple[int, int]] = []
+        self.ranges: list[Range] = []
         self.last: dict[int, Index] = {}
         """The last values of the indices of loops of symbolic extents."""
         self.strides: dict[SSAValue, tuple[Stride, ...]] = {}
@@ -58,11 +60,11 @@ class Addresses:
         """A loop variable that has one value here."""
         self.index[value] = const(number)
 
-    def bind(self, value: SSAValue, machine: SSAValue, span: tuple[int, int] | None = None) -> None:
+    def bind(self, value: SSAValue, machine: SSAValue, span: Range = UNKNOWN) -> None:
         """A loop-level index as a machine value of the current level; `span` bounds it (inclusive)."""
         self.index[value] = dim(len(self.variables))
         self.variables.append((machine, self.levels[-1]))
-        self.ranges.append(span or (-(1 << 60), 1 << 60))
+        self.ranges.append(span)
 
     def bind_data(self, value: SSAValue, machine: SSAValue) -> None:
         """An index computed from data, known from here on."""
@@ -84,16 +86,16 @@ class Addresses:
             return expr
         return expr.substitute(lambda d: self.index[operands[d]] if d >= 0 else dim(d), self.spans())
 
-    def spans(self, lanes: dict[int, tuple[int, int]] | None = None) -> Spans:
+    def spans(self, lanes: Mapping[int, Range] | None = None) -> LazyRanges:
         """The ranges of machine variables, and of the tile axes that are given."""
-        return Spans(self.ranges, lanes or {})
+        return LazyRanges(self.ranges.__getitem__, lanes)
 
-    def holds(self, e: Index, spans: Spans) -> bool:
+    def holds(self, e: Index, spans: Ranges) -> bool:
         """Whether `e >= 0` is known: also where indices of loops of symbolic extents are at their last values."""
         if e.bounds(spans)[0] >= 0:
             return True
-        last = {t: self.last[t] for t, c in e.terms if isinstance(t, int) and c < 0 and t in self.last}
-        return bool(last) and remainders(e.substitute(last)).bounds(spans)[0] >= 0
+        last = at_last_iterations(e, lambda d: self.last.get(d) if e.coefficient(d) else None)
+        return last is not e and remainders(last).bounds(spans)[0] >= 0
 
     def linear(self, exprs: Sequence[Index], operands: Sequence[SSAValue], buffer: SSAValue) -> Index:
         """The element offset of an access."""
@@ -128,7 +130,7 @@ class Addresses:
     def anonymous(self, machine: SSAValue) -> int:
         """The number of a machine variable that no index of the loop level is, known from the entry on."""
         self.variables.append((machine, self.levels[0]))
-        self.ranges.append((0, 1 << 60))
+        self.ranges.append((0, UNKNOWN[1]))
         return len(self.variables) - 1
 
     def _level_of(self, expr_dims: set[int]) -> Level:
@@ -199,8 +201,7 @@ class Addresses:
         at = memory_type(element)
         by_depth: dict[int, list[tuple[Term, int]]] = {}
         for t, c in offset.terms:
-            dims = {t} if isinstance(t, int) else t.expr.dims()
-            by_depth.setdefault(self._level_of(dims).depth, []).append((t, c))
+            by_depth.setdefault(self._level_of(term_dims(t)).depth, []).append((t, c))
         p = base
         for depth in sorted(by_depth):
             level = self.levels[depth]
@@ -228,17 +229,6 @@ def remainders(e: Index) -> Index:
         else:
             total = total + Index(0, ((t, c),))
     return total
-
-
-class Spans(dict[int, tuple[int, int]]):
-    """Ranges by machine variable; a tile axis that is not given may be anything."""
-
-    def __init__(self, ranges: Sequence[tuple[int, int]], lanes: dict[int, tuple[int, int]]) -> None:
-        super().__init__(lanes)
-        self._ranges = ranges
-
-    def __missing__(self, number: int) -> tuple[int, int]:
-        return self._ranges[number] if number >= 0 else (-(1 << 60), 1 << 60)
 
 
 class _Insertion:

@@ -47,7 +47,7 @@ from mlc.lowering.loop_to_llvm.scalars import machine_type
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
 from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis
 from mlc.lowering.loop_to_llvm.values import VALUES
-from mlc.passes.loop.nest import range_of
+from mlc.passes.loop.index_space.domain import range_between, range_of
 from mlc.support.errors import UserError
 
 RT_SCRATCH, RT_STRIDE = 24, 32
@@ -200,7 +200,7 @@ class FunctionLowering:
         b.block = head
         a.enter(head)
         spans = a.spans()
-        a.bind(op.iv, head.args[0], (lower.bounds(spans)[0], upper.bounds(spans)[1] - 1))
+        a.bind(op.iv, head.args[0], range_between(lower, upper, spans))
         if extent is None:
             a.last[len(a.variables) - 1] = upper - 1
         self._define_groups(op.carried, counts, head.args[1:])

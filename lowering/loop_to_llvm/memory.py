@@ -23,17 +23,17 @@ from mlc.dialects import loop
 from mlc.dialects.index import Div, Index, IndexMapAttr, const, dim
 from mlc.lowering.loop_to_llvm.builder import byte_size
 from mlc.lowering.loop_to_llvm.scalars import machine_type
+from mlc.support.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering
 
-ALIGNMENT = 64
 Slot = Callable[[SSAValue], SSAValue]
 
 
 def static_bytes(t: MemRefType) -> int:
-    """The room that a buffer of static sizes takes."""
-    return (prod(t.get_shape()) * byte_size(machine_type(t.element_type)) + 127) // ALIGNMENT * ALIGNMENT
+    """The room that a buffer of static sizes takes, a line between it and the next one."""
+    return (prod(t.get_shape()) * byte_size(machine_type(t.element_type)) + 2 * ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 @dataclass

@@ -25,6 +25,7 @@ from mlc.dialects.index import Index, IndexMapAttr
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
 from mlc.lowering.loop_to_llvm.memory import capture_strides, capture_symbolic
 from mlc.lowering.loop_to_llvm.values import VALUES
+from mlc.passes.loop.index_space.domain import range_between
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _bind_nest(
             iv, task = g.b.op(llvm.URemOp, [task, by], i64), g.b.op(llvm.UDivOp, [task, by], i64)
         if not _is_zero(lower):
             iv = g.b.add(iv, slot(lower))
-        g.addresses.bind(loop_.iv, iv, (lower.bounds(spans)[0], upper.bounds(spans)[1] - 1))
+        g.addresses.bind(loop_.iv, iv, range_between(lower, upper, spans))
     assert tasks is not None
     return tasks
 

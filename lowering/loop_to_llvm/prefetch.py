@@ -22,10 +22,10 @@ from mlc.dialects.index import UNBOUNDED, Index, const, dim
 from mlc.lowering.loop_to_llvm.accesses import Access
 from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import Builder, byte_size
+from mlc.support.alignment import LINE_BYTES
+from mlc.targets.cost.thresholds import SURE_ROWS
 
 KEY = "prefetch"
-LINE = 64  # bytes
-FEW = 2  # rows that surely share a panel, where their number is known at run time
 L2 = {"locality": IntegerAttr(2, i64)}
 
 
@@ -45,7 +45,7 @@ class Prefetcher:
         if KEY in op.attributes:
             self.panel, self.row = newest, None
         elif self.panel is not None and self.row is None and (extent or self.symbolic):
-            self.row = newest, min(extent or FEW, FEW if self.symbolic else UNBOUNDED)
+            self.row = newest, min(extent or SURE_ROWS, SURE_ROWS if self.symbolic else UNBOUNDED)
         yield
         self.panel, self.row = saved
 
@@ -58,19 +58,19 @@ class Prefetcher:
         if not step or offset.uses(row) or not self._vectors(access, op.tile_sizes[-1]):
             return
         columns = op.tile_sizes[-2] if apart else 1
-        per_column = max(1, op.tile_sizes[-1] * byte_size(access.element) // LINE)
+        per_column = max(1, op.tile_sizes[-1] * byte_size(access.element) // LINE_BYTES)
         lines, spans = columns * per_column, self.addresses.spans()
         share = -(-lines // rows)
         for k in range(0, share):
             number = (dim(row) * share + k).mod(lines, spans)
-            inside = number.mod(per_column, spans) * (LINE // byte_size(access.element))
+            inside = number.mod(per_column, spans) * (LINE_BYTES // byte_size(access.element))
             to = {-1 - axis: const(0) for axis in range(access.rank)}
             to |= {lane: inside, lane + 1: number.floordiv(per_column, spans)}
             self._fetch(access, offset.substitute(to, spans) + step)
 
     def _vectors(self, access: Access, lanes: int) -> bool:
         """Whether the lanes lie side by side, at least in whole lines."""
-        lane, size = -access.rank, LINE // byte_size(access.element)
+        lane, size = -access.rank, LINE_BYTES // byte_size(access.element)
         spans = self.addresses.spans()
         first = access.offset.substitute({lane: const(0)}, spans)
         near = access.offset.substitute({lane: const(min(size, lanes) - 1)}, spans)

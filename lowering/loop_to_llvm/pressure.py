@@ -10,8 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import loop
 from mlc.lowering.loop_to_llvm.tiles import positions
-
-AMORTISES = 64  # iterations in registers for each time that an accumulator goes through memory
+from mlc.targets.cost.thresholds import AMORTISING_STEPS
 
 
 class KernelWarning(UserWarning):
@@ -75,4 +74,4 @@ def _accumulators(op: loop.ForOp) -> list[SSAValue]:
 def _starts_long_loop(load: loop.LoadOp) -> bool:
     """Whether a loaded tile is where a loop of many iterations goes on, as between blocks of a reduction."""
     readers = [use.operation for use in load.result.uses]
-    return len(readers) == 1 and isinstance(readers[0], loop.ForOp) and (readers[0].extent or 0) >= AMORTISES
+    return len(readers) == 1 and isinstance(readers[0], loop.ForOp) and (readers[0].extent or 0) >= AMORTISING_STEPS

@@ -23,6 +23,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.graph import CastOp, Conv2dOp, DenseOp, shape_of, static_shape
 from mlc.passes.graph.shared.constants import is_static
 from mlc.passes.rewriting import Replacement, Rewriter, Rule, Rules, apply_rules
+from mlc.targets.cost.thresholds import FEW_USES
 from mlc.targets.target import Target
 
 LegalizeRule = Callable[[Any, Rewriter, Target], Replacement]
@@ -31,8 +32,6 @@ LEGALIZE: dict[type[Operation], list[LegalizeRule]] = {}
 
 DOT_PRODUCTS = {"bf16": "dpbf16ps"}
 """A narrow float -> the instruction that multiplies pairs of it; Target.instructions names those of a machine."""
-FEW_USES = 16
-"""Multiplications by one weight, below which a kernel waits for its weights: those stay narrow in memory."""
 
 
 def legalizes(*classes: type[Operation]) -> Callable[[LegalizeRule], LegalizeRule]:

@@ -24,12 +24,10 @@ from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
 from mlc.dialects.graph.symbols import symbols_of
 from mlc.dialects.graph.types import sizes_at
 from mlc.passes.graph.shared.constants import is_constant
-from mlc.schedules.winograd_cost import HIDDEN, MEMORY_RATE, problem
 from mlc.support.errors import fail
+from mlc.targets.cost.thresholds import PRODUCT_BLOCK_VECTORS, WINOGRAD_GAIN, WINOGRAD_LEAST_CHANNELS
+from mlc.targets.cost.winograd import direct_cycles, problem
 from mlc.targets.target import Target
-
-FMA_RATE = 1.9  # vectors that direct sums and register tiles multiply a cycle, of 2
-MARGIN = 0.9  # Winograd must take less than this part of the direct sum's time
 
 
 @dataclass(frozen=True)
@@ -42,12 +40,11 @@ class Shape:
     outputs: tuple[int, int]
 
     def direct_cycles(self, target: Target, threads: int) -> float:
-        """Multiplications at two vectors a cycle, pixels sharing narrow ones; the weights' way from memory."""
-        channels, lanes, block = prod(self.inputs), target.lanes("f32"), self.outputs[1]
+        """The time of the direct sum, pixels sharing vectors that a block of channels leaves half empty."""
+        lanes, block = target.lanes("f32"), self.outputs[1]
         vectors = self.outputs[0] * (block / lanes if lanes % block == 0 else ceil(block / lanes))
-        product = 9 * self.batch * prod(self.size) * channels * vectors / FMA_RATE / threads
-        stream = 36 * channels * prod(self.outputs) / MEMORY_RATE
-        return max(product, stream) + (1 - HIDDEN) * min(product, stream)
+        points = self.batch * prod(self.size)
+        return direct_cycles(points, prod(self.inputs), prod(self.outputs), vectors, target, threads)
 
     def winograd_cycles(self, m: int, target: Target, threads: int) -> float:
         """The time of the best schedule of F(m x m, 3 x 3)."""
@@ -59,13 +56,13 @@ class Shape:
         """The tile size m that is fastest within the budget; 0 for the direct sum."""
         costs = {m: self.winograd_cycles(m, target, threads) for m in MATRICES if ERROR_GROWTH[m] <= growth}
         best = min(costs, key=costs.__getitem__, default=0)
-        return best if best and costs[best] < MARGIN * self.direct_cycles(target, threads) else 0
+        return best if best and costs[best] < WINOGRAD_GAIN * self.direct_cycles(target, threads) else 0
 
 
 def product_block(outputs: tuple[int, int], lanes: int) -> int:
     """The block of output channels that fills vectors best: 24 channels in blocks of 8 are multiplied as 24."""
     channels, block = prod(outputs), outputs[1]
-    sizes = [b for b in range(block, min(channels, 4 * lanes) + 1, block) if channels % b == 0]
+    sizes = [b for b in range(block, min(channels, PRODUCT_BLOCK_VECTORS * lanes) + 1, block) if channels % b == 0]
     return min(sizes, key=lambda b: (ceil(b / lanes) / b, b), default=block)
 
 
@@ -87,7 +84,9 @@ def shape_if_eligible(op: Conv2dOp) -> Shape | None:
     _, weight = op.logical_sizes()
     if (weight["H"], weight["W"]) != (3, 3) or op.data_layout != f"NCHW{data.factors['C']}c":
         return None
-    if op.kernel_layout != f"OIHW{kernel.factors['I']}i{kernel.factors['O']}o" or data.factors["C"] < 4:
+    if op.kernel_layout != f"OIHW{kernel.factors['I']}i{kernel.factors['O']}o":
+        return None
+    if data.factors["C"] < WINOGRAD_LEAST_CHANNELS:
         return None
     plain = plain_weight(op.operands[1])
     if plain is None or shape_of(plain.type)[:2] != (weight["O"], weight["I"]):
@@ -142,7 +141,7 @@ class SelectAlgorithmPass(ModulePass):
     `graph.conv2d %x, %w {kernel_layout = "OIHW16i16o"}` -> `graph.conv2d_winograd %x, %u`
 
     `error-growth` is the accuracy budget: by how much the error may exceed that of the direct sum (F(2x2) about 2,
-    F(4x4) about 12; 0 keeps every convolution direct). The cost model (schedules/winograd_cost.py) reads the caches
+    F(4x4) about 12; 0 keeps every convolution direct). The cost model (targets/cost/winograd.py) reads the caches
     and vectors of `target`, and counts multiplications, transforms and bytes for `threads`.
     """
 

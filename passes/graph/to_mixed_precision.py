@@ -41,6 +41,7 @@ from mlc.passes.graph.fuse_ops.mlc_rules import ROWS
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import attributes, functions, outer_blocks
 from mlc.support.errors import fail
+from mlc.targets.cost.thresholds import FEW_USES
 
 ALWAYS = (Conv2dOp, DenseOp)
 MOVES = (ReshapeOp, TransposeOp, ConcatenateOp, SliceOp)
@@ -50,8 +51,6 @@ ROUNDOFF = {"bf16": 2.0**-9, "f16": 2.0**-12}
 """The greatest relative error of one rounding."""
 ERROR = "mlc.relative_error"
 """The module's attribute that says how far results may be off: independent roundings add up as a root of squares."""
-FEW_USES = 16
-"""Multiplications by one weight, below which a kernel waits for its weights rather than for its arithmetic."""
 
 
 def multiplies_words(op: Operation, lanes: int = 16) -> bool:

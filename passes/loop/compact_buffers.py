@@ -1,4 +1,9 @@
-"""loop-compact-buffers: each buffer moves to the loop that uses it, and shrinks to what one iteration touches."""
+"""
+loop-compact-buffers: each buffer moves into the innermost loop that allows it, and shrinks to its access region there.
+
+TVM's StorageFlatten / CompactBufferAllocation, Halide's bounds inference. The region of an access in a block of ops is
+a box: per dimension an expression that is fixed in the block, and constant bounds of the terms that vary in it.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,18 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
-from xdsl.ir import Block, Operation, SSAValue, Use
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
-from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, compact, const
-from mlc.passes.loop.nest import Numbering, is_symbol, loop_of, loops_around
-
-Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
+from mlc.dialects.index import UNBOUNDED, ZERO, Index, const, term_dims, tile_ranges
+from mlc.passes.loop.index_space.domain import is_symbol, loop_of, loops_around
+from mlc.passes.loop.index_space.expressions import set_exprs
+from mlc.passes.loop.index_space.space import IndexSpace
 
 
 def common_block(uses: Sequence[Operation], top: Block) -> Block:
-    """The innermost block that holds all the ops."""
+    """The innermost block of ops, `top` or one inside of it, that holds all the ops."""
 
     def chain(op: Operation) -> list[Block]:
         found: list[Block] = []
@@ -40,8 +45,8 @@ def common_block(uses: Sequence[Operation], top: Block) -> Block:
     return best
 
 
-def home_of(ops: Sequence[Operation], top: Block) -> Block:
-    """The innermost block that holds all accesses and in which each run writes the buffer before it reads it."""
+def home_of(ops: Sequence[loop.AccessOp], top: Block) -> Block:
+    """The innermost block that holds all accesses and writes, each time it runs, all of the buffer that it reads."""
     block = common_block(ops, top)
     while block is not top and (_keeps_values(block, ops) or not writes_cover_reads(block, ops)):
         parent = block.parent_op()
@@ -51,15 +56,19 @@ def home_of(ops: Sequence[Operation], top: Block) -> Block:
     return block
 
 
-def writes_cover_reads(block: Block, ops: Sequence[Operation]) -> bool:
-    """Whether all that is loaded in a block lies in what the stores before it span."""
+Box = list[tuple[Index, int, int]]
+"""Per dimension: the terms of the subscript that are fixed in a block, and the bounds of the other terms."""
+
+
+def writes_cover_reads(block: Block, ops: Sequence[loop.AccessOp]) -> bool:
+    """Whether the box of each load in a block lies in the box of the stores before it."""
     inside = _indices_inside(block)
-    numbering = Numbering()
+    space = IndexSpace()
     order = {op: k for k, op in enumerate(block.walk())}
-    free = _same_each_time(ops, numbering, inside)
-    written: list[list[tuple[Index, int, int]]] = []
+    same = _same_in_each_run(ops, space, inside)
+    written: list[Box] = []
     for op in sorted(ops, key=lambda op: order[op]):
-        box = [one for k, one in enumerate(_box(op, numbering, inside)) if k not in free]
+        box = [one for k, one in enumerate(_box(op, space, inside)) if k not in same]
         if isinstance(op, loop.StoreOp):
             written = _joined(written, box)
         elif isinstance(op, loop.GatherOp) or not any(_covers(w, box) for w in written):
@@ -67,51 +76,50 @@ def writes_cover_reads(block: Block, ops: Sequence[Operation]) -> bool:
     return True
 
 
-def _same_each_time(ops: Sequence[Operation], numbering: Numbering, inside: set[SSAValue]) -> set[int]:
+def _same_in_each_run(ops: Sequence[loop.AccessOp], space: IndexSpace, inside: set[SSAValue]) -> set[int]:
     """
-    The axes of symbolic size along which each run of the block stores at the same places.
+    The axes of symbolic size along which each run of the block stores at the same indices.
 
     What one run reads was stored by some run, so along such an axis this run stored it, too.
     """
-    (buffer,) = {op.buffer for op in ops}  # type: ignore[attr-defined]
+    (buffer,) = {op.buffer for op in ops}
+    assert isinstance(buffer.type, MemRefType)
     axes = {k for k, n in enumerate(buffer.type.get_shape()) if n < 0}
     for op in ops:
         if isinstance(op, loop.StoreOp) and axes:
-            exprs = numbering.exprs(op.map.data, op.indices)
-            axes = {k for k in axes if all(d < 0 or _is_fixed(numbering.values[d], inside) for d in exprs[k].dims())}
+            exprs = space.exprs(op.map.data, op.indices)
+            axes = {k for k in axes if all(d < 0 or _is_fixed(space.values[d], inside) for d in exprs[k].dims())}
     return axes
 
 
 def _is_fixed(value: SSAValue, inside: set[SSAValue]) -> bool:
-    """Whether a symbol, or the index of a loop in the block whose bounds are over symbols and such indices."""
+    """Whether a value is a symbol, or the index of a loop in the block whose bounds use only such values."""
     if is_symbol(value):
         return True
     f = loop_of(value)
     return f is not None and value in inside and all(_is_fixed(v, inside) for v in f.indices)
 
 
-def _box(op: Operation, numbering: Numbering, inside: set[SSAValue]) -> list[tuple[Index, int, int]]:
-    """Per dimension: the part that is fixed in the block, and the bounds of the rest."""
-    exprs = numbering.exprs(op.map.data, op.indices)  # type: ignore[attr-defined]
-    ranges = numbering.ranges(op.tile_sizes)  # type: ignore[attr-defined]
-    box: list[tuple[Index, int, int]] = []
-    for e in exprs:
-        outer = _outer_part(e, numbering, inside)
+def _box(op: loop.AccessOp, space: IndexSpace, inside: set[SSAValue]) -> Box:
+    """The box that an access touches in a block in which the values `inside` vary."""
+    ranges = space.ranges_with(tile_ranges(op.tile_sizes))
+    box: Box = []
+    for e in space.exprs(op.map.data, op.indices):
+        outer = _outer_part(e, space, inside)
         box.append((outer, *(e - outer).bounds(ranges)))
     return box
 
 
-def _joined(
-    written: list[list[tuple[Index, int, int]]], box: list[tuple[Index, int, int]]
-) -> list[list[tuple[Index, int, int]]]:
-    """The boxes with one more; it widens those at the same place (the parts of a cut loop write side by side)."""
+def _joined(written: list[Box], box: Box) -> list[Box]:
+    """The boxes with one more; it widens those of the same fixed terms (parts of a split loop write side by side)."""
     same = [w for w in written if all(a[0] == b[0] for a, b in zip(w, box, strict=True))]
     for w in same:
         box = [(a[0], min(a[1], b[1]), max(a[2], b[2])) for a, b in zip(w, box, strict=True)]
     return [w for w in written if w not in same] + [box]
 
 
-def _covers(w: list[tuple[Index, int, int]], r: list[tuple[Index, int, int]]) -> bool:
+def _covers(w: Box, r: Box) -> bool:
+    """Whether a written box holds a read one."""
     return all(a[0] == b[0] and a[1] <= b[1] and b[2] <= a[2] for a, b in zip(w, r, strict=True))
 
 
@@ -125,26 +133,26 @@ def under_parallel(block: Block) -> bool:
     return False
 
 
-def _keeps_values(home: Block, ops: Sequence[Operation]) -> bool:
+def _keeps_values(home: Block, ops: Sequence[loop.AccessOp]) -> bool:
     """
-    Whether what one iteration of a block wrote may be read in the next, so that the buffer must live outside.
+    Whether one iteration of a block may read what an earlier one wrote, so that the buffer must live outside of it.
 
-    It may not where the first access writes, and does so in each iteration: without a predicate, or with one that
+    It cannot where the first access stores, and does so in each iteration: without a predicate, or with one that
     holds for the first lane and the first iteration of the loops further in.
     """
     first = _first_in(home, ops)
     access = next(op for op in first.walk() if op in ops)
     if not isinstance(access, loop.StoreOp):
         return True
-    numbering = Numbering()
-    mask = numbering.exprs(access.mask_exprs, access.indices)
+    space = IndexSpace()
+    mask = space.exprs(access.mask_exprs, access.indices)
     starts = {-1 - k: const(0) for k in range(len(access.tile_sizes))}
     starts |= {
         n: f.lower
         for f in loops_around(access, home.parent_op())
-        if (n := numbering.numbers.get(f.iv)) is not None and f.lower.is_const
+        if (n := space.numbers.get(f.iv)) is not None and f.lower.is_const
     }
-    return any(e.substitute(starts).bounds(numbering.ranges())[0] < 0 for e in mask)
+    return any(e.substitute(starts).bounds(space.ranges)[0] < 0 for e in mask)
 
 
 def _first_in(block: Block, ops: Sequence[Operation]) -> Operation:
@@ -162,27 +170,30 @@ def _ancestor_in(block: Block, op: Operation) -> Operation:
     return op
 
 
-def _outer_part(e: Index, numbering: Numbering, inside: set[SSAValue]) -> Index:
-    """The terms of an expression that do not vary inside of the block where the buffer lives."""
-    keep = {
-        t: c
-        for t, c in e.terms
-        if not any(d < 0 or numbering.values[d] in inside for d in ({t} if isinstance(t, int) else t.expr.dims()))
-    }
-    return Index.of(0, keep)
+def _outer_part(e: Index, space: IndexSpace, inside: set[SSAValue]) -> Index:
+    """The terms of a subscript that are fixed in the block where the buffer lives."""
+    fixed = {t: c for t, c in e.terms if not any(d < 0 or space.values[d] in inside for d in term_dims(t))}
+    return Index.of(0, fixed)
+
+
+def accesses_of(alloc: loop.AllocOp) -> list[loop.AccessOp] | None:
+    """The loads, stores and gathers that are all uses of a buffer, one for each use; None where there are others."""
+    uses = [use.operation for use in alloc.result.uses]
+    found = [op for op in uses if isinstance(op, loop.AccessOp)]
+    return found if len(found) == len(uses) else None
 
 
 def split_among_siblings(alloc: loop.AllocOp, top: Block) -> list[loop.AllocOp]:
     """
-    A buffer that several loops beside each other use, each for itself, becomes one buffer a loop.
+    A buffer that several sibling loops use, with no value passed from one to another, becomes one buffer per loop.
 
-    Such are the main part and the rest of a partitioned loop: no value passes from one to the other.
+    Such are the main part and the rest of a partitioned loop. -> the buffers.
     """
-    ops = [u.operation for u in alloc.result.uses]
-    if len(ops) < 2 or not all(isinstance(op, Accessing) for op in ops):
+    ops = accesses_of(alloc)
+    if ops is None or len(ops) < 2:
         return [alloc]
     home = home_of(ops, top)
-    parts: dict[Operation, list[Operation]] = {}
+    parts: dict[Operation, list[loop.AccessOp]] = {}
     for op in ops:
         parts.setdefault(_ancestor_in(home, op), []).append(op)
     if len(parts) < 2 or any(home_of(part, home) is home for part in parts.values()):
@@ -200,10 +211,9 @@ def split_among_siblings(alloc: loop.AllocOp, top: Block) -> list[loop.AllocOp]:
 
 
 def compact_buffer(alloc: loop.AllocOp) -> None:
-    """Move one buffer inwards, never outwards, and shrink it."""
-    uses: list[Use] = list(alloc.result.uses)
-    ops = [u.operation for u in uses]
-    if not ops or not all(isinstance(op, Accessing) for op in ops):
+    """Move one buffer inwards, never outwards, and shrink it to its access region."""
+    ops = accesses_of(alloc)
+    if not ops:
         return
     assert alloc.parent is not None
     home = home_of(ops, alloc.parent)
@@ -212,20 +222,22 @@ def compact_buffer(alloc: loop.AllocOp) -> None:
     parallel = any(under_parallel(op.parent) for op in ops if op.parent is not None)
     alloc.properties["scope"] = StringAttr("local" if under_parallel(home) or not parallel else "shared")
     inside = _indices_inside(home)
-    numbering = Numbering()
-    found = [(op, numbering.exprs(op.map.data, op.indices)) for op in ops]  # type: ignore[attr-defined]
+    space = IndexSpace()
+    found = [(op, space.exprs(op.map.data, op.indices)) for op in ops]
     t = alloc.result.type
     shape, origin = list(t.get_shape()), list[Index]()
     for k in range(len(shape)):
-        origin.append(_shrink_axis(k, shape, found, numbering, inside))
+        origin.append(_shrink_axis(k, shape, found, space, inside))
     if shape == list(t.get_shape()):
         return
     _retype(alloc, MemRefType(t.element_type, shape))
     for op, exprs in found:
-        _move_access(op, [e - o for e, o in zip(exprs, origin, strict=True)], numbering)
+        moved = [e - o for e, o in zip(exprs, origin, strict=True)]
+        set_exprs(space, op, {"map": moved, "mask": space.exprs(op.mask_exprs, op.indices)})
 
 
 def _indices_inside(home: Block) -> set[SSAValue]:
+    """The values that vary in a block: its results and the indices of its loops, nested ones included."""
     inside: set[SSAValue] = set()
     for op in home.ops:
         for o in op.walk():
@@ -238,32 +250,30 @@ def _indices_inside(home: Block) -> set[SSAValue]:
 def _shrink_axis(
     k: int,
     shape: list[int],
-    found: list[tuple[Operation, tuple[Index, ...]]],
-    numbering: Numbering,
+    found: Sequence[tuple[loop.AccessOp, tuple[Index, ...]]],
+    space: IndexSpace,
     inside: set[SSAValue],
 ) -> Index:
-    """The origin of the touched part along one axis; the axis' size shrinks to its extent."""
-    whole = Index(0, ())
+    """The origin of the access region along one axis; the axis' size shrinks to the region's extent."""
     lows, highs = [], []
     outer: Index | None = None
     for op, exprs in found:
         if isinstance(op, loop.GatherOp) and op.at.value.data == k:
-            return whole
-        part = _outer_part(exprs[k], numbering, inside)
+            return ZERO
+        fixed = _outer_part(exprs[k], space, inside)
         if outer is None:
-            outer = part
-        elif outer != part:
-            return whole
-        tile = op.tile_sizes  # type: ignore[attr-defined]
-        lo, hi = (exprs[k] - part).bounds(numbering.ranges(tile))
-        lows.append(max(lo, -(1 << 50)))
-        highs.append(hi)
-    lo, hi = min(lows), max(highs)
+            outer = fixed
+        elif outer != fixed:
+            return ZERO
+        low, high = (exprs[k] - fixed).bounds(space.ranges_with(tile_ranges(op.tile_sizes)))
+        lows.append(low)
+        highs.append(high)
+    low, high = min(lows), max(highs)
     assert outer is not None
-    if hi - lo + 1 >= (shape[k] if shape[k] >= 0 else UNBOUNDED >> 10):
-        return whole
-    shape[k] = hi - lo + 1
-    return outer + lo
+    if high - low + 1 >= (shape[k] if shape[k] >= 0 else UNBOUNDED >> 10):
+        return ZERO
+    shape[k] = high - low + 1
+    return outer + low
 
 
 def _retype(alloc: loop.AllocOp, t: MemRefType) -> None:
@@ -276,18 +286,6 @@ def _retype(alloc: loop.AllocOp, t: MemRefType) -> None:
     alloc.result.replace_all_uses_with(new.result)
     alloc.detach()
     alloc.erase()
-
-
-def _move_access(op: Operation, exprs: list[Index], numbering: Numbering) -> None:
-    """Give an access new index expressions over numbered values; its mask keeps its meaning."""
-    mask = numbering.exprs(op.mask_exprs, op.indices)  # type: ignore[attr-defined]
-    all_exprs, dims = compact([*exprs, *mask], numbering.values)
-    op.properties["map"] = IndexMapAttr(all_exprs[: len(exprs)])
-    if mask:
-        op.properties["mask"] = IndexMapAttr(all_exprs[len(exprs) :])
-    head = 2 if isinstance(op, loop.StoreOp | loop.GatherOp) else 1
-    tail = [op.operands[-1]] if isinstance(op, loop.LoadOp) and op.mask is not None else []
-    op.operands = [*op.operands[:head], *dims, *tail]
 
 
 def compact_buffers(func: loop.FuncOp) -> None:

@@ -1,14 +1,13 @@
-"""Cutting loops, and giving blocks other bindings and predicates: what partitioning is made of."""
+"""Splitting a loop's range in two, and versioning its body: the rewrites that loop partitioning is made of."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index, IndexMapAttr, compact, const
-from mlc.passes.loop.nest import Numbering
+from mlc.dialects.index import Index, IndexMapAttr, const
+from mlc.passes.loop.index_space.domain import body_ops
+from mlc.passes.loop.index_space.space import IndexSpace
 
 
 def blocks_in(op: Operation) -> list[loop.BlockOp]:
@@ -17,7 +16,11 @@ def blocks_in(op: Operation) -> list[loop.BlockOp]:
 
 
 def cut(f: loop.ForOp, at: int | Index) -> list[Operation]:
-    """`for lo to hi` -> `for lo to at` and, behind it, `for at to hi`, less what never runs there."""
+    """
+    Split a loop's range: `for lo to hi` -> `for lo to at` and, behind it, `for at to hi`.
+
+    Blocks whose predicates never hold in the second part are erased there. -> the loops that are left.
+    """
     tail = f.clone()
     parent = f.parent
     assert parent is not None
@@ -26,15 +29,15 @@ def cut(f: loop.ForOp, at: int | Index) -> list[Operation]:
     f.properties["bounds"] = IndexMapAttr((f.lower, at))
     tail.properties["bounds"] = IndexMapAttr((at, tail.upper))
     for block in blocks_in(tail):
-        numbering = Numbering()
-        exprs = numbering.exprs(block.where_exprs, block.args)
-        if any(e.bounds(numbering.ranges())[1] < 0 for e in exprs):
+        space = IndexSpace()
+        where = space.exprs(block.where_exprs, block.args)
+        if any(e.bounds(space.ranges)[1] < 0 for e in where):
             erase_nest(block)
     return [f] if tail.parent is None else [f, tail]
 
 
 def erase_nest(op: Operation) -> list[Operation]:
-    """Erase a block that never runs, and the loops that are empty without it."""
+    """Erase a block that never runs, and the loops that are empty without it. -> no loops."""
     while isinstance(parent := op.parent_op(), loop.ForOp) and not parent.results and len(parent.body.block.ops) == 2:
         op = parent
     op.detach()
@@ -42,34 +45,24 @@ def erase_nest(op: Operation) -> list[Operation]:
     return []
 
 
-def two_bodies(f: loop.ForOp, main: Index, ragged: Index, numbering: Numbering) -> tuple[loop.ForOp, loop.ForOp]:
-    """The body of a loop twice, in loops that run as often as two expressions say."""
+def move_body(f: loop.ForOp, to: loop.ForOp) -> None:
+    """Let a new loop that stands nowhere yet hold all that another one holds, and be all that this one holds."""
     body = f.body.block
-    ops = [op for op in body.ops if not isinstance(op, loop.YieldOp)]
-    first = loop.ForOp.make(main, operands=numbering.values, name="main")
-    second = loop.ForOp.make(ragged, operands=numbering.values, name="ragged")
-    for op in ops:
+    for op in body_ops(body):
         op.detach()
-        first.body.block.add_op(op)
+        to.body.block.add_op(op)
+    to.body.block.add_op(loop.YieldOp.create())
+    body.insert_op_before(to, f.yield_op)
+
+
+def two_bodies(f: loop.ForOp, main: Index, ragged: Index, space: IndexSpace) -> tuple[loop.ForOp, loop.ForOp]:
+    """Loop versioning: the body of a loop twice, in loops inside of it that run as often as two expressions say."""
+    first = loop.ForOp.make(main, operands=space.values, name="main")
+    second = loop.ForOp.make(ragged, operands=space.values, name="ragged")
+    move_body(f, first)
     copies: dict[SSAValue, SSAValue] = {}
-    for op in ops:
+    for op in body_ops(first.body.block):
         second.body.block.add_op(op.clone(copies))
-    for choice in (first, second):
-        choice.body.block.add_op(loop.YieldOp.create())
-        body.insert_op_before(choice, f.yield_op)
+    second.body.block.add_op(loop.YieldOp.create())
+    f.body.block.insert_op_before(second, f.yield_op)
     return first, second
-
-
-def set_exprs(block: loop.BlockOp, bindings: Iterable[Index], where: Iterable[Index], numbering: Numbering) -> None:
-    """Give a block new bindings and predicates over numbered values."""
-    bindings, where = list(bindings), list(where)
-    n = len(bindings)
-    extents = numbering.exprs(block.extents.data, block.args)
-    exprs, dims = compact([*extents, *bindings, *where], numbering.values)
-    block.properties["extents"] = IndexMapAttr(exprs[:n])
-    block.properties["bindings"] = IndexMapAttr(exprs[n : 2 * n])
-    if where:
-        block.properties["where"] = IndexMapAttr(exprs[2 * n :])
-    else:
-        block.properties.pop("where", None)
-    block.operands = dims

@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index
-from mlc.passes.loop.nest import body_ops
+from mlc.passes.loop.index_space.domain import body_ops
 
 WIDENINGS = ("extf", "extsi", "extui")
 

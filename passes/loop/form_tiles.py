@@ -1,4 +1,4 @@
-"""loop-form-tiles: vectorized nests become tile ops; every block becomes plain loop ops."""
+"""loop-form-tiles: vectorization - nests of vectorized loops become tile ops, every block becomes plain loop ops."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.index import Div, Index, const, dim, tile
 from mlc.passes.loop.form_contract import drop_cast, is_contraction, is_unsigned, narrow_factor
-from mlc.passes.loop.nest import Ranges, body_ops
+from mlc.passes.loop.index_space.domain import body_ops
+from mlc.passes.loop.index_space.space import IndexSpace
 
 COMBINES = {op: c.name for c in COMBINERS.values() for op in (c.float_op, c.int_op)}
 
 
 def vectorized_nest(block: loop.BlockOp) -> list[loop.ForOp]:
-    """The vectorized loops that stand perfectly round a block, outermost first."""
+    """The vectorized loops that are a perfect nest around a block, outermost first."""
     nest: list[loop.ForOp] = []
     inner: Operation = block
     while isinstance(parent := inner.parent_op(), loop.ForOp) and parent.kind.data == "vectorized":
@@ -51,37 +52,29 @@ def vectorized_nest(block: loop.BlockOp) -> list[loop.ForOp]:
 
 
 WIDE = (i64, f64)
-"""What indices are computed from; such a value is a scalar where all lanes have the same."""
+"""Types that indices are computed from; a load of them that all lanes share stays a scalar."""
 
 
 class BlockToTiles:
-    """Translates the body of one block, each scalar value to a tile (or, where no axis occurs, to a scalar)."""
+    """Translates the body of one block: each scalar value becomes a tile, or stays a scalar where no axis occurs."""
 
     def __init__(self, block: loop.BlockOp, nest: Sequence[loop.ForOp]) -> None:
         self.block = block
         self.sizes = tuple(f.extent or 0 for f in nest)
         self.anchor: Operation = nest[0] if nest else block
         self.values: dict[SSAValue, SSAValue] = {}
-        self.operands: list[SSAValue] = []
-        self.numbers: dict[SSAValue, int] = {}
-        self.spans = spans = Ranges(self.operands, self.sizes)
+        self.space = IndexSpace(self.sizes)
+        self.operands = self.space.values
+        """The index operands of the translated expressions."""
         axes = {f.iv: tile(k) + f.lower.const for k, f in enumerate(nest)}
-        self.axis_of = [axes[v] if v in axes else dim(self.number(v)) for v in block.args]
-        bindings = tuple(e.substitute(lambda d: self.axis_of[d], spans) for e in block.bindings.data)
-        self.where = tuple(e.substitute(lambda d: self.axis_of[d], spans) for e in block.where_exprs)
-        self.bindings = bindings
+        axis_of = [axes[v] if v in axes else self.space.dim(v) for v in block.args]
+        ranges = self.space.ranges
+        self.bindings = tuple(e.substitute(lambda d: axis_of[d], ranges) for e in block.bindings.data)
+        self.where = tuple(e.substitute(lambda d: axis_of[d], ranges) for e in block.where_exprs)
         self.reduce_axes = self._reduce_axes()
         self.wide_axes = [k for k in sorted(self.reduce_axes) if self.sizes[k] > 1]
         self.contracts = is_contraction(block, self.sizes, self.wide_axes, self.where)
         self.accumulators: set[SSAValue] = set()
-
-    def number(self, value: SSAValue) -> int:
-        """The number of an index operand in the translated expressions."""
-        n = self.numbers.get(value)
-        if n is None:
-            n = self.numbers[value] = len(self.operands)
-            self.operands.append(value)
-        return n
 
     def _reduce_axes(self) -> set[int]:
         """The tile axes on which reduction axes of the block depend."""
@@ -143,12 +136,12 @@ class BlockToTiles:
             known = self.axes.get(v)
             if known is not None:
                 return known
-            return dim(self.number(self.values.get(v, v)))
+            return self.space.dim(self.values.get(v, v))
 
-        return [e.substitute(one, self.spans) for e in exprs]
+        return [e.substitute(one, self.space.ranges) for e in exprs]
 
     def affine(self, exprs: Sequence[Index], operands: Sequence[SSAValue]) -> list[Index]:
-        """Index expressions that use no value of a tile: masks, stores and index values have no lanes to look up."""
+        """Index expressions without values that differ by lane, which only loads (as gathers) may have."""
         found = self.exprs(exprs, operands)
         if any(loop.shape_of(self.operands[d].type) for e in found for d in e.dims() if d >= 0):
             raise PassFailedException(
@@ -170,9 +163,10 @@ class BlockToTiles:
 
     def predicate(self, exprs: Sequence[Index]) -> list[Index]:
         """
-        The block's predicate for an access at `exprs`: it holds where it holds for any lane of the other axes.
+        The block's predicate for an access at `exprs`: projected on the axes of the access.
 
-        Those are the reduction axes, whose terms `_masked_term` masks, and axes along which a value is broadcast.
+        It holds where the block's predicate holds for any lane of the other axes: reduction axes, whose terms
+        `_masked_term` masks, and axes along which a value is broadcast.
         """
         return [self._any_lane(e, exprs) for e in self.mask]
 
@@ -239,7 +233,7 @@ class BlockToTiles:
         return total
 
     def _masked_term(self, name: str, term: SSAValue) -> SSAValue:
-        """Lanes off the block's predicate must not count: they become the identity."""
+        """The term with the combiner's identity in all lanes outside of the block's predicate."""
         mask = [e for e in self.mask if any(e.uses(-1 - k) for k in self.wide_axes)]
         if not mask:
             return term
@@ -266,7 +260,7 @@ class BlockToTiles:
         self.values[op.result] = self.value(loop.FmaOp.make(a, b, c))
 
     def _contract(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue | None:
-        """The products of a word summed inside: `loop.contract` of what was widened."""
+        """A sum of products within words: `loop.contract` of the narrow factors; None where they are not narrow."""
         x, y = (narrow_factor(v, len(self.sizes)) for v in (a, b))
         if x is None or y is None:
             return None
@@ -332,21 +326,21 @@ class BlockToTiles:
 
     @staticmethod
     def _wider(shape: Sequence[int], v: SSAValue) -> tuple[int, ...] | None:
-        """The shape stretched to that of a value which has more axes; None where it has not."""
+        """The shape broadcast with that of a value; None where the value has no more axes."""
         wide = tuple(max(ns) for ns in zip(shape, loop.shape_of(v.type) or shape, strict=True))
         return wide if wide != tuple(shape) else None
 
     def _load_then_select(
         self, op: loop.LoadOp, exprs: list[Index], mask: list[Index], otherwise: SSAValue, shape: Sequence[int]
     ) -> None:
-        """The else value has axes that the access lacks: load with zeros, then choose."""
+        """Load with zeros outside of the mask, then select: where the else value has axes that the access lacks."""
         zero = self.stretch(self.scalar_constant(0, op.result.type), loop.tile_shape([*exprs, *mask], self.sizes))
         v = self.value(loop.LoadOp.make(op.buffer, exprs, self.operands, self.sizes, mask, zero))
         chosen = loop.SelectOp.make(self.holds(mask, shape), self.stretch(v, shape), self.stretch(otherwise, shape))
         self.values[op.result] = self.value(chosen)
 
     def _gather(self, op: loop.LoadOp, exprs: list[Index], own: list[Index], by: list[tuple[int, int]]) -> None:
-        """A look-up by a tile of indices; off the mask it reads at index 0, and the else value is chosen."""
+        """A gather; lanes outside of the mask read at index 0, and then select the else value."""
         at, number = by[0]
         factor = exprs[at].coefficient(number)
         if len(by) != 1 or not factor:
@@ -377,15 +371,14 @@ class BlockToTiles:
 
     def _check_unmasked(self, op: loop.LoadOp, exprs: Sequence[Index], at: int, ragged: bool) -> None:
         """
-        A gather has no mask: off the predicate, its other indices must still be inside of the buffer.
+        A gather has no mask: where the predicate fails, its other indices must still be inside of the buffer.
 
-        Where only the tile is `ragged`, what is the same for all of its lanes is: the first lane is inside.
+        Where only the tile is `ragged`, an index that all lanes share is inside, since the first lane is.
         """
         t = op.buffer.type
         assert isinstance(t, MemRefType)
-        ranges = Ranges(self.operands, self.sizes)
         for k, (e, n) in enumerate(zip(exprs, t.get_shape(), strict=True)):
-            lo, hi = e.bounds(ranges)
+            lo, hi = e.bounds(self.space.ranges)
             shared = ragged and n < 0 and self._shared([e])
             if k != at and not shared and not 0 <= lo <= hi < n:
                 raise PassFailedException(
@@ -416,7 +409,7 @@ class BlockToTiles:
 
 
 def _is_monotone(e: Index, d: int) -> bool:
-    """Whether an expression uses a dimension at most once, and not inside of a mod."""
+    """Whether an expression is monotonic in a dimension: it uses it at most once, and not inside of a mod."""
     uses: list[Any] = [t for t, _ in e.terms if (t == d if isinstance(t, int) else t.expr.uses(d))]
     return not uses or (
         len(uses) == 1 and (isinstance(t := uses[0], int) or (not t.is_mod and _is_monotone(t.expr, d)))
@@ -477,7 +470,7 @@ def form_tiles(func: loop.FuncOp) -> None:
 @dataclass(frozen=True)
 class FormTilesPass(ModulePass):
     """
-    Vectorized loops round a block become the axes of tiles: loads, arithmetic and stores of n-D vectors.
+    Vectorized loops around a block become the axes of tiles: loads, arithmetic and stores of n-D vectors.
 
     `loop.for %i = 0 to 4 vectorized { loop.for %j = 0 to 16 vectorized { loop.block "b" (%u = %i, %v = %j) { ... } } }`
     -> `%x = loop.load %A[d0, d1] tile (d0 : 4, d1 : 16) : vector<4x16xf32>` ...

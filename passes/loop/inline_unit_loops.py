@@ -12,22 +12,13 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, IndexMapAttr, const, dim
-from mlc.passes.loop.nest import body_ops
-
-# Where an op keeps expressions over its index operands, and how many operands stand in front of those.
-MAPS: dict[type[Operation], tuple[tuple[str, ...], int]] = {
-    loop.ForOp: (("bounds",), 0),
-    loop.BlockOp: (("extents", "bindings", "where"), 0),
-    loop.LoadOp: (("map", "mask"), 1),
-    loop.StoreOp: (("map", "mask"), 2),
-    loop.GatherOp: (("map",), 2),
-    loop.IndexOp: (("map",), 0),
-}
+from mlc.passes.loop.index_space.domain import body_ops
+from mlc.passes.loop.index_space.expressions import EXPRESSIONS
 
 
 def substitute_constant(op: Operation, value: SSAValue, number: int) -> None:
     """Fold an index operand that is a known integer into the op's expressions, and drop the operand."""
-    names, head = MAPS[type(op)]
+    names, head = EXPRESSIONS[type(op)]
     at = next(k for k, v in enumerate(op.operands) if v is value and k >= head) - head
 
     def one(d: int) -> Index:
@@ -47,7 +38,7 @@ def inline_unit_loop(f: loop.ForOp) -> None:
     number = f.lower.const
     for use in list(f.iv.uses):
         op = use.operation
-        if type(op) in MAPS:
+        if type(op) in EXPRESSIONS:
             if any(v is f.iv for v in op.operands):
                 substitute_constant(op, f.iv, number)
         else:

@@ -1,4 +1,9 @@
-"""loop-partition: ragged loops are split where their predicate turns, so that the main part has none."""
+"""
+loop-partition: index set splitting and loop versioning, so that the main part of a ragged loop has no predicate.
+
+A predicate `e >= 0` whose expression decreases along a loop holds up to an iteration and fails from a later one on:
+the loop is split there (TVM's LoopPartition). Where a loop must stay whole, its body is versioned instead.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +16,14 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index, Range, Term, const, dim
+from mlc.dialects.index import UNBOUNDED, Index, Range, Term, const, dim, term_dims
 from mlc.passes.loop import ragged
-from mlc.passes.loop.cuts import blocks_in, cut, erase_nest, set_exprs, two_bodies
-from mlc.passes.loop.nest import Numbering, Ranges, at_worst, is_symbol, loops_around
+from mlc.passes.loop.cuts import blocks_in, cut, erase_nest, two_bodies
+from mlc.passes.loop.index_space.domain import is_symbol, loops_around
+from mlc.passes.loop.index_space.expressions import set_bindings
+from mlc.passes.loop.index_space.predicates import always_holds
+from mlc.passes.loop.index_space.space import IndexSpace
 
-LARGE = 1 << 40
 Changed = list[Operation] | None
 
 
@@ -25,13 +32,15 @@ class Partition:
 
     def __init__(self, func: loop.FuncOp) -> None:
         self.func = func
-        # Bodies of the last iterations of a parallel loop, and where its predicate turned: not to be chosen in again.
+        # Versions of a parallel loop's body for its last iterations -> the loop and where its predicate turned. They
+        # are not versioned for the same predicate again.
         self.ragged: dict[Operation, tuple[SSAValue, int, int]] = {}
-        self.known = Numbering()
+        self.known = IndexSpace()
         self.chosen: set[tuple[SSAValue, Index]] = set()
+        """The loops, and the predicates over `known`, for which `ragged.split` has made versions."""
 
     def run(self) -> None:
-        """Split, and simplify predicates, until nothing changes: first where that is known now, then at run time."""
+        """Split, and simplify predicates, until nothing changes: first at static places, then at symbolic ones."""
         for symbolic in (False, True):
             self.rounds(symbolic)
 
@@ -49,18 +58,18 @@ class Partition:
                     break
 
     def split(self, block: loop.BlockOp, e: Index, symbolic: bool) -> list[Operation] | None:
-        """One step on a predicate, at the outermost loop that takes one; None where there is nothing to do."""
-        numbering = Numbering()
-        expr = numbering.expr(e, block.args)
+        """Split or version the outermost loop that a predicate allows; None where there is nothing to do."""
+        space = IndexSpace()
+        expr = space.expr(e, block.args)
         around = loops_around(block)
-        if (over_symbols := any(is_symbol(v) for v in numbering.values)) and not symbolic:
+        if (over_symbols := any(map(is_symbol, space.values))) and not symbolic:
             return None
-        for f in [f for f in around if f.iv in numbering.numbers]:
-            if over_symbols and (changed := ragged.split(self, f, expr, numbering)) is not None:
+        for f in [f for f in around if f.iv in space.numbers]:
+            if over_symbols and (changed := ragged.split(self, f, expr, space)) is not None:
                 return changed
             if f.extent is None or not f.lower.is_const or f.results:
                 continue
-            turn = Turn.of(expr, numbering.numbers[f.iv], numbering)
+            turn = Turn.of(expr, space.numbers[f.iv], space)
             if turn is None:
                 continue
             lower, upper = f.lower.const, f.upper.const
@@ -73,45 +82,47 @@ class Partition:
             if lower < turn.bad_from < upper and f.kind.data == "parallel":
                 key = f.iv, turn.bad_from, turn.dead_from
                 if all(self.ragged.get(g) != key for g in around):
-                    chosen = version(f, numbering.numbers[f.iv], turn, numbering)
+                    chosen = version(f, space.numbers[f.iv], turn, space)
                     self.ragged[chosen[1]] = key
                     return chosen
         for term, _ in expr.terms:
-            if not isinstance(term, int) and (turn := Turn.of(expr, term, numbering)) is not None:
-                dims = term.expr.dims()
-                inner = [f for f in around if numbering.numbers.get(f.iv) in dims][-1:]
+            if not isinstance(term, int) and (turn := Turn.of(expr, term, space)) is not None:
+                inner = [f for f in around if space.numbers.get(f.iv) in term_dims(term)][-1:]
                 if inner and inner[0].kind.data != "vectorized" and not inner[0].results and turn.is_inside:
-                    return version(inner[0], term, turn, numbering)
+                    return version(inner[0], term, turn, space)
         return None
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Where a predicate turns along one term with a negative coefficient: it may fail from, it fails from."""
+    """Where a predicate turns along one term with a negative coefficient."""
 
     bad_from: int
+    """The first value of the term for which the predicate may fail."""
     dead_from: int
+    """The first value of the term from which on it always fails."""
     span: Range
+    """The range of the term."""
 
     @staticmethod
-    def of(e: Index, term: Term, numbering: Numbering) -> Turn | None:
+    def of(e: Index, term: Term, space: IndexSpace) -> Turn | None:
         """How `e >= 0` turns along a term on which the rest of the expression does not depend."""
         step = next((c for t, c in e.terms if t == term), 0)
         rest = e - Index(0, ((term, step),))
-        dims = {term} if isinstance(term, int) else term.expr.dims()
+        dims = term_dims(term)
         if step >= 0 or dims & rest.dims():
             return None
-        ranges = numbering.ranges()
+        ranges = space.ranges
         lo, hi = rest.bounds(ranges)
         return Turn(lo // -step + 1, hi // -step + 1, Index(0, ((term, 1),)).bounds(ranges))
 
     @property
     def is_inside(self) -> bool:
         """Whether it holds for some values of the term and fails for others."""
-        return -LARGE < self.span[0] < self.bad_from <= self.span[1] < LARGE
+        return -UNBOUNDED < self.span[0] < self.bad_from <= self.span[1] < UNBOUNDED
 
 
-def version(f: loop.ForOp, term: Term, turn: Turn, numbering: Numbering) -> list[Operation]:
+def version(f: loop.ForOp, term: Term, turn: Turn, space: IndexSpace) -> list[Operation]:
     """
     Choose inside of a loop: iterations of a parallel loop stay together, and quotients cannot be cut at all.
 
@@ -120,25 +131,24 @@ def version(f: loop.ForOp, term: Term, turn: Turn, numbering: Numbering) -> list
     """
     size = turn.span[1] - turn.span[0] + 1
     ragged = Index(size - turn.bad_from, ((term, 1),)).floordiv(size)
-    first, second = two_bodies(f, const(1) - ragged, ragged, numbering)
+    first, second = two_bodies(f, const(1) - ragged, ragged, space)
     for block in blocks_in(first):
-        _know(block, term, (turn.span[0], turn.bad_from - 1), numbering)
+        _know(block, term, (turn.span[0], turn.bad_from - 1), space)
     for block in blocks_in(second):
-        _know(block, term, (turn.bad_from, turn.span[1]), numbering)
+        _know(block, term, (turn.bad_from, turn.span[1]), space)
     return [first, second]
 
 
-def _know(block: loop.BlockOp, term: Term, span: Range, numbering: Numbering) -> None:
+def _know(block: loop.BlockOp, term: Term, span: Range, space: IndexSpace) -> None:
     """In one version of a body the term lies in `span`: that proves predicates, or makes the term a constant."""
-    exprs = numbering.exprs(block.where_exprs, block.args)
-    bindings = numbering.exprs(block.bindings.data, block.args)
-    ranges = numbering.ranges()
-    unknown = len(numbering.values)
-    ranges[unknown] = span
-    known = const(span[0]) if span[0] == span[1] else dim(unknown)
-    inside = [(w, _replace(w, {term: known})) for w in exprs]
+    where = space.exprs(block.where_exprs, block.args)
+    bindings = space.exprs(block.bindings.data, block.args)
+    fresh = len(space.values)
+    ranges = space.ranges_with({fresh: span})
+    known = const(span[0]) if span[0] == span[1] else dim(fresh)
+    inside = [(w, _replace(w, {term: known})) for w in where]
     keep = [k if known.is_const else w for w, k in inside if k.bounds(ranges)[0] < 0]
-    set_exprs(block, bindings, keep, numbering)
+    set_bindings(space, block, bindings, keep)
 
 
 def _replace(w: Index, to: Mapping[Term, Index]) -> Index:
@@ -149,36 +159,36 @@ def _replace(w: Index, to: Mapping[Term, Index]) -> Index:
 
 
 def drop_proved(block: loop.BlockOp) -> None:
-    """Forget predicates that the loops' bounds prove."""
-    numbering = Numbering()
-    exprs = numbering.exprs(block.where_exprs, block.args)
-    ranges = numbering.ranges()
-    keep = [e for e in exprs if e.bounds(ranges)[0] < 0]
-    keep = [e for e in keep if at_worst(e, numbering.values, numbering.number).bounds(numbering.ranges())[0] < 0]
-    if len(keep) < len(exprs):
-        set_exprs(block, numbering.exprs(block.bindings.data, block.args), keep, numbering)
+    """Drop the predicates that always hold."""
+    space = IndexSpace()
+    where = space.exprs(block.where_exprs, block.args)
+    keep = [e for e in where if not always_holds(space, e)]
+    if len(keep) < len(where):
+        set_bindings(space, block, space.exprs(block.bindings.data, block.args), keep)
 
 
 def turning_points(f: loop.ForOp) -> set[int]:
-    """Where the masks of loads inside a loop turn, of those masks that depend on this loop alone."""
+    """The iterations of a loop at which the masks of loads in it turn, of those masks that depend on it alone."""
     points: set[int] = set()
     for block in (op for op in f.walk() if isinstance(op, loop.BlockOp)):
-        ranges = Ranges(block.args)
-        bindings: dict[SSAValue, Index] = dict(zip(block.body.block.args, block.bindings.data, strict=True))
+        space = IndexSpace()
+        bound = space.exprs(block.bindings.data, block.args)
+        bindings: dict[SSAValue, Index] = dict(zip(block.body.block.args, bound, strict=True))
         for load in (op for op in block.body.block.ops if isinstance(op, loop.LoadOp) and op.mask is not None):
             if not all(v in bindings for v in load.indices):
                 continue
             for e in load.mask_exprs:
-                around = e.substitute(lambda d, load=load, bindings=bindings: bindings[load.indices[d]], ranges)
+                to = {d: bindings[v] for d, v in enumerate(load.indices)}
+                around = e.substitute(to, space.ranges)
                 (term, step), *more = around.terms or [(0, 0)]
-                if more or not step or not isinstance(term, int) or block.args[term] is not f.iv:
+                if more or not step or not isinstance(term, int) or space.values[term] is not f.iv:
                     continue
                 points.add(-(around.const // step) if step > 0 else around.const // -step + 1)
     return {at for at in points if f.lower.const < at < f.upper.const}
 
 
 def cut_at_masks(func: loop.FuncOp) -> None:
-    """A copying loop is cut where a mask turns, so that each part reads with no mask, or not at all."""
+    """Split a loop that only copies where a mask turns, so that each part reads without a mask, or reads nothing."""
     for f in [op for op in func.walk() if isinstance(op, loop.ForOp)]:
         blocks = sum(isinstance(op, loop.BlockOp) for op in f.walk())
         if blocks != 1 or f.kind.data != "serial" or f.results or f.extent is None or not f.lower.is_const:

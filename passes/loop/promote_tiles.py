@@ -1,4 +1,4 @@
-"""loop-promote-tiles: accumulators leave memory - they become values that loops carry."""
+"""loop-promote-tiles: scalar replacement - accumulators in memory become values that loops carry (LLVM's promotion)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from xdsl.passes import ModulePass
 from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
 from mlc.passes.loop.form_tiles import COMBINES
-from mlc.passes.loop.nest import Numbering
+from mlc.passes.loop.index_space.space import IndexSpace
+from mlc.targets.cost.thresholds import HOISTED_ELEMENTS
 
-Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
 # Integer division may trap, and stays where it is.
 TRAPPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.FloorDivSIOp)
 PURE = (
@@ -32,10 +32,10 @@ class Promotion:
 
     def __init__(self, func: loop.FuncOp) -> None:
         self.func = func
-        self.numbering = Numbering()
+        self.space = IndexSpace()
 
     def run(self) -> None:
-        """Innermost loops first: carry, then forward; at the end drop what nobody reads."""
+        """Innermost loops first: carry accumulators, then forward stores; at the end drop buffers that are not read."""
         self.block(self.func.body.block)
         self.drop_unread_buffers()
 
@@ -52,7 +52,7 @@ class Promotion:
 
     def key(self, op: loop.LoadOp | loop.StoreOp) -> tuple[object, ...]:
         """Equal for two accesses of the same elements, whether one of them is a scalar or a tile of one."""
-        exprs = self.numbering.exprs((*op.map.data, *op.mask_exprs), op.indices)
+        exprs = self.space.exprs((*op.map.data, *op.mask_exprs), op.indices)
         shape = loop.shape_of(op.value.type if isinstance(op, loop.StoreOp) else op.result.type)
         if all(n == 1 for n in shape):
             shape = ()
@@ -61,7 +61,7 @@ class Promotion:
     # --- stores to loads ---
 
     def forward(self, block: Block) -> None:
-        """A load of what was just stored is the stored value; a store that is overwritten unread goes."""
+        """Store-to-load forwarding, and elimination of stores that are overwritten before they are read."""
         known: dict[tuple[object, ...], SSAValue] = {}
         last: dict[tuple[object, ...], loop.StoreOp] = {}
         for op in list(block.ops):
@@ -138,17 +138,21 @@ class Promotion:
             _sink_reduction(new, first + k)
 
     def _runs_once(self, op: loop.ForOp) -> bool:
-        """Whether a loop runs once or never: then nothing is gained, and a store behind it might be one too many."""
+        """
+        Whether a loop runs at most once: then a carried value gains nothing.
+
+        Where it may not run at all, the store behind it would be executed though the loop's was not.
+        """
         if op.extent is not None:
             return op.extent < 1
-        lower, upper = self.numbering.exprs((op.lower, op.upper), op.indices)
-        return (upper - lower).bounds(self.numbering.ranges())[1] <= 1
+        lower, upper = self.space.exprs((op.lower, op.upper), op.indices)
+        return (upper - lower).bounds(self.space.ranges)[1] <= 1
 
     def _pairs(self, op: loop.ForOp) -> list[tuple[loop.LoadOp, loop.StoreOp]]:
-        """Loads and stores of one buffer at one invariant place, the buffer's only accesses in the loop."""
+        """The loads and stores of a buffer at one invariant address that are the buffer's only accesses in the loop."""
         accesses: dict[SSAValue, list[Operation]] = {}
         for inner in op.body.walk():
-            if isinstance(inner, Accessing):
+            if isinstance(inner, loop.AccessOp):
                 accesses.setdefault(inner.buffer, []).append(inner)
         pairs: list[tuple[loop.LoadOp, loop.StoreOp]] = []
         for ops in accesses.values():
@@ -168,7 +172,7 @@ class Promotion:
         return pairs
 
     def drop_unread_buffers(self) -> None:
-        """A buffer that is only written is not needed."""
+        """Drop the buffers that are only stored to, and these stores."""
         for alloc in [op for op in self.func.walk() if isinstance(op, loop.AllocOp)]:
             uses = list(alloc.result.uses)
             if all(isinstance(u.operation, loop.StoreOp) and u.operation.buffer is alloc.result for u in uses):
@@ -180,7 +184,7 @@ class Promotion:
 
 
 def _replace_load(op: loop.LoadOp, value: SSAValue) -> bool:
-    """Use a known value instead of a load (a scalar also where a tile of one element is loaded)."""
+    """Replace a load by a known value (a scalar, too, for a tile of one element); whether it was possible."""
     t = op.result.type
     if value.type != t:
         if isinstance(value.type, VectorType) or not isinstance(t, VectorType):
@@ -195,14 +199,12 @@ def _replace_load(op: loop.LoadOp, value: SSAValue) -> bool:
     return True
 
 
-SMALL = 64
-
-
 def hoist_invariants(op: loop.ForOp) -> None:
     """
     `loop.for { %r = math.rsqrt %v ... }` -> `%r = math.rsqrt %v  loop.for { ... }`: arithmetic and small loads.
 
-    From a loop that holds loops only constants move: anything else would take registers from the loops inside.
+    Loop-invariant code motion. From a loop that holds loops only constants move: other values would hold registers all
+    through the loops inside.
     """
     parent, body = op.parent, op.body.block
     assert parent is not None
@@ -211,7 +213,7 @@ def hoist_invariants(op: loop.ForOp) -> None:
     written: set[SSAValue] | None = None
     for o in list(body.ops):
         movable = isinstance(o, PURE) if innermost else _is_constant(o)
-        if innermost and isinstance(o, loop.LoadOp) and op.extent and prod(loop.shape_of(o.result.type)) <= SMALL:
+        if innermost and isinstance(o, loop.LoadOp) and op.extent and _is_small(o):
             if written is None:
                 written = {x.buffer for x in body.walk() if isinstance(x, loop.StoreOp)}
             movable = o.buffer not in written
@@ -222,6 +224,10 @@ def hoist_invariants(op: loop.ForOp) -> None:
             inside.update(o.results)
 
 
+def _is_small(op: loop.LoadOp) -> bool:
+    return prod(loop.shape_of(op.result.type)) <= HOISTED_ELEMENTS
+
+
 def _is_constant(op: Operation) -> bool:
     """A constant, or one in every lane."""
     if isinstance(op, loop.BroadcastOp):
@@ -230,7 +236,7 @@ def _is_constant(op: Operation) -> bool:
 
 
 def _can_hoist(v: SSAValue, op: loop.ForOp) -> bool:
-    """Whether a value is known in front of a loop, or is made of constants."""
+    """Whether a value is defined outside of a loop, or is made of constants."""
     owner = v.owner
     if not _is_defined_inside(v, op):
         return True
@@ -238,7 +244,7 @@ def _can_hoist(v: SSAValue, op: loop.ForOp) -> bool:
 
 
 def _hoist(v: SSAValue, op: loop.ForOp) -> None:
-    """Move what makes a value in front of a loop."""
+    """Move the ops that compute a value in front of a loop."""
     owner = v.owner
     if not _is_defined_inside(v, op) or not isinstance(owner, Operation):
         return
@@ -250,7 +256,7 @@ def _hoist(v: SSAValue, op: loop.ForOp) -> None:
 
 
 def _is_lane_wise(load: loop.LoadOp, store: loop.StoreOp) -> bool:
-    """Whether lanes off the mask, which a carried value does not reset, only reach lanes that are not stored."""
+    """Whether lanes outside of the mask, which a carried value does not reset, only reach lanes that are not stored."""
     shape = loop.shape_of(load.result.type)
     pending, seen = [load.result], set[Operation]()
     while pending:
@@ -263,7 +269,7 @@ def _is_lane_wise(load: loop.LoadOp, store: loop.StoreOp) -> bool:
                 pending += [user.carried[k], user.results[k]]
                 continue
             if isinstance(user, loop.YieldOp):
-                continue  # what the loop gives is followed from its first value on
+                continue  # the loop's carried value is followed from its initial value on
             if not user.results or user.regions or any(loop.shape_of(r.type) != shape for r in user.results):
                 return False
             seen.add(user)
@@ -311,7 +317,7 @@ def _with_carried(op: loop.ForOp, initial: Sequence[SSAValue], out: Sequence[SSA
 
 def _sink_reduction(op: loop.ForOp, k: int) -> None:
     """
-    acc (+) reduce(x) carried by a loop -> x accumulates lane by lane, and is reduced once behind the loop.
+    acc (+) reduce(x) carried by a loop -> x is accumulated lane by lane, and reduced once behind the loop.
 
     `%n = add %acc, (loop.reduce sum %x)` carried as vector<1x1> -> `%n = add %wide, %x` carried as x's type.
     """
@@ -331,7 +337,7 @@ def _sink_reduction(op: loop.ForOp, k: int) -> None:
 
 
 def _widen_accumulator(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: Operation, name: str) -> None:
-    """Let a loop carry the tile that it reduces in each iteration, and reduce it once, behind the loop."""
+    """Let a loop carry the tile that it reduces in each iteration, and reduce the tile once, behind the loop."""
     block = op.parent
     assert block is not None
     wide_type, initial = reduce.value.type, op.iter_args[k]
@@ -360,7 +366,7 @@ def _widen_accumulator(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: O
 
 
 def _identity(name: str, element: Attribute) -> arith.ConstantOp:
-    """What a combiner leaves as it is."""
+    """The identity of a combiner as a constant."""
     identity = COMBINERS[name].identity(element)
     if isinstance(element, AnyFloat):
         return arith.ConstantOp(FloatAttr(identity, element))
@@ -369,7 +375,7 @@ def _identity(name: str, element: Attribute) -> arith.ConstantOp:
 
 
 def _carry_wide(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: Operation) -> None:
-    """In the loop's body: value k that is carried becomes a tile, to which the tile is added before it is reduced."""
+    """In the loop's body: carried value k becomes a tile, to which x is added lane by lane instead of reduced."""
     body, old, x = op.body.block, op.carried[k], reduce.value
     acc = body.insert_arg(x.type, 1 + k)
     fused = _accumulate(x, acc, combine)
@@ -413,8 +419,8 @@ class PromoteTilesPass(ModulePass):
 
     `loop.for %k { %c = loop.load %C[d0]; %n = fma ..., %c; loop.store %n, %C[d0] }`
     -> `%r = loop.for %k iter_args(%c = %first) { %n = fma ..., %c; loop.yield %n }  loop.store %r, %C[d0]`;
-    stores are forwarded to loads, what does not change in a loop moves in front of it, and buffers that nobody reads
-    any more are dropped.
+    stores are forwarded to loads, loop-invariant ops move in front of the loop, and buffers that are not read any more
+    are dropped.
     """
 
     name = "loop-promote-tiles"

@@ -16,14 +16,13 @@ from xdsl.passes import ModulePass
 from mlc.dialects import te
 from mlc.passes.te.substitute import ranges_of, substitute
 from mlc.passes.te.tidy import tidy_body
+from mlc.targets.cost.thresholds import INLINED_OPS, INLINED_READS
 
 # Functions that cost as much as many loads: computed once an element.
 EXPENSIVE = frozenset(
     {op for op in math_dialect.Math.operations if op not in (math_dialect.AbsFOp, math_dialect.FloorOp)}
     | {arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp}
 ) - {math_dialect.CeilOp, math_dialect.TruncOp, math_dialect.RoundEvenOp, math_dialect.CopySignOp}
-# How often an element may be computed again where that is cheap, and what is cheap, in ops.
-FEW, SMALL = 4, 16
 
 
 @dataclass(frozen=True)
@@ -98,10 +97,10 @@ def _worth_it(stage: te.ComputeOp, reads: Sequence[te.ReadOp]) -> bool:
     body = list(stage.body.block.ops)
     if any(type(op) in EXPENSIVE for op in body):
         return False
-    if len(body) <= SMALL and points <= FEW * size:
+    if len(body) <= INLINED_OPS and points <= INLINED_READS * size:
         return True
     if all(_consumer(r).combiner is None for r in accesses.values()):
-        return len(body) <= SMALL
+        return len(body) <= INLINED_OPS
     return _moves(body) and all(_stays_affine(body[0], r) for r in accesses.values())
 
 

@@ -10,18 +10,17 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i64
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import scalar, te
-from mlc.dialects.index import Index, IndexMapAttr, Range, compact, dim, size_of
+from mlc.dialects.index import UNKNOWN, Index, IndexMapAttr, Range, axis_range, compact, dim, size_of
 from mlc.passes.te.tidy import drop_true
 
-ANY: Range = (-(1 << 62), 1 << 62)
 _SGE = IntegerAttr(5, i64)
 
 
 def ranges_of(stage: te.ComputeOp, operands: Sequence[SSAValue]) -> list[Range]:
-    """What each index operand of an op in the stage lies in."""
+    """The range of each index operand of an op in the stage."""
     extents = dict(zip(stage.axes, stage.extents.data, strict=True))
     known = [extents.get(v) for v in operands]
-    return [ANY if e is None else (0, max(size_of(e) - 1, 0)) for e in known]
+    return [UNKNOWN if e is None else axis_range(size_of(e)) for e in known]
 
 
 @dataclass
@@ -46,7 +45,7 @@ class _Copy:
         found = self.at.get(value)
         if found is None:
             self.operands.append(self.values.get(value, value))
-            self.ranges.append(ANY)
+            self.ranges.append(UNKNOWN)
             found = self.at[value] = dim(len(self.operands) - 1)
         return found
 

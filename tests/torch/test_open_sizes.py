@@ -106,6 +106,33 @@ def test_a_decoder_of_any_batch_and_length():
         exe({"ids": make((1, 1)).numpy()})  # torch has seen that it is more than 1
 
 
+class Cached(nn.Module):
+    """Attention over keys and values that are kept, and new ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, x, past_k, past_v):
+        batch, count, _ = x.shape
+        q, k, v = (one.view(batch, count, 2, 8).transpose(1, 2) for one in self.mix(x).chunk(3, 2))
+        k, v = torch.cat([past_k, k], 2), torch.cat([past_v, v], 2)
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.out(y.transpose(1, 2).reshape(batch, count, 16)), k, v
+
+
+def test_a_decoder_starts_without_a_past():
+    def at(batch, past, count):
+        return torch.randn(batch, count, 16), torch.randn(batch, 2, past, 8), torch.randn(batch, 2, past, 8)
+
+    module, past, batch = Cached().eval(), Dim("past", min=0, max=64), Dim("batch", min=1, max=8)
+    dims = ({0: batch, 1: Dim("count", min=1, max=32)}, {0: batch, 2: past}, {0: batch, 2: past})
+    exe = mlc.compile(mlc.from_torch(module, at(2, 4, 3), dynamic_shapes=dims), threads=2)
+    for sizes in ((1, 0, 1), (2, 0, 5), (1, 1, 1), (3, 33, 2)):
+        inputs = at(*sizes)
+        check(fed(exe, inputs), eager(module, inputs))
+
+
 def test_a_vision_transformer_of_any_batch():
     class Net(nn.Module):
         def __init__(self):
@@ -138,6 +165,27 @@ def test_pictures_of_any_size():
     exe = mlc.compile(mlc.from_torch(module, (x,), dynamic_shapes=(dims,)), threads=1)
     for one in (x, y):
         check(fed(exe, (one,)), eager(module, (one,)))
+
+
+INTERPOLATED = (
+    lambda x: F.interpolate(x, size=(13, 17), mode="bilinear"),
+    lambda x: F.interpolate(x, size=(13, 17), mode="bilinear", align_corners=True),
+    lambda x: F.interpolate(x, size=(13, 17), mode="bicubic"),
+    lambda x: F.interpolate(x, size=(13, 17)),
+)
+SCALED = (
+    lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True),
+    lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear", align_corners=True),
+    lambda x: F.interpolate(x, size=(x.shape[2] - 1, x.shape[3] + 2), mode="bilinear"),
+)
+
+
+def test_pictures_of_any_batch_to_a_number_of_rows_and_columns():
+    run_at(Calls(*INTERPOLATED), [(2, 3, 7, 9), (1, 3, 7, 9), (5, 3, 7, 9)], [0], threads=2)
+
+
+def test_pictures_of_any_size_to_other_sizes():
+    run_at(Calls(*INTERPOLATED[:2], *SCALED), [(2, 3, 7, 9), (1, 3, 30, 5)], [0, 2, 3])
 
 
 def test_a_size_of_which_nothing_is_said_may_be_one_where_that_fits():

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser, version_action: Any) -> None:
     add("-t", "--target", default="mlir", help="an output format of xDSL")
     add("--emit", choices=FORMATS, default="mlir", help="what to write")
     add("--emit-target", default="native", metavar="TARGET", help="the machine that --emit=asm|obj is for")
-    add("--load", action="append", default=[], metavar="FILE.py", help="take passes and dialects from a file")
+    add("--load", action="append", default=[], metavar="FILE.py", help="take passes, dialects, strategies from a file")
     add("--verify-each", type=boolean, default=True, metavar="BOOL", help="verify after each pass (default)")
     add(
         "--mlir-print-ir-before",

@@ -1,4 +1,4 @@
-"""--load FILE: the passes and dialects in a user's Python file."""
+"""--load FILE: the passes, dialects and strategies in a user's Python file."""
 
 import sys
 import traceback
@@ -17,7 +17,7 @@ from mlc.support.errors import UserError
 
 
 def load_user_file(path: str) -> None:
-    """Run a Python file and register every ModulePass subclass and every Dialect that it defines."""
+    """Run a Python file and register every ModulePass subclass and every Dialect that it defines; `@strategy` does."""
     if not Path(path).is_file():
         raise reject(Place(path), "cannot load the file: no such file")
     module = _execute(path)

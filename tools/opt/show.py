@@ -17,11 +17,11 @@ from mlc.driver.pipeline.registry import (
     import_target,
     pass_class,
     pass_names,
-    plugins,
     xdsl_passes,
 )
 from mlc.driver.pipeline.text import option_types, type_text
 from mlc.support.errors import UserError, did_you_mean
+from mlc.support.plugins import entry_points
 
 
 def show_dialects() -> str:
@@ -34,7 +34,7 @@ def show_dialects() -> str:
         except UserError as error:
             doc = f"not available: {error}"
         lines.append(f"  {name:<10} {doc.partition(chr(10))[0]}".rstrip())
-    others = [*USER_DIALECTS, *plugins("mlc.dialects")]
+    others = [*USER_DIALECTS, *entry_points("mlc.dialects")]
     if others:
         lines += ["plugins:", *(f"  {name}" for name in others)]
     return "\n".join([*lines, "xDSL:", f"  {', '.join(sorted(get_all_dialects()))}"])
@@ -49,7 +49,7 @@ def show_passes(name: str) -> str:
     lines = ["mlc:"]
     for own in PASSES:
         lines += _indented(own)
-    others = [*USER_PASSES, *plugins("mlc.passes")]
+    others = [*USER_PASSES, *entry_points("mlc.passes")]
     if others:
         lines.append("plugins:")
     for other in others:

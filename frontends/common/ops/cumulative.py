@@ -27,6 +27,8 @@ def cumulative(
     op, neutral = (g.AddOp, 0.0) if combine == "add" else (g.MultiplyOp, 1.0)
     axis = axis_of(axis, len(x.shape))
     size = x.shape[axis]
+    if size == 0:
+        return x
     if not isinstance(size, int) or size > MAX_UNROLLED_SCAN:
         return node.emit(g.CumulativeOp, x, axis=axis, combine=combine, exclusive=exclusive, backward=backward)
     x = node.emit(g.FlipOp, x, axes=(axis,)) if backward else x

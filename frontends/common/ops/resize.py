@@ -8,11 +8,10 @@ from fractions import Fraction
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import Dim, DimExpr, UnequalSizes
+from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops.resize import AS_STEP, COORDINATES, MODES
 from mlc.frontends.common.ops.resize_axis import resize_axis
 from mlc.frontends.common.ops.resize_rule import ResizeRule
-from mlc.frontends.common.sizes import LARGEST_SIZE
 from mlc.frontends.common.source_node import SourceNode
 from mlc.frontends.common.values import Value, dtype_like
 from mlc.frontends.common.windows import as_2d, to_1d, to_2d
@@ -34,36 +33,36 @@ def resize(
     """
     if not _is_resize2d(rule, size, steps, x):
         return _by_axes(node, x, size, steps, rule, roi)
-    step = () if steps is None else tuple(n for s in as_2d(steps[2:], Fraction(1)) for n in s.as_integer_ratio())
     picture = to_2d(node, x) if len(x.shape) == 3 else x
     attrs = {"mode": rule.mode, "coordinates": rule.coordinates, "rounding": rule.rounding}
-    if any(isinstance(n, DimExpr) for n in size[2:]) and not step:
+    if steps is None and any(isinstance(n, DimExpr) for n in size[2:]):
         steps = [
             Fraction(1),
             Fraction(1),
-            *(_ratio(node, n, out) for n, out in zip(x.shape[2:], size[2:], strict=True)),
+            *(_fixed_ratio(n, out) for n, out in zip(x.shape[2:], size[2:], strict=True)),
         ]
-        step = tuple(n for s in as_2d(steps[2:], Fraction(1)) for n in s.as_integer_ratio())
+    step = () if steps is None else tuple(n for s in as_2d(steps[2:], Fraction(1)) for n in s.as_integer_ratio())
     known = tuple(AS_STEP if isinstance(n, DimExpr) else n for n in as_2d(size[2:], 1))
     y = node.emit(g.Resize2dOp, picture, size=known, step=step, **attrs)
     return to_1d(node, y) if len(x.shape) == 3 else y
 
 
-def _ratio(node: SourceNode, size: Dim, out: Dim) -> Fraction:
-    """The inverse of the scale of an axis; UnequalSizes where it is not the same for all values of the symbols."""
+def _ratio(size: Dim, out: Dim) -> Fraction | None:
+    """The inverse of the scale of an axis; None if it is not the same for all values of the symbols."""
     if not isinstance(size, DimExpr) and not isinstance(out, DimExpr):
         return Fraction(size, out)
     for a, b, turned in ((out, size, True), (size, out, False)):
         (x, c), (y, d) = DimExpr.of(a).terms[0], DimExpr.of(b).terms[0]
         if x == y and a * d == b * c:
             return Fraction(d, c) if turned else Fraction(c, d)
-    message = f"expected sizes in a fixed ratio, but got {size} and {out}; give them with shapes="
-    large = dict.fromkeys([*DimExpr.of(size).symbols(), *DimExpr.of(out).symbols()], LARGEST_SIZE)
-    n, m = (DimExpr.of(one).evaluate(large) for one in (size, out))
-    assert isinstance(n, int)
-    assert isinstance(m, int)
-    ratio = round(max(n, m) / max(1, min(n, m)))
-    raise UnequalSizes(message, (size * ratio, out) if m >= n else (size, out * ratio))
+    return None
+
+
+def _fixed_ratio(size: Dim, out: Dim) -> Fraction:
+    """The ratio of an axis that has one (_is_resize2d)."""
+    ratio = _ratio(size, out)
+    assert ratio is not None
+    return ratio
 
 
 def _is_resize2d(rule: ResizeRule, size: Sequence[Dim], steps: Sequence[Fraction] | None, x: Value) -> bool:
@@ -72,8 +71,10 @@ def _is_resize2d(rule: ResizeRule, size: Sequence[Dim], steps: Sequence[Fraction
     whole = steps is None or all(scaled(o, s) == n for n, s, o in zip(x.shape, steps, size, strict=True))
     exact = whole or rule.coordinates not in ("align_corners", "pytorch_half_pixel")
     floats = rule.mode == "nearest" or np.dtype(dtype_like(x)) == np.float32
-    to_number = zip(x.shape[2:], size[2:], strict=True)
-    if steps is None and any(isinstance(n, DimExpr) and isinstance(out, int) for n, out in to_number):
+    pairs = [pair for pair in zip(x.shape[2:], size[2:], strict=True) if any(isinstance(n, DimExpr) for n in pair)]
+    if pairs and rule.coordinates in ("align_corners", "pytorch_half_pixel"):
+        return False
+    if steps is None and any(_ratio(*pair) is None for pair in pairs):
         return False
     return len(x.shape) in (3, 4) and list(size[:2]) == list(x.shape[:2]) and known and exact and floats
 

@@ -127,6 +127,9 @@ def _square(node: Node, x: Value) -> Value:
 def _arg(op: Any) -> Converter:
     def convert(node: Node) -> Value:
         x, axis = node.input(0), node.attr("axis", 0)
+        if x.shape[axis] == 0:
+            raise node.fail(f"expected an element on axis {axis} to find the place of, but got {list(x.shape)}")
+        node.importer.symbols.at_least(x.shape[axis], 1)
         attrs = {"axes": (axis,), "keepdims": bool(node.attr("keepdims", 1))}
         if node.attr("select_last_index", 0):
             backward = node.emit(op, node.emit(g.FlipOp, x, axes=(axis,)), **attrs)

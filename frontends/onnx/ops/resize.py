@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops.resize import COORDINATES, MODES, ROUNDINGS
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.common.ops.conv import TransposedWindow, transposed_convolution
@@ -108,7 +108,9 @@ def _sizes(node: Node, shape: Sequence[Dim]) -> tuple[Sequence[Dim], Sequence[Fr
         raise node.fail("expected scales or sizes, but got neither")
     values = np.asarray(scales if scales is not None else sizes).reshape(-1)
     axes = [axis_of(axis, len(shape)) for axis in node.attr("axes", range(len(shape)))]
-    if len(values) != len(axes) or min(values, default=0) <= 0:
+    for n in values:  # inputs for which a size is 0 or less are refused at run time
+        node.importer.symbols.at_least(n, 1)
+    if len(values) != len(axes) or any(n <= 0 for n in values if not isinstance(n, DimExpr)):
         raise node.fail(f"expected {len(axes)} scales or sizes > 0, but got {values.tolist()}")
     if scales is None:
         return _given_sizes(node, shape, dict(zip(axes, values.tolist(), strict=True)))

@@ -67,7 +67,7 @@ def _unique(node: Node) -> list[Value]:
     axis = axis_of(axis, len(x.shape))
     order = [axis, *(a for a in range(len(x.shape)) if a != axis)]
     size = x.shape[axis]
-    rows = reshape(node, transpose(node, x, order), (size, math.prod(x.shape) // max(size, 1)))
+    rows = reshape(node, transpose(node, x, order), (size, math.prod(n for a, n in enumerate(x.shape) if a != axis)))
     if x.dtype_name in ("float16", "bfloat16"):
         rows = cast(node, rows, np.float32)
     first, which, often, count = node.emit_all(g.UniqueOp, rows, sorted=bool(node.attr("sorted", 1)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import DimExpr, UnequalSizes, greatest, least
+from mlc.dialects.graph.dims import DimExpr, UnequalSizes, greatest, least, least_extent
 from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.types import axis_of, broadcast, shape_of
 from mlc.frontends.common.elementwise import binary, iota, select, subtract
@@ -176,26 +176,32 @@ def _bounds(start: int, end: int, step: int, size: int) -> tuple[int, int, int]:
 
 
 def _open_slice(node: Node, x: Value, axis: int, start: Any, end: Any, step: Any) -> Value:
-    """A slice of an axis of symbolic size, or with symbolic bounds; its result must not be empty."""
+    """A slice of an axis of symbolic size, or with symbolic bounds; it may be empty only where sizes may be 0."""
     if not isinstance(step, int) or step == 0:
         raise node.fail(f"expected a step that is known, and not 0, but got {step}")
     symbols, size = node.importer.symbols, x.shape[axis]
     if isinstance(size, int) and isinstance(end, DimExpr) and start == 0 and step == 1:
         # the first rows of a table of positions, which limits the symbol
         if not symbols.at_most(end, size):
-            raise node.fail(f"expected a place within the {size} elements of axis {axis}, but got {end}")
+            wanted = f"expected a place within the {size} elements of axis {axis}, but got {end}"
+            raise node.fail(f"{wanted}; say with symbols= what its sizes may be")
         return slice_axis(node, x, axis, 0, end)
     first, last = (_from_front(node, n, size) for n in (start, end))
     if step < 0:
         return _backwards(node, x, axis, least(first, size - 1), greatest(last, -1), step)
-    last = least(last, size)
+    last = last if symbols.within(last, size) else least(last, size)
+    if least_extent(size + last - first) == 0:
+        first = least(greatest(first, 0), size)
+        return slice_axis(node, x, axis, first, greatest(last, first), step)
     symbols.at_least(last - first, 1)
     return slice_axis(node, x, axis, greatest(first, 0), last, step)
 
 
 def _backwards(node: Node, x: Value, axis: int, first: Any, last: Any, step: int) -> Value:
     """Elements from `first` back to before `last`, with a negative step."""
-    node.importer.symbols.at_least(first - last, 1)
+    if least_extent(x.shape[axis]) == 0:
+        last = least(last, first)
+    node.importer.symbols.at_least(first - last, least_extent(x.shape[axis]))
     count = (first - last - step - 1) // -step
     if count == x.shape[axis] and step == -1:
         return node.emit(g.FlipOp, x, axes=(axis,))
@@ -252,6 +258,8 @@ def _gather(node: Node) -> Value:
     count = _iota_length(places)
     if isinstance(count, DimExpr) and isinstance(x.shape[axis], int):
         node.importer.symbols.at_most(count, x.shape[axis])
+    if all(least_extent(n) == 1 for n in places.shape):  # the gather reads at least one element
+        node.importer.symbols.at_least(x.shape[axis], 1)
     return node.emit(g.TakeOp, x, places, axis=axis)
 
 
@@ -294,6 +302,8 @@ def _pad(node: Node) -> Value:
         before[axis], after[axis], x = _cropped(node, x, axis, pads[index], pads[len(axes) + index])
     width = [size for pair in zip(before, after, strict=True) for size in pair]
     mode = node.attr("mode", "constant")
+    for axis in axes if mode != "constant" else ():
+        node.importer.symbols.at_least(x.shape[axis], 1)
     if mode == "wrap" or any(isinstance(n, DimExpr) for n in width):
         return _padded_by_gather(node, x, before, after, mode, value)
     return node.emit(g.PadOp, x, pad_width=tuple(width), mode=mode, value=value)

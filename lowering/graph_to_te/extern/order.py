@@ -15,8 +15,9 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, VectorT
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.graph.dims import TYPICAL, Dim
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import shape_of
+from mlc.dialects.index import TYPICAL
 from mlc.lowering.graph_to_te.extern.body import Body, Number
 
 SMALL = 1 << 14

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from mlc.dialects.graph import DimExpr
 from mlc.dialects.graph.types import Dim
-
-WASTE = 0.25
-"""Padding that costs less than this part of the work is taken for a full block."""
-
-SHARING = 1.12
-"""What two pixels cost that share a vector, each with half a block of channels, to one that fills it."""
+from mlc.targets.cost.thresholds import PADDING_WASTE, SHARED_VECTOR_COST
 
 
 def padded(size: int, block: int) -> int:
@@ -19,7 +14,7 @@ def padded(size: int, block: int) -> int:
 
 def wasteful(size: int, block: int) -> bool:
     """Whether padding `size` up to `block` costs too much."""
-    return padded(size, block) >= size * (1 + WASTE)
+    return padded(size, block) >= size * (1 + PADDING_WASTE)
 
 
 def channel_block(size: int, block: int) -> int:
@@ -30,7 +25,7 @@ def channel_block(size: int, block: int) -> int:
     if size < block and wasteful(size, block):
         return size
     half = block // 2
-    return half if half > 1 and padded(size, half) * SHARING <= padded(size, block) else block
+    return half if half > 1 and padded(size, half) * SHARED_VECTOR_COST <= padded(size, block) else block
 
 
 def unit_block(units: int, block: int) -> int:

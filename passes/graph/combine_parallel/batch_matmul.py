@@ -11,9 +11,9 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import BatchMatmulOp, shape_of, static_shape
 from mlc.passes.graph.combine_parallel.branches import CombineParallelPass, Family, concatenated
-from mlc.passes.graph.combine_parallel.costs import Machine, Work
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.rewriting import Rewriter
+from mlc.targets.cost.branches import Machine, Work
 
 
 class Products(Family):

@@ -38,9 +38,10 @@ from mlc.dialects.graph import (
     static_shape,
 )
 from mlc.dialects.graph.types import axis_of
-from mlc.passes.graph.combine_parallel.costs import MARGIN, Machine, Work
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.rewriting import Rewriter, blocks, erase_dead
+from mlc.targets.cost.branches import Machine, Work
+from mlc.targets.cost.thresholds import COMBINED_GAIN
 
 POINTWISE = (UnaryOp, BinaryOp, BiasAddOp, PreluOp, CastOp)
 
@@ -129,7 +130,7 @@ def _combine_block(block: Block, family: Family, min_branches: int, machine: Mac
         branches = [Branch(op, follow(op.results[0])) for op in ops]
         steps = _common_steps(branches, family.axis(ops[0]))
         apart, together = family.costs(ops, machine)
-        if together + _rest(branches, len(steps), machine) < MARGIN * apart:
+        if together + _rest(branches, len(steps), machine) < COMBINED_GAIN * apart:
             _combine(block, family, branches, steps)
             count += 1
     return count

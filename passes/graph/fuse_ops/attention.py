@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mlc.dialects.graph import BatchMatmulOp, SoftmaxOp, TransposeOp, shape_of
 from mlc.passes.graph.shared.constants import is_static
+from mlc.targets.cost.thresholds import LEAST_QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from mlc.passes.graph.fuse_ops.mlc_rules import Group
 
     Find = Callable[[SSAValue], Group | None]
-
-LEAST_QUERIES = 8
-"""A strip has the queries in its lanes: with fewer, the kernels apart are faster."""
 
 
 def mixes(producer: Group, into: Group, group_of: Find) -> bool:

@@ -55,16 +55,12 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.base import BROADCAST, INJECTIVE, OUT_FUSABLE, REDUCTION
 from mlc.passes.graph.fuse_ops.attention import joins_attention, leaves_attention, mixes
 from mlc.passes.graph.shared.constants import SOURCES, is_static
+from mlc.targets.cost.thresholds import RECOMPUTED_OPS, SMALL_RESULT
 
 EXPENSIVE = {
     ExpOp, LogOp, TanhOp, SigmoidOp, ErfOp, EluOp, SoftplusOp, GeluOp, SiluOp, SinOp, CosOp, PowerOp, DivideOp, ModOp,
 }  # fmt: skip
 ROWS = (SoftmaxOp, LogSoftmaxOp, LayerNormOp)
-SMALL = 4096
-"""Elements up to which computing something once for each reader costs less than a kernel of its own."""
-
-FEW = 4
-"""Cheap ops that may be computed once more for each element that a larger movement makes of one."""
 
 
 class Sort(IntEnum):
@@ -188,7 +184,7 @@ class Fuser:
             return into.sort == Sort.REDUCTION and self.before_anchor(producer, into)
         if into.sort == Sort.ROWS and producer.expensive:
             return False
-        repeats = into.sort == Sort.MOVING and len(producer.ops) > FEW
+        repeats = into.sort == Sort.MOVING and len(producer.ops) > RECOMPUTED_OPS
         return not (producer.expensive or repeats) or not _expands(result)
 
     def before_anchor(self, producer: Group, into: Group) -> bool:
@@ -217,7 +213,7 @@ def _expands(value: SSAValue) -> bool:
     """Whether a reader is so much larger that it would compute each element of the value many times."""
     size = _elements(value)
     largest = max((_elements(result) for use in value.uses for result in use.operation.results), default=0)
-    return largest > size and largest > SMALL
+    return largest > size and largest > SMALL_RESULT
 
 
 def _elements(value: SSAValue) -> float:

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import DimExpr, GraphOp, SymbolAttr, infer
-from mlc.dialects.graph.dims import Atom, Dim, bounds_between
+from mlc.dialects.graph.dims import Atom, Dim, bounds_between, least_extent
 from mlc.dialects.graph.symbols import retype
 from mlc.dialects.graph.types import shape_of, tensor
 
@@ -44,7 +44,8 @@ class Symbols:
     def add(self, value: DimExpr) -> None:
         """A new symbol."""
         low, high = value.bounds()
-        ends = (int(low), int(high)) if low >= 0 and high < inf else ()
+        bounded = low >= 0 and (high < inf or least_extent(value) == 0)
+        ends = (int(low), int(min(high, LARGEST))) if bounded else ()
         name = DimExpr.symbol(f"s{len(self.values)}", *ends)
         self.values.append(value)
         self.whole[value] = name

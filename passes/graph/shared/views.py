@@ -21,8 +21,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import ConcatenateOp, FusedOp, GraphOp, ReshapeOp, SliceOp, SplitOp, TransposeOp
-from mlc.dialects.graph.dims import TYPICAL, Dim, DimExpr, SymbolAttr
+from mlc.dialects.graph.dims import Dim, DimExpr, SymbolAttr
 from mlc.dialects.graph.types import axis_of, is_static, product, shape_of, sizes_at
+from mlc.dialects.index import TYPICAL
 from mlc.passes.graph.shared.constants import SOURCES
 
 

@@ -35,11 +35,7 @@ from mlc.dialects.graph.types import product
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.graph.simplify_qdq.values import HALF, Factor, Numbers, factor_of, integer, signed, unsigned, wide
 from mlc.passes.rewriting import Replacement, Rewriter, producer
-
-MIN_DEPTH = 16
-"""Products a sum, below which bytes gain nothing."""
-MIN_TAPS = 6
-"""The same of a depthwise window, whose sums are short in floats, too."""
+from mlc.targets.cost.thresholds import LEAST_BYTE_DEPTH, LEAST_BYTE_TAPS
 
 
 def product_by_weights(op: Any, rw: Rewriter, numbers: Numbers) -> Replacement:
@@ -99,7 +95,7 @@ def _fits(op: Any) -> bool:
         return False
     if isinstance(op, Conv2dOp) and op.is_depthwise:
         return _fits_depthwise(op)
-    if math.prod(sizes[1:]) < MIN_DEPTH:
+    if math.prod(sizes[1:]) < LEAST_BYTE_DEPTH:
         return False
     if isinstance(op, DenseOp):
         return op.kernel_layout == "OI" and sizes[-1] % 4 == 0
@@ -109,7 +105,7 @@ def _fits(op: Any) -> bool:
 def _fits_depthwise(op: Conv2dOp) -> bool:
     """Whether neighbours in a row of the window make words, enough of them to be worth it."""
     taps: Any = product(shape_of(op.operands[1].type)[1:])
-    return op.data_layout == "NCHW" and op.kernel_layout == "OIHW" and op.dilation[1] == 1 and taps >= MIN_TAPS
+    return op.data_layout == "NCHW" and op.kernel_layout == "OIHW" and op.dilation[1] == 1 and taps >= LEAST_BYTE_TAPS
 
 
 def _zero_points_fit(op: Any, numbers: Numbers, x: Factor, w: Factor) -> bool:

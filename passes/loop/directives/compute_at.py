@@ -17,54 +17,45 @@ from mlc.passes.loop.directives.kernel import (
     insert_before,
     insert_last,
     is_below,
-    loops_around,
     make_nest,
     name_of,
 )
 from mlc.passes.loop.directives.legality import repeatable, shape_of
-from mlc.passes.loop.regions import (
-    Access,
-    Span,
-    accesses,
-    in_axes,
-    read_spans,
-    span_of,
-    touching,
-    whole,
-    written_spans,
-)
+from mlc.passes.loop.index_space.accesses import Access, accesses, blocks_accessing, in_axes
+from mlc.passes.loop.index_space.domain import loops_around
+from mlc.passes.loop.index_space.regions import Interval, interval_of, read_region, whole, written_region
 
-Box = dict[int, Span]
+Box = dict[int, Interval]
 _MOST = UNBOUNDED >> 10
-"""A span from here on is that of a whole symbolic axis."""
+"""An interval of this extent, or a larger one, is a whole symbolic axis."""
 
 
 # --- axes from the dimensions of a buffer ------------------------------------------------------------------------
 
 
-def solve_axes(exprs: Sequence[Index], spans: Sequence[Span], extents: Sequence[int]) -> Box:
+def solve_axes(exprs: Sequence[Index], region: Sequence[Interval], extents: Sequence[int]) -> Box:
     """
-    The spans of axes for which the index expressions stay within the spans of the dimensions.
+    The intervals of axes for which the subscripts of an access stay within a region, dimension by dimension.
 
     Solved are `axis + constant`, and the pair `axis floordiv n`, `axis mod n`; axes that are left out run whole.
     """
     box: Box = {}
-    for e, s in zip(exprs, spans, strict=True):
+    for e, s in zip(exprs, region, strict=True):
         axis = single(e)
         if axis is not None and axis < len(extents):
             box[axis] = s.shift(-e.const)
     for axis, extent in enumerate(extents):
         if axis in box:
             continue
-        for e, s in zip(exprs, spans, strict=True):
+        for e, s in zip(exprs, region, strict=True):
             by = _divided(e, axis)
             if by is None:
                 continue
-            low = next((t for f, t in zip(exprs, spans, strict=True) if f == dim(axis).mod(by)), whole(by))
+            low = next((t for f, t in zip(exprs, region, strict=True) if f == dim(axis).mod(by)), whole(by))
             if s.extent == 1:
-                box[axis] = Span(s.base * by + low.base, low.extent, s.exact and low.exact)
+                box[axis] = Interval(s.base * by + low.base, low.extent, s.exact and low.exact)
             else:
-                box[axis] = Span(s.base * by, s.extent * by, s.exact and low.extent >= by)
+                box[axis] = Interval(s.base * by, s.extent * by, s.exact and low.extent >= by)
         if axis in box and box[axis].extent >= extent:
             del box[axis]
     return box
@@ -86,7 +77,7 @@ def _divided(e: Index, axis: int) -> int | None:
     return None
 
 
-def place(kernel: Kernel, block: loop.BlockOp, box: Mapping[int, Span]) -> Operation:
+def place(kernel: Kernel, block: loop.BlockOp, box: Mapping[int, Interval]) -> Operation:
     """Take a block out of its loops into a new nest over a box; gives the nest, which the caller inserts."""
     extents = block.static_extents
     spans = [box.get(k) or whole(n) for k, n in enumerate(extents)]
@@ -157,10 +148,10 @@ def consumers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str |
         called = f"%{buffer_name(buffer)}"
         if not isinstance(buffer.owner, loop.AllocOp):
             return f"expected a block that only others need, but {name_of(block)} writes the output {called}"
-        for other in touching(buffer, stores=True):
+        for other in blocks_accessing(buffer, stores=True):
             if other is not block:
                 return f"expected one block to write {called}, but {name_of(other)} does as well"
-        readers = [b for b in touching(buffer, stores=False) if b is not block]
+        readers = [b for b in blocks_accessing(buffer, stores=False) if b is not block]
         if not readers:
             return f"expected a consumer of {name_of(block)} below {name_of(f)}, but nothing reads {called}"
         for reader in readers:
@@ -176,7 +167,7 @@ def consumers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str |
 def inputs_unchanged(block: loop.BlockOp, at: Operation) -> str | None:
     """What the block reads is written in front of it, and in front of the place where it moves."""
     for buffer in buffers_read(block):
-        for writer in touching(buffer, stores=True):
+        for writer in blocks_accessing(buffer, stores=True):
             if not (comes_before(writer, block) and comes_before(writer, at)):
                 return (
                     f"{name_of(writer)} writes %{buffer_name(buffer)}, which {name_of(block)} reads, "
@@ -189,19 +180,19 @@ def inputs_unchanged(block: loop.BlockOp, at: Operation) -> str | None:
 
 
 def needed_box(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> Box:
-    """The spans of a producer's axes that the consumers below a loop read in one iteration of it."""
+    """The box of a producer's axes that the consumers below a loop read in one iteration of it."""
     fixed = kernel.space.numbers_of([*loops_around(f), f])
     extents = block.static_extents[: block.num_spatial]
     box: Box | None = None
     for store in (a for a in accesses(kernel.space, block) if a.is_store):
         shape = shape_of(store.buffer)
         stored = in_axes(kernel.space, store)
-        for reader in touching(store.buffer, stores=False):
+        for reader in blocks_accessing(store.buffer, stores=False):
             if reader is block:
                 continue
             for read in accesses(kernel.space, reader):
                 if read.buffer is store.buffer and not read.is_store:
-                    solved = solve_axes(stored, read_spans(kernel.space, read, fixed, shape), extents)
+                    solved = solve_axes(stored, read_region(kernel.space, read, fixed, shape), extents)
                     box = solved if box is None else _union(box, solved)
     return box or {}
 
@@ -216,7 +207,7 @@ def compute_at(kernel: Kernel, op: sched.ComputeAtOp) -> None:
     block, f = kernel.block(op.block), kernel.loop(op.loop)
     kernel.check(movable(kernel, block, f))
     kernel.check(consumers_below(kernel, block, f))
-    readers = [r for b in buffers_written(block) for r in touching(b, stores=False) if r is not block]
+    readers = [r for b in buffers_written(block) for r in blocks_accessing(b, stores=False) if r is not block]
     at = first_above(f, readers)
     kernel.check(inputs_unchanged(block, at))
     if is_below(block, f) and comes_before(at, block):
@@ -243,7 +234,8 @@ def last_above(f: loop.ForOp, ops: Sequence[Operation]) -> Operation:
 
 def producers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> list[loop.BlockOp]:
     """The blocks below a loop that write what a block reads."""
-    return [w for b in buffers_read(block) for w in touching(b, stores=True) if is_below(w, f) and w is not block]
+    writers = [w for b in buffers_read(block) for w in blocks_accessing(b, stores=True)]
+    return [w for w in writers if is_below(w, f) and w is not block]
 
 
 def outside_reductions(kernel: Kernel, producers: Sequence[loop.BlockOp], f: loop.ForOp) -> str | None:
@@ -257,7 +249,7 @@ def outside_reductions(kernel: Kernel, producers: Sequence[loop.BlockOp], f: loo
 
 
 def allowed_box(kernel: Kernel, block: loop.BlockOp, producers: Sequence[loop.BlockOp], f: loop.ForOp) -> Box:
-    """The spans of a consumer's axes for which one iteration of a loop has written all that is read; refuses others."""
+    """The box of a consumer's axes for which one iteration of a loop has written all that is read; refuses others."""
     space = kernel.space
     fixed = space.numbers_of([*loops_around(f), f])
     box: Box = {}
@@ -265,11 +257,11 @@ def allowed_box(kernel: Kernel, block: loop.BlockOp, producers: Sequence[loop.Bl
     for p in producers:
         kernel.check(kernel.whole(p))
         for store in (a for a in accesses(space, p) if a.is_store):
-            spans = written_spans(space, store, fixed, shape_of(store.buffer))
+            region = written_region(space, store, fixed, shape_of(store.buffer))
             for read in (r for r in reads if r.buffer is store.buffer):
                 if "mask" in read.op.properties:
                     kernel.fail(f"{name_of(block)} has points that read nothing of %{buffer_name(store.buffer)}")
-                solved = solve_axes(in_axes(space, read), spans, block.static_extents)
+                solved = solve_axes(in_axes(space, read), region, block.static_extents)
                 for axis, span in solved.items():
                     if axis >= block.num_spatial:
                         kernel.fail(
@@ -281,7 +273,7 @@ def allowed_box(kernel: Kernel, block: loop.BlockOp, producers: Sequence[loop.Bl
                             f"cannot tell which elements of %{buffer_name(store.buffer)} {name_of(p)} has written "
                             f"in one iteration of {name_of(f)}; compute at an outer loop"
                         )
-                    if axis in box and box[axis] != span and not _tighter(box, axis, span):
+                    if axis in box and box[axis] != span and not _is_same_place(box, axis, span):
                         kernel.fail(
                             f"{name_of(block)} reads elements of %{buffer_name(store.buffer)} from different "
                             f"iterations of {name_of(f)}; compute at an outer loop"
@@ -290,15 +282,15 @@ def allowed_box(kernel: Kernel, block: loop.BlockOp, producers: Sequence[loop.Bl
     return box
 
 
-def _tighter(box: Box, axis: int, span: Span) -> bool:
-    return box[axis].base == span.base and box[axis].extent == span.extent
+def _is_same_place(box: Box, axis: int, interval: Interval) -> bool:
+    return box[axis].base == interval.base and box[axis].extent == interval.extent
 
 
 def all_written(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp, box: Box) -> str | None:
     """Each element that the moved consumer reads is written before it in the iterations that both share."""
     space = kernel.space
     for read in (a for a in accesses(space, block) if not a.is_store):
-        for w in touching(read.buffer, stores=True):
+        for w in blocks_accessing(read.buffer, stores=True):
             if w is block or (not is_below(w, f) and not _shares(w, f) and comes_before(w, f)):
                 continue
             if not is_below(w, f) and not comes_before(w, f):
@@ -326,15 +318,15 @@ def _covered(kernel: Kernel, read: Access, writer: loop.BlockOp, fixed: set[int]
     spans = [box.get(k) or whole(e) for k, e in enumerate(extents)]
     # Axis k becomes base + (a fresh value in [0, extent)); the fresh values are numbered far above the space.
     fresh = len(space.values) + 1000
-    ranges = {**space.ranges, **{fresh + k: (0, s.extent - 1) for k, s in enumerate(spans)}}
+    ranges = space.ranges_with({fresh + k: (0, s.extent - 1) for k, s in enumerate(spans)})
     to = {k: s.base + dim(fresh + k) for k, s in enumerate(spans)}
-    needs: list[Span] = []
+    needs: list[Interval] = []
     for e, size in zip(in_axes(space, read), shape, strict=True):
         moved = e.substitute(lambda d: to[d] if d < n else dim(d - n))
-        s = span_of(moved, fixed, ranges)
+        s = interval_of(moved, fixed, ranges)
         needs.append(whole(size) if s.extent >= size else s)
     for store in (a for a in accesses(space, writer) if a.is_store and a.buffer is read.buffer):
-        wrote = written_spans(space, store, fixed, shape)
+        wrote = written_region(space, store, fixed, shape)
         if all(w.exact and r.within(w, size) for w, r, size in zip(wrote, needs, shape, strict=True)):
             return True
     return False
@@ -362,7 +354,7 @@ def reverse_compute_at(kernel: Kernel, op: sched.ReverseComputeAtOp) -> None:
 def results_unread(block: loop.BlockOp, at: Operation) -> str | None:
     """All other uses of what the consumer writes stand behind the place where it moves."""
     for buffer in buffers_written(block):
-        for other in (*touching(buffer, stores=True), *touching(buffer, stores=False)):
+        for other in (*blocks_accessing(buffer, stores=True), *blocks_accessing(buffer, stores=False)):
             if other is not block and not (comes_before(block, other) and comes_before(at, other)):
                 return (
                     f"{name_of(other)} uses %{buffer_name(buffer)}, which {name_of(block)} writes, "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mlc.dialects import loop, sched
-from mlc.passes.loop.directives.kernel import Kernel, children, is_below, loops_around, name_of
+from mlc.passes.loop.directives.kernel import Kernel, children, is_below, name_of
+from mlc.passes.loop.index_space.domain import loops_around
 
 
 def find_block(kernel: Kernel, op: sched.BlockOp) -> None:

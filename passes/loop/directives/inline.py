@@ -8,7 +8,8 @@ from mlc.dialects import loop, sched
 from mlc.dialects.index import ZERO, Index
 from mlc.passes.loop.directives.compute_at import buffers_written, inputs_unchanged, single
 from mlc.passes.loop.directives.kernel import Kernel, buffer_name, comes_before, name_of
-from mlc.passes.loop.regions import accesses, exprs_of, in_axes, substitute, touching
+from mlc.passes.loop.index_space.accesses import accesses, blocks_accessing, in_axes
+from mlc.passes.loop.index_space.expressions import exprs_of, substitute
 
 
 def inlinable(kernel: Kernel, block: loop.BlockOp) -> str | None:
@@ -30,13 +31,13 @@ def inlinable(kernel: Kernel, block: loop.BlockOp) -> str | None:
     whole = all(a in used or n == 1 for a, n in enumerate(block.static_extents))
     if None in axes or len(used) != len(axes) or store.op.mask is not None or not whole:
         return f"expected {name_of(block)} to store at its axes, each once"
-    if touching(store.buffer, stores=True) != [block] or block in touching(store.buffer, stores=False):
+    if blocks_accessing(store.buffer, stores=True) != [block] or block in blocks_accessing(store.buffer, stores=False):
         return f"expected {name_of(block)} alone to write {called}, and not to read it"
     return _readable(block, store.buffer)
 
 
 def _readable(block: loop.BlockOp, buffer: SSAValue) -> str | None:
-    readers = touching(buffer, stores=False)
+    readers = blocks_accessing(buffer, stores=False)
     if not readers:
         return f"expected a consumer of {name_of(block)}, but nothing reads %{buffer_name(buffer)}"
     for reader in readers:
@@ -54,7 +55,7 @@ def compute_inline(kernel: Kernel, op: sched.ComputeInlineOp) -> None:
     block = kernel.block(op.block)
     kernel.check(inlinable(kernel, block))
     (buffer,) = buffers_written(block)
-    readers = touching(buffer, stores=False)
+    readers = blocks_accessing(buffer, stores=False)
     for reader in readers:
         kernel.check(inputs_unchanged(block, reader))
         kernel.check_later(reader)

@@ -11,7 +11,12 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import ZERO, Index
-from mlc.passes.loop.regions import Space, clips, exprs_of, needed, set_exprs, span_of
+from mlc.passes.loop.index_space.accesses import extent_predicates
+from mlc.passes.loop.index_space.domain import body_ops, loops_around
+from mlc.passes.loop.index_space.expressions import exprs_of, set_exprs
+from mlc.passes.loop.index_space.predicates import unproved
+from mlc.passes.loop.index_space.regions import interval_of
+from mlc.passes.loop.index_space.space import IndexSpace
 from mlc.support.errors import did_you_mean, fail
 
 Payload = loop.ForOp | loop.BlockOp | int
@@ -23,7 +28,7 @@ class Kernel:
     def __init__(self, func: loop.FuncOp, directive: Operation) -> None:
         self.func = func
         self.directive = directive
-        self.space = Space()
+        self.space = IndexSpace()
         self.blocks: dict[str, loop.BlockOp] = {b.name_: b for b in blocks_below(func)}
         self.handles: dict[SSAValue, Payload] = {}
         self.consumed: dict[SSAValue, Operation] = {}
@@ -137,7 +142,7 @@ class Kernel:
 
     def _covers(self, block: loop.BlockOp) -> bool:
         """Whether the loops around a block, each along one axis or several along it densely, reach all its points."""
-        if any(p not in clips(self.space, block) for p in self.where(block)):
+        if any(p not in extent_predicates(self.space, block) for p in self.where(block)):
             return False
         seen: set[int] = set()
         for b, size in zip(self.bindings(block), self.extents(block), strict=True):
@@ -148,8 +153,8 @@ class Kernel:
                 seen |= b.dims()
                 continue
             e = size.const
-            span = span_of(b, (), self.space.ranges)
-            if not span.exact or span.base != ZERO or span.extent < e or seen & b.dims():
+            values = interval_of(b, (), self.space.ranges)
+            if not values.exact or values.base != ZERO or values.extent < e or seen & b.dims():
                 return False
             seen |= b.dims()
         return True
@@ -171,7 +176,7 @@ class Kernel:
     def rebind(self, block: loop.BlockOp, bindings: Sequence[Index], where: Sequence[Index] = ()) -> None:
         """Bind a block's axes anew."""
         extents = self.extents(block)
-        set_exprs(self.space, block, {"extents": extents, "bindings": bindings, "where": needed(self.space, where)})
+        set_exprs(self.space, block, {"extents": extents, "bindings": bindings, "where": unproved(self.space, where)})
 
     def extents(self, block: loop.BlockOp) -> list[Index]:
         """A block's extents over the space."""
@@ -210,17 +215,7 @@ def body_of(op: Operation) -> Block:
 
 def children(op: Operation) -> list[Operation]:
     """The ops in a loop or kernel, the terminator left out."""
-    return [o for o in body_of(op).ops if not isinstance(o, loop.YieldOp)]
-
-
-def loops_around(op: Operation) -> list[loop.ForOp]:
-    """The loops around an op, outer to inner."""
-    found: list[loop.ForOp] = []
-    while (parent := op.parent_op()) is not None:
-        if isinstance(parent, loop.ForOp):
-            found.append(parent)
-        op = parent
-    return found[::-1]
+    return body_ops(body_of(op))
 
 
 def blocks_below(op: Operation) -> list[loop.BlockOp]:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import UNBOUNDED, Index
+from mlc.dialects.index import UNBOUNDED, Index, axis_range
 from mlc.passes.loop.directives.kernel import (
     Kernel,
     blocks_below,
@@ -22,21 +22,12 @@ from mlc.passes.loop.directives.kernel import (
     children,
     comes_before,
     is_below,
-    loops_around,
     name_of,
 )
-from mlc.passes.loop.nest import is_symbol
-from mlc.passes.loop.regions import (
-    Access,
-    accesses,
-    in_axes,
-    parts_of,
-    read_spans,
-    recoverable,
-    separating,
-    touching,
-    written_spans,
-)
+from mlc.passes.loop.index_space.accesses import Access, accesses, blocks_accessing, in_axes
+from mlc.passes.loop.index_space.dependence import dependence_equalities, parts_of, recoverable
+from mlc.passes.loop.index_space.domain import is_symbol, loops_around
+from mlc.passes.loop.index_space.regions import read_region, written_region
 
 
 def shape_of(buffer: SSAValue) -> tuple[int, ...]:
@@ -108,17 +99,17 @@ def self_dependence(kernel: Kernel, block: loop.BlockOp) -> str | None:
     return None
 
 
-def each_once(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> str | None:
+def writes_each_once(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> str | None:
     """No element is written at two points of a block that differ in these loops: the order would matter."""
     fixed = kernel.space.numbers_of(loops_around(block))
     for s in (a for a in accesses(kernel.space, block) if a.is_store):
-        ranges = {k: (0, max(n, 1) - 1) for k, n in enumerate(block.static_extents)}
+        ranges = {k: axis_range(n) for k, n in enumerate(block.static_extents)}
         exprs = [e for e in in_axes(kernel.space, s) if all(d in ranges for d in e.dims())]
         known = parts_of(exprs, ranges)
         if all(recoverable(Index(0, ((k, 1),)), known, ranges) for k in range(block.num_spatial) if ranges[k][1]):
             continue
         inner = {d for e in s.exprs for d in e.dims()} - fixed
-        if not _meets_only_itself(kernel, s, s, kernel.space.numbers_of(loops), inner):
+        if not _independent_across(kernel, s, s, kernel.space.numbers_of(loops), inner):
             return f"{name_of(block)} writes elements of %{buffer_name(s.buffer)} more than once, so that order matters"
     return None
 
@@ -131,15 +122,15 @@ def reorderable(kernel: Kernel, chain: Sequence[loop.ForOp]) -> str | None:
     """Whether the loops of a perfect nest may be permuted: no dependence between different iterations of them."""
     blocks = blocks_below(chain[-1])
     for block in blocks:
-        if (reason := self_dependence(kernel, block) or each_once(kernel, block, chain)) is not None:
+        if (reason := self_dependence(kernel, block) or writes_each_once(kernel, block, chain)) is not None:
             return reason
     if len(blocks) == 1:
         return None
     apart = kernel.space.numbers_of(chain)
-    return _independent(kernel, blocks, apart, [*loops_around(chain[-1]), chain[-1]])
+    return _no_flow_between(kernel, blocks, apart, [*loops_around(chain[-1]), chain[-1]])
 
 
-def _independent(
+def _no_flow_between(
     kernel: Kernel, blocks: Sequence[loop.BlockOp], apart: set[int], around: Sequence[loop.ForOp]
 ) -> str | None:
     """No block reads in one iteration of the values `apart` what another block writes in a different one."""
@@ -150,7 +141,7 @@ def _independent(
         for r in found:
             if r.buffer is not s.buffer or r.is_store or r.block is s.block:
                 continue
-            if _meets_only_itself(kernel, s, r, apart, inner) or _produced_here(kernel, s, r):
+            if _independent_across(kernel, s, r, apart, inner) or _produced_here(kernel, s, r):
                 continue
             return (
                 f"{name_of(r.block)} reads of %{buffer_name(s.buffer)} what {name_of(s.block)} writes "
@@ -159,9 +150,9 @@ def _independent(
     return None
 
 
-def _meets_only_itself(kernel: Kernel, s: Access, r: Access, apart: set[int], inner: set[int]) -> bool:
-    """Whether two accesses touch one element only in the same iteration of the values apart."""
-    known = separating(kernel.space, s, r, apart, inner)
+def _independent_across(kernel: Kernel, s: Access, r: Access, apart: set[int], inner: set[int]) -> bool:
+    """Dependence test: whether two accesses touch one element only where all values `apart` are equal."""
+    known = dependence_equalities(kernel.space, s, r, apart, inner)
     values = [Index(0, ((n, 1),)) for n in apart if kernel.space.ranges[n][0] != kernel.space.ranges[n][1]]
     return all(recoverable(v, known, kernel.space.ranges) for v in values)
 
@@ -173,8 +164,8 @@ def _produced_here(kernel: Kernel, s: Access, r: Access) -> bool:
     around = loops_around(r.block)
     fixed = kernel.space.numbers_of([f for f in loops_around(s.block) if f in around])
     shape = shape_of(s.buffer)
-    wrote = written_spans(kernel.space, s, fixed, shape)
-    read = read_spans(kernel.space, r, fixed, shape)
+    wrote = written_region(kernel.space, s, fixed, shape)
+    read = read_region(kernel.space, r, fixed, shape)
     return all(w.exact and x.within(w, n) for w, x, n in zip(wrote, read, shape, strict=True))
 
 
@@ -201,11 +192,11 @@ def independent_iterations(kernel: Kernel, f: loop.ForOp) -> str | None:
     for block in blocks:
         if reduces(kernel, f, block):
             return f"{name_of(f)} reduces {name_of(block)}; use sched.rfactor to reduce in parallel"
-        if (reason := self_dependence(kernel, block) or each_once(kernel, block, [f])) is not None:
+        if (reason := self_dependence(kernel, block) or writes_each_once(kernel, block, [f])) is not None:
             return reason
     apart = {kernel.space.number(f.iv)}
     around = [*loops_around(f), f]
-    return _no_races(kernel, f, blocks, apart, around) or _independent(kernel, blocks, apart, around)
+    return _no_races(kernel, f, blocks, apart, around) or _no_flow_between(kernel, blocks, apart, around)
 
 
 def _no_races(
@@ -219,7 +210,7 @@ def _no_races(
             if is_private(s.buffer):
                 if (reason := stays_below(s.buffer, f)) is not None:
                     return reason
-            elif s.is_store and not repeatable_alone(block) and not _meets_only_itself(kernel, s, s, apart, inner):
+            elif s.is_store and not repeatable_alone(block) and not _independent_across(kernel, s, s, apart, inner):
                 return (
                     f"different iterations of {name_of(f)} accumulate {name_of(block)} in the same elements "
                     f"of %{buffer_name(s.buffer)}"
@@ -239,7 +230,7 @@ def is_private(buffer: SSAValue) -> bool:
 
 def stays_below(buffer: SSAValue, f: loop.ForOp) -> str | None:
     """A buffer that is private to a thread is not touched outside of its parallel loop."""
-    for block in (*touching(buffer, stores=True), *touching(buffer, stores=False)):
+    for block in (*blocks_accessing(buffer, stores=True), *blocks_accessing(buffer, stores=False)):
         if not is_below(block, f):
             return (
                 f"%{buffer_name(buffer)} is local to a thread of {name_of(f)}, but {name_of(block)} outside "
@@ -267,4 +258,4 @@ def vectorizable(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
     if len(inside) != 1 or not isinstance(inside[0], loop.BlockOp):
         what = ", ".join(map(name_of, inside))
         return f"expected one block directly inside {name_of(chain[-1])}, but got {what}"
-    return self_dependence(kernel, inside[0]) or each_once(kernel, inside[0], loops)
+    return self_dependence(kernel, inside[0]) or writes_each_once(kernel, inside[0], loops)

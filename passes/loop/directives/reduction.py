@@ -21,13 +21,17 @@ from mlc.passes.loop.directives.kernel import (
     insert_before,
     insert_last,
     locate,
-    loops_around,
     make_loop,
     name_of,
     nested,
 )
 from mlc.passes.loop.directives.storage import sizes_of
-from mlc.passes.loop.regions import clips, needed, span_of, substitute, users
+from mlc.passes.loop.index_space.accesses import extent_predicates
+from mlc.passes.loop.index_space.domain import loops_around
+from mlc.passes.loop.index_space.expressions import substitute, users
+from mlc.passes.loop.index_space.predicates import unproved
+from mlc.passes.loop.index_space.regions import interval_of
+from mlc.passes.loop.index_space.space import IndexSpace
 
 COMBINERS = (arith.AddfOp, arith.AddiOp, arith.MulfOp, arith.MuliOp, arith.MaximumfOp, arith.MinimumfOp)
 COMBINERS += (arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp, arith.MaxnumfOp, arith.MinnumfOp)
@@ -60,9 +64,7 @@ def decomposable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | No
 def writes_same(block: loop.BlockOp, other: Operation) -> bool:
     """Whether an op touches a buffer that a block writes."""
     written = buffers_written(block)
-    return any(
-        isinstance(op, loop.LoadOp | loop.StoreOp | loop.GatherOp) and op.buffer in written for op in other.walk()
-    )
+    return any(isinstance(op, loop.AccessOp) and op.buffer in written for op in other.walk())
 
 
 def spatial_region(kernel: Kernel, region: Region, spatial: int) -> Region:
@@ -97,7 +99,7 @@ def decompose_reduction(kernel: Kernel, op: sched.DecomposeReductionOp) -> None:
         [b.substitute(to, kernel.space.ranges) for b in kernel.bindings(block)[:n]],
         kernel.space.values,
         spatial_region(kernel, block.init, n),
-        where=needed(kernel.space, [p.substitute(to, kernel.space.ranges) for p in kernel.where(block)]),
+        where=_starting(kernel, block, inside, to),
     )
     locate(init, block)
     kernel.name_block(init, f"{block.name_}_init")
@@ -110,6 +112,20 @@ def decompose_reduction(kernel: Kernel, op: sched.DecomposeReductionOp) -> None:
     kernel.retire(block)
     kernel.give(op.init, init)
     kernel.give(op.update, block)
+
+
+def _starting(kernel: Kernel, block: loop.BlockOp, inside: Sequence[loop.ForOp], to: dict[int, Index]) -> list[Index]:
+    """The predicates of a start: those of the block, save on what it reduces, of which there may be nothing."""
+    space = kernel.space
+    reducing = {space.number(g.iv) for g in inside if legality.reduces(kernel, g, block)}
+    kept = [p for p in kernel.where(block) if not _only_over(space, p, reducing)]
+    return unproved(space, [p.substitute(to, space.ranges) for p in kept])
+
+
+def _only_over(space: IndexSpace, predicate: Index, loops: set[int]) -> bool:
+    """Whether a predicate is one of some loops, and of sizes."""
+    dims = predicate.dims()
+    return not dims.isdisjoint(loops) and space.is_symbolic(dims - loops)
 
 
 def _init_name(g: loop.ForOp) -> str | None:
@@ -181,7 +197,7 @@ def rfactor(kernel: Kernel, op: sched.RfactorOp) -> None:
     zero = {space.number(g.iv): ZERO for g in others}
     where_w = [p.substitute(zero, space.ranges) for p in kernel.where(block) if p.uses(space.number(f.iv))]
     box = {
-        k: span_of(b, space.numbers_of(g for g in loops_around(block) if g not in own), space.ranges)
+        k: interval_of(b, space.numbers_of(g for g in loops_around(block) if g not in own), space.ranges)
         for k, b in enumerate(kernel.bindings(block)[: block.num_spatial])
     }
     second = _second_step(kernel, block, buffer, partial, axis, f, combiner)
@@ -199,7 +215,7 @@ def rfactor(kernel: Kernel, op: sched.RfactorOp) -> None:
         to = {space.number(f.iv): space.dim(loops_around(second)[-1].iv)}
         kernel.add_where(second, [p.substitute(to, space.ranges) for p in where_w])
     for b in (block, second):
-        if not set(kernel.where(b)) <= clips(space, b):
+        if not set(kernel.where(b)) <= extent_predicates(space, b):
             kernel.partial.add(b)
     for handle, payload in kernel.handles.items():
         if payload is block:

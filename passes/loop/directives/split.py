@@ -22,7 +22,7 @@ from mlc.passes.loop.directives.kernel import (
     name_of,
 )
 from mlc.passes.loop.directives.order import permute
-from mlc.passes.loop.regions import substitute, users
+from mlc.passes.loop.index_space.expressions import substitute, users
 
 Factors = list[int | Index]
 
@@ -166,7 +166,7 @@ def peelable(kernel: Kernel, f: loop.ForOp, main: int) -> str | None:
     n = kernel.space.number(f.iv)
     for block in blocks_below(f):
         if block.has_init and legality.reduces(kernel, f, block):
-            ranges = {**kernel.space.ranges, n: (main, main)}
+            ranges = kernel.space.ranges_with({n: (main, main)})
             if not any(b.bounds(ranges)[0] > 0 for b in kernel.bindings(block)[block.num_spatial :]):
                 return f"cannot tell that {name_of(block)} begins before the last iterations of {name_of(f)}"
     return None

@@ -19,14 +19,13 @@ from mlc.passes.loop.directives.kernel import (
     insert_before,
     is_below,
     locate,
-    loops_around,
     name_of,
 )
 from mlc.passes.loop.directives.legality import shape_of, stays_below
-from mlc.passes.loop.regions import exprs_of, parts_of, recoverable, set_exprs, touching
-
-Accessing = loop.LoadOp | loop.StoreOp | loop.GatherOp
-
+from mlc.passes.loop.index_space.accesses import blocks_accessing
+from mlc.passes.loop.index_space.dependence import parts_of, recoverable
+from mlc.passes.loop.index_space.domain import loops_around
+from mlc.passes.loop.index_space.expressions import exprs_of, set_exprs
 
 # --- copies ------------------------------------------------------------------------------------------------------
 
@@ -78,7 +77,7 @@ def redirect(blocks: Sequence[loop.BlockOp], source: SSAValue, target: SSAValue)
     """Let blocks use another buffer of the same shape."""
     for block in blocks:
         for op in block.walk():
-            if isinstance(op, Accessing) and op.buffer is source:
+            if isinstance(op, loop.AccessOp) and op.buffer is source:
                 op.operands[1 if isinstance(op, loop.StoreOp) else 0] = target
 
 
@@ -95,7 +94,7 @@ def cache_read(kernel: Kernel, op: sched.CacheReadOp) -> None:
         names = ", ".join(f"%{buffer_name(b)}" for b in buffers)
         kernel.fail(f"expected the number of a buffer that {name_of(block)} reads ({names}), but got {n}")
     source = buffers[n]
-    writers = touching(source, stores=True)
+    writers = blocks_accessing(source, stores=True)
     at = next((x for x in path(block) if all(comes_before(w, x) for w in writers)), None)
     if at is None:
         kernel.fail(f"expected %{buffer_name(source)} to be written in front of {name_of(block)}")
@@ -118,8 +117,8 @@ def cache_write(kernel: Kernel, op: sched.CacheWriteOp) -> None:
     if len(buffers) != 1:
         kernel.fail(f"expected a block that writes one buffer, but {name_of(block)} writes {len(buffers)}")
     target = buffers[0]
-    writers = touching(target, stores=True)
-    readers = [r for r in touching(target, stores=False) if r not in writers]
+    writers = blocks_accessing(target, stores=True)
+    readers = [r for r in blocks_accessing(target, stores=False) if r not in writers]
     last = next(w for w in writers if all(w is v or comes_before(v, w) for v in writers))
     at = next(x for x in path(last) if not any(is_below(r, x) for r in readers))
     for r in readers:
@@ -159,7 +158,7 @@ def set_scope(kernel: Kernel, op: sched.SetScopeOp) -> None:
     if scope not in loop.SCOPES:
         kernel.fail(f"expected a scope of {', '.join(loop.SCOPES)}, but got '{scope}'")
     for alloc in own_buffers(kernel, block):
-        users = [*touching(alloc.result, stores=True), *touching(alloc.result, stores=False)]
+        users = [*blocks_accessing(alloc.result, stores=True), *blocks_accessing(alloc.result, stores=False)]
         for f in dict.fromkeys(f for u in users for f in loops_around(u) if f.kind.data == "parallel"):
             if scope == "local":
                 kernel.check(stays_below(alloc.result, f))

@@ -2,7 +2,7 @@
 The directive tensorize: a loop that has an intrinsic's form becomes the intrinsic.
 
 An intrinsic is a function that looks at a loop and the block in it, and gives the ops that do their work, or the
-reason why it does not match. `INTRINSICS` lists them by name; a user's module may add to it.
+reason why it does not match. `INTRINSICS` lists them by name; `register_intrinsic` adds a program's own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from mlc.dialects.index import tile as lane
 from mlc.passes.loop.directives import legality
 from mlc.passes.loop.directives.kernel import Kernel, children, insert_before, name_of
 from mlc.support.errors import did_you_mean
+from mlc.support.registrations import note
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,16 @@ def dot_accumulate(match: Match) -> list[Operation] | str:
 
 
 INTRINSICS: dict[str, Intrinsic] = {"dot_accumulate": dot_accumulate}
+
+
+def register_intrinsic(name: str, intrinsic: Intrinsic, key: str | None = None) -> None:
+    """
+    Make a program's intrinsic known to the directive tensorize; a later one of that name replaces it.
+
+    `key` is a text that changes whenever what it makes changes; without one the caches are off.
+    """
+    INTRINSICS[name] = intrinsic
+    note("intrinsic", name, key)
 
 
 def match_of(kernel: Kernel, f: loop.ForOp) -> Match | str:

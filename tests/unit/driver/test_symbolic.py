@@ -120,7 +120,7 @@ def test_a_symbol_may_follow_from_a_size_and_others():
             Sizes(model).bind([(length,), (64,)])
 
 
-@pytest.mark.parametrize("span", [(1,), (0, 5), (5, 1), (1, 2, 0), "12", (1.0, 2), (33, 63, 32)])
+@pytest.mark.parametrize("span", [(1,), (-1, 5), (0, 0), (5, 1), (1, 2, 0), "12", (1.0, 2), (33, 63, 32)])
 def test_ranges_of_symbols_are_checked(span):
     with pytest.raises(UserError, match="symbol 'H'"):
         InputSymbols({"H": span})

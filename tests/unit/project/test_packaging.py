@@ -70,4 +70,5 @@ def test_a_wheel_holds_every_module(tmp_path):
     missing = [str(p.relative_to(ROOT)) for p in modules if f"mlc/{p.relative_to(ROOT)}" not in names]
     assert missing == []
     assert "mlc/py.typed" in names
+    assert {f"mlc/targets/machines/{path.name}" for path in (ROOT / "targets" / "machines").iterdir()} <= names
     assert not [n for n in names if not n.startswith("mlc")]

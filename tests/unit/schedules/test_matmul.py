@@ -8,9 +8,7 @@ import pytest
 import mlc
 from mlc import te
 from mlc.dialects.te import FuncOp
-from mlc.schedules.matmul import depth_block, parts_of, streams
 from mlc.schedules.strategy import choose_schedule
-from mlc.schedules.tiling import worth_threads
 from mlc.targets.target import Target
 
 NATIVE = Target.parse("native")
@@ -97,29 +95,8 @@ def test_few_rows_are_not_worth_a_transposed_copy() -> None:
 
 def test_rows_that_share_a_set_of_l1() -> None:
     target = replace(NATIVE, l1_bytes=48 << 10)
-    assert streams(8192, target) == 12
-    assert streams(6144, target) == 24
-    assert streams(4 * 1031, target) >= 12 * 64
     assert "sched.split %0 [?, 12]" in directives(product(48, 64, 1024), target)
 
 
-def test_depth_is_cut_evenly() -> None:
-    target = replace(NATIVE, l1_bytes=48 << 10)
-    assert depth_block(1024, 12, target) == 1024
-    assert depth_block(2048, 12, target) == 1024
-    assert depth_block(2049, 14, target) == 683
-
-
-def test_columns_are_shared_where_the_right_operand_is_the_larger() -> None:
-    wide = parts_of(10, 64, 1, 1e6, (1e5, 1e7), 2)
-    assert (wide.row_block, wide.column_parts) == (10, 32)
-    tall = parts_of(64, 10, 1, 1e6, (1e7, 1e5), 2)
-    assert (tall.row_block, tall.column_parts) == (32, 10)
-
-
 def test_small_products_stay_on_one_thread() -> None:
-    assert not worth_threads(3000, 2)
-    assert worth_threads(3000, 4)
-    assert worth_threads(1e5, 2)
-    assert not worth_threads(1e9, 1)
     assert "sched.parallel" not in directives(product(16, 32, 64), NATIVE, 2)

@@ -15,9 +15,9 @@ from mlc.driver.pipeline.manager import make_context
 from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_te.winograd import _element, multiplied
 from mlc.passes.graph.select_algorithm import Shape
-from mlc.schedules.winograd_cost import Block, Problem, problem
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
+from mlc.targets.cost.winograd import Block, Problem, problem
 from mlc.targets.target import Target
 
 CONV = """

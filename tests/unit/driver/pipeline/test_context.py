@@ -173,7 +173,7 @@ class RaisesPass(ModulePass):
         ({"before graph-fuse-ops": BreaksPass}, r"pass 'graph-breaks' left invalid IR: .*does not dominate this use"),
         (
             {"before graph-inline": RaisesPass},
-            r"pass 'te-raises' raised LookupError: no such thing \(test_pass_context",
+            r"pass 'te-raises' raised LookupError: no such thing \(test_context",
         ),
         (
             {"before te-inline": RaisesPass},

@@ -187,10 +187,10 @@ def test_unknown_sizes_are_symbols():
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({"x": (2, 4, 5)}, r"input 'x': expected a shape like \['batch', 3, '\?'\] .*but got \[2, 4, 5\]"),
+        ({"x": (2, 4, 5)}, r"input 'x': expected a shape like \['batch', 3, '\?'\], but got \[2, 4, 5\]"),
         ({"x": (2, 3)}, "expected a shape like"),
         ({"x": (2, 3, -1)}, "expected a shape like"),
-        ({"x": (0, 3, 5)}, r"with sizes of at least 1, but got \[0, 3, 5\]"),
+        ({"x": (2, 0, 5)}, r"expected a shape like \['batch', 3, '\?'\], but got \[2, 0, 5\]"),
         ({"x": "2x3x5"}, r"input 'x': expected a tuple of whole numbers and names as its shape, but got '2x3x5'"),
         ({"x": (2.0, 3, 5)}, "expected a tuple of whole numbers"),
         ({"x": 2}, "expected a tuple of whole numbers and names as its shape, but got 2"),
@@ -293,7 +293,7 @@ def test_files_that_are_no_models(tmp_path, content, message):
 def test_paths(tmp_path):
     with pytest.raises(UserError, match="No such file"):
         mlc.load(tmp_path / "none.onnx")
-    with pytest.raises(UserError, match=r"expected a file that ends in \.onnx or \.mlir"):
+    with pytest.raises(UserError, match=r"expected a file that ends in \.onnx, \.mlir or \.pt2"):
         mlc.load(tmp_path / "none.txt")
     with pytest.raises(UserError, match="No such file"):
         mlc.load(tmp_path / "none.mlir")

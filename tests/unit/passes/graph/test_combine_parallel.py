@@ -7,7 +7,7 @@ from mlc.dialects.graph import Conv2dOp, shape_of
 from mlc.dialects.source import parse_module
 from mlc.interp.graph import main_function
 from mlc.passes.graph.combine_parallel.conv2d import Convolutions
-from mlc.passes.graph.combine_parallel.costs import Machine
+from mlc.targets.cost.branches import Machine
 
 CONV, DENSE, MATMUL = (f"graph-combine-parallel-{kind}" for kind in ("conv2d", "dense", "batch-matmul"))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sched_kernels import KERNELS, Session, check_values, fresh
 
 from mlc.passes.loop.apply_schedule import finish
-from mlc.passes.loop.directives.kernel import loops_around
+from mlc.passes.loop.index_space.domain import loops_around
 from mlc.support.errors import UserError
 
 ACTIONS = (

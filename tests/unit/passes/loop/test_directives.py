@@ -14,9 +14,11 @@ from mlc.driver.pipeline.registry import make_context
 from mlc.passes.loop.apply_schedule import ApplySchedulePass
 from mlc.passes.loop.directives import DIRECTIVES, legality
 from mlc.passes.loop.directives.compute_at import needed_box, solve_axes
-from mlc.passes.loop.directives.kernel import Kernel, comes_before, loops_around
+from mlc.passes.loop.directives.kernel import Kernel, comes_before
 from mlc.passes.loop.directives.storage import new_shape
-from mlc.passes.loop.regions import Span, recoverable, span_of, whole
+from mlc.passes.loop.index_space.dependence import recoverable
+from mlc.passes.loop.index_space.domain import loops_around
+from mlc.passes.loop.index_space.regions import Interval, interval_of, whole
 from mlc.schedules.builder import ScheduleBuilder, set_knobs
 from mlc.support.errors import UserError
 
@@ -43,7 +45,7 @@ def expressions() -> st.SearchStrategy[Index]:
 @given(expressions(), st.sets(st.sampled_from([0, 1, 2])))
 def test_span_covers_what_is_touched(expr, fixed):
     ranges = {0: (0, 3), 1: (0, 4), 2: (0, 2)}
-    span = span_of(expr, fixed, ranges)
+    span = interval_of(expr, fixed, ranges)
     assert span.base.dims() <= fixed
     points = np.ndindex(4, 5, 3)
     touched: dict[tuple, set[int]] = {}
@@ -61,20 +63,25 @@ def test_span_covers_what_is_touched(expr, fixed):
 def test_span_of_a_strided_window_is_exact():
     # 4 outputs of stride 2 and a window of 3 need 9 inputs.
     ranges = {0: (0, 6), 1: (0, 3), 2: (0, 2)}
-    assert span_of(dim(0) * 8 + dim(1) * 2 + dim(2), {0}, ranges) == Span(dim(0) * 8, 9, True)
+    assert interval_of(dim(0) * 8 + dim(1) * 2 + dim(2), {0}, ranges) == Interval(dim(0) * 8, 9, True)
     # A stride beyond the window leaves holes.
-    assert not span_of(dim(0) * 8 + dim(1) * 4 + dim(2), {0}, ranges).exact
+    assert not interval_of(dim(0) * 8 + dim(1) * 4 + dim(2), {0}, ranges).exact
 
 
 def test_axes_are_solved_from_dimensions():
-    spans = [Span(dim(9), 2), Span(dim(8) * 16, 16)]
-    assert solve_axes([dim(1) + 3, dim(0)], spans, [64, 64]) == {1: Span(dim(9) - 3, 2), 0: Span(dim(8) * 16, 16)}
+    spans = [Interval(dim(9), 2), Interval(dim(8) * 16, 16)]
+    assert solve_axes([dim(1) + 3, dim(0)], spans, [64, 64]) == {
+        1: Interval(dim(9) - 3, 2),
+        0: Interval(dim(8) * 16, 16),
+    }
     # A blocked dimension: 2 blocks of 16, or a part of one block.
     blocked = [dim(0).floordiv(16), dim(0).mod(16)]
-    assert solve_axes(blocked, [Span(dim(9), 2), whole(16)], [64]) == {0: Span(dim(9) * 16, 32)}
-    assert solve_axes(blocked, [Span(dim(9), 1), Span(dim(8), 4)], [64]) == {0: Span(dim(9) * 16 + dim(8), 4)}
+    assert solve_axes(blocked, [Interval(dim(9), 2), whole(16)], [64]) == {0: Interval(dim(9) * 16, 32)}
+    assert solve_axes(blocked, [Interval(dim(9), 1), Interval(dim(8), 4)], [64]) == {
+        0: Interval(dim(9) * 16 + dim(8), 4)
+    }
     # What cannot be solved runs whole.
-    assert solve_axes([dim(0) + dim(1)], [Span(dim(9), 2)], [64, 64]) == {}
+    assert solve_axes([dim(0) + dim(1)], [Interval(dim(9), 2)], [64, 64]) == {}
 
 
 def test_halo_of_a_convolution():
@@ -82,7 +89,7 @@ def test_halo_of_a_convolution():
     pad, conv = kernel.find("pad"), kernel.find("conv")
     h = loops_around(conv)[1]
     box = needed_box(kernel, pad, h)
-    assert box == {0: whole(3), 1: Span(kernel.space.dim(h.iv) * 2, 3, True)}
+    assert box == {0: whole(3), 1: Interval(kernel.space.dim(h.iv) * 2, 3, True)}
     assert needed_box(kernel, pad, loops_around(conv)[0]) == {0: whole(3), 1: whole(19)}
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlc.dialects.index import Index, dim
-from mlc.passes.loop.regions import implies
+from mlc.passes.loop.index_space.predicates import implies
 
 NUMBER = st.integers(-6, 6)
 

@@ -1,0 +1,91 @@
+"""
+Iteration domain: the loops around an op, and the range of values that each index takes.
+
+    index                                 range, both ends included
+    index of `loop.for %i = a to b`       [a, b - 1], a and b at the extremes of the ranges of what they use
+    axis of a `loop.block`                [0, extent - 1]
+    symbol, an argument of the kernel     [n, UNBOUNDED], n its smallest value
+    any other value                       UNKNOWN
+
+No range is empty: a loop or an axis that may have no iteration counts as one that has one. What is proved for a range
+then also holds, trivially, where nothing runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, Range, Ranges, axis_range, size_of
+from mlc.dialects.loop import BlockOp, ForOp, FuncOp, YieldOp
+
+
+def loops_around(op: Operation, within: Operation | None = None) -> list[ForOp]:
+    """The loops around an op, outermost first, up to (not including) `within`."""
+    found: list[ForOp] = []
+    parent = op.parent_op()
+    while parent is not None and parent is not within:
+        if isinstance(parent, ForOp):
+            found.append(parent)
+        parent = parent.parent_op()
+    return found[::-1]
+
+
+def body_ops(block: Block) -> list[Operation]:
+    """The ops of a block without its terminator."""
+    return [op for op in block.ops if not isinstance(op, YieldOp)]
+
+
+def loop_of(value: SSAValue) -> ForOp | None:
+    """The loop whose index a value is."""
+    f = value.owner.parent_op() if isinstance(value.owner, Block) else None
+    return f if isinstance(f, ForOp) and f.iv is value else None
+
+
+def is_symbol(value: SSAValue) -> bool:
+    """Whether an index value is a size that the kernel is given at run time."""
+    return isinstance(value.owner, Block) and isinstance(value.owner.parent_op(), FuncOp)
+
+
+def smallest_value(func: FuncOp, symbol: SSAValue) -> int:
+    """The smallest value of a kernel's symbol, from the kernel's attribute `least`; 0 without it."""
+    known = func.attributes.get("least")
+    symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
+    return known.get_values()[symbols.index(symbol)] if isinstance(known, DenseArrayBase) else 0
+
+
+def range_of(value: SSAValue) -> Range:
+    """The smallest and largest value of an index, as the op that defines it says: see the table above."""
+    owner = value.owner
+    parent = owner.parent_op() if isinstance(owner, Block) else None
+    if isinstance(parent, ForOp) and parent.iv is value:
+        return _range_of_loop(parent)
+    if isinstance(parent, FuncOp):
+        return smallest_value(parent, value), UNBOUNDED
+    if isinstance(owner, Block) and isinstance(parent, BlockOp):
+        return axis_range(size_of(parent.extents.data[owner.args.index(value)]))
+    return UNKNOWN
+
+
+def _range_of_loop(f: ForOp) -> Range:
+    return range_between(f.lower, f.upper, [range_of(v) for v in f.indices])
+
+
+def range_between(lower: Index, upper: Index, ranges: Ranges) -> Range:
+    """The range of the index of a loop with these bounds, the second one exclusive."""
+    first = lower.bounds(ranges)[0]
+    return first, max(upper.bounds(ranges)[1] - 1, first)
+
+
+class LazyRanges(dict[int, Range]):
+    """The range of each dimension, looked up when it is first asked for; a tile axis that is not given is UNKNOWN."""
+
+    def __init__(self, look_up: Callable[[int], Range], known: Mapping[int, Range] | None = None) -> None:
+        super().__init__(known or {})
+        self._look_up = look_up
+
+    def __missing__(self, dimension: int) -> Range:
+        found = self[dimension] = self._look_up(dimension) if dimension >= 0 else UNKNOWN
+        return found

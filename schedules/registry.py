@@ -1,0 +1,141 @@
+"""
+The strategies by family, target condition and priority: mlc's own, a program's, and those of installed distributions.
+
+    @strategy(family="contraction", priority=100, when=lambda target: target.architecture == "aarch64")
+    def dense_by_rows(kernel, target, threads):
+        ...                                     # a sched.schedule, or None of a kernel that is none of its
+
+A distribution names such functions in the entry point group `mlc.strategies`. A kernel is scheduled by the first
+strategy that accepts it, in the order of `strategies()`; te-add-schedule asks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+
+from mlc.dialects import sched
+from mlc.schedules.analysis import KernelInfo
+from mlc.support.errors import UserError, did_you_mean
+from mlc.support.plugins import entry_points, plugins
+from mlc.support.registrations import note
+from mlc.targets.target import Target
+
+Write = Callable[[KernelInfo, Target, int], sched.ScheduleOp | None]
+"""(kernel, target, threads) -> its schedule; None of a kernel that the strategy does not schedule."""
+
+GROUP = "mlc.strategies"
+"""The entry points of installed strategies: any name -> module:function, a function with `@strategy`."""
+
+OWN = (
+    "mlc.schedules.attention",
+    "mlc.schedules.winograd",
+    "mlc.schedules.matmul",
+    "mlc.schedules.contraction",
+    "mlc.schedules.rows",
+    "mlc.schedules.reduction",
+    "mlc.schedules.injective",
+)
+"""The modules of mlc's own strategies."""
+
+FAMILIES: dict[str, Callable[[KernelInfo], bool]] = {
+    "contraction": lambda kernel: any(stage.factors is not None for stage in kernel.stages),
+    "reduction": lambda kernel: any(stage.is_reduction for stage in kernel.stages),
+    "injective": lambda kernel: not any(stage.is_reduction for stage in kernel.stages),
+}
+"""Which kernels the strategies of a family are asked about: a sum of products in it, any reduction, none."""
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A function that writes schedules, and when it is asked."""
+
+    name: str
+    family: str
+    priority: int
+    write: Write
+    when: Callable[[Target], bool] | None = None
+    """The targets for which it is asked; None for all."""
+
+    def schedule(self, kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
+        """The schedule that it writes for a kernel; None of one that it does not accept, or is not asked about."""
+        if not FAMILIES[self.family](kernel) or (self.when is not None and not self.when(target)):
+            return None
+        found = self.write(kernel, target, threads)
+        if found is not None and not isinstance(found, sched.ScheduleOp):
+            raise UserError(f"strategy '{self.name}': expected a sched.schedule or None, but got {found!r}")
+        return found
+
+
+STRATEGIES: dict[str, Strategy] = {}
+"""mlc's own and those of installed distributions, by name."""
+USER_STRATEGIES: dict[str, Strategy] = {}
+"""Those of this program, by name."""
+
+
+def strategy(
+    *,
+    family: str,
+    priority: int = 100,
+    when: Callable[[Target], bool] | None = None,
+    key: str | None = None,
+) -> Callable[[Write], Write]:
+    """
+    Register a function that writes schedules, under its name; the higher priority is asked first.
+
+    mlc's own have the priorities 10 to 70. `key` is a text that changes whenever the schedules change: it goes into
+    the caches' keys. Without one a program's strategy turns the caches off; an installed one's version is its key.
+    """
+    if family not in FAMILIES:
+        raise UserError(f"expected family to be one of {', '.join(FAMILIES)}, but got {family!r}")
+
+    def register(write: Write) -> Write:
+        name, module = write.__name__, write.__module__
+        before = STRATEGIES.get(name) or USER_STRATEGIES.get(name)
+        if before is not None and before.write.__module__ != module:
+            other = before.write.__module__
+            raise UserError(f"expected a new strategy name, but got '{name}', which {other} registers")
+        new = Strategy(name, family, priority, write, when)
+        if module in OWN or _is_installed(module):
+            STRATEGIES[name] = new
+        else:
+            USER_STRATEGIES[name] = new
+            note("strategy", name, key)
+        return write
+
+    return register
+
+
+def strategies() -> list[Strategy]:
+    """All strategies in the order in which they are asked: by priority, then as they were registered."""
+    for module in OWN:
+        import_module(module)
+    _load_installed(tuple(plugins()))
+    return sorted([*STRATEGIES.values(), *USER_STRATEGIES.values()], key=lambda one: -one.priority)
+
+
+def find_strategy(name: str) -> Strategy:
+    """The strategy of that name."""
+    known = {one.name: one for one in strategies()}
+    if name not in known:
+        raise UserError(f"expected a strategy among {', '.join(known)}, but got '{name}'{did_you_mean(name, known)}")
+    return known[name]
+
+
+def _is_installed(module: str) -> bool:
+    """Whether an installed distribution names the module among its strategies: its version is in the caches' keys."""
+    return any(point.module == module for point in entry_points(GROUP).values())
+
+
+@cache
+def _load_installed(_plugins: object) -> None:
+    """Import the strategies of installed distributions; once for what is installed."""
+    for name, point in entry_points(GROUP).items():
+        try:
+            found = point.load()
+        except Exception as error:
+            raise UserError(f"strategy '{name}' cannot be imported: {error}") from error
+        if not any(one.write is found for one in STRATEGIES.values()):
+            raise UserError(f"strategy '{name}': expected {point.value} to be a function with @strategy")

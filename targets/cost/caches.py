@@ -1,0 +1,56 @@
+"""What stays in L1 and L2, and how fast the rest comes."""
+
+from __future__ import annotations
+
+from math import gcd
+
+from mlc.targets.cost.thresholds import L2_SHARE, L3_SHARE, LEAST_DEPTH_BLOCK
+from mlc.targets.cost.tiles import divisors, even_split
+from mlc.targets.target import Target
+
+FLOAT_BYTES = 4
+"""Bytes of an element, as the model counts: kernels sum in f32, or in i32."""
+
+
+def planned_l2_bytes(target: Target) -> int:
+    """The bytes of L2 that a schedule fills with what it uses again."""
+    return int(target.l2_bytes * L2_SHARE)
+
+
+def is_far(size: float, target: Target) -> bool:
+    """Whether so many bytes do not stay in L2."""
+    return size > planned_l2_bytes(target)
+
+
+def far_bytes_per_cycle(size: float, target: Target) -> float:
+    """The rate of reading so many bytes once more: from L3, or from memory where it does not hold them."""
+    core = target.core
+    return core.l3_bytes_per_cycle if size <= target.l3_bytes * L3_SHARE else core.memory_bytes_per_cycle
+
+
+def spilled_bytes_per_cycle(size: float, target: Target) -> float:
+    """The rate of intermediate results that are written beyond L2 and read again."""
+    core = target.core
+    fits = size <= target.l3_bytes * L3_SHARE
+    return core.spill_l3_bytes_per_cycle if fits else core.spill_memory_bytes_per_cycle
+
+
+def streams(stride: int, target: Target) -> int:
+    """How many rows, `stride` bytes apart, can be walked at once before their lines push each other out of L1."""
+    way = target.core.l1_way_bytes
+    ways = max(1, target.l1_bytes // way)
+    return ways * (way // gcd(max(stride, 1), way))
+
+
+def share_a_set(stride: int, target: Target) -> bool:
+    """Whether rows, `stride` bytes apart, lie on top of each other in L1."""
+    return stride % target.core.l1_way_bytes == 0
+
+
+def depth_block(depth: int, rows: int, target: Target) -> int:
+    """The reduction steps for which a strip of `rows` rows fits in L1; a divisor of all steps where one is near."""
+    most = max(LEAST_DEPTH_BLOCK, target.l1_bytes // (FLOAT_BYTES * rows))
+    if depth <= most:
+        return depth
+    fitting = [d for d in divisors(depth) if most // 2 < d <= most]
+    return fitting[-1] if fitting else even_split(depth, most)

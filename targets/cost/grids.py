@@ -1,0 +1,129 @@
+"""Blocks of rows and parts of columns: how a contraction is dealt out to threads and caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from mlc.targets.cost.caches import planned_l2_bytes
+from mlc.targets.cost.thresholds import (
+    COLUMN_PARTS_PER_THREAD,
+    OPEN_BLOCK,
+    OPEN_TASK_CYCLES,
+    PRODUCT_PARTS_PER_THREAD,
+    SCORED_SIZES,
+)
+from mlc.targets.cost.tiles import divisors, even_split
+from mlc.targets.machine import Core
+from mlc.targets.target import Target
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How a contraction is dealt out: rows a block, and parts into which the columns are split."""
+
+    row_block: int
+    column_parts: int
+    columns_first: bool = False
+    """Whether a thread takes all rows of its columns, so that no number of rows leaves it without work."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """
+    What a grid deals out.
+
+    `rows` is the outer row axis (output rows of a convolution), `row_bytes` the input bytes of one such row,
+    `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles.
+    """
+
+    batches: int
+    rows: int
+    columns: int
+    row_bytes: float
+    halo_rows: int
+    weight_bytes: float
+    cycles: float
+    pads: bool
+
+    def block_bytes(self, block: int) -> float:
+        """The input bytes of a block of rows."""
+        return (block + self.halo_rows) * self.row_bytes
+
+    def cost(self, grid: Grid, rows: int, threads: int, l2: float, core: Core) -> float:
+        """The cycles of a grid on the thread that takes longest, were there so many rows; of as many as there are."""
+        parts, each = grid.column_parts, ceil(self.columns / grid.column_parts)
+        blocks = ceil(rows / grid.row_block)
+        whole = grid.columns_first
+        rounds = ceil(self.batches * blocks * parts / threads)  # tasks that the busiest thread runs
+        share = rounds * min(grid.row_block, rows) * each / (self.batches * rows * self.columns)
+        if whole:
+            share = ceil(parts / threads) * each / self.columns
+        far = self.weight_bytes / parts > l2
+        weights = self.weight_bytes * (self.batches * blocks if far else 1 if whole else threads)
+        far_rows = whole and self.block_bytes(rows) > l2
+        passes = parts if self.pads or far_rows else min(parts, threads)
+        inputs = self.block_bytes(grid.row_block) * self.batches * blocks * passes
+        copies = inputs / core.pad_bytes_per_cycle if self.pads else 0.0
+        streams = weights / core.memory_bytes_per_cycle + inputs / core.input_bytes_per_cycle
+        moved = (streams + copies) / threads
+        return self.cycles * share + (moved + core.task_cycles * rounds) * self.rows / rows
+
+
+def choose_grid(work: Work, threads: int, target: Target, open_rows: bool = False) -> Grid:
+    """
+    Blocks of rows that stay in L2 while all columns pass over them, in a grid that keeps every thread busy.
+
+    Rows that are `open` are as many as a symbol says, about so many: the grid is to be good for fewer and for more.
+    """
+    best: tuple[float, Grid] | None = None
+    l2, rows, core = planned_l2_bytes(target), work.rows, target.core
+    sizes = [max(1, round(rows * part)) for part in (SCORED_SIZES if open_rows else (1.0,))]
+    even = open_rows or not work.pads
+    most = open_block(work.cycles / rows, threads) if open_rows and not work.halo_rows else rows
+    for block in sorted({even_split(rows, n) for n in range(1, min(rows, most) + 1)}) if even else divisors(rows):
+        if work.block_bytes(block) > l2 and block > 1:
+            continue
+        for parts in range(1, min(work.columns, COLUMN_PARTS_PER_THREAD * threads) + 1):
+            if ceil(work.columns / ceil(work.columns / parts)) != parts:
+                continue
+            orders = (False, True) if open_rows and 1 < threads and parts % threads == 0 else (False,)
+            for grid in (Grid(block, parts, first) for first in orders):
+                cost = sum(work.cost(grid, some, threads, l2, core) for some in sizes)
+                if best is None or cost < best[0]:
+                    best = cost, grid
+    return best[1] if best is not None else Grid(1, 1)
+
+
+def open_block(cycles: float, threads: int) -> int:
+    """
+    The most rows of a block where they are open, each of so many cycles.
+
+    A loop runs over all of them, those that are not there too; and a block that is all rows there are is one thread's.
+    """
+    return OPEN_BLOCK if threads == 1 else max(2, min(OPEN_BLOCK, ceil(OPEN_TASK_CYCLES / max(cycles, 1.0))))
+
+
+def product_parts(
+    rows: int, columns: int, batches: int, cycles: float, far: tuple[float, float], threads: int, core: Core
+) -> Grid:
+    """
+    Parts of a large product, as (rows a part, columns a part), so that threads are busy and bytes come from far once.
+
+    `far` is (bytes of the left operand, of the right one); the right one is read, and a copy of it written.
+    """
+    best: tuple[float, Grid] | None = None
+    most = PRODUCT_PARTS_PER_THREAD * threads
+    for row_parts in range(1, min(rows, most) + 1):
+        for column_parts in range(1, min(columns, most) + 1):
+            row, column = ceil(rows / row_parts), ceil(columns / column_parts)
+            if ceil(rows / row) != row_parts or ceil(columns / column) != column_parts:
+                continue
+            rounds = ceil(batches * row_parts * column_parts / threads)
+            share = rounds * row * column / (batches * rows * columns)
+            bytes_in = rounds * (far[0] * row / rows + 2 * far[1] * column / columns)
+            cost = cycles * share + bytes_in / core.memory_bytes_per_cycle + core.task_cycles * rounds
+            if best is None or cost < best[0]:
+                best = (cost, Grid(row, column))
+    assert best is not None
+    return best[1]

@@ -1,0 +1,163 @@
+"""
+Proportions and limits of the cost model, of schedules and of passes that are no machine's.
+
+Each says its unit, and where it comes from. "Not measured apart" stands for a number that was chosen together with
+the rule it belongs to, by the time of whole models (benchmarks/run.py: resnet50, squeezenet, EfficientNet-Lite0,
+PP-OCRv4, MiniLM on a Zen 5 core); change one, and these are what to run again.
+"""
+
+# --- caches ---------------------------------------------------------------------------------------------------------
+
+L2_SHARE = 0.5
+"""Part of L2 that a schedule fills with what it uses again; the rest is for what streams past. Not measured apart."""
+L2_SHARE_OF_TRANSFORMS = 0.9
+"""The same of Winograd's transformed tiles, of which little else is read at the time. Not measured apart."""
+L2_SHARE_UNPACKED = 0.6
+"""Part of L2 above which a plain right operand of a product is packed. Not measured apart."""
+L3_SHARE = 0.25
+"""Part of L3 that one kernel can count on; other cores, and the rest of the model, use it too. Not measured apart."""
+
+# --- register tiles -------------------------------------------------------------------------------------------------
+
+MOST_VECTORS = 16
+"""Vectors of a register tile that are tried: 32 registers hold 16 sums and their 16 operands."""
+MOST_ROWS = 31
+"""Rows of a register tile that are tried: 32 registers hold no more sums beside an operand."""
+OPEN_ROWS = 6
+"""Rows of a register tile, at least, where their number is known at run time. Not measured apart."""
+DOT_ROWS = DOT_COLUMNS = 4
+"""The tile of sums over lanes: 16 sums and 4 operands fit 32 registers. Not measured apart."""
+SLIDING_REGISTERS = (3, 8)
+"""Part of the registers, 3 of 8, that hold the sums of a sliding window; taps and shared loads take the others."""
+SHARED_LANES_VECTORS = 5
+"""Vectors of lanes up to which two pixels share the vector that channels leave half empty: of more, a half is little.
+Not measured apart."""
+LEAST_DOT_DEPTH = 16
+"""Terms of a sum over lanes, at least: one vector of AVX-512. Not measured apart."""
+LEAST_LANES = 8
+"""Lanes below which no copy, packed panel or stream of whole vectors pays: one vector of AVX2."""
+
+# --- loops ----------------------------------------------------------------------------------------------------------
+
+POINTWISE_VECTORS = 4
+"""Vectors that one step of a pointwise loop or of a reduction takes: enough independent chains to hide the latency of
+an FMA. Not measured apart."""
+REDUCTION_ROWS = 8
+"""Rows of a reduction whose lanes are spatial that stay in registers. Not measured apart."""
+PAD_VECTORS = 8
+"""Vectors of a padded row above which its copy is a loop of `POINTWISE_VECTORS`. Not measured apart."""
+PAD_ROWS = 8
+"""Rows of a padded picture, at most, that one masked tile copies. Not measured apart."""
+SLIDING_TAPS = 7
+"""Taps of a sliding window that are unrolled: windows of models have up to 7."""
+SLIDING_UNROLLED = 28
+"""Products of taps and channels of a group that are unrolled: 7 taps of 4 channels. Not measured apart."""
+GROUPS_APART = 2
+"""Groups side by side in the lanes above which a group's channels are unrolled with the taps. Not measured apart."""
+
+# --- panels and streams ---------------------------------------------------------------------------------------------
+
+PACKED_PANELS = 8
+"""Panels of the right operand, at least, for which a copy of each pays. Not measured apart."""
+PACKED_DEPTH = 128
+"""Terms of each sum, at least, for which it pays. Not measured apart."""
+PACKED_ROW_TILES = 4
+"""Row tiles that share a copied panel, at least. Not measured apart."""
+STREAM_ROWS = 512
+"""Rows up to which waiting for a panel from beyond L2 shows, so that it is prefetched. Not measured apart."""
+STREAM_SHARED_ROWS = 64
+"""Rows up to which threads that stream panels should get equal shares of them. Source: MiniLM and text recognition on
+two threads."""
+WALK_DEPTH = 3
+"""Blocks of channels, at least, through which a 1x1 window hops so that prefetching its planes pays."""
+SURE_ROWS = 2
+"""Rows that surely share a panel where their number is known at run time."""
+TRANSPOSED_ROWS = 24
+"""Rows for which a transposed copy of the right operand costs less than sums over lanes. Not measured apart."""
+LEAST_DEPTH_BLOCK = 64
+"""Terms of a block of the reduction, at least: a sum's way to memory and back takes as long as a few of them."""
+
+# --- grids ----------------------------------------------------------------------------------------------------------
+
+SCORED_SIZES = (0.35, 0.6, 0.8, 1.0, 1.3, 1.7)
+"""Multiples of the typical size at which a symbolic extent is scored. Source: the range of the pictures that PP-OCRv4
+is given, around the one that is compiled for; not measured apart."""
+COLUMN_PARTS_PER_THREAD = 4
+"""Parts of the columns that are tried, for each thread: more make tasks shorter than their start."""
+PRODUCT_PARTS_PER_THREAD = 2
+"""The same of a large product, of rows and of columns."""
+OPEN_BLOCK = 32
+"""Rows of a block, at most, where their number is known at run time: a loop runs over all of them, those that are not
+there too. Source: text detection on pictures of open sizes."""
+OPEN_TASK_CYCLES = 20000.0
+"""Cycles of a task, at least, where the number of rows is known at run time: ten times what handing it over takes."""
+GOOD_BALANCE = 0.9
+"""Part of the time that threads have work, from which on no further loop is shared out. Not measured apart."""
+
+# --- attention ------------------------------------------------------------------------------------------------------
+
+LEAST_QUERIES = 8
+"""Queries below which an attention's kernels are faster apart: a strip has queries in its lanes, a vector of AVX2."""
+STRIP_VECTORS = 4
+"""Vectors of queries in a block, at most. Not measured apart."""
+STRIPS = 2
+"""Strips of keys x queries that a block has at once: the scores, and what follows from them."""
+STRIP_KEYS = 4
+"""Keys that one step of a pass over the strip takes. Not measured apart."""
+LEAST_KEYS = 16
+"""Keys of a block of values, at least. Not measured apart."""
+COPIED_QUERIES = 64
+"""Queries that share a contiguous copy of keys or values, at least. Source: MiniLM of 128 words."""
+
+# --- graphs ---------------------------------------------------------------------------------------------------------
+
+PADDING_WASTE = 0.25
+"""Padding that costs less than this part of the work is taken for a full block. Not measured apart."""
+SHARED_VECTOR_COST = 1.12
+"""What two pixels cost that share a vector, each with half a block of channels, to one that fills it. Source:
+EfficientNet-Lite0's convolutions of 24 and 40 channels on Zen 5."""
+OVERLAP = 0.75
+"""Part of the smaller of computing and streaming that the larger one hides. Source: resnet50's convolutions."""
+WINOGRAD_GAIN = 0.9
+"""Winograd must take less than this part of the direct sum's time: the model errs by as much."""
+PRODUCT_BLOCK_VECTORS = 4
+"""Vectors of a block of output channels in Winograd's product, at most: a wider tile of 32 registers has too few rows
+to use each vector often."""
+WINOGRAD_LEAST_CHANNELS = 4
+"""Channels of a block, at least, for Winograd's convolution: a quarter of a vector of AVX-512. Not measured apart."""
+COMBINED_GAIN = 0.98
+"""Parallel branches as one must take less than this part of their time apart: a copy more that the model misses."""
+FEW_USES = 16
+"""Multiplications by one weight, below which a kernel waits for its weights rather than for its arithmetic: at 8 bytes
+a cycle a weight of 4 bytes comes in half a cycle, in which two FMAs a cycle of 16 lanes multiply 16 times."""
+SMALL_RESULT = 4096
+"""Elements up to which computing something once for each reader costs less than a kernel of its own. Not measured
+apart."""
+RECOMPUTED_OPS = 4
+"""Cheap ops that may be computed once more for each element that a larger movement makes of one. Not measured apart."""
+LEAST_BYTE_DEPTH = 16
+"""Products of a sum, below which bytes gain nothing over floats. Not measured apart."""
+LEAST_BYTE_TAPS = 6
+"""The same of a depthwise window, whose sums are short in floats, too. Not measured apart."""
+
+# --- threads --------------------------------------------------------------------------------------------------------
+
+NEAR_HANDOVER_NS = 90.0
+"""Nanoseconds in which a cache line passes between two CPUs, below which they share a cache. Source: on a virtual
+machine of Zen 5 the times are 25 to 50, or 165 to 370 (runtime/peaks.py: measure_handover_ns)."""
+SPIN_NANOSECONDS = 3_000_000
+"""How long a worker spins for the next parallel loop before it sleeps: longer than most kernels of one thread between
+two loops take. Not measured apart."""
+
+# --- te and loops ---------------------------------------------------------------------------------------------------
+
+INLINED_READS = 4
+"""How often an element may be computed again where that is cheap. Not measured apart."""
+INLINED_OPS = 16
+"""Ops of a body that is cheap. Not measured apart."""
+HOISTED_ELEMENTS = 64
+"""Elements of a loaded tile, at most, that leaves a loop: four vectors of AVX-512."""
+AMORTISING_STEPS = 64
+"""Steps in registers for each time that an accumulator goes through memory, from which on there is no warning."""
+WINOGRAD_LEAST_COLUMNS = 8
+"""Tiles of a part of a row of them, at least. Not measured apart."""

@@ -1,0 +1,97 @@
+"""Register tiles: how many rows and vectors of a product are summed in registers at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, isqrt
+
+from mlc.targets.cost.thresholds import MOST_ROWS, MOST_VECTORS, SLIDING_REGISTERS
+from mlc.targets.machine import Core
+from mlc.targets.target import Target
+
+
+def divisors(n: int) -> list[int]:
+    """The divisors of n, ascending."""
+    small = [d for d in range(1, isqrt(n) + 1) if n % d == 0]
+    return [*small, *(n // d for d in reversed(small) if d * d != n)]
+
+
+def even_split(extent: int, most: int) -> int:
+    """The tile size <= most that needs as few tiles as possible, as even as possible: 57, 14 -> 12."""
+    tiles = ceil(extent / most)
+    return ceil(extent / tiles)
+
+
+def pieces(total: int, size: int) -> list[tuple[int, int]]:
+    """(size, count) of the full and of the ragged pieces of a length: `11, 4 -> (4, 2), (3, 1)`."""
+    full, rest = divmod(total, size)
+    return [(s, n) for s, n in ((size, full), (rest, 1 if rest else 0)) if n]
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """A micro-kernel: `rows` broadcast scalars times `vectors` native vectors."""
+
+    rows: int
+    vectors: int
+
+
+def step_cycles(rows: int, vectors: int, core: Core, scalar_loads: bool = True) -> float:
+    """
+    Cycles of one step of the reduction: its FMAs, its loads, or an FMA's latency, whichever takes longest.
+
+    A step loads its vectors, and a scalar for each row; without `scalar_loads` a vector for each sum.
+    """
+    fmas = rows * vectors / core.fmas_per_cycle
+    loads = ((rows + vectors) if scalar_loads else rows * vectors + vectors) / core.loads_per_cycle
+    return max(fmas, loads, core.fma_latency_cycles)
+
+
+@lru_cache(maxsize=4096)
+def register_tile(
+    rows: int,
+    vectors: int,
+    target: Target,
+    reserved: int = 0,
+    scalar_loads: bool = True,
+    unit: int = 1,
+    threads: int = 1,
+    least: int = 1,
+) -> RegisterTile:
+    """
+    The tile that covers rows x vectors in the fewest cycles with accumulators and operands in registers.
+
+    The method is that of BLIS (Low et al., "Analytical modeling is enough for high-performance BLIS", 2016), with
+    ragged edges counted. `reserved` registers are taken by something else. `unit` is the number of vectors in a block
+    of a packed operand, which a tile must not cross. With `threads`, the cycles are those of the thread that gets most
+    where columns of tiles are dealt out, and the vectors, which come from beyond L1 then, count by themselves. The
+    tile has `least` rows, if there are so many.
+    """
+    registers, far = target.vector_registers - reserved, target.core.far_vector_cycles if threads > 1 else 0.0
+    best: tuple[float, int, RegisterTile] | None = None
+    for v in range(1, min(vectors, MOST_VECTORS) + 1):
+        if unit % v and v % unit:
+            continue
+        for r in range(min(rows, least), min(rows, MOST_ROWS) + 1):
+            if r * v + v + (1 if r > 1 or scalar_loads else 0) > registers:
+                break
+            r_even = even_split(rows, r)
+            if r_even != r:
+                continue
+            cost = 0.0
+            most = min(vectors, ceil(ceil(vectors / v) / threads) * v)
+            for width, n_v in pieces(most, v):
+                for height, n_r in pieces(rows, r):
+                    cost += n_v * n_r * (step_cycles(height, width, target.core, scalar_loads) + width * far)
+            candidate = (cost, -r * v, RegisterTile(r, v))
+            if best is None or candidate[:2] < best[:2]:
+                best = candidate
+    assert best is not None
+    return best[2]
+
+
+def sliding_rows(step: int, target: Target) -> int:
+    """Rows of a sliding window's tile, at most, where neighbours read `step` elements apart."""
+    part, whole = SLIDING_REGISTERS
+    return max(1, target.vector_registers * part // (whole * step))

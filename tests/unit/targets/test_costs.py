@@ -1,0 +1,169 @@
+"""The cost model: functions of a target's numbers."""
+
+from dataclasses import replace
+
+import pytest
+
+from mlc.targets.cost import thresholds
+from mlc.targets.cost.branches import Machine
+from mlc.targets.cost.branches import Work as Branch
+from mlc.targets.cost.caches import (
+    depth_block,
+    far_bytes_per_cycle,
+    is_far,
+    planned_l2_bytes,
+    share_a_set,
+    spilled_bytes_per_cycle,
+    streams,
+)
+from mlc.targets.cost.grids import Grid, Work, choose_grid, open_block, product_parts
+from mlc.targets.cost.threads import balance, least_work, worth_threads
+from mlc.targets.cost.tiles import RegisterTile, divisors, even_split, pieces, register_tile, sliding_rows, step_cycles
+from mlc.targets.cost.winograd import Block, direct_cycles, overlapped, problem
+from mlc.targets.target import Target
+
+ZEN5 = Target.parse("znver5")
+AVX2 = Target.parse("x86-64-v3")
+CORE = ZEN5.core
+
+
+def with_rates(target: Target, **rates: float) -> Target:
+    return replace(target, core=replace(target.core, **rates))
+
+
+def test_lengths_are_cut() -> None:
+    assert divisors(36) == [1, 2, 3, 4, 6, 9, 12, 18, 36]
+    assert even_split(57, 14) == 12
+    assert pieces(11, 4) == [(4, 2), (3, 1)]
+    assert pieces(12, 4) == [(4, 3)]
+
+
+def test_a_step_takes_its_arithmetic_its_loads_or_the_latency() -> None:
+    assert step_cycles(14, 2, CORE) == 14.0
+    assert step_cycles(1, 12, CORE) == 6.5
+    assert step_cycles(2, 2, CORE) == 4.0
+    assert step_cycles(6, 2, CORE, scalar_loads=False) == 7.0
+    assert step_cycles(2, 2, replace(CORE, fma_latency_cycles=5.0)) == 5.0
+    assert step_cycles(14, 2, replace(CORE, fmas_per_cycle=1.0)) == 28.0
+
+
+def test_register_tiles_are_those_of_blis() -> None:
+    assert register_tile(1000, 2, ZEN5) == RegisterTile(14, 2)
+    assert register_tile(1000, 2, AVX2) == RegisterTile(6, 2)
+    assert register_tile(7, 3, ZEN5) == RegisterTile(7, 3)
+    assert register_tile(1, 4, ZEN5) == RegisterTile(1, 4)
+
+
+@pytest.mark.parametrize("reserved", [0, 4, 12])
+def test_a_tile_fits_the_registers_that_are_left(reserved: int) -> None:
+    for rows in (1, 5, 49, 196):
+        for vectors in (1, 2, 3, 8):
+            tile = register_tile(rows, vectors, ZEN5, reserved)
+            assert tile.rows * tile.vectors + tile.vectors + 1 <= 32 - reserved
+
+
+def test_a_tile_does_not_cross_blocks_and_has_its_least_rows() -> None:
+    assert register_tile(100, 9, ZEN5, unit=3).vectors in (1, 3, 6, 9)
+    assert register_tile(100, 8, ZEN5, least=6).rows >= 6
+
+
+def test_a_sliding_window_leaves_registers_to_its_taps() -> None:
+    assert [sliding_rows(step, ZEN5) for step in (1, 2, 100)] == [12, 6, 1]
+    assert sliding_rows(1, AVX2) == 6
+
+
+def test_bytes_are_near_or_far() -> None:
+    assert planned_l2_bytes(ZEN5) == 512 << 10
+    assert not is_far(512 << 10, ZEN5)
+    assert is_far((512 << 10) + 1, ZEN5)
+    assert far_bytes_per_cycle(8 << 20, ZEN5) == CORE.l3_bytes_per_cycle == 14.0
+    assert far_bytes_per_cycle((8 << 20) + 1, ZEN5) == CORE.memory_bytes_per_cycle == 8.0
+    assert (spilled_bytes_per_cycle(1, ZEN5), spilled_bytes_per_cycle(1 << 30, ZEN5)) == (24.0, 3.0)
+
+
+def test_rows_far_apart_share_sets_of_l1() -> None:
+    assert streams(8192, ZEN5) == 12
+    assert streams(6144, ZEN5) == 24
+    assert streams(4 * 1031, ZEN5) >= 12 * 64
+    assert share_a_set(8192, ZEN5)
+    assert not share_a_set(8192 + 64, ZEN5)
+
+
+def test_depth_is_cut_evenly() -> None:
+    assert depth_block(1024, 12, ZEN5) == 1024
+    assert depth_block(2048, 12, ZEN5) == 1024
+    assert depth_block(2049, 14, ZEN5) == 683
+    assert depth_block(1000, 10**6, ZEN5) == 50  # the largest divisor up to LEAST_DEPTH_BLOCK
+
+
+def test_columns_are_shared_where_the_right_operand_is_the_larger() -> None:
+    assert product_parts(10, 64, 1, 1e6, (1e5, 1e7), 2, CORE) == Grid(10, 32)
+    assert product_parts(64, 10, 1, 1e6, (1e7, 1e5), 2, CORE) == Grid(32, 10)
+
+
+def test_a_grid_keeps_threads_busy_and_blocks_in_l2() -> None:
+    work = Work(1, rows=56, columns=4, row_bytes=14336, halo_rows=2, weight_bytes=147456, cycles=4e6, pads=True)
+    for threads in (1, 2, 4):
+        grid = choose_grid(work, threads, ZEN5)
+        tasks = -(-56 // grid.row_block) * grid.column_parts
+        assert balance(tasks, threads) > thresholds.GOOD_BALANCE
+        assert work.block_bytes(grid.row_block) <= planned_l2_bytes(ZEN5)
+    small = replace(ZEN5, l2_bytes=64 << 10)
+    assert choose_grid(work, 1, small).row_block == 1
+
+
+def test_a_grid_costs_its_arithmetic_its_bytes_and_its_tasks() -> None:
+    work = Work(1, rows=8, columns=2, row_bytes=1000.0, halo_rows=0, weight_bytes=8000.0, cycles=1e5, pads=False)
+    l2 = planned_l2_bytes(ZEN5)
+    assert work.cost(Grid(8, 1), 8, 1, l2, CORE) == 1e5 + 8000 / 8 + 8000 / 16 + 300
+    assert work.cost(Grid(4, 1), 8, 1, l2, CORE) == 1e5 + 8000 / 8 + 8000 / 16 + 2 * 300
+    padded = replace(work, pads=True)
+    assert padded.cost(Grid(8, 1), 8, 1, l2, CORE) == pytest.approx(1e5 + 1000 + 500 + 8000 / 24 + 300)
+
+
+def test_blocks_of_open_rows_are_short_on_threads() -> None:
+    assert open_block(1.0, 1) == thresholds.OPEN_BLOCK
+    assert open_block(1e6, 2) == 2
+    assert open_block(2500.0, 2) == 8
+
+
+def test_threads_are_worth_more_than_they_take_to_wake() -> None:
+    assert not worth_threads(3000, 2, ZEN5)
+    assert worth_threads(3000, 4, ZEN5)
+    assert worth_threads(1e5, 2, ZEN5)
+    assert not worth_threads(1e9, 1, ZEN5)
+    assert worth_threads(3000, 2, with_rates(ZEN5, dispatch_cycles=1000.0))
+    assert least_work(1e4, 100, 2, ZEN5) == 40  # 4000 of 10000 cycles: half of them is what waking costs
+
+
+def test_what_a_stream_hides() -> None:
+    assert overlapped(100.0, 40.0) == overlapped(40.0, 100.0) == 110.0
+
+
+def test_winograd_beats_the_direct_sum_of_many_channels() -> None:
+    deep = problem(4, 1, (28, 28), (8, 16), (8, 16), 64, 16)
+    assert deep.best(ZEN5, 1)[0] < direct_cycles(28 * 28, 128, 128, 8, ZEN5, 1)
+    shallow = problem(4, 1, (28, 28), (1, 3), (1, 16), 16, 16)
+    assert shallow.best(ZEN5, 1)[0] > direct_cycles(28 * 28, 3, 16, 1, ZEN5, 1)
+    # weights that stay in L2 come once for all blocks
+    rows = replace(deep, inputs=16, outputs=16)
+    assert rows.cycles(Block(1, 7), ZEN5, 1) < deep.cycles(Block(1, 7), ZEN5, 1)
+
+
+def test_branches_share_their_data() -> None:
+    machine = Machine(ZEN5, 1)
+    one = Branch(1, 49, 64, 512, 49 * 512, 64 * 512)
+    three = Branch(1, 49, 192, 512, 49 * 512, 192 * 512)
+    assert machine.contraction(three) < 3 * machine.contraction(one)
+    assert machine.copy(1000) == 8 * 1000 / 20 + 100
+    assert machine.copy(1000, whole=False) == 8 * 1000 / 4 + 100
+    assert machine.stream(1 << 10) == 0.0
+    assert machine.stream(1 << 20) == (4 << 20) / 14
+
+
+def test_every_threshold_says_what_it_is() -> None:
+    source = thresholds.__loader__.get_source(thresholds.__name__)  # pyright: ignore[reportAttributeAccessIssue]
+    lines = source.splitlines()
+    named = [number for number, line in enumerate(lines) if line.partition(" ")[0].isupper()]
+    assert len(named) > 40
+    assert [lines[k] for k in named if not lines[k + 1].startswith('"""')] == []
