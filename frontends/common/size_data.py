@@ -52,7 +52,7 @@ class SizeData:
         return total
 
     def symbol(self, name: str, location: str) -> Value:
-        """The run-time value of a symbol: the last index of a tensor of its size, plus 1; or a sum of ones, if it may be 0."""
+        """The run-time value of a symbol: the last index along its size, plus 1; if it may be 0, a sum of ones."""
         if name not in self.known and isinstance(name, Bounded) and name.low < 1:
             ones = self._emit(g.FullOp, [], location, value=1, shape=(DimExpr({(name,): 1}),), dtype=np.dtype(np.int64))
             self.known[name] = self._emit(g.SumOp, [ones], location, axes=(0,), keepdims=True)
