@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.dialects.builtin import FunctionType, TensorType
 from xdsl.dialects.func import ReturnOp
@@ -29,7 +29,13 @@ from mlc.passes.graph.infer_types import infer_types
 from mlc.support.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from mlc.frontends.common.model import Model
+
+
+Operand: TypeAlias = "SSAValue | Operation | ArrayLike"
+"""A value, an op with one result, or a number or array, which becomes a constant."""
 
 
 class Editor:
@@ -78,7 +84,7 @@ class Editor:
             return found
         return [op for op in self.block.walk() if isinstance(op, what)]
 
-    def add(self, cls: type[GraphOp], *operands: Any, **attributes: Any) -> SSAValue:
+    def add(self, cls: type[GraphOp], *operands: Operand, **attributes: Any) -> SSAValue:
         """The (first) result of a new op, inserted after its operands; numbers and arrays become constants."""
         first = next((v for v in operands if isinstance(v, SSAValue | Operation)), None)
         element = None if first is None else element_of(SSAValue.get(first))
@@ -90,7 +96,7 @@ class Editor:
         self._place(op)
         return op.results[0]
 
-    def constant(self, value: Any, dtype: Attribute | None = None) -> SSAValue:
+    def constant(self, value: ArrayLike, dtype: Attribute | None = None) -> SSAValue:
         """A constant: a small one in the text, a larger one among the weights."""
         import numpy as np
 
@@ -102,7 +108,7 @@ class Editor:
         self._place(op)
         return op.results[0]
 
-    def replace(self, old: Any, new: SSAValue) -> None:
+    def replace(self, old: SSAValue | Operation, new: SSAValue) -> None:
         """Replace the uses of a value (or an op's result) by another one, except by the ops that compute the latter."""
         value = SSAValue.get(old)
         behind = _above(new)

@@ -18,6 +18,8 @@ from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from mlc.frontends.common.edit import Editor
 
 COUNTED = "mlc.counted"
@@ -75,7 +77,7 @@ class Model:
 
         bind(self, values)
 
-    def add_weight(self, array: Any, name: str = "edited") -> str:
+    def add_weight(self, array: NDArray[Any], name: str = "edited") -> str:
         """Add an array to the weights, under this name or this name with a number; returns the name."""
         unique, n = name, 1
         while unique in self.weights:

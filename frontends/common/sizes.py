@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph import GraphOp
 from mlc.dialects.graph.dims import Dim, DimExpr, greatest, least
 from mlc.frontends.common.values import Array
 from mlc.support.errors import UserError
@@ -48,7 +49,7 @@ def applied(size: Dim, substitution: Mapping[str, Dim]) -> Dim:
     return size.evaluate(substitution) if isinstance(size, DimExpr) else size
 
 
-def size_array(sizes: Any) -> Array:
+def size_array(sizes: Dim | Sequence[Dim] | Array) -> Array:
     """An array of sizes: int64 if all are known, else of size expressions; booleans are returned as they are."""
     if isinstance(sizes, np.ndarray) and sizes.dtype == bool:
         return sizes
@@ -65,7 +66,7 @@ class Undecided(ValueError):
     """A comparison of sizes whose result depends on the inputs."""
 
 
-def fold_sizes(op: Any, arrays: Sequence[Array], spans: Mapping[str, Span]) -> list[Array] | None:
+def fold_sizes(op: GraphOp, arrays: Sequence[Array], spans: Mapping[str, Span]) -> list[Array] | None:
     """
     The results of an op on arrays of which some hold size expressions; None for an op without a rule for them.
 
@@ -82,7 +83,7 @@ def fold_sizes(op: Any, arrays: Sequence[Array], spans: Mapping[str, Span]) -> l
     return None if rule is None else [size_array(rule(op, *arrays))]
 
 
-def _divided(op: Any, x: Array, y: Array) -> Array:
+def _divided(op: GraphOp, x: Array, y: Array) -> Array:
     return np.asarray(np.frompyfunc(_quotient, 2, 1)(x, y))
 
 
@@ -145,7 +146,7 @@ def _left(a: Dim, b: Dim, truncated: bool) -> Dim:
     return a if a >= 0 or truncated else a + b
 
 
-def _where(op: Any, condition: Array, x: Array, y: Array) -> Array:
+def _where(op: GraphOp, condition: Array, x: Array, y: Array) -> Array:
     return np.where(condition.astype(bool), x, y)
 
 

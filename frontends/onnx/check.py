@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -63,7 +64,7 @@ class RestartCheck(Exception):
 class Checker(Importer):
     """An import that continues after errors."""
 
-    def __init__(self, source: str, directory: Any, types: Mapping[str, Any], symbols: InputSymbols):
+    def __init__(self, source: str, directory: Path | None, types: Mapping[str, Any], symbols: InputSymbols):
         super().__init__(source, directory)
         self.types = dict(types)
         self.symbols = symbols

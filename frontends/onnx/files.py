@@ -12,7 +12,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -20,10 +20,13 @@ from google.protobuf.message import DecodeError
 
 from mlc.dialects.graph.types import ELEMENT_TYPES
 from mlc.frontends.common.sizes import check_sizes
+from mlc.frontends.common.values import Array
 from mlc.support.errors import UserError
 from mlc.support.files import read_file
 from mlc.support.limits import limits
 
+DType: TypeAlias = "np.dtype[Any]"
+ModelSource: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto"
 MAX_BYTES = (1 << 31) - 1
 """Bytes of the largest model file that protobuf reads; larger weights are external data."""
 
@@ -36,7 +39,7 @@ NARROW_INTEGERS = {
 """Element type -> (bits, whether it is signed) of the integers that are packed into bytes."""
 
 
-def read_model(source: Any) -> tuple[onnx.ModelProto, str, Path | None]:
+def read_model(source: ModelSource) -> tuple[onnx.ModelProto, str, Path | None]:
     """The model of a file or a ModelProto, a name for messages, and the directory of its external data."""
     if isinstance(source, onnx.ModelProto):
         return source, source.graph.name or "<model>", None
@@ -140,7 +143,9 @@ def tensor_array(tensor: onnx.TensorProto, place: str, directory: Path | None) -
     return _stored(tensor, place, directory, dtype, shape)
 
 
-def _stored(tensor: onnx.TensorProto, place: str, directory: Path | None, dtype: Any, shape: tuple[int, ...]) -> Any:
+def _stored(
+    tensor: onnx.TensorProto, place: str, directory: Path | None, dtype: DType, shape: tuple[int, ...]
+) -> Array:
     """The elements of a dtype that a tensor stores."""
     count = math.prod(shape)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
@@ -153,7 +158,7 @@ def _stored(tensor: onnx.TensorProto, place: str, directory: Path | None, dtype:
     return _typed_data(tensor, place, dtype, count).reshape(shape)
 
 
-def _typed_data(tensor: onnx.TensorProto, place: str, dtype: Any, count: int) -> Any:
+def _typed_data(tensor: onnx.TensorProto, place: str, dtype: DType, count: int) -> Array:
     """The values of the field (float_data, int32_data, ..) that holds a dtype's elements."""
     fields = {
         "float32": "float_data", "float64": "double_data", "int64": "int64_data",
@@ -168,14 +173,14 @@ def _typed_data(tensor: onnx.TensorProto, place: str, dtype: Any, count: int) ->
     return np.array(values).astype(dtype)
 
 
-def unpack(packed: Any, bits: int) -> Any:
+def unpack(packed: Array, bits: int) -> Array:
     """Packed bytes unpacked along the last axis to unsigned numbers of `bits` bits, the lowest bits first."""
     count = 8 // bits
     apart = packed[..., None] >> np.arange(0, 8, bits, dtype=np.uint8) & np.uint8((1 << bits) - 1)
     return apart.reshape(*packed.shape[:-1], packed.shape[-1] * count)
 
 
-def _unpacked(packed: Any, bits: int, signed: bool, count: int) -> Any:
+def _unpacked(packed: Array, bits: int, signed: bool, count: int) -> Array:
     """`count` numbers of `bits` bits, one to a byte."""
     numbers = unpack(packed, bits)[:count]
     sign = np.uint8(1 << (bits - 1))

@@ -27,7 +27,7 @@ from mlc.frontends.common.sizes import Span, check_sizes, identifier
 from mlc.frontends.common.values import Value
 from mlc.frontends.onnx import narrow
 from mlc.frontends.onnx.counts import check_counts
-from mlc.frontends.onnx.files import check_model, dtype_of, printable, read_model
+from mlc.frontends.onnx.files import ModelSource, check_model, dtype_of, printable, read_model
 from mlc.frontends.onnx.functions import Functions, count_nodes, expand, function_key, functions_of, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, node_path, op_key
 from mlc.frontends.onnx.ordered import in_order
@@ -248,7 +248,7 @@ def input_shape(
     return tuple(d if d is not None and d >= 0 else DimExpr.symbol(name) for d, name in sizes)
 
 
-def _given_shape(given: Any, what: str) -> tuple[Any, ...]:
+def _given_shape(given: Iterable[int | str] | str, what: str) -> tuple[Any, ...]:
     """The sizes that `shapes=` gives for one input: integers and names of symbols."""
     message = f"{what}: expected a tuple of whole numbers and names as its shape, but got {given!r}"
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -263,7 +263,7 @@ def _given_shape(given: Any, what: str) -> tuple[Any, ...]:
 
 
 def import_model(
-    source: Any,
+    source: ModelSource,
     shapes: Mapping[str, Sequence[Any]] | None = None,
     values: Mapping[str, Any] | None = None,
     symbols: Mapping[str, Sequence[int]] | None = None,

@@ -16,7 +16,9 @@ def is_output_used(node: Node, output: int) -> bool:
     return output < len(node.proto.output) and bool(node.proto.output[output])
 
 
-def window_padding(node: Node, spatial: Sequence[Any], kernel: Sequence[int], strides: Any, dilation: Any) -> list[int]:
+def window_padding(
+    node: Node, spatial: Sequence[Any], kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+) -> list[int]:
     """[begin of each axis, end of each axis] from `pads` or `auto_pad`."""
     rank = len(spatial)
     auto = node.attr("auto_pad", "NOTSET")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mlc.dialects.graph.types import ELEMENT_TYPES
 from mlc.support.errors import UserError
@@ -43,7 +44,7 @@ def to_numpy(tensor: torch.Tensor, what: str = "a tensor") -> Any:
     return tensor.numpy()
 
 
-def to_torch(array: Any) -> torch.Tensor:
+def to_torch(array: NDArray[Any]) -> torch.Tensor:
     """The tensor of an array's elements: a view."""
     if array.dtype == _BFLOAT16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, DTypeLike
 from torch import fx
+from torch.fx.node import Argument, Target
 
-from mlc.dialects.graph import DimExpr
+from mlc.dialects.graph import Dim, DimExpr
 from mlc.frontends.common.elementwise import add, cast, iota, multiply
 from mlc.frontends.common.source_node import SourceNode
 from mlc.frontends.common.values import Value, dtype_like
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from mlc.frontends.torch.importer import AtenImporter
 
 Result: TypeAlias = "Value | Sequence[Value | None]"
+Number: TypeAlias = "Value | float | DimExpr | SymbolicNumber"
+"""A tensor, or a number that may be symbolic."""
 Convert: TypeAlias = "Callable[[AtenCall], Result]"
 
 
@@ -86,12 +90,12 @@ class AtenCall(SourceNode):
         first, *others = (_facts(self._arguments[name]) for name in names)
         return torch.result_type(first, others[0]) if others else first.dtype
 
-    def promoted(self, *names: str, dtype: Any = None) -> list[Value]:
+    def promoted(self, *names: str, dtype: DTypeLike | None = None) -> list[Value]:
         """Arguments, tensors or numbers, cast to one dtype: the one given, or the one torch promotes to."""
-        dtype = dtype_of(self.torch_dtype(*names), "operands") if dtype is None else dtype
-        return [self.typed(self[name], dtype) for name in names]
+        common: DTypeLike = dtype_of(self.torch_dtype(*names), "operands") if dtype is None else dtype
+        return [self.typed(self[name], common) for name in names]
 
-    def typed(self, value: Any, dtype: Any) -> Value:
+    def typed(self, value: Number, dtype: DTypeLike) -> Value:
         """A tensor cast to a dtype, or a number as a constant of it."""
         if isinstance(value, Value):
             return cast(self, value, dtype)
@@ -99,7 +103,7 @@ class AtenCall(SourceNode):
             return cast(self, tensor_of(self, value) if isinstance(value, SymbolicNumber) else self.array(value), dtype)
         return self.array(np.array(value).astype(dtype))
 
-    def array(self, array: Any, like: Value | None = None) -> Value:
+    def array(self, array: ArrayLike | DimExpr | SymbolicNumber, like: Value | None = None) -> Value:
         """A constant, with the element type of `like` if given; a symbolic number is computed at run time."""
         if isinstance(array, DimExpr | SymbolicNumber):
             return (
@@ -109,7 +113,7 @@ class AtenCall(SourceNode):
             )
         return super().array(array, like)
 
-    def counted(self, count: Any, start: Any = 0, by: int = 1) -> Value:
+    def counted(self, count: Dim, start: Dim = 0, by: int = 1) -> Value:
         """`count` integers `start`, `start + by`, ..; the count and the start may be symbolic."""
         if isinstance(count, int) and isinstance(start, int):
             return self.array(start + by * np.arange(count, dtype=np.int64))
@@ -126,7 +130,7 @@ class AtenCall(SourceNode):
         return any(user.args[1] == index for user in self.node.users)
 
 
-def op_name(target: Any) -> str:
+def op_name(target: Target) -> str:
     """The name of an ATen op without its overload; '' for other targets."""
     return target._schema.name.removeprefix("aten::") if isinstance(target, torch._ops.OpOverload) else ""
 
@@ -141,7 +145,7 @@ def _by_name(node: fx.Node) -> dict[str, Any]:
     return result
 
 
-def _facts(argument: Any) -> Any:
+def _facts(argument: Argument) -> Any:
     """The fake tensor or the number of an argument; for a symbolic number, a number of its type."""
     value = argument.meta["val"] if isinstance(argument, fx.Node) else argument
     return {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}.get(type(value), value)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec
 
 from mlc.frontends.common.model import Model
 from mlc.frontends.common.values import Value
@@ -154,22 +154,22 @@ def _inputs(
     return values
 
 
-def _check_rank(name: str, shape: Sequence[Any], given: Any) -> None:
+def _check_rank(name: str, shape: Sequence[Any], given: Sequence[int]) -> None:
     fixed = [(own, new) for own, new in zip(map(expression, shape), given, strict=False) if isinstance(own, int)]
     if len(shape) != len(given) or any(own != new for own, new in fixed):
         raise _misfit(name, shape, given)
 
 
-def _misfit(name: str, shape: Sequence[Any], given: Any) -> UserError:
+def _misfit(name: str, shape: Sequence[Any], given: Sequence[int]) -> UserError:
     sizes = [str(expression(size)) for size in shape]
     return UserError(f"{SOURCE}: input '{name}': expected a shape like ({', '.join(sizes)}), but got {tuple(given)}")
 
 
-def _weight(program: ExportedProgram, spec: Any) -> torch.Tensor:
+def _weight(program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
     """The tensor of a placeholder that is a weight or a constant."""
     if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in program.state_dict:
         return program.state_dict[spec.target]
-    value = program.constants.get(spec.target)
+    value = program.constants.get(str(spec.target))
     if not isinstance(value, torch.Tensor):
         raise UserError(f"{SOURCE}: expected '{spec.target}' to be a tensor, but got {type(value).__name__}")
     return value
@@ -196,7 +196,7 @@ def _outputs(program: ExportedProgram, values: Sequence[Any]) -> tuple[list[str]
     return [name for name, _ in kept], [value for _, value in kept]
 
 
-def _writes_input(spec: Any) -> bool:
+def _writes_input(spec: OutputSpec) -> bool:
     return spec.kind == OutputKind.USER_INPUT_MUTATION
 
 

@@ -22,6 +22,7 @@ from functools import cache
 from typing import Any
 
 import sympy
+import torch
 from torch.utils._sympy.printers import PythonPrinter
 
 MAX_SAMPLES = 64
@@ -40,7 +41,7 @@ class Assumptions:
     unmet: list[Any] = field(default_factory=list)
     """Guards that no substitution makes true."""
 
-    def applied(self, expr: Any) -> Any:
+    def applied(self, expr: sympy.Basic) -> Any:
         """An expression after the substitutions."""
         return expr.subs(self.known) if self.known and expr.free_symbols & self.known.keys() else expr
 
@@ -52,7 +53,7 @@ class Assumptions:
                 self._settle(self.applied(condition))
         self.unmet = [c for c in unique if not self._holds(self.applied(c))]
 
-    def _settle(self, condition: Any) -> None:
+    def _settle(self, condition: sympy.Basic) -> None:
         """The first substitution, or range, that makes a condition true."""
         for symbol, expr, new in _candidates(condition, self):
             trial = Assumptions({**self.ranges, **new.ranges}, {**self.traced, **new.traced})
@@ -69,7 +70,7 @@ class Assumptions:
                 (low, high), (least, greatest) = self.ranges[symbol], self.ranges[expr]
                 self.ranges[expr] = max(low, least), min(high, greatest)
 
-    def _holds(self, condition: Any) -> bool:
+    def _holds(self, condition: sympy.Basic) -> bool:
         """Whether a condition is true for all sampled sizes."""
         if not condition.free_symbols:
             return bool(condition)
@@ -97,7 +98,7 @@ class _New:
     traced: dict[Any, int] = field(default_factory=dict)
 
 
-def _candidates(condition: Any, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]]:
+def _candidates(condition: sympy.Basic, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]]:
     """(symbol, its substitution, the new symbols in it) to try; a symbol substituted by itself gets a new range."""
     parts: Sequence[Any] = condition.args if isinstance(condition, sympy.Or) else (condition,)
     equal: list[Any] = [part for part in parts if isinstance(part, sympy.Eq)]
@@ -111,7 +112,7 @@ def _candidates(condition: Any, taken: Assumptions) -> Iterator[tuple[Any, Any, 
             yield from _distances(part, taken)
 
 
-def _alone(difference: Any) -> Iterator[tuple[Any, Any, int]]:
+def _alone(difference: sympy.Expr) -> Iterator[tuple[Any, Any, int]]:
     """(s, e, sign) for each symbol s such that the sum is `sign * (s + e)`, the last symbol first."""
     total = sympy.expand(difference)
     terms = sympy.Add.make_args(total)
@@ -122,12 +123,12 @@ def _alone(difference: Any) -> Iterator[tuple[Any, Any, int]]:
             yield symbol, rest, sign
 
 
-def _is_plain(expr: Any) -> bool:
+def _is_plain(expr: sympy.Expr) -> bool:
     """Whether an expression is a sum of products of symbols."""
-    return expr.is_polynomial() and all(number.is_Integer for number in expr.atoms(sympy.Number))
+    return bool(expr.is_polynomial()) and all(number.is_Integer for number in expr.atoms(sympy.Number))
 
 
-def _between(condition: Any, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]]:
+def _between(condition: sympy.Basic, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]]:
     """The range in which a condition on one symbol holds, around its traced value."""
     (symbol,) = condition.free_symbols
     low, high = taken.ranges[symbol]
@@ -140,18 +141,23 @@ def _between(condition: Any, taken: Assumptions) -> Iterator[tuple[Any, Any, _Ne
     yield symbol, symbol, _New({symbol: (least, greatest)})
 
 
-def _multiples(condition: Any, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]]:
+def _multiples(condition: sympy.Basic, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]]:
     """A symbol that is divided by a constant, as a multiple of it plus the remainder of its traced value."""
     for part in sorted(condition.atoms(sympy.Function), key=str):
         if type(part).__name__ not in ("FloorDiv", "Mod", "PythonMod", "CleanDiv") or len(part.free_symbols) != 1:
             continue
-        (symbol,), by = part.free_symbols, part.args[1]
-        factor = part.args[0].coeff(symbol, 1)
+        (symbol,), (divided, by) = part.free_symbols, arguments(part)
+        factor = divided.coeff(symbol, 1)
         if by.is_Integer and factor.is_Integer and (step := int(by) // math.gcd(int(by), int(factor))) > 1:
             (low, high), (count, rest) = taken.ranges[symbol], divmod(taken.traced[symbol], step)
             new = sympy.Symbol(f"{symbol}_by_{step}", integer=True, positive=True)
             span = max(-((rest - low) // step), 0), (high - rest) // step
             yield symbol, step * new + rest, _New({new: span}, {new: count})
+
+
+def arguments(expr: sympy.Basic) -> Sequence[Any]:
+    """The arguments of an expression, which sympy declares too widely."""
+    return expr.args
 
 
 def _distances(order: Any, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]]:
@@ -166,18 +172,18 @@ def _distances(order: Any, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]
 
 
 @cache
-def _function(condition: Any) -> Callable[[Mapping[str, int]], bool]:
+def _function(condition: sympy.Basic) -> Callable[[Mapping[str, int]], bool]:
     """A condition as a function of the sizes by their names."""
     code = compile(renamed(condition, {}), "<condition>", "eval")
     return lambda sizes: bool(eval(code, {"math": math}, dict(sizes)))  # torch's own text of its own condition
 
 
-def renamed(condition: Any, names: Mapping[Any, str]) -> str:
+def renamed(condition: sympy.Basic, names: Mapping[Any, str]) -> str:
     """The text of a condition, with some symbols renamed."""
     return PythonPrinter().doprint(condition.subs({symbol: sympy.Symbol(name) for symbol, name in names.items()}))
 
 
-def traced(size: Any) -> Mapping[Any, Any]:
+def traced(size: torch.SymInt) -> Mapping[Any, Any]:
     """The sizes that a program was traced with, by torch's symbols; `size` is any symbolic size of the program."""
     environment = size.node.shape_env
     return environment.backed_var_to_val
@@ -194,4 +200,4 @@ def conditions(sizes: Iterable[Any]) -> list[Any]:
     return [guard.expr for environment in environments.values() for guard in environment.guards]
 
 
-__all__ = ["Assumptions", "conditions", "renamed", "traced", "was_traced_here"]
+__all__ = ["Assumptions", "arguments", "conditions", "renamed", "traced", "was_traced_here"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.node import Argument
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Region
@@ -69,7 +70,7 @@ class AtenImporter(GraphBuilder):
         """A weight, which shares the tensor's memory."""
         return Value(None, to_numpy(value, f"'{name}'"), name)
 
-    def resolve(self, argument: Any) -> Any:
+    def resolve(self, argument: Argument) -> Any:
         """An argument of a call: Values for tensors, sizes for symbolic numbers, lists of these."""
         if isinstance(argument, list | tuple):
             return [self.resolve(one) for one in argument]
@@ -88,10 +89,10 @@ class AtenImporter(GraphBuilder):
             f"{self.source}: mlc does not compute {argument.name} ({argument.target}){source_line(argument)}"
         )
 
-    def _number(self, node: fx.Node, value: Any) -> float | SymbolicNumber:
+    def _number(self, node: fx.Node, value: float | torch.SymFloat) -> float | SymbolicNumber:
         """A float, or a SymbolicNumber, which a converter may compute at run time."""
         known = {symbol: size for symbol, size in self.sizes.values.items() if not isinstance(size, DimExpr)}
-        expr = value if isinstance(value, float) else value.node.expr.subs(known)
+        expr: Any = value.node.expr.subs(known) if isinstance(value, torch.SymFloat) else value
         return (
             float(expr) if isinstance(expr, float) or expr.is_number else SymbolicNumber(expr, self.source, node.name)
         )
@@ -157,7 +158,7 @@ class AtenImporter(GraphBuilder):
         except (VerifyException, ValueError, TypeError, LookupError, ArithmeticError) as error:
             raise error if isinstance(error, UserError) else call.fail(str(error)) from error
 
-    def _checked(self, call: AtenCall, value: Value | None, facts: Any) -> Value | None:
+    def _checked(self, call: AtenCall, value: Value | None, facts: torch.Tensor) -> Value | None:
         """A result cast to the dtype that torch has for it; UserError if its shape is another."""
         if value is None:
             return None

@@ -24,7 +24,7 @@ _SCHEMAS = {
 
 def _shapes(
     x: torch.Tensor,
-    hx: Any,
+    hx: torch.Tensor | list[torch.Tensor] | tuple[torch.Tensor, ...],
     params: Sequence[torch.Tensor],
     has_biases: bool,
     num_layers: int,

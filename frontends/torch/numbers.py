@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import sympy
 
 from mlc.dialects import graph as g
 from mlc.frontends.common.elementwise import add, binary, cast, divide, multiply
 from mlc.frontends.common.values import Value
+from mlc.frontends.torch.guards import arguments
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
@@ -36,12 +38,12 @@ def tensor_of(call: AtenCall, number: SymbolicNumber) -> Value:
     return _value(call, number.expression, number)
 
 
-def _value(call: AtenCall, expr: Any, number: SymbolicNumber) -> Value:
+def _value(call: AtenCall, expr: sympy.Expr, number: SymbolicNumber) -> Value:
     if expr.is_number:
         return call.array(np.array(float(expr)))
     kind = type(expr).__name__
     if kind in _COMPUTE:
-        first, *others = (_value(call, part, number) for part in expr.args)
+        first, *others = (_value(call, part, number) for part in arguments(expr))
         for other in others or [None]:
             first = _COMPUTE[kind](call, first, other)
         return first

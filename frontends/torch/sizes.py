@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
+import sympy
+import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._sympy.value_ranges import ValueRanges
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation
 
 from mlc.dialects.graph import Dim, DimExpr, SliceOp, SymbolAttr, shape_of
 from mlc.dialects.graph.dims import greatest, least, least_extent
 from mlc.dialects.graph.ops.movement import END
-from mlc.frontends.torch.guards import Assumptions, renamed, traced
+from mlc.frontends.torch.guards import Assumptions, arguments, renamed, traced
 from mlc.support.errors import UserError
 
 MAX_SIZE = (1 << 31) - 1
@@ -77,7 +80,7 @@ class TorchSizes:
                 text = renamed(condition, names)
                 raise UserError(f"{self.source}: torch.export took for granted that {text}; fix it with shapes=")
 
-    def _bind(self, symbol: Any, expr: Any, name: str, axis: int, given: int | None) -> None:
+    def _bind(self, symbol: sympy.Symbol, expr: sympy.Expr, name: str, axis: int, given: int | None) -> None:
         """Bind a symbol to the number that makes `expr` the given size, or else to a symbol named after the axis."""
         low, high = self._assumptions.ranges[symbol]
         if given is None:
@@ -93,7 +96,7 @@ class TorchSizes:
             raise UserError(f"{self.source}: input '{name}': expected {wanted} on axis {axis}, but got {given}")
         self.values[symbol] = found[0]
 
-    def _note_batch(self, symbol: Any) -> None:
+    def _note_batch(self, symbol: sympy.Symbol) -> None:
         """The first of several axes is the batch: its typical size is 1, or the least that is allowed."""
         (name,) = self.values[symbol].symbols()  # pyright: ignore[reportAttributeAccessIssue]
         low, high = self._ranges[name].low.data, self._ranges[name].high.data
@@ -108,18 +111,18 @@ class TorchSizes:
                 known = self._ranges[name]
                 self._ranges[name] = SymbolAttr(1, known.high.data, 1, min(known.usual.data, 1))
 
-    def _expression(self, size: Any) -> Any:
+    def _expression(self, size: int | torch.SymInt) -> Any:
         """The number or the sympy expression of a size, after the substitutions of the conditions."""
         expr = expression(size)
         expr = expr if isinstance(expr, int) else self._assumptions.applied(expr)
         return int(expr) if getattr(expr, "is_Integer", False) else expr
 
-    def size(self, value: Any) -> Dim:
+    def size(self, value: int | torch.SymInt) -> Dim:
         """A size (an int, or torch's symbolic one) as the graph dialect's."""
         expr = expression(value)
         return expr if isinstance(expr, int) else self.size_of(expr)
 
-    def size_of(self, expr: Any) -> Dim:
+    def size_of(self, expr: sympy.Expr) -> Dim:
         """A size by its sympy expression."""
         return self._evaluate(self._assumptions.applied(expr))
 
@@ -137,18 +140,19 @@ class TorchSizes:
         """The attribute of @main with the ranges of its symbols."""
         return DictionaryAttr(self._ranges) if self._ranges else None
 
-    def _evaluate(self, expr: Any) -> Any:
+    def _evaluate(self, expr: sympy.Expr) -> Any:
+        args = arguments(expr)
         if expr.is_Integer:
             return int(expr)
         if type(expr).__name__ in _ROUND:
             given = expr.subs({symbol: size for symbol, size in self.values.items() if isinstance(size, int)})
             if given.is_Integer:
                 return int(given)
-            top, bottom = self._ratio(expr.args[0])
+            top, bottom = self._ratio(args[0])
             return _ROUND[type(expr).__name__](top, bottom)
         if expr in self.values:
             return self.values[expr]
-        parts = [self._evaluate(part) for part in expr.args]
+        parts = [self._evaluate(part) for part in args]
         compute = _COMPUTE.get(type(expr).__name__)
         if compute is None or (not parts):
             raise UserError(
@@ -160,17 +164,17 @@ class TorchSizes:
         except TypeError as error:
             raise UserError(f"{self.source}: mlc cannot express the size {expr}; fix it with shapes=") from error
 
-    def _ratio(self, expr: Any) -> tuple[Any, int]:
+    def _ratio(self, expr: sympy.Expr) -> tuple[Any, int]:
         """A sympy number as a fraction: (a size, an integer); a scale of a size is a float in torch."""
-        kind = type(expr).__name__
+        kind, args = type(expr).__name__, arguments(expr)
         if expr.is_Float or (expr.is_Rational and not expr.is_Integer):
             top, bottom = float(expr).as_integer_ratio()
             if bottom <= MAX_DIVISOR:
                 return top, bottom
         elif kind == "ToFloat":
-            return self._ratio(expr.args[0])
+            return self._ratio(args[0])
         elif kind in ("Mul", "IntTrueDiv", "FloatTrueDiv"):
-            parts: list[tuple[Any, Any]] = [self._ratio(part) for part in expr.args]
+            parts: list[tuple[Any, Any]] = [self._ratio(part) for part in args]
             if kind != "Mul" and isinstance(parts[1][0], int):
                 parts[1] = (parts[1][1], parts[1][0])
             if kind == "Mul" or isinstance(parts[1][1], int):
@@ -180,7 +184,7 @@ class TorchSizes:
         raise UserError(f"{self.source}: mlc cannot express the size {expr}; fix it with shapes=")
 
 
-def _fits(op: Any, values: Mapping[str, int | DimExpr]) -> bool:
+def _fits(op: Operation, values: Mapping[str, int | DimExpr]) -> bool:
     """Whether, for some values of the symbols, no result of an op is empty and a slice is in bounds."""
     shapes = [shape_of(result.type) for result in op.results if isinstance(result.type, TensorType)]
     if any(isinstance(size, DimExpr) and size.evaluate(values) < least_extent(size) for s in shapes for size in s):
@@ -192,7 +196,7 @@ def _fits(op: Any, values: Mapping[str, int | DimExpr]) -> bool:
     return all(size.evaluate(values) >= count for size, count in needed if isinstance(size, DimExpr))
 
 
-def expression(value: Any) -> Any:
+def expression(value: float | torch.SymInt) -> Any:
     """The number or the sympy expression of a size."""
     if isinstance(value, int | float):
         return value
@@ -200,17 +204,15 @@ def expression(value: Any) -> Any:
     return int(expr) if expr.is_Integer else expr
 
 
-def _solutions(expr: Any, symbol: Any, size: int) -> Any:
+def _solutions(expr: sympy.Expr, symbol: sympy.Symbol, size: int) -> Any:
     """The values of a symbol that make an expression a size."""
-    import sympy
-
     return sympy.solve(expr - size, symbol)
 
 
-def _range(known: Any) -> tuple[int, int]:
+def _range(known: ValueRanges[Any] | None) -> tuple[int, int]:
     """The range of a symbol, with infinities replaced by 0 and MAX_SIZE."""
 
-    def bound(value: Any, default: int) -> int:
+    def bound(value: float | sympy.Expr, default: int) -> int:
         return int(value) if getattr(value, "is_Integer", isinstance(value, int)) else default
 
     if known is None:
@@ -218,7 +220,7 @@ def _range(known: Any) -> tuple[int, int]:
     return max(bound(known.lower, 0), 0), min(bound(known.upper, MAX_SIZE), MAX_SIZE)
 
 
-def _power(base: Any, exponent: int) -> Any:
+def _power(base: Dim, exponent: int) -> Dim:
     return math.prod([base] * exponent)
 
 

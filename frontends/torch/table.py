@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.fx.node import Target
 
 from mlc.frontends.torch.call import Convert, op_name
 
@@ -49,7 +50,7 @@ def assembled(modules: Mapping[str, Mapping[str, Convert]]) -> dict[str, Convert
     return table
 
 
-def _is_kept(op: Any) -> bool:
+def _is_kept(op: Target) -> bool:
     return op_name(op) in KEPT & converters().keys()
 
 

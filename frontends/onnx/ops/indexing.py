@@ -162,7 +162,7 @@ def k_of(node: Node) -> Any:
     return node.attr("k") if node.opset < 10 else node.constant(1).reshape(()).item()
 
 
-def _open_top_k(node: Node, x: Value, axis: int, count: Any) -> list[Value]:
+def _open_top_k(node: Node, x: Value, axis: int, count: Dim) -> list[Value]:
     """The first k of all elements sorted, where the axis or k is symbolic."""
     if isinstance(size := x.shape[axis], DimExpr):
         node.importer.symbols.at_least(size - count, 0)

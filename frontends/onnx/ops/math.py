@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph import GraphOp
 from mlc.dialects.graph.types import broadcast
 from mlc.frontends.common.elementwise import binary, cast, full, subtract
 from mlc.frontends.common.movement import reshape, transpose
@@ -19,7 +20,7 @@ from mlc.frontends.common.values import Value, dtype_like
 from mlc.frontends.onnx.node import Converter, Node, UseBody
 
 
-def _unary(op: Any, **attrs: tuple[str, Any]) -> Converter:
+def _unary(op: type[GraphOp], **attrs: tuple[str, Any]) -> Converter:
     """An op on one tensor; `attrs` maps its attributes to ONNX's names and defaults."""
 
     def convert(node: Node) -> Value:
@@ -29,11 +30,11 @@ def _unary(op: Any, **attrs: tuple[str, Any]) -> Converter:
     return convert
 
 
-def _binary(op: Any) -> Converter:
+def _binary(op: type[GraphOp]) -> Converter:
     return lambda node: node.emit(op, node.input(0), node.input(1))
 
 
-def _variadic(op: Any) -> Converter:
+def _variadic(op: type[GraphOp]) -> Converter:
     def convert(node: Node) -> Value:
         value = node.input(0)
         for index in range(1, len(node.inputs)):
@@ -99,7 +100,9 @@ def _gelu(node: Node) -> Value:
     return node.emit(g.GeluOp, node.input(0))
 
 
-def _reduce(op: Any, before: Callable[[Node, Value], Value] | None = None, after: Any = None) -> Converter:
+def _reduce(
+    op: type[GraphOp], before: Callable[[Node, Value], Value] | None = None, after: type[GraphOp] | None = None
+) -> Converter:
     """A reduction: axes are an attribute, or since opset 18 (ReduceSum: 13) an input."""
 
     def convert(node: Node) -> Value:
@@ -115,7 +118,7 @@ def _reduce(op: Any, before: Callable[[Node, Value], Value] | None = None, after
     return convert
 
 
-def _applied(node: Node, x: Value, before: Any, after: Any) -> Value:
+def _applied(node: Node, x: Value, before: Callable[[Node, Value], Value] | None, after: type[GraphOp] | None) -> Value:
     x = before(node, x) if before else x
     return node.emit(after, x) if after else x
 
@@ -124,7 +127,7 @@ def _square(node: Node, x: Value) -> Value:
     return node.emit(g.MultiplyOp, x, x)
 
 
-def _arg(op: Any) -> Converter:
+def _arg(op: type[GraphOp]) -> Converter:
     def convert(node: Node) -> Value:
         x, axis = node.input(0), node.attr("axis", 0)
         if x.shape[axis] == 0:
@@ -139,7 +142,7 @@ def _arg(op: Any) -> Converter:
     return convert
 
 
-def _softmax(op: Any) -> Converter:
+def _softmax(op: type[GraphOp]) -> Converter:
     """Since opset 13 along one axis; before, over all axes from `axis` (1) on."""
 
     def convert(node: Node) -> Value:

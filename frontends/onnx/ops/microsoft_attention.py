@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import Dim
 from mlc.frontends.common.elementwise import add, binary, cast, divide, full, iota, multiply, select, subtract
 from mlc.frontends.common.movement import broadcast_to, concat, index_axis, reshape, slice_axis, stack, transpose
 from mlc.frontends.common.values import Value, dtype_like
@@ -84,7 +85,7 @@ def as_heads(node: Node, x: Value, heads: int) -> Value:
     return transpose(node, reshape(node, x, (batch, length, heads, width // heads)), (0, 2, 1, 3))
 
 
-def earlier(node: Node, length: Any, keys: Any, kept: Any) -> Value:
+def earlier(node: Node, length: Any, keys: Dim, kept: Any) -> Value:
     """
     The causal mask, 1 x 1 x length x keys, of queries the first of which follows `kept` keys.
 
@@ -98,7 +99,7 @@ def earlier(node: Node, length: Any, keys: Any, kept: Any) -> Value:
     return node.emit(g.LogicalOrOp, seen, node.emit(g.GreaterEqualOp, query, node.array(length - 1)))
 
 
-def kept_keys(node: Node, mask: Value, batch: Any, length: Any, keys: Any) -> Value:
+def kept_keys(node: Node, mask: Value, batch: Any, length: Any, keys: Dim) -> Value:
     """The mask of keys that count, given as ones per key (and query), or as lengths (or ends and begins) per row."""
     if mask.shape in ((batch, keys), (batch, length, keys)):
         rows = 1 if len(mask.shape) == 2 else length
@@ -243,7 +244,7 @@ def _rotary_embedding(node: Node) -> Value:
     return reshape(node, transpose(node, y, (0, 2, 1, 3)), x.shape) if flat else y
 
 
-def _kept_rows(node: Node, past: Value | None, new: Value, before: Value, total: Any) -> Value:
+def _kept_rows(node: Node, past: Value | None, new: Value, before: Value, total: Dim) -> Value:
     """A cache (B x heads x rows x size) of `total` rows: `before` (B) rows of the old one, the new ones, then zeros."""
     batch, heads, length, size = new.shape
     shape = (batch, heads, total, size)
@@ -329,7 +330,7 @@ def _group_seen(node: Node, shape: Sequence[Any], before: Value) -> Value:
     return seen if window < 0 else node.emit(g.LogicalAndOp, seen, binary(node, g.LessOp, back, window))
 
 
-def _group_bias(node: Node, keys: Any) -> Value | None:
+def _group_bias(node: Node, keys: Dim) -> Value | None:
     """The attention bias, cut or padded with zeros to the number of keys."""
     if not node.has(10):
         return None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph import GraphOp
 from mlc.frontends.common.elementwise import add, binary, divide, multiply, reduce
 from mlc.frontends.common.movement import reshape
 from mlc.frontends.common.ops.pooling import (
@@ -62,7 +62,7 @@ def _lp_pool(node: Node) -> Value:
     return _root(node, multiply(node, mean, float(math.prod(w.kernel))), p)
 
 
-def _global_pool(op: Any) -> Converter:
+def _global_pool(op: type[GraphOp]) -> Converter:
     return lambda node: reduce(node, op, node.input(0), range(2, len(node.input(0).shape)), True)
 
 

@@ -31,7 +31,9 @@ def _along(node: Node, scale: Value, x: Value) -> Value:
     return reshape(node, scale, [scale.shape[0] if a == axis else 1 for a in range(rank)])
 
 
-def _saturated(node: Node, x: Value, zero: Value | None, dtype: Any, narrow: NarrowInteger | None = None) -> Value:
+def _saturated(
+    node: Node, x: Value, zero: Value | None, dtype: np.dtype[Any], narrow: NarrowInteger | None = None
+) -> Value:
     """A float rounded to the nearest integer (halves to even), moved by the zero point, clipped and converted."""
     rounded = node.emit(g.RoundOp, x)
     if zero is not None:
@@ -50,7 +52,7 @@ def _result_type(node: Node, zero: int) -> tuple[Any, NarrowInteger | None]:
     return _integer(node, dtype), None
 
 
-def _integer(node: Node, dtype: Any) -> Any:
+def _integer(node: Node, dtype: np.dtype[Any]) -> Any:
     if np.dtype(dtype).kind not in "iu" or np.dtype(dtype).itemsize > 2:
         raise node.fail(f"expected a quantised type of int8, uint8, int16 or uint16, but got {dtype}")
     return dtype
@@ -118,7 +120,7 @@ def _quantize(node: Node) -> Value:
 
 
 def quantized(
-    node: Node, x: Value, scale: Value, zero: Value | None, dtype: Any, narrow: NarrowInteger | None = None
+    node: Node, x: Value, scale: Value, zero: Value | None, dtype: np.dtype[Any], narrow: NarrowInteger | None = None
 ) -> Value:
     """A float tensor quantised by a scale and a zero point, to the range of `narrow` if that is given."""
     if narrow is None and _is_plain(node, x, scale, dtype) and dtype_like(x) == np.float32:
@@ -129,7 +131,7 @@ def quantized(
 
 
 def _quantized(
-    node: Node, x: Value, scale: Value, zero: Value | None, dtype: Any, narrow: NarrowInteger | None
+    node: Node, x: Value, scale: Value, zero: Value | None, dtype: np.dtype[Any], narrow: NarrowInteger | None
 ) -> Value:
     """The same, for a scale and a zero point that broadcast with the tensor."""
     wide = divide(node, cast(node, x, np.float32), cast(node, scale, np.float32))
@@ -166,7 +168,7 @@ def _dequantized(node: Node, x: Value, scale: Value, zero: Value | None) -> Valu
     return cast(node, scaled, dtype_like(scale))
 
 
-def _is_plain(node: Node, x: Value, scale: Value, dtype: Any) -> bool:
+def _is_plain(node: Node, x: Value, scale: Value, dtype: np.dtype[Any]) -> bool:
     """Whether graph.quantize and graph.dequantize apply: one f32 scale, or one per element of an axis."""
     if dtype_like(scale) != np.float32 or np.dtype(dtype).name not in _GRAPH_DTYPES or len(scale.shape) > 1:
         return False
@@ -181,7 +183,9 @@ def _unfolded(node: Node, x: Value) -> Value:
 _GRAPH_DTYPES = {"uint8", "int8", "int32"}
 
 
-def _parameters(node: Node, scale: Value, zero: Value | None, dtype: Any, rank: int) -> tuple[Value, Value, int]:
+def _parameters(
+    node: Node, scale: Value, zero: Value | None, dtype: np.dtype[Any], rank: int
+) -> tuple[Value, Value, int]:
     """Scale, zero point and axis as graph.quantize takes them."""
     shape = () if scale.shape == (1,) else scale.shape
     zero = node.array(np.zeros(shape, dtype)) if zero is None else reshape(node, zero, shape)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import DimExpr, UnequalSizes, greatest, least, least_extent
+from mlc.dialects.graph.dims import Dim, DimExpr, UnequalSizes, greatest, least, least_extent
 from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.types import axis_of, broadcast, shape_of
 from mlc.frontends.common.elementwise import binary, iota, select, subtract
@@ -208,7 +208,7 @@ def _backwards(node: Node, x: Value, axis: int, first: Any, last: Any, step: int
     return take_strided(node, x, axis, first, count, step)
 
 
-def _from_front(node: Node, place: Any, size: Any) -> Any:
+def _from_front(node: Node, place: Any, size: Dim) -> Any:
     """A bound of a slice counted from the front; ONNX's negative bounds count from the end."""
     if isinstance(place, int):
         if abs(place) > LARGEST_SIZE:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph import GraphOp
 from mlc.frontends.common.elementwise import add, binary, cast, divide, full, multiply, select, subtract
 from mlc.frontends.common.movement import slice_axis
 from mlc.frontends.common.ops.hyperbolic import acosh, asinh, atanh
@@ -16,7 +17,7 @@ from mlc.frontends.common.values import Value, dtype_like
 from mlc.frontends.torch.call import AtenCall, Convert, widened
 
 
-def _unary(op: Any, **attrs: tuple[str, Any]) -> Convert:
+def _unary(op: type[GraphOp], **attrs: tuple[str, Any]) -> Convert:
     """An op on one tensor; `attrs` maps its attributes to torch's names and defaults."""
 
     def convert(call: AtenCall) -> Value:
@@ -31,7 +32,7 @@ def _function(compute: Callable[[AtenCall, Value], Value]) -> Convert:
     return lambda call: compute(call, call.tensor("self"))
 
 
-def _binary(op: Any, logical: Any = None) -> Convert:
+def _binary(op: type[GraphOp], logical: type[GraphOp] | None = None) -> Convert:
     """An op on two tensors or numbers; `logical` is the one for booleans."""
 
     def convert(call: AtenCall) -> Value:
@@ -42,12 +43,12 @@ def _binary(op: Any, logical: Any = None) -> Convert:
     return convert
 
 
-def _arithmetic(op: Any) -> Convert:
+def _arithmetic(op: type[GraphOp]) -> Convert:
     """An op whose operands have the result's type."""
     return lambda call: call.emit(op, *call.promoted("self", "other", dtype=call.dtype))
 
 
-def _sum(op: Any, backward: bool = False) -> Convert:
+def _sum(op: type[GraphOp], backward: bool = False) -> Convert:
     """`self + alpha * other`, or the same with minus; booleans are combined by `or`."""
 
     def convert(call: AtenCall) -> Value:
@@ -138,7 +139,7 @@ def _round(call: AtenCall) -> Value:
     return divide(call, call.emit(g.RoundOp, multiply(call, x, scale)), scale)
 
 
-def _rounded(op: Any) -> Convert:
+def _rounded(op: type[GraphOp]) -> Convert:
     """A rounding op; integers are returned unchanged."""
     return lambda call: call.emit(op, call["self"]) if np.dtype(dtype_like(call["self"])).kind in "fV" else call["self"]
 
@@ -157,7 +158,7 @@ def _clamp(call: AtenCall) -> Value:
     return x
 
 
-def _logical(op: Any) -> Convert:
+def _logical(op: type[GraphOp]) -> Convert:
     """A logical op; numbers are true if they are not 0."""
     names = ("self", "other")
     return lambda call: call.emit(op, *(call.typed(_truth(call, call[name]), np.bool_) for name in names))
@@ -364,7 +365,7 @@ def _erfc(call: AtenCall, x: Value) -> Value:
     return subtract(call, 1.0, call.emit(g.ErfOp, x))
 
 
-def _of_numbers(op: Any) -> Convert:
+def _of_numbers(op: type[GraphOp]) -> Convert:
     """fmax and fmin: of NaN and a number, the number."""
 
     def convert(call: AtenCall) -> Value:

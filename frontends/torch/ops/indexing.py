@@ -21,7 +21,7 @@ REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "ama
 """torch's name of the reduction of a scatter -> the graph dialect's."""
 
 
-def _extreme(dtype: Any, sign: int) -> Any:
+def _extreme(dtype: np.dtype[Any], sign: int) -> Any:
     if dtype.kind in "iu":
         return np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min
     return sign * np.inf

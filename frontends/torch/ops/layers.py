@@ -89,7 +89,7 @@ def _convolution(call: AtenCall) -> Value:
     return convolution(call, x, w, bias, WindowSpec(tuple(w.shape[2:]), strides, dilation, pads, pads), groups)
 
 
-def _vector(call: AtenCall, name: str, default: float, size: int, dtype: Any) -> Value:
+def _vector(call: AtenCall, name: str, default: float, size: int, dtype: np.dtype[Any]) -> Value:
     """An affine argument of a normalisation; if it is None, a constant vector of the default."""
     value = call.get(name)
     return call.array(np.full(size, default).astype(dtype)) if value is None else cast(call, value, dtype)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph import GraphOp
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.common.elementwise import binary, cast, divide, multiply, reduce, select, subtract
@@ -25,7 +27,7 @@ def _axes(call: AtenCall, x: Value) -> list[int]:
     return sorted(axis_of(axis, rank) for axis in given) if given else list(range(rank))
 
 
-def _reduction(op: Any) -> Convert:
+def _reduction(op: type[GraphOp]) -> Convert:
     """A reduction in the result's type."""
 
     def convert(call: AtenCall) -> Value:
@@ -35,12 +37,13 @@ def _reduction(op: Any) -> Convert:
     return convert
 
 
-def _extreme(op: Any, arg: Any, both: Any = None) -> Convert:
+def _extreme(op: type[GraphOp], arg: type[GraphOp], both: type[GraphOp] | None = None) -> Convert:
     """`max` and `min`: of all elements, along an axis with the indices, or of two tensors."""
 
     def convert(call: AtenCall) -> Any:
         x = call["self"]
         if "other" in call:
+            assert both is not None
             return call.emit(both, *call.promoted("self", "other"))
         if x.dtype_name == "bool":
             raise call.fail("expected numbers, but got booleans; use any or all")
@@ -55,7 +58,7 @@ def _extreme(op: Any, arg: Any, both: Any = None) -> Convert:
     return convert
 
 
-def _arg(op: Any) -> Convert:
+def _arg(op: type[GraphOp]) -> Convert:
     def convert(call: AtenCall) -> Value:
         x, axis = call["self"], call.get("dim")
         if axis is None:
@@ -66,7 +69,7 @@ def _arg(op: Any) -> Convert:
     return convert
 
 
-def _truth(op: Any) -> Convert:
+def _truth(op: type[GraphOp]) -> Convert:
     """`any` and `all`, as a maximum or a minimum of 0 and 1."""
 
     def convert(call: AtenCall) -> Value:
@@ -97,7 +100,7 @@ def _moments(call: AtenCall) -> tuple[Value, Value]:
     return var, mean
 
 
-def _unbiased(call: AtenCall, count: Any, correction: float) -> Any:
+def _unbiased(call: AtenCall, count: Dim, correction: float) -> Any:
     """The factor from the mean of squares to the variance; computed at run time if the count is symbolic."""
     if isinstance(count, int):
         return count / (count - correction) if count > correction else math.nan
@@ -113,7 +116,7 @@ def _variance_and_mean(call: AtenCall) -> list[Value]:
     return [reshape(call, x, call.shape) for x in _moments(call)]
 
 
-def _softmax(op: Any) -> Convert:
+def _softmax(op: type[GraphOp]) -> Convert:
     def convert(call: AtenCall) -> Value:
         x = cast(call, call["self"], call.dtype)
         return call.emit(op, x, axis=call["dim"]) if x.shape else reshape(call, _softmax_of_one(call, op, x), ())
@@ -121,7 +124,7 @@ def _softmax(op: Any) -> Convert:
     return convert
 
 
-def _softmax_of_one(call: AtenCall, op: Any, x: Value) -> Value:
+def _softmax_of_one(call: AtenCall, op: type[GraphOp], x: Value) -> Value:
     return call.emit(op, reshape(call, x, (1,)), axis=0)
 
 
@@ -174,7 +177,7 @@ def _ranked(call: AtenCall) -> Any:
     return reshape(call, found, call.shape) if whole else [reshape(call, y, call.shape) for y in (found, order)]
 
 
-def _running(op: Any) -> Convert:
+def _running(op: type[GraphOp]) -> Convert:
     """Running maxima or minima, in steps of 1, 2, 4, ...: each element is combined with the one that far before it."""
 
     def convert(call: AtenCall) -> list[Value | None]:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph import GraphOp
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.common.elementwise import add, cast, full, iota, multiply, select
@@ -90,7 +92,7 @@ def sliced(call: AtenCall, x: Value, axis: int, begin: Any, end: Any, stride: in
     return call.emit(g.SliceOp, x, begin=begins, end=ends, strides=strides)
 
 
-def _read(call: AtenCall, x: Value, axis: int, begin: Any, count: Any, stride: int) -> Value:
+def _read(call: AtenCall, x: Value, axis: int, begin: Any, count: Dim, stride: int) -> Value:
     """A slice with symbolic bounds: a gather of `count` elements."""
     if isinstance(begin, int) and begin < 0:
         begin = x.shape[axis] + begin
@@ -196,7 +198,7 @@ def _pad(call: AtenCall) -> Value:
     return x
 
 
-def _filler(call: AtenCall, x: Value, axis: int, width: Any, value: float) -> Value:
+def _filler(call: AtenCall, x: Value, axis: int, width: Dim, value: float) -> Value:
     """The padding before or after a tensor along an axis."""
     return full(call, (*x.shape[:axis], width, *x.shape[axis + 1 :]), float(value), dtype_like(x))
 
@@ -213,7 +215,7 @@ def _pad_by(mode: str) -> Convert:
     return convert
 
 
-def side(call: AtenCall, rows: Any, columns: Any, op: Any, diagonal: int = 0) -> Value:
+def side(call: AtenCall, rows: Dim, columns: Dim, op: type[GraphOp], diagonal: int = 0) -> Value:
     """The mask of a triangle: how `column - row` compares with a diagonal."""
     if isinstance(rows, int) and isinstance(columns, int):
         return call.array(_SIDES[op](np.arange(columns)[None, :] - np.arange(rows)[:, None], diagonal))
@@ -224,7 +226,7 @@ def side(call: AtenCall, rows: Any, columns: Any, op: Any, diagonal: int = 0) ->
 _SIDES: dict[Any, Any] = {g.LessEqualOp: np.less_equal, g.GreaterEqualOp: np.greater_equal}
 
 
-def _triangle(op: Any) -> Convert:
+def _triangle(op: type[GraphOp]) -> Convert:
     """The elements on one side of a diagonal; 0 elsewhere."""
 
     def convert(call: AtenCall) -> Value:
@@ -280,7 +282,7 @@ def _diagonal_scatter(call: AtenCall) -> Value:
     return transpose(call, y, [order.index(axis) for axis in range(len(order))])
 
 
-def _on_diagonal(call: AtenCall, count: Any) -> tuple[Value, Value, list[int]]:
+def _on_diagonal(call: AtenCall, count: Dim) -> tuple[Value, Value, list[int]]:
     """(a tensor with two axes flattened to the last one, the indices of a diagonal in it, the order of its axes)."""
     x, offset = call["self"], call.get("offset", 0)
     rank = len(x.shape)
