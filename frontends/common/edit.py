@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xdsl.dialects.builtin import FunctionType, TensorType
+from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
@@ -158,15 +158,13 @@ def bind(model: Model, values: Mapping[str, Any]) -> None:
             raise UserError(f"expected the name of an input, but got '{name}'{did_you_mean(name, names)}")
         argument = block.args[names.index(name)]
         array = np.ascontiguousarray(value)
-        type_ = argument.type
-        assert isinstance(type_, TensorType)
-        wanted = (static_shape(type_), dtype_name(type_.element_type))
+        wanted = (static_shape(argument.type), dtype_name(element_of(argument)))
         if (array.shape, array.dtype.name) != wanted:
             raise UserError(
                 f"expected a value of input '{name}' of shape {wanted[0]} and dtype {wanted[1]}, "
                 f"but got {array.shape} {array.dtype.name}"
             )
-        param = ParamOp.make(entry=model.add_weight(array, name), result=type_)
+        param = ParamOp.make(entry=model.add_weight(array, name), result=tensor(*wanted))
         first = block.first_op
         assert first is not None
         block.insert_op_before(param, first)

@@ -87,7 +87,7 @@ class Model:
 
 
 def _names(attrs: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str) -> tuple[str, ...]:
-    records = [a.data for a in attrs.data] if attrs is not None else [{}] * count
+    records: list[Mapping[str, Attribute]] = [{}] * count if attrs is None else [a.data for a in attrs.data]
     names = [record.get(NAME) for record in records]
     return tuple(n.data if isinstance(n, StringAttr) else f"{prefix}{i}" for i, n in enumerate(names))
 

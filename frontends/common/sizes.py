@@ -57,7 +57,7 @@ def size_array(sizes: Dim | Sequence[Dim] | Array) -> Array:
     return array if any(isinstance(v, DimExpr) for v in array.reshape(-1)) else array.astype(np.int64)
 
 
-def holds_sizes(array: Array) -> bool:
+def holds_sizes(array: Array | None) -> bool:
     """Whether an array holds size expressions."""
     return array is not None and array.dtype == object
 
@@ -80,11 +80,16 @@ def fold_sizes(op: GraphOp, arrays: Sequence[Array], spans: Mapping[str, Span]) 
     if isinstance(op, g.CastOp) and not str(op.type.element_type).startswith(("i", "si", "ui")):
         return None
     rule = RULES.get(type(op))
-    return None if rule is None else [size_array(rule(op, *arrays))]
+    return None if rule is None else [size_array(rule(op, arrays))]
 
 
-def _divided(op: GraphOp, x: Array, y: Array) -> Array:
-    return np.asarray(np.frompyfunc(_quotient, 2, 1)(x, y))
+FoldRule: TypeAlias = "Callable[[Any, Sequence[Array]], Array]"
+"""(op, operands) -> its result; the op's class says its attributes, for which the parameter is Any."""
+
+
+def _elementwise(compute: Callable[..., Dim | bool]) -> FoldRule:
+    """A function of elements."""
+    return lambda op, arrays: np.asarray(np.frompyfunc(compute, len(arrays), 1)(*arrays))
 
 
 def _quotient(a: Dim, b: Dim) -> Dim:
@@ -95,7 +100,7 @@ def _quotient(a: Dim, b: Dim) -> Dim:
     return a // b if high > 0 else -(-a // b)
 
 
-def _compared(decide: Callable[[float, float], bool | None]) -> Callable[..., Array]:
+def _compared(decide: Callable[[float, float], bool | None]) -> FoldRule:
     def decided(a: Dim, b: Dim) -> bool:
         difference = a - b
         low, high = difference.bounds() if isinstance(difference, DimExpr) else (difference, difference)
@@ -103,7 +108,7 @@ def _compared(decide: Callable[[float, float], bool | None]) -> Callable[..., Ar
             raise Undecided(f"expected sizes that compare whatever they are, but got {a} and {b}")
         return result
 
-    return lambda op, x, y: np.asarray(np.frompyfunc(decided, 2, 1)(x, y)).astype(bool)
+    return lambda op, arrays: _elementwise(decided)(op, arrays).astype(bool)
 
 
 def _less(low: float, high: float) -> bool | None:
@@ -115,25 +120,28 @@ def _zero(low: float, high: float) -> bool | None:
     return low == 0 if low == high else None if low <= 0 <= high else False
 
 
-def _chosen(choose: Callable[[Dim, Dim], Dim]) -> Callable[..., Array]:
-    return lambda op, x, y: np.asarray(np.frompyfunc(choose, 2, 1)(x, y))
-
-
-def _clipped(op: Any, x: Array) -> Array:
+def _clipped(op: Any, arrays: Sequence[Array]) -> Array:
     def clip(size: Dim) -> Dim:
         size = size if op.min == -np.inf else greatest(size, int(op.min))
         return size if op.max == np.inf else least(size, int(op.max))
 
-    return np.asarray(np.frompyfunc(clip, 1, 1)(x))
+    return _elementwise(clip)(op, arrays)
 
 
-def _reduced(choose: Callable[[Dim, Dim], Dim]) -> Callable[..., Array]:
+def _reduced(choose: Callable[[Dim, Dim], Dim]) -> FoldRule:
     fold = np.frompyfunc(choose, 2, 1)
-    return lambda op, x: np.asarray(fold.reduce(x.reshape(-1))).reshape(g.static_shape(op.type))
+
+    def rule(op: Any, arrays: Sequence[Array]) -> Array:
+        return np.asarray(fold.reduce(arrays[0].reshape(-1))).reshape(g.static_shape(op.type))
+
+    return rule
 
 
-def _remainder(op: Any, x: Array, y: Array) -> Array:
-    return np.asarray(np.frompyfunc(lambda a, b: _left(a, b, op.truncated), 2, 1)(x, y))
+def _remainder(op: Any, arrays: Sequence[Array]) -> Array:
+    def remainder(a: Dim, b: Dim) -> Dim:
+        return _left(a, b, op.truncated)
+
+    return _elementwise(remainder)(op, arrays)
 
 
 def _left(a: Dim, b: Dim, truncated: bool) -> Dim:
@@ -146,35 +154,52 @@ def _left(a: Dim, b: Dim, truncated: bool) -> Dim:
     return a if a >= 0 or truncated else a + b
 
 
-def _where(op: GraphOp, condition: Array, x: Array, y: Array) -> Array:
+def _where(op: Any, arrays: Sequence[Array]) -> Array:
+    condition, x, y = arrays
     return np.where(condition.astype(bool), x, y)
+
+
+def _sum(op: Any, arrays: Sequence[Array]) -> Array:
+    return np.asarray(np.sum(arrays[0], axis=tuple(op.reduced_axes), keepdims=op.keepdims))
+
+
+def _product(op: Any, arrays: Sequence[Array]) -> Array:
+    return np.asarray(np.prod(arrays[0], axis=tuple(op.reduced_axes), keepdims=op.keepdims))
+
+
+def _reshaped(op: Any, arrays: Sequence[Array]) -> Array:
+    return arrays[0].reshape(g.static_shape(op.type))
+
+
+def _inverted(op: Any, arrays: Sequence[Array]) -> Array:
+    return ~arrays[0].astype(bool)
 
 
 MOVEMENTS = (
     g.TakeOp, g.ConcatenateOp, g.SliceOp, g.TransposeOp, g.BroadcastToOp, g.SplitOp, g.TileOp,
 )  # fmt: skip
 COMPARISONS = (g.EqualOp, g.LessOp, g.LessEqualOp, g.GreaterOp, g.GreaterEqualOp)
-RULES: dict[type[Any], Callable[..., Array]] = {
-    g.AddOp: lambda op, x, y: x + y,
-    g.SubtractOp: lambda op, x, y: x - y,
-    g.MultiplyOp: lambda op, x, y: x * y,
-    g.DivideOp: _divided,
+RULES: Mapping[type[GraphOp], FoldRule] = {
+    g.AddOp: lambda op, arrays: arrays[0] + arrays[1],
+    g.SubtractOp: lambda op, arrays: arrays[0] - arrays[1],
+    g.MultiplyOp: lambda op, arrays: arrays[0] * arrays[1],
+    g.DivideOp: _elementwise(_quotient),
     g.ModOp: _remainder,
-    g.NegOp: lambda op, x: -x,
-    g.MinimumOp: _chosen(least),
-    g.MaximumOp: _chosen(greatest),
+    g.NegOp: lambda op, arrays: -arrays[0],
+    g.MinimumOp: _elementwise(least),
+    g.MaximumOp: _elementwise(greatest),
     g.ClipOp: _clipped,
     g.EqualOp: _compared(_zero),
     g.LessOp: _compared(_less),
     g.LessEqualOp: _compared(lambda low, high: _less(low - 1, high - 1)),
     g.GreaterOp: _compared(lambda low, high: _less(-high, -low)),
     g.GreaterEqualOp: _compared(lambda low, high: _less(-high - 1, -low - 1)),
-    g.LogicalNotOp: lambda op, x: ~x.astype(bool),
+    g.LogicalNotOp: _inverted,
     g.WhereOp: _where,
-    g.CastOp: lambda op, x: x,
-    g.ReshapeOp: lambda op, x: x.reshape(g.static_shape(op.type)),
-    g.ProdOp: lambda op, x: np.prod(x, axis=tuple(op.reduced_axes), keepdims=op.keepdims),
-    g.SumOp: lambda op, x: np.sum(x, axis=tuple(op.reduced_axes), keepdims=op.keepdims),
+    g.CastOp: lambda op, arrays: arrays[0],
+    g.ReshapeOp: _reshaped,
+    g.ProdOp: _product,
+    g.SumOp: _sum,
     g.MinOp: _reduced(least),
     g.MaxOp: _reduced(greatest),
 }

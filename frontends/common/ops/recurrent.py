@@ -6,7 +6,7 @@ The products with the inputs of all steps are one product; each step adds the pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,8 +24,26 @@ from mlc.frontends.common.values import Value, dtype_like
 Activation: TypeAlias = "Callable[[Value], Value]"
 CellStep: TypeAlias = "Callable[[RecurrentCell, Value, list[Value]], list[Value]]"
 """(the cell, the input's share of the gates, the states) -> the new states, the first of which is the output."""
-ActivationKind: TypeAlias = "tuple[type[GraphOp] | Callable[..., Value], dict[str, float]]"
+ActivationFunction: TypeAlias = "Callable[[SourceNode, Value, Mapping[str, float]], Value]"
+ActivationKind: TypeAlias = "tuple[type[GraphOp] | ActivationFunction, dict[str, float]]"
 """An op, or a function of (node, value, attributes), and its attributes with their defaults."""
+
+
+def _softsign(node: SourceNode, x: Value, attrs: Mapping[str, float]) -> Value:
+    return divide(node, x, add(node, node.emit(g.AbsOp, x), 1.0))
+
+
+def _affine(node: SourceNode, x: Value, attrs: Mapping[str, float]) -> Value:
+    return add(node, multiply(node, x, attrs["alpha"]), attrs["beta"])
+
+
+def _scaled_tanh(node: SourceNode, x: Value, attrs: Mapping[str, float]) -> Value:
+    return multiply(node, node.emit(g.TanhOp, multiply(node, x, attrs["beta"])), attrs["alpha"])
+
+
+def _thresholded_relu(node: SourceNode, x: Value, attrs: Mapping[str, float]) -> Value:
+    return select(node, binary(node, g.GreaterOp, x, attrs["alpha"]), x, 0.0)
+
 
 ACTIVATIONS: dict[str, ActivationKind] = {
     "Relu": (g.ReluOp, {}),
@@ -35,29 +53,23 @@ ACTIVATIONS: dict[str, ActivationKind] = {
     "LeakyRelu": (g.LeakyReluOp, {"alpha": 0.01}),
     "Elu": (g.EluOp, {"alpha": 1.0}),
     "HardSigmoid": (g.HardSigmoidOp, {"alpha": 0.2, "beta": 0.5}),
-    "Softsign": (lambda node, x: divide(node, x, add(node, node.emit(g.AbsOp, x), 1.0)), {}),
-    "Affine": (lambda node, x, alpha, beta: add(node, multiply(node, x, alpha), beta), {"alpha": 1.0, "beta": 0.0}),
-    "ScaledTanh": (
-        lambda node, x, alpha, beta: multiply(node, node.emit(g.TanhOp, multiply(node, x, beta)), alpha),
-        {"alpha": 1.0, "beta": 1.0},
-    ),
-    "ThresholdedRelu": (
-        lambda node, x, alpha: select(node, binary(node, g.GreaterOp, x, alpha), x, 0.0),
-        {"alpha": 1.0},
-    ),
+    "Softsign": (_softsign, {}),
+    "Affine": (_affine, {"alpha": 1.0, "beta": 0.0}),
+    "ScaledTanh": (_scaled_tanh, {"alpha": 1.0, "beta": 1.0}),
+    "ThresholdedRelu": (_thresholded_relu, {"alpha": 1.0}),
 }
 """Activations by ONNX's names."""
 MAX_UNROLLED_STEPS = 4
 """Steps of the longest sequence whose steps are unrolled rather than scanned."""
 
 
-def activate(node: SourceNode, kind: ActivationKind, x: Value, attrs: dict[str, float]) -> Value:
+def activate(node: SourceNode, kind: ActivationKind, x: Value, attrs: Mapping[str, float]) -> Value:
     """An activation of a value; `attrs` has a value for each of its attributes."""
     op = kind[0]
-    return node.emit(op, x, **attrs) if isinstance(op, type) else op(node, x, **attrs)
+    return node.emit(op, x, **attrs) if isinstance(op, type) else op(node, x, attrs)
 
 
-def activation(node: SourceNode, kind: ActivationKind, attrs: dict[str, float], clip: float = 0.0) -> Activation:
+def activation(node: SourceNode, kind: ActivationKind, attrs: Mapping[str, float], clip: float = 0.0) -> Activation:
     """An activation as a function of its operand, which is clipped to +-clip if that is not 0."""
 
     def apply(x: Value) -> Value:

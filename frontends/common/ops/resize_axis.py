@@ -81,9 +81,9 @@ def _nearest(at: Array, rounding: str) -> Array:
 def _interpolated(node: SourceNode, x: Value, axis: int, at: Array, scale: float, rule: ResizeRule) -> Value:
     """The sum of the taps, each a take and a product."""
     size, dtype = x.shape[axis], np.dtype(dtype_like(x))
-    low = np.floor(at).astype(np.int64)
+    low: Array = np.floor(at).astype(np.int64)
     first, weights = _weights(at - low, scale, rule)
-    places = low[:, None] + first + np.arange(weights.shape[1])
+    places: Array = low[:, None] + first + np.arange(weights.shape[1])
     if rule.exclude_outside:
         weights = np.where((places < 0) | (places >= size), 0.0, weights)
         total = weights.sum(axis=1, keepdims=True)
