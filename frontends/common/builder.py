@@ -21,7 +21,7 @@ from mlc.dialects.graph import ConstantOp, GraphOp, ParamOp, name_location, shap
 from mlc.dialects.graph.graph_numpy import evaluate
 from mlc.dialects.graph.types import element_type, numpy_dtype
 from mlc.frontends.common.constants import TooLarge, computed, is_cheap, is_constant
-from mlc.frontends.common.counted import HINT, marked, plain, result_count
+from mlc.frontends.common.counted import COUNTED_HINT, marked, plain, result_count
 from mlc.frontends.common.empty import without_elements
 from mlc.frontends.common.size_data import SizeData
 from mlc.frontends.common.sizes import Span, Undecided, check_sizes, fold_sizes, holds_sizes
@@ -33,7 +33,7 @@ FOLD_LIMIT = 4096
 """Elements of the largest array that folding during import makes; larger ones are folded by a graph pass."""
 
 Attributes: TypeAlias = "Mapping[str, Any]"
-"""The attributes of an op by name; the op's record says their types."""
+"""The attributes of an op by name, of the types that the op's class declares."""
 
 
 class GraphBuilder:
@@ -109,7 +109,9 @@ class GraphBuilder:
         results = self.emit(cls, [plain(v) for v in operands], attrs, location)
         count = result_count(cls, operands, attrs, results[0].shape)
         if count is None:
-            raise ValueError(f"expected operands of {cls.name} of sizes known at import, but the data says them{HINT}")
+            raise ValueError(
+                f"expected operands of {cls.name} of sizes known at import, but the data says them{COUNTED_HINT}"
+            )
         return [marked(result, count.axis, count.value) for result in results]
 
     def _emit_widened(

@@ -22,7 +22,7 @@ from mlc.support.weights import WeightStore
 
 
 class TooLarge(ValueError):
-    """Constant evaluation would exceed the memory limit for what a file may ask for."""
+    """Constant evaluation would exceed the memory limit (limits.folded_bytes)."""
 
 
 def is_constant(value: Value) -> bool:

@@ -23,7 +23,7 @@ from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.common.values import Value
 
-HINT = "; only elementwise ops, transposes, gathers and the like work on such a value, or it is an output"
+COUNTED_HINT = "; only elementwise ops, transposes, gathers and the like work on such a value, or it is an output"
 
 
 @dataclass(frozen=True)

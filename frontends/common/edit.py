@@ -54,7 +54,7 @@ class Editor:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Infer types, drop what nothing reads any more, verify."""
+        """Infer types, eliminate dead code, verify."""
         from mlc.frontends.common.model import name_attrs
 
         if error is not None:

@@ -23,7 +23,7 @@ def binary(node: SourceNode, op: type[GraphOp], a: Value | float | Dim, b: Value
 
 
 def number(node: SourceNode, size: Dim, like: Value) -> Value | float:
-    """A size as an operand beside `like`: a float if it is known."""
+    """A size as the other operand of an op on `like`: a float if it is known."""
     return float(size) if isinstance(size, int) else node.array(np.array(size, object), like)
 
 

@@ -54,7 +54,7 @@ class Model:
         return _names(self.main.res_attrs, len(self.main.function_type.outputs), "output")
 
     def save(self, path: str | Path) -> None:
-        """Write `path` (.mlir) and, beside it, the weights as .safetensors."""
+        """Write `path` (.mlir), and the weights next to it as .safetensors."""
         path = Path(path)
         stream = StringIO()
         Printer(stream, print_debuginfo=True).print_op(self.module)

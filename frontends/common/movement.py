@@ -25,12 +25,12 @@ def transpose(node: SourceNode, x: Value, axes: Sequence[int]) -> Value:
 
 
 def broadcast_to(node: SourceNode, x: Value, shape: Sequence[Dim]) -> Value:
-    """`x` repeated along the axes of size 1 that `shape` has larger."""
+    """`x` broadcast to a shape of the same rank."""
     return x if tuple(x.shape) == tuple(shape) else node.emit(g.BroadcastToOp, x, shape=tuple(shape))
 
 
 def slice_axis(node: SourceNode, x: Value, axis: int, begin: Dim, end: Dim, stride: int = 1) -> Value:
-    """`x[.., begin:end:stride, ..]` along one axis, from front to end: `0 <= begin <= end`."""
+    """`x[.., begin:end:stride, ..]` along one axis, with `0 <= begin <= end`."""
     rank = len(x.shape)
     axis %= rank
     size = x.shape[axis]
@@ -51,7 +51,7 @@ def slice_axis(node: SourceNode, x: Value, axis: int, begin: Dim, end: Dim, stri
 
 
 def take_strided(node: SourceNode, x: Value, axis: int, first: Dim, count: Dim, step: int) -> Value:
-    """So many elements along an axis, from the first on in steps, which may be negative."""
+    """`count` elements along an axis from `first` on, in steps that may be negative."""
     places = iota(node, (count,), 0)
     places = places if step == 1 else multiply(node, places, step)
     if first != 0:
@@ -66,21 +66,21 @@ def index_axis(node: SourceNode, x: Value, axis: int, index: int) -> Value:
 
 
 def stack(node: SourceNode, parts: Sequence[Value], axis: int) -> Value:
-    """Tensors of one shape one after the other along a new axis."""
+    """Tensors of one shape, stacked along a new axis."""
     axis %= len(parts[0].shape) + 1
     wide = [reshape(node, x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in parts]
     return wide[0] if len(wide) == 1 else node.emit(g.ConcatenateOp, *wide, axis=axis)
 
 
 def concat(node: SourceNode, parts: Sequence[Value], axis: int) -> Value:
-    """Tensors one after the other along an axis; those of no elements are left out."""
+    """A concatenation along an axis; empty tensors are left out."""
     axis %= len(parts[0].shape)
     kept = [x for x in parts if x.shape[axis]] or list(parts[:1])
     return kept[0] if len(kept) == 1 else node.emit(g.ConcatenateOp, *kept, axis=axis)
 
 
 def pad_axis(node: SourceNode, x: Value, axis: int, before: int, after: int, value: float = 0.0) -> Value:
-    """`x` with elements of one value before and behind along an axis."""
+    """`x` padded with a value before and after along an axis."""
     if not before and not after:
         return x
     width = [0] * (2 * len(x.shape))
@@ -90,15 +90,10 @@ def pad_axis(node: SourceNode, x: Value, axis: int, before: int, after: int, val
 
 
 def dilate_axis(node: SourceNode, x: Value, axis: int, stride: int, before: int, size: int) -> Value:
-    """Zeros of `size` along an axis, with the elements of `x` at `before`, `before + stride`, ..."""
+    """`x` dilated by `stride` and padded with zeros to `size` along an axis, its first element at `before`."""
     axis %= len(x.shape)
     head, count, tail = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
     length = (count - 1) * stride + 1
     apart = pad_axis(node, reshape(node, x, (*head, count, 1, *tail)), axis + 1, 0, stride - 1)
     apart = slice_axis(node, reshape(node, apart, (*head, count * stride, *tail)), axis, 0, length)
     return pad_axis(node, apart, axis, before, size - before - length)
-
-
-def matmul_weight(node: SourceNode, w: Value) -> Value:
-    """The K x N right operand of a product as the N x K weight of graph.dense."""
-    return transpose(node, w, (1, 0))

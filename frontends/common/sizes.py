@@ -79,12 +79,12 @@ def fold_sizes(op: GraphOp, arrays: Sequence[Array], spans: Mapping[str, Span]) 
         return [size_array(a) for a in op.evaluate(np, *arrays)]
     if isinstance(op, g.CastOp) and not str(op.type.element_type).startswith(("i", "si", "ui")):
         return None
-    rule = RULES.get(type(op))
+    rule = FOLD_RULES.get(type(op))
     return None if rule is None else [size_array(rule(op, arrays))]
 
 
 FoldRule: TypeAlias = "Callable[[Any, Sequence[Array]], Array]"
-"""(op, operands) -> its result; the op's class says its attributes, for which the parameter is Any."""
+"""(op, operands) -> the result; the op is Any because each rule reads the attributes of its own class."""
 
 
 def _elementwise(compute: Callable[..., Dim | bool]) -> FoldRule:
@@ -179,7 +179,7 @@ MOVEMENTS = (
     g.TakeOp, g.ConcatenateOp, g.SliceOp, g.TransposeOp, g.BroadcastToOp, g.SplitOp, g.TileOp,
 )  # fmt: skip
 COMPARISONS = (g.EqualOp, g.LessOp, g.LessEqualOp, g.GreaterOp, g.GreaterEqualOp)
-RULES: Mapping[type[GraphOp], FoldRule] = {
+FOLD_RULES: Mapping[type[GraphOp], FoldRule] = {
     g.AddOp: lambda op, arrays: arrays[0] + arrays[1],
     g.SubtractOp: lambda op, arrays: arrays[0] - arrays[1],
     g.MultiplyOp: lambda op, arrays: arrays[0] * arrays[1],

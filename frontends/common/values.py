@@ -1,4 +1,4 @@
-"""Values during import: SSA values, constants that are not in the graph yet, and what is known about either."""
+"""Values during import: SSA values, constants that are not in the graph yet, and facts about them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mlc.frontends.common.counted import Count
 
 Array: TypeAlias = NDArray[Any]
-"""A numpy array of any element type; of dtype `object`, an array of size expressions, which stand for int64."""
+"""A numpy array of any element type; of dtype `object`, of size expressions, whose element type is int64."""
 
 
 @dataclass(frozen=True)

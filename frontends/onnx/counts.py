@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlc.frontends.common.counted import HINT
+from mlc.frontends.common.counted import COUNTED_HINT
 from mlc.frontends.common.source_node import NeedsValues
 from mlc.frontends.onnx.node import Node
 
@@ -23,6 +23,6 @@ def check_counts(node: Node) -> None:
         if value is not None and value.counted is not None and node.proto.op_type not in TAKE_COUNTED:
             error = node.fail(
                 f"expected input {index} ('{value.name}') of a size known at import, but got up to "
-                f"{value.shape[value.counted.axis]} elements{HINT}"
+                f"{value.shape[value.counted.axis]} elements{COUNTED_HINT}"
             )
             raise NeedsValues(str(error), node.importer.sources(value.counted.value))

@@ -19,7 +19,7 @@ from mlc.frontends.common.sizes import Span
 
 MAX_STEP = 128
 """The largest step of a symbol that is tried."""
-MAX_SIZE = 4096
+MAX_TRIED_SIZE = 4096
 """The largest value of a symbol that is tried."""
 
 Substitution = dict[str, Dim]
@@ -99,7 +99,7 @@ def _range(difference: DimExpr, name: str, span: Span) -> Iterator[Substitution]
 
 def _roots(difference: DimExpr, name: str, span: Span) -> list[int]:
     low, high = span
-    return [n for n in range(low, min(high, MAX_SIZE) + 1) if difference.evaluate({name: n}) == 0]
+    return [n for n in range(low, min(high, MAX_TRIED_SIZE) + 1) if difference.evaluate({name: n}) == 0]
 
 
 def _number(difference: DimExpr, name: str, span: Span) -> Iterator[Substitution]:
@@ -118,4 +118,4 @@ def _divisors(size: DimExpr) -> Iterator[int]:
                 yield from (divisor for part in atom.parts for divisor in _divisors(part))
 
 
-__all__ = ["MAX_SIZE", "Substitution", "substitutions"]
+__all__ = ["MAX_TRIED_SIZE", "Substitution", "substitutions"]

@@ -27,7 +27,7 @@ from mlc.support.limits import limits
 
 DType: TypeAlias = "np.dtype[Any]"
 ModelSource: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto"
-MAX_BYTES = (1 << 31) - 1
+MAX_MODEL_BYTES = (1 << 31) - 1
 """Bytes of the largest model file that protobuf reads; larger weights are external data."""
 
 
@@ -44,7 +44,7 @@ def read_model(source: ModelSource) -> tuple[onnx.ModelProto, str, Path | None]:
     if isinstance(source, onnx.ModelProto):
         return source, source.graph.name or "<model>", None
     path = Path(source)
-    data = read_file(path, MAX_BYTES)
+    data = read_file(path, MAX_MODEL_BYTES)
     try:
         model = onnx.ModelProto.FromString(data)
     except DecodeError as error:

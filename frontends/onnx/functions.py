@@ -15,7 +15,7 @@ from mlc.frontends.onnx.table import find_converter
 
 Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
 """(domain, name, overload) -> a function of the model."""
-MAX_DEPTH = 32
+MAX_FUNCTION_DEPTH = 32
 """The deepest nesting of function calls."""
 
 
@@ -92,8 +92,8 @@ def expand(node: Node) -> list[Value | None]:
     function = importer.functions.get(function_key(node.proto)) or _body(node)
     if function is None:
         raise node.fail("expected an op that mlc has, but got one without a counterpart")
-    if importer.depth >= MAX_DEPTH:
-        raise node.fail(f"expected functions nested at most {MAX_DEPTH} deep, but got more")
+    if importer.depth >= MAX_FUNCTION_DEPTH:
+        raise node.fail(f"expected functions nested at most {MAX_FUNCTION_DEPTH} deep, but got more")
     inner = inner_opsets(function, node.opsets)
     outer, missing, names = importer.values, importer.missing, importer.defined
     given: dict[str, Any] = dict(zip(function.input, [*node.inputs, *[None] * len(function.input)], strict=False))

@@ -20,9 +20,9 @@ from mlc.frontends.onnx.files import NARROW_INTEGERS, tensor_array
 if TYPE_CHECKING:
     from mlc.frontends.onnx.node import Node, Result
 
-MOVES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+KEEP_NARROW = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 """Ops whose results have the narrow type of their first input."""
-READS = frozenset({"Cast", "DequantizeLinear", "GatherBlockQuantized", "QuantizeLinear", "Shape", "Size"})
+READ_NARROW = frozenset({"Cast", "DequantizeLinear", "GatherBlockQuantized", "QuantizeLinear", "Shape", "Size"})
 """Ops that read narrow integers and have results of other types."""
 
 
@@ -50,9 +50,9 @@ def result_type(node: Node) -> NarrowInteger | None:
     if kind == "QuantizeLinear":
         zero = given[2] if len(given) > 2 else None
         return zero if node.has(2) else narrow_type(node.attr("output_dtype", 0))
-    if (first := next((one for one in given if one is not None), None)) is None or kind in READS:
+    if (first := next((one for one in given if one is not None), None)) is None or kind in READ_NARROW:
         return None
-    if kind not in MOVES:
+    if kind not in KEEP_NARROW:
         raise node.fail(f"expected an input of at least 8 bits, but got {first.name}; add a Cast to INT8 before it")
     return given[0]
 

@@ -1,4 +1,4 @@
-"""The symbolic sizes of a model's inputs: their names, ranges and steps, and what nodes require of them."""
+"""The symbolic sizes of a model's inputs: names, ranges and steps, and restrictions that nodes put on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mlc.dialects.graph.dims import (
 )
 from mlc.dialects.graph.types import sizes_at
 from mlc.frontends.common.sizes import LARGEST_SIZE, Span, applied, identifier
-from mlc.frontends.onnx.equal_sizes import MAX_SIZE, substitutions
+from mlc.frontends.onnx.equal_sizes import MAX_TRIED_SIZE, substitutions
 from mlc.support.errors import UserError, warn
 
 GENERATED = r"DynamicDimension|^unk_|^unknown|^dynamic_?ax|^Dynamic|^None$|^\?$|^-1$"
@@ -151,10 +151,12 @@ class InputSymbols:
         if len(names) != 1 or (name := names.pop()) not in self.spans:
             return
         low, high = self.spans[name]
-        while low <= min(high, MAX_SIZE) and sizes_at([size], {name: low})[0] < limit:
+        while low <= min(high, MAX_TRIED_SIZE) and sizes_at([size], {name: low})[0] < limit:
             low += 1
         if low <= high and sizes_at([size], {name: low})[0] < limit:
-            raise ValueError(f"expected a size {size} of at least {limit}, but got less for {name} up to {MAX_SIZE}")
+            raise ValueError(
+                f"expected a size {size} of at least {limit}, but got less for {name} up to {MAX_TRIED_SIZE}"
+            )
         self._restrict(name, low, high, f"a size {size} of at least {limit}")
 
     def _restrict(self, name: str, low: int, high: int, what: str) -> None:

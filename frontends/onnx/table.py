@@ -47,7 +47,7 @@ class Wraps:
 
 
 Entries: TypeAlias = "Mapping[Key, Converter | Wraps]"
-"""What one module registers."""
+"""The entries of one module."""
 
 
 def wraps(module: str, convert: Wrapper) -> Wraps:

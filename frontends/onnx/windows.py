@@ -1,4 +1,4 @@
-"""What several ONNX converters read from a node: the windows of convolutions and pools, and which outputs are used."""
+"""Attributes that several converters read from a node: windows of convolutions and pools, used outputs."""
 
 from __future__ import annotations
 

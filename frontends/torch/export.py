@@ -116,7 +116,7 @@ def _read_conditions(texts: Sequence[str], inputs: Mapping[str, torch.Tensor]) -
 
 
 def _placeholders(program: ExportedProgram) -> list[tuple[Any, Any]]:
-    """The nodes that are inputs or weights, and what the signature says of each."""
+    """The placeholder nodes with their entries in the signature."""
     nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
     return list(zip(nodes, program.graph_signature.input_specs, strict=True))
 
@@ -201,7 +201,7 @@ def _writes_input(spec: OutputSpec) -> bool:
 
 
 def _output_names(program: ExportedProgram) -> list[str]:
-    """The names of what the module returns (structure.py)."""
+    """The names of the module's results (structure.py)."""
     output = next(node for node in program.graph.nodes if node.op == "output").args[0]
     pairs = zip(program.graph_signature.output_specs, output, strict=True)
     own = [value for spec, value in pairs if spec.kind == OutputKind.USER_OUTPUT]

@@ -20,7 +20,7 @@ from mlc.dialects.graph.ops.movement import END
 from mlc.frontends.torch.guards import Assumptions, arguments, renamed, traced
 from mlc.support.errors import UserError
 
-MAX_SIZE = (1 << 31) - 1
+MAX_SYMBOL = (1 << 31) - 1
 """The upper bound of a symbol that has none."""
 MAX_DIVISOR = 1 << 20
 """The largest denominator of a scale of a size: a size times the numerator has to fit into 64 bits."""
@@ -87,7 +87,7 @@ class TorchSizes:
             own = f"{name}_{axis}"
             self._ranges[own] = SymbolAttr(low, high)
             self.values[symbol] = DimExpr.symbol(own, *((0, high) if low == 0 else ()))
-            if (low, high) == (2, MAX_SIZE):
+            if (low, high) == (2, MAX_SYMBOL):
                 self._from_two.append(own)
             return
         found = [int(one) for one in _solutions(expr, symbol, given) if one.is_Integer and low <= one <= high]
@@ -210,14 +210,14 @@ def _solutions(expr: sympy.Expr, symbol: sympy.Symbol, size: int) -> Any:
 
 
 def _range(known: ValueRanges[Any] | None) -> tuple[int, int]:
-    """The range of a symbol, with infinities replaced by 0 and MAX_SIZE."""
+    """The range of a symbol, with infinities replaced by 0 and MAX_SYMBOL."""
 
     def bound(value: float | sympy.Expr, default: int) -> int:
         return int(value) if getattr(value, "is_Integer", isinstance(value, int)) else default
 
     if known is None:
-        return 0, MAX_SIZE
-    return max(bound(known.lower, 0), 0), min(bound(known.upper, MAX_SIZE), MAX_SIZE)
+        return 0, MAX_SYMBOL
+    return max(bound(known.lower, 0), 0), min(bound(known.upper, MAX_SYMBOL), MAX_SYMBOL)
 
 
 def _power(base: Dim, exponent: int) -> Dim:

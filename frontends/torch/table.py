@@ -11,7 +11,7 @@ from torch.fx.node import Target
 
 from mlc.frontends.torch.call import Convert, op_name
 
-KEPT = frozenset(
+NOT_DECOMPOSED = frozenset(
     {
         "einsum", "gelu", "group_norm", "gru", "hardshrink", "hardsigmoid", "hardswish", "instance_norm", "layer_norm",
         "linear", "lstm", "matmul", "mish", "pixel_shuffle", "pixel_unshuffle", "prelu", "rms_norm", "rnn_relu",
@@ -50,8 +50,8 @@ def assembled(modules: Mapping[str, Mapping[str, Convert]]) -> dict[str, Convert
     return table
 
 
-def _is_kept(op: Target) -> bool:
-    return op_name(op) in KEPT & converters().keys()
+def _is_not_decomposed(op: Target) -> bool:
+    return op_name(op) in NOT_DECOMPOSED & converters().keys()
 
 
 def decompositions() -> Any:
@@ -59,7 +59,7 @@ def decompositions() -> Any:
     from torch.export import default_decompositions
 
     table: Any = default_decompositions()
-    for op in [op for op in table if _is_kept(op)]:
+    for op in [op for op in table if _is_not_decomposed(op)]:
         del table[op]
     table.update(_further())
     return table
@@ -75,5 +75,5 @@ def graph_decompositions() -> dict[Any, Any]:
     """torch's decompositions to core ATen, for AOTAutograd."""
     from torch._decomp import core_aten_decompositions
 
-    table = {op: function for op, function in core_aten_decompositions().items() if not _is_kept(op)}
+    table = {op: function for op, function in core_aten_decompositions().items() if not _is_not_decomposed(op)}
     return {**table, **_further()}

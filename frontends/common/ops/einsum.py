@@ -17,7 +17,7 @@ Labels = tuple[str, ...]
 
 
 def einsum(node: SourceNode, equation: str, values: Sequence[Value]) -> Value:
-    """The sum of products that an equation such as `ij,jk->ik` says, an ellipsis and repeated labels included."""
+    """numpy's einsum of an equation such as `ij,jk->ik`, with ellipses and repeated labels."""
     equation = equation.replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
@@ -41,7 +41,7 @@ def einsum(node: SourceNode, equation: str, values: Sequence[Value]) -> Value:
 
 
 def _labels(node: SourceNode, term: str, rank: int | None, rest: int) -> Labels:
-    """One label an axis; those of an ellipsis are numbers, counted from its end."""
+    """One label per axis; those of an ellipsis are numbers, counted from its last axis."""
     before, dots, after = term.partition("...")
     hidden = rest if rank is None else rank - len(before) - len(after)
     if hidden < 0 or (not dots and rank is not None and hidden):
@@ -51,7 +51,7 @@ def _labels(node: SourceNode, term: str, rank: int | None, rest: int) -> Labels:
 
 
 def _implicit(labels: Sequence[Labels], rest: int) -> Labels:
-    """Without an arrow: the ellipsis, then the labels that occur once, in the alphabet's order."""
+    """The output without an arrow: the ellipsis, then the labels that occur once, in alphabetical order."""
     count = Counter(label for of in labels for label in of)
     hidden = [str(i) for i in range(rest) if str(i) in count]
     return (*hidden, *sorted(label for label, n in count.items() if n == 1 and not label.isdigit()))
@@ -70,7 +70,7 @@ def _sizes(node: SourceNode, labels: Sequence[Labels], values: Sequence[Value]) 
 
 
 def _diagonal(node: SourceNode, x: Value, labels: Labels) -> tuple[Value, Labels]:
-    """An operand with each label once: of axes with one label, the elements whose indices are equal."""
+    """The diagonal of an operand over axes with the same label, so that each label occurs once."""
     while len(set(labels)) < len(labels):
         label = next(a for a in labels if labels.count(a) > 1)
         first = labels.index(label)
@@ -82,7 +82,7 @@ def _diagonal(node: SourceNode, x: Value, labels: Labels) -> tuple[Value, Labels
 
 
 def _summed(node: SourceNode, x: Value, labels: Labels, wanted: Collection[str]) -> tuple[Value, Labels]:
-    """Without the labels that nobody wants."""
+    """Summed over the labels that are not needed."""
     axes = [a for a, label in enumerate(labels) if label not in wanted]
     return reduce(node, g.SumOp, x, axes), tuple(label for label in labels if label in wanted)
 
@@ -90,7 +90,7 @@ def _summed(node: SourceNode, x: Value, labels: Labels, wanted: Collection[str])
 def _contract(
     node: SourceNode, a: tuple[Value, Labels], b: tuple[Value, Labels], wanted: Collection[str], sizes: dict[str, int]
 ) -> tuple[Value, Labels]:
-    """The product of two operands, summed over what they share and nobody else wants."""
+    """The product of two operands, summed over the labels that they share and that are not needed later."""
     x, left = _summed(node, *a, {*wanted, *b[1]})
     y, right = _summed(node, *b, {*wanted, *left})
     shared = [label for label in left if label in right]

@@ -1,4 +1,4 @@
-"""Resizing: as graph.resize2d where that says the same, otherwise one axis after the other."""
+"""Resizing: as graph.resize2d if that has the same meaning, otherwise axis by axis."""
 
 from __future__ import annotations
 

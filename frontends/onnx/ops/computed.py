@@ -282,7 +282,7 @@ def _axes(node: Node, rank: int) -> set[int]:
 
 
 def _reduced(name: str, fill: float) -> Wrapper:
-    """A reduction over what is there."""
+    """A reduction over the valid elements: the padding is set to the neutral element `fill`."""
 
     def convert(node: Node, own: Converter) -> Result:
         x = node.input(0)

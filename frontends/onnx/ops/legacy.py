@@ -1,4 +1,4 @@
-"""Ops of old opsets that differ from today's in more than a default: what converts nodes before a given opset."""
+"""Converters of nodes of old opsets whose ops differ from today's in more than a default."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from mlc.frontends.onnx.files import dtype_of
 from mlc.frontends.onnx.node import Converter, Node, Result, UseBody
 from mlc.frontends.onnx.table import Wrapper, Wraps, wraps
 
-ELEMENTS = {"FLOAT": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, "INT64": 7, "BOOL": 9,
+OLD_CAST_TYPES = {"FLOAT": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, "INT64": 7, "BOOL": 9,
             "FLOAT16": 10, "DOUBLE": 11, "UINT32": 12, "UINT64": 13}  # fmt: skip
+"""Name of an element type -> its number, as the attribute `to` of an old Cast has it."""
 
 
 def _before(opset: int, old: Wrapper) -> Wrapper:
@@ -52,9 +53,9 @@ def _binary(node: Node, own: Converter) -> Result:
 
 def _cast(node: Node, own: Converter) -> Result:
     name = node.attr("to")
-    if name not in ELEMENTS:
-        raise node.fail(f"expected an element type of {', '.join(ELEMENTS)}, but got {name}")
-    return cast(node, node.input(0), dtype_of(ELEMENTS[name], node.path))
+    if name not in OLD_CAST_TYPES:
+        raise node.fail(f"expected an element type of {', '.join(OLD_CAST_TYPES)}, but got {name}")
+    return cast(node, node.input(0), dtype_of(OLD_CAST_TYPES[name], node.path))
 
 
 def _concat(node: Node, own: Converter) -> Result:

@@ -160,7 +160,7 @@ def _max_roi_pool(node: Node) -> Value:
 
 
 def _in_bins(node: Node, rois: Value, scale: float, column: int, size: Dim, bins: int) -> Value:
-    """Which elements of an axis are in which bin of which region: regions x bins x size."""
+    """The mask, regions x bins x size, of the elements of an axis in each bin of each region."""
     ends = (multiply(node, slice_axis(node, rois, 1, k, k + 1), scale) for k in (column, column + 2))
     start, end = (node.emit(g.FloorOp, add(node, one, 0.5)) for one in ends)
     length = node.emit(g.MaximumOp, add(node, subtract(node, end, start), 1.0), node.array(1.0, like=rois))
