@@ -54,7 +54,7 @@ class Child:
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
     def seconds(self, code: str, cache: str) -> tuple[float, float]:
-        """From exec to the end, and what the process printed."""
+        """Seconds from exec to the end of a process, and its output."""
         start = time.perf_counter()
         process = self.start(code, cache)
         text = process.communicate()[0]
@@ -89,7 +89,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _pss(pid: int) -> int:
-    """KiB of memory, what is shared counted in parts."""
+    """Proportional set size in KiB: shared pages are divided among the processes that map them."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

@@ -22,7 +22,7 @@ Run = Callable[[], Arrays]
 
 @dataclass(frozen=True)
 class Job:
-    """A model as files in a directory, and at how many threads it is to run."""
+    """A model as files in a directory, and the number of threads to run it on."""
 
     name: str
     directory: Path
@@ -38,7 +38,7 @@ class Job:
 
     @property
     def kept(self) -> Path:
-        """Where a contender leaves what it compiled, to be found by its next process."""
+        """The directory in which a contender keeps compiled code for its next process."""
         return self.directory / f"kept-{self.threads}"
 
     def inputs(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _torch_compile(job: Job) -> Run:
 
 
 def _reshape_by_numbers(module: Any) -> None:
-    """onnx2torch reshapes to sizes that stand in a tensor, which torch.compile refuses: make them numbers."""
+    """Replace sizes in tensors, to which onnx2torch reshapes and which torch.compile refuses, by numbers."""
     import torch
     from onnx2torch.node_converters.reshape import OnnxReshape
 

@@ -165,7 +165,7 @@ class Product:
 
 # The 3 x 3 convolutions of a residual network.
 CONVS = (Conv(64, 56, 56, 64), Conv(128, 28, 28, 128), Conv(256, 14, 14, 256), Conv(512, 7, 7, 512))
-# What nobody tuned: prime sizes, strides, dilations, groups, depthwise.
+# Untuned shapes: prime sizes, strides, dilations, groups, depthwise.
 SWEEP = (
     Conv(64, 53, 53, 64),
     Conv(61, 56, 56, 67),
@@ -189,7 +189,7 @@ SWEEP = (
     Conv(32, 56, 56, 32, kernel=5),
 )
 WIDTHS = (384, 768, 1536, 3072)
-# Cubes, what a transformer multiplies by weights, its attention, and sizes that nobody tuned.
+# Cubes, a transformer's products by weights and of its attention, and untuned sizes.
 GEMMS = (
     *(Product(n, n, n) for n in (64, 128, 256, 512, 1024, 2048)),
     *(Product(m, n, k, weight=True) for m in (1, 128) for n in WIDTHS for k in WIDTHS),

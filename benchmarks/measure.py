@@ -28,7 +28,7 @@ Run = Callable[[], Any]
 _peaks: dict[int, float] = {}
 _PAUSE = 0.05  # seconds; the threads of OpenBLAS spin for about 30 ms after a call
 _FOREIGN = 0.05  # CPUs
-_TICK = 0.01  # what /proc/stat can be wrong by
+_TICK = 0.01  # seconds: the resolution of /proc/stat
 
 
 def figures(times: list[float]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def in_turns(runs: Mapping[str, Run], seconds: float, threads: int, blocks: int 
 
 
 def _largest(samples: list[_Sample]) -> list[_Sample]:
-    """The samples of the state that is more frequent."""
+    """The samples of the more frequent state (near or far CPUs)."""
     near = [one for one in samples if one.near]
     far = [one for one in samples if not one.near]
     return near if len(near) >= len(far) else far
@@ -113,7 +113,7 @@ def _busy_seconds() -> float:
 
 
 def _calls(run: Run, seconds: float) -> int:
-    """How many calls fill the time."""
+    """The number of calls that fill the time."""
     run()
     start = time.perf_counter()
     run()
@@ -133,7 +133,7 @@ def _block(run: Run, calls: int) -> list[float]:
 
 
 def gate(result: Mapping[str, Any]) -> str:
-    """The state of the machine, to stand beside each figure."""
+    """The state of the machine, which is printed with each figure."""
     parts = [f"{result['handover_ns']:.0f} ns {result['state']}"] if "state" in result else []
     return ", ".join([*parts, "BUSY"] if result["busy"] else parts)
 

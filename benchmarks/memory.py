@@ -24,7 +24,7 @@ _CALLS = 100
 
 
 def status() -> dict[str, float]:
-    """MB: the greatest resident memory so far, and what is resident now, its own and mapped from files."""
+    """MB: peak resident memory, and resident memory now, anonymous and file-backed."""
     names = {"VmHWM": "peak", "VmRSS": "resident", "RssAnon": "own", "RssFile": "mapped"}
     lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
     return {names[key]: int(size) / 1024 for key, size, *_ in ((a[0].rstrip(":"), *a[1:]) for a in lines if len(a) > 1)
@@ -32,7 +32,7 @@ def status() -> dict[str, float]:
 
 
 def load_mlc(path: str, shapes: Any, inputs: Any, threads: int) -> tuple[Run, Any]:
-    """What runs the model, and its Executable."""
+    """A function that runs the model, and the Executable if there is one."""
     import mlc
 
     exe = mlc.compile(path, shapes=shapes or None, threads=threads)
@@ -66,7 +66,7 @@ LOADERS = {"mlc": load_mlc, "onnxruntime": load_onnxruntime, "openvino": load_op
 
 
 def a_call(exe: Any, inputs: Any) -> dict[str, float]:
-    """What a call of an mlc.Executable that is given its outputs allocates, over many calls."""
+    """Bytes that a call of an mlc.Executable allocates when it is given its outputs, over many calls."""
     import ctypes
     import resource
     import tracemalloc
@@ -121,7 +121,7 @@ def child(runtime: str, path: str, shapes: str, inputs: str, threads: str) -> No
 
 
 def measure(runtime: str, case: Any, inputs: Path, threads: int) -> dict[str, Any]:
-    """A runtime in a new process; for mlc in a second one, which finds what the first one compiled."""
+    """Measure a runtime in a new process; mlc in a second one, which finds the model in the cache."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS_")}
     command = [sys.executable, __file__, "--child", runtime, str(case.path), json.dumps(case.shapes), str(inputs)]
     for _ in range(2 if runtime == "mlc" else 1):

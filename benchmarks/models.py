@@ -35,7 +35,7 @@ class Case:
     inputs: dict[str, Any]
 
     def save_fixed(self, path: Path) -> None:
-        """Write the model with these input shapes in it, what follows from them folded: chains of Shape and Gather."""
+        """Write the model with these input shapes; chains of Shape and Gather that follow from them are folded."""
         model = onnx.load(self.path)
         for value in model.graph.input:
             if value.name in self.shapes:

@@ -106,7 +106,7 @@ CONTENDERS: dict[str, Maker] = {
 
 
 def available(names: list[str]) -> list[str]:
-    """Those of the names that are contenders here and installed."""
+    """The named contenders that are installed."""
     return [name for name in names if name in CONTENDERS and find_spec(name) is not None]
 
 

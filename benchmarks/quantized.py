@@ -110,7 +110,7 @@ class Quantised:
         quantize_dynamic(self.float, path, weight_type=QuantType.QInt8, per_channel=True)
 
     def runs(self, threads: int) -> dict[str, Callable[[Arrays], list[Any]]]:
-        """Every program that is measured, as a function of inputs."""
+        """The measured programs by name, each a function of the inputs."""
         files = {"f32": self.float, PAIRS: self.pairs, DYNAMIC: self.dynamic, CALIBRATED: self.calibrated}
         found: dict[str, Callable[[Arrays], list[Any]]] = {}
         for kind, path in files.items():
@@ -137,7 +137,7 @@ def _step(path: Path) -> float | None:
 
 
 def _apart(found: list[Any], wanted: list[Any], step: float | None) -> dict[str, float]:
-    """Greatest difference, and how many differ by more than half a step, or 1/1000 of the greatest value."""
+    """Greatest difference, and the share of elements off by more than half a step (or 1/1000 of the maximum)."""
     a, b = (np.concatenate([one[0].reshape(-1) for one in group]).astype(np.float64) for group in (found, wanted))
     apart = np.abs(a - b) / (step or float(np.abs(b).max()))
     return {"most": float(apart.max()), "share": float((apart > (0.5 if step else 1e-3)).mean())}
@@ -152,7 +152,7 @@ def _likeness(found: list[Any], wanted: list[Any]) -> dict[str, float]:
 
 
 def agreement(model: Quantised) -> dict[str, Any]:
-    """How far what mlc computes is from onnxruntime, and bytes from floats."""
+    """Differences of mlc's results from onnxruntime's, and of the int8 model's from the float model's."""
     runs = model.runs(1)
     found = {name: [run(probe) for probe in model.probes] for name, run in runs.items()}
     result: dict[str, Any] = {"like f32": {n: _likeness(f, found["ort f32"]) for n, f in found.items()}}

@@ -51,7 +51,7 @@ def threads_of(args: argparse.Namespace) -> list[int]:
 
 
 def bench_machine(args: argparse.Namespace) -> dict[str, Any]:
-    """What the machine reaches."""
+    """Measure the peaks of the machine."""
     result: dict[str, Any] = {"cpu": native_target().cpu, "python": platform.python_version()}
     result |= {"numpy": np.__version__, "openblas": blas_core(), "onnxruntime": onnxruntime.__version__}
     rows = table("the machine", "threads", "fp32 GFLOP/s", "memory GB/s", "hand-over", "empty parallel loop")
@@ -94,7 +94,7 @@ def _model(case: models.Case, threads: int, seconds: float) -> dict[str, Any]:
 
 
 def bench_gemm(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Matrix products, beside the limit that binds: the peak, or the bandwidth of the memory."""
+    """Matrix products, with the limit that binds each: the FMA peak, or the bandwidth of the memory."""
     rows = table("matrix product, GFLOP/s", "m x n x k", "threads", "mlc", "numpy", "mlc / numpy", "of limit", "gate")
     results: list[dict[str, Any]] = []
     widths = {threads: measure_bandwidth(threads) for threads in threads_of(args)}

@@ -9,7 +9,7 @@ interpreter computes, about a hundred times faster: the reference for large kern
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,7 +74,7 @@ class _Printer:
     fresh: int = 0
     in_parallel: bool = False
     shapes: dict[SSAValue, list[str]] = field(default_factory=dict)
-    """The sizes of operands, where the kernel says them over its index arguments."""
+    """Sizes of operands as C expressions, where the kernel's attribute `sizes` gives them over its index arguments."""
 
     def function(self, func: loop.FuncOp) -> None:
         """The whole kernel."""
@@ -102,7 +102,7 @@ class _Printer:
         self.lines.append("  " * self.depth + text)
 
     @contextmanager
-    def deeper(self) -> Iterator[None]:
+    def deeper(self) -> Generator[None]:
         """One level of braces."""
         self.depth += 1
         yield
@@ -187,7 +187,7 @@ class _Printer:
         return " && ".join(f"{self.text(e, operands)} >= 0" for e in exprs)
 
     def sizes(self, buffer: SSAValue) -> list[str]:
-        """The sizes of a buffer; of an argument whose first one nothing says, that is empty."""
+        """The sizes of a buffer as C expressions; an unknown leading size of an argument is an empty text."""
         t, op = buffer.type, buffer.owner
         assert isinstance(t, MemRefType)
         if isinstance(op, loop.AllocOp):
@@ -256,7 +256,7 @@ def _for(p: _Printer, op: loop.ForOp) -> None:
 
 
 def _carry(p: _Printer, to: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
-    """All at once: a value that is itself carried is saved before it is overwritten."""
+    """Assign all carried values at once: one that is read after its own assignment is saved first."""
     saved = list(values)
     for k, v in enumerate(values):
         if v in to and v is not to[k]:

@@ -1,4 +1,4 @@
-"""What the C99 print of a kernel stands on: types, the helpers of its prelude, and one expression an operation."""
+"""Tables of the C99 printer: the prelude of helper functions, and one C expression for each operation."""
 
 from __future__ import annotations
 

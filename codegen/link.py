@@ -16,7 +16,7 @@ def has_compiler() -> bool:
 
 
 def link_shared(objects: Iterable[bytes], path: str | Path, libraries: Iterable[str] = ("m", "pthread")) -> Path:
-    """Link objects into a shared library with the system's C compiler (`$CC`, or cc)."""
+    """Link objects into a shared library with the system's C compiler (`$CC`, or cc); UserError if that fails."""
     path = Path(path)
     compiler = os.environ.get("CC", "cc").split()
     if shutil.which(compiler[0]) is None:
@@ -32,7 +32,7 @@ def link_shared(objects: Iterable[bytes], path: str | Path, libraries: Iterable[
 
 
 def archive(objects: Iterable[bytes], path: str | Path) -> Path:
-    """Put objects into a static library with ar; the same objects give the same bytes."""
+    """Put objects into a static library with ar; the same objects give the same bytes. UserError if that fails."""
     path = Path(path)
     program = os.environ.get("AR", "ar")
     if shutil.which(program) is None:

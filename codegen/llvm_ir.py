@@ -12,13 +12,13 @@ and drops alignment, fast-math flags of intrinsics and target attributes).
 from xdsl.dialects import builtin
 
 from mlc.codegen import llvm_ops as _llvm_ops  # noqa: F401  (fills the table of printers)
-from mlc.codegen.emitter import Emitter
+from mlc.codegen.llvm_printer import LLVMPrinter
 from mlc.targets.target import Target
 
 
 def print_module(module: builtin.ModuleOp, *, target: Target | str | None = None) -> str:
     """Print a module of llvm and llvm_ext operations as LLVM IR text for a target."""
-    emitter = Emitter(None if target is None else Target.parse(target))
+    printer = LLVMPrinter(None if target is None else Target.parse(target))
     for op in module.body.block.ops:
-        emitter.top(op)
-    return emitter.text()
+        printer.top(op)
+    return printer.text()

@@ -1,13 +1,12 @@
-"""How each llvm and llvm_ext operation is printed: one small function, or one row of a table, an operation."""
+"""Printers of llvm and llvm_ext operations: one small function, or one row of a table, for each."""
 
 from collections.abc import Callable
-from typing import Any
 
 from xdsl.dialects import builtin, llvm
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.codegen import prelude
-from mlc.codegen.emitter import HANDLERS, Emitter, Handler, symbol
+from mlc.codegen.llvm_printer import HANDLERS, Handler, LLVMPrinter, symbol
 from mlc.codegen.llvm_types import suffix
 from mlc.dialects import llvm_ext
 from mlc.support.errors import UserError
@@ -103,7 +102,7 @@ def alignment(op: Operation, type_: Attribute | None = None) -> str:
 
 
 def _binary(word: str) -> Handler:
-    def emit(e: Emitter, op: Operation) -> str:
+    def emit(e: LLVMPrinter, op: Operation) -> str:
         lhs, rhs = op._operands
         properties = op.properties
         flags = ""
@@ -121,7 +120,7 @@ def _binary(word: str) -> Handler:
 
 
 def _float_binary(word: str) -> Handler:
-    def emit(e: Emitter, op: Operation) -> str:
+    def emit(e: LLVMPrinter, op: Operation) -> str:
         lhs, rhs = op._operands
         return f"{word} {fast_math(op)}{e.type(lhs.type)} {e.names[lhs]}, {e.names[rhs]}"
 
@@ -129,7 +128,7 @@ def _float_binary(word: str) -> Handler:
 
 
 def _cast(word: str) -> Handler:
-    def emit(e: Emitter, op: Operation) -> str:
+    def emit(e: LLVMPrinter, op: Operation) -> str:
         flags = "nneg " if "nonNeg" in op.properties else ""
         if isinstance(overflow := op.properties.get("overflowFlags"), llvm.OverflowAttr):
             flags = _FLAGS[overflow.to_int()]
@@ -139,7 +138,7 @@ def _cast(word: str) -> Handler:
 
 
 def _intrinsic(name: str) -> Handler:
-    def emit(e: Emitter, op: Operation) -> str:
+    def emit(e: LLVMPrinter, op: Operation) -> str:
         return e.call_intrinsic(name, op.results[0].type, op._operands, fast_math(op))
 
     return emit
@@ -155,42 +154,42 @@ for table, make in (
 
 
 @handles(llvm.FNegOp)
-def _fneg(e: Emitter, op: llvm.FNegOp) -> str:
+def _fneg(e: LLVMPrinter, op: llvm.FNegOp) -> str:
     return f"fneg {fast_math(op)}{e.typed(op.arg)}"
 
 
 @handles(llvm.ICmpOp)
-def _icmp(e: Emitter, op: llvm.ICmpOp) -> str:
+def _icmp(e: LLVMPrinter, op: llvm.ICmpOp) -> str:
     lhs, rhs = op._operands
     return f"icmp {ICMP[op.predicate.value.data]} {e.type(lhs.type)} {e.names[lhs]}, {e.names[rhs]}"
 
 
 @handles(llvm.FCmpOp)
-def _fcmp(e: Emitter, op: llvm.FCmpOp) -> str:
+def _fcmp(e: LLVMPrinter, op: llvm.FCmpOp) -> str:
     flags = fast_math(op)
     return f"fcmp {flags}{FCMP[op.predicate.value.data]} {e.typed(op.lhs)}, {e.names[op.rhs]}"
 
 
 @handles(llvm_ext.FCmpOp)
-def _fcmp_ext(e: Emitter, op: llvm_ext.FCmpOp) -> str:
+def _fcmp_ext(e: LLVMPrinter, op: llvm_ext.FCmpOp) -> str:
     return f"fcmp {op.predicate.data} {e.typed(op.lhs)}, {e.names[op.rhs]}"
 
 
 @handles(llvm.SelectOp, llvm_ext.SelectOp)
-def _select(e: Emitter, op: Operation) -> str:
+def _select(e: LLVMPrinter, op: Operation) -> str:
     cond, lhs, rhs = op._operands
     return f"select {fast_math(op)}{e.typed(cond)}, {e.typed(lhs)}, {e.typed(rhs)}"
 
 
 @handles(llvm_ext.CastOp)
-def _cast_ext(e: Emitter, op: llvm_ext.CastOp) -> str:
+def _cast_ext(e: LLVMPrinter, op: llvm_ext.CastOp) -> str:
     return f"{op.kind.data} {e.typed(op.arg)} to {e.type(op.res.type)}"
 
 
 # Memory
 
 
-def _metadata(e: Emitter, op: Operation) -> str:
+def _metadata(e: LLVMPrinter, op: Operation) -> str:
     text = ""
     if "nontemporal" in op.properties or "nontemporal" in op.attributes:
         text += f", !nontemporal {e.node('!{i32 1}')}"
@@ -206,7 +205,7 @@ def _order(op: Operation) -> tuple[str, str]:
 
 
 @handles(llvm.LoadOp)
-def _load(e: Emitter, op: llvm.LoadOp) -> str:
+def _load(e: LLVMPrinter, op: llvm.LoadOp) -> str:
     atomic, order = _order(op)
     ptr = op._operands[0]
     type_ = op.results[0].type
@@ -215,7 +214,7 @@ def _load(e: Emitter, op: llvm.LoadOp) -> str:
 
 
 @handles(llvm.StoreOp)
-def _store(e: Emitter, op: llvm.StoreOp) -> str:
+def _store(e: LLVMPrinter, op: llvm.StoreOp) -> str:
     atomic, order = _order(op)
     volatile = "volatile " if "volatile_" in op.properties else ""
     value, ptr = op._operands
@@ -224,12 +223,12 @@ def _store(e: Emitter, op: llvm.StoreOp) -> str:
 
 
 @handles(llvm.AllocaOp)
-def _alloca(e: Emitter, op: llvm.AllocaOp) -> str:
+def _alloca(e: LLVMPrinter, op: llvm.AllocaOp) -> str:
     return f"alloca {e.type(op.elem_type)}, {e.typed(op.size)}{alignment(op)}"
 
 
 @handles(llvm.GEPOp)
-def _gep(e: Emitter, op: llvm.GEPOp) -> str:
+def _gep(e: LLVMPrinter, op: llvm.GEPOp) -> str:
     base, *indices = op._operands
     given = iter(indices)
     texts: list[str] = []
@@ -243,8 +242,9 @@ def _gep(e: Emitter, op: llvm.GEPOp) -> str:
     return f"getelementptr {bounds}{e.type(op.elem_type)}, {e.typed(base)}, {', '.join(texts)}"
 
 
-def _elements(e: Emitter, base: Any, index: Any, value: Any) -> tuple[str, str]:
+def _elements(e: LLVMPrinter, base: SSAValue, index: SSAValue, value: SSAValue) -> tuple[str, str]:
     """Print the addresses `base[index]` of a gather or scatter; return their vector's type and name."""
+    assert isinstance(value.type, builtin.VectorType)
     lanes, element = value.type.get_shape()[0], value.type.element_type
     name = e.fresh()
     e.out.append(f"  {name} = getelementptr {e.type(element)}, {e.typed(base)}, {e.typed(index)}")
@@ -256,7 +256,9 @@ def _pointer_attribute(op: Operation) -> str:
     return f"align {align.value.data} " if isinstance(align, builtin.IntegerAttr) else ""
 
 
-def _masked(e: Emitter, name: str, result: Any, types: list[str], values: list[str], ptr: int, op: Any) -> str:
+def _masked(
+    e: LLVMPrinter, name: str, result: Attribute | None, types: list[str], values: list[str], ptr: int, op: Operation
+) -> str:
     """Call a masked memory intrinsic; the alignment is an attribute of its pointer argument."""
     text = e.intrinsic(name, result, values, types)
     if attribute := _pointer_attribute(op):
@@ -265,28 +267,23 @@ def _masked(e: Emitter, name: str, result: Any, types: list[str], values: list[s
 
 
 @handles(llvm_ext.MaskedLoadOp)
-def _masked_load(e: Emitter, op: llvm_ext.MaskedLoadOp) -> str:
+def _masked_load(e: LLVMPrinter, op: llvm_ext.MaskedLoadOp) -> str:
     type_, operands = op.res.type, op._operands
     name = f"llvm.masked.load.{suffix(type_)}.p0"
     types = [e.type(v.type) for v in operands]
     return _masked(e, name, type_, types, [e.names[v] for v in operands], 0, op)
 
 
-@handles(llvm_ext.MaskedStoreOp)
-def _masked_store(e: Emitter, op: llvm_ext.MaskedStoreOp) -> str:
+@handles(llvm_ext.MaskedStoreOp, llvm.MaskedStoreOp)
+def _masked_store(e: LLVMPrinter, op: llvm_ext.MaskedStoreOp | llvm.MaskedStoreOp) -> str:
     operands = op._operands
     name = f"llvm.masked.store.{suffix(op.value.type)}.p0"
     types = [e.type(v.type) for v in operands]
     return _masked(e, name, None, types, [e.names[v] for v in operands], 1, op)
 
 
-@handles(llvm.MaskedStoreOp)
-def _masked_store_upstream(e: Emitter, op: llvm.MaskedStoreOp) -> str:
-    return _masked_store(e, op)  # type: ignore[arg-type]
-
-
 @handles(llvm_ext.GatherOp)
-def _gather(e: Emitter, op: llvm_ext.GatherOp) -> str:
+def _gather(e: LLVMPrinter, op: llvm_ext.GatherOp) -> str:
     type_ = op.res.type
     ptrs, name = _elements(e, op.base, op.index, op.res)
     full = f"llvm.masked.gather.{suffix(type_)}.{ptrs_suffix(ptrs)}"
@@ -295,7 +292,7 @@ def _gather(e: Emitter, op: llvm_ext.GatherOp) -> str:
 
 
 @handles(llvm_ext.ScatterOp)
-def _scatter(e: Emitter, op: llvm_ext.ScatterOp) -> str:
+def _scatter(e: LLVMPrinter, op: llvm_ext.ScatterOp) -> str:
     ptrs, name = _elements(e, op.base, op.index, op.value)
     full = f"llvm.masked.scatter.{suffix(op.value.type)}.{ptrs_suffix(ptrs)}"
     types = [e.type(op.value.type), ptrs, e.type(op.mask.type)]
@@ -308,28 +305,28 @@ def ptrs_suffix(type_: str) -> str:
 
 
 @handles(llvm_ext.PrefetchOp)
-def _prefetch(e: Emitter, op: llvm_ext.PrefetchOp) -> str:
+def _prefetch(e: LLVMPrinter, op: llvm_ext.PrefetchOp) -> str:
     values = [e.names[op.ptr], str(int(op.write is not None)), str(op.locality.value.data), "1"]
     return e.intrinsic("llvm.prefetch.p0", None, values, ["ptr", "i32", "i32", "i32"])
 
 
 @handles(llvm_ext.AtomicRMWOp)
-def _atomicrmw(e: Emitter, op: llvm_ext.AtomicRMWOp) -> str:
+def _atomicrmw(e: LLVMPrinter, op: llvm_ext.AtomicRMWOp) -> str:
     return f"atomicrmw {op.kind.data} {e.typed(op.ptr)}, {e.typed(op.value)} {op.ordering.data}"
 
 
 @handles(llvm_ext.FenceOp)
-def _fence(e: Emitter, op: llvm_ext.FenceOp) -> str:
+def _fence(e: LLVMPrinter, op: llvm_ext.FenceOp) -> str:
     return f"fence {op.ordering.data}"
 
 
 @handles(llvm.StackSaveOp)
-def _stack_save(e: Emitter, op: llvm.StackSaveOp) -> str:
+def _stack_save(e: LLVMPrinter, op: llvm.StackSaveOp) -> str:
     return e.intrinsic("llvm.stacksave.p0", op.res.type, [], [])
 
 
 @handles(llvm.StackRestoreOp)
-def _stack_restore(e: Emitter, op: llvm.StackRestoreOp) -> str:
+def _stack_restore(e: LLVMPrinter, op: llvm.StackRestoreOp) -> str:
     return e.intrinsic("llvm.stackrestore.p0", None, [e.names[op.ptr]], ["ptr"])
 
 
@@ -337,36 +334,36 @@ def _stack_restore(e: Emitter, op: llvm.StackRestoreOp) -> str:
 
 
 @handles(llvm.InsertElementOp)
-def _insertelement(e: Emitter, op: llvm.InsertElementOp) -> str:
+def _insertelement(e: LLVMPrinter, op: llvm.InsertElementOp) -> str:
     return f"insertelement {e.typed(op.vector)}, {e.typed(op.value)}, {e.typed(op.index)}"
 
 
 @handles(llvm_ext.ExtractElementOp)
-def _extractelement(e: Emitter, op: llvm_ext.ExtractElementOp) -> str:
+def _extractelement(e: LLVMPrinter, op: llvm_ext.ExtractElementOp) -> str:
     return f"extractelement {e.typed(op.vector)}, {e.typed(op.index)}"
 
 
 @handles(llvm_ext.SplatOp)
-def _splat(e: Emitter, op: llvm_ext.SplatOp) -> str:
+def _splat(e: LLVMPrinter, op: llvm_ext.SplatOp) -> str:
     type_, name = e.type(op.res.type), e.fresh()
     e.out.append(f"  {name} = insertelement {type_} poison, {e.typed(op.value)}, i64 0")
     return f"shufflevector {type_} {name}, {type_} poison, {type_.split(' x ')[0]} x i32> zeroinitializer"
 
 
 @handles(llvm.ShuffleVectorOp)
-def _shufflevector(e: Emitter, op: llvm.ShuffleVectorOp) -> str:
+def _shufflevector(e: LLVMPrinter, op: llvm.ShuffleVectorOp) -> str:
     mask = op.mask.get_values()
     texts = ", ".join("i32 poison" if i < 0 else f"i32 {i}" for i in mask)
     return f"shufflevector {e.typed(op.v1)}, {e.typed(op.v2)}, <{len(mask)} x i32> <{texts}>"
 
 
 @handles(llvm.ExtractValueOp)
-def _extractvalue(e: Emitter, op: llvm.ExtractValueOp) -> str:
+def _extractvalue(e: LLVMPrinter, op: llvm.ExtractValueOp) -> str:
     return f"extractvalue {e.typed(op.container)}, {', '.join(map(str, op.position.iter_values()))}"
 
 
 @handles(llvm.InsertValueOp)
-def _insertvalue(e: Emitter, op: llvm.InsertValueOp) -> str:
+def _insertvalue(e: LLVMPrinter, op: llvm.InsertValueOp) -> str:
     where = ", ".join(map(str, op.position.iter_values()))
     return f"insertvalue {e.typed(op.container)}, {e.typed(op.value)}, {where}"
 
@@ -375,7 +372,7 @@ def _insertvalue(e: Emitter, op: llvm.InsertValueOp) -> str:
 
 
 @handles(llvm.CallOp)
-def _call(e: Emitter, op: llvm.CallOp) -> str:
+def _call(e: LLVMPrinter, op: llvm.CallOp) -> str:
     args = list(op.args)
     if op.callee is not None:
         callee = f"@{symbol(op.callee.string_value())}"
@@ -388,7 +385,7 @@ def _call(e: Emitter, op: llvm.CallOp) -> str:
 
 
 @handles(llvm.CallIntrinsicOp)
-def _call_intrinsic(e: Emitter, op: llvm.CallIntrinsicOp) -> str:
+def _call_intrinsic(e: LLVMPrinter, op: llvm.CallIntrinsicOp) -> str:
     # Upstream's op names the intrinsic in full.
     types = [e.type(v.type) for v in op.args]
     result = op.results[0].type if op.results else None
@@ -396,13 +393,13 @@ def _call_intrinsic(e: Emitter, op: llvm.CallIntrinsicOp) -> str:
 
 
 @handles(llvm_ext.IntrinsicOp)
-def _intrinsic_ext(e: Emitter, op: llvm_ext.IntrinsicOp) -> str:
+def _intrinsic_ext(e: LLVMPrinter, op: llvm_ext.IntrinsicOp) -> str:
     result = op.results[0].type if op.results else None
     return e.call_intrinsic(op.intrin.data, result, op._operands, fast_math(op))
 
 
 @handles(llvm_ext.MathOp)
-def _math(e: Emitter, op: llvm_ext.MathOp) -> str:
+def _math(e: LLVMPrinter, op: llvm_ext.MathOp) -> str:
     type_ = op.results[0].type
     name, key = prelude.function_for(op.function.data, type_)
     e.math.add(key)
@@ -411,16 +408,16 @@ def _math(e: Emitter, op: llvm_ext.MathOp) -> str:
 
 
 @handles(llvm.ReturnOp)
-def _return(e: Emitter, op: llvm.ReturnOp) -> str:
+def _return(e: LLVMPrinter, op: llvm.ReturnOp) -> str:
     return f"ret {e.typed(op._operands[0])}" if op._operands else "ret void"
 
 
 @handles(llvm.UnreachableOp)
-def _unreachable(e: Emitter, op: llvm.UnreachableOp) -> str:
+def _unreachable(e: LLVMPrinter, op: llvm.UnreachableOp) -> str:
     return "unreachable"
 
 
-def _loop_metadata(e: Emitter, op: Operation) -> str:
+def _loop_metadata(e: LLVMPrinter, op: Operation) -> str:
     if "no_unroll" not in op.attributes:
         return ""
     disable = e.node('!{!"llvm.loop.unroll.disable"}')
@@ -428,12 +425,12 @@ def _loop_metadata(e: Emitter, op: Operation) -> str:
 
 
 @handles(llvm.BrOp)
-def _br(e: Emitter, op: llvm.BrOp) -> str:
+def _br(e: LLVMPrinter, op: llvm.BrOp) -> str:
     return f"br label %{e.labels[op.successor]}{_loop_metadata(e, op)}"
 
 
 @handles(llvm.CondBrOp)
-def _cond_br(e: Emitter, op: llvm.CondBrOp) -> str:
+def _cond_br(e: LLVMPrinter, op: llvm.CondBrOp) -> str:
     then, other = e.labels[op.then_block], e.labels[op.else_block]
     tail = ""
     if op.then_block is op.else_block:

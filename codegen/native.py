@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -21,7 +20,7 @@ def _initialize() -> None:
 
 
 @cache
-def target_machine(target: Target, codegen_level: int = 3) -> Any:
+def target_machine(target: Target, codegen_level: int = 3) -> llvm.TargetMachine:
     """Return LLVM's machine for a target; made once, since making one costs as much as a small kernel."""
     _initialize()
     try:
@@ -33,7 +32,9 @@ def target_machine(target: Target, codegen_level: int = 3) -> Any:
     )
 
 
-def _optimized(ir_text: str, target: Target, speed_level: int, codegen_level: int) -> tuple[Any, Any]:
+def _optimized(
+    ir_text: str, target: Target, speed_level: int, codegen_level: int
+) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
     """Parse a module and run LLVM's middle end over it; level 0 only inlines `alwaysinline` functions."""
     machine = target_machine(target, codegen_level)
     try:
@@ -64,7 +65,7 @@ def assemble(ir_text: str, target: Target | str = "native", speed_level: int = 0
 
 
 @cache
-def _jit() -> Any:
+def _jit() -> llvm.LLJIT:
     """Return the one JIT linker of this process."""
     _initialize()
     return llvm.create_lljit_compiler(target_machine(Target.parse("native")))
@@ -77,7 +78,7 @@ class Library:
     Keep the library as long as one of its addresses is in use.
     """
 
-    def __init__(self, tracker: Any, symbols: Iterable[str]) -> None:
+    def __init__(self, tracker: llvm.ResourceTracker, symbols: Iterable[str]) -> None:
         self._tracker = tracker
         self.symbols = tuple(symbols)
 

@@ -17,6 +17,7 @@ f16 and bf16 compute in f32. f64 calls libm lane by lane: right, and slow.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute
@@ -26,6 +27,7 @@ from mlc.support.errors import UserError
 from mlc.targets.target import Target
 
 Key = tuple[str, str, int]
+"""A prelude function: its name, its element type (f32), its lanes (0: a scalar)."""
 _ELEMENTS = {
     builtin.Float16Type: "f16",
     builtin.BFloat16Type: "bf16",
@@ -61,7 +63,7 @@ def definitions(keys: Iterable[Key], target: Target | None = None) -> tuple[list
         key = pending.pop()
         if key in texts:
             continue
-        body = Body(key, target)
+        body = FunctionText(key, target)
         texts[key] = body.function()
         declarations.update(body.declarations)
         pending.extend(body.called)
@@ -95,8 +97,8 @@ def helpers(target: Target | None, functions: Iterable[str]) -> list[str]:
     return [_ROUND_TO_BF16] if needed and any("bfloat" in text for text in functions) else []
 
 
-class Body:
-    """The body of one function while it is written; values are names, constants are inlined."""
+class FunctionText:
+    """Writes the text of one prelude function: values are names, constants stand in their users."""
 
     def __init__(self, key: Key, target: Target | None = None) -> None:
         self.key = key
@@ -238,7 +240,7 @@ class Body:
         return self.op("fdiv", 1.0, self.op("fadd", e, 1.0))
 
 
-def _nearest(b: Body, t: str, scale: float, magic: float) -> tuple[str, str]:
+def _nearest(b: FunctionText, t: str, scale: float, magic: float) -> tuple[str, str]:
     """
     Round t * scale to an integer: as a float, and as the sum with `magic`, whose low bits are that integer.
 
@@ -253,7 +255,7 @@ MAGIC_F64 = 6755399441055744.0  # 1.5 * 2^52
 MAGIC_F32_BITS = 0x4B400000
 
 
-def _exp(b: Body, x: str) -> str:
+def _exp(b: FunctionText, x: str) -> str:
     x = b.clamp(x, -105.0, 89.0)
     n, biased = _nearest(b, x, 1.44269504088896341, MAGIC_F32)
     # ln 2 in two parts; the first has so few bits that its product with n is exact.
@@ -273,7 +275,7 @@ def _exp(b: Body, x: str) -> str:
     return y
 
 
-def _log(b: Body, x: str) -> str:
+def _log(b: FunctionText, x: str) -> str:
     tiny = b.compare("olt", x, 1.17549435e-38)
     scaled = b.select(tiny, b.op("fmul", x, 8388608.0), x)
     bits = b.convert("bitcast", scaled, "i32")
@@ -302,7 +304,7 @@ def _log(b: Body, x: str) -> str:
     return b.select(b.compare("oge", x, 0.0), y, float("nan"))  # negative or NaN
 
 
-def _tanh(b: Body, x: str) -> str:
+def _tanh(b: FunctionText, x: str) -> str:
     z = b.op("fmul", x, x)
     small = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
     near = b.fma(b.op("fmul", b.poly(z, small), z), x, x)
@@ -314,13 +316,13 @@ def _tanh(b: Body, x: str) -> str:
     return b.select(b.compare("ole", size, 0.625), near, far)
 
 
-def _sigmoid(b: Body, x: str) -> str:
+def _sigmoid(b: FunctionText, x: str) -> str:
     e = b.call("exp", b.op("fneg", b.intrinsic("llvm.fabs", x)))
     top = b.select(b.compare("olt", x, 0.0), e, 1.0)
     return b.op("fdiv", top, b.op("fadd", e, 1.0))
 
 
-def _erf(b: Body, x: str) -> str:
+def _erf(b: FunctionText, x: str) -> str:
     t, s = b.intrinsic("llvm.fabs", x), b.op("fmul", x, x)
     small = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
     near = b.fma(b.poly(s, small), x, x)
@@ -332,7 +334,7 @@ def _erf(b: Body, x: str) -> str:
     return b.select(b.compare("ogt", t, 0.927734375), far, near)
 
 
-def _sine(b: Body, x: str, shift: int) -> str:
+def _sine(b: FunctionText, x: str, shift: int) -> str:
     """Compute sin(x + shift * pi/2)."""
     wide = b.convert("fpext", x, "f64")
     n, biased = _nearest(b, wide, 0.63661977236758134308, MAGIC_F64)
@@ -347,7 +349,7 @@ def _sine(b: Body, x: str, shift: int) -> str:
     return b.convert("bitcast", flipped, "f32")
 
 
-def _log2_f64(b: Body, x: str) -> str:
+def _log2_f64(b: FunctionText, x: str) -> str:
     """log2 of positive, finite doubles; atanh series, error 1e-12."""
     bits = b.convert("bitcast", x, "i64")
     exponent = b.op("ashr", b.op("sub", bits, 0x3FE6A09E667F3BCD), 52)
@@ -358,7 +360,7 @@ def _log2_f64(b: Body, x: str) -> str:
     return b.op("fadd", ln, b.convert("sitofp", b.convert("trunc", exponent, "i32"), "f64"))
 
 
-def _exp2_f64(b: Body, t: str) -> str:
+def _exp2_f64(b: FunctionText, t: str) -> str:
     """2^t for |t| <= 400; Taylor, error 1e-11."""
     n, biased = _nearest(b, t, 1.0, MAGIC_F64)
     z = b.op("fmul", b.op("fsub", t, n), 0.69314718055994530942)
@@ -370,7 +372,7 @@ def _exp2_f64(b: Body, t: str) -> str:
     return b.op("fmul", y, b.convert("bitcast", power, "f64"))
 
 
-def _pow(b: Body, x: str, y: str) -> str:
+def _pow(b: FunctionText, x: str, y: str) -> str:
     inf, nan = float("inf"), float("nan")
     size = b.intrinsic("llvm.fabs", x)
     t = b.op("fmul", b.convert("fpext", y, "f64"), _log2_f64(b, b.convert("fpext", size, "f64")))
@@ -390,14 +392,14 @@ def _pow(b: Body, x: str, y: str) -> str:
     return b.select(b.op("or", b.compare("oeq", x, 1.0), b.compare("oeq", y, 0.0)), 1.0, r)
 
 
-# Name: number of operands, and what writes the f32 body.
+# Name -> number of operands, and the function that writes the f32 body.
 FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     "exp": (1, _exp),
     "log": (1, _log),
     "tanh": (1, _tanh),
     "erf": (1, _erf),
     "sigmoid": (1, _sigmoid),
-    "sin": (1, lambda b, x: _sine(b, x, 0)),
-    "cos": (1, lambda b, x: _sine(b, x, 1)),
+    "sin": (1, partial(_sine, shift=0)),
+    "cos": (1, partial(_sine, shift=1)),
     "pow": (2, _pow),
 }

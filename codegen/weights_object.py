@@ -25,7 +25,7 @@ _SECTIONS = {
     "aarch64": (".rodata.mlc_weights", _ALLOC, 3 << 30),
 }
 _HIDDEN_OBJECT = (1 << 4 | 1, 2)
-"""A symbol's binding (global) and type (object), its visibility."""
+"""st_info (binding global, type object) and st_other (hidden) of the symbol."""
 
 
 def write_weights_object(weights: Path, symbol: str, machine: str, path: Path) -> None:

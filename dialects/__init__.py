@@ -1,4 +1,4 @@
-"""What the IRs are. The registry is data: a dialect's name -> where it is; imported when used."""
+"""The dialects of mlc. The registry maps a dialect's name to "module:attribute", imported when used."""
 
 DIALECTS: dict[str, str] = {
     "graph": "mlc.dialects.graph:Graph",

@@ -86,7 +86,7 @@ def print_predicates(
 
 @dataclass(frozen=True)
 class ParsedAxis:
-    """An axis as it was written: the argument that stands for it, its extent, and what it is bound to."""
+    """A parsed axis: its block argument, its extent, and its binding."""
 
     argument: Parser.Argument
     extent: Index
@@ -238,12 +238,12 @@ def print_access(
 
 @dataclass
 class ParsedAccess:
-    """An access as it was written; the type of its else value follows in the text."""
+    """A parsed access; the type of its else value follows in the text."""
 
     operands: list[SSAValue]
     """The source, then the index operands."""
     properties: dict[str, Attribute]
-    """The map, and the mask where there is one."""
+    """The map, and the mask if there is one."""
     otherwise: UnresolvedOperand | None = None
 
     def all_operands(self, parser: Parser, type: Attribute) -> list[SSAValue]:
@@ -302,7 +302,7 @@ class MaskedReadOp(TextOp):
 
     @property
     def indices(self) -> Sequence[SSAValue]:
-        """The operands that map and mask number."""
+        """The index operands of map and mask."""
         return self.operands[1:-1] if self.mask is not None else self.operands[1:]
 
     @property

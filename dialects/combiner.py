@@ -1,4 +1,4 @@
-"""Reduction combiners by name: the identity, and the `arith` ops that combine two values, for every element type."""
+"""Reduction combiners by name: their identity and the `arith` op that combines two values, per element type."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Combiner:
         return self.float_op if isinstance(element, AnyFloat) else self.int_op
 
     def identity(self, element: Attribute) -> float | int:
-        """The value that leaves the other operand as it is."""
+        """The neutral element: combined with it, a value is unchanged."""
         if isinstance(element, AnyFloat):
             return self.float_identity
         bits = element.width.data if isinstance(element, IntegerType) else 64
@@ -38,7 +38,7 @@ class Combiner:
         return self.int_identity
 
 
-# The larger of two bits is their disjunction (as signed numbers a set bit is -1).
+# max of i1 is a disjunction, min a conjunction (as signed numbers, a set bit is -1).
 BOOLEAN: dict[str, type[Operation]] = {"max": arith.OrIOp, "min": arith.AndIOp}
 INFINITY = float("inf")
 COMBINERS = {
@@ -50,5 +50,5 @@ COMBINERS = {
         Combiner("min", arith.MinimumfOp, arith.MinSIOp, INFINITY, "highest"),
     )
 }
-# Reductions over pairs (value, index): the better value wins, and of equal ones the first index.
+# Reductions over pairs (value, index): the better value wins, of equal ones that with the lower index.
 PAIR_COMBINERS = {"argmax": "max", "argmin": "min"}

@@ -40,7 +40,7 @@ class Div:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """`expr * factor`, the factor a dimension: a stride that is known at run time only. Addresses have it, no IR."""
+    """`expr * factor`, the factor a dimension: a dynamic stride. It occurs in addresses, not in the IR."""
 
     expr: Index
     factor: int
@@ -181,11 +181,11 @@ class Index:
 
     @property
     def is_affine(self) -> bool:
-        """No floordiv and no mod."""
+        """Whether the expression has no floordiv and no mod."""
         return all(isinstance(t, int) for t, _ in self.terms)
 
     def substitute(self, to: Mapping[int, Index] | Callable[[int], Index], ranges: Ranges | None = None) -> Index:
-        """Each dimension replaced by an expression (dimensions that a mapping lacks stay)."""
+        """Each dimension replaced by an expression; dimensions without one are kept."""
         if not self.terms:
             return self
         get = to if callable(to) else (lambda d: to.get(d) or dim(d) if d not in to else to[d])
@@ -219,7 +219,7 @@ class Index:
         return total
 
     def bounds(self, ranges: Ranges) -> Range:
-        """Smallest and largest value when each dimension d lies in ranges[d] (inclusive)."""
+        """The smallest and the largest value if each dimension d lies in ranges[d] (inclusive)."""
         lo = hi = self.const
         for t, c in self.terms:
             if isinstance(t, int):
@@ -281,7 +281,7 @@ UNKNOWN: Range = (-(1 << 62), 1 << 62)
 """The range of an index of which nothing is known, such as one read from memory: any 64-bit index that adds up."""
 
 TYPICAL = 256
-"""The usual value of a symbol that may take any: a multiple of every tile."""
+"""The typical value of an unbounded symbol: a multiple of every tile."""
 
 
 def size_of(extent: Index) -> int:
@@ -320,7 +320,7 @@ def const(value: int) -> Index:
 
 
 def dim_name(number: int) -> str:
-    """`%0`-like names for operands, `d0`-like ones for tile axes, where no printer is at hand."""
+    """The name of a dimension without a printer: `%0` for an operand, `d0` for a tile axis."""
     return f"%{number}" if number >= 0 else f"d{-1 - number}"
 
 
@@ -337,7 +337,7 @@ class IndexMapAttr(Data[tuple[Index, ...]]):
 
     @property
     def arity(self) -> int:
-        """How many index operands the expressions number."""
+        """The number of index operands to which the expressions refer."""
         return 1 + max((max(e.dims(), default=-1) for e in self.data), default=-1)
 
     @classmethod
@@ -398,7 +398,7 @@ def compact(exprs: Sequence[Index], operands: Sequence[SSAValue]) -> tuple[tuple
 
 
 def render(expr: Index, name: Callable[[int], str], division: Callable[[str, int, bool], str]) -> str:
-    """An index expression as source text; `division` writes `text floordiv n` or, where it is told, `text mod n`."""
+    """An index expression as source text; `division` writes `text floordiv n`, or with its flag `text mod n`."""
     parts: list[str] = []
     for term, c in expr.terms:
         if isinstance(term, Div):

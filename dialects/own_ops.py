@@ -1,11 +1,11 @@
-"""The graph ops that a program defines itself, by name: every context that mlc makes knows them."""
+"""Custom graph ops, which a program defines itself; registered in every context that mlc creates."""
 
 from xdsl.ir import Operation
 
 USER_OPS: dict[str, type[Operation]] = {}
-"""Name -> class, of the ops whose te the program gave."""
+"""Name -> class of the custom ops with a te lowering."""
 
 
 def register_op(op: type[Operation]) -> None:
-    """Make a program's own op known by its name to every context; a later one of that name replaces it."""
+    """Register a custom op by its name for every context; a later op of that name replaces it."""
     USER_OPS[op.name] = op

@@ -1,5 +1,5 @@
 """
-The runtime dialect: how @main calls a kernel once tensors have become buffers, and the parts and rows of buffers.
+The runtime dialect: kernel calls of @main on buffers, and views of parts and rows of buffers.
 
     op ::= `runtime.call` @kernel `ins` `(` values `:` types `)` `outs` `(` values `:` types `)`
          | `runtime.part` value `at` bytes (`+` index)? (`bytes` index)? `:` type `to` type
@@ -7,9 +7,9 @@ The runtime dialect: how @main calls a kernel once tensors have become buffers, 
          | `runtime.fill` value (`bytes` index)? `:` type
          | `runtime.copy` value `to` value `bytes` index `:` type `to` type
 
-Where a type leaves sizes open (`?`), `bytes` says how large the memory is.
-The kernel may stand in the same module at any level (func.func on tensors, te.func, loop.func, llvm.func), which is
-why this is not func.call.
+For types with dynamic sizes (`?`), `bytes` is the size of the memory.
+The kernel may be in the same module at any level (func.func on tensors, te.func, loop.func, llvm.func), which func.call
+does not allow.
 """
 
 from collections.abc import Sequence
@@ -34,8 +34,7 @@ from xdsl.utils.exceptions import VerifyException
 @irdl_op_definition
 class CallOp(IRDLOperation):
     """
-    Run a kernel: it reads the buffers `ins` and writes the buffers `outs`, all of them; `sizes` are the symbols of
-    which the kernel's sizes are made.
+    Run a kernel, which reads the buffers `ins` and writes all of the buffers `outs`; `sizes` are its size arguments.
 
     `runtime.call @relu ins(%x : memref<8xf32>) outs(%y : memref<8xf32>)`
     """
@@ -64,7 +63,7 @@ class CallOp(IRDLOperation):
         super().__init__(operands=[ins, outs, sizes], properties={"callee": SymbolRefAttr(callee)})
 
     def verify_(self) -> None:
-        """A kernel of the module takes buffers, or tensors, of these types: what it reads, then what it writes."""
+        """The callee, if the module has it, takes buffers or tensors of these types: first `ins`, then `outs`."""
         callee = SymbolTable.lookup_symbol(self, self.callee) if self.parent is not None else None
         type_ = None if callee is None else callee.get_attr_or_prop("function_type")
         inputs, outputs = getattr(type_, "inputs", None), getattr(type_, "outputs", None)
@@ -81,7 +80,7 @@ class CallOp(IRDLOperation):
 @irdl_op_definition
 class PartOp(IRDLOperation):
     """
-    The memory of a buffer from a byte on, as a buffer of its own: what is written to one is read from the other.
+    A view of a buffer's memory from a byte offset on; the two buffers alias.
 
     `%1 = runtime.part %0 at 1024 : memref<1x4x8x8xf32> to memref<1x2x8x8xf32>`
     `%2 = runtime.part %0 at 0 + %offset bytes %n : memref<1x4x?xf32> to memref<1x2x?xf32>`
@@ -134,7 +133,7 @@ class PartOp(IRDLOperation):
 @irdl_op_definition
 class RowOp(IRDLOperation):
     """
-    The memory of one row of a buffer: the slice of this number along its first axis.
+    A view of one row of a buffer: the slice at an index of its first axis.
 
     `%1 = runtime.row %0[%i] : memref<5x1x8xf32> to memref<1x8xf32>`
     """
@@ -184,14 +183,14 @@ class FillOp(IRDLOperation):
         super().__init__(operands=[target, bytes])
 
     def verify_(self) -> None:
-        """How much there is to fill is known."""
+        """The size of the buffer is static or given."""
         _check_bytes(self.target.type, self.bytes)
 
 
 @irdl_op_definition
 class CopyOp(IRDLOperation):
     """
-    Copy so many bytes of a buffer whose type does not say how many it has; `memref.copy` copies others.
+    Copy a buffer of dynamic size, given its bytes; `memref.copy` copies buffers of static size.
 
     `runtime.copy %0 to %1 bytes %n : memref<?x8xf32> to memref<?x8xf32>`
     """
@@ -214,13 +213,13 @@ def _is_static(type_: Attribute) -> bool:
 
 
 def _check_bytes(type_: Attribute, count: SSAValue | None) -> None:
-    """Memory whose type leaves sizes open comes with its bytes."""
+    """Buffers of dynamic sizes come with their size in bytes."""
     if count is None and not _is_static(type_):
-        raise VerifyException(f"expected the bytes of {type_}, whose sizes are open; add `bytes %n`")
+        raise VerifyException(f"expected the size of {type_} in bytes, which its type leaves open; add `bytes %n`")
 
 
 def _extent(type_: Attribute) -> tuple[int, int]:
-    """The bytes of a buffer of static sizes, and of one element."""
+    """The bytes of a buffer of static sizes, and those of one element."""
     assert isinstance(type_, MemRefType)
     element = max(1, getattr(type_.element_type, "bitwidth", 64) // 8)
     size = element
@@ -230,7 +229,7 @@ def _extent(type_: Attribute) -> tuple[int, int]:
 
 
 def _buffer(type_: Attribute) -> Attribute:
-    """The buffer of a tensor; a buffer is itself."""
+    """The memref type of a tensor type; other types are returned unchanged."""
     return MemRefType(type_.element_type, type_.get_shape()) if isinstance(type_, TensorType) else type_
 
 

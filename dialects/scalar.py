@@ -1,4 +1,4 @@
-"""Making arith and math ops fast: `Op.create` with the properties that their verifiers expect."""
+"""Fast construction of arith and math ops: `Op.create` with the properties that their verifiers expect."""
 
 from __future__ import annotations
 
@@ -31,6 +31,16 @@ CASTS: dict[type[Operation], StringAttr] = {
         arith.BitcastOp,
     )
 }
+
+
+INDEX = IndexType()
+
+
+def byte_size(element: Attribute) -> int:
+    """Bytes of one element in memory; i1 takes one byte, an index eight."""
+    if isinstance(element, IntegerType):
+        return max(1, (element.width.data + 7) // 8)
+    return element.bitwidth // 8 if isinstance(element, AnyFloat) else 8
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Reading IR text: limits, the place of every operation, and errors for whatever is not a program."""
+"""Parses IR text with limits on its size, the source location of every operation, and diagnostics for bad input."""
 
 import math
 import re
@@ -11,8 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, ShapedType, StringAttr, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    RankedStructure,
+    ShapedType,
+    StringAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
@@ -25,12 +34,12 @@ from mlc.support.limits import limits
 
 _SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
 _RESULTS = re.compile(r"%[^=\n]*=\s*")
-# Frames of Python that one nested operation may take in the parser, the printer or a pass.
+# Upper bound of the Python stack frames per nested operation, in the parser, the printer or a pass.
 _FRAMES = 24
 
 
 class InputError(Exception):
-    """The input is not a program; carries the one diagnostic that says why."""
+    """The input is not a valid program; `diagnostic` has the place and the message."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(str(diagnostic))
@@ -38,7 +47,7 @@ class InputError(Exception):
 
 
 def reject(place: Place, message: str) -> InputError:
-    """The exception that refuses the input at `place`."""
+    """The InputError for the input at `place`."""
     return InputError(Diagnostic(place, one_line(message)))
 
 
@@ -68,7 +77,7 @@ def read_source(path: str | None) -> Input[str]:
 
 
 def split_source(source: Input[str]) -> Iterator[Input[str]]:
-    """The pieces between lines `// -----`; each keeps the line numbers of the whole."""
+    """The pieces between `// -----` lines; each keeps the line numbers of the whole text."""
     start = 0
     for match in [*_SPLIT.finditer(source.content), None]:
         end = len(source.content) if match is None else match.start()
@@ -77,13 +86,13 @@ def split_source(source: Input[str]) -> Iterator[Input[str]]:
 
 
 class SourceLexer(MLIRLexer):
-    """xDSL's lexer; its own expression takes exponential time on a string that is never closed."""
+    """xDSL's lexer with another regular expression for strings: xDSL's takes exponential time on unclosed strings."""
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
 class SourceParser(Parser):
-    """xDSL's parser, which also gives each operation its location and keeps to the limits."""
+    """xDSL's parser, extended by a location for each operation, and by the limits."""
 
     def __init__(self, ctx: Context, source: Input[str]) -> None:
         self.positions: dict[Operation, Place] = {}
@@ -92,7 +101,7 @@ class SourceParser(Parser):
         self._file = StringAttr(source.name)
         self._depth = 0
         self._count = 0
-        # Not Parser.__init__, which makes a lexer of its own.
+        # Not Parser.__init__, which creates its own lexer.
         AttrParser.__init__(self, ParserState(SourceLexer(source)), ctx)
         self.ssa_values = {}
         self.blocks = {}
@@ -129,7 +138,7 @@ class SourceParser(Parser):
         return op
 
     def _check_size(self, type_: ShapedType, pos: int) -> None:
-        """Refuse a type of too many dims, and a tensor of too many elements as far as its sizes are known."""
+        """Reject types of too many dimensions, and tensors whose static sizes have too many elements."""
         shape = type_.get_shape()
         if len(shape) > limits.rank:
             message = f"expected at most {limits.rank} dimensions, but got {len(shape)}"
@@ -161,12 +170,12 @@ class SourceParser(Parser):
             self.raise_error(f"operation '{name}' is not registered{did_you_mean(name, known)}", self.previous())
         return found
 
-    def resolve_operand(self, operand: UnresolvedOperand, type: Any) -> SSAValue[Any]:
+    def resolve_operand(self, operand: UnresolvedOperand, type: Attribute) -> SSAValue[Any]:
         if operand.operand_name not in self.ssa_values:
             self._undeclared.setdefault(operand.operand_name, operand.span)
         return super().resolve_operand(operand, type)
 
-    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
+    def parse_dense_int_or_fp_elements_attr(self, type: RankedStructure[Any] | None) -> Any:
         if type is not None:
             self._check_elements(type)
         return super().parse_dense_int_or_fp_elements_attr(type)
@@ -176,7 +185,7 @@ class SourceParser(Parser):
         self._check_elements(type_)
         return type_
 
-    def _check_elements(self, type_: Any) -> None:
+    def _check_elements(self, type_: ShapedType) -> None:
         elements = 1
         for size in type_.get_shape():
             elements *= size
@@ -194,14 +203,14 @@ class SourceParser(Parser):
             return super().parse_module(allow_implicit_module)
         except ParseError:
             missing = next(iter(self.forward_ssa_references), None)
-            # xDSL reports this at the end of the file.
+            # xDSL reports undeclared values at the end of the file.
             if missing is None or self._current_token.text or missing not in self._undeclared:
                 raise
             self.raise_error(f"use of undeclared value %{missing}", self._undeclared[missing])
 
 
 def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> tuple[ModuleOp, SourceParser]:
-    """The module in a text, and its parser, which knows the places; InputError if it is not one."""
+    """The module in a text, and the parser, which has the places of operations; InputError for an invalid text."""
     allow_nesting(limits.nesting)
     parser: SourceParser | None = None
     try:
@@ -209,7 +218,7 @@ def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> 
         parser.__init__(ctx, source)
         return parser.parse_module(implicit_module), parser
     except MultipleSpansParseError as error:
-        # Better where a missing block is named than where its absence is noticed.
+        # Report an undefined block at its first use, not where xDSL notices that it is missing.
         where = ParseError(error.refs[0][0], "") if "missing block" in error.msg and error.refs else error
         raise InputError(Diagnostic(place_of_parse_error(where), one_line(error.msg))) from None
     except ParseError as error:
@@ -222,18 +231,18 @@ def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> 
     except (UserError, DiagnosticException) as error:
         raise reject(_here(parser, source), str(error)) from error
     except Exception as error:
-        # xDSL's parsers check some things by assertion or not at all: it is still the text that is wrong.
+        # xDSL's parsers assert some properties of the text, or do not check them: the text is still wrong.
         detail = f": {error}" if str(error) else ""
         raise reject(_here(parser, source), f"cannot parse this ({type(error).__name__}{detail})") from error
 
 
 def _is_behind(message: str) -> bool:
-    """Whether xDSL reports this at the token after the one that it is about."""
+    """Whether xDSL reports this message at the token after the wrong one."""
     return message.endswith("is not registered") or message.startswith("undefined symbol alias")
 
 
 def start_of(source: Input[str]) -> Place:
-    """The place for what is about the whole text: its first character that is not blank."""
+    """The place of a diagnostic about the whole text: its first character that is not blank."""
     text = source.content
     start = len(text) - len(text.lstrip())
     start = 0 if start == len(text) else start
@@ -242,7 +251,7 @@ def start_of(source: Input[str]) -> Place:
 
 
 def _here(parser: SourceParser | None, source: Input[str]) -> Place:
-    """Where the parser stands."""
+    """The place of the parser's current token."""
     if parser is None or not hasattr(parser, "_parser_state"):
         return start_of(source)
     try:
@@ -252,12 +261,12 @@ def _here(parser: SourceParser | None, source: Input[str]) -> Place:
 
 
 def allow_nesting(nesting: int) -> None:
-    """Let Python recurse as deep as `nesting` operations need."""
+    """Raise Python's recursion limit as `nesting` nested operations need."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + _FRAMES * nesting))
 
 
 def parse_module(text: str, name: str = "<text>", context: Context | None = None) -> ModuleOp:
-    """Parse and verify a module, by default of mlc's dialects alone; each error is a UserError with its place."""
+    """Parse and verify a module, by default in mlc's dialects only; errors are UserErrors with their place."""
     try:
         module, _ = parse(context or model_context(), Input(text, name))
         module.verify()
@@ -271,7 +280,7 @@ def parse_module(text: str, name: str = "<text>", context: Context | None = None
 
 
 def model_context() -> Context:
-    """A context with mlc's dialects and the upstream ones that a model may use; loaded when used."""
+    """A context with mlc's dialects and the upstream ones that a model may use, loaded lazily."""
     upstream = {"builtin": "Builtin", "func": "Func", "arith": "Arith", "math": "Math", "scf": "Scf"}
     places = {**DIALECTS, **{name: f"xdsl.dialects.{name}:{symbol}" for name, symbol in upstream.items()}}
     context = Context()

@@ -1,5 +1,5 @@
 """
-te: what one kernel computes, as index expressions.
+The te dialect: a kernel as stages of index expressions.
 
     kernel   ::= `te.func` @name `(` args `)` `->` types `{` stage* `te.return` ... `}`
     stage    ::= `te.compute` "name" axes (`reduce` axes combiner)? region `:` type,*
@@ -187,7 +187,7 @@ class ComputeOp(TextOp):
 
     @property
     def num_spatial(self) -> int:
-        """How many axes index the result; the others are reduced."""
+        """The number of spatial axes, which index the result; the others are reduced."""
         return self.spatial.value.data
 
     @property

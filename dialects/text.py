@@ -16,7 +16,7 @@ from xdsl.printer import Printer
 
 
 class TextOp(IRDLOperation):
-    """An op that writes and reads its own text; the attributes that no op declares stand behind it."""
+    """An op with custom text, which `write` prints and `read` parses; discardable attributes follow it."""
 
     @abstractmethod
     def write(self, printer: Printer) -> None:
@@ -40,7 +40,7 @@ class TextOp(IRDLOperation):
 
 
 def parse_defined(parser: Parser) -> SSAValue:
-    """An operand whose type the text does not repeat: it must stand above."""
+    """An operand whose type the text omits: it must be defined above."""
     operand = parser.parse_unresolved_operand()
     values = parser.ssa_values.get(operand.operand_name, ())
     if operand.index >= len(values):
@@ -74,7 +74,7 @@ def parse_operands_and_types(
 
 
 def print_conversion(printer: Printer, value: SSAValue, result: SSAValue) -> None:
-    """` : f32 to vector<4xf32>`: the types of an operand and of what it becomes."""
+    """` : f32 to vector<4xf32>`: the types of an operand and of its conversion."""
     printer.print_string(" : ")
     printer.print_attribute(value.type)
     printer.print_string(" to ")
@@ -101,7 +101,7 @@ def print_kernel(
 
 @dataclass
 class ParsedKernel:
-    """A kernel as it was written."""
+    """A parsed kernel."""
 
     name: str
     inputs: Sequence[Attribute]

@@ -23,7 +23,7 @@ _BLOCK = re.compile(r"^```(\w+)(?: +(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTA
 
 @dataclass(frozen=True)
 class Difference:
-    """A block that does not do what the page says."""
+    """A block of code whose result differs from the page's."""
 
     command: str
     expected: str
@@ -34,7 +34,7 @@ class Difference:
 
 
 def run_page(text: str, folder: Path) -> tuple[str, list[Difference]]:
-    """Run the blocks of a page; the page with what its commands print now, and where it was different."""
+    """Run the blocks of a page; return the page with the current output of its commands, and the differences."""
     (folder / "examples").symlink_to(ROOT / "examples")
     differences: list[Difference] = []
 

@@ -1,15 +1,17 @@
 """
-Write what the documentation takes from the code.
+Write the parts of the documentation that come from the code.
 
     python docs/generate.py            docs/dialects/*.md, docs/operators.md; what the commands on the other pages print
     python docs/generate.py --check    write nothing; exit with 1 if something is out of date
 """
 
 import argparse
+import ast
 import inspect
 import re
 import sys
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +20,7 @@ from blocks import ROOT, run_page
 from layers import drawn
 from operators import page as operators_page
 
-from mlc.dialects import DIALECTS
+from mlc.dialects import DIALECTS, attributes
 
 PAGES = ROOT / "docs" / "dialects"
 OPERATORS = ROOT / "docs" / "operators.md"
@@ -52,8 +54,23 @@ def pages() -> dict[str, str]:
         count = len(list(dialect.operations))
         rows.append(f"| [{name}]({name}.md) | {count} | {_summary(module)} |")
     index = ["# Dialects", "", _NOTE, "", "| dialect | ops | |", "|---|---|---|", *rows]
-    texts["README.md"] = "\n".join(index) + "\n"
+    texts["README.md"] = "\n".join(index) + "\n\n" + _discardable() + "\n"
     return texts
+
+
+def _discardable() -> str:
+    """The section on `mlc.dialects.attributes`: each constant's value and the docstring after it."""
+    source = Path(inspect.getsourcefile(attributes) or "").read_text()
+    lines = ["# Discardable attributes", "", *(inspect.getdoc(attributes) or "").splitlines()]
+    body = ast.parse(source).body
+    groups = iter(re.findall(r"^# -+ (.+?) -+$", source, re.MULTILINE))
+    starts = {number for number, line in enumerate(source.splitlines(), 1) if line.startswith("# ---")}
+    for assignment, text in pairwise(body):
+        if isinstance(assignment, ast.Assign) and isinstance(text, ast.Expr):
+            if assignment.lineno - 2 in starts:
+                lines += ["", f"## {next(groups).capitalize()}", "", "| attribute | |", "|---|---|"]
+            lines.append(f"| `{ast.literal_eval(assignment.value)}` | {_markdown(ast.literal_eval(text.value))} |")
+    return "\n".join(lines)
 
 
 _NOTE = "Written by `docs/generate.py` from the docstrings: change those, not this page."
@@ -73,7 +90,7 @@ def _page(name: str, module: Any, dialect: Any) -> str:
 
 
 def _op(op: type[Any]) -> str:
-    """One op: its docstring, and what its record says."""
+    """One op: its docstring, and its row in the table of properties."""
     parts = [f"## `{op.name}`", _markdown(inspect.getdoc(op) or "")]
     facts = _record(op) if hasattr(op, "declared") else _definition(op)
     if facts:

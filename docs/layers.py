@@ -69,7 +69,7 @@ def _has_docstring(node: ast.AST) -> bool:
 
 
 def level(room: str) -> int:
-    """How many rooms stand below one another under this one."""
+    """The length of the longest chain of imports below a room."""
     return 1 + max((level(other) for other in allowed(room) - {room}), default=-1)
 
 

@@ -1,4 +1,4 @@
-"""Symbolic sizes of a model in memory become the numbers that are given for its inputs."""
+"""Substitution of numbers for the symbolic sizes of a model in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlc.support.weights import WeightStore
 
 
 def copied(model: Model) -> Model:
-    """A model whose module and store may be changed; the weights are shared."""
+    """A copy whose module and store may be changed; the weights' arrays are shared."""
     store = WeightStore()
     for name in model.weights:
         entry = model.weights.entry(name)
@@ -34,9 +34,10 @@ def bound_to(model: Model, values: Mapping[str, int]) -> Model:
 
 def with_shapes(model: Model, shapes: Mapping[str, Sequence[Any]] | None) -> Model:
     """
-    The model for inputs of these shapes: a copy, where they are not those that it has.
+    The model for inputs of these shapes: a copy, unless they are those that it has.
 
-    Shapes of all inputs must follow from those that are given; a name stands for a size that stays as it is.
+    `shapes` maps input names to sizes; a symbol's name stands for a size that stays open. Raises UserError for an
+    unknown input, and for sizes that do not fit the model or each other.
     """
     if not shapes:
         return model

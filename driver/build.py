@@ -1,32 +1,46 @@
 """`mlc.build`: one operator, from te or loop IR to a function on numpy arrays."""
 
+from __future__ import annotations
+
 import ctypes
 import dataclasses
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, TensorType
-from xdsl.ir import BlockArgument, Operation
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import loop, sched, te
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes
 from mlc.driver.options import LEVELS, Options, current_context, level_in
-from mlc.driver.pipeline.manager import make_context
+from mlc.driver.pipeline.manager import make_context, parse_pipeline
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import load_code, pool_object
 from mlc.runtime.code import POOL
-from mlc.runtime.cpu import lacking
-from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, dtype_of, is_ready
+from mlc.runtime.cpu import missing_features
+from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, is_ready
 from mlc.support.abi import KERNEL
+from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError, warn
 from mlc.support.threads import thread_count
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from mlc.dialects.te_builder.builder import Tensor
+
+Kernel: TypeAlias = te.FuncOp | loop.FuncOp
+Specs: TypeAlias = tuple[list[TensorSpec], list[TensorSpec]]
+"""The inputs and the outputs of a kernel."""
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Out: TypeAlias = "Array | Sequence[Array]"
+"""The array to write the one output into, or one for each output."""
 _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
 
 
@@ -34,10 +48,10 @@ class Operator:
     """
     A compiled kernel: `c = op(a, b)`, or `op(a, b, out=c)`.
 
-    `inputs` and `outputs` say what it takes; `text(level)` is its IR on a level: te, loop, llvm, llvm-ir or asm.
+    `inputs` and `outputs` are its TensorSpecs; `text(level)` is its IR on a level: te, loop, llvm, llvm-ir or asm.
     """
 
-    def __init__(self, name: str, specs: "tuple[list[TensorSpec], list[TensorSpec]]", build: "_Build") -> None:
+    def __init__(self, name: str, specs: Specs, build: _Build) -> None:
         code = build.code()
         self.name = name
         self.inputs, self.outputs = map(tuple, specs)
@@ -45,7 +59,8 @@ class Operator:
         self._build = build
         target = Target.parse(build.options.target)
         used = used_features(target.architecture, target.cpu, target.features)
-        if target.architecture == os.uname().machine and (reason := lacking(used, target.architecture)) is not None:
+        reason = missing_features(used, target.architecture) if target.architecture == os.uname().machine else None
+        if reason is not None:
             raise UserError(reason)
         self._code = load_code({name: code.object, POOL: pool_object(target, build.cache)})
         self._rt, self._keeper = self._code.runtime(self.threads, code.scratch_bytes)
@@ -58,11 +73,15 @@ class Operator:
         self._dtypes = [dtype_of(spec.dtype) for half in specs for spec in half]
         self._lock = threading.Lock()
 
-    def __call__(self, *inputs: Any, out: Any = None) -> Any:
-        """The output, or a tuple of the outputs; `out` gives the array(s) to write into."""
-        arrays = (*inputs, out)
-        if len(arrays) != len(self._shapes) or not all(map(is_ready, arrays, self._dtypes, self._shapes)):
-            arrays = self._checked(inputs, out)
+    def __call__(self, *inputs: ArrayLike, out: Out | None = None) -> Array | tuple[Array, ...]:
+        """
+        The output, or a tuple of the outputs; `out` gives the array(s) to write into.
+
+        Raises ValueError for a wrong number of arrays and for a wrong shape or dtype.
+        """
+        given: Any = (*inputs, out)
+        ready = len(given) == len(self._shapes) and all(map(is_ready, given, self._dtypes, self._shapes))
+        arrays: Sequence[Array] = given if ready else self._checked(inputs, out)
         args = self._args
         with self._lock:
             for index, array in enumerate(arrays):
@@ -72,8 +91,8 @@ class Operator:
             raise RuntimeError(f"'{self.name}' returned error {status}")
         return arrays[-1] if len(self.outputs) == 1 else tuple(arrays[len(self.inputs) :])
 
-    def _checked(self, inputs: Sequence[Any], out: Any) -> "list[np.ndarray[Any, Any]]":
-        """The inputs and the arrays to write into, as the kernel wants them; ValueError if one does not fit."""
+    def _checked(self, inputs: Sequence[ArrayLike], out: Out | None) -> list[Array]:
+        """The inputs, contiguous, and the arrays to write into; ValueError if one does not fit."""
         if len(inputs) != len(self.inputs):
             raise ValueError(f"expected {len(self.inputs)} inputs of '{self.name}', but got {len(inputs)}")
         arrays = [np.asarray(a) for a in inputs]
@@ -81,11 +100,11 @@ class Operator:
             check_array(f"input '{spec.name}'", array, spec)
         return [*(a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays), *self._results(out)]
 
-    def _results(self, out: Any) -> list[Any]:
+    def _results(self, out: Out | None) -> list[Array]:
         """The arrays to write into."""
         if out is None:
             return [np.empty(spec.shape, dtype_of(spec.dtype)) for spec in self.outputs]
-        given = list(out) if isinstance(out, tuple | list) else [out]
+        given = [out] if isinstance(out, np.ndarray) else list(out)
         if len(given) != len(self.outputs):
             raise ValueError(f"expected {len(self.outputs)} arrays in out, but got {len(given)}")
         for array, spec in zip(given, self.outputs, strict=True):
@@ -100,26 +119,31 @@ class Operator:
 
 
 class _Build:
-    """How an operator is compiled, so that its text can be asked for later."""
+    """The compilation of one operator; `text` repeats it for the IR of a level."""
 
-    def __init__(self, ops: Sequence[Operation], options: Options, cache: Cache | None) -> None:
-        self.ops, self.options, self.cache = ops, options, cache
-        has_schedule = any(isinstance(op, sched.ScheduleOp) for op in ops)
-        passes = kernel_passes(options, "loop" if isinstance(ops[0], loop.FuncOp) else "te")
-        skipped = {"te-factor-reductions", "te-inline", "te-add-schedule"} if has_schedule else set()
-        self.passes = [one for one in passes if one.name not in skipped]
-        if has_schedule and isinstance(ops[0], loop.FuncOp):
-            self.passes = [*_parse("loop-apply-schedule"), *_without_schedule(self.passes)]
+    def __init__(
+        self, kernel: Kernel, schedule: sched.ScheduleOp | None, options: Options, cache: Cache | None
+    ) -> None:
+        self.name = kernel.sym_name.data
+        self.ops = [kernel] if schedule is None else [kernel, schedule]
+        self.options, self.cache = options, cache
+        self.passes = kernel_passes(options, "loop" if isinstance(kernel, loop.FuncOp) else "te")
+        if schedule is not None:
+            skipped = {"te-factor-reductions", "te-inline", "te-add-schedule"}
+            self.passes = [one for one in self.passes if one.name not in skipped]
+        if schedule is not None and isinstance(kernel, loop.FuncOp):
+            others = [one for one in self.passes if one.name != "loop-apply-schedule"]
+            self.passes = [*parse_pipeline("loop-apply-schedule"), *others]
 
     def code(self) -> KernelCode:
-        """The compiled kernel, from the cache where it is there."""
+        """The compiled kernel, from the cache if it has it."""
         how = ",".join(map(pass_text, self.passes)) + self.options.key() + Target.parse(self.options.target).features
         key = key_of([*map(str, self.ops), how])
         if self.cache is not None and (data := self.cache.kernel(key)) is not None:
             return KernelCode.unpack(data)
         code = compile_kernel(self.ops, make_context(), self.passes, self.options)
         for warning in code.warnings:
-            warn(None, warning)
+            warn(None, f"kernel '{self.name}': {warning}")
         if self.cache is not None:
             self.cache.publish_kernel(key, code.pack())
         return code
@@ -135,19 +159,9 @@ class _Build:
         return texts[level]
 
 
-def _parse(text: str) -> list[Any]:
-    from mlc.driver.pipeline.manager import parse_pipeline
-
-    return parse_pipeline(text)
-
-
-def _without_schedule(passes: Sequence[Any]) -> list[Any]:
-    return [one for one in passes if one.name != "loop-apply-schedule"]
-
-
 def build(
-    func: Any,
-    schedule: Any = None,
+    func: Kernel | ModuleOp | str | Tensor | Sequence[Tensor],
+    schedule: sched.ScheduleOp | str | None = None,
     target: str = "native",
     *,
     opt_level: int | None = None,
@@ -159,7 +173,9 @@ def build(
 
     `func` is a te.func or loop.func op, IR text of one (a sched.schedule may stand beside it), or `mlc.te` tensors:
     the outputs, or inputs and outputs in the order of the call. `schedule` is a sched.schedule op or its text; without
-    one a strategy chooses.
+    one a strategy chooses. All sizes are static.
+
+    Raises UserError for anything else, for IR that does not verify, and for a schedule of another kernel.
     """
     kernel, found = _kernel_of(func)
     if schedule is not None:
@@ -168,11 +184,13 @@ def build(
         raise UserError(f"expected a schedule of @{kernel.sym_name.data}, but got one of {found.kernel}")
     context = current_context()
     options = Options(target, level_in(context, opt_level), thread_count(threads), context=context)
-    ops = [kernel] if found is None else [kernel, found]
-    return Operator(kernel.sym_name.data, _specs(kernel), _Build(ops, options, Cache.default() if cache else None))
+    builder = _Build(kernel, found, options, Cache.default() if cache else None)
+    return Operator(builder.name, _specs(kernel), builder)
 
 
-def _kernel_of(func: Any) -> "tuple[te.FuncOp | loop.FuncOp, sched.ScheduleOp | None]":
+def _kernel_of(
+    func: Kernel | ModuleOp | str | Tensor | Sequence[Tensor],
+) -> tuple[Kernel, sched.ScheduleOp | None]:
     """The kernel, and the schedule beside it in a text or module."""
     if isinstance(func, str):
         func = _parsed(func)
@@ -190,13 +208,13 @@ def _kernel_of(func: Any) -> "tuple[te.FuncOp | loop.FuncOp, sched.ScheduleOp | 
 
 
 def _parsed(text: str) -> ModuleOp:
-    """The module that a text is; an error names its place."""
+    """The module of an IR text; an error names its line and column."""
     from mlc.driver.load import parse_module
 
     return parse_module(text, "<build>")
 
 
-def _schedule_of(schedule: Any) -> sched.ScheduleOp:
+def _schedule_of(schedule: sched.ScheduleOp | str) -> sched.ScheduleOp:
     if isinstance(schedule, str):
         ops = list(_parsed(schedule).body.block.ops)
         if len(ops) != 1 or not isinstance(ops[0], sched.ScheduleOp):
@@ -207,25 +225,27 @@ def _schedule_of(schedule: Any) -> sched.ScheduleOp:
     return schedule
 
 
-def _from_tensors(tensors: Any) -> te.FuncOp:
-    """The kernel of mlc.te tensors: placeholders that are not named come in the order in which they are read."""
+def _from_tensors(tensors: Tensor | Sequence[Tensor]) -> te.FuncOp:
+    """The kernel of mlc.te tensors; unlisted placeholders follow in the order in which they are read."""
     from mlc.dialects.te_builder.builder import Tensor
     from mlc.dialects.te_builder.builder import func as te_func
 
-    given = list(tensors) if isinstance(tensors, tuple | list) else [tensors]
-    if not given or not all(isinstance(t, Tensor) and t.value is not None for t in given):
+    several = list(tensors) if isinstance(tensors, tuple | list) else [tensors]
+    given = [t for t in several if isinstance(t, Tensor) and t.value is not None]
+    if not given or len(given) < len(several):
         raise UserError(f"expected a te.func, loop.func, IR text or mlc.te tensors, but got {tensors!r:.80}")
     outputs = [t for t in given if not isinstance(t.value, BlockArgument)]
-    inputs = {t.value: t for t in given if isinstance(t.value, BlockArgument)}
-    seen: set[Any] = set()
+    inputs: dict[SSAValue, Tensor] = {t.value: t for t in given if isinstance(t.value, BlockArgument)}
+    seen: set[SSAValue] = set()
     for tensor in outputs:
-        _collect(tensor.value, inputs, seen)
+        if tensor.value is not None:
+            _collect(tensor.value, inputs, seen)
     if not outputs:
         raise UserError("expected at least one computed tensor among the mlc.te tensors, but got only placeholders")
     return te_func(outputs[-1].name or "operator", list(inputs.values()), outputs)
 
 
-def _collect(value: Any, inputs: dict[Any, Any], seen: set[Any]) -> None:
+def _collect(value: SSAValue, inputs: dict[SSAValue, Tensor], seen: set[SSAValue]) -> None:
     """Add the placeholders that a tensor is computed from."""
     from mlc.dialects.te_builder.builder import tensor_of
 
@@ -235,13 +255,14 @@ def _collect(value: Any, inputs: dict[Any, Any], seen: set[Any]) -> None:
     if isinstance(value, BlockArgument):
         inputs.setdefault(value, tensor_of(value))
         return
-    for op in value.owner.body.block.ops:
+    assert isinstance(value.owner, Operation)
+    for op in value.owner.regions[0].block.ops:
         if isinstance(op, te.ReadOp):
             _collect(op.tensor, inputs, seen)
 
 
-def _specs(kernel: "te.FuncOp | loop.FuncOp") -> "tuple[list[TensorSpec], list[TensorSpec]]":
-    """What the kernel takes and gives."""
+def _specs(kernel: Kernel) -> Specs:
+    """The specs of the kernel's inputs and outputs."""
     if isinstance(kernel, te.FuncOp):
         results = [(f"output{i}", t) for i, t in enumerate(kernel.function_type.outputs)]
         return [_spec(a.name_hint or f"input{a.index}", a.type) for a in kernel.body.block.args], [
@@ -253,7 +274,7 @@ def _specs(kernel: "te.FuncOp | loop.FuncOp") -> "tuple[list[TensorSpec], list[T
     return specs[:first], specs[first:]
 
 
-def _spec(name: str, type_: Any) -> TensorSpec:
+def _spec(name: str, type_: Attribute) -> TensorSpec:
     if not isinstance(type_, TensorType | MemRefType):
         raise UserError(f"expected operand '{name}' to be a tensor or memref, but got {type_}")
     shape = tuple(type_.get_shape())

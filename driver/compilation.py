@@ -1,6 +1,6 @@
 """One compilation: a model's module and weights become the files of an artifact."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
 from mlc.runtime.code import POOL, PROBES
 from mlc.support.errors import UserError, warn
-from mlc.support.timing import Timing
+from mlc.support.timing import PhaseTimer
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
 from mlc.validation.plan_check import check_plan
@@ -42,13 +42,13 @@ class Compilation:
         model: Model,
         options: Options,
         cache: Cache | None = None,
-        timing: Timing | None = None,
+        timing: PhaseTimer | None = None,
         name: str = "model",
     ) -> None:
         self.model = model
         self.options = options
         self.cache = cache
-        self.timing = timing or Timing()
+        self.timing = timing or PhaseTimer()
         self.name = name
         self.ctx = make_context()
         self.target = Target.parse(options.target)
@@ -57,7 +57,7 @@ class Compilation:
         self.kernels: dict[str, KernelCode] = {}
         self.warnings: list[str] = []
         self.recorded: dict[str, Any] = {}
-        """What the kernels were run on while the graph passes were validated."""
+        """Inputs of the kernels by name, recorded while the graph passes were validated."""
 
     def write(self, directory: Path) -> Artifact:
         """Run all stages; the artifact stands in a new directory inside `directory`."""
@@ -98,7 +98,7 @@ class Compilation:
             return draft.finish()
 
     def plan(self) -> tuple[FuncOp, dict[str, FuncOp]]:
-        """@main on buffers, and the kernels that it calls on the graph level."""
+        """@main on buffers, and the kernels that it calls, still on the graph level."""
         self.optimize()
         sources = self.kernel_sources()
         with self.timing.phase("plan"):
@@ -111,7 +111,7 @@ class Compilation:
         return main, called
 
     def rooms(self, nodes: list[dict[str, Any]]) -> list[Any]:
-        """Of calls of kernels with buffers of symbolic sizes: the factors of those, and the sizes given; each once."""
+        """The distinct calls of kernels with buffers of symbolic sizes: the buffers' factors, and the call's sizes."""
         found: dict[str, Any] = {}
         for node in nodes:
             if rows := self.kernels[node["kernel"]].symbolic_bytes:
@@ -196,7 +196,7 @@ class Compilation:
         return work
 
     def passes_of(self, name: str, passes: list[Any]) -> list[Any]:
-        """The passes of one kernel: where its schedule is written by hand, it is read."""
+        """The passes of one kernel; `te-read-schedules` is among them if its schedule is written by hand."""
         handed = self.options.schedules
         return passes if handed is None or handed.text(name) is None else handed.with_pass(passes)
 
@@ -213,9 +213,9 @@ class Compilation:
         """Add up seconds, operations, warnings and texts."""
         for name, code in kernels.items():
             for warning in code.warnings:
-                text = warning if name in warning else f"kernel '{name}': {warning}"
+                text = f"kernel '{name}': {warning}"
                 self.warnings.append(text)
-                if self.options.opt_level >= 3:  # below, slow kernels are what was asked for
+                if self.options.opt_level >= 3:  # at lower levels slow kernels are expected
                     warn(None, text)
             for level, count in code.ops.items():
                 self.ops[level] = self.ops.get(level, 0) + count
@@ -249,7 +249,7 @@ class Compilation:
         return objects | {name: code.object for name, code in self.kernels.items()}
 
     def report(self, calls: int) -> dict[str, Any]:
-        """What the compilation was like."""
+        """Statistics of the compilation, for model.json and `Executable.report`."""
         return {
             "timing": self.timing.rows(),
             "seconds": self.timing.total(),
@@ -262,14 +262,14 @@ class Compilation:
         }
 
     def relative_error(self) -> float:
-        """What graph-to-mixed-precision expects the results to be off by, relative to their size; 0 of f32."""
+        """The relative error of the results that graph-to-mixed-precision estimates; 0 for f32."""
         estimate = self.model.module.attributes.get("mlc.relative_error")
         return estimate.value.data if isinstance(estimate, FloatAttr) else 0.0
 
 
 @contextmanager
-def replayable(text: Callable[[Any], str], passes: list[Any]) -> Iterator[None]:
-    """An exception that is a bug takes along the IR and the pipeline that show it, as `reproducer`."""
+def replayable(text: Callable[[Any], str], passes: list[Any]) -> Generator[None]:
+    """Attach the IR and the pipeline that reproduce a bug to its exception, as `reproducer`."""
     try:
         yield
     except UserError:
@@ -283,7 +283,7 @@ def replayable(text: Callable[[Any], str], passes: list[Any]) -> Iterator[None]:
 
 
 def prepare(target: Target) -> None:
-    """Do before forking what each worker would do again: load LLVM and make its target machine."""
+    """Load LLVM and make its target machine before forking, so that no worker repeats it."""
     from mlc.codegen import llvm_ir, native
 
     del llvm_ir
@@ -291,7 +291,7 @@ def prepare(target: Target) -> None:
 
 
 def _facts(target: Target) -> dict[str, Any]:
-    """What an artifact says of the machine that it is for."""
+    """The description of the target in model.json."""
     features = used_features(target.architecture, target.cpu, target.features)
     return {"name": target.name, "cpu": target.cpu, "triple": target.triple, "cpu_features": features}
 

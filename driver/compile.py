@@ -9,6 +9,8 @@ From a model to an Executable: graph passes, kernels in forked workers, @main, o
 This file imports nothing heavy before the cache has been asked.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re
@@ -17,7 +19,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlc.driver.cache import Cache, key_of, version_of
 from mlc.driver.options import Options, current_context, level_in
@@ -25,20 +27,22 @@ from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError
 from mlc.support.files import open_file
 from mlc.support.scratch import ending_in_order, remove_scratch
-from mlc.support.timing import Timing
+from mlc.support.timing import PhaseTimer
 
 if TYPE_CHECKING:
+    from mlc.driver.load import Source
     from mlc.frontends.common.model import Model
     from mlc.runtime.executable import Executable
 
 Shapes = Mapping[str, Sequence[int | str]]
 _PIECE = 1 << 18
+"""Bytes of a file that are read at a time."""
 _EXTERNAL = b"\x0a\x08location"
-"""What an ONNX file with external data has in it."""
+"""The bytes of a key that every ONNX file with external data contains."""
 
 
 def compile(
-    model: Any,
+    model: Source,
     target: str = "native",
     opt_level: int | None = None,
     threads: int | None = None,
@@ -46,12 +50,12 @@ def compile(
     shapes: Shapes | None = None,
     cache: bool = True,
     validate_each: bool = False,
-    schedules: "str | os.PathLike[str] | None" = None,
+    schedules: str | os.PathLike[str] | None = None,
     precision: str = "f32",
     error_growth: float = 16.0,
     symbols: Mapping[str, Sequence[int]] | None = None,
     specialize: bool | int = False,
-) -> "Executable":
+) -> Executable:
     """
     Compile a Model, an ONNX model, a torch.export program, or a file (.onnx, .mlir, .pt2).
 
@@ -65,6 +69,8 @@ def compile(
     layers multiply: "f32", "bf16" (stored so between them), or "f16" (weights only); they add in f32.
     `error_growth` is how much fast algorithms may enlarge the rounding error of a convolution (0: direct sums only).
     `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).
+
+    Raises UserError for a model that cannot be compiled, and for an option out of range.
     """
     from mlc.driver.schedules import Schedules
     from mlc.runtime.executable import EXECUTORS
@@ -86,15 +92,15 @@ def compile(
 
 
 def _opened(
-    model: Any,
+    model: Source,
     options: Options,
     executor: str,
     store: Cache | None,
     shapes: Shapes | None = None,
     symbols: Mapping[str, Sequence[int]] | None = None,
     name: str = "",
-) -> "Executable":
-    """What runs a model, compiled now or taken from the cache."""
+) -> Executable:
+    """The executable of a model, compiled now or taken from the cache."""
     from mlc.driver.toolchain import LLVM
     from mlc.runtime.symbolic import compiled_executable
 
@@ -111,16 +117,16 @@ def _opened(
 
 
 def build_artifact(
-    source: Any,
+    source: Source,
     options: Options,
     shapes: Shapes | None,
     cache: Cache | None,
-    timing: Timing | None = None,
+    timing: PhaseTimer | None = None,
     symbols: Mapping[str, Sequence[int]] | None = None,
     name: str = "",
 ) -> tuple[Artifact, bool]:
     """The compiled model, and whether its directory belongs to the caller (it is not the cache's)."""
-    timing = timing or Timing()
+    timing = timing or PhaseTimer()
     key = ""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
@@ -149,16 +155,16 @@ def build_artifact(
 
 
 def load_model(
-    source: Any, shapes: Shapes | None = None, symbols: Mapping[str, Sequence[int]] | None = None
-) -> "Model":
-    """`mlc.load`; where one of our own files cannot be read at all, the error is the user's."""
+    source: Source, shapes: Shapes | None = None, symbols: Mapping[str, Sequence[int]] | None = None
+) -> Model:
+    """`mlc.load`, imported late."""
     from mlc.driver.load import load
 
     return load(source, shapes, symbols)
 
 
 def _plain(*given: Shapes | None) -> list[str]:
-    """Shapes and symbols as parts of a key; what is neither is refused when the model is loaded."""
+    """Shapes and symbols as parts of a cache key; wrong ones are refused when the model is loaded."""
     return [
         repr(sorted((str(n), tuple(s) if isinstance(s, Sequence) else s) for n, s in one.items()) or None)
         if isinstance(one, Mapping)
@@ -168,7 +174,7 @@ def _plain(*given: Shapes | None) -> list[str]:
 
 
 def _file_parts(path: Path) -> list[bytes | str]:
-    """What a model file says, and what else it reads: the weights beside an .mlir, external data of ONNX, torch."""
+    """The parts of a file's cache key: its content, and weights beside it, external data, the version of torch."""
     digest, external = _read(path)
     parts: list[bytes | str] = [path.suffix, digest]
     if path.suffix == ".pt2":
@@ -196,12 +202,12 @@ def _read(path: Path) -> tuple[str, bool]:
     return digest.hexdigest(), external
 
 
-def _model_parts(model: "Model") -> list[bytes | str]:
+def _model_parts(model: Model) -> list[bytes | str]:
     """The text of a model in memory, and the hashes of its weights."""
     return [str(model.module), *(f"{name} {model.weights.hash(name)}" for name in model.weights)]
 
 
-def _name(source: Any) -> str:
+def _name(source: Source) -> str:
     """A name for the model."""
     stem = Path(source).stem if isinstance(source, str | os.PathLike) else "model"
     return re.sub(r"\W", "_", stem) or "model"

@@ -1,13 +1,13 @@
 """
-How much a kernel computes: the floating-point operations of graph ops, from their shapes alone.
+Floating-point operations of kernels, from the shapes of their graph ops alone.
 
-Of symbolic sizes they are an expression of the symbols.
+For symbolic sizes the count is an expression of the symbols.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import graph
 from mlc.dialects.graph.base import ELEMENTWISE
@@ -15,44 +15,44 @@ from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.types import Dim, product, shape_of
 
 
-def _size(value: Any) -> Dim:
+def _size(value: SSAValue) -> Dim:
     return product(shape_of(value.type))
 
 
-def _conv(op: Any) -> Dim:
+def _conv(op: graph.Conv2dOp) -> Dim:
     # A kernel's elements but its output channels are the terms of one output element, in every layout.
     weight, logical = _size(op.operands[1]), _size(op.results[0])
     channels = layout(op.out_layout).sizes(shape_of(op.results[0].type))["C"]
     return 2 * logical * weight // (channels or 1)
 
 
-def _conv_transpose(op: Any) -> Dim:
-    # Every element of the picture meets the whole kernel of its channel.
+def _conv_transpose(op: graph.Conv2dTransposeOp) -> Dim:
+    # Every input element is multiplied by the whole kernel of its channel.
     x, w = (shape_of(operand.type) for operand in op.operands)
     return 2 * product(x) * product(w[1:])
 
 
-def _winograd(op: Any) -> Dim:
-    # Counted as the direct sum, so that algorithms compare.
+def _winograd(op: graph.Conv2dWinogradOp) -> Dim:
+    # Counted as a direct convolution, so that rates of algorithms compare.
     u = shape_of(op.operands[1].type)
     return 2 * _size(op.results[0]) * u[3] * u[4] * 9
 
 
-def _dense(op: Any) -> Dim:
+def _dense(op: graph.DenseOp) -> Dim:
     result = shape_of(op.results[0].type)
     return 2 * _size(op.operands[1]) * product(result[:-1])
 
 
-def _batch_matmul(op: Any) -> Dim:
+def _batch_matmul(op: graph.BatchMatmulOp) -> Dim:
     inner = shape_of(op.operands[0].type)[-2 if op.transpose_a else -1]
     return 2 * _size(op.results[0]) * inner
 
 
-def _pool(op: Any) -> Dim:
+def _pool(op: graph.MaxPool2dOp | graph.AvgPool2dOp) -> Dim:
     return _size(op.results[0]) * product(op.pool_size)
 
 
-def _rows(op: Any) -> Dim:
+def _rows(op: Operation) -> Dim:
     return 5 * _size(op.operands[0])
 
 

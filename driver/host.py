@@ -1,4 +1,4 @@
-"""What this machine reaches, measured without a model: `runtime/peaks.py` on probes that are compiled here and now."""
+"""Peaks of this machine, measured without a model: `runtime/peaks.py` on probes compiled for this process."""
 
 from mlc.driver.toolchain import host_probes
 from mlc.runtime import peaks

@@ -1,10 +1,8 @@
-"""One kernel from the graph or te level to an object file: what each worker runs."""
+"""Lowers one kernel from the graph, te or loop level to an object file: the work of each worker."""
 
 import json
 import time
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,15 +10,16 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.llvm import FuncOp as LLVMFuncOp
 from xdsl.ir import Operation
+from xdsl.passes import ModulePass
 
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
 from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
 from mlc.schedules.summary import summary_of
-from mlc.support.errors import warning_sinks
+from mlc.support.errors import collected_warnings
 from mlc.targets.target import Target
 
-# The conversion after which the IR is wholly on the next level: what is kept before it runs.
+# The conversion that ends a level -> the level, whose text is recorded before the conversion runs.
 _ENDS_LEVEL = {"convert-te-to-loop": "te", "convert-loop-to-llvm": "loop"}
 
 
@@ -36,27 +35,28 @@ class KernelCode:
     texts: dict[str, str] = field(default_factory=dict)
     """The kernel's text on each level that the options keep."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """By pass, and `codegen`."""
+    """Seconds by pass, and of `print-llvm-ir` and `codegen`."""
     ops: dict[str, int] = field(default_factory=dict)
     """Operations by level."""
     warnings: list[str] = field(default_factory=list)
+    """What the passes warned of, each text once."""
     schedule: str = ""
-    """The strategy that chose its schedule, and the main sizes."""
+    """Summary of its schedule: the strategy, the register tile, the parallel loop."""
 
     def pack(self) -> bytes:
-        """As bytes: the facts as JSON behind their length, then the object."""
+        """As bytes: the length of a JSON header in 8 bytes, the header, the object."""
         facts = {name: value for name, value in vars(self).items() if name != "object"}
         text = json.dumps(facts).encode()
         return len(text).to_bytes(8, "little") + text + self.object
 
     @staticmethod
     def unpack(data: bytes) -> "KernelCode":
-        """What `pack` made."""
+        """The kernel that `pack` made bytes of."""
         end = 8 + int.from_bytes(data[:8], "little")
         return KernelCode(object=data[end:], **json.loads(data[8:end]))
 
 
-class _Watch:
+class _LevelRecorder:
     """An instrument: seconds by pass, and the text of each level before the next begins."""
 
     def __init__(self, keep: frozenset[str]) -> None:
@@ -64,7 +64,7 @@ class _Watch:
         self.code = KernelCode(b"")
         self._started = 0.0
 
-    def before(self, module_pass: Any, module: ModuleOp) -> None:
+    def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
         level = _ENDS_LEVEL.get(module_pass.name)
         if level is not None:
             self.note(level, module)
@@ -72,7 +72,7 @@ class _Watch:
             self.code.schedule = summary_of(module)
         self._started = time.perf_counter()
 
-    def after(self, module_pass: Any, module: ModuleOp) -> None:
+    def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
         seconds = self.code.seconds
         seconds[module_pass.name] = seconds.get(module_pass.name, 0.0) + time.perf_counter() - self._started
 
@@ -88,7 +88,7 @@ def text_of(module: ModuleOp) -> str:
     return "\n".join(str(op) for op in module.body.block.ops) + "\n"
 
 
-def kernel_passes(options: Options, start: str = "graph") -> list[Any]:
+def kernel_passes(options: Options, start: str = "graph") -> list[ModulePass]:
     """The passes from the level `start` (graph, te or loop) to llvm."""
     passes = options.pipeline("kernel")
     names = [one.name for one in passes]
@@ -102,25 +102,26 @@ def kernel_passes(options: Options, start: str = "graph") -> list[Any]:
 def compile_kernel(
     ops: Sequence[Operation],
     ctx: Context,
-    passes: Sequence[Any],
+    passes: Sequence[ModulePass],
     options: Options,
     inputs: "Mapping[str, Sequence[Any]] | None" = None,
 ) -> KernelCode:
     """
     Lower one kernel (and the schedule beside it) in a module of its own, and emit its object file.
 
-    `inputs` are what the kernel is run on where the options ask for validation.
+    `inputs` are arrays by kernel, on which a validating compilation runs it.
     """
     from mlc.codegen.llvm_ir import print_module
     from mlc.codegen.native import assemble, emit_object
 
     module = ModuleOp([op.clone() for op in ops])
-    watch = _Watch(options.keep)
-    code = watch.code
-    with _collected(code.warnings):
-        hooks = [watch, *validators(options, inputs), *options.instruments]
+    recorder = _LevelRecorder(options.keep)
+    code = recorder.code
+    with collected_warnings() as found:
+        hooks = [recorder, *validators(options, inputs), *options.instruments]
         run_passes(module, ctx, passes, instruments=hooks, required=options.required, blame=True)
-    watch.note("llvm", module)
+    code.warnings = list(dict.fromkeys(found))
+    recorder.note("llvm", module)
     start = time.perf_counter()
     target = Target.parse(options.target)
     text = print_module(module, target=target)
@@ -140,27 +141,12 @@ def compile_kernel(
 
 
 def validators(options: Options, inputs: "Mapping[str, Sequence[Any]] | None" = None) -> list[Any]:
-    """The instrument that validates each pass, if that is asked for."""
+    """The instrument that validates each pass, if the options ask for it."""
     if not options.validate:
         return []
     from mlc.validation.validate_each import ValidateInstrument
 
     return [ValidateInstrument(inputs=dict(inputs or {}))]
-
-
-@contextmanager
-def _collected(messages: list[str]) -> Iterator[None]:
-    """Add what passes warn about to `messages`, each once."""
-    found: list[str] = []
-    warning_sinks.append(lambda op, message: found.append(message))
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            yield
-        found += [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    finally:
-        warning_sinks.pop()
-    messages += dict.fromkeys(found)
 
 
 def _bytes(op: Operation, name: str) -> int:

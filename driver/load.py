@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from inspect import isroutine
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mlc.dialects import source as text_source
 from mlc.frontends.common.model import Model
@@ -17,12 +17,33 @@ from mlc.support.limits import limits
 from mlc.support.weights import WeightStore
 
 if TYPE_CHECKING:
+    import onnx
+    import torch.export
+    from torch.export import ExportedProgram
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
 
+class HasExportedProgram(Protocol):
+    """An object that holds a torch.export program, or has a method that returns it."""
+
+    exported_program: object
+
+
+class HasProgram(Protocol):
+    """As HasExportedProgram, under another name."""
+
+    program: object
+
+
+Source: TypeAlias = (
+    "Model | str | PathLike[str] | onnx.ModelProto | torch.export.ExportedProgram | HasExportedProgram | HasProgram"
+)
+"""What `load` takes: a model, the path of a file, or a program in memory."""
+
+
 def load(
-    source: Any,
+    source: Source,
     shapes: Mapping[str, Sequence[Any]] | None = None,
     symbols: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
@@ -32,7 +53,9 @@ def load(
 
     `shapes` gives input shapes that the source leaves open: `{"x": (1, 3, 48, 320)}`. Sizes that stay open, or given
     as names, `{"x": (1, 3, "H", "W")}`, are symbols: the compiled model takes inputs of any. `symbols` says which:
-    `{"H": (32, 2048, 32)}`, the lowest, the highest, and what divides them.
+    `{"H": (32, 2048, 32)}`, the lowest, the highest, and a divisor.
+
+    Raises UserError for a file that cannot be read or is no model, and UnsupportedOps for ops that mlc lacks.
     """
     if isinstance(source, Model):
         return _with_sizes(source, shapes, symbols)
@@ -55,9 +78,10 @@ def load(
 def _with_sizes(
     model: Model, shapes: Mapping[str, Sequence[Any]] | None, symbols: Mapping[str, Sequence[int]] | None
 ) -> Model:
-    """A model that says itself which sizes are open, with numbers for some of them."""
+    """A model that declares its own symbols, with numbers in the place of some of them."""
     if symbols:
-        raise UserError(f"expected symbols= for an ONNX model; others say what {', '.join(symbols)} may be themselves")
+        names = ", ".join(symbols)
+        raise UserError(f"expected symbols= only for an ONNX model; others declare the ranges of {names} themselves")
     if not shapes:
         return model
     from mlc.driver.bind_sizes import with_shapes
@@ -65,24 +89,27 @@ def _with_sizes(
     return with_shapes(model, shapes)
 
 
-def _is_of_torch(source: Any) -> bool:
+def _is_of_torch(source: object) -> bool:
     return any(base.__module__.partition(".")[0] == "torch" for base in type(source).__mro__)
 
 
-def _exported_program(source: Any) -> Any:
+def _exported_program(source: object) -> ExportedProgram | None:
     """The torch.export program that an object is, or has as its `exported_program` or `program`; None for others."""
     torch_export = sys.modules.get("torch.export")
-    if torch_export is None or isinstance(source, torch_export.ExportedProgram):
-        return None if torch_export is None else source
+    if torch_export is None:
+        return None
+    program: type[ExportedProgram] = torch_export.ExportedProgram
+    if isinstance(source, program):
+        return source
     if isinstance(source, sys.modules["torch"].nn.Module):
-        return None  # whose attributes are its own affair
+        return None  # attributes of a module are not meant for mlc
     for name in ("exported_program", "program"):
         held = getattr(source, name, None)
         try:
             held = held() if isroutine(held) else held
         except TypeError as error:
             raise UserError(f"expected {type(source).__name__}.{name}() to need no arguments: {error}") from error
-        if isinstance(held, torch_export.ExportedProgram):
+        if isinstance(held, program):
             return held
     return None
 
@@ -97,7 +124,7 @@ def _load_pt2(path: Path, shapes: Mapping[str, Sequence[int]] | None) -> Model:
     return import_file(path, shapes)
 
 
-def _load_torch(source: Any, shapes: Mapping[str, Sequence[int]] | None) -> Model:
+def _load_torch(source: object, shapes: Mapping[str, Sequence[int]] | None) -> Model:
     from torch.export import ExportedProgram
 
     from mlc.frontends.torch import import_program

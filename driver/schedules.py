@@ -53,7 +53,7 @@ class Schedules:
         return Schedules(str(path), texts)
 
     def key(self) -> str:
-        """The part of a cache key that the files are."""
+        """The hash of the files, for cache keys."""
         return hashlib.sha256(repr(self.texts).encode()).hexdigest()
 
     def text(self, kernel: str) -> str | None:
@@ -61,7 +61,7 @@ class Schedules:
         return dict(self.texts).get(kernel)
 
     def check(self, kernels: Collection[str]) -> None:
-        """Stop at a file that belongs to no kernel of the model."""
+        """UserError for a file that belongs to no kernel of the model."""
         from mlc.support.errors import did_you_mean
 
         for name, _ in self.texts:
@@ -85,12 +85,12 @@ class Schedules:
         index = next((names.index(name) for name in wanted if name in names), len(names))
         return [*passes[:index], ReadSchedulesPass(self.directory), *passes[index:]]
 
-    def located(self, kernel: str, error: Any) -> str:
+    def located(self, kernel: str, error: UserError) -> str:
         """The message of an error, in front of it the place in the kernel's file that it is about."""
-        op, text = getattr(error, "op", None), self.text(kernel)
+        op, text = error.op, self.text(kernel)
         block = None if op is None else op.parent
         message = str(error)
-        if text is None or block is None or getattr(block.parent_op(), "name", "") != "sched.schedule":
+        if op is None or text is None or block is None or getattr(block.parent_op(), "name", "") != "sched.schedule":
             return message
         place = place_of(text, list(block.ops).index(op))
         return f"{self.path(kernel)}:{place}: {message}"

@@ -1,8 +1,8 @@
 """
-`mlc.compile(model, specialize=True)`: code for the sizes at hand, compiled when inputs of them first come.
+`mlc.compile(model, specialize=True)`: an executable for each combination of input shapes, compiled at its first call.
 
     shapes of a call -> kept? run
-                     -> compile (model cache) -> keep -> run        of more than so many, the one used longest ago goes
+                     -> compile (model cache) -> keep -> run        the least recently used one is dropped
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from mlc.runtime.profile import Profile
 from mlc.runtime.sizes import Sizes, text
 from mlc.support.errors import UserError
 
-KEPT = 8
-"""How many are kept unless it is said."""
+DEFAULT_KEPT = 8
+"""Executables that `specialize=True` keeps."""
 
 Shapes = tuple[tuple[int, ...], ...]
 """The shape of each input."""
 
 
 def kept_of(specialize: bool | int) -> int:
-    """How many executables to keep; 0: compile for all sizes at once."""
+    """The number of executables to keep; 0: one executable for all sizes."""
     if isinstance(specialize, bool):
-        return KEPT if specialize else 0
+        return DEFAULT_KEPT if specialize else 0
     if not isinstance(specialize, int) or specialize < 1:
         raise UserError(
             f"expected specialize to be True, False or how many shapes to keep (from 1 on), but got {specialize!r}"
@@ -50,7 +50,7 @@ class SpecializedExecutable(Executable):
     waits for the compiler. Calls from several threads are safe, and of one new shape compile it once.
     """
 
-    def __init__(  # nothing is loaded yet, so not what an Executable begins with
+    def __init__(  # nothing is loaded yet, so Executable.__init__ is not called
         self, model: Model, keep: int, build: Callable[[Model], Executable], threads: int, executor: str
     ) -> None:
         self.threads, self.executor = threads, executor
@@ -79,7 +79,7 @@ class SpecializedExecutable(Executable):
         return self._for(inputs).profile(inputs, repeat)
 
     def at(self, shapes: Mapping[str, tuple[int, ...]]) -> Executable:
-        """The executable for these shapes of all inputs, compiled if it is not kept: what can be saved and exported."""
+        """The executable for these shapes of all inputs, compiled if it is not kept: it can be saved and exported."""
         check_names(shapes, self.inputs)
         return self._executable(tuple(tuple(shapes[spec.name]) for spec in self.inputs))
 
@@ -91,7 +91,7 @@ class SpecializedExecutable(Executable):
 
     @property
     def report(self) -> dict[str, Any]:
-        """What compiling the model was like, for the shapes that were used last."""
+        """Statistics of the compilation for the shapes that were used last."""
         return self._last().report
 
     @property
@@ -127,7 +127,7 @@ class SpecializedExecutable(Executable):
         return {spec.name: shape for spec, shape in zip(self.inputs, shapes, strict=True)}
 
     def _executable(self, shapes: Shapes) -> Executable:
-        """What runs these shapes; compilations are one after another, and calls go on meanwhile."""
+        """The executable for these shapes; one compilation runs at a time, and calls go on meanwhile."""
         if (found := self._find(shapes)) is not None:
             return found
         values = self._sizes.bind(shapes).values

@@ -1,6 +1,6 @@
 """
-The compiler's own objects and linking, as the runtime asks for them: `LLVM` is the Toolchain of every executable that
-is made where mlc is whole. Nothing heavy is imported before it is used.
+Objects and linking that the runtime asks the compiler for: `LLVM` is the Toolchain of every executable made where
+the whole of mlc is installed. Nothing heavy is imported before it is used.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def pool_object(target: Target, cache: Cache | None) -> bytes:
     from mlc.targets.target import baseline
 
     target = baseline(target)  # a program makes a runtime before it asks whether the CPU fits the model
-    # What is unique in a process is said in assembly, which LLVM here parses for this machine only.
+    # The process-wide symbol is declared in assembly, which LLVM here parses for this machine only.
     return _object("pool", pool_ir.module(target, shared=is_host(target)), target, cache)
 
 

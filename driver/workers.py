@@ -17,23 +17,24 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from mlc.support.errors import UserError
+from mlc.support.threads import available_cpus
 
 Report = Callable[[int, int], None]
-"""Called with how many kernels are done, and of how many."""
+"""Called with the number of finished kernels and the number of all."""
 
 
 class KernelError(UserError):
-    """A kernel cannot be compiled because of what the program asks for."""
+    """A kernel that cannot be compiled, through an error of the user's."""
 
 
 class KernelCrash(RuntimeError):
-    """A bug in mlc showed itself in one kernel; `detail` is the worker's traceback."""
+    """A bug in mlc while compiling one kernel; `detail` is the worker's traceback."""
 
     def __init__(self, message: str, kernel: str, detail: str) -> None:
         super().__init__(message)
@@ -55,10 +56,8 @@ class Job:
 
 
 def available_workers() -> int:
-    """One worker for each CPU that this process may use; none where it cannot fork."""
-    if not hasattr(os, "fork"):
-        return 0
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """One worker for each CPU that this process may use; 0 if the system cannot fork."""
+    return available_cpus() if hasattr(os, "fork") else 0
 
 
 def run_jobs(jobs: Sequence[Job], workers: int | None = None, report: Report | None = None) -> list[bytes]:
@@ -66,7 +65,7 @@ def run_jobs(jobs: Sequence[Job], workers: int | None = None, report: Report | N
     count = min(available_workers() if workers is None else workers, len(jobs))
     with _progress(len(jobs), report) as done:
         if count < 2:
-            results = []
+            results: list[bytes] = []
             for job in jobs:
                 results.append(_run_here(job))
                 done(len(results), len(jobs))
@@ -136,11 +135,11 @@ class _Worker:
 
 
 def _serve(jobs: Sequence[Job], commands: BinaryIO, results: BinaryIO) -> None:
-    """What a worker does; never returns."""
+    """The loop of a worker process; never returns."""
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handler is about the parent's directories
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handler removes the parent's directories
         while len(command := commands.read(4)) == 4:
             pickle.dump(_attempt(jobs[int.from_bytes(command, "little")]), results)
             results.flush()
@@ -206,7 +205,7 @@ class _Crew:
 
 
 @contextmanager
-def _progress(total: int, report: Report | None) -> Iterator[Report]:
+def _progress(total: int, report: Report | None) -> Generator[Report]:
     """Progress for a person: a bar on a terminal once a second has passed, unless somebody else reports."""
     if report is not None or not sys.stderr.isatty():
         yield report or (lambda done, of: None)

@@ -110,7 +110,7 @@ def table(title: str, *columns: str) -> Table:
 
 
 def show_levels(console: Console, exe: mlc.Executable) -> None:
-    """What each level was given, what memory is used, and where the seconds went."""
+    """Print the operations of each level, the memory, and the time of each phase."""
     report, model = exe.report, exe.artifact.model
     levels = table("level by level", "level", "ops", "what they are")
     for level, count in report["ops"].items():

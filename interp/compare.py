@@ -1,10 +1,10 @@
 """
-When two results are the same, and where they differ first.
+Comparison of results: whether two lists of arrays agree, and the first element where they differ.
 
-Integers, booleans and what passes without re-association compute: bit by bit. Floating point where sums may be
-re-associated: |a - b| <= atol + rtol * |b| with rtol = c * eps * sqrt(K), K the number of terms a result sums and eps
-that of the narrowest type to which a function rounds. A result that cancels is as exact as its terms, so atol is rtol
-times the largest result. NaN and infinities: at the same places.
+Integers, booleans, and floats that no pass re-associates must agree bit by bit. Where sums may be re-associated,
+|a - b| <= atol + rtol * |b| with rtol = c * eps * sqrt(K): K is the number of terms that a result sums, eps the machine
+epsilon of the narrowest type to which the function rounds. A sum that cancels is only as exact as its terms, so atol is
+rtol times the largest result. NaN and infinities must stand at the same places.
 """
 
 from __future__ import annotations
@@ -16,18 +16,22 @@ from typing import Any
 
 import numpy as np
 
+from mlc.interp.values import is_float
+
+Array = np.ndarray[Any, np.dtype[Any]]
 DEFAULT_C = 8.0
+"""The error constant c of a function that declares none."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far floating point may be off: `c`, K, or nothing at all where it is exact."""
+    """The allowed floating-point error: the constant `c` and the number of summed terms K; none if `exact`."""
 
     c: float = DEFAULT_C
     length: int = 1
     exact: bool = False
     epsilon: float = 0.0
-    """That of the narrowest type to which values on the way are rounded, where it is not the results' own."""
+    """Machine epsilon of the narrowest type to which intermediate values are rounded, if above the results' own."""
 
     def rtol(self, dtype: np.dtype[Any]) -> float:
         """c * eps * sqrt(K) for results of this dtype."""
@@ -54,17 +58,12 @@ class Difference:
 
 
 def epsilon(dtype: np.dtype[Any]) -> float:
-    """The distance of 1 to the next number of a floating-point type, bf16 included."""
+    """Machine epsilon of a floating-point type, bf16 included: the distance from 1 to the next larger number."""
     if dtype.kind == "f":
         return float(np.finfo(dtype).eps)
     import ml_dtypes
 
     return float(ml_dtypes.finfo(dtype).eps)
-
-
-def is_float(array: Any) -> bool:
-    """Whether an array holds floats (bf16 is of numpy's kind V)."""
-    return array.dtype.kind in "fV"
 
 
 def differences(expected: Sequence[Any], got: Sequence[Any], tolerance: Tolerance = EXACT) -> Difference | None:
@@ -75,7 +74,7 @@ def differences(expected: Sequence[Any], got: Sequence[Any], tolerance: Toleranc
     return None
 
 
-def difference(expected: Any, got: Any, tolerance: Tolerance = EXACT, output: int = 0) -> Difference | None:
+def difference(expected: Array, got: Array, tolerance: Tolerance = EXACT, output: int = 0) -> Difference | None:
     """The first element in row-major order that differs; `expected` may be wider than `got` (an f64 reference)."""
     if expected.shape != got.shape:
         return Difference(output, (), f"shape {expected.shape}", f"shape {got.shape}", 0.0)
@@ -89,7 +88,7 @@ def difference(expected: Any, got: Any, tolerance: Tolerance = EXACT, output: in
     return Difference(output, index, expected[index], got[index], float(allowed[index]))
 
 
-def _wrong_floats(expected: Any, got: Any, tolerance: Tolerance) -> tuple[Any, Any]:
+def _wrong_floats(expected: Array, got: Array, tolerance: Tolerance) -> tuple[Array, Array]:
     rtol = tolerance.rtol(got.dtype)
     b, a = expected.astype(np.float64), got.astype(np.float64)
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""The reference interpreter of the graph level: each op's own numpy meaning, in order."""
+"""The reference interpreter of the graph level: calls each op's `evaluate` in program order."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -13,15 +14,15 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import SymbolTable
 
 from mlc.dialects.graph import CallOp, ControlOp, FusedOp, GraphOp, ParamOp, YieldOp, static_shape
-from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
+from mlc.dialects.graph.graph_numpy import FloatDType, evaluate, result_dtype
 from mlc.dialects.graph.ops.structure import bound_symbols
-from mlc.dialects.graph.types import sizes_at
+from mlc.dialects.graph.types import Array, sizes_at
 from mlc.interp.graph_control import run_control
 from mlc.interp.sizes import at_sizes, solved, symbols_in
 
 
 class Weights(Protocol):
-    """Where `graph.param` finds its arrays."""
+    """The weight store from which `graph.param` reads its arrays."""
 
     def array(self, name: str) -> Any:
         """The array of this name."""
@@ -32,24 +33,24 @@ class Interpreter:
     """
     Runs functions of the graph level on numpy arrays.
 
-    With `dtype_override`, floating-point values are computed in that dtype: a float64 run is what tolerances
-    are measured against.
+    With `dtype_override`, floating-point values are computed in that dtype: tolerances are measured against a
+    float64 run.
     """
 
-    def __init__(self, weights: Weights | None = None, dtype_override: Any = None):
+    def __init__(self, weights: Weights | None = None, dtype_override: FloatDType | None = None):
         self.weights = weights
         self.dtype_override = dtype_override
         self.sizes: dict[str, int] = {}
-        """The symbols of the function that runs."""
+        """The values of the symbols of the running function."""
         self._scope: Operation | None = None
         self._symbolic: dict[FuncOp, bool] = {}
         self._bound: dict[tuple[FuncOp, tuple[tuple[str, int], ...]], FuncOp] = {}
 
     def run(self, func: FuncOp, inputs: Sequence[Any], sizes: Mapping[str, int] | None = None) -> list[Any]:
         """
-        The results of a function on arrays; the arrays must have the types of its arguments.
+        The results of a function on arrays, which must have the types of its arguments; ValueError if they have not.
 
-        `sizes` are the values of its symbols, where the arrays' shapes do not say them.
+        `sizes` are the values of its symbols; without them they are derived from the arrays' shapes.
         """
         if not self._is_symbolic(func):
             return self._run_static(func, inputs)
@@ -78,7 +79,7 @@ class Interpreter:
         arrays = [self._checked(arg, a, i, name) for i, (arg, a) in enumerate(zip(block.args, inputs, strict=True))]
         return self._run_block(block, arrays)
 
-    def _checked(self, arg: SSAValue, array: Any, index: int, name: str) -> Any:
+    def _checked(self, arg: SSAValue, array: ArrayLike, index: int, name: str) -> Array:
         array = np.asarray(array)
         shape, dtype = static_shape(arg.type), result_dtype(arg.type)
         if array.shape != shape or array.dtype not in (dtype, result_dtype(arg.type, self.dtype_override)):
@@ -134,7 +135,7 @@ class Interpreter:
 
 
 def run_function(
-    func: FuncOp, inputs: Sequence[Any], weights: Weights | None = None, dtype_override: Any = None
+    func: FuncOp, inputs: Sequence[Any], weights: Weights | None = None, dtype_override: FloatDType | None = None
 ) -> list[Any]:
     """The results of a graph-level function on arrays."""
     return Interpreter(weights, dtype_override).run(func, inputs)

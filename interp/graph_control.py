@@ -1,4 +1,4 @@
-"""What control flow of the graph level means: regions run on numpy arrays."""
+"""Interprets the control flow of the graph level: `graph.if`, `graph.loop`, `graph.scan` on numpy arrays."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from xdsl.ir import Block
 
 from mlc.dialects.graph import ControlOp, IfOp, LoopOp, ScanOp, static_shape
-from mlc.dialects.graph.graph_numpy import result_dtype
+from mlc.dialects.graph.graph_numpy import FloatDType, result_dtype
 
 Run = Callable[[Block, Sequence[Any]], list[Any]]
 """Runs a block on arrays, and returns what it yields."""
-ENDLESS = 1_000_000
-"""Iterations after which a loop that nothing bounds is taken to have no end."""
+INTERPRETED_ITERATIONS = 1_000_000
+"""Iterations after which a loop without a bound is reported as endless."""
 
 
-def run_control(op: ControlOp, operands: Sequence[Any], run: Run, dtype: Any = None) -> list[Any]:
-    """The results of a control op; floats are of `dtype`, if that is given."""
+def run_control(op: ControlOp, operands: Sequence[Any], run: Run, dtype: FloatDType | None = None) -> list[Any]:
+    """The results of a control op; with `dtype`, floats have that dtype instead of their own."""
     if isinstance(op, IfOp):
         return run((op.then if bool(operands[0]) else op.other).block, operands[1:])
     if isinstance(op, LoopOp):
@@ -27,16 +27,16 @@ def run_control(op: ControlOp, operands: Sequence[Any], run: Run, dtype: Any = N
     return _scan(op, operands, run, dtype)
 
 
-def _loop(op: LoopOp, operands: list[Any], run: Run, dtype: Any) -> list[Any]:
-    limit = int(operands.pop(0)) if op.limit is not None else ENDLESS
+def _loop(op: LoopOp, operands: list[Any], run: Run, dtype: FloatDType | None) -> list[Any]:
+    limit = int(operands.pop(0)) if op.limit is not None else INTERPRETED_ITERATIONS
     more = bool(operands.pop(0)) if op.condition is not None else True
     bound = op.at_most.value.data
     count, limit = 0, limit if bound < 0 else min(limit, bound)
     carried, reads = operands[: len(op.carried)], operands[len(op.carried) :]
     stacks = _stacks(op, len(carried), -1, dtype)
     while more and count < limit:
-        if count == ENDLESS:
-            raise ValueError(f"expected a loop of at most {ENDLESS} iterations, but got more")
+        if count == INTERPRETED_ITERATIONS:
+            raise ValueError(f"expected a loop of at most {INTERPRETED_ITERATIONS} iterations, but got more")
         results = run(op.body.block, [np.array(count, np.int64), *carried, *reads])
         more = bool(results.pop(0)) if op.condition is not None else True
         carried = results[: len(carried)]
@@ -46,7 +46,7 @@ def _loop(op: LoopOp, operands: list[Any], run: Run, dtype: Any) -> list[Any]:
     return [*carried, *stacks, np.array(count, np.int64)]
 
 
-def _scan(op: ScanOp, operands: Sequence[Any], run: Run, dtype: Any) -> list[Any]:
+def _scan(op: ScanOp, operands: Sequence[Any], run: Run, dtype: FloatDType | None) -> list[Any]:
     first, last = len(op.carried), len(op.carried) + len(op.rows)
     carried, rows, reads = operands[:first], operands[first:last], operands[last:]
     stacks = _stacks(op, first, len(op.results), dtype)
@@ -59,6 +59,6 @@ def _scan(op: ScanOp, operands: Sequence[Any], run: Run, dtype: Any) -> list[Any
     return [*carried, *stacks]
 
 
-def _stacks(op: ControlOp, first: int, last: int, dtype: Any) -> list[Any]:
+def _stacks(op: ControlOp, first: int, last: int, dtype: FloatDType | None) -> list[Any]:
     types = [result.type for result in op.results[first:last]]
     return [np.zeros(static_shape(t), result_dtype(t, dtype)) for t in types]

@@ -1,10 +1,10 @@
 """
 The reference interpreter of the loop dialect: op by op, on numpy buffers.
 
-In: a verified `loop.func`. It is translated to one Python function, an operation a line, which then runs: about a
-microsecond an operation. Parallel loops run serially (or, with `shuffle`, in a random order, which makes races show);
-buffers start as NaN, or as a strange integer, so that what reads them too early shows; an access out of bounds is an
-error that names the operation and the index.
+In: a verified `loop.func`. It is translated to one Python function, one line per operation, which takes about a
+microsecond per operation. Parallel loops run serially, or with `shuffle` in random order, which exposes races. Buffers
+are filled with NaN or an unlikely integer, which exposes reads of uninitialized memory. An access out of bounds raises
+an error that names the operation and the index.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
 from mlc.dialects import loop
 from mlc.interp import values as V
-from mlc.interp.loop_helpers import HELPERS, InterpreterError, dtype_for, is_dynamic
-from mlc.interp.loop_program import Emitter
+from mlc.interp.errors import InterpreterError
+from mlc.interp.loop_helpers import HELPERS, is_dynamic
+from mlc.interp.loop_program import PythonEmitter
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass
-class Program:
-    """A kernel, ready to run."""
+class TranslatedProgram:
+    """A kernel translated to a Python function."""
 
     func: loop.FuncOp
     source: str
@@ -36,7 +38,7 @@ class Program:
     wide: bool
 
     def __call__(self, arrays: Sequence[Any]) -> list[Array]:
-        """Run on inputs, outputs and symbols in the order of the arguments; outputs may be left out."""
+        """Run on inputs, outputs and symbols in the order of the arguments; omitted outputs are allocated."""
         args = bind(self.func, arrays, self.wide)
         with np.errstate(all="ignore"):
             self.call(*args)
@@ -47,35 +49,35 @@ def run(func: loop.FuncOp, arrays: Sequence[Any], *, shuffle: int | None = None,
     """
     Run a kernel on its arguments (inputs, outputs, symbols) and return the outputs.
 
-    Outputs that are given are written in place; where they are left out they are made. `shuffle` is a seed: parallel
-    iterations then run in random order. With `wide`, every float is an f64: the value that others are measured by.
+    Given outputs are written in place; omitted ones are allocated. `shuffle` is a seed: parallel iterations then run in
+    random order. With `wide`, every float is computed in f64, as a reference for tolerances.
     """
     return prepare(func, shuffle=shuffle, wide=wide)(arrays)
 
 
-def prepare(func: loop.FuncOp, *, shuffle: int | None = None, wide: bool = False) -> Program:
+def prepare(func: loop.FuncOp, *, shuffle: int | None = None, wide: bool = False) -> TranslatedProgram:
     """Translate a kernel once, to run it several times."""
-    emitter = Emitter(wide)
+    emitter = PythonEmitter(wide)
     emitter.function(func)
     source = "\n".join(emitter.lines) + "\n"
     scope: dict[str, Any] = {**HELPERS, **emitter.constants, "_span": _span(shuffle)}
     exec(compile(source, f"<loop.func @{func.sym_name.data}>", "exec"), scope)
-    return Program(func, source, scope["_kernel"], wide)
+    return TranslatedProgram(func, source, scope["_kernel"], wide)
 
 
 def arguments(func: loop.FuncOp) -> tuple[list[MemRefType[Any]], list[MemRefType[Any]], int]:
-    """The types of inputs and outputs, and the number of symbols behind them."""
+    """The types of inputs and outputs, and the number of symbols, which follow them."""
     buffers = [a.type for a in func.args if isinstance(a.type, MemRefType)]
     n = len(buffers) - func.outputs.value.data
     return buffers[:n], buffers[n:], len(func.args) - len(buffers)
 
 
 def bind(func: loop.FuncOp, arrays: Sequence[Any], wide: bool = False) -> list[Any]:
-    """The arguments checked against their types, outputs made where they are left out."""
+    """The arguments, checked against their types; omitted outputs are allocated."""
     ins, outs, symbols = arguments(func)
     given = list(arrays)
     if len(given) == len(ins) + symbols and outs and not any(map(is_dynamic, outs)):
-        made = [V.poisoned(t.get_shape(), dtype_for(t, wide)) for t in outs]
+        made = [V.poisoned(t.get_shape(), V.dtype_for(t, wide)) for t in outs]
         given[len(ins) : len(ins)] = made
     if len(given) != len(func.args):
         raise InterpreterError(
@@ -86,21 +88,21 @@ def bind(func: loop.FuncOp, arrays: Sequence[Any], wide: bool = False) -> list[A
     return [_argument(func, k, a.type, x, wide) for k, (a, x) in enumerate(zip(func.args, given, strict=True))]
 
 
-def _argument(func: loop.FuncOp, k: int, t: Attribute, value: Any, wide: bool) -> Any:
+def _argument(func: loop.FuncOp, k: int, t: Attribute, value: ArrayLike, wide: bool) -> int | Array:
     if not isinstance(t, MemRefType):
-        return int(value)
+        return int(np.asarray(value))
     array = np.asarray(value)
     shape = t.get_shape()
     if len(shape) != array.ndim or any(n >= 0 and n != m for n, m in zip(shape, array.shape, strict=True)):
         got = "x".join(map(str, array.shape))
         raise InterpreterError(f"expected argument {k} of @{func.sym_name.data} of type {t}, but got shape {got}", func)
     expected = V.dtype_of(t.element_type)
-    if array.dtype == dtype_for(t, wide):
+    if array.dtype == V.dtype_for(t, wide):
         return array
     if array.dtype != expected:
         message = f"expected argument {k} of @{func.sym_name.data} of dtype {expected}, but got {array.dtype}"
         raise InterpreterError(message, func)
-    return array.astype(dtype_for(t, wide))
+    return array.astype(V.dtype_for(t, wide))
 
 
 def outputs_of(func: loop.FuncOp, args: Sequence[Any]) -> list[Array]:
@@ -110,7 +112,7 @@ def outputs_of(func: loop.FuncOp, args: Sequence[Any]) -> list[Array]:
 
 
 def _span(shuffle: int | None) -> Callable[[int, int], Any]:
-    """The iterations of a parallel loop, in order or not."""
+    """The `range` of a parallel loop: in order, or shuffled by the seed."""
     if shuffle is None:
         return range
     generator = random.Random(shuffle)

@@ -1,4 +1,4 @@
-"""What a translated kernel calls while it runs: checked accesses of tiles, poison, and its errors."""
+"""The run-time library of translated kernels: bounds-checked tile accesses, poison values, errors."""
 
 from __future__ import annotations
 
@@ -6,27 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Operation
 
 from mlc.dialects import loop
 from mlc.interp import values as V
+from mlc.interp.errors import InterpreterError
 
 Array = np.ndarray[Any, Any]
-
-
-class InterpreterError(Exception):
-    """What the kernel does wrong while it runs; `op` is the operation that does it, where one is known."""
-
-    def __init__(self, message: str, op: Operation | None = None) -> None:
-        super().__init__(message)
-        self.op = op
-
-
-def dtype_for(t: Attribute, wide: bool) -> np.dtype[Any]:
-    """The dtype of a value or of a buffer's elements; every float is f64 in a wide run."""
-    dtype = V.dtype_of(t.element_type if isinstance(t, MemRefType | VectorType) else t)
-    return np.dtype(np.float64) if wide and dtype.kind in "fV" else dtype
+Lanes = Array | int | float | bool
+"""A value of all lanes: an array, or one number."""
 
 
 def _out_of_bounds(op: Operation, index: Sequence[Any], shape: Sequence[int]) -> None:
@@ -41,18 +30,20 @@ def _out_of_bounds(op: Operation, index: Sequence[Any], shape: Sequence[int]) ->
 
 
 def buffer_shape(t: Attribute) -> tuple[int, ...]:
-    """The sizes of a buffer; -1 where known at run time only."""
+    """The shape of a buffer; -1 for a dynamic size."""
     assert isinstance(t, MemRefType)
     return tuple(t.get_shape())
 
 
 def is_dynamic(t: Attribute) -> bool:
-    """Whether a size of a buffer is known at run time only."""
+    """Whether a buffer has a dynamic size."""
     return any(n < 0 for n in buffer_shape(t))
 
 
-def _lanes(op: Operation, index: Sequence[Any], shape: Sequence[int], size: Sequence[int], mask: Any) -> list[Array]:
-    """The lanes' indices as arrays of the tile's shape, checked; lanes off the mask read element 0."""
+def _lanes(
+    op: Operation, index: Sequence[Any], shape: Sequence[int], size: Sequence[int], mask: Array | None
+) -> list[Array]:
+    """The lanes' indices as arrays of the tile's shape, bounds-checked; masked-off lanes read element 0."""
     arrays = [np.broadcast_to(np.asarray(i), shape) for i in index]
     if mask is not None:
         arrays = [np.where(mask, i, 0) for i in arrays]
@@ -64,7 +55,14 @@ def _lanes(op: Operation, index: Sequence[Any], shape: Sequence[int], size: Sequ
     return arrays
 
 
-def _load(op: Operation, buffer: Array, index: Any, shape: Any, mask: Any = None, fill: Any = None) -> Array:
+def _load(
+    op: Operation,
+    buffer: Array,
+    index: Sequence[Lanes],
+    shape: Sequence[int],
+    mask: Lanes | None = None,
+    fill: Lanes = 0,
+) -> Array:
     if mask is None:
         lanes = buffer[tuple(_lanes(op, index, shape, buffer.shape, None))]
         return lanes if index else np.broadcast_to(lanes, shape)
@@ -74,11 +72,13 @@ def _load(op: Operation, buffer: Array, index: Any, shape: Any, mask: Any = None
     return np.where(mask, buffer[tuple(_lanes(op, index, shape, buffer.shape, mask))], fill)
 
 
-def _store(op: Operation, value: Array, buffer: Array, index: Any, shape: Any, mask: Any = None) -> None:
+def _store(
+    op: Operation, value: Array, buffer: Array, index: Sequence[Lanes], shape: Sequence[int], mask: Lanes | None = None
+) -> None:
     if mask is None:
         buffer[tuple(_lanes(op, index, shape, buffer.shape, None))] = value if index else value.reshape(())
         return
-    sizes = np.shape(mask) or shape  # a mask that no tile axis moves is one bit
+    sizes = np.shape(mask) or shape  # a mask that uses no tile axis is one bit
     spread = tuple(k for k, (m, n) in enumerate(zip(sizes, shape, strict=True)) if n == 1 != m)
     mask = np.broadcast_to(np.any(mask, axis=spread, keepdims=True) if spread else mask, shape)
     lanes = _lanes(op, index, shape, buffer.shape, mask)

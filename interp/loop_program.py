@@ -1,7 +1,7 @@
 """
-The translation of a `loop.func` to one Python function over numpy buffers, an operation a line.
+Translates a `loop.func` to one Python function over numpy buffers, one line per operation.
 
-`if not 0 <= i < 4: _oob(...)` guards an access only where the ranges of the loops do not prove it.
+A bounds check `if not 0 <= i < 4: _oob(...)` is emitted only where the loop ranges do not prove the access in bounds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from mlc.dialects import loop
 from mlc.dialects.index import Index, Range, render
 from mlc.dialects.loop.private import private_buffers
 from mlc.interp import values as V
-from mlc.interp.loop_helpers import InterpreterError, buffer_shape, dtype_for
+from mlc.interp.errors import InterpreterError
+from mlc.interp.loop_helpers import buffer_shape
 
-# CPython refuses more than 20 loops inside each other in one function.
+# CPython refuses more than 20 nested loops in one function.
 LOOPS_PER_FUNCTION = 16
 
 
@@ -36,8 +37,8 @@ def _division(text: str, by: int, is_mod: bool) -> str:
 
 
 @dataclass
-class Emitter:
-    """Writes the Python program of one kernel."""
+class PythonEmitter:
+    """Emits the Python source of one kernel."""
 
     wide: bool
     lines: list[str] = field(default_factory=list)
@@ -63,7 +64,7 @@ class Emitter:
             self.names[value] = f"{hint}_{len(self.names)}"
         return self.names[value]
 
-    def constant(self, value: Any, hint: str = "k") -> str:
+    def constant(self, value: object, hint: str = "k") -> str:
         """A name for a Python object in the program's scope."""
         name = f"_{hint}{len(self.constants)}"
         self.constants[name] = value
@@ -103,7 +104,7 @@ class Emitter:
         t, x = op.results[0].type, self.name(op.operands[0])
         if isinstance(t, IndexType):
             return f"int({x})"
-        return f"{self.constant(V.CAST[kind], 'f')}({x}, {self.constant(dtype_for(t, self.wide), 't')})"
+        return f"{self.constant(V.CAST[kind], 'f')}({x}, {self.constant(V.dtype_for(t, self.wide), 't')})"
 
     # --- indices
 
@@ -124,7 +125,7 @@ class Emitter:
         return [render(e, lambda n: self.name(operands[n]) if n >= 0 else axes[-1 - n], _division) for e in exprs]
 
     def bounds(self, expr: Index, operands: Sequence[SSAValue]) -> Range | None:
-        """The range of an expression, where those of all its operands are known."""
+        """The range of an expression; None if the range of an operand is unknown."""
         known = {}
         for d in expr.dims():
             r = self.ranges.get(operands[d])
@@ -134,7 +135,7 @@ class Emitter:
         return expr.bounds(known)
 
     def outside(self, exprs: Sequence[Index], operands: Sequence[SSAValue], buffer: SSAValue) -> list[str]:
-        """The conditions, each `not lo <= e < hi`, that a scalar access is out of bounds, where it may be."""
+        """Bounds checks of a scalar access, each `not lo <= e < hi`; those that the loop ranges prove are omitted."""
         found: list[str] = []
         for k, (expr, n) in enumerate(zip(exprs, buffer_shape(buffer.type), strict=True)):
             r = self.bounds(expr, operands)
@@ -150,7 +151,7 @@ class Emitter:
         return " & ".join(f"np.asarray({e} >= 0)" for e in self.tiled(exprs, operands, axes))
 
 
-def _for(e: Emitter, op: loop.ForOp) -> None:
+def _for(e: PythonEmitter, op: loop.ForOp) -> None:
     parallel = op.kind.data == "parallel"
     outermost = parallel and not e.in_parallel
     carried = ", ".join(map(e.name, op.carried))
@@ -178,7 +179,7 @@ def _for(e: Emitter, op: loop.ForOp) -> None:
         e.line(f"{', '.join(map(e.name, op.results))} = {carried}")
 
 
-def _for_in_function(e: Emitter, op: loop.ForOp) -> None:
+def _for_in_function(e: PythonEmitter, op: loop.ForOp) -> None:
     part, results = f"_part{len(e.lines)}()", ", ".join(map(e.name, op.results))
     e.line(f"def {part}:")
     e.loops, e.depth = e.loops + 1, e.depth + 1
@@ -188,7 +189,7 @@ def _for_in_function(e: Emitter, op: loop.ForOp) -> None:
     e.line(f"{results} = {part}" if results else part)
 
 
-def _block(e: Emitter, op: loop.BlockOp) -> None:
+def _block(e: PythonEmitter, op: loop.BlockOp) -> None:
     depth = e.depth
     if op.where_exprs:
         e.line(f"if {e.condition(op.where_exprs, op.args)}:")
@@ -213,15 +214,15 @@ def _block(e: Emitter, op: loop.BlockOp) -> None:
     e.depth = depth
 
 
-def _alloc(e: Emitter, op: loop.AllocOp) -> None:
+def _alloc(e: PythonEmitter, op: loop.AllocOp) -> None:
     t = op.result.type
-    dtype = dtype_for(t, e.wide)
+    dtype = V.dtype_for(t, e.wide)
     fill, kind = e.constant(V.poison(dtype), "fill"), e.constant(dtype, "t")
     shape = ", ".join(e.text(n, op.args) for n in op.shape) + ","
     e.line(f"{e.name(op.result)} = np.full(({shape if op.shape else ''}), {fill}, {kind})")
 
 
-def _load_op(e: Emitter, op: loop.LoadOp) -> None:
+def _load_op(e: PythonEmitter, op: loop.LoadOp) -> None:
     result, buffer = e.name(op.result), e.name(op.buffer)
     if not op.tile_sizes:
         at = ", ".join(e.text(x, op.indices) for x in op.map.data)
@@ -246,7 +247,7 @@ def _load_op(e: Emitter, op: loop.LoadOp) -> None:
 
 
 def _check(
-    e: Emitter, op: Operation, exprs: Sequence[Index], operands: Sequence[SSAValue], buffer: SSAValue, at: str
+    e: PythonEmitter, op: Operation, exprs: Sequence[Index], operands: Sequence[SSAValue], buffer: SSAValue, at: str
 ) -> list[str]:
     conditions = e.outside(exprs, operands, buffer)
     if not conditions:
@@ -254,7 +255,7 @@ def _check(
     return [f"if {' or '.join(conditions)}: _oob({e.constant(op, 'op')}, ({at},), {e.name(buffer)}.shape)"]
 
 
-def _store_op(e: Emitter, op: loop.StoreOp) -> None:
+def _store_op(e: PythonEmitter, op: loop.StoreOp) -> None:
     value, buffer = e.name(op.value), e.name(op.buffer)
     if not op.tile_sizes:
         at = ", ".join(e.text(x, op.indices) for x in op.map.data)
@@ -275,7 +276,7 @@ def _store_op(e: Emitter, op: loop.StoreOp) -> None:
     e.line(f"_store({e.constant(op, 'op')}, {value}, {buffer}, ({index}), {shape}{mask})")
 
 
-def _gather_op(e: Emitter, op: loop.GatherOp) -> None:
+def _gather_op(e: PythonEmitter, op: loop.GatherOp) -> None:
     axes = e.axes(op.tile_sizes)
     index = e.tiled(op.map.data, op.indices, axes)
     at = op.at.value.data
@@ -284,8 +285,8 @@ def _gather_op(e: Emitter, op: loop.GatherOp) -> None:
     e.line(f"{e.name(op.result)} = _load({e.constant(op, 'op')}, {e.name(op.buffer)}, ({', '.join(index)},), {shape})")
 
 
-def _if(e: Emitter, op: scf.IfOp) -> None:
-    """`scf.if`, which the bodies of extern kernels use."""
+def _if(e: PythonEmitter, op: scf.IfOp) -> None:
+    """`scf.if`, which occurs in the bodies of extern kernels."""
     for word, region in (("if " + e.name(op.cond) + ":", op.true_region), ("else:", op.false_region)):
         if not region.blocks:
             continue
@@ -296,19 +297,19 @@ def _if(e: Emitter, op: scf.IfOp) -> None:
             e.line(f" {', '.join(map(e.name, op.results))} = {', '.join(map(e.name, last.operands))}")
 
 
-def _index(e: Emitter, op: loop.IndexOp) -> str:
+def _index(e: PythonEmitter, op: loop.IndexOp) -> str:
     if not op.tile_sizes:
         return e.text(op.map.data[0], op.args)
     text = e.tiled(op.map.data, op.args, e.axes(op.tile_sizes))[0]
     return f"np.broadcast_to({text}, {loop.shape_of(op.result.type)})"
 
 
-def _constant(e: Emitter, op: arith.ConstantOp) -> str:
+def _constant(e: PythonEmitter, op: arith.ConstantOp) -> str:
     value, t = op.value, op.result.type
     if isinstance(t, IndexType):
         assert isinstance(value, IntegerAttr)
         return str(value.value.data)
-    dtype = dtype_for(t, e.wide)
+    dtype = V.dtype_for(t, e.wide)
     if isinstance(value, DenseIntOrFPElementsAttr):
         data = np.array(list(value.get_values()))
         array = np.full(loop.shape_of(t), data[0]) if value.is_splat() else data.reshape(loop.shape_of(t))
@@ -318,37 +319,37 @@ def _constant(e: Emitter, op: arith.ConstantOp) -> str:
     return e.constant(exact.astype(dtype)[()])
 
 
-def _fma(e: Emitter, op: loop.FmaOp) -> str:
+def _fma(e: PythonEmitter, op: loop.FmaOp) -> str:
     t = op.result.type
-    scalar = not isinstance(t, VectorType) and dtype_for(t, e.wide) == np.float32
+    scalar = not isinstance(t, VectorType) and V.dtype_for(t, e.wide) == np.float32
     return f"{'_fma32' if scalar else '_fma'}({', '.join(map(e.name, op.operands))})"
 
 
-def _contract(e: Emitter, op: loop.ContractOp) -> str:
+def _contract(e: PythonEmitter, op: loop.ContractOp) -> str:
     return f"_contract({', '.join(map(e.name, op.operands))}, {op.unsigned})"
 
 
-def _broadcast(e: Emitter, op: loop.BroadcastOp) -> str:
+def _broadcast(e: PythonEmitter, op: loop.BroadcastOp) -> str:
     return f"np.broadcast_to({e.name(op.value)}, {loop.shape_of(op.result.type)})"
 
 
-def _reduce(e: Emitter, op: loop.ReduceOp) -> str:
+def _reduce(e: PythonEmitter, op: loop.ReduceOp) -> str:
     return f"_reduce({op.combiner.data!r}, {e.name(op.value)}, {tuple(op.axes.get_values())})"
 
 
-def _compare(e: Emitter, op: loop.CompareOp) -> str:
+def _compare(e: PythonEmitter, op: loop.CompareOp) -> str:
     return f"{e.constant(V.COMPARE[op.predicate.data], 'f')}({e.name(op.a)}, {e.name(op.b)})"
 
 
-def _select(e: Emitter, op: Operation) -> str:
+def _select(e: PythonEmitter, op: Operation) -> str:
     c, a, b = (e.name(v) for v in op.operands)
     if isinstance(op.operands[0].type, VectorType):
         return f"np.where({c}, {a}, {b})"
     return f"{a} if {c} else {b}"
 
 
-def _cmp(table: Sequence[str]) -> Callable[[Emitter, Any], str]:
-    def emit(e: Emitter, op: arith.CmpfOp | arith.CmpiOp) -> str:
+def _cmp(table: Sequence[str]) -> Callable[[PythonEmitter, Any], str]:
+    def emit(e: PythonEmitter, op: arith.CmpfOp | arith.CmpiOp) -> str:
         predicate = V.COMPARE.get(table[op.predicate.value.data])
         if predicate is None:
             raise InterpreterError(f"cannot execute '{op.name}' {table[op.predicate.value.data]}", op)
@@ -357,7 +358,7 @@ def _cmp(table: Sequence[str]) -> Callable[[Emitter, Any], str]:
     return emit
 
 
-_STRUCTURE: dict[type[Operation], Callable[[Emitter, Any], None]] = {
+_STRUCTURE: dict[type[Operation], Callable[[PythonEmitter, Any], None]] = {
     loop.ForOp: _for,
     loop.BlockOp: _block,
     loop.AllocOp: _alloc,
@@ -369,7 +370,7 @@ _STRUCTURE: dict[type[Operation], Callable[[Emitter, Any], None]] = {
     scf.YieldOp: lambda e, op: None,
 }
 
-_VALUES: dict[type[Operation], Callable[[Emitter, Any], str]] = {
+_VALUES: dict[type[Operation], Callable[[PythonEmitter, Any], str]] = {
     loop.IndexOp: _index,
     arith.ConstantOp: _constant,
     loop.FmaOp: _fma,

@@ -1,8 +1,8 @@
 """
-Sizes at which functions of symbolic ones are run: a function is run once for each case.
+The sizes at which functions with symbolic sizes are run: such a function is run once per case.
 
-    case 0     usual sizes, though none above `LARGEST`
-    case 1     odd ones, of which no tile's size is a divisor: "k #1"
+    case 0     the typical sizes, clipped to `LARGEST_SIZE`
+    case 1     small odd sizes, which no tile size divides; the function is then called "k #1"
 """
 
 from __future__ import annotations
@@ -14,28 +14,31 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IndexType, TensorTy
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from mlc.dialects.attributes import KERNEL_SIZES, KERNEL_TYPICAL
 from mlc.dialects.graph.dims import Dim, DimExpr, SymbolAttr
 from mlc.dialects.graph.symbols import bind, symbols_of
 from mlc.dialects.graph.types import shape_of
 from mlc.dialects.index import IndexMapAttr
 
 CASES = (0, 1)
-LARGEST = 71
-"""What the interpreters are slow above; larger than most tiles, and a multiple of none."""
-ODD = (7, 5, 3)
+LARGEST_SIZE = 71
+"""Size above which the interpreters are too slow; larger than most tiles, and a multiple of none."""
+ODD_SIZES = (7, 5, 3)
+"""Candidate sizes of case 1; symbol number k starts at the k-th."""
 
 
 def case_name(name: str, case: int) -> str:
-    """What a case of a function is called."""
+    """The name of a function in a case: "k", or "k #1"."""
     return f"{name} #{case}" if case else name
 
 
-def chosen(span: SymbolAttr, case: int, which: int = 0) -> int:
-    """The value of the symbol of this number in a case: odd ones differ, so that one in another's place shows."""
+def symbol_value(span: SymbolAttr, case: int, which: int = 0) -> int:
+    """The value of symbol number `which` in a case; in case 1 symbols differ, which exposes swapped symbols."""
     low, high, step = span.low.data, span.high.data, span.step.data
     if case == 0:
-        return min(span.typical, max(-(-low // step) * step, LARGEST // step * step))
-    fitting = (odd * step for odd in (*ODD[which % len(ODD) :], *ODD) if low <= odd * step <= high)
+        return min(span.typical, max(-(-low // step) * step, LARGEST_SIZE // step * step))
+    candidates = (*ODD_SIZES[which % len(ODD_SIZES) :], *ODD_SIZES)
+    fitting = (odd * step for odd in candidates if low <= odd * step <= high)
     return next(fitting, -(-low // step) * step)
 
 
@@ -46,7 +49,7 @@ def symbols_in(types: Iterable[Attribute]) -> list[str]:
 
 
 def sizes_of(func: FuncOp, case: int) -> dict[str, int]:
-    """The values of a function's symbols in a case; none for a function of static sizes."""
+    """The values of a function's symbols in a case; empty for a function of static sizes."""
     names = symbols_in(a.type for a in func.body.block.args) or symbols_in(
         r.type for op in func.body.walk() for r in op.results
     )
@@ -55,11 +58,11 @@ def sizes_of(func: FuncOp, case: int) -> dict[str, int]:
     spans = symbols_of(func)
     plain = SymbolAttr(1, (1 << 31) - 1)
     every = enumerate(dict.fromkeys([*names, *spans]))
-    return {name: chosen(spans.get(name, plain), case, k) for k, name in every}
+    return {name: symbol_value(spans.get(name, plain), case, k) for k, name in every}
 
 
 def solved(func: FuncOp, arrays: Sequence[Any]) -> dict[str, int]:
-    """The values of a function's symbols that the shapes of its inputs imply; ValueError where these do not fit."""
+    """The values of a function's symbols, solved from the shapes of its inputs; ValueError if no value fits."""
     values: dict[str, int] = {}
     pairs: list[tuple[Dim, int]] = []
     for argument, array in zip(func.body.block.args, arrays, strict=True):
@@ -80,7 +83,7 @@ def solved(func: FuncOp, arrays: Sequence[Any]) -> dict[str, int]:
 
 
 def at_sizes(func: FuncOp, values: Mapping[str, int]) -> FuncOp:
-    """A copy of a function in which symbols are these sizes."""
+    """A copy of a function with its symbols replaced by these sizes."""
     copy = func.clone()
     bind(copy, values)
     return copy
@@ -90,14 +93,14 @@ def at_sizes(func: FuncOp, values: Mapping[str, int]) -> FuncOp:
 
 
 def typical_of(func: Operation) -> tuple[int, ...] | None:
-    """Usual values of a kernel's index arguments, where it says them."""
-    usual = func.attributes.get("typical")
+    """The typical values of a kernel's index arguments: its attribute `typical`, if present."""
+    usual = func.attributes.get(KERNEL_TYPICAL)
     return tuple(int(n) for n in usual.get_values()) if isinstance(usual, DenseArrayBase) else None
 
 
 def shapes_at(func: Operation, symbols: Sequence[int]) -> list[tuple[int, ...]] | None:
-    """The shapes of a kernel's inputs and outputs, which its attribute `sizes` says."""
-    rows = func.attributes.get("sizes")
+    """The shapes of a kernel's inputs and outputs at these symbols, by its attribute `sizes`; None without it."""
+    rows = func.attributes.get(KERNEL_SIZES)
     if not isinstance(rows, ArrayAttr):
         return None
     return [tuple(int(e.evaluate(symbols)) for e in row.data) for row in rows if isinstance(row, IndexMapAttr)]

@@ -1,8 +1,8 @@
 """
-What a te.func means: each stage over its whole index grid at once, in numpy.
+The reference interpreter of the te dialect: each stage over its whole index grid at once, in numpy.
 
-Axes are open grids, so that a value has the size of what it depends on. Grids above `CHUNK` points are done in
-pieces of the first axis. Reads outside of a tensor are errors, not undefined behaviour.
+Axes are open grids (`numpy.ogrid`), so that a value has only the dimensions on which it depends. Grids of more than
+`CHUNK_POINTS` points are split along the first axis. Reads outside of a tensor raise an InterpreterError.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IndexType, TensorType
+from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import te
@@ -22,13 +23,11 @@ from mlc.dialects.graph.types import element_of
 from mlc.dialects.index import Index
 from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
 from mlc.interp import values as meaning
+from mlc.interp.errors import InterpreterError
 
 Array = Any
-CHUNK = 10_000_000
-
-
-class InterpreterError(Exception):
-    """The kernel does something that has no meaning: reads outside of a tensor."""
+CHUNK_POINTS = 10_000_000
+"""Points of an index grid that are evaluated at once."""
 
 
 def run(func: te.FuncOp, inputs: Sequence[Any], *, wide: bool = False) -> list[Array]:
@@ -45,17 +44,12 @@ def run(func: te.FuncOp, inputs: Sequence[Any], *, wide: bool = False) -> list[A
     return [tensors[v].copy() if v in func.args else tensors[v] for v in func.return_op.values]
 
 
-def dtype_for(t: Attribute, wide: bool) -> np.dtype[Any]:
-    """The dtype of an element type; of floats, f64 where `wide`."""
-    return np.dtype(np.float64) if wide and isinstance(t, AnyFloat) else meaning.dtype_of(t)
-
-
-def _input(func: te.FuncOp, k: int, t: Attribute, value: Any, wide: bool) -> Any:
+def _input(func: te.FuncOp, k: int, t: Attribute, value: ArrayLike, wide: bool) -> int | Array:
     if isinstance(t, IndexType):
-        return int(value)
+        return int(np.asarray(value))
     assert isinstance(t, TensorType)
     array = np.asarray(value)
-    plain, dtype = meaning.dtype_of(t.element_type), dtype_for(t.element_type, wide)
+    plain, dtype = meaning.dtype_of(t.element_type), meaning.dtype_for(t.element_type, wide)
     shape = tuple(t.get_shape())
     same = array.ndim == len(shape) and all(n < 0 or n == m for n, m in zip(shape, array.shape, strict=True))
     if not same or array.dtype not in (plain, dtype):
@@ -80,14 +74,14 @@ class _Stage:
     def run(self) -> list[Array]:
         points = self._points()
         n = self.stage.num_spatial
-        if points <= CHUNK or not n or self.extents[0] < 2:
+        if points <= CHUNK_POINTS or not n or self.extents[0] < 2:
             return self._part(0, self.extents[0] if self.extents else 0)
-        step = max(1, CHUNK * self.extents[0] // points)
+        step = max(1, CHUNK_POINTS * self.extents[0] // points)
         parts = [self._part(a, min(a + step, self.extents[0])) for a in range(0, self.extents[0], step)]
         return [np.concatenate(p) for p in zip(*parts, strict=True)]
 
     def _points(self) -> int:
-        """How large the arrays get; of a contraction, each factor by itself."""
+        """The number of elements of the largest array: the grid, or the larger factor of a contraction."""
         if self.product is None:
             return math.prod(self.extents)
         sizes = dict(zip(self.stage.axes, self.extents, strict=True))
@@ -118,7 +112,7 @@ class _Stage:
 
     def _finish(self, yielded: list[Any], extents: list[int]) -> list[Array]:
         n = self.stage.num_spatial
-        dtypes = [dtype_for(element_of(r), self.wide) for r in self.stage.results]
+        dtypes = [meaning.dtype_for(element_of(r), self.wide) for r in self.stage.results]
         full = [np.broadcast_to(v, extents).astype(t, copy=False) for v, t in zip(yielded, dtypes, strict=True)]
         if self.stage.combiner is None:
             return [np.array(v, order="C") for v in full]
@@ -130,9 +124,9 @@ class _Stage:
         return [_fold(name, full[0], axes, COMBINERS[name].identity(element))]
 
     def _contract(self, product: arith.MulfOp, extents: list[int]) -> Array:
-        """The sum of products as one matrix product, narrow floats in f32."""
+        """The sum of products as one einsum; floats narrower than f32 are summed in f32."""
         n = self.stage.num_spatial
-        dtype = dtype_for(product.result.type, self.wide)
+        dtype = meaning.dtype_for(product.result.type, self.wide)
         factors: list[Any] = []
         used: set[int] = set()
         for value in product.operands:
@@ -154,7 +148,7 @@ class _Stage:
 
 
 def _product(stage: te.ComputeOp) -> arith.MulfOp | None:
-    """The product that a contraction sums, if the stage is one."""
+    """The product that a contraction sums; None if the stage is no contraction."""
     if stage.combiner is None or stage.combiner.data != "sum":
         return None
     value = stage.yield_op.values[0]
@@ -162,7 +156,7 @@ def _product(stage: te.ComputeOp) -> arith.MulfOp | None:
     return owner if isinstance(owner, arith.MulfOp) and value.uses.get_length() == 1 else None
 
 
-def _fold(name: str, value: Array, axes: tuple[int, ...], identity: Any) -> Array:
+def _fold(name: str, value: Array, axes: tuple[int, ...], identity: float) -> Array:
     function = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[name]
     if value.dtype == np.bool_ and name in ("max", "min"):
         function = {"max": np.logical_or, "min": np.logical_and}[name]
@@ -173,7 +167,7 @@ def _fold(name: str, value: Array, axes: tuple[int, ...], identity: Any) -> Arra
 
 
 def _best(kind: str, pair: list[Array], n: int) -> list[Array]:
-    """Of the values the best, of its places the lowest index."""
+    """The best value, and the lowest index at which it occurs."""
     value, index = (v.reshape(*v.shape[:n], -1) for v in pair)
     best = (np.max if kind == "max" else np.min)(value, axis=-1, keepdims=True)
     first = np.where(value == best, index, np.iinfo(index.dtype).max).min(axis=-1)
@@ -195,7 +189,7 @@ def _read(stage: _Stage, op: te.ReadOp) -> Any:
     return np.where(valid, value, stage.values[op.rest[-1]]).astype(tensor.dtype, copy=False)
 
 
-def _check(op: te.ReadOp, at: Sequence[Array], shape: Sequence[int], valid: Any) -> None:
+def _check(op: te.ReadOp, at: Sequence[Array], shape: Sequence[int], valid: Array | bool) -> None:
     for axis, (index, size) in enumerate(zip(at, shape, strict=True)):
         wrong = ((index < 0) | (index >= size)) & valid
         if np.any(wrong):
@@ -207,7 +201,7 @@ def _check(op: te.ReadOp, at: Sequence[Array], shape: Sequence[int], valid: Any)
 
 def _constant(stage: _Stage, op: arith.ConstantOp) -> Any:
     value: Any = op.value
-    dtype = dtype_for(op.result.type, stage.wide)
+    dtype = meaning.dtype_for(op.result.type, stage.wide)
     number = value.value.data
     return np.asarray(number & 1 if dtype == np.bool_ else number).astype(dtype)
 
@@ -222,7 +216,7 @@ def _select(stage: _Stage, op: arith.SelectOp) -> Any:
 
 
 def _cast(stage: _Stage, op: Operation) -> Any:
-    t = dtype_for(op.results[0].type, stage.wide)
+    t = meaning.dtype_for(op.results[0].type, stage.wide)
     return np.asarray(meaning.CAST[CASTS[type(op)].data](np.asarray(stage.values[op.operands[0]]), t))
 
 

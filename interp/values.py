@@ -1,7 +1,7 @@
 """
-What the scalar and tile operations mean, in numpy: one entry an operation, on numpy scalars and arrays alike.
+The numpy semantics of the scalar and tile operations: one table entry per operation, for numpy scalars and arrays.
 
-Transcendental functions of f32 and narrower are computed in f64 and rounded once, as the C99 print does it.
+Transcendental functions of f32 and narrower types are computed in f64 and rounded once, as the C99 printer does it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ from xdsl.dialects.builtin import (
     Float64Type,
     IndexType,
     IntegerType,
+    MemRefType,
     Signedness,
+    VectorType,
 )
 from xdsl.ir import Attribute
+
+from mlc.support import dtypes
 
 Values = Any
 Function = Callable[..., Any]
@@ -40,17 +44,21 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
     if isinstance(element, IndexType):
         return np.dtype(np.int64)
     if isinstance(element, BFloat16Type):
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
+        return dtypes.dtype_of("bfloat16")
     for t, name in ((Float32Type, "float32"), (Float64Type, "float64"), (Float16Type, "float16")):
         if isinstance(element, t):
             return np.dtype(name)
     raise TypeError(f"expected a float, an integer or index, but got {element}")
 
 
+def dtype_for(t: Attribute, wide: bool) -> np.dtype[Any]:
+    """The dtype of a value or of a buffer's elements; with `wide`, f64 for every float."""
+    dtype = dtype_of(t.element_type if isinstance(t, MemRefType | VectorType) else t)
+    return np.dtype(np.float64) if wide and dtype.kind in "fV" else dtype
+
+
 def poison(dtype: np.dtype[Any]) -> Any:
-    """What memory holds before it is written: NaN, or an integer that nobody computes by chance."""
+    """The content of uninitialized memory: NaN, or an integer that is unlikely to be computed."""
     if dtype == np.bool_:
         return True
     if np.issubdtype(dtype, np.integer):
@@ -60,7 +68,7 @@ def poison(dtype: np.dtype[Any]) -> Any:
 
 
 def poisoned(shape: Sequence[int], dtype: np.dtype[Any]) -> Values:
-    """Memory that nobody has written."""
+    """Uninitialized memory: an array filled with poison."""
     memory: Values = np.empty(shape, dtype)
     memory.fill(poison(dtype))
     return memory
@@ -72,12 +80,12 @@ def is_float(values: Values) -> bool:
 
 
 def unsigned(x: Values) -> Values:
-    """The same bits as unsigned integers; Python ints and bools stay."""
+    """The same bits as unsigned integers; Python ints and bools are returned unchanged."""
     return x.view(f"u{x.dtype.itemsize}") if getattr(x, "dtype", None) is not None and x.dtype.kind == "i" else x
 
 
 def _as(x: Values, like: Values) -> Values:
-    """Back to the dtype of an operand, by bits."""
+    """The same bits with the dtype of an operand."""
     return x.view(like.dtype) if hasattr(like, "dtype") else int(x)
 
 
@@ -106,7 +114,7 @@ def div_trunc(a: Values, b: Values) -> Values:
 
 
 def _keep(f: Function) -> Function:
-    """The result cast back to the first operand's dtype (a Python int stays one)."""
+    """The function, its result cast to the first operand's dtype (for a Python int, to int)."""
 
     def apply(a: Values, b: Values) -> Values:
         r = f(a, b)
@@ -153,7 +161,7 @@ BINARY: dict[str, Function] = {
     "math.copysign": _wide(np.copysign),
 }
 
-# What has an operator of its own is inlined in the generated program.
+# Operations that Python has an operator for are inlined in the generated program.
 INFIX = {
     "arith.addf": "+",
     "arith.subf": "-",
@@ -248,7 +256,7 @@ def reduce(combiner: str, value: Values, axes: tuple[int, ...]) -> Values:
 
 
 def _negative_bit(x: Values) -> Values:
-    """A set bit is -1 where it is read as a signed number."""
+    """Booleans as signed integers: a set bit of i1 is -1."""
     return -x.astype(np.int8) if x.dtype == np.bool_ else x
 
 
@@ -305,8 +313,8 @@ def contract(a: Values, b: Values, c: Values, unsigned: tuple[bool, bool] = (Fal
 
 def fma32_scalar(a: Values, b: Values, c: Values, f32: Function = np.float32) -> Values:
     """
-    One f32 fma: the product is exact in f64; of the two roundings of the sum the second may meet a tie that the
-    first has made, and then the error of the first decides.
+    One f32 fma in f64 arithmetic: the product is exact; the sum is rounded to f64, then to f32. If the first rounding
+    produced a tie for the second, the error of the first rounding decides the direction.
     """
     p, d = float(a) * float(b), float(c)
     s = p + d

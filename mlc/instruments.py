@@ -1,4 +1,4 @@
-"""What may watch passes, under `mlc.PassContext(instruments=[...])`: see driver/pipeline/instruments.py."""
+"""The instruments of `mlc.PassContext(instruments=[...])`: see driver/pipeline/instruments.py."""
 
 from mlc.driver.pipeline.instruments import DumpIR, Timing, Veto, validating
 

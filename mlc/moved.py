@@ -16,6 +16,7 @@ from types import ModuleType
 
 MOVED: dict[str, str] = {
     "codegen.c_run": "validation.c_run",
+    "codegen.emitter": "codegen.llvm_printer",
     "codegen.errors": "support.errors",
     "codegen.targets": "targets.target",
     "dialects.graph.accumulate": "dialects.graph.ops.accumulate",

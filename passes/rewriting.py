@@ -1,75 +1,124 @@
 """
-Rewrite rules over graph ops: what the local passes share.
+How graph passes are written: rewrite rules in a table by op class, applied to a fixed point.
 
-A rule is a function from an op to the values that replace its results, or None; its docstring is "before -> after".
-A table maps an op class to its rules. `apply_rules` runs them to a fixed point over a worklist, so the cost is that
-of the ops that change. New ops take the location of the op that they replace, and dead operands disappear.
+    RULES = Rules()
+
+    @RULES.on(ClipOp)
+    def clip_of_relu(op: ClipOp, rw: Rewriter) -> Replacement:
+        \"""`clip(relu(x), a, b) == clip(x, 0, b)` where a <= 0 <= b.\"""
+        relu = defining_op(op.operands[0], ReluOp)
+        if relu is None or op.min > 0 or op.max < 0:
+            return None
+        return rw.make(ClipOp, relu.operands[0], min=0.0, max=op.max)
+
+    apply_rules(module, RULES)
+
+A rule gets an op and returns the values that replace its results, or None where it does not apply. Its docstring states
+the rewrite, as an equation or as "before -> after". A rule makes new ops with the `Rewriter` and changes no op that
+exists. `apply_rules` visits an op again only after an operand of it was replaced, so the cost of a pass grows with the
+number of rewrites. New ops take the location of the op they replace; ops that become unused are erased.
+
+Passes that are not local rewrites have tables of the same shape with other parameters: see `RuleTable`.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
 
-from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from mlc.dialects.graph import ControlOp, GraphOp
+from mlc.dialects.graph.base import AttrValue
+from mlc.dialects.graph.types import Tensor
 
-Replacement = SSAValue | Sequence[SSAValue] | None
-Rule = Callable[[Any, "Rewriter"], Replacement]
-Rules = dict[type[Operation], list[Rule]]
+OpT = TypeVar("OpT", bound=Operation)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Values: TypeAlias = SSAValue | Sequence[SSAValue]
+"""The value that replaces an op with one result, or the values of all results."""
+Replacement: TypeAlias = Values | None
+"""What a rewrite rule returns: values for the op's results, or None where the rule does not apply."""
 
 
-def rules_table() -> tuple[Rules, Callable[..., Callable[[Rule], Rule]]]:
-    """An empty table, and the decorator `@on(AddOp, ..)` that enters a rule into it."""
-    table: Rules = {}
+class RuleTable(Generic[P, R]):
+    """
+    Rules by op class: functions of an op and further parameters P that return an R, or None where they do not apply.
 
-    def on(*classes: type[Operation]) -> Callable[[Rule], Rule]:
-        def enter(rule: Rule) -> Rule:
+    The layouts of graph-alter-op-layout: `RuleTable[[Versions, int], Result]`. `Rules` is the table of rewrite rules.
+    Tables given to the constructor are merged; the rules of one op class keep their order.
+    """
+
+    def __init__(self, *tables: RuleTable[P, R]) -> None:
+        # `Any`: a table holds rules for different op classes, and is asked only with ops of a rule's own class.
+        self._rules: dict[type[Operation], list[Callable[Concatenate[Any, P], R | None]]] = {}
+        for table in tables:
+            for cls, rules in table.items():
+                self._rules.setdefault(cls, []).extend(rules)
+
+    def on(
+        self, *classes: type[OpT]
+    ) -> Callable[[Callable[Concatenate[OpT, P], R | None]], Callable[Concatenate[OpT, P], R | None]]:
+        """Decorator `@RULES.on(AddOp, SubtractOp)`: enter a rule for these op classes; its op is of their union."""
+
+        def enter(rule: Callable[Concatenate[OpT, P], R | None]) -> Callable[Concatenate[OpT, P], R | None]:
             for cls in classes:
-                table.setdefault(cls, []).append(rule)
+                self._rules.setdefault(cls, []).append(rule)
             return rule
 
         return enter
 
-    return table, on
+    def __contains__(self, cls: type[Operation]) -> bool:
+        """Whether the op class has a rule."""
+        return cls in self._rules
 
+    def items(self) -> Iterable[tuple[type[Operation], Sequence[Callable[Concatenate[Any, P], R | None]]]]:
+        """The op classes and their rules."""
+        return self._rules.items()
 
-def merged(*tables: Rules) -> Rules:
-    """One table with the rules of all, in order."""
-    result: Rules = {}
-    for table in tables:
-        for cls, rules in table.items():
-            result.setdefault(cls, []).extend(rules)
-    return result
+    def rules(self, op: Operation) -> Sequence[Callable[Concatenate[Any, P], R | None]]:
+        """The rules of an op's class, in the order in which they were entered."""
+        return self._rules.get(type(op), ())
 
-
-def attributes(op: Any) -> dict[str, Any]:
-    """An op's attributes as Python values."""
-    return {name: getattr(op, name) for name in op.declared}
+    def first(self, op: Operation, *args: P.args, **kwargs: P.kwargs) -> R | None:
+        """The answer of the first rule of the op's class that applies; None where none does."""
+        for rule in self.rules(op):
+            answer = rule(op, *args, **kwargs)
+            if answer is not None:
+                return answer
+        return None
 
 
 class Rewriter:
-    """What a rule builds its ops with: they go before the op that is being rewritten, and take its location."""
+    """Makes the new ops of a rule: they are inserted before the op that is being rewritten, and take its location."""
 
     def __init__(self) -> None:
         self.at: Operation | None = None
+        """The op that is being rewritten."""
         self.made: list[Operation] = []
 
-    def make(self, cls: type[GraphOp], *operands: SSAValue | Operation, location: Any = None, **attrs: Any) -> SSAValue:
-        """The (first) result of a new op of this class; constants are given by `insert`."""
-        return self.insert(cls.make(*operands, location=location, **attrs))
+    def make(
+        self,
+        cls: type[GraphOp],
+        *operands: SSAValue | Operation,
+        result: Tensor | None = None,
+        location: LocationAttr | str | None = None,
+        **attrs: AttrValue,
+    ) -> SSAValue:
+        """The (first) result of a new op of this class; `result` is the type of ops that are given theirs."""
+        return self.insert(cls.make(*operands, result=result, location=location, **attrs))
 
-    def again(self, op: Any, *operands: SSAValue, **changed: Any) -> SSAValue:
-        """The same op on other operands, some of its attributes changed; the (first) result."""
-        return self.make(type(op), *operands, location=op.location, **(attributes(op) | changed))
+    def clone(self, op: GraphOp, *operands: SSAValue, result: Tensor | None = None, **changed: AttrValue) -> SSAValue:
+        """The same op on other operands, some of its attributes changed; the (first) result, its type inferred anew."""
+        return self.make(type(op), *operands, result=result, location=op.location, **(attributes(op) | changed))
 
     def insert(self, op: GraphOp) -> SSAValue:
-        """Insert an op that exists; its (first) result."""
+        """Insert an op that `Op.make` has made; its (first) result."""
         assert self.at is not None
         block = self.at.parent
         assert block is not None
@@ -85,6 +134,40 @@ class Rewriter:
             op.detach()
             op.erase()
         self.made = []
+
+
+class Rules(RuleTable[[Rewriter], Values]):
+    """Rewrite rules by op class, for `apply_rules`."""
+
+    @classmethod
+    def bound(cls, table: RuleTable[Concatenate[Rewriter, P], Values], *args: P.args, **kwargs: P.kwargs) -> Rules:
+        """The rules of a table that have more parameters, a target or weights, with these arguments for them."""
+        result = cls()
+        for op_class, rules in table.items():
+            for rule in rules:
+                result.on(op_class)(_with_arguments(rule, *args, **kwargs))
+        return result
+
+
+def _with_arguments(
+    rule: Callable[Concatenate[OpT, Rewriter, P], Replacement], *args: P.args, **kwargs: P.kwargs
+) -> Rule[OpT]:
+    def bound(op: OpT, rw: Rewriter) -> Replacement:
+        return rule(op, rw, *args, **kwargs)
+
+    return bound
+
+
+Rule: TypeAlias = Callable[[OpT, Rewriter], Replacement]
+"""A rewrite rule for an op class."""
+
+Listener: TypeAlias = Callable[[Rule[Any], Operation], bool]
+"""Told of each rule that applies, and of the op, before its results are replaced; False rejects the rewrite."""
+
+
+def attributes(op: GraphOp) -> dict[str, AttrValue]:
+    """An op's attributes as Python values."""
+    return {name: getattr(op, name) for name in op.declared}
 
 
 def functions(module: Operation) -> Iterator[FuncOp]:
@@ -119,12 +202,17 @@ def outer_blocks(function: Operation) -> Iterator[Block]:
                     yield from outer_blocks(inner)
 
 
-def apply_rules(module: ModuleOp, rules: Rules) -> int:
-    """Apply the rules everywhere until none matches; how many times one did."""
-    return sum(_rewrite_block(block, rules) for block in list(blocks(module)))
+def apply_rules(module: ModuleOp, rules: Rules, listener: Listener | None = None) -> int:
+    """
+    Apply the rules everywhere until none matches; the number of rewrites.
+
+    The rules of an op are tried in the order of the table. A rewrite that `listener` rejects is undone, and the next
+    rule is tried: so a tool can count rewrites, and find by bisection the one that makes a program wrong.
+    """
+    return sum(_rewrite_block(block, rules, listener) for block in list(blocks(module)))
 
 
-def _rewrite_block(block: Block, rules: Rules) -> int:
+def _rewrite_block(block: Block, rules: Rules, listener: Listener | None) -> int:
     rewriter = Rewriter()
     pending = deque(op for op in block.ops if type(op) in rules)
     queued = set(pending)
@@ -141,28 +229,33 @@ def _rewrite_block(block: Block, rules: Rules) -> int:
         queued.discard(op)
         if op.parent is not block:
             continue
-        rewriter.at, rewriter.made = op, []
-        values = _first_match(op, rules, rewriter)
+        values = _first_match(op, rules, rewriter, listener)
         if values is None:
-            assert not rewriter.made, f"a rule on {op.name} made ops, but gave no replacement"
             continue
         count += 1
         users = [use.operation for result in op.results for use in result.uses]
-        replace(op, values)
+        replace_op(op, values)
         enqueue(rewriter.made)
         enqueue(users)
     return count
 
 
-def _first_match(op: Operation, rules: Rules, rewriter: Rewriter) -> Sequence[SSAValue] | None:
-    for rule in rules[type(op)]:
+def _first_match(
+    op: Operation, rules: Rules, rewriter: Rewriter, listener: Listener | None
+) -> Sequence[SSAValue] | None:
+    rewriter.at, rewriter.made = op, []
+    for rule in rules.rules(op):
         found = rule(op, rewriter)
-        if found is not None:
+        if found is None:
+            continue
+        if listener is None or listener(rule, op):
             return (found,) if isinstance(found, SSAValue) else found
+        rewriter.undo()
+    assert not rewriter.made, f"a rule on {op.name} made ops, but gave no replacement"
     return None
 
 
-def replace(op: Operation, values: Sequence[SSAValue]) -> None:
+def replace_op(op: Operation, values: Sequence[SSAValue]) -> None:
     """Replace an op's results and erase it, with the operands that it alone used."""
     for old, new in zip(op.results, values, strict=True):
         if new.name_hint is None:
@@ -172,7 +265,7 @@ def replace(op: Operation, values: Sequence[SSAValue]) -> None:
 
 
 def erase_dead(op: Operation) -> None:
-    """Erase an op without uses, then what only it used."""
+    """Erase an op without uses, then the ops that only it used."""
     pending = [op]
     while pending:
         dead = pending.pop()
@@ -189,7 +282,7 @@ def removable(op: Operation) -> bool:
     return isinstance(op, GraphOp) or is_side_effect_free(op)
 
 
-def producer(value: SSAValue, cls: type[Any]) -> Any:
-    """The op of this class that gives the value, if one does."""
+def defining_op(value: SSAValue, cls: type[OpT]) -> OpT | None:
+    """The op that defines a value, if it is of this class; None otherwise, and for block arguments."""
     owner = value.owner
     return owner if isinstance(owner, cls) else None

@@ -105,7 +105,7 @@ def _check_block(block: Block, visible: set[SSAValue]) -> None:
     here: list[SSAValue] = [*block.args]
     visible.update(here)
     for op in block.ops:
-        for number, operand in enumerate(op._operands):
+        for number, operand in enumerate(op.operands):
             if operand not in visible:
                 _report(op, number, operand)
         for region in op.regions:

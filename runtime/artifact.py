@@ -11,7 +11,7 @@ A compiled model on disk: one directory, whole and checksummed, that runs withou
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from mlc.support.errors import UserError
 from mlc.support.scratch import ending_in_order, make_scratch, remove_scratch, scratch_directory
 
 FORMAT = 2
-"""Format 2 tells the CPU features that the code needs; format 1, without them, is still read."""
+"""Version of the format: 2 lists the CPU features that the code needs; 1, without them, is still read."""
 MODEL, SUM, OBJECTS, WEIGHTS, CODE = "model.json", "model.sum", "objects.bin", "weights.bin", "code.so"
 
 
@@ -90,9 +90,10 @@ class Draft:
         self, objects: Mapping[str, bytes], link: Callable[[Iterable[bytes], Path], object] | None = None
     ) -> None:
         """Write the object files, and link them into a shared library where there is a linker."""
-        start, index = 0, []
+        start = 0
+        index: list[tuple[str, int, int]] = []
         for name, data in objects.items():
-            index.append([name, start, len(data)])
+            index.append((name, start, len(data)))
             start += len(data)
         (self.path / OBJECTS).write_bytes(b"".join(objects.values()))
         self.model["objects"] = index
@@ -111,7 +112,7 @@ class Draft:
 
 
 @contextmanager
-def drafted(parent: "Path | None") -> Iterator[Draft]:
+def drafted(parent: "Path | None") -> Generator[Draft]:
     """A draft in a new scratch directory, which is removed if it is not finished in good order."""
     with ending_in_order():
         path = make_scratch(parent)
@@ -123,8 +124,8 @@ def drafted(parent: "Path | None") -> Iterator[Draft]:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[None]:
-    """What the system refuses is about `path`, not about the temporary files beside it."""
+def written(path: Path) -> Generator[None]:
+    """Report an OSError as a UserError about `path`, not about the temporary files beside it."""
     try:
         yield
     except OSError as error:

@@ -1,5 +1,5 @@
 """
-Machine code in this process, and the runtime that its kernels are given.
+Machine code loaded into this process, and the runtime struct of its kernels.
 
 Where there is a C compiler the objects are linked into a shared library that holds the thread pool too; all such
 libraries share one pool. Elsewhere LLVM links the objects in memory, and the pool is the one that it loaded.
@@ -62,7 +62,7 @@ class SharedCode:
         return ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value or 0
 
     def runtime(self, threads: int, scratch: int) -> tuple[int, Any]:
-        """The address of an rt struct with scratch memory, and what keeps it."""
+        """The address of an rt struct with scratch memory, and what keeps it alive; MemoryError if there is none."""
         create, reserve = self._library.mlc_runtime_create, self._library.mlc_runtime_reserve
         create.restype, create.argtypes = ctypes.c_void_p, [ctypes.c_int32]
         reserve.argtypes = [ctypes.c_void_p, ctypes.c_int64]
@@ -77,4 +77,4 @@ class SharedCode:
 
 
 class Finalizer:
-    """Finalizer: the native runtime is freed when this object is collected."""
+    """Stands for a native runtime, which is freed when this object is collected."""

@@ -1,4 +1,4 @@
-"""Whether this machine's CPU can run code that was compiled for another."""
+"""The features of this machine's CPU, compared with those that compiled code needs."""
 
 import ctypes
 import mmap
@@ -22,7 +22,7 @@ _OSXSAVE = 27
 
 
 def refusal(model: Mapping[str, Any]) -> str | None:
-    """Why this machine cannot run a compiled model; None if it can."""
+    """The reason why this machine cannot run a compiled model, as a message; None if it can."""
     target = model["target"]
     machine = target["triple"].partition("-")[0]
     if machine != os.uname().machine:
@@ -36,11 +36,11 @@ def refusal(model: Mapping[str, Any]) -> str | None:
             f"expected a compiled model that tells which CPU it needs, but this one for '{target['cpu']}' was made by "
             "an older mlc; compile it again"
         )
-    return lacking(needed, machine)
+    return missing_features(needed, machine)
 
 
 def needed_features(model: Mapping[str, Any]) -> list[str] | None:
-    """What a compiled model needs of a CPU, by LLVM's names; None if neither it nor the name of its CPU tells."""
+    """The CPU features that a compiled model needs, by LLVM's names; None if its model.json does not tell."""
     target = model["target"]
     if "cpu_features" in target:
         return target["cpu_features"]
@@ -48,19 +48,20 @@ def needed_features(model: Mapping[str, Any]) -> list[str] | None:
     return used_features(target["triple"].partition("-")[0], cpu, "") if cpu in CPUS else None
 
 
-def lacking(needed: Iterable[str], machine: str) -> str | None:
-    """What of the features this CPU lacks, as a message; None if it lacks nothing, or the system does not tell."""
+def missing_features(needed: Iterable[str], machine: str) -> str | None:
+    """A message that names the features that this CPU lacks; None if it has all, or its features are unknown."""
     here = host_features()
     if here is None:
         return None
     missing = sorted(set(needed) - here)
     if not missing:
         return None
-    return f"expected a CPU with {', '.join(missing)}, which this one lacks; compile for --target {level(machine)}"
+    remedy = f"compile for --target {architecture_level(machine)}"
+    return f"expected a CPU with {', '.join(missing)}, which this one lacks; {remedy}"
 
 
-def level(machine: str) -> str:
-    """The target for this machine's CPU and all like it that needs most features of it."""
+def architecture_level(machine: str) -> str:
+    """The most demanding architecture level, such as `x86-64-v3`, that this CPU meets; `native` if none is known."""
     here = host_features() or frozenset()
     return next((name for name in LEVELS.get(machine, ()) if CPUS.get(name, frozenset()) <= here), "native")
 
@@ -68,10 +69,10 @@ def level(machine: str) -> str:
 @cache
 def host_features() -> frozenset[str] | None:
     """
-    The features of this CPU, by LLVM's names, which the system lets programs use; None where nothing tells.
+    The features of this CPU that the system lets programs use, by LLVM's names; None if they cannot be found out.
 
-    CPUID comes first: an old Linux does not list what came after it. Where a program may not make code, and on other
-    machines than x86-64, /proc/cpuinfo tells.
+    CPUID comes first: an old Linux does not list newer features. /proc/cpuinfo is read on other machines than x86-64,
+    and where the system lets no program make executable memory.
     """
     machine = os.uname().machine
     if machine == "x86_64":
@@ -94,7 +95,7 @@ def features_by_linux(machine: str) -> frozenset[str] | None:
 
 
 def features_by_cpuid() -> frozenset[str]:
-    """The features that an x86-64 CPU tells; OSError where the system lets no program make code."""
+    """The features that CPUID reports; OSError where the system lets no program make executable memory."""
     with mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC) as memory:
         memory.write(_CPUID + _XGETBV)
         anchor = ctypes.c_char.from_buffer(memory)

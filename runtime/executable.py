@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from mlc.runtime.cpu import refusal
 from mlc.runtime.sizes import text
 from mlc.runtime.steps import KernelProfile, Profile, Stepper
 from mlc.support.alignment import ALIGNMENT
+from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 from mlc.support.threads import thread_count
 
@@ -48,18 +48,8 @@ class TensorSpec:
         return f"{self.name}: {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
 
 
-@cache
-def dtype_of(name: str) -> np.dtype[Any]:
-    """The numpy dtype of that name; bfloat16 is ml_dtypes'."""
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
-
-
 def aligned(size: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
-    """Memory that starts at a multiple of `ALIGNMENT`."""
+    """`size` bytes of memory that start at a multiple of `ALIGNMENT`."""
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -address_of(raw) % ALIGNMENT
     return raw[start : start + size]
@@ -69,17 +59,17 @@ def _address_in_dict(array: "np.ndarray[Any, Any]") -> int:
     return array.__array_interface__["data"][0]
 
 
-_AT = object.__basicsize__
-"""Where an array's pointer to its elements lies: behind the object's head, which numpy's C interface fixes."""
+_DATA_POINTER_OFFSET = object.__basicsize__
+"""Offset in bytes of an array object's data pointer: behind the object's head, as numpy's C interface fixes it."""
 _word_at = ctypes.c_size_t.from_address
 
 
 def _address_in_object(array: "np.ndarray[Any, Any]") -> int:
-    return _word_at(id(array) + _AT).value
+    return _word_at(id(array) + _DATA_POINTER_OFFSET).value
 
 
 def _finds_addresses() -> bool:
-    """Whether the quick way is right in this Python: what it reads is part of any object, so trying does no harm."""
+    """Whether reading the data pointer from the array object works in this Python; the read itself is always safe."""
     if sys.implementation.name != "cpython":
         return False
     arrays = [np.empty(shape) for shape in (1, (3, 5), (2, 0))] + [np.arange(9)[2:]]
@@ -88,11 +78,11 @@ def _finds_addresses() -> bool:
 
 # A tenth of the time of `__array_interface__`, which builds a dictionary at each call.
 address_of = _address_in_object if _finds_addresses() else _address_in_dict
-"""Where an array's elements are; of a numpy array (a subclass included) only."""
+"""The address of the elements of a numpy array (subclasses included)."""
 
 
-def is_ready(array: Any, dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> bool:
-    """Whether a kernel can work on what was passed as it is: most calls, so this is all that they check."""
+def is_ready(array: object, dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> bool:
+    """Whether an argument needs no conversion: an array of this dtype and shape, contiguous and aligned."""
     return type(array) is np.ndarray and array.dtype is dtype and array.shape == shape and array.flags.carray
 
 
@@ -110,7 +100,7 @@ class Executable:
         self._start()
 
     def _describe(self, artifact: Artifact, threads: int | None, executor: str, toolchain: Toolchain | None) -> None:
-        """All but the code."""
+        """Set all fields but the loaded code and its memory."""
         model = artifact.model
         self._toolchain = toolchain
         self.threads = thread_count(threads)
@@ -124,7 +114,7 @@ class Executable:
         self._lock = threading.Lock()
 
     def _start(self) -> None:
-        """The code, and the memory that it works on."""
+        """Load the code, and allocate the memory that it works on."""
         artifact, model = self.artifact, self.artifact.model
         self._code = _load(artifact, self._toolchain)
         self._rt, self._keeper = self._code.runtime(self.threads, model["scratch_bytes"])
@@ -140,7 +130,12 @@ class Executable:
     def __call__(
         self, inputs: Mapping[str, Any], out: "Mapping[str, np.ndarray[Any, Any]] | None" = None
     ) -> "dict[str, np.ndarray[Any, Any]]":
-        """Run the model; `out` may give arrays to write outputs into."""
+        """
+        Run the model on arrays by input name; returns the outputs by name.
+
+        `out` may give arrays to write outputs into. Raises ValueError for a missing or unknown name and for a wrong
+        shape or dtype.
+        """
         arrays = self._check_inputs(inputs)
         results = self._check_outputs(out)
         with self._lock:
@@ -157,7 +152,7 @@ class Executable:
         return self._named(results)
 
     def _named(self, results: "list[np.ndarray[Any, Any]]") -> "dict[str, np.ndarray[Any, Any]]":
-        """The outputs by name; those that are as long as the data says are cut to that."""
+        """The outputs by name; outputs of a data-dependent length are cut to it."""
         for index, axis, count in self._counted:
             results[index] = results[index][(slice(None),) * axis + (slice(int(results[count])),)]
         return {spec.name: array for spec, array in zip(self.outputs, results, strict=False)}
@@ -186,7 +181,7 @@ class Executable:
     def _check_outputs(
         self, out: "Mapping[str, np.ndarray[Any, Any]] | None", specs: Sequence[TensorSpec] = ()
     ) -> "list[np.ndarray[Any, Any]]":
-        """New arrays for the outputs, or those that were given; `specs` are of the sizes at hand."""
+        """The arrays to write outputs into: those given, else new ones; `specs` replaces the model's own specs."""
         specs = specs or (*self.outputs, *self._counts)
         if out is None:
             return [np.empty(spec.shape, dtype) for spec, dtype in zip(specs, self._dtypes, strict=True)]
@@ -211,13 +206,13 @@ class Executable:
         return results
 
     def _steps(self) -> Stepper:
-        """What runs the model kernel by kernel."""
+        """The stepper, which runs the model kernel by kernel."""
         if self._stepper is None:
             self._stepper = Stepper(self.artifact.model, self._code, self._bases, self._rt)
         return self._stepper
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
-        """The time of each kernel, run one by one through the same code; `print` it for a table."""
+        """The median time of each kernel over `repeat` runs, one kernel at a time; `print` it for a table."""
         arrays, results = self._check_inputs(inputs), self._check_outputs(None)
         with self._lock:
             return self._steps().profile(pointers(arrays, results), max(1, repeat))
@@ -230,22 +225,26 @@ class Executable:
 
     @property
     def report(self) -> dict[str, Any]:
-        """What compiling the model was like: seconds by phase, operations by level, kernels, bytes."""
+        """Statistics of the compilation: seconds by phase, operations by level, calls, kernels, warnings."""
         return self.artifact.model["report"]
 
     def save(self, directory: "str | os.PathLike[str]") -> None:
-        """Write the compiled model to a directory that `mlc.load_executable` reads."""
+        """Write the compiled model to a directory for `mlc.load_executable`; UserError if it holds something else."""
         copy_to(self.artifact, directory)
 
     def export(self, path: "str | os.PathLike[str]") -> list[Path]:
-        """Write a .so, .a, .o or .h that a C program uses without Python; the header comes beside a library."""
+        """
+        Write a .so, .a or .o with its header, or a .h alone, for C programs without Python; returns the paths written.
+
+        Raises UserError for another suffix, a missing directory, tool or toolchain, and code for another machine.
+        """
         if self._toolchain is None:
             raise UserError("expected the compiler to export a library; load the model with mlc.load_executable")
         return self._toolchain.export(self.artifact, Path(path))
 
 
 def check_names(inputs: Mapping[str, Any], specs: "Sequence[TensorSpec]") -> None:
-    """ValueError unless there is one of each name, and no other."""
+    """ValueError unless `inputs` has exactly the names of the specs."""
     if not isinstance(inputs, Mapping):
         raise ValueError(f"expected inputs as a dict of name -> array, but got {type(inputs).__name__}")
     known = [spec.name for spec in specs]
@@ -258,12 +257,12 @@ def check_names(inputs: Mapping[str, Any], specs: "Sequence[TensorSpec]") -> Non
 
 
 def pointers(inputs: "list[np.ndarray[Any, Any]]", outputs: "list[np.ndarray[Any, Any]]") -> dict[str, list[int]]:
-    """Where inputs and outputs lie, as the calls of kernels name them."""
+    """The addresses of inputs and outputs by kind, as the stepper's nodes refer to them."""
     return {"input": [address_of(a) for a in inputs], "output": [address_of(a) for a in outputs]}
 
 
-def check_array(what: str, array: Any, spec: TensorSpec) -> None:
-    """ValueError if an array has another shape or dtype, or lies at an odd address."""
+def check_array(what: str, array: object, spec: TensorSpec) -> None:
+    """ValueError if an array has another shape or dtype, or is not aligned to its element."""
     if not isinstance(array, np.ndarray):
         raise ValueError(f"expected {what} to be an array, but got {type(array).__name__}")
     if array.shape != spec.shape:
@@ -306,7 +305,8 @@ def load_executable(
     """
     The executable that `Executable.save` wrote. Its code runs here: load only what you trust.
 
-    Neither xDSL nor llvmlite is needed; `toolchain` serves artefacts that are not linked, and exporting.
+    Neither xDSL nor llvmlite is needed; `toolchain` serves artefacts that are not linked, and exporting. Raises
+    UserError if the directory holds none, is damaged, or needs another machine or CPU.
     """
     if not Path(directory).is_dir():
         raise UserError(f"{directory}: expected a directory that Executable.save wrote")

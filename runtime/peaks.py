@@ -1,6 +1,6 @@
 """
-What the machine at hand reaches: fp32 FMA peak, bandwidth of each level of memory, the time a cache line takes
-between CPUs. Measured by the probes that are linked into every artefact (codegen/probes.py).
+Measured peaks of this machine: fp32 FMA, bandwidth of each level of memory, the time a cache line takes
+between CPUs. The measurements run the probes that are linked into every artefact (codegen/probes.py).
 
 Every figure with two threads needs the last one beside it: on a virtual machine a line passes between the CPUs in
 about 25 to 50 ns or in 165 to 370, depending on where the hypervisor put them, and nothing else shows it.
@@ -18,7 +18,7 @@ from mlc.targets.host import cache_bytes
 
 @dataclass(frozen=True)
 class Level:
-    """One level of memory: how much it holds for all threads together, and how fast they read it."""
+    """One level of memory: its bytes for all threads together, and their read bandwidth in GB/s."""
 
     name: str
     bytes: int
@@ -27,7 +27,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a number of threads reach at best, as measured: the roofs above every kernel."""
+    """The measured peaks of a number of threads: the roofs of the roofline model."""
 
     threads: int
     gflops: float
@@ -40,12 +40,12 @@ class Machine:
         return f"{threads} {self.gflops:.0f} GFLOP/s (fp32 FMA) and read {reads} GB/s"
 
     def level(self, distance: int) -> Level:
-        """The level that still holds what was used so many bytes ago."""
+        """The innermost level that still holds data last used `distance` bytes of accesses ago."""
         return next((level for level in self.levels if distance <= level.bytes), self.levels[-1])
 
 
 class _Bench:
-    """A context block, and probes run on it by the pool."""
+    """Runs probes on the thread pool, with a block of memory as their context."""
 
     def __init__(self, code: Code, threads: int) -> None:
         self.code = code
@@ -128,7 +128,7 @@ def measure_handover_ns(code: Code, rounds: int = 20_000, repeats: int = 3) -> f
 
 
 def is_near(handover_ns: float) -> bool:
-    """Tell whether two CPUs are near each other: figures of the two states must not be compared."""
+    """Whether two CPUs share a cache, by the time of a hand-over; figures of the two states must not be compared."""
     return handover_ns < NEAR_HANDOVER_NS
 
 

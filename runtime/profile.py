@@ -1,4 +1,4 @@
-"""What a profile says of each kernel: time, work, and how near that is to what the machine reaches."""
+"""Profiles of compiled models: each kernel's time, work, and share of the machine's peaks."""
 
 import json
 import os
@@ -25,24 +25,24 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class KernelProfile:
-    """What one call of a kernel took and did; `count` calls where it stands for several."""
+    """Time and work of one call of a kernel, or of `count` calls together."""
 
     kernel: str
     seconds: float
-    """The median over the repetitions."""
+    """Median over the repetitions."""
     flops: int
     bytes: int
     """The bytes of its operands: each read or written once."""
     origins: tuple[str, ...]
-    """The source nodes that became it."""
+    """The source nodes that the kernel computes."""
     least_seconds: float = 0.0
-    """The least of the repetitions: on a busy machine it says more."""
+    """Minimum over the repetitions, which a busy machine disturbs less."""
     schedule: str = ""
     """The strategy that chose its schedule, the register tile of its main stage, the parallel loop."""
     compute_seconds: float = 0.0
-    """How long its flops take at the machine's FMA peak."""
+    """Seconds that its flops take at the machine's FMA peak."""
     memory_seconds: Mapping[str, float] = field(default_factory=dict)
-    """How long its operands take at the bandwidth of the level of memory that each is in."""
+    """Seconds that reading its operands takes, by level of memory, at that level's bandwidth."""
     count: int = 1
 
     @property
@@ -62,17 +62,17 @@ class KernelProfile:
 
     @property
     def percent_of_peak(self) -> float:
-        """The part of the machine's FMA peak that it reaches."""
+        """Percent of the machine's FMA peak."""
         return 100 * self.compute_seconds / self.seconds
 
     @property
     def percent_of_bandwidth(self) -> float:
-        """The part of the bandwidth of its operands' levels of memory that it reaches."""
+        """Percent of the bandwidth of the levels of memory that its operands are in."""
         return 100 * sum(self.memory_seconds.values()) / self.seconds
 
     @property
     def bound(self) -> str:
-        """What bounds it at best: "compute", or the level of memory that takes longest."""
+        """The bound of the roofline model: "compute", or the level of memory that takes longest."""
         memory = self.memory_seconds
         if self.compute_seconds >= sum(memory.values()):
             return COMPUTE
@@ -80,11 +80,11 @@ class KernelProfile:
 
     @property
     def percent_of_roof(self) -> float:
-        """The part of its bound that it reaches."""
+        """Percent of its bound."""
         return max(self.percent_of_peak, self.percent_of_bandwidth)
 
     def facts(self) -> dict[str, Any]:
-        """All figures by name, those that follow from others too."""
+        """All figures by name, derived ones included."""
         names = ("gflops", "gbytes", "intensity", "percent_of_peak", "percent_of_bandwidth", "percent_of_roof", "bound")
         return asdict(replace(self, memory_seconds=dict(self.memory_seconds))) | {n: getattr(self, n) for n in names}
 
@@ -122,9 +122,9 @@ class Profile(list[KernelProfile]):
     def __init__(self, rows: Iterable[KernelProfile], machine: "Machine", events: Sequence[Event] = ()) -> None:
         super().__init__(rows)
         self.machine = machine
-        """What this number of threads reaches on this machine."""
+        """The peaks of this machine for the number of threads that ran."""
         self.events = tuple(events)
-        """What ran when, in one run: the calls, and each thread's parts of them."""
+        """The time line of one run: the calls, and each thread's tasks of them."""
 
     @property
     def rows(self) -> list[KernelProfile]:

@@ -1,19 +1,23 @@
-"""What a model that branches and loops does, step by step: the items that driver/describe/program.py writes."""
+"""Runs a program with branches and loops step by step: the items that driver/describe/program.py writes."""
 
 from __future__ import annotations
 
 import ctypes
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from mlc.runtime.sizes import evaluate
+from mlc.runtime.sizes import Size, evaluate
 
 _COMPUTE: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max, "and": operator.and_,
     "<": operator.lt,
 }  # fmt: skip
 _TYPES = {"i1": ctypes.c_bool, "i8": ctypes.c_int8, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
+
+
+Number: TypeAlias = "int | Mapping[str, Size] | tuple[str, Number, Number]"
+"""A number that @main computes; JSON has lists in the place of tuples."""
 
 
 class Runner:
@@ -29,16 +33,17 @@ class Runner:
         self.values, self.call, self.pointer, self.symbols = graph["values"], call, pointer, symbols
         self.iterations: dict[int, int] = {}
 
-    def number(self, number: Any) -> int:
-        """A number as it is now."""
+    def number(self, number: Number) -> int:
+        """The current value of a number of the program."""
         if isinstance(number, int):
             return number
-        if isinstance(number, list):
+        if not isinstance(number, Mapping):
             name, x, y = number
             return int(_COMPUTE[name](self.number(x), self.number(y)))
         ((kind, what),) = number.items()
         if kind == "size":
             return evaluate(what, self.symbols)
+        assert isinstance(what, int)
         return self.iterations[what] if kind == "loop" else int(self._cell(what).value)
 
     def offset(self, value: int) -> int:
@@ -62,8 +67,8 @@ class Runner:
             else:
                 self._loop(kind, *rest)
 
-    def _loop(self, kind: str, loop: int, number: Any, body: Sequence[Any]) -> None:
-        """`for` runs so often as the number says at first, `while` as long as it is not 0."""
+    def _loop(self, kind: str, loop: int, number: Number, body: Sequence[Any]) -> None:
+        """`for` reads its count once, at the start; `while` runs as long as its number is not 0."""
         self.iterations[loop] = 0
         most = self.number(number) if kind == "for" else None
         while self.iterations[loop] < most if most is not None else self.number(number):

@@ -1,8 +1,8 @@
 """
-Which level of memory each operand of a call comes from, had the caches no other user.
+Reuse distances: the level of memory that each operand of a call is read from, if nothing else uses the caches.
 
-A value is where it was left: as many bytes away as the calls have touched since they last touched it (or, for what is
-the first to be written there, its memory). A model that runs again and again finds its weights one whole run away.
+The reuse distance of an operand is the number of bytes that the calls have touched since they last touched it (or the
+memory that it is in). A model that runs again and again finds its weights at the distance of one whole run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 from mlc.targets.target import dtype_bits
 
 Place = tuple[str, int, int]
-"""The storage of a value, where it begins and where it ends."""
+"""The storage of a value, and its first and past-the-end byte in it."""
 
 
 def size_of(value: Mapping[str, Any]) -> int:
@@ -21,7 +21,7 @@ def size_of(value: Mapping[str, Any]) -> int:
 
 
 def place_of(value: Mapping[str, Any]) -> Place:
-    """Where a value is; each input and output has a storage of its own."""
+    """The bytes that a value occupies; each input and output is a storage of its own."""
     start = value.get("offset", 0)
     return f"{value['storage']}{value.get('index', '')}", start, start + size_of(value)
 
@@ -29,10 +29,11 @@ def place_of(value: Mapping[str, Any]) -> Place:
 def reuse_distances(graph: Mapping[str, Any]) -> list[list[tuple[int, int]]]:
     """For each call and each of its operands: (its bytes, the bytes touched since it was touched, itself included)."""
     places = [place_of(value) for value in graph["values"]]
-    calls = [[places[i] for i in (*node["inputs"], *node["outputs"])] for node in graph["nodes"]]
+    calls: list[list[Place]] = [[places[i] for i in (*node["inputs"], *node["outputs"])] for node in graph["nodes"]]
     # The run before this one is the history of its first calls.
     history = [place for _ in range(2) for call in calls for place in call]
-    position, result = len(history) // 2, []
+    position = len(history) // 2
+    result: list[list[tuple[int, int]]] = []
     for call in calls:
         result.append([(end - start, _distance((of, start, end), history, position)) for of, start, end in call])
         position += len(call)
@@ -40,7 +41,7 @@ def reuse_distances(graph: Mapping[str, Any]) -> list[list[tuple[int, int]]]:
 
 
 def _distance(place: Place, history: Sequence[Place], position: int) -> int:
-    """The bytes of the different values between a position and the last use of a place."""
+    """The bytes of the distinct values used between the last use of a place and a position, its own included."""
     seen: set[Place] = {place}
     distance = place[2] - place[1]
     for index in range(position - 1, position - 1 - len(history) // 2, -1):
@@ -54,7 +55,7 @@ def _distance(place: Place, history: Sequence[Place], position: int) -> int:
 
 
 def memory_seconds(operands: Sequence[tuple[int, int]], level: Callable[[int], Any]) -> dict[str, float]:
-    """How long the operands of a call take from the level where each is, at that level's bandwidth."""
+    """Seconds that a call's operands (bytes, distance) take to read, by the level of memory that each is in."""
     seconds: dict[str, float] = {}
     for size, distance in operands:
         one = level(distance)

@@ -1,5 +1,5 @@
 """
-Sizes of a model with symbolic shapes: what a call's arrays say about the symbols, and all that follows from those.
+Sizes of a model with symbolic shapes: a call's arrays give the symbols' values, which give all other sizes.
 
     size ::= integer | [[coefficient, [atom, ...]], ...]        a sum of products
     atom ::= "symbol" | [size, divisor] | [size, size, "min"]   a floor division, the lesser of two
@@ -11,18 +11,21 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from mlc.support.alignment import ALIGNMENT
 
-Size = Any
+CompoundAtom: TypeAlias = "tuple[Size, int] | tuple[Size, Size, str]"
+"""A floor division, or the lesser of two sizes; JSON has lists in the place of tuples."""
+Atom: TypeAlias = "str | CompoundAtom"
+Size: TypeAlias = "int | Sequence[tuple[int, Sequence[Atom]]]"
 """An integer, or an expression as above."""
-OPEN = 10**8
-"""An upper end from here on is none that anybody gave."""
-MOST_BYTES = 1 << 62
-"""No buffer, and no sum of them, is as large: 64 bits hold every number on the way."""
-REMEMBERED = 64
-"""Of how many shapes of inputs what follows is kept."""
+UNBOUNDED_SIZE = 10**8
+"""Upper bounds of symbols from here on stand for an unbounded symbol."""
+MAX_BYTES = 1 << 62
+"""Limit in bytes of each buffer and of their sum, so that every intermediate result fits 64 bits."""
+REMEMBERED_SHAPES = 64
+"""Combinations of input shapes whose derived sizes are cached."""
 
 
 def evaluate(size: Size, values: Mapping[str, int]) -> int:
@@ -37,16 +40,16 @@ def evaluate(size: Size, values: Mapping[str, int]) -> int:
     return total
 
 
-def _evaluate_atom(atom: Any, values: Mapping[str, int]) -> int:
+def _evaluate_atom(atom: CompoundAtom, values: Mapping[str, int]) -> int:
     first, second = evaluate(atom[0], values), evaluate(atom[1], values)
     return first // second if len(atom) == 2 else min(first, second)
 
 
-def text(size: Size) -> Any:
+def text(size: Size) -> int | str:
     """The size as people read it: an integer stays one."""
     if isinstance(size, int):
         return size
-    parts = []
+    parts: list[str] = []
     for coefficient, atoms in size:
         names = [a if isinstance(a, str) else _atom_text(a) for a in atoms]
         names = [f"({n})" if "//" in n and len(size) + len(atoms) + abs(coefficient) > 3 else n for n in names]
@@ -54,13 +57,13 @@ def text(size: Size) -> Any:
     return " + ".join(parts).replace("+ -", "- ")
 
 
-def _atom_text(atom: Any) -> str:
+def _atom_text(atom: CompoundAtom) -> str:
     if len(atom) == 3:
         return f"min({text(atom[0])}, {text(atom[1])})"
     return f"({text(atom[0])}) // {atom[1]}"
 
 
-def room(rows: Sequence[Sequence[Size]], sizes: Sequence[int], threads: int) -> int:
+def symbolic_buffer_bytes(rows: Sequence[Sequence[Size]], sizes: Sequence[int], threads: int) -> int:
     """
     The bytes of a kernel's buffers of symbolic sizes.
 
@@ -89,14 +92,14 @@ class Symbol:
         """
         The value for which `factor * symbol + more` is a size.
 
-        ValueError if it is none that the model was compiled for.
+        ValueError if that is no value that the model was compiled for.
         """
         value, rest = divmod(size - more, factor)
         if rest or not self.low <= value <= self.high or value % self.step:
             step = self.step * factor
             of = f" in steps of {step}" if step > 1 else ""
             low, high = self.low * factor + more, self.high * factor + more
-            to = f"to {high}" if high < OPEN or size > high else "on"
+            to = f"to {high}" if high < UNBOUNDED_SIZE or size > high else "on"
             hint = f"; symbols={{'{self.name}': (0, ...)}} admits 0 where the operations do"
             remedy = hint if size == 0 < low else ""
             raise ValueError(f"expected {where} ({self.name}) from {low} {to}{of}, but got {size}{remedy}")
@@ -105,15 +108,16 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Bound:
-    """What the shapes of the inputs imply."""
+    """The sizes that follow from the shapes of the inputs."""
 
     symbols: tuple[int, ...]
     outputs: tuple[tuple[int, ...], ...]
     offsets: tuple[int, ...]
-    """Of the buffers in the workspace."""
+    """Offsets in bytes of the buffers in the workspace."""
     bytes: int
-    """Of the workspace, without what kernels use while they run."""
+    """Bytes of the workspace, without the buffers that kernels use inside."""
     values: dict[str, int]
+    """The symbols' values by name."""
 
 
 class Sizes:
@@ -122,7 +126,7 @@ class Sizes:
     def __init__(self, model: Mapping[str, Any]) -> None:
         self.symbols = [Symbol(*facts) for facts in model["symbols"]]
         self.inputs = [(name, shape) for name, shape, _ in model["inputs"]]
-        self.order = order([shape for _, shape in self.inputs], [symbol.name for symbol in self.symbols])
+        self.order = binding_order([shape for _, shape in self.inputs], [symbol.name for symbol in self.symbols])
         self.outputs = [shape for _, shape, _ in model["outputs"]]
         self.buffers = model["buffers"]
         on_the_way = [value["shape"] for value in model.get("values", ())]
@@ -133,20 +137,20 @@ class Sizes:
 
     @property
     def extents(self) -> list[tuple[Size, int]]:
-        """The symbolic sizes of all tensors, and the least that each may be."""
+        """The symbolic sizes of all tensors, each with its minimum."""
         sizes = {repr(size): size for shape in self.shapes for size in shape if not isinstance(size, int)}
         return [(size, self.least(size)) for size in sizes.values()]
 
     def least(self, size: Size) -> int:
-        """The least that a size may be: 0 where it is made of a symbol that may be 0."""
+        """The minimum of a size: 0 if it depends on a symbol that may be 0, else 1."""
         return 0 if isinstance(size, int) or not self._from_0.isdisjoint(_symbols(size)) else 1
 
     def bind(self, shapes: Sequence[tuple[int, ...]]) -> Bound:
-        """What the shapes of the inputs imply; ValueError where they do not fit the model or each other."""
+        """The sizes for inputs of these shapes; ValueError if they do not fit the model or each other."""
         key = tuple(shapes)
         if (known := self._known.get(key)) is None:
             known = self._known[key] = self._bind(key)
-            if len(self._known) > REMEMBERED:
+            if len(self._known) > REMEMBERED_SHAPES:
                 self._known.popitem(last=False)
         return known
 
@@ -156,14 +160,14 @@ class Sizes:
             found = tuple(evaluate(size, values) for size in shape)
             if any(n < self.least(size) for n, size in zip(found, shape, strict=True)):
                 raise self._unfit("larger", shapes, f"a tensor of the model is {found}")
-            if 16 * math.prod(found) >= MOST_BYTES:
+            if 16 * math.prod(found) >= MAX_BYTES:
                 raise self._unfit("smaller", shapes, f"a tensor of the model is {found}")
         offsets: list[int] = []
         ends: list[int] = []
         for size, below in self.buffers:
             offsets.append(max((ends[k] for k in below), default=0))
             ends.append(offsets[-1] + evaluate(size, values))
-        if max(ends, default=0) >= MOST_BYTES:
+        if max(ends, default=0) >= MAX_BYTES:
             raise self._unfit("smaller", shapes, f"the model needs {max(ends)} bytes")
         outputs = tuple(tuple(evaluate(n, values) for n in shape) for shape in self.outputs)
         symbols = tuple(values[s.name] for s in self.symbols)
@@ -174,7 +178,7 @@ class Sizes:
         return ValueError(f"expected {wanted} inputs than {given}, with which {why}")
 
     def _values(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
-        """The symbols' values; each is bound where a size says what it is, and every other size must agree."""
+        """The symbols' values: each is bound by the first size that determines it, and all other sizes must agree."""
         for (name, declared), shape in zip(self.inputs, shapes, strict=True):
             if len(shape) != len(declared):
                 raise ValueError(f"expected input '{name}' of rank {len(declared)}, but got shape {tuple(shape)}")
@@ -189,7 +193,7 @@ class Sizes:
             for axis, (size, given) in enumerate(zip(declared, shape, strict=True)):
                 if (wanted := evaluate(size, values)) == given:
                     continue
-                symbol, where = alone(size)[0], f"axis {axis} of input '{name}'"
+                symbol, where = single_symbol(size)[0], f"axis {axis} of input '{name}'"
                 if symbol:
                     said = f", as {first[symbol]} says ({symbol})"
                 else:
@@ -198,11 +202,11 @@ class Sizes:
         return values
 
 
-def order(shapes: Sequence[Sequence[Size]], names: Sequence[str]) -> list[tuple[str, int, int, int, Size]]:
+def binding_order(shapes: Sequence[Sequence[Size]], names: Sequence[str]) -> list[tuple[str, int, int, int, Size]]:
     """
-    How the symbols follow from shapes, one after the other: (symbol, shape, axis, factor, rest).
+    The order in which shapes determine the symbols: rows of (symbol, shape, axis, factor, rest).
 
-    Each size is `factor * symbol + rest`, the rest one of the symbols before: none, where a size is a multiple of it.
+    The size at that axis is `factor * symbol + rest`, the rest an expression of the symbols in earlier rows.
     """
     found: list[tuple[str, int, int, int, Size]] = []
     known: set[str] = set()
@@ -216,7 +220,7 @@ def order(shapes: Sequence[Sequence[Size]], names: Sequence[str]) -> list[tuple[
                     found.append((symbol, k, axis, factor, rest))
         return len(known) < len(names)
 
-    if look(lambda size: (*alone(size), 0)):
+    if look(lambda size: (*single_symbol(size), 0)):
         before = -1
         while before < len(known):
             before = len(known)
@@ -225,11 +229,11 @@ def order(shapes: Sequence[Sequence[Size]], names: Sequence[str]) -> list[tuple[
 
 
 def _last(size: Size, known: Collection[str]) -> tuple[str, int, Size]:
-    """The only symbol of a size that is not known, its factor, and the rest; no name if the size is none such."""
+    """The one unknown symbol of a linear size, its factor, and the rest; no name for any other size."""
     if isinstance(size, int):
         return "", 1, 0
     rest = [term for term in size if _symbols([term]) <= set(known)]
-    (symbol, factor), others = alone([t for t in size if t not in rest]), rest or 0
+    (symbol, factor), others = single_symbol([t for t in size if t not in rest]), rest or 0
     return symbol, factor, others
 
 
@@ -242,8 +246,8 @@ def _symbols(size: Size) -> set[str]:
     )
 
 
-def alone(size: Size) -> tuple[str, int]:
-    """The symbol that a size is a multiple of, and the factor; of any other size no name."""
+def single_symbol(size: Size) -> tuple[str, int]:
+    """The symbol and the factor of a size `factor * symbol`; no name for any other size."""
     if isinstance(size, int) or len(size) != 1:
         return "", 1
     factor, atoms = size[0]

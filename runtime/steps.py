@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KernelProfile", "Profile", "Stepper"]
 
-_TRACES = 4  # runs that are traced, of which the quickest is kept
+_TRACES = 4
+"""Runs that are traced; the quickest is kept."""
 
 
 class Stepper:
@@ -33,7 +34,7 @@ class Stepper:
         self._bases = bases
         self._runner: Runner | None = None
         self.counts = [1] * len(self.nodes)
-        """How often each call was made in the last run."""
+        """Times that each call was made in the last run."""
         self._scratch = bases["workspace"] + graph["plan"]["bytes"]
 
     def _pointer(self, index: int, io: Mapping[str, Sequence[int]]) -> int:
@@ -128,7 +129,7 @@ def _row(
     count: int,
     machine: "Machine",
 ) -> KernelProfile:
-    """One call, or all that a run makes: its times, in order, and how long the machine needs for it at best."""
+    """The profile of one node from its sorted times and the machine's peaks."""
     return KernelProfile(
         node["kernel"],
         times[len(times) // 2],

@@ -1,4 +1,4 @@
-"""A compiled model whose sizes are symbols: each call says what they are; nothing is allocated when sizes repeat."""
+"""Compiled models of symbolic sizes: each call's inputs give the sizes; repeated sizes allocate nothing anew."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.code import Toolchain
-from mlc.runtime.cpu import lacking, needed_features
+from mlc.runtime.cpu import missing_features, needed_features
 from mlc.runtime.executable import (
     Executable,
     TensorSpec,
@@ -22,12 +22,12 @@ from mlc.runtime.executable import (
     is_ready,
     pointers,
 )
-from mlc.runtime.sizes import REMEMBERED, Bound, Sizes, evaluate, room
+from mlc.runtime.sizes import REMEMBERED_SHAPES, Bound, Sizes, evaluate, symbolic_buffer_bytes
 from mlc.runtime.steps import Profile, Stepper
 from mlc.support.errors import UserError
 
-KEEP = 4
-"""A workspace is given back when a call needs less than one part in so many of it."""
+WORKSPACE_SLACK = 4
+"""A workspace more than this many times as large as a call needs is replaced by a smaller one."""
 
 
 class SymbolicExecutable(Executable):
@@ -52,7 +52,7 @@ class SymbolicExecutable(Executable):
             io = self._io
             for index, value in enumerate((*map(address_of, arrays), *map(address_of, results), *bound.symbols)):
                 io[index] = value
-            self._reserve(bound.bytes + self._behind(bound))
+            self._reserve(bound.bytes + self._kernel_bytes(bound))
             if self.executor == "graph":
                 self._steps_at(bound).run(pointers(arrays, results))
                 return self._named(results)
@@ -62,21 +62,21 @@ class SymbolicExecutable(Executable):
             raise RuntimeError(f"a kernel returned error {status}")
         return self._named(results)
 
-    def _behind(self, bound: Bound) -> int:
-        """The bytes that kernels use behind the buffers of @main."""
+    def _kernel_bytes(self, bound: Bound) -> int:
+        """The bytes of the kernels' own buffers, which lie behind those of @main."""
         known = self._rooms.get(bound.symbols)
         if known is None:
             model = self.artifact.model
             calls = [(rows, [evaluate(n, bound.values) for n in sizes]) for rows, sizes in model["kernel_rooms"]]
-            most = max((room(rows, sizes, self.threads) for rows, sizes in calls), default=0)
-            if len(self._rooms) > REMEMBERED:
+            most = max((symbolic_buffer_bytes(rows, sizes, self.threads) for rows, sizes in calls), default=0)
+            if len(self._rooms) > REMEMBERED_SHAPES:
                 self._rooms.clear()
             known = self._rooms[bound.symbols] = model["kernel_workspace_bytes"] + most
         return known
 
     def _reserve(self, size: int) -> None:
         """A workspace of at least `size` bytes, and of not many times that."""
-        if not size <= len(self._workspace) <= KEEP * size + (1 << 20):
+        if not size <= len(self._workspace) <= WORKSPACE_SLACK * size + (1 << 20):
             self._workspace = aligned(size)
             self._bases["workspace"] = address_of(self._workspace)
 
@@ -105,24 +105,24 @@ class SymbolicExecutable(Executable):
         arrays, bound = self._bound_inputs(inputs)
         results = self._bound_outputs(None, bound)
         with self._lock:
-            self._reserve(bound.bytes + self._behind(bound))
+            self._reserve(bound.bytes + self._kernel_bytes(bound))
             return self._steps_at(bound).profile(pointers(arrays, results), max(1, repeat))
 
     def _steps_at(self, bound: Bound) -> Stepper:
-        """What runs the model kernel by kernel at these sizes, in the workspace at hand."""
+        """A stepper for these sizes, in the current workspace."""
         return Stepper(static_model(self.artifact.model, bound), self._code, self._bases, self._rt)
 
 
 def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
-    """What describes the model at these sizes, as that of a static one."""
-    values = []
+    """The description of the model at these sizes, as of a model of static sizes."""
+    values: list[dict[str, Any]] = []
     for value in model["values"]:
-        facts = {**value, "shape": [evaluate(n, bound.values) for n in value["shape"]]}
+        facts: dict[str, Any] = {**value, "shape": [evaluate(n, bound.values) for n in value["shape"]]}
         facts["offset"] = evaluate(facts["offset"], bound.values)
         if facts["storage"] == "workspace":
             facts["offset"] += bound.offsets[facts["buffer"]]
         values.append(facts)
-    nodes = []
+    nodes: list[dict[str, Any]] = []
     for node in model["nodes"]:
         work = {name: evaluate(node[name], bound.values) for name in ("flops", "bytes")}
         nodes.append({**node, **work, "sizes": [evaluate(n, bound.values) for n in node["sizes"]]})
@@ -160,10 +160,10 @@ class UnloadedExecutable(Executable):
 def compiled_executable(
     artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
 ) -> Executable:
-    """The executable of a model compiled now; where this CPU lacks features, one that can only be saved or exported."""
+    """The executable of a model just compiled; if this CPU lacks features, one that can only be saved or exported."""
     needed, machine = needed_features(artifact.model), os.uname().machine
     if needed is not None and artifact.model["target"]["triple"].partition("-")[0] == machine:
-        if (reason := lacking(needed, machine)) is not None:
+        if (reason := missing_features(needed, machine)) is not None:
             return UnloadedExecutable(artifact, reason, threads, executor, toolchain)
     return open_executable(artifact, threads, executor, toolchain)
 
@@ -171,6 +171,6 @@ def compiled_executable(
 def open_executable(
     artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
 ) -> Executable:
-    """The executable of an artefact: one for sizes that each call says, or for the model's fixed ones."""
+    """The executable of an artefact: of symbolic sizes if the model has symbols, else of static ones."""
     kind = SymbolicExecutable if artifact.model.get("symbols") else Executable
     return kind(artifact, threads, executor, toolchain)

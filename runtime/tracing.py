@@ -1,5 +1,5 @@
 """
-A runtime that notes when each task of a parallel loop ran, and on which thread.
+A runtime that logs when each task of a parallel loop ran, and on which thread.
 
 It is the rt struct of a kernel with another `parallel_for` (codegen/probes.py), and two more fields behind it: the rt
 that does the work, and the log. Each task is wrapped in one that reads the clock before and after.
@@ -45,7 +45,7 @@ class Tracer:
         self.address = ctypes.addressof(self._rt)
 
     def take(self) -> list[Any]:
-        """The entries since the last time: start, end, task, thread."""
+        """The entries since the last call: (start, end, task, thread), times in nanoseconds."""
         count = min(self._log.count, TRACE_CAPACITY)
         self._log.count = 0
         return [(e.start, e.end, e.task, e.thread) for e in self._log.entries[:count]]

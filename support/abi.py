@@ -1,5 +1,5 @@
 """
-The calling convention of kernels and of the runtime that they are given.
+The calling convention of kernels, and the runtime struct that they receive.
 
     i32 kernel(ptr args, ptr rt)
         args   pointers to the operands, inputs then outputs, followed by the i64 values of the symbols
@@ -31,14 +31,17 @@ RT_BYTES = 40
 PROBE_CHAINS = 10
 """Independent accumulators of the FMA probe: two FMA units times a latency of 4 to 5 cycles."""
 TRACE_CAPACITY = 1 << 14
-"""How many tasks of one call are noted; those after them are not."""
+"""Entries of the log of one call; later tasks are not logged."""
 TRACE_LOG = RT_BYTES + 8
-"""The offset of the log in the rt struct that traces."""
+"""Offset in bytes of the pointer to the log in the tracing rt struct."""
 CLOCK_MONOTONIC = 1
-"""The number of Linux's monotonic clock."""
+"""Linux's number of the monotonic clock."""
+MAX_THREADS = 256
+"""The most threads that one runtime may have: the pool has a slot of memory for each."""
 
 KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 TASK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
+"""The tasks of `parallel_for`, for programs that bring their own."""
 PARALLEL_FOR = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32
 )

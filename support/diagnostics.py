@@ -1,4 +1,4 @@
-"""Errors and warnings with their places, printed as mlir-opt prints them."""
+"""Errors and warnings with their positions, printed as mlir-opt prints them."""
 
 import sys
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from xdsl.utils.lexer import Input
 
 @dataclass(frozen=True)
 class Place:
-    """Where something is: a file, and as far as known the line and column, counted from 1."""
+    """A position: a file, and as far as known the line and column, counted from 1 (0: not known)."""
 
     file: str
     line: int = 0
@@ -67,13 +67,13 @@ def one_line(text: str) -> str:
 
 
 def place_of_parse_error(error: ParseError) -> Place:
-    """Where a parse error happened."""
+    """The position of a parse error."""
     location = error.span.get_location()
     return Place(location.file, location.line, location.col)
 
 
 def place_of_op(op: Operation | None, default: Place, positions: dict[Operation, Place]) -> Place:
-    """Where an operation came from: its own place, else that of the nearest operation around it."""
+    """The position of an operation, or else of the nearest enclosing operation that has one, or else `default`."""
     while op is not None:
         if (found := positions.get(op) or place_of_location(op.location)) is not None:
             return found
@@ -82,7 +82,7 @@ def place_of_op(op: Operation | None, default: Place, positions: dict[Operation,
 
 
 def place_of_location(location: Attribute) -> Place | None:
-    """The place that a location attribute names: file, line and column, or a name in the source model."""
+    """The position that a location attribute gives: file, line and column, or a name in the source model."""
     if isinstance(location, FileLineColLoc):
         return Place(location.filename.data, location.line.data, location.column.data)
     if isinstance(location, NameLoc):

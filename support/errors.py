@@ -1,7 +1,7 @@
 """
-How mlc tells its user that the input is wrong, or doubtful.
+Errors and warnings for the user.
 
-`UserError` is the one error of the user's; any other exception is a bug in mlc. `warn` is the one channel of warnings.
+`UserError` says that the input is wrong; any other exception is a bug in mlc. `warn` is the one channel of warnings.
 A saved model runs without xDSL, so nothing here imports it.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -39,18 +40,46 @@ def fail(op: Operation | None, message: str) -> NoReturn:
 
 
 WarningSink = Callable[["Operation | None", str], None]
+"""Receives a warning: the operation that it is about, if any, and the message."""
+
+
+def diagnostic_text(op: Operation | None, message: str) -> str:
+    """The text of a diagnostic: `'loop.for' op keeps 69 vectors ...`, or the message alone without an operation."""
+    return message if op is None else f"'{op.name}' op {message}"
 
 
 def _to_stderr(op: Operation | None, message: str) -> None:
-    print(f"warning: {message}" if op is None else f"warning: '{op.name}' op {message}", file=sys.stderr)
+    print(f"warning: {diagnostic_text(op, message)}", file=sys.stderr)
 
 
 warning_sinks: list[WarningSink] = [_to_stderr]
-"""The last sink receives the warnings; a tool pushes its own while it runs."""
+"""The last sink receives the warnings; at first it prints them on stderr."""
+
+
+@contextmanager
+def warnings_to(sink: WarningSink) -> Generator[None]:
+    """Let `sink` receive the warnings inside the `with` statement."""
+    warning_sinks.append(sink)
+    try:
+        yield
+    finally:
+        warning_sinks.pop()
+
+
+@contextmanager
+def collected_warnings() -> Generator[list[str]]:
+    """The texts of the warnings inside the `with` statement, in order; they are not printed."""
+    found: list[str] = []
+    with warnings_to(lambda op, message: found.append(diagnostic_text(op, message))):
+        yield found
 
 
 def warn(op: Operation | None, message: str) -> None:
-    """Tell the user something about `op` that does not stop the compilation."""
+    """
+    Tell the user of something that does not stop the compilation.
+
+    With an operation the message goes on behind its name (`'loop.for' op keeps ...`), else it is a whole sentence.
+    """
     warning_sinks[-1](op, message)
 
 

@@ -1,4 +1,4 @@
-"""Opening the files of models: regular ones only, for a pipe may never end, nor a device."""
+"""Opening files of models: regular ones only, since reading a pipe or a device may never end."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from io import BufferedReader
 from mlc.support.errors import UserError
 
 
-def open_file(path: str | os.PathLike[str], most: int | None = None) -> BufferedReader:
-    """Open a regular file of at most `most` bytes; UserError where it is none."""
+def open_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> BufferedReader:
+    """Open a regular file of at most `max_bytes` bytes; UserError if it is missing, larger or no regular file."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
@@ -19,15 +19,15 @@ def open_file(path: str | os.PathLike[str], most: int | None = None) -> Buffered
     if not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise UserError(f"{path}: expected a regular file, but got {_kind(status.st_mode)}")
-    if most is not None and status.st_size > most:
+    if max_bytes is not None and status.st_size > max_bytes:
         os.close(handle)
-        raise UserError(f"{path}: expected a file of at most {most} bytes, but got {status.st_size}")
+        raise UserError(f"{path}: expected a file of at most {max_bytes} bytes, but got {status.st_size}")
     return os.fdopen(handle, "rb")
 
 
-def read_file(path: str | os.PathLike[str], most: int | None = None) -> bytes:
-    """The bytes of a regular file."""
-    with open_file(path, most) as file:
+def read_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
+    """The content of a regular file; UserError as `open_file`."""
+    with open_file(path, max_bytes) as file:
         return file.read()
 
 

@@ -1,16 +1,16 @@
-"""How much a program may ask for before it is refused: a file must not be able to exhaust the machine."""
+"""Limits on the size of programs, so that no input file can exhaust the memory or the stack."""
 
 from dataclasses import dataclass
 
 
 @dataclass
 class Limits:
-    """The limits that parsing, folding and interpreting obey; each is a flag of mlc and mlc-opt (`--max-ops=N`)."""
+    """Limits of parsing, folding and interpreting; each is a flag of mlc and mlc-opt (`--max-ops=N`)."""
 
     input_bytes: int = 256 * 2**20
     """Bytes of one file of IR text."""
     nesting: int = 128
-    """Operations inside one another."""
+    """Depth of operations nested in each other's regions."""
     ops: int = 1_000_000
     """Operations in one module."""
     rank: int = 32

@@ -1,5 +1,5 @@
 """
-Directories for the work of one process, which go when the work ends, however it ends.
+Temporary directories of one process, removed when its work ends, also when a signal ends it.
 
     mlc.<pid>.<start>.<random>      the process that owns it, and when that started; locked while the owner lives
 
@@ -15,7 +15,7 @@ import re
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -24,19 +24,19 @@ from shutil import rmtree
 PREFIX = "mlc."
 _NAME = re.compile(r"mlc\.(\d+)\.(\d+)\.\w+")
 _UNKNOWN = "0"
-"""When a process started, where the system does not tell."""
+"""The start time of a process where the system does not report it."""
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 _held: dict[Path, int] = {}
-"""The directories of this process, and the file descriptors that hold their locks."""
+"""The directories of this process -> the file descriptors that hold their locks."""
 
 
 class Terminated(BaseException):
-    """A signal asks this process to end; it does so when the directories on the way out are removed."""
+    """Raised by a signal that ends this process, so that the directories are removed on the way out."""
 
 
 @contextmanager
-def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
+def scratch_directory(parent: Path | None = None) -> Generator[Path]:
     """A directory inside `parent` (else where temporary files are), removed when it is left."""
     with ending_in_order():
         path = make_scratch(parent)
@@ -72,7 +72,7 @@ def release_scratch(path: Path) -> None:
 
 
 @contextmanager
-def ending_in_order() -> Iterator[None]:
+def ending_in_order() -> Generator[None]:
     """
     SIGTERM and SIGHUP end this process only after the `with` statements and `finally` clauses inside have run.
 
@@ -130,7 +130,7 @@ def _is_alive(pid: str, start: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """When a process started, in clock ticks since the system did; unknown where there is none, or it has ended."""
+    """The start time of a process in clock ticks since boot; `_UNKNOWN` if it has ended or never was."""
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (OSError, ValueError):

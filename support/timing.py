@@ -1,13 +1,19 @@
-"""Where the time of a compilation goes: a tree of phases, `mlc compile --timing`."""
+"""The time of a compilation as a tree of phases: `mlc compile --timing`."""
+
+from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.passes import ModulePass
 
 
-class Timing:
-    """Seconds by phase; a phase inside another is its child. Passes report as an instrument of the pass manager."""
+class PhaseTimer:
+    """Seconds by phase; a phase inside another is its child. As an instrument it times each pass, too."""
 
     def __init__(self) -> None:
         self.seconds: dict[tuple[str, ...], float] = {}
@@ -16,7 +22,7 @@ class Timing:
         self._begin = time.perf_counter()
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str) -> Generator[None]:
         """Time what happens inside."""
         self._stack.append(name)
         path = tuple(self._stack)
@@ -33,11 +39,11 @@ class Timing:
         path = (*self._stack, name)
         self.seconds[path] = self.seconds.get(path, 0.0) + seconds
 
-    def before(self, module_pass: Any, module: Any) -> None:
+    def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
         """A pass begins."""
         self._started = time.perf_counter()
 
-    def after(self, module_pass: Any, module: Any) -> None:
+    def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
         """A pass has ended."""
         self.add(module_pass.name, time.perf_counter() - self._started)
 
@@ -55,8 +61,8 @@ class Timing:
         return time.perf_counter() - self._begin
 
 
-def table(rows: list[Any], total: float) -> str:
-    """The tree as text; `rows` as from Timing.rows."""
+def table(rows: Sequence[tuple[str, float]], total: float) -> str:
+    """The tree as text; `rows` as from PhaseTimer.rows."""
     lines = ["   seconds      %  phase"]
     for path, seconds in rows:
         depth = path.count("/")

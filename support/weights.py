@@ -1,9 +1,8 @@
 """
-The weight store: what `graph.param` names. Entries are arrays, slices of mapped files, or fills.
+The weight store: the entries that `graph.param` ops name, which are arrays, slices of mapped files, or fills.
 
 A store is saved as safetensors (fills stand in its metadata), and loaded without reading the data: each entry is
-a view of the mapped file. Artifacts of our own use `write_blob`: safetensors packs tightly, and an unaligned
-64-byte load crosses a cache line every time.
+a view of the mapped file.
 """
 
 from __future__ import annotations
@@ -14,15 +13,17 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlc.support.alignment import ALIGNMENT
+from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 from mlc.support.files import open_file
 
-_BLOB_MAGIC = b"MLCBLOB1"
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
 _FILLS = "mlc.fills"
 _MAX_HEADER = 100 << 20
 
@@ -35,18 +36,24 @@ _DTYPES = {
 _NAMES = {numpy: name for name, numpy in _DTYPES.items()}
 
 
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
 @dataclass(frozen=True)
 class Entry:
     """One weight. `data` is an array (perhaps a view of a mapped file), or for a fill its one value."""
 
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: np.dtype[Any]
     data: Any
+    """An array, or the element of a fill as a numpy scalar, which numpy's types do not join."""
     is_fill: bool = False
 
-    def array(self) -> Any:
+    def array(self) -> Array:
         """The weight as an array; that of a fill takes no memory (its strides are 0)."""
-        return np.broadcast_to(np.asarray(self.data, self.dtype), self.shape) if self.is_fill else self.data
+        if self.is_fill or not isinstance(self.data, np.ndarray):
+            return np.broadcast_to(np.asarray(self.data, self.dtype), self.shape)
+        return self.data
 
     @property
     def nbytes(self) -> int:
@@ -76,7 +83,7 @@ class WeightStore:
             raise UserError(f"expected a weight '{name}' in the store, but it has none of that name")
         return self._entries[name]
 
-    def array(self, name: str) -> Any:
+    def array(self, name: str) -> Array:
         """The weight of this name as an array."""
         return self.entry(name).array()
 
@@ -85,14 +92,14 @@ class WeightStore:
         entry = self.entry(name)
         return entry.data if entry.is_fill else None
 
-    def add(self, name: str, array: Any) -> str:
+    def add(self, name: str, array: ArrayLike) -> str:
         """Add (or replace) a weight, without a copy; an array with strides of 0 is stored as a fill."""
         array = np.asarray(array)
         if array.size > 1 and not any(array.strides):
             return self.add_fill(name, array.flat[0], array.shape, array.dtype)
         return self._put(name, Entry(array.shape, array.dtype, array))
 
-    def add_fill(self, name: str, value: Any, shape: Iterable[int], dtype: Any) -> str:
+    def add_fill(self, name: str, value: ArrayLike, shape: Iterable[int], dtype: DTypeLike) -> str:
         """Add a weight that has one value everywhere."""
         dtype = np.dtype(dtype)
         return self._put(name, Entry(tuple(shape), dtype, dtype.type(value), True))
@@ -159,49 +166,10 @@ class WeightStore:
             store.add_fill(name, _fill_value(path, name, record, dtype), shape, dtype)
         return store
 
-    def write_blob(self, path: str | Path, names: Iterable[str] | None = None) -> dict[str, int]:
-        """Write entries to a file of ours, each aligned to 64 bytes; returns their offsets in the file."""
-        chosen = {name: self.entry(name) for name in (self._entries if names is None else names)}
-        relative, offset = {}, 0
-        for name, entry in chosen.items():
-            relative[name] = offset
-            offset += -(-entry.nbytes // ALIGNMENT) * ALIGNMENT
-        header = {
-            name: {"dtype": _NAMES[e.dtype.name], "shape": e.shape, "data_offsets": [at, at + e.nbytes]}
-            for (name, e), at in zip(chosen.items(), relative.values(), strict=True)
-        }
-        text = json.dumps(header, separators=(",", ":")).encode()
-        text += b" " * (-(len(text) + 16) % ALIGNMENT)
-        parts: list[Any] = [_BLOB_MAGIC, len(text).to_bytes(8, "little"), text]
-        for entry in chosen.values():
-            parts += [entry.array(), bytes(-entry.nbytes % ALIGNMENT)]
-        _write(Path(path), parts)
-        return {name: at + 16 + len(text) for name, at in relative.items()}
-
-    @staticmethod
-    def load_blob(path: str | Path) -> WeightStore:
-        """Map a file that `write_blob` wrote."""
-        path = Path(path)
-        with _opened(path) as file:
-            if file.read(8) != _BLOB_MAGIC:
-                raise UserError(
-                    f"{path}: expected a blob of weights, but it does not start with {_BLOB_MAGIC.decode()}"
-                )
-        header, start = _read_header(path, 8)
-        data = np.memmap(path, np.uint8, "r", start) if path.stat().st_size > start else np.zeros(0, np.uint8)
-        store = WeightStore()
-        for name, record in header.items():
-            store.add(name, _slice(path, name, record, data, *_offsets(path, name, record)))
-        return store
-
-
-def _opened(path: Path) -> Any:
-    return open_file(path)
-
 
 def _read_header(path: Path, at: int) -> tuple[dict[str, Any], int]:
     """The JSON header behind its 8-byte length, and where the data starts."""
-    with _opened(path) as file:
+    with open_file(path) as file:
         size = path.stat().st_size
         file.seek(at)
         length = int.from_bytes(file.read(8), "little")
@@ -227,7 +195,7 @@ def _fills(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
     return fills
 
 
-def _fill_value(path: Path, name: str, record: Mapping[str, Any], dtype: Any) -> Any:
+def _fill_value(path: Path, name: str, record: Mapping[str, Any], dtype: np.dtype[Any]) -> np.generic:
     """The one value of a fill."""
     try:
         data = bytes.fromhex(record["value"])
@@ -238,13 +206,13 @@ def _fill_value(path: Path, name: str, record: Mapping[str, Any], dtype: Any) ->
     return np.frombuffer(data, dtype)[0]
 
 
-def _shape(path: Path, name: str, record: Mapping[str, Any]) -> tuple[Any, tuple[int, ...]]:
+def _shape(path: Path, name: str, record: Mapping[str, Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
     dtype, shape = record.get("dtype"), record.get("shape")
     if dtype not in _DTYPES:
         raise UserError(f"{path}: expected a dtype among {', '.join(_DTYPES)} for '{name}', but got {dtype}")
     if not isinstance(shape, list) or not all(isinstance(s, int) and s >= 0 for s in shape) or len(shape) > 32:
         raise UserError(f"{path}: expected a shape of at most 32 sizes >= 0 for '{name}', but got {shape}")
-    return _numpy_dtype(_DTYPES[dtype]), tuple(shape)
+    return dtype_of(_DTYPES[dtype]), tuple(shape)
 
 
 def _offsets(path: Path, name: str, record: Mapping[str, Any]) -> tuple[int, int]:
@@ -254,7 +222,7 @@ def _offsets(path: Path, name: str, record: Mapping[str, Any]) -> tuple[int, int
     return offsets[0], offsets[1]
 
 
-def _slice(path: Path, name: str, record: Mapping[str, Any], data: Any, begin: int, end: int) -> Any:
+def _slice(path: Path, name: str, record: Mapping[str, Any], data: Array, begin: int, end: int) -> Array:
     dtype, shape = _shape(path, name, record)
     if not 0 <= begin <= end <= data.size or end - begin != math.prod(shape) * dtype.itemsize:
         raise UserError(
@@ -264,15 +232,7 @@ def _slice(path: Path, name: str, record: Mapping[str, Any], data: Any, begin: i
     return np.frombuffer(data, dtype, math.prod(shape), begin).reshape(shape) if end > begin else np.zeros(shape, dtype)
 
 
-def _numpy_dtype(name: str) -> Any:
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
-
-
-def _write(path: Path, parts: Iterable[Any]) -> None:
+def _write(path: Path, parts: Iterable[bytes | Array | np.generic]) -> None:
     """Write a file as a whole, or not at all."""
     temporary = path.with_name(path.name + ".part")
     try:

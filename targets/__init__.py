@@ -1,5 +1,5 @@
 """
-Machines: `Target` describes one to compile for, `host` reads what the operating system says of this one.
+Machines: `Target` describes one to compile for, `host` the CPUs and caches of this one.
 
 In: a target's name. Out: facts: vector width, registers, caches, instructions. Nothing here knows an IR.
 """

@@ -1,5 +1,5 @@
 """
-The features of CPUs that LLVM's code generator may use beyond a machine's baseline, and how a CPU tells of them.
+CPU features that LLVM's code generator may use beyond a machine's baseline, and the CPUID and HWCAP bits of each.
 
 Left out are features whose instructions come from intrinsics that mlc does not call (AES, SHA, AMX, ...) and those of
 the system (XSAVE, FSGSBASE, ...). Nothing here imports LLVM: the runtime reads it, too.
@@ -16,13 +16,13 @@ class X86Feature:
     flag: str
     """Linux's name of it in /proc/cpuinfo."""
     leaf: int
-    """Where CPUID tells: the leaf, its subleaf, the register, the bit."""
+    """The bit that reports it: CPUID leaf, subleaf, register, and number of the bit."""
     subleaf: int
     register: str
     bit: int
     implies: tuple[str, ...] = ()
     state: int = 0
-    """The bits of XCR0 that the system must have set, because it saves these registers."""
+    """Bits of XCR0 that must be set: the operating system saves the registers that the feature uses."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Aarch64Feature:
     flag: str
     """Linux's name of it in /proc/cpuinfo."""
     word: int
-    """Which of Linux's words tells, AT_HWCAP or AT_HWCAP2, and the bit."""
+    """The bit that reports it: word 0 is AT_HWCAP, word 1 AT_HWCAP2."""
     bit: int
 
 
 _YMM, _ZMM, _EGPR = 0x6, 0xE6, 1 << 19
 _F, _BW = ("avx512f",), ("avx512bw",)
-# By LLVM's name. Sources: X86.td and Host.cpp of LLVM, asm/cpufeatures.h of Linux.
+# LLVM's name of a feature -> how a CPU reports it. Sources: X86.td and Host.cpp of LLVM, asm/cpufeatures.h of Linux.
 X86: dict[str, X86Feature] = {
     "sse3": X86Feature("pni", 1, 0, "ecx", 0),
     "ssse3": X86Feature("ssse3", 1, 0, "ecx", 9, ("sse3",)),
@@ -100,7 +100,7 @@ _V2 = "cx16 sahf popcnt sse3 ssse3 sse4.1 sse4.2"
 _V3 = f"{_V2} avx avx2 bmi bmi2 f16c fma lzcnt movbe"
 _V4 = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"
 _ICELAKE = f"{_V4} avx512ifma avx512vbmi avx512vbmi2 avx512bitalg avx512vpopcntdq avx512vnni gfni"
-# By LLVM's name of a CPU: what it has of the features above.
+# LLVM's name of a CPU -> those of the features above that it has.
 CPUS: dict[str, frozenset[str]] = {
     cpu: frozenset(features.split())
     for cpu, features in {
@@ -122,14 +122,14 @@ CPUS: dict[str, frozenset[str]] = {
     }.items()
 }
 LEVELS = {"x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"), "aarch64": ("aarch64",)}
-"""Targets by machine, the one that needs most first; any CPU has what the last one needs."""
+"""Machine -> its architecture levels, the most demanding first; any CPU of the machine meets the last."""
 
 
 def used_features(architecture: str, cpu: str, features: str) -> list[str]:
     """
     The features that code for a CPU may use, sorted: what its name implies, and `+avx2,-avx512f` on top of that.
 
-    Of a CPU whose name is not known, those that the string names; that of the machine at hand names all.
+    For a CPU that `CPUS` lacks only the string counts; that of the native target names every feature.
     """
     known = FEATURES.get(architecture, {})
     found = set(CPUS.get(cpu, ()))
@@ -145,7 +145,7 @@ def used_features(architecture: str, cpu: str, features: str) -> list[str]:
 
 @cache
 def implied(name: str) -> frozenset[str]:
-    """A feature, and those without which it cannot be."""
+    """A feature and all that it implies, directly or not."""
     if name not in X86:
         return frozenset((name,))
     return frozenset((name,)).union(*map(implied, X86[name].implies))

@@ -1,21 +1,16 @@
-"""What the operating system says of the machine at hand, without LLVM."""
+"""The CPUs and caches of this machine, as the operating system reports them."""
 
-import os
 import re
 from pathlib import Path
 
+from mlc.support.threads import available_cpus
+
 USUAL_CACHES = {1: 32 << 10, 2: 512 << 10, 3: 4 << 20}
-"""Bytes of L1, L2 and L3 where the operating system does not tell: those of a small server core."""
-
-
-def available_cpus() -> int:
-    """Return how many CPUs this process may run on."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+"""Bytes of L1, L2 and L3 of a small server core, for systems that do not report them."""
 
 
 def cache_bytes() -> dict[int, int]:
-    """Return the bytes of the data caches of the first CPU, by level (1, 2, 3); usual sizes where Linux tells none."""
+    """The bytes of the data caches of the first CPU by level (1, 2, 3); `USUAL_CACHES` where Linux reports none."""
     sizes = dict(USUAL_CACHES)
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
@@ -27,3 +22,6 @@ def cache_bytes() -> dict[int, int]:
         except (OSError, AttributeError, ValueError):
             continue
     return sizes
+
+
+__all__ = ["USUAL_CACHES", "available_cpus", "cache_bytes"]

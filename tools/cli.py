@@ -4,10 +4,13 @@ mlc: compile, run, measure and check models from the command line.
     mlc compile model.onnx -o model.so      mlc run model.onnx --input x=x.npy --output-dir out/
     mlc bench model.onnx                    mlc check model.onnx        mlc inspect model.onnx
 
+`mlc COMMAND --help` lists the options of a command.
+
 Exit codes: 0 done; 1 the input or the command line is wrong (one diagnostic on stderr); 2 a bug in mlc (a reproducer
-is written). Nothing heavy is imported before a command needs it.
+is written).
 """
 
+# Nothing heavy is imported before a command needs it.
 import argparse
 import os
 import sys
@@ -20,16 +23,16 @@ from mlc.tools.opt.limits import add_limits, apply_limits
 
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
-    "compile": ("mlc.tools.cli_compile", "compile a model to a library, a directory, or the IR of a level"),
+    "compile": ("mlc.tools.cli_compile", "compile a model to a C library, a directory, or the IR of a level"),
     "run": ("mlc.tools.cli_run", "run a model on arrays from .npy files"),
-    "bench": ("mlc.tools.cli_bench", "measure a model's latency, also beside onnxruntime"),
-    "check": ("mlc.tools.cli_check", "list everything in a model that is wrong or unsupported"),
-    "inspect": ("mlc.tools.cli_inspect", "show operations by level, kernels and memory"),
+    "bench": ("mlc.tools.cli_bench", "measure a model's latency, and onnxruntime's for comparison"),
+    "check": ("mlc.tools.cli_check", "list all errors and unsupported operations of a model"),
+    "inspect": ("mlc.tools.cli_inspect", "show a compiled model's operations by level, memory and kernels"),
 }
 
 
 def seconds(text: str) -> float:
-    """A time to spend, as an option gives it."""
+    """The value of an option that gives a time in seconds."""
     try:
         value = float(text)
     except ValueError:
@@ -50,57 +53,66 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see '{self.prog} --help')")
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """What every command that compiles takes."""
-    parser.add_argument("model", help="an .onnx, .mlir or .pt2 file, or a directory that `mlc compile -o DIR` wrote")
+def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> None:
+    """Add the arguments of every command that compiles; `compiled` is the help for directories, if it takes them."""
+    parser.add_argument("model", help=f"an .onnx, .mlir or .pt2 file{compiled}")
     add_shape_arguments(parser)
     parser.add_argument(
-        "--target", default="native", help="the machine: native, x86-64-v3, znver4, ... (default: native)"
+        "--target", default="native", help="the CPU to compile for: native, x86-64-v3, znver4, ... (default: native)"
     )
-    parser.add_argument("--threads", type=int, default=None, metavar="N", help="threads (default: one for each CPU)")
-    parser.add_argument("-O", dest="opt_level", type=int, default=3, choices=range(5), help="optimisation (default: 3)")
+    parser.add_argument(
+        "--threads", type=int, default=None, metavar="N", help="number of threads (default: one for each CPU)"
+    )
+    parser.add_argument(
+        "-O", dest="opt_level", type=int, default=3, choices=range(5), help="optimisation level (default: 3)"
+    )
     parser.add_argument(
         "--error-growth",
         type=float,
         default=16.0,
         metavar="X",
-        help="by how much fast convolutions may enlarge the rounding error; 0: direct sums only (default: 16)",
+        help="factor by which fast convolution algorithms may enlarge the rounding error; 0 allows none (default: 16)",
     )
     parser.add_argument(
         "--precision",
         default="f32",
         choices=PRECISIONS,
-        help="what convolutions and dense layers multiply: f32, bf16, or f16 (weights only); they add in f32",
+        help="type in which convolutions and dense layers multiply; f16 for weights only; sums are f32 (default: f32)",
     )
     parser.add_argument(
-        "--schedules", metavar="DIR", help="schedules by hand, from the files that --dump-schedules wrote"
+        "--schedules",
+        metavar="DIR",
+        help="take the kernels' schedules from the files in DIR, which --dump-schedules writes",
     )
-    parser.add_argument("--no-cache", action="store_true", help="compile anew and keep nothing")
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of compiled models")
     add_limits(parser)
 
 
+COMPILED = ", or a directory that `mlc compile -o DIR` wrote"
+
+
 def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
-    """What every command that loads a model takes."""
+    """Add the arguments of every command that loads a model."""
     parser.add_argument(
         "--shape",
         action="append",
         default=[],
         metavar="NAME=1x3x48x320",
-        help="the shape of an input, with names for sizes that stay open (x=1,3,H,W); may be repeated",
+        help="shape of an input; names stand for sizes that stay open (x=1,3,H,W); may be repeated",
     )
     parser.add_argument(
         "--symbol",
         action="append",
         default=[],
         metavar="H=32:2048:32",
-        help="what a size that stays open may be: lowest, highest, and step; may be repeated",
+        help="range of an open size: lowest, highest, step (optional); may be repeated",
     )
     parser.add_argument(
         "--load",
         action="append",
         default=[],
         metavar="FILE.py",
-        help="take ops, passes, dialects and strategies from a file (it is run); may be repeated",
+        help="run a Python file that defines ops, passes, dialects and strategies; may be repeated",
     )
 
 
@@ -212,13 +224,13 @@ def run(argv: Sequence[str]) -> int:
 
 
 def is_users(error: BaseException) -> bool:
-    """Whether an error is the user's to mend; what the system refuses (no room, no right to write) is too."""
+    """Whether an error is the user's to mend; an OSError (no space, no permission) is, too."""
     errors = sys.modules.get("mlc.support.errors")
     return isinstance(error, UsageError | OSError) or (errors is not None and isinstance(error, errors.UserError))
 
 
 def message_of(error: BaseException) -> str:
-    """The diagnostic's text; that of an operation begins with its name, that of the system with the file's."""
+    """The text of a diagnostic: behind the operation's name, or for an OSError behind the file's."""
     if isinstance(error, OSError):
         return ": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error)
     op = getattr(error, "op", None)
@@ -227,7 +239,7 @@ def message_of(error: BaseException) -> str:
 
 
 def report_bug(error: BaseException) -> int:
-    """Say that this is a bug in mlc, and write what replays it, or else the traceback."""
+    """Say that this is a bug in mlc, and write a reproducer, or else the traceback."""
     import traceback
 
     first = str(error).strip().partition("\n")[0]

@@ -9,36 +9,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlc.runtime.report.roofline import FORMATS
-from mlc.tools.cli import UsageError, add_model_arguments, executable_of, print_table, seconds, shapes_of
+from mlc.tools.cli import COMPILED, UsageError, add_model_arguments, executable_of, print_table, seconds, shapes_of
 from mlc.tools.cli_run import add_at_argument, random_inputs
 
 if TYPE_CHECKING:
+    from mlc.runtime.executable import Executable
     from mlc.runtime.profile import Profile
 
 PEERS = ("onnxruntime",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
-    add_model_arguments(parser)
+    """Add the arguments of the command."""
+    add_model_arguments(parser, COMPILED)
     add_at_argument(parser)
-    parser.add_argument("--compare", action="append", default=[], choices=PEERS, help="measure a peer in the same run")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
-    parser.add_argument("--seconds", type=seconds, default=2.0, help="how long to measure each (default: 2)")
-    parser.add_argument("--profile", action="store_true", help="print a table of the kernels: see --roofline")
+    parser.add_argument(
+        "--compare", action="append", default=[], choices=PEERS, help="measure this runtime, too, in turns with mlc"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the measurements as JSON")
+    parser.add_argument("--seconds", type=seconds, default=2.0, help="time to measure each runtime for (default: 2)")
+    parser.add_argument(
+        "--profile", action="store_true", help="print each kernel's time, work, and share of the machine's peaks"
+    )
     parser.add_argument(
         "--roofline",
         metavar="FILE",
         nargs="?",
         const=False,  # the table alone
         type=_plot_file,
-        help="print each kernel's time, work, and part of what the machine reaches; with a FILE (.svg, .png), plot it",
+        help="as --profile; with a FILE (.svg, .png, .pdf) also draw the roofline plot",
     )
-    parser.add_argument("--trace", metavar="FILE", help="write one run as a Chrome trace (.json, for ui.perfetto.dev)")
+    parser.add_argument(
+        "--trace", metavar="FILE", help="write the time line of one run as a Chrome trace (.json, for ui.perfetto.dev)"
+    )
 
 
 def _plot_file(text: str) -> str:
-    """The file of a plot, as an option gives it: what is wrong is said before anything is measured."""
+    """The value of --roofline; a wrong suffix is refused before anything is measured."""
     if Path(text).suffix not in FORMATS:
         known = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
         raise argparse.ArgumentTypeError(f"expected a FILE that ends in {known}, but got '{text}'")
@@ -46,7 +53,7 @@ def _plot_file(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run the command; return the exit code."""
     executable = executable_of(args)
     inputs = random_inputs(executable, shapes_of(args, "at"))
     try:
@@ -72,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace, profile: "Profile") -> dict[str, Any]:
-    """Print and write what is asked for of a profile; it as data."""
+    """Print and write the reports that the options ask for; return the profile as data."""
     from rich.console import Console
 
     from mlc.runtime.report.table import show
@@ -160,7 +167,7 @@ def _onnxruntime(path: str, inputs: dict[str, Any], threads: int) -> Callable[[]
     return lambda: session.run(None, inputs)
 
 
-def _difference(ours: dict[str, Any], theirs: list[Any], executable: Any) -> float:
+def _difference(ours: dict[str, Any], theirs: list[Any], executable: "Executable") -> float:
     """The greatest difference of any output, relative to that output's greatest magnitude."""
     import numpy as np
 

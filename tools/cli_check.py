@@ -2,22 +2,30 @@
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mlc.tools.cli import add_shape_arguments, shapes_of, symbols_of
 from mlc.tools.opt.limits import add_limits
 
+if TYPE_CHECKING:
+    from mlc.frontends.common.model import Model
+    from mlc.frontends.onnx.check import Report
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     parser.add_argument("model", help="an .onnx, .mlir or .pt2 file")
     add_shape_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON: problems, and inputs and outputs if none")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print the problems as JSON, or the inputs and outputs of a model without any",
+    )
     add_limits(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; 1 if something is wrong."""
+    """Run the command; exit code 1 if the model has problems."""
     shapes = shapes_of(args)
     if args.model.endswith(".onnx"):
         from mlc.frontends.onnx.check import check_onnx
@@ -30,8 +38,8 @@ def run(args: argparse.Namespace) -> int:
     return _accept(args, load_model(args.model, shapes, symbols_of(args)))
 
 
-def _refuse(args: argparse.Namespace, report: Any) -> int:
-    """Print what is wrong."""
+def _refuse(args: argparse.Namespace, report: "Report") -> int:
+    """Print the problems of the model."""
     if args.json:
         record = {"problems": [p.record() for p in report.problems], "checked": report.checked}
         print(json.dumps(record | {"not_checked": report.unknown}, indent=1))
@@ -55,8 +63,8 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _accept(args: argparse.Namespace, model: Any) -> int:
-    """Print what the model takes and gives."""
+def _accept(args: argparse.Namespace, model: "Model") -> int:
+    """Print the inputs and outputs of the model."""
     specs = {
         "inputs": dict(zip(model.inputs, map(str, model.main.function_type.inputs), strict=True)),
         "outputs": dict(zip(model.outputs, map(str, model.main.function_type.outputs), strict=True)),
@@ -71,7 +79,7 @@ def _accept(args: argparse.Namespace, model: Any) -> int:
     return 0
 
 
-def _count(model: Any) -> int:
+def _count(model: "Model") -> int:
     """The operations of @main that compute."""
     sources = ("graph.param", "graph.constant", "func.return")
     return sum(op.name not in sources for op in model.main.body.block.ops)

@@ -14,23 +14,25 @@ _SUFFIXES = {".so": "so", ".a": "a", ".o": "obj", ".h": "h", ".mlir": "graph", "
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     add_model_arguments(parser)
     parser.add_argument(
-        "-o", dest="output", metavar="PATH", help="a .so, .a, .o, .h, .mlir, .ll or .s file, or a directory"
+        "-o", dest="output", metavar="PATH", help="output: a .so, .a, .o, .h, .mlir, .ll or .s file, or a directory"
     )
-    parser.add_argument("--emit", choices=EMIT, help="what to write (default: what the suffix of -o says)")
+    parser.add_argument("--emit", choices=EMIT, help="kind of output (default: by the suffix of -o)")
     parser.add_argument(
-        "--validate-each", action="store_true", help="run every function before and after each pass, and compare (slow)"
+        "--validate-each",
+        action="store_true",
+        help="interpret every function before and after each pass, and compare the values (slow)",
     )
     parser.add_argument(
-        "--dump-schedules", metavar="DIR", help="write a file with the schedule of each kernel, for --schedules"
+        "--dump-schedules", metavar="DIR", help="write each kernel's schedule to a file in DIR, for --schedules"
     )
-    parser.add_argument("--timing", action="store_true", help="print where the time went")
+    parser.add_argument("--timing", action="store_true", help="print the time of each phase and pass")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run the command; return the exit code."""
     what = args.emit or _kind(args.output)
     if what in LEVELS:
         return emit_text(args, what)

@@ -2,20 +2,19 @@
 
 import argparse
 from collections import Counter
-from typing import Any
 
-from mlc.runtime.sizes import OPEN
-from mlc.tools.cli import add_model_arguments, executable_of, human_bytes, print_table, summary
+from mlc.runtime.sizes import UNBOUNDED_SIZE, Size
+from mlc.tools.cli import COMPILED, add_model_arguments, executable_of, human_bytes, print_table, summary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
-    add_model_arguments(parser)
+    """Add the arguments of the command."""
+    add_model_arguments(parser, COMPILED)
     parser.add_argument("--json", action="store_true", help="print the calls and their buffers as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run the command; return the exit code."""
     executable = executable_of(args)
     if args.json:
         import json
@@ -29,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"  {kind} {spec}")
     symbols = model.get("symbols", ())
     for name, low, high, step in symbols:
-        to = f"to {high}" if high < OPEN else "on"
+        to = f"to {high}" if high < UNBOUNDED_SIZE else "on"
         print(f"  symbol {name}: {low} {to}{f' in steps of {step}' * (step > 1)}")
     print_table("operations by level", ("level", "ops"), [(k, str(v)) for k, v in report["ops"].items()])
     plan = model["plan"]
@@ -53,6 +52,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _millions(flops: Any) -> str:
+def _millions(flops: Size) -> str:
     """Operations in millions; of symbolic sizes `-`."""
     return f"{flops / 1e6:.2f}" if isinstance(flops, int) else "-"

@@ -5,29 +5,33 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlc.tools.cli import UsageError, add_model_arguments, executable_of, shapes_of
+from mlc.tools.cli import COMPILED, UsageError, add_model_arguments, executable_of, shapes_of
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from mlc.runtime.executable import Executable
+
+    Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
-    add_model_arguments(parser)
+    """Add the arguments of the command."""
+    add_model_arguments(parser, COMPILED)
     parser.add_argument(
-        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input; may be repeated"
+        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="array of an input; may be repeated"
     )
-    parser.add_argument("--random", action="store_true", help="inputs that are not given are random (seed 0)")
+    parser.add_argument(
+        "--random", action="store_true", help="fill inputs that are not given with random values (seed 0)"
+    )
     add_at_argument(parser)
     parser.add_argument("--output-dir", metavar="DIR", help="write each output as DIR/NAME.npy")
-    parser.add_argument(
-        "--compare-f32", action="store_true", help="print how far each output is off that of --precision f32"
-    )
+    parser.add_argument("--compare-f32", action="store_true", help="compare each output with that of --precision f32")
     parser.add_argument("--profile", action="store_true", help="print the time of each kernel")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run the command; return the exit code."""
     given = _files(args.input)
     executable = executable_of(args)
     inputs = {name: _read(path) for name, path in given.items()}
@@ -58,7 +62,7 @@ def _in_f32(args: argparse.Namespace, inputs: dict[str, Any]) -> dict[str, Any]:
     return executable_of(argparse.Namespace(**vars(args) | {"precision": "f32"}))(inputs)
 
 
-def _error(found: Any, exact: Any) -> str:
+def _error(found: "Array", exact: "Array") -> str:
     """The greatest difference, and the root mean square relative to the result's."""
     import numpy as np
 
@@ -75,7 +79,7 @@ def add_at_argument(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=1x3x48x320",
-        help="the shape of a random input of a model that leaves its sizes open; may be repeated",
+        help="shape of a random input of a model with open sizes; may be repeated",
     )
 
 
@@ -85,7 +89,7 @@ def random_inputs(
     """Seeded inputs: normal floats, small non-negative integers; `shapes` where the model leaves sizes open."""
     import numpy as np
 
-    from mlc.runtime.executable import dtype_of
+    from mlc.support.dtypes import dtype_of
 
     rng = np.random.default_rng(0)
     inputs: dict[str, Any] = {}
@@ -131,7 +135,7 @@ def _read(path: Path) -> Any:
         raise UsageError(f"{path}: expected an array in numpy's .npy format, but {reason}") from error
 
 
-def _range(array: Any) -> str:
+def _range(array: "Array") -> str:
     """The least and the greatest element."""
     return f", {array.min():.6g} to {array.max():.6g}" if array.size and array.dtype.kind in "fiu" else ""
 

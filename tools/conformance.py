@@ -1,8 +1,8 @@
 """
 The ONNX backend tests against mlc, compiled: `python -m mlc.tools.conformance`, `make conformance`.
 
-Each test runs in a process that may die; what it was doing then has failed. The page that is written says for each op
-how many of its tests passed, failed, or were left out, and why.
+Tests run in worker processes; one during which its process dies has failed. The page lists for each op how many of its
+tests passed, failed, or were left out, and why.
 """
 
 from __future__ import annotations
@@ -21,27 +21,31 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
 from mlc.frontends.onnx.structured import tensor_type
 
-KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "light")
-LIMIT = 300.0
-"""Seconds that one test may take."""
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from onnx.backend.test.case.test_case import TestCase
 
-NARROW = re.compile("FLOAT8|FLOAT4|U?INT4|U?INT2")
-RANDOM = {"Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"}
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "light")
+TIMEOUT_SECONDS = 300.0
+"""The time limit of one test."""
+
+NARROW_TYPES = re.compile("FLOAT8|FLOAT4|U?INT4|U?INT2")
+RANDOM_OPS = {"Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"}
 
 _NOISE = "what is expected is 2e-7, the rounding noise of numpy's FFT in f32, where the exact result is 0"
-EXPLAINED = {"test_dft_inverse": _NOISE, "test_dft_inverse_opset19": _NOISE}
-"""Why tests fail of which the message does not say it."""
+EXPLANATIONS = {"test_dft_inverse": _NOISE, "test_dft_inverse_opset19": _NOISE}
+"""Reasons of failing tests, in the place of their messages."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one test: `status` is passed, failed or skipped."""
+    """The result of one test: `status` is passed, failed or skipped."""
 
     name: str
     kind: str
@@ -51,7 +55,7 @@ class Outcome:
     seconds: float = 0.0
 
 
-def load_cases(kinds: Iterable[str] = KINDS) -> list[Any]:
+def load_cases(kinds: Iterable[str] = KINDS) -> list[TestCase]:
     """The test cases of these kinds."""
     from onnx.backend.test.loader import load_model_tests
 
@@ -61,13 +65,13 @@ def load_cases(kinds: Iterable[str] = KINDS) -> list[Any]:
     return cases + (light_cases() if "light" in kinds else [])
 
 
-def light_cases() -> list[Any]:
+def light_cases() -> list[TestCase]:
     """The CNNs without weights that ONNX ships, on the runner's dummy input."""
     from onnx.backend.test.case.test_case import TestCase
     from onnx.backend.test.runner import Runner
 
     directory = Path(onnx.__file__).parent / "backend/test/data/light"
-    cases: list[Any] = []
+    cases: list[TestCase] = []
     for path in sorted(directory.glob("*.onnx")):
         model = onnx.load(path)
         constant = {tensor.name for tensor in model.graph.initializer}
@@ -79,18 +83,24 @@ def light_cases() -> list[Any]:
     return cases
 
 
-def model_of(case: Any) -> onnx.ModelProto:
+def model_of(case: TestCase) -> onnx.ModelProto:
     """The model of a case."""
-    return case.model if case.model is not None else onnx.load(os.path.join(case.model_dir, "model.onnx"))
+    return case.model if case.model is not None else onnx.load(_directory(case) / "model.onnx")
 
 
-def data_of(case: Any, model: onnx.ModelProto) -> Iterator[tuple[list[Any], list[Any]]]:
+def _directory(case: TestCase) -> Path:
+    """The files of a case whose model and data are not in memory."""
+    assert case.model_dir is not None
+    return Path(case.model_dir)
+
+
+def data_of(case: TestCase, model: onnx.ModelProto) -> Iterator[tuple[list[Any], list[Any]]]:
     """The inputs and the expected outputs of a case."""
     if case.data_sets is not None:
         for inputs, outputs in case.data_sets:
             yield [_array(v) for v in inputs], [_array(v) for v in outputs]
         return
-    for directory in sorted(Path(case.model_dir).glob("test_data_set*")):
+    for directory in sorted(_directory(case).glob("test_data_set*")):
         counts = [len(list(directory.glob(f"{what}_*.pb"))) for what in ("input", "output")]
         inputs, outputs = (
             [_array(onnx.load_tensor(str(directory / f"{what}_{i}.pb"))) for i in range(count)]
@@ -99,31 +109,31 @@ def data_of(case: Any, model: onnx.ModelProto) -> Iterator[tuple[list[Any], list
         yield inputs, outputs
 
 
-def _array(value: Any) -> Any:
+def _array(value: onnx.TensorProto | ArrayLike) -> Any:
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
-def _tensors(value: Any) -> list[Any]:
+def _tensors(value: object) -> list[Any]:
     """The tensors of a tensor, a sequence or an optional: the runner compares those of lists row by row."""
     return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
 
 
 def out_of_scope(model: onnx.ModelProto) -> str:
-    """Why a test is left out; empty if it is not."""
+    """The reason why a test is left out; empty for one that runs."""
     nodes = list(model.graph.node)
     domains = {node.domain for node in nodes} | {opset.domain for opset in model.opset_import}
     if any("training" in domain or "preview" in domain for domain in domains):
         return "preview and training ops"
     if any(node.domain == "ai.onnx.ml" for node in nodes):
         return "the domain ai.onnx.ml"
-    if any(node.op_type in RANDOM for node in nodes):
+    if any(node.op_type in RANDOM_OPS for node in nodes):
         return "random ops"
     if any(node.op_type == "ImageDecoder" for node in nodes):
         return "ImageDecoder"
     elements = _types(model)
     if "STRING" in elements:
         return "strings"
-    if any(NARROW.fullmatch(re.sub("E.*", "", name)) for name in elements):
+    if any(NARROW_TYPES.fullmatch(re.sub("E.*", "", name)) for name in elements):
         return "elements narrower than 8 bits, and 8-bit floats"
     return ""
 
@@ -143,7 +153,7 @@ def _types(model: onnx.ModelProto) -> set[str]:
     return {onnx.TensorProto.DataType.Name(element) for element in elements}
 
 
-def op_of(case: Any, model: onnx.ModelProto) -> str:
+def op_of(case: TestCase, model: onnx.ModelProto) -> str:
     """The op that a test is about."""
     if case.kind != "node":
         return f"({case.kind})"
@@ -159,7 +169,7 @@ def _op_names() -> set[str]:
     return {schema.name for schema in onnx.defs.get_all_schemas()}
 
 
-def run_case(case: Any) -> Outcome:
+def run_case(case: TestCase) -> Outcome:
     """Compile and run one test, and compare what it gives."""
     from onnx.backend.test.runner import Runner
 
@@ -181,7 +191,7 @@ def run_case(case: Any) -> Outcome:
                 Runner.assert_similar_outputs(wanted, result, case.rtol, case.atol)
         status, reason = "passed", ""
     except Exception as error:
-        status, reason = "failed", EXPLAINED.get(case.name) or _reason(error)
+        status, reason = "failed", EXPLANATIONS.get(case.name) or _reason(error)
     return Outcome(case.name, case.kind, op, status, reason, round(time.perf_counter() - start, 2))
 
 
@@ -197,7 +207,7 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:300]}"
 
 
-def _work(cases: Sequence[Any], cpu: int, pipe: Connection) -> None:
+def _work(cases: Sequence[TestCase], cpu: int, pipe: Connection) -> None:
     """A worker: runs the tests whose indices it is sent, on one CPU."""
     warnings.simplefilter("ignore")
     os.sched_setaffinity(0, {cpu})
@@ -206,9 +216,9 @@ def _work(cases: Sequence[Any], cpu: int, pipe: Connection) -> None:
 
 
 class _Worker:
-    """A process and the test that it is at."""
+    """A worker process and the test that it is running."""
 
-    def __init__(self, cases: Sequence[Any], cpu: int):
+    def __init__(self, cases: Sequence[TestCase], cpu: int):
         self.cases, self.cpu = cases, cpu
         self.index, self.since = -1, 0.0
         self.start()
@@ -243,7 +253,7 @@ class _Worker:
         return outcome
 
 
-def run_cases(cases: Sequence[Any], jobs: int = 2, quiet: bool = False) -> list[Outcome]:
+def run_cases(cases: Sequence[TestCase], jobs: int = 2, quiet: bool = False) -> list[Outcome]:
     """The outcomes of all tests."""
     cpus = sorted(os.sched_getaffinity(0))
     workers = [_Worker(cases, cpus[k % len(cpus)]) for k in range(min(jobs, len(cases)))]
@@ -263,8 +273,8 @@ def run_cases(cases: Sequence[Any], jobs: int = 2, quiet: bool = False) -> list[
         for worker in busy:
             if worker.pipe in ready:
                 outcomes[worker.index] = worker.take()
-            elif time.monotonic() - worker.since > LIMIT:
-                outcomes[worker.index] = worker.ended(f"took more than {LIMIT:.0f} s")
+            elif time.monotonic() - worker.since > TIMEOUT_SECONDS:
+                outcomes[worker.index] = worker.ended(f"took more than {TIMEOUT_SECONDS:.0f} s")
             else:
                 continue
             following(worker)

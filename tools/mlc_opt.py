@@ -10,8 +10,8 @@ Exit codes: 0 done; 1 the input or the command line is wrong (one diagnostic on 
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +30,10 @@ from mlc.driver.pipeline.registry import import_target
 from mlc.driver.pipeline.text import PipelineError, pass_text
 from mlc.passes.verifier import verify
 from mlc.support.diagnostics import Diagnostic, Place, Reporter, one_line, place_of_op
-from mlc.support.errors import UserError, warning_sinks
+from mlc.support.errors import UserError, WarningSink, diagnostic_text, warnings_to
 from mlc.tools.opt.arguments import add_arguments, normalize
 from mlc.tools.opt.emit import emit
-from mlc.tools.opt.instruments import ALL, PrintIR, Timing
+from mlc.tools.opt.instruments import ALL, PassTimer, PrintIR
 from mlc.tools.opt.limits import apply_limits
 from mlc.tools.opt.printing import Printing
 
@@ -63,7 +63,7 @@ class MlcOpt(xDSLOptMain):
         self.passes: list[ModulePass] = []
         super().__init__("Read IR, run passes over it, print it.", args)
 
-    # What xDSLOptMain asks for; passes are looked up by name when the pipeline is parsed.
+    # Hooks of xDSLOptMain; passes are looked up by name when the pipeline is parsed.
 
     def register_all_dialects(self) -> None:
         pass
@@ -101,7 +101,7 @@ class MlcOpt(xDSLOptMain):
             args.syntax_highlight,
             args.mlir_elide_elementsattrs_if_larger,
         )
-        self.timing = Timing() if args.mlir_timing else None
+        self.timing = PassTimer() if args.mlir_timing else None
         self.progress = Progress()
         self.instruments = self.make_instruments()
 
@@ -146,7 +146,7 @@ class MlcOpt(xDSLOptMain):
         return 0 if good else 1
 
     def show(self) -> str | None:
-        """What a --show option asks for."""
+        """The text that a --show option asks for; None without one."""
         args = self.args
         if not (args.show_dialects or args.show_passes is not None or args.show_pipeline is not None):
             return None
@@ -159,12 +159,12 @@ class MlcOpt(xDSLOptMain):
         return show.show_pipeline(args.show_pipeline)
 
     def process(self, source: Input[str]) -> tuple[Output | None, bool]:
-        """Read, transform and print one module; what to write, and whether all was as it should be."""
+        """Read, transform and print one module; return the output, and whether there was no error."""
         checking = self.args.verify_diagnostics
         reporter = Reporter(source, keep=checking)
         self.progress.index, self.progress.current = -1, None
         result = None
-        with self.warnings_to(reporter, source):
+        with warnings_to(self.warning_sink(reporter, source)):
             try:
                 result = self.compile(source)
             except InputError as error:
@@ -205,7 +205,7 @@ class MlcOpt(xDSLOptMain):
         op = getattr(error, "op", None)
         message = one_line(str(error)) or type(error).__name__
         if op is not None:
-            message = message if message.startswith("'") else f"'{op.name}' op {message}"
+            message = message if message.startswith("'") else diagnostic_text(op, message)
         elif self.progress.current is not None:
             message = f"pass '{self.progress.current.name}': {message}"
         return Diagnostic(place_of_op(op, start_of(source), parser.positions), message)
@@ -219,7 +219,7 @@ class MlcOpt(xDSLOptMain):
         return self.printing.text(module, self.ctx) + "\n"
 
     def stream(self, results: list[Output]) -> None:
-        """Write what there is to the standard output; a file waits until all is known to be good."""
+        """Write the results so far to the standard output; a file is written when all pieces are good."""
         if self.args.output_file is None:
             self.write(results)
             results.clear()
@@ -245,23 +245,18 @@ class MlcOpt(xDSLOptMain):
         """Time a part of the run, if timing is asked for."""
         return nullcontext() if self.timing is None else self.timing.phase(name)
 
-    @contextmanager
-    def warnings_to(self, reporter: Reporter, source: Input[str]) -> Iterator[None]:
-        """Report the warnings of passes with their places."""
+    @staticmethod
+    def warning_sink(reporter: Reporter, source: Input[str]) -> WarningSink:
+        """What reports the warnings of passes with their places."""
         default = start_of(source)
 
         def sink(op: Operation | None, message: str) -> None:
-            text = message if op is None else f"'{op.name}' op {message}"
-            reporter.report(Diagnostic(place_of_op(op, default, {}), text, "warning"))
+            reporter.report(Diagnostic(place_of_op(op, default, {}), diagnostic_text(op, message), "warning"))
 
-        warning_sinks.append(sink)
-        try:
-            yield
-        finally:
-            warning_sinks.pop()
+        return sink
 
     def report_crash(self, error: Exception, source: Input[str], parser: SourceParser) -> None:
-        """Say that this is a bug, and whose; write the reproducer."""
+        """Say that this is a bug, in mlc or in a user's pass, and write the reproducer."""
         from mlc.tools.opt.reproducer import write_reproducer
 
         guilty = self.progress.current
@@ -285,7 +280,7 @@ class MlcOpt(xDSLOptMain):
         print(f"{path}: note: replay it with: mlc-opt --run-reproducer {path}{load}", file=sys.stderr)
 
     def name_failure(self, error: Exception, guilty: ModulePass | None) -> str:
-        """What raised what."""
+        """A description of the exception: the pass that raised it, its class and message."""
         where = f"pass '{guilty.name}'" if guilty is not None else "printing the result"
         return f"{where} raised {type(error).__name__}: {one_line(str(error))}"
 

@@ -1,9 +1,9 @@
 """
 The standard interface of ONNX backends: `prepare(model).run(inputs)`, all of it compiled code.
 
-A model is compiled when it first sees inputs of certain shapes. Inputs whose values decide shapes (what Reshape, Slice
-or Pad are told) are found by the import, and each set of their values is a compilation of its own; what is computed
-from them is still computed by the compiled code.
+A model is compiled when it first sees inputs of certain shapes. The import finds inputs whose values determine
+shapes (those of Reshape, Slice or Pad), and the model is compiled for each combination of their values; the compiled
+code still computes everything from them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mlc.support.errors import UserError
 
 Structure = Mapping[str, list[str] | None]
 CACHED = 32
-"""How many compilations of one model are kept."""
+"""Compilations of one model that are kept, the least recently used go first."""
 
 
 class MlcBackendRep(BackendRep):
@@ -76,7 +76,7 @@ class MlcBackendRep(BackendRep):
         return self._find(*self._arrays(inputs))[0]
 
     def _find(self, arrays: Mapping[str, Any], shapes: Mapping[str, Any]) -> tuple[Any, Structure]:
-        """The compiled model for inputs like these, and which of its outputs are parts of what."""
+        """The compiled model for inputs like these, and the structure of its outputs."""
         from mlc.driver.compile import compile
 
         model, key = None, self._key(arrays, shapes)
@@ -97,7 +97,7 @@ class MlcBackendRep(BackendRep):
         return self._compiled[key]
 
     def _shaped(self, arrays: Mapping[str, Any]) -> onnx.ModelProto:
-        """The model; where an input has no elements, one that says so, since a size of 0 is not an open one."""
+        """The model, in which inputs without elements have explicit sizes: a 0 in the file would mean an open size."""
         if all(array.size for array in arrays.values()):
             return self.model
         model = onnx.ModelProto()

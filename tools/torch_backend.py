@@ -7,7 +7,6 @@ compute, and what needs gradients, runs in eager mode, with a warning that says 
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
@@ -24,11 +23,11 @@ from mlc.frontends.torch.arrays import to_numpy, to_torch
 from mlc.frontends.torch.importer import AtenImporter, check_calls
 from mlc.frontends.torch.sizes import expression
 from mlc.frontends.torch.table import graph_decompositions
-from mlc.support.errors import UserError, did_you_mean
+from mlc.support.errors import UserError, did_you_mean, warn
 
 SOURCE = "torch.compile"
 MAX_VERSIONS = 8
-"""How many executables a subgraph keeps: one for each set of weights, and of sizes that Dynamo left open."""
+"""Executables that a subgraph keeps: one for each set of weights and of the sizes that Dynamo left open."""
 
 
 def mlc_backend(graph: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
@@ -50,7 +49,7 @@ def mlc_backend(graph: fx.GraphModule, inputs: Sequence[Any], *, options: Mappin
 def _warn(error: Exception) -> None:
     known = isinstance(error, UserError | VerifyException)
     what = str(error) if known else f"a bug in mlc: {type(error).__name__}: {error}"
-    warnings.warn(f"mlc leaves a subgraph of {SOURCE} to eager PyTorch: {what}", stacklevel=2)
+    warn(None, f"mlc leaves a subgraph of {SOURCE} to eager PyTorch: {what}")
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
@@ -62,7 +61,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 
 def _check_inputs(inputs: Sequence[Any]) -> None:
-    """What mlc runs has no gradients and lies in the CPU's memory."""
+    """UserError for tensors that need gradients or are not in the CPU's memory."""
     tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
     if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
         raise UserError("expected inference, but gradients are wanted; call it under torch.no_grad()")
@@ -71,7 +70,7 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
 
 
 def _compiler(options: Mapping[str, Any]) -> Callable[..., Any]:
-    """What AOTAutograd hands its functional graphs to."""
+    """The compiler that AOTAutograd calls with functional graphs."""
 
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
         check_calls(graph, SOURCE)
@@ -109,7 +108,7 @@ class Subgraph:
         return version(values)
 
     def _key(self, values: Sequence[Any]) -> Any:
-        """What an executable is for: which weights and when they were last written, sizes, numbers."""
+        """The key of an executable: the weights and when they were last written, sizes, numbers."""
         sizes = tuple(v.shape if isinstance(v := values[i], torch.Tensor) else v for i in self.inputs)
         return _state([values[i] for i in self.weights]), sizes
 
@@ -122,7 +121,7 @@ class Subgraph:
 
 
 def _state(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
-    """Where tensors lie, and how often each was written; writes of inference mode do not count."""
+    """Addresses of tensors, and how often each was written; writes in inference mode are not counted."""
     places = map(torch.Tensor.data_ptr, tensors)
     try:
         return *places, *map(_WRITES, tensors)
@@ -182,7 +181,7 @@ class Version:
         return results
 
 
-def _strides(node: Any) -> tuple[int, ...] | None:
+def _strides(node: object) -> tuple[int, ...] | None:
     """The strides that an output has in eager mode, where they are not those of a dense array."""
     facts = node.meta["val"] if isinstance(node, fx.Node) else None
     if not isinstance(facts, torch.Tensor) or facts.is_contiguous():

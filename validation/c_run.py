@@ -16,8 +16,8 @@ import numpy as np
 from mlc.codegen.c import checked_ops, print_function
 from mlc.codegen.c_prelude import PRELUDE
 from mlc.dialects import loop
+from mlc.interp.errors import InterpreterError
 from mlc.interp.loop import bind, outputs_of
-from mlc.interp.loop_helpers import InterpreterError
 from mlc.support.errors import UserError
 from mlc.support.scratch import scratch_directory
 
@@ -26,7 +26,7 @@ Kernel = Callable[[Sequence[Any]], int]
 
 
 def compile_and_load(text: str) -> dict[str, Kernel]:
-    """The functions of a C text by name; each takes its arrays (and symbols) and returns its code, 0 for success."""
+    """The functions of a C text by name; each takes its arrays and symbols, and returns a status, 0 for success."""
     compiler = os.environ.get("CC", "cc").split()
     if shutil.which(compiler[0]) is None:
         raise UserError(f"expected a C compiler, but got no '{compiler[0]}'; set CC")
@@ -57,7 +57,7 @@ def _callable(library: ctypes.CDLL, name: str) -> Kernel:
 
 
 def run(func: loop.FuncOp, arrays: Sequence[Any]) -> list[Any]:
-    """Run a kernel as C99 on its arguments, as `mlc.interp.loop.run` does; out of bounds is an InterpreterError."""
+    """Run a kernel as C99, as `mlc.interp.loop.run` does; an access out of bounds raises InterpreterError."""
     return prepare(func)(arrays)
 
 

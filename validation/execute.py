@@ -1,6 +1,6 @@
 """
 Run a function of any level on numpy arrays: the graph, te and loop interpreters, C99 for large loop kernels, and native
-code for the llvm level. One `Runner` a level says which functions it can run, and with which types.
+code for the llvm level. `_MAKERS` has one function per level, which returns None for functions that it cannot run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import graph, loop
+from mlc.dialects import te as te_dialect
+from mlc.dialects.attributes import GRAPH_KERNEL, NATIVE_SCRATCH_BYTES, NATIVE_WORKSPACE_BYTES
 from mlc.dialects.graph.types import sizes_at
+from mlc.dialects.index import Index
 from mlc.interp import values as V
 from mlc.interp.compare import epsilon
 from mlc.interp.sizes import (
@@ -39,20 +42,20 @@ from mlc.interp.sizes import (
     sizes_of,
     typical_of,
 )
+from mlc.support.dtypes import dtype_of
 
 if TYPE_CHECKING:
     from mlc.codegen.native import Library
 
 Array = Any
 Types = tuple[tuple[tuple[int, ...], str], ...]
-KERNEL = "graph.kernel"
-OPERATIONS = 1_000_000
-"""Loop kernels with more scalar operations than this run as C99."""
+INTERPRETED_OPERATIONS = 1_000_000
+"""Scalar operations above which a loop kernel runs as C99 instead of by the interpreter."""
 
 
 @dataclass
-class Executable:
-    """A function that can be run: what it takes and gives, and how many terms its results sum."""
+class RunnableFunction:
+    """A function that can be run, with the types of its inputs and outputs and the facts that tolerances need."""
 
     name: str
     level: str
@@ -65,16 +68,16 @@ class Executable:
     c: float = 0.0
     calls: tuple[str, ...] = ()
     epsilon: float = 0.0
-    """That of the narrowest float type to which the function rounds."""
+    """Machine epsilon of the narrowest float type to which the function rounds, if narrower than f32; else 0."""
     sizes: dict[str, int] = field(default_factory=dict)
-    """The values of its symbols: of a function of the graph level, by name."""
+    """The values of the symbols of a graph-level function, by name."""
     symbols: tuple[int, ...] = ()
     """The values of a kernel's index arguments."""
 
 
 @dataclass
 class Facts:
-    """What is known of a function, in one case, from a level above."""
+    """The types and symbol values of a function in one case, as a level above had them."""
 
     inputs: Types
     outputs: Types
@@ -83,14 +86,14 @@ class Facts:
 
 @dataclass
 class Module:
-    """The functions of a module that can be run. `known` has facts on kernels whose lower form lost them, by case."""
+    """The functions of a module that can be run; `known` has the types of kernels (by case) that a lowering dropped."""
 
     module: ModuleOp
     known: dict[str, Facts] = field(default_factory=dict)
     weights: Any = None
     record: Callable[[str, Sequence[Array], dict[str, int]], None] | None = None
     sizes: dict[str, dict[str, int]] = field(default_factory=dict)
-    """The symbols' values with which functions were called, by case."""
+    """The values of the symbols with which functions were called, by the function's name in a case."""
 
     @cached_property
     def library(self) -> Library:
@@ -101,8 +104,8 @@ class Module:
         part = ModuleOp([op.clone() for op in self.module.body.block.ops if op.name.startswith("llvm.")])
         return Library.load([emit_object(print_module(part))])
 
-    def executables(self) -> Iterator[Executable]:
-        """Callers first: they record the inputs of what they call, if each is run before the next one is asked for."""
+    def executables(self) -> Iterator[RunnableFunction]:
+        """The functions, callers first. Run each before requesting the next: callers record their callees' inputs."""
         ops = [op for op in self.module.body.block.ops if op.name in _MAKERS and op.regions[0].blocks]
         for op in sorted(ops, key=lambda op: not any(inner.name == "graph.call" for inner in op.walk())):
             for case in CASES:
@@ -129,7 +132,7 @@ def types_of(types: Sequence[Attribute]) -> Types | None:
 # --- graph -------------------------------------------------------------------------------------------------------
 
 
-def _graph(m: Module, func: Operation, case: int) -> Executable | None:
+def _graph(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     assert isinstance(func, FuncOp)
     from mlc.dialects.graph import CallOp, GraphOp
     from mlc.interp.graph import Interpreter
@@ -145,7 +148,7 @@ def _graph(m: Module, func: Operation, case: int) -> Executable | None:
     record = m.record
 
     class Recording(Interpreter):
-        """Hands the inputs of what is called to `record`."""
+        """An interpreter that passes the inputs of each callee to `record`."""
 
         def run(self, func: FuncOp, inputs: Sequence[Any], sizes: Mapping[str, int] | None = None) -> list[Any]:
             if record is not None:
@@ -153,7 +156,7 @@ def _graph(m: Module, func: Operation, case: int) -> Executable | None:
             return super().run(func, inputs, sizes)
 
     ops = [op for op in at.walk() if isinstance(op, GraphOp)]
-    return Executable(
+    return RunnableFunction(
         name,
         "graph",
         func,
@@ -172,7 +175,7 @@ def _graph(m: Module, func: Operation, case: int) -> Executable | None:
 
 def _kernel_symbols(func: FuncOp, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The values of the index arguments that a kernel has below the graph level."""
-    if not sizes or KERNEL not in func.attributes:
+    if not sizes or GRAPH_KERNEL not in func.attributes:
         return ()
     from mlc.lowering.graph_to_te.convert import kernel_symbols
 
@@ -180,7 +183,7 @@ def _kernel_symbols(func: FuncOp, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _epsilon(t: Attribute) -> float:
-    """That of a tensor's elements, where they are floats narrower than f32."""
+    """Machine epsilon of a tensor's elements if they are floats narrower than f32, else 0."""
     element = t.element_type if isinstance(t, TensorType) else t
     return epsilon(V.dtype_of(element)) if isinstance(element, BFloat16Type | Float16Type) else 0.0
 
@@ -203,7 +206,7 @@ def _is_graph(op: Operation) -> bool:
 
 
 def _symbols(m: Module, func: Operation, args: Sequence[SSAValue], case: int) -> tuple[int, ...] | None:
-    """The values of a kernel's index arguments; None where there are none to be had."""
+    """The values of a kernel's index arguments; None if they are unknown, or there is no such case."""
     if not any(isinstance(a.type, IndexType) for a in args):
         return None if case else ()
     known = m.known.get(case_name(_name(func), case))
@@ -213,7 +216,7 @@ def _symbols(m: Module, func: Operation, args: Sequence[SSAValue], case: int) ->
 
 
 def _types_at(func: Operation, types: Sequence[Attribute], symbols: Sequence[int]) -> Types | None:
-    """The types of a kernel's inputs and outputs, where its symbols have these values."""
+    """The types of a kernel's inputs and outputs at these values of its symbols."""
     if not symbols:
         return types_of(types)
     shapes = shapes_at(func, symbols)
@@ -226,11 +229,10 @@ def _types_at(func: Operation, types: Sequence[Attribute], symbols: Sequence[int
     return types_of(static)
 
 
-def _te(m: Module, func: Operation, case: int) -> Executable | None:
-    from mlc.dialects import te as dialect
+def _te(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     from mlc.interp import te
 
-    assert isinstance(func, dialect.FuncOp)
+    assert isinstance(func, te_dialect.FuncOp)
     t = func.function_type
     tensors = [one for one in t.inputs.data if not isinstance(one, IndexType)]
     symbols = _symbols(m, func, func.args, case)
@@ -239,7 +241,7 @@ def _te(m: Module, func: Operation, case: int) -> Executable | None:
         return None
     given = index_arguments(func.args, symbols)
     extents = [e.evaluate([given[s] for s in stage.symbols]) for stage in func.stages for e in _reduced(stage)]
-    return Executable(
+    return RunnableFunction(
         case_name(func.sym_name.data, case),
         "te",
         func,
@@ -252,7 +254,7 @@ def _te(m: Module, func: Operation, case: int) -> Executable | None:
     )
 
 
-def _reduced(stage: Any) -> Sequence[Any]:
+def _reduced(stage: te_dialect.ComputeOp) -> Sequence[Index]:
     """The extents of the axes that a stage sums over."""
     return stage.extents.data[stage.num_spatial :]
 
@@ -260,7 +262,7 @@ def _reduced(stage: Any) -> Sequence[Any]:
 # --- loop --------------------------------------------------------------------------------------------------------
 
 
-def _loop(m: Module, func: Operation, case: int) -> Executable | None:
+def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     from mlc.interp import loop as interp
 
     assert isinstance(func, loop.FuncOp)
@@ -273,11 +275,11 @@ def _loop(m: Module, func: Operation, case: int) -> Executable | None:
     given = index_arguments(func.args, symbols)
 
     def arguments(arrays: Sequence[Array]) -> list[Any]:
-        made = [V.poisoned(shape, np.dtype(numpy_dtype(name))) for shape, name in outputs] if symbols else []
+        made = [V.poisoned(shape, dtype_of(name)) for shape, name in outputs] if symbols else []
         return [*arrays, *made, *symbols]
 
-    large = count_operations(func, given) > OPERATIONS
-    return Executable(
+    large = count_operations(func, given) > INTERPRETED_OPERATIONS
+    return RunnableFunction(
         case_name(func.sym_name.data, case),
         "loop",
         func,
@@ -299,7 +301,7 @@ def _c(func: loop.FuncOp, arrays: Sequence[Array]) -> list[Array]:
 
 
 def count_operations(func: loop.FuncOp, symbols: Mapping[SSAValue, int] | None = None) -> int:
-    """About how many scalar operations a kernel runs: lanes, times the iterations of the loops around."""
+    """An estimate of the scalar operations that a kernel runs: lanes times the iterations of the enclosing loops."""
 
     def count(op: Operation) -> int:
         inner = sum(count(o) for region in op.regions for block in region.blocks for o in block.ops)
@@ -312,7 +314,7 @@ def count_operations(func: loop.FuncOp, symbols: Mapping[SSAValue, int] | None =
 
 
 def _iterations(op: loop.ForOp, symbols: Mapping[SSAValue, int], unknown: int) -> int:
-    """How often a loop runs, as far as that is known."""
+    """The iterations of a loop at these symbols; `unknown` if its bounds depend on other values."""
     if op.extent is not None:
         return op.extent
     if not all(v in symbols for v in op.indices):
@@ -334,8 +336,8 @@ def reduction_length(func: loop.FuncOp, symbols: Mapping[SSAValue, int] | None =
     return length
 
 
-def _extent(op: loop.BlockOp, extent: Any, symbols: Mapping[SSAValue, int]) -> int:
-    """The extent of an axis of a block; 1 where it is not known."""
+def _extent(op: loop.BlockOp, extent: Index, symbols: Mapping[SSAValue, int]) -> int:
+    """The extent of an axis of a block at these symbols; 1 if it depends on other values."""
     used = {d: op.operands[d] for d in extent.dims()}
     known = all(v in symbols for v in used.values())
     return int(extent.evaluate({d: symbols[v] for d, v in used.items()})) if known else 1
@@ -344,27 +346,27 @@ def _extent(op: loop.BlockOp, extent: Any, symbols: Mapping[SSAValue, int]) -> i
 # --- llvm --------------------------------------------------------------------------------------------------------
 
 
-def _llvm(m: Module, func: Operation, case: int) -> Executable | None:
+def _llvm(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     name = _name(func)
     facts = m.known.get(case_name(name, case))
     if facts is None:
         return None
     ins, outs, symbols = facts.inputs, facts.outputs, facts.symbols
     run = lambda arrays: _native(m.library, func, name, facts, arrays)  # noqa: E731
-    return Executable(case_name(name, case), "llvm", func, ins, outs, run, symbols=symbols)
+    return RunnableFunction(case_name(name, case), "llvm", func, ins, outs, run, symbols=symbols)
 
 
 def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: Sequence[Array]) -> list[Array]:
-    """Call one kernel, on two threads where there are so many."""
+    """Call one kernel on the process's thread pool."""
     from mlc.codegen.pool.loaded import Pool
     from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
-    from mlc.runtime.sizes import room
+    from mlc.runtime.sizes import symbolic_buffer_bytes
     from mlc.support.abi import KERNEL
 
-    rt = Pool.get().rt(_bytes(func, "mlc.scratch_bytes"))
-    results = [V.poisoned(shape, np.dtype(numpy_dtype(d))) for shape, d in facts.outputs]
-    behind = room(symbolic_bytes(func), facts.symbols, rt.struct.threads) if facts.symbols else 0
-    workspace = np.empty(_bytes(func, "mlc.workspace_bytes") + behind + 64, np.uint8)
+    rt = Pool.get().rt(_bytes(func, NATIVE_SCRATCH_BYTES))
+    results = [V.poisoned(shape, dtype_of(d)) for shape, d in facts.outputs]
+    behind = symbolic_buffer_bytes(symbolic_bytes(func), facts.symbols, rt.struct.threads) if facts.symbols else 0
+    workspace = np.empty(_bytes(func, NATIVE_WORKSPACE_BYTES) + behind + 64, np.uint8)
     kept = [*(np.ascontiguousarray(a) for a in arrays), *results]
     aligned = (workspace.ctypes.data + 63) // 64 * 64
     given = [*(a.ctypes.data for a in kept), *facts.symbols, aligned]
@@ -380,16 +382,7 @@ def _bytes(func: Operation, attribute: str) -> int:
     return value.value.data if isinstance(value, IntegerAttr) else 0
 
 
-def numpy_dtype(name: str) -> Any:
-    """The dtype of a name; numpy does not know bfloat16 by its own."""
-    if name != "bfloat16":
-        return name
-    import ml_dtypes
-
-    return ml_dtypes.bfloat16
-
-
-_MAKERS: dict[str, Callable[[Module, Operation, int], Executable | None]] = {
+_MAKERS: dict[str, Callable[[Module, Operation, int], RunnableFunction | None]] = {
     "func.func": _graph,
     "te.func": _te,
     "loop.func": _loop,

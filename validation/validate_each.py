@@ -1,10 +1,10 @@
 """
 `--validate-each`: run every function before and after each pass, and stop at the first pass that changes a result.
 
-A function is met for the first time on inputs that its caller recorded, or on random ones, and its results in f64 are
-kept. It keeps its name, its inputs and these results on its way down: `func.func -> te.func -> loop.func -> llvm.func`.
-A pass class may say `exact = True`: then floating point may not change by a bit from before the pass to after it.
-One that approximates says so by `tolerance`, the error constant c that its results have from then on.
+The first run of a function is on inputs that its caller recorded, or on random ones; its results in f64 become the
+baseline. Name, inputs and baseline stay the same while the function is lowered: `func.func -> te.func -> loop.func ->
+llvm.func`. A pass class may declare `exact = True`: floating-point results before and after it must then agree bit by
+bit. A pass that approximates declares `tolerance`, the error constant c of the results from then on.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from xdsl.passes import ModulePass
 
 from mlc.interp.compare import DEFAULT_C, EXACT, Difference, Tolerance, differences
 from mlc.passes.pass_manager import BrokenByPass
+from mlc.support.dtypes import dtype_of
 from mlc.support.errors import warn
-from mlc.validation.execute import Executable, Facts, Module, Types, numpy_dtype, types_of
+from mlc.validation.execute import Facts, Module, RunnableFunction, Types, types_of
 
 
 class ResultChanged(BrokenByPass):
     """A pass changed what a function computes: pass, function, output, index and both values."""
 
-    def __init__(self, module_pass: ModulePass, executable: Executable, what: str, found: Difference | None) -> None:
+    def __init__(
+        self, module_pass: ModulePass, executable: RunnableFunction, what: str, found: Difference | None
+    ) -> None:
         node = source_node(executable.op)
         origin = f", from {node}" if node else ""
         at = ", ".join(f"{name} = {size}" for name, size in executable.sizes.items()) or executable.symbols
@@ -42,8 +45,8 @@ class ResultChanged(BrokenByPass):
 
 
 @dataclass
-class Known:
-    """A function that was run: its types, its inputs, its results in f64, and its last ones."""
+class Baseline:
+    """The baseline of a function: its types, its inputs, its results in f64, and the results of its last run."""
 
     inputs: Types
     outputs: Types
@@ -60,7 +63,7 @@ class Known:
 
 @dataclass
 class Recorded:
-    """What a function was called with: arrays, and the values of its symbols."""
+    """The arguments of a call: arrays, and the values of the symbols."""
 
     arrays: list[Any]
     sizes: dict[str, int] = field(default_factory=dict)
@@ -68,21 +71,21 @@ class Recorded:
 
 @dataclass
 class ValidateInstrument:
-    """Watches a pipeline; give it to `run_passes(..., instruments=[ValidateInstrument()])`."""
+    """The instrument of `--validate-each`: `run_passes(..., instruments=[ValidateInstrument()])`."""
 
     weights: Any = None
     seed: int = 0
     inputs: dict[str, Sequence[Any] | Recorded] = field(default_factory=dict)
-    """Inputs of functions by name; others get recorded or random ones. Of functions of symbolic sizes by case."""
-    known: dict[str, Known] = field(default_factory=dict)
+    """Inputs by function name (with symbolic sizes: name in a case); other functions get recorded or random ones."""
+    known: dict[str, Baseline] = field(default_factory=dict)
     ran: int = 0
-    """How many functions were run; tests and reports read it."""
+    """The number of functions that were run, for tests and reports."""
     _recorded: dict[str, Recorded] = field(default_factory=dict)
     _sizes: dict[str, dict[str, int]] = field(default_factory=dict)
     _module: ModuleOp | None = None
 
     def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
-        """Run everything once, before a module's first pass."""
+        """Run every function once, before a module's first pass."""
         if self._module is not module:
             self._module = module
             self.known.clear()
@@ -91,7 +94,7 @@ class ValidateInstrument:
             self._visit(module, None)
 
     def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
-        """Run what the pass changed."""
+        """Run the functions that the pass changed."""
         self._visit(module, module_pass)
 
     def _visit(self, module: ModuleOp, module_pass: ModulePass | None) -> None:
@@ -103,17 +106,17 @@ class ValidateInstrument:
             text = str(module) if executable.calls else str(executable.op)
             old = self.known.get(executable.name)
             if old is None or (old.inputs, old.outputs) != (executable.inputs, executable.outputs):
-                self._meet(executable, text, module_pass)
+                self._run_first(executable, text, module_pass)
             elif old.text != text:
                 self._compare(executable, old, module_pass)
                 old.text = text
 
     def _given(self) -> dict[str, Recorded]:
-        """The inputs that were given."""
+        """The given inputs, each as a `Recorded`."""
         return {n: v if isinstance(v, Recorded) else Recorded(list(v)) for n, v in self.inputs.items()}
 
     def recorded(self) -> dict[str, Recorded]:
-        """What the functions were run on, for who validates what they become."""
+        """The inputs on which functions were run, for another instrument that validates a later form of them."""
         return {name: Recorded(known.arrays, known.sizes) for name, known in self.known.items()}
 
     def _record(self, name: str, arrays: Sequence[Any], sizes: dict[str, int]) -> None:
@@ -126,7 +129,7 @@ class ValidateInstrument:
 
         return self.weights or store_of(module) or RandomWeights(module, self.seed)
 
-    def _meet(self, executable: Executable, text: str, module_pass: ModulePass | None) -> None:
+    def _run_first(self, executable: RunnableFunction, text: str, module_pass: ModulePass | None) -> None:
         """The first run of a function."""
         given = self._given().get(executable.name)
         if given is None or not given.arrays:
@@ -140,7 +143,7 @@ class ValidateInstrument:
         except Exception as error:
             warn(executable.op, f"is not validated, for its interpreter says: {error}")
             return
-        self.known[executable.name] = Known(
+        self.known[executable.name] = Baseline(
             executable.inputs,
             executable.outputs,
             arrays,
@@ -154,11 +157,11 @@ class ValidateInstrument:
             executable.symbols,
         )
 
-    def _run(self, executable: Executable, arrays: Sequence[Any]) -> list[Any]:
+    def _run(self, executable: RunnableFunction, arrays: Sequence[Any]) -> list[Any]:
         self.ran += 1
         return executable.run([a.copy() for a in arrays])
 
-    def _compare(self, executable: Executable, old: Known, module_pass: ModulePass | None) -> None:
+    def _compare(self, executable: RunnableFunction, old: Baseline, module_pass: ModulePass | None) -> None:
         assert module_pass is not None
         try:
             results = self._run(executable, old.arrays)
@@ -180,7 +183,7 @@ class ValidateInstrument:
 
 @dataclass
 class RandomWeights:
-    """Weights for a module that comes without a store, seeded by name; those of norms (variances) are positive."""
+    """Random weights for a module without a store, seeded by name; variances of norms are positive."""
 
     module: ModuleOp
     seed: int = 0
@@ -202,11 +205,11 @@ def fits(arrays: Sequence[Any], types: Types) -> bool:
 
 
 def random_arrays(types: Types, seed: int, positive: bool = False) -> list[Any]:
-    """Arrays of these types: normal floats, bytes over their whole range, and wider integers that may be indices."""
+    """Random arrays: floats normally distributed, bytes over their whole range, wider integers in 0..3."""
     rng = np.random.default_rng(seed)
     found: list[Any] = []
     for shape, name in types:
-        dtype = np.dtype(numpy_dtype(name))
+        dtype = dtype_of(name)
         if dtype == np.bool_:
             found.append(rng.integers(0, 2, shape).astype(dtype))
         elif dtype.kind in "iu":
@@ -219,7 +222,7 @@ def random_arrays(types: Types, seed: int, positive: bool = False) -> list[Any]:
 
 
 def source_node(op: Operation) -> str:
-    """The names of the source nodes that a function was made from, as far as locations tell."""
+    """The names of the model's nodes in the locations of a function's ops, at most three."""
     names: dict[str, None] = {}
     for inner in op.walk():
         if isinstance(inner.location, NameLoc):

@@ -1,4 +1,4 @@
-"""LLVM IR text of the pool: the runtime struct, and how a caller hands out work. See `pool_ir`."""
+"""LLVM IR text of the pool: the runtime struct, and how a caller hands out work. See module.py."""
 
 COMMON = """\
 declare ptr @calloc(i64, i64)

@@ -6,8 +6,8 @@ from functools import cache
 
 from mlc.codegen.native import Library, emit_object
 from mlc.codegen.pool import module as pool_ir
-from mlc.support.abi import PARALLEL_FOR, RuntimeStruct
-from mlc.targets.host import available_cpus
+from mlc.support.abi import MAX_THREADS, PARALLEL_FOR, RuntimeStruct
+from mlc.support.threads import available_cpus
 from mlc.targets.target import native_target
 
 
@@ -67,8 +67,8 @@ class Pool:
     def get(threads: int | None = None) -> "Pool":
         """Return the pool; without a number, one thread for each CPU that the process may use."""
         count = available_cpus() if threads is None else threads
-        if not 1 <= count <= pool_ir.MAX_THREADS:
-            raise ValueError(f"expected threads to be 1 to {pool_ir.MAX_THREADS}, but got {count}")
+        if not 1 <= count <= MAX_THREADS:
+            raise ValueError(f"expected threads to be 1 to {MAX_THREADS}, but got {count}")
         return Pool(count)
 
     def rt(self, scratch_bytes: int = 0) -> Runtime:

@@ -22,10 +22,10 @@ Where there are no Linux futexes (macOS, wasm) the serial version below has the 
 from mlc.codegen.pool.dispatch import COMMON, DISPATCH, SERIAL
 from mlc.codegen.pool.workers import WORKERS_TEXT
 from mlc.support import abi
+from mlc.support.abi import MAX_THREADS
 from mlc.targets.cost.thresholds import SPIN_NANOSECONDS
 from mlc.targets.target import Target
 
-MAX_THREADS = 256
 MAX_CPUS = 1024
 # The pool's memory, in bytes from its start; each group on cache lines of its own.
 LOCK = 0

@@ -1,4 +1,4 @@
-"""LLVM IR text of the pool: the workers, where they are pinned, and how they are started. See `pool_ir`."""
+"""LLVM IR text of the pool: the workers, where they are pinned, and how they are started. See module.py."""
 
 WORKERS_TEXT = """
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)

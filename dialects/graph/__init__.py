@@ -1,5 +1,5 @@
 """
-The graph dialect: tensor ops with value semantics; what a model computes.
+The graph dialect: a model as tensor ops with value semantics.
 
     func.func @main(%x: tensor<1x784xf32>) -> tensor<1x256xf32> {
       %w = graph.param "fc.weight" : tensor<256x784xf32>
@@ -10,8 +10,10 @@ The graph dialect: tensor ops with value semantics; what a model computes.
       return %2 : tensor<1x256xf32>
     }
 
-The grammar of an op stands in `base`, that of symbolic sizes in `dims`, layout names in `layout`.
+The grammar of ops is documented in `base`, that of symbolic sizes in `dims`, that of layout names in `layout`.
 """
+
+from typing import TypeVar
 
 from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializationInterface
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
@@ -169,6 +171,13 @@ OPS: dict[str, type[GraphOp]] = {
 }
 """Every op with a numpy meaning and type inference: name -> class."""
 
+GraphOpT = TypeVar("GraphOpT", bound=GraphOp)
+
+
+def op_classes(base: type[GraphOpT]) -> tuple[type[GraphOpT], ...]:
+    """The classes of a family, in the order of OPS: `op_classes(UnaryOp) == (ReluOp, ExpOp, ..)`."""
+    return tuple(cls for cls in OPS.values() if issubclass(cls, base))
+
 
 class _Constants(ConstantMaterializationInterface):
     """Folded attributes become graph.constant."""
@@ -181,7 +190,7 @@ Graph = Dialect("graph", [*OPS.values(), *structure.STRUCTURE, *CONTROL], [DimsA
 
 __all__ = [  # noqa: RUF022
     "OPS", "Dim", "DimExpr", "DimsAttr", "Graph", "GraphOp", "Sample", "SymbolAttr", "infer", "location_name",
-    "name_location", "shape_of", "static_shape", "tensor",
+    "name_location", "op_classes", "shape_of", "static_shape", "tensor",
     "AcosOp", "ArgsortOp", "AsinOp", "AtanOp", "BitcastOp", "BitwiseAndOp", "BitwiseNotOp", "BitwiseOrOp",
     "BitwiseXorOp", "CoshOp", "CumulativeOp", "GatherElementsOp", "GatherRowsOp", "ScatterElementsOp", "ScatterNdOp",
     "ShiftLeftOp", "ShiftRightOp", "SinhOp", "TanOp",

@@ -1,14 +1,14 @@
 """
-What all graph ops share: attributes as Python values, type inference as the verifier, one text form.
+The base of all graph ops: attributes as Python values, type inference as the verifier, one text form.
 
     op ::= results `=` name operands (`{` attribute (`,` attribute)* `}`)? `:` (type | `(` types `)` `->` types)
 
-The short form, one type, is used when the operand types follow from the result's. An attribute that has its
-default value is not printed. Declared attributes are Python values: `op.strides == (2, 2)`.
+The short form with one type is used when the operand types follow from the result's. Attributes with their default
+value are not printed. Declared attributes are Python values: `op.strides == (2, 2)`.
 
-An op class is one record: its attributes, `kind` (for operator fusion), `layout_rule` (what it does to layouts),
-`infer_types`, `evaluate` (its meaning in numpy), `samples` and the `tolerance` constant. The ops are plain
-`Operation`s, not IRDL ones: their verifier is type inference, and they are created by the thousand.
+An op class declares its attributes, `kind` (for operator fusion), `layout_rule` (for layout conversion), `infer_types`,
+`evaluate` (its numpy semantics), `samples` and the `tolerance` constant. The ops are plain `Operation`s, not IRDL ones:
+type inference is their verifier, and `make` avoids the cost of IRDL construction.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, overload
 
+from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DictionaryAttr,
     FloatAttr,
     IntegerAttr,
+    LocationAttr,
     NameLoc,
     NoneAttr,
     StringAttr,
@@ -36,25 +39,33 @@ from xdsl.irdl import traits_def
 from xdsl.traits import HasCanonicalizationPatternsTrait, HasFolder, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.dims import SymbolAttr, simplify
-from mlc.dialects.graph.types import Tensor, shape_of
+from mlc.dialects.attributes import GRAPH_SYMBOLS
+from mlc.dialects.graph.dims import Dim, SymbolAttr, simplify
+from mlc.dialects.graph.types import Array, Tensor, shape_of
 
 if TYPE_CHECKING:
     from xdsl.parser import Parser
     from xdsl.pattern_rewriter import RewritePattern
     from xdsl.printer import Printer
 
-# Fusion kinds; docs: an op of a kind <= BROADCAST maps each output element to the same place of its inputs.
+# Fusion kinds, as TVM's OpPatternKind: with a kind <= BROADCAST, an output element reads one element per input.
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, OUT_FUSABLE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
 
-MANY = 1 << 30
-"""No upper bound of an op's operand count."""
+VARIADIC = 1 << 30
+"""The upper bound of the operand count of a variadic op."""
 
 T = TypeVar("T")
+A = TypeVar("A", bound=Attribute, default=Any)
+
+Location: TypeAlias = "str | LocationAttr | None"
+"""The source of an op: the name of the model's node, or a location."""
+
+AttrValue: TypeAlias = int | float | str | Attribute | Sequence[Dim] | None
+"""The Python value of an attribute in `Op.make`; also sizes (`shape`) and the name of an element type (`dtype`)."""
 
 
-class OpAttr(ABC, Generic[T]):
-    """A declared attribute: a Python value in the class's interface, an MLIR attribute in the property dictionary."""
+class OpAttr(ABC, Generic[T, A]):
+    """A declared attribute: a Python value as a class attribute, an MLIR attribute in the property dictionary."""
 
     name: str
     what: ClassVar[str] = "an attribute"
@@ -73,7 +84,9 @@ class OpAttr(ABC, Generic[T]):
         if op is None:
             return self
         attribute = op.properties.get(self.name)
-        return self.default if attribute is None else self.decode(attribute)
+        if attribute is None:
+            return self.default
+        return self.decode(attribute)  # pyright: ignore[reportArgumentType] - the verifier checks its class
 
     def __set__(self, op: Operation, value: T) -> None:
         op.properties[self.name] = self.encode(value)
@@ -83,12 +96,12 @@ class OpAttr(ABC, Generic[T]):
         """The attribute that holds a Python value."""
 
     @abstractmethod
-    def decode(self, attribute: Any) -> T:
+    def decode(self, attribute: A) -> T:
         """The Python value that an attribute holds."""
 
     @abstractmethod
     def accepts(self, attribute: Attribute) -> bool:
-        """Whether `attribute` is of the right class."""
+        """Whether `attribute` has the right class."""
 
     @abstractmethod
     def parse(self, parser: Parser) -> T:
@@ -98,12 +111,12 @@ class OpAttr(ABC, Generic[T]):
         """The value as `parse` reads it."""
         return str(value)
 
-    def print(self, printer: Printer, attribute: Attribute) -> None:
+    def print(self, printer: Printer, attribute: A) -> None:
         """Print the value as `parse` reads it."""
         printer.print_string(self.text(self.decode(attribute)))
 
 
-class Int(OpAttr[int]):
+class Int(OpAttr[int, "IntegerAttr[Any]"]):
     """An integer: `axis = 1`."""
 
     what = "an integer"
@@ -111,7 +124,7 @@ class Int(OpAttr[int]):
     def encode(self, value: int) -> Attribute:
         return IntegerAttr(int(value), i64)
 
-    def decode(self, attribute: Any) -> int:
+    def decode(self, attribute: IntegerAttr[Any]) -> int:
         return attribute.value.data
 
     def accepts(self, attribute: Attribute) -> bool:
@@ -121,7 +134,7 @@ class Int(OpAttr[int]):
         return parser.parse_integer(allow_boolean=False)
 
 
-class Bool(OpAttr[bool]):
+class Bool(OpAttr[bool, "IntegerAttr[Any]"]):
     """`keepdims = true`."""
 
     what = "true or false"
@@ -129,7 +142,7 @@ class Bool(OpAttr[bool]):
     def encode(self, value: bool) -> Attribute:
         return IntegerAttr(int(value), i1)
 
-    def decode(self, attribute: Any) -> bool:
+    def decode(self, attribute: IntegerAttr[Any]) -> bool:
         return bool(attribute.value.data)
 
     def accepts(self, attribute: Attribute) -> bool:
@@ -142,7 +155,7 @@ class Bool(OpAttr[bool]):
         return "true" if value else "false"
 
 
-class Float(OpAttr[float]):
+class Float(OpAttr[float, "FloatAttr[Any]"]):
     """`epsilon = 1.0e-05`, also `inf`, `-inf` and `nan`."""
 
     what = "a float"
@@ -150,7 +163,7 @@ class Float(OpAttr[float]):
     def encode(self, value: float) -> Attribute:
         return FloatAttr(float(value), f64)
 
-    def decode(self, attribute: Any) -> float:
+    def decode(self, attribute: FloatAttr[Any]) -> float:
         return attribute.value.data
 
     def accepts(self, attribute: Attribute) -> bool:
@@ -168,7 +181,7 @@ class Float(OpAttr[float]):
         return f"{mantissa}.0e{exponent}" if e and "." not in mantissa else digits
 
 
-class Str(OpAttr[str]):
+class Str(OpAttr[str, "StringAttr"]):
     """`layout = "NCHW"`."""
 
     what = "a string"
@@ -176,7 +189,7 @@ class Str(OpAttr[str]):
     def encode(self, value: str) -> Attribute:
         return StringAttr(value)
 
-    def decode(self, attribute: Any) -> str:
+    def decode(self, attribute: StringAttr) -> str:
         return attribute.data
 
     def accepts(self, attribute: Attribute) -> bool:
@@ -190,7 +203,7 @@ class Str(OpAttr[str]):
         return f'"{escaped}"'
 
 
-class Ints(OpAttr[tuple[int, ...]]):
+class Ints(OpAttr[tuple[int, ...], "DenseArrayBase[Any]"]):
     """`strides = [2, 2]`."""
 
     what = "integers, array<i64: ..>"
@@ -198,7 +211,7 @@ class Ints(OpAttr[tuple[int, ...]]):
     def encode(self, value: Sequence[int]) -> Attribute:
         return DenseArrayBase.from_list(i64, [int(v) for v in value])
 
-    def decode(self, attribute: Any) -> tuple[int, ...]:
+    def decode(self, attribute: DenseArrayBase[Any]) -> tuple[int, ...]:
         return tuple(attribute.get_values())
 
     def accepts(self, attribute: Attribute) -> bool:
@@ -214,13 +227,13 @@ class Ints(OpAttr[tuple[int, ...]]):
         return "[" + ", ".join(map(str, value)) + "]"
 
 
-class Attr(OpAttr[Attribute]):
+class Attr(OpAttr[Attribute, "Attribute"]):
     """Any attribute, in its own text form."""
 
     def encode(self, value: Attribute) -> Attribute:
         return value
 
-    def decode(self, attribute: Any) -> Attribute:
+    def decode(self, attribute: Attribute) -> Attribute:
         return attribute
 
     def accepts(self, attribute: Attribute) -> bool:
@@ -236,9 +249,9 @@ class Attr(OpAttr[Attribute]):
 @dataclass(frozen=True)
 class Sample:
     """
-    Operand types and attributes that make a small valid instance of an op; for generated tests.
+    Operand types and attributes of a small valid instance of an op, for generated tests.
 
-    Values of the arguments are drawn from `low..high`; `integers` bounds integer operands (indices) instead.
+    Float operands are drawn from `low..high`, integer operands (such as indices) from the range `integers`.
     """
 
     operands: tuple[Tensor, ...]
@@ -251,16 +264,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class _Folds(HasFolder):
-    """Folding is the op's own `fold`."""
+    """The folder of graph ops: calls the op's method `fold`."""
 
     @classmethod
-    def fold(cls, op: Any) -> Sequence[SSAValue | Attribute] | None:
+    def fold(cls, op: Operation) -> Sequence[SSAValue | Attribute] | None:
+        assert isinstance(op, GraphOp)
         return op.fold()
 
 
 @dataclass(frozen=True)
 class _Canonicalizes(HasCanonicalizationPatternsTrait):
-    """The patterns stand in `canonicalize`, by op class."""
+    """The canonicalization patterns of graph ops: `canonicalize.PATTERNS`, by op class."""
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
@@ -273,22 +287,23 @@ class _Canonicalizes(HasCanonicalizationPatternsTrait):
 
 
 class GraphOp(Operation):
-    """The base of every graph op; a subclass is the op's one record."""
+    """The base of every graph op."""
 
     kind: ClassVar[int] = OPAQUE
     layout_rule: ClassVar[str] = "fixed"
-    """elementwise: any layout, kept; broadcast: the operands' layouts must agree; conv and pool: the op has
-    layout attributes; axis: an axis attribute follows the layout; fixed: only the plain layout."""
+    """How layout conversion treats the op. elementwise: any layout, which the result keeps; broadcast: the operands'
+    layouts must agree; conv and pool: the op has layout attributes; axis: an axis attribute is remapped; fixed: only
+    the plain layout."""
     arity: ClassVar[tuple[int, int]] = (1, 1)
     tolerance: ClassVar[float] = 0.0
-    """c of rtol = c * eps * sqrt(K); 0 says exact."""
+    """The error constant c of rtol = c * eps * sqrt(K); 0 for exact ops."""
     declared: ClassVar[dict[str, OpAttr[Any]]] = {}
     result_given: ClassVar[bool] = False
-    """Whether the result type is part of the op (reshape) rather than inferred."""
+    """Whether the result type is given (as for reshape) rather than inferred."""
 
     traits = traits_def(Pure(), _Folds(), _Canonicalizes())
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         own = {name: value for name, value in vars(cls).items() if isinstance(value, OpAttr)}
         cls.declared = {**cls.declared, **own}
@@ -297,8 +312,8 @@ class GraphOp(Operation):
         """The result types that follow from operands and attributes; raises VerifyException."""
         raise VerifyException(f"{self.name} has no type inference")
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
-        """The op's meaning on numpy arrays."""
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
+        """The op's results on numpy arrays; `np` is the numpy module."""
         raise ValueError(f"{self.name} cannot be evaluated by numpy")
 
     @classmethod
@@ -307,11 +322,17 @@ class GraphOp(Operation):
         return []
 
     def reduction_length(self) -> int:
-        """How many terms each result element sums: K of the tolerance."""
+        """The number of terms that each result element sums: K of the tolerance."""
         return 1
 
     @classmethod
-    def make(cls, *operands: SSAValue | Operation, result: Tensor | None = None, location: Any = None, **attrs: Any):
+    def make(
+        cls,
+        *operands: SSAValue | Operation,
+        result: Tensor | None = None,
+        location: Location = None,
+        **attrs: AttrValue,
+    ):
         """An op on `operands` with inferred result types: `Conv2dOp.make(x, w, strides=(2, 2))`."""
         unknown = attrs.keys() - cls.declared.keys()
         if unknown:
@@ -335,11 +356,11 @@ class GraphOp(Operation):
         return op
 
     def operand_types_from(self, result: Tensor, count: int) -> Sequence[Attribute] | None:
-        """The types of `count` operands that the short text form implies, given the result's type."""
+        """The types of `count` operands, inferred from the result's type; None if the short text form is ambiguous."""
         return (result,) * count
 
     def fold(self) -> Sequence[SSAValue] | None:
-        """The values that already are the results, where the op does nothing."""
+        """Existing values that replace the results, if the op is an identity; else None."""
         return None
 
     @property
@@ -368,7 +389,7 @@ class GraphOp(Operation):
         low, high = self.arity
         count = len(self._operands)
         if not low <= count <= high:
-            expected = str(low) if low == high else f"{low} to {high}" if high < MANY else f"at least {low}"
+            expected = str(low) if low == high else f"{low} to {high}" if high < VARIADIC else f"at least {low}"
             raise VerifyException(f"expected {expected} operands, but got {count}")
         for index, operand in enumerate(self._operands):
             if not isinstance(operand.type, TensorType):
@@ -414,19 +435,23 @@ class GraphOp(Operation):
 
 
 def infer(op: GraphOp) -> list[Tensor]:
-    """The result types that an op's operands and attributes imply."""
+    """The result types inferred from an op's operands and attributes."""
     return op.infer_types()
 
 
 def given_type(op: GraphOp) -> Tensor:
-    """The result type of an op that is given one."""
+    """The result type that an op was given; VerifyException if it has none."""
     if len(op.results) != 1:
         raise VerifyException(f"expected a result type: {op.name} cannot infer it from its operands")
     return op.type
 
 
-def name_location(location: Any) -> Any:
-    """A source name as a location: `"conv1" -> loc("conv1")`; locations and None pass."""
+@overload
+def name_location(location: str) -> NameLoc: ...
+@overload
+def name_location(location: Location) -> LocationAttr | None: ...
+def name_location(location: Location) -> LocationAttr | None:
+    """A source name as a location: `"conv1" -> loc("conv1")`; locations and None are returned unchanged."""
     return NameLoc(StringAttr(location), NoneAttr()) if isinstance(location, str) else location
 
 
@@ -436,10 +461,10 @@ def location_name(op: Operation) -> str | None:
 
 
 def symbol_divisors(op: Operation) -> dict[str, int]:
-    """What divides each symbol of the function around `op`: the steps in its `graph.symbols`."""
+    """A divisor of each symbol of the function that encloses `op`: the steps in its `graph.symbols`."""
     parent: Operation | None = op
     while parent is not None:
-        symbols = parent.attributes.get("graph.symbols")
+        symbols = parent.attributes.get(GRAPH_SYMBOLS)
         if isinstance(symbols, DictionaryAttr):
             return {name: s.step.data for name, s in symbols.data.items() if isinstance(s, SymbolAttr)}
         parent = parent.parent_op()
@@ -447,7 +472,7 @@ def symbol_divisors(op: Operation) -> dict[str, int]:
 
 
 def same_type(a: Attribute, b: Attribute, op: Operation) -> bool:
-    """Whether two types are equal, given what is known of the symbols around `op`."""
+    """Whether two types are equal under the declared divisors of the symbols around `op`."""
     if not isinstance(a, TensorType) or not isinstance(b, TensorType) or a.element_type != b.element_type:
         return False
     if isinstance(a.encoding, NoneAttr) and isinstance(b.encoding, NoneAttr):

@@ -1,11 +1,11 @@
-"""Canonicalization patterns of graph ops, by op class. What leaves an operand as it is, is the op's `fold`."""
+"""Canonicalization patterns of graph ops, by op class; identities of single ops are in their `fold`."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, Signedness, i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FixedBitwidthType, IntegerType, Signedness, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from mlc.dialects.constants import numbers
@@ -29,7 +29,7 @@ from mlc.dialects.graph.types import FLOATS, is_float, shape_of
 
 
 def splat(value: SSAValue) -> float | None:
-    """The one value that all elements of a constant have, if so."""
+    """The value of all elements of a splat constant; None for other values."""
     op = value.owner
     if isinstance(op, FullOp):
         return op.value
@@ -40,7 +40,7 @@ def splat(value: SSAValue) -> float | None:
     return None
 
 
-def _replace(op: GraphOp, rewriter: PatternRewriter, new: Any) -> None:
+def _replace(op: GraphOp, rewriter: PatternRewriter, new: Operation | SSAValue) -> None:
     """Replace `op` by an op (which takes its location) or by a value."""
     if isinstance(new, Operation):
         new.location = op.location
@@ -50,9 +50,9 @@ def _replace(op: GraphOp, rewriter: PatternRewriter, new: Any) -> None:
 
 
 class NeutralOperand(RewritePattern):
-    """`graph.add %x, %zero -> %x`, and so on, where the result has x's type."""
+    """`graph.add %x, %zero -> %x`, and the like, if the result has x's type."""
 
-    # op class -> (the neutral value, whether it may stand on the left)
+    # op class -> (the neutral element, whether it may be the left operand)
     NEUTRAL: ClassVar[dict[type[Operation], tuple[float, bool]]] = {
         AddOp: (0.0, True),  # x + 0 == x
         SubtractOp: (0.0, False),  # x - 0 == x
@@ -95,7 +95,7 @@ class Twice(RewritePattern):
 
 
 class ClipOfClip(RewritePattern):
-    """`clip(clip(x, a, b), c, d) -> clip(x, max(a, c), min(b, d))` where the ranges meet."""
+    """`clip(clip(x, a, b), c, d) -> clip(x, max(a, c), min(b, d))` if the ranges intersect."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         inner = op.operands[0].owner
@@ -128,13 +128,13 @@ class TransposeOfTranspose(RewritePattern):
 
 
 class LayoutOfLayout(RewritePattern):
-    """`layout_transform(layout_transform(x, a, b), b, c) -> layout_transform(x, a, c)`, sizes permitting."""
+    """`layout_transform(layout_transform(x, a, b), b, c) -> layout_transform(x, a, c)` for the same logical sizes."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         inner = op.operands[0].owner
         if not isinstance(op, LayoutTransformOp) or not isinstance(inner, LayoutTransformOp) or inner.dst != op.src:
             return
-        # The first must not cut off padding, which may hold anything, that the second makes anew with zeros.
+        # If the first crops padding of arbitrary content and the second pads with zeros, they do not compose.
         source, last = inner.operands[0], layout(op.dst)
         logical = inner.logical_sizes()
         if logical != op.logical_sizes() or logical != layout(inner.src).sizes(shape_of(source.type)):
@@ -145,17 +145,19 @@ class LayoutOfLayout(RewritePattern):
             _replace(op, rewriter, LayoutTransformOp.make(source, src=inner.src, dst=op.dst, result=op.type))
 
 
-def _widens(first: Any, second: Any) -> bool:
-    """Whether the second element type has all values of the first, and more bits."""
+def _widens(first: Attribute, second: Attribute) -> bool:
+    """Whether the second element type is wider than the first and represents all of its values."""
+    assert isinstance(first, FixedBitwidthType)
+    assert isinstance(second, FixedBitwidthType)
     if first.size >= second.size or isinstance(first, FLOATS) != isinstance(second, FLOATS):
         return False
-    # Negative integers are not among those of an unsigned type.
+    # An unsigned type does not represent negative integers.
     unsigned = [isinstance(t, IntegerType) and t.signedness.data == Signedness.UNSIGNED for t in (first, second)]
     return first == i1 or unsigned[0] or not unsigned[1]
 
 
 class WideningCasts(RewritePattern):
-    """`cast(cast(x : f32) : f64) : t -> cast(x) : t`: a cast to more bits loses nothing."""
+    """`cast(cast(x : f32) : f64) : t -> cast(x) : t`: a widening cast is lossless."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         inner = op.operands[0].owner

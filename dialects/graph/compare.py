@@ -1,9 +1,9 @@
 """
-Whether two sizes are equal for all values of their symbols: a decision, not a comparison of canonical forms.
+Decides whether two sizes are equal for all values of their symbols, even if their canonical forms differ.
 
-`n - n floordiv 2` and `(n + 1) floordiv 2` are equal, and differ in canonical form. A size without minima is, in each
-of its symbols, a polynomial on each class of values modulo a period; a polynomial of degree d that is 0 at d + 1
-values is 0 everywhere. So a difference that is 0 at (d + 1) * period values of each symbol is 0.
+`n - n floordiv 2` and `(n + 1) floordiv 2` are equal, but differ in canonical form. A size without minima is a
+quasi-polynomial: in each symbol, a polynomial on each residue class modulo a period. A polynomial of degree d that is 0
+at d + 1 values is 0 everywhere, so a difference that is 0 at (d + 1) * period values of each symbol is 0.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import NamedTuple
 from mlc.dialects.graph.dims import SymbolAttr
 from mlc.dialects.graph.expressions import Atom, Bounded, Dim, DimExpr, FloorDiv, Least
 
-MOST_POINTS = 1 << 13
-"""Values of the symbols that a decision may take: about 0.1 s; sizes in models take below 100."""
-SOME_POINTS = 256
-"""Values of a symbol at which sizes with minima are compared where its range is too long for all."""
+MAX_POINTS = 1 << 13
+"""Limit of the points at which sizes are compared: about 0.1 s; sizes in models need less than 100."""
+SAMPLED_POINTS = 256
+"""Values of a symbol at which sizes with minima are compared if its range is too long to enumerate."""
 
 
 class Verdict(NamedTuple):
-    """Whether two sizes are equal everywhere; where they are not, values of the symbols that show it (if any do)."""
+    """Whether two sizes are equal everywhere; if not, a counterexample `at`, if one was found."""
 
     equal: bool
     at: dict[str, int] | None = None
 
 
 def compare_sizes(a: Dim, b: Dim, ranges: Mapping[str, SymbolAttr]) -> Verdict:
-    """Whether two sizes are equal for all values that `ranges` allows the symbols (without one: from 1 on)."""
+    """Whether two sizes are equal for all values of the symbols in their `ranges` (without a range: from 1 on)."""
     difference = a - b
     if isinstance(difference, int):
         return Verdict(difference == 0, None if difference == 0 else {})
@@ -38,19 +38,19 @@ def compare_sizes(a: Dim, b: Dim, ranges: Mapping[str, SymbolAttr]) -> Verdict:
     count, sufficient = 1, True
     for values, enough in grid.values():
         count, sufficient = count * len(values), sufficient and enough
-    if count > MOST_POINTS:
+    if count > MAX_POINTS:
         grid, sufficient = {name: (values[:2], False) for name, (values, _) in grid.items()}, False
     at = next(_nonzero(difference, [(name, values) for name, (values, _) in grid.items()]), None)
     return Verdict(at is None and sufficient, at)
 
 
 def _symbols(size: DimExpr) -> Iterator[str]:
-    """The symbols of a size, first those that say their ends."""
+    """The symbols of a size; bounded ones first."""
     return iter(sorted(size.symbols(), key=lambda name: isinstance(name, Bounded)))
 
 
 def _values(size: DimExpr, symbol: str, known: SymbolAttr | None) -> tuple[range, bool]:
-    """Values of a symbol at which to compare, and whether these suffice."""
+    """Values of a symbol at which to compare, and whether agreement at all of them is a proof."""
     low, high, step = (known.low.data, known.high.data, known.step.data) if known is not None else (1, None, 1)
     if isinstance(symbol, Bounded):
         low, high = max(low, symbol.low), symbol.high if high is None else min(high, symbol.high)
@@ -58,7 +58,7 @@ def _values(size: DimExpr, symbol: str, known: SymbolAttr | None) -> tuple[range
     decided = (_degree(size, symbol) + 1) * _period(size, symbol)
     total = decided + 1 if high is None else max((high - low) // step + 1, 1)
     if total > decided and _has_minimum(size):
-        decided, sufficient = (total, True) if high is not None and total <= MOST_POINTS else (SOME_POINTS, False)
+        decided, sufficient = (total, True) if high is not None and total <= MAX_POINTS else (SAMPLED_POINTS, False)
     else:
         decided, sufficient = min(total, decided), True
     return range(low, low + decided * step, step), sufficient
@@ -82,7 +82,7 @@ def _atoms(size: DimExpr) -> Iterator[Atom]:
 
 
 def _has_minimum(size: DimExpr) -> bool:
-    """Whether a size takes the lesser of two sizes somewhere."""
+    """Whether a size contains a minimum."""
     return any(
         isinstance(atom, Least) or (isinstance(atom, FloorDiv) and _has_minimum(atom.value)) for atom in _atoms(size)
     )
@@ -98,7 +98,7 @@ def _atom_degree(atom: Atom, symbol: str) -> int:
 
 
 def _period(size: DimExpr, symbol: str) -> int:
-    """A number of which the classes of a symbol's values are such that a size is one polynomial on each."""
+    """A period of a size as a quasi-polynomial in a symbol: a polynomial on each residue class modulo it."""
     return lcm(*(_atom_period(atom, symbol) for atom in _atoms(size)))
 
 

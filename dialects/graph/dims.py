@@ -1,5 +1,5 @@
 """
-Symbolic sizes: integer expressions over a function's symbols, in one canonical form.
+Symbolic sizes: integer expressions over a function's symbols, in canonical form.
 
     dims-attr ::= `#graph.dims` `<` `[` expr (`,` expr)* `]` `>`     one expression for each `?` of the type
     expr      ::= term ((`+` | `-`) term)*
@@ -7,9 +7,9 @@ Symbolic sizes: integer expressions over a function's symbols, in one canonical 
     factor    ::= integer | symbol (`<` low `to` high `>`)? | `min` `(` expr `,` expr `)` | `(` expr `)` | `-` factor
     symbol-attr ::= `#graph.symbol` `<` low `to` high (`step` divisor)? (`like` usual)? `>`
 
-A size is an `int` or a `DimExpr`; the two mix under `+ - * // %`, and a result that is constant is an `int`,
-so type inference is written once, in plain arithmetic. Two equal expressions are equal objects. A symbol that says
-its ends decides divisions and comparisons: `(H<33 to 80> + 15) floordiv 48` is 1.
+A size is an `int` or a `DimExpr`; the two mix under `+ - * // %`, and a constant result is an `int`, so type inference
+is plain arithmetic for static and symbolic sizes alike. Equal expressions are equal objects. The range of a bounded
+symbol simplifies divisions and decides comparisons: `(H<33 to 80> + 15) floordiv 48` is 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @irdl_attr_definition
 class DimsAttr(Data[tuple[DimExpr, ...]]):
-    """The sizes that a tensor type leaves as `?`, in order: `tensor<1x?xf32, #graph.dims<[H floordiv 2]>>`."""
+    """The sizes of a tensor type's dynamic dimensions, in order: `tensor<1x?xf32, #graph.dims<[H floordiv 2]>>`."""
 
     name = "graph.dims"
 
@@ -65,9 +65,9 @@ class DimsAttr(Data[tuple[DimExpr, ...]]):
 @irdl_attr_definition
 class SymbolAttr(ParametrizedAttribute):
     """
-    The values that a symbol may take: `#graph.symbol<32 to 2048 step 32>` (multiples of 32, both ends included).
+    The range of a symbol: `#graph.symbol<32 to 2048 step 32>` is the multiples of 32, both ends included.
 
-    `like 1` says for which value schedules and plans are chosen; they are right for all.
+    `like 1` gives the typical value, for which schedules and memory plans are optimized; they are correct for all.
     """
 
     name = "graph.symbol"
@@ -81,7 +81,7 @@ class SymbolAttr(ParametrizedAttribute):
 
     @property
     def typical(self) -> int:
-        """A usual value: what schedules and plans are chosen for."""
+        """The typical value, for which schedules and memory plans are optimized."""
         low, high, step = self.low.data, self.high.data, self.step.data
         if self.usual.data:
             return self.usual.data

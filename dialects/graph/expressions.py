@@ -1,8 +1,7 @@
 """
-Integer expressions over symbols, in one canonical form: sums of products of symbols, floor divisions and minima.
+Integer expressions over symbols in canonical form: sums of products of symbols, floor divisions and minima.
 
-An integer is an `int`; the two mix under `+ - * // %`, and a result that is constant is an `int`. Two equal expressions
-are equal objects.
+Expressions mix with `int` under `+ - * // %`, and a constant result is an `int`. Equal expressions are equal objects.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Dim: TypeAlias = "int | DimExpr"
 
 
 class UnequalSizes(VerifyException):
-    """Sizes that must be equal and are not known to be: `pairs` of them, for an importer that can restrict symbols."""
+    """Sizes that must be equal, but are not provably so; an importer may restrict symbols to make `pairs` equal."""
 
     def __init__(self, message: str, *pairs: tuple[Dim, Dim]) -> None:
         super().__init__(message)
@@ -27,7 +26,7 @@ class UnequalSizes(VerifyException):
 
 
 class Bounded(str):
-    """A symbol that says between which ends its values lie; else it is the symbol of its name."""
+    """A symbol with bounds of its values; equal to the unbounded symbol of the same name."""
 
     low: int
     high: int
@@ -43,18 +42,18 @@ class Bounded(str):
 
 @dataclass(frozen=True)
 class FloorDiv:
-    """The atom `value floordiv divisor`; it could not be simplified further."""
+    """The atom `value floordiv divisor`, which cannot be simplified further."""
 
     value: DimExpr
     divisor: int
 
     @property
     def parts(self) -> tuple[DimExpr, ...]:
-        """The expressions that it is made of."""
+        """Its subexpressions."""
         return (self.value,)
 
     def of(self, value: Dim) -> Dim:
-        """The division of another expression."""
+        """The same division of another expression."""
         return value // self.divisor
 
     def bounds(self) -> tuple[float, float]:
@@ -63,7 +62,7 @@ class FloorDiv:
         return low, high
 
     def text(self, symbol: Callable[[str], str]) -> str:
-        """The division, in which `symbol` says what a symbol is called."""
+        """The division as text; `symbol` gives the text of a symbol."""
         value = self.value.text(symbol)
         return f"{value if _is_symbol(self.value) else f'({value})'} floordiv {self.divisor}"
 
@@ -73,18 +72,18 @@ class FloorDiv:
 
 @dataclass(frozen=True)
 class Least:
-    """The atom `min(a, b)`: which of the two is less depends on the symbols."""
+    """The atom `min(a, b)`, where the smaller one depends on the symbols."""
 
     a: DimExpr
     b: DimExpr
 
     @property
     def parts(self) -> tuple[DimExpr, ...]:
-        """The expressions that it is made of."""
+        """Its subexpressions."""
         return self.a, self.b
 
     def of(self, a: Dim, b: Dim) -> Dim:
-        """The lesser of two other expressions."""
+        """The minimum of two other expressions."""
         return least(a, b)
 
     def bounds(self) -> tuple[float, float]:
@@ -93,7 +92,7 @@ class Least:
         return min(low, other_low), min(high, other_high)
 
     def text(self, symbol: Callable[[str], str]) -> str:
-        """The minimum, in which `symbol` says what a symbol is called."""
+        """The minimum as text; `symbol` gives the text of a symbol."""
         return f"min({self.a.text(symbol)}, {self.b.text(symbol)})"
 
     def __str__(self) -> str:
@@ -117,7 +116,7 @@ class DimExpr:
 
     @staticmethod
     def symbol(name: str, low: int = 1, high: int | None = None) -> DimExpr:
-        """The expression that is one symbol, which may say its ends."""
+        """The expression of one symbol, optionally with bounds."""
         return DimExpr({(name if high is None else Bounded(name, low, high),): 1})
 
     @staticmethod
@@ -136,7 +135,7 @@ class DimExpr:
                         yield from part.symbols()
 
     def evaluate(self, values: Mapping[str, int | DimExpr]) -> int | DimExpr:
-        """The expression with symbols replaced; symbols that `values` does not name stay."""
+        """The expression with symbols replaced by values; symbols without one are kept."""
         total: int | DimExpr = 0
         for product, coefficient in self.terms:
             part: int | DimExpr = coefficient
@@ -190,7 +189,7 @@ class DimExpr:
         return self - divisor * (self // divisor)
 
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value, where every symbol is at least 1 or has ends of its own."""
+        """The smallest and the largest value, by the bounds of the symbols (unbounded ones are at least 1)."""
         low = high = 0.0
         for product, c in self.terms:
             least, most = _atoms_bounds(product)
@@ -236,7 +235,7 @@ class DimExpr:
         return self.text(str)
 
     def text(self, symbol: Callable[[str], str]) -> str:
-        """The expression as text, in which `symbol` says what a symbol is called."""
+        """The expression as text; `symbol` gives the text of a symbol."""
         text = ""
         for product, c in self.terms:
             names = [symbol(a) if isinstance(a, str) else a.text(symbol) for a in product]
@@ -253,7 +252,7 @@ class DimExpr:
 
 def floordiv(value: DimExpr, divisor: int, multiples: Mapping[str, int]) -> int | DimExpr:
     """
-    `value floordiv divisor` in canonical form; `multiples` says which number divides which symbol.
+    `value floordiv divisor` in canonical form; `multiples` maps a symbol to a known divisor of it.
 
     Laws: (c * a + b) floordiv c == a + b floordiv c;  (g * a + r) floordiv (g * c) == (a + r floordiv g) floordiv c;
     (x floordiv a + r) floordiv b == (x + r * a) floordiv (a * b);  x floordiv c == q where q * c <= x < q * c + c.
@@ -266,7 +265,7 @@ def floordiv(value: DimExpr, divisor: int, multiples: Mapping[str, int]) -> int 
     for product, c in value.terms:
         quotient, remainder = divmod(c, divisor)
         if product and remainder and _multiple(product, multiples) * remainder % divisor == 0:
-            # remainder * product is a multiple of the divisor: it leaves the division as an atom of its own
+            # remainder * product is a multiple of the divisor: it moves out of the division
             atom = FloorDiv(
                 DimExpr({product: remainder // gcd(remainder, divisor)}), divisor // gcd(remainder, divisor)
             )
@@ -294,7 +293,7 @@ def floordiv(value: DimExpr, divisor: int, multiples: Mapping[str, int]) -> int 
 
 
 def _quotient_in(size: DimExpr) -> FloorDiv | None:
-    """The quotient that a size is, but for a constant."""
+    """The quotient q if a size is q plus a constant; else None."""
     inner = [(p, c) for p, c in size.terms if p]
     (product, c) = inner[0]
     found = product[0] if len(inner) == 1 and c == 1 and len(product) == 1 else None
@@ -302,7 +301,7 @@ def _quotient_in(size: DimExpr) -> FloorDiv | None:
 
 
 def _multiple(product: tuple[Atom, ...], multiples: Mapping[str, int]) -> int:
-    """A number that divides the product whatever its symbols are."""
+    """A known divisor of a product of atoms, for all values of the symbols."""
     result = 1
     for atom in product:
         if isinstance(atom, str):
@@ -311,7 +310,7 @@ def _multiple(product: tuple[Atom, ...], multiples: Mapping[str, int]) -> int:
 
 
 def simplify(dim: int | DimExpr, multiples: Mapping[str, int]) -> int | DimExpr:
-    """Canonical form, given what divides the symbols: `(H + 1) floordiv 2 -> H floordiv 2` for even H."""
+    """Canonical form, given divisors of the symbols: `(H + 1) floordiv 2 -> H floordiv 2` for even H."""
     if isinstance(dim, int):
         return dim
     total: int | DimExpr = 0
@@ -331,7 +330,7 @@ def simplify(dim: int | DimExpr, multiples: Mapping[str, int]) -> int | DimExpr:
 
 
 def _exact_quotient(value: DimExpr, divisor: DimExpr) -> int | DimExpr:
-    """`value / divisor` for a divisor of one product that divides every term (what reshape needs)."""
+    """`value / divisor` for a divisor of one product that divides every term, as in reshapes."""
     if value == divisor:
         return 1
     if len(divisor.terms) == 1:
@@ -368,20 +367,20 @@ def _atoms_bounds(product: tuple[Atom, ...]) -> tuple[float, float]:
 
 
 def bounds_between(size: DimExpr, ends: Mapping[str, tuple[int, int]]) -> tuple[float, float]:
-    """The smallest and the largest value of a size whose symbols lie between ends."""
+    """The smallest and the largest value of a size, given the bounds of its symbols."""
     bounded = size.evaluate({name: DimExpr.symbol(name, *span) for name, span in ends.items()})
     return DimExpr.of(bounded).bounds()
 
 
 def least_extent(size: Dim) -> int:
-    """The least that the size of a tensor's axis has to be: 0 where it is made of a symbol that may be 0, else 1."""
+    """The lower bound that programs require of an axis's size: 0 if it uses a symbol that may be 0, else 1."""
     names = size.symbols() if isinstance(size, DimExpr) else ()
     return 0 if any(isinstance(name, Bounded) and name.low < 1 for name in names) else 1
 
 
 def basis(sizes: Iterable[int | DimExpr]) -> list[DimExpr]:
     """
-    The symbols and products of symbols of which sizes are affine functions (and floor divisions of such), each once.
+    The symbols and products of symbols, each once, in which sizes are quasi-affine.
 
     `[H * W, (H + 1) floordiv 2, batch] -> [H * W, H, batch]`
     """
@@ -412,7 +411,7 @@ def _order(term: tuple[tuple[Atom, ...], int]) -> tuple[bool, str]:
 
 
 def least(a: Dim, b: Dim) -> Dim:
-    """The lesser of two sizes, whichever that is."""
+    """The minimum of two sizes."""
     difference = a - b
     if isinstance(difference, int):
         return a if difference <= 0 else b
@@ -430,7 +429,7 @@ def least(a: Dim, b: Dim) -> Dim:
 
 
 def _parts_of_least(size: Dim) -> tuple[Dim, ...]:
-    """What a size is the least of, if it is nothing else."""
+    """The operands of a size that is a minimum; else the size itself."""
     if isinstance(size, DimExpr) and len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1:
         (atom,) = size.terms[0][0]
         return tuple(part.evaluate({}) for part in atom.parts) if isinstance(atom, Least) else ()
@@ -438,7 +437,7 @@ def _parts_of_least(size: Dim) -> tuple[Dim, ...]:
 
 
 def greatest(a: Dim, b: Dim) -> Dim:
-    """The greater of two sizes, whichever that is."""
+    """The maximum of two sizes."""
     # max(a, b) == a + b - min(a, b)
     return a + b - least(a, b)
 
@@ -449,5 +448,5 @@ def _is_symbol(value: DimExpr) -> bool:
 
 
 def with_ends(symbol: str) -> str:
-    """A symbol as the text of a type has it."""
+    """The text of a symbol in types, with its bounds if it has any."""
     return f"{symbol}<{symbol.low} to {symbol.high}>" if isinstance(symbol, Bounded) else symbol

@@ -8,7 +8,7 @@ part. An axis whose size its inner parts do not divide is padded up to the next 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, TypeVar
@@ -19,6 +19,9 @@ from mlc.dialects.graph.dims import Dim
 
 AnyDim = TypeVar("AnyDim", bound=Dim)
 """Integers where the shape has integers, else integers or expressions."""
+
+TransformSteps = tuple[Sequence[int], list[int], list[int], list[int], list[int], list[int], list[int]]
+"""(unblock shape, permutation, merged shape, logical sizes, padded sizes, blocked shape, permutation back)."""
 
 _PART = re.compile(r"([A-Z])|(\d+)([a-z])")
 
@@ -50,7 +53,7 @@ class Layout:
         return len(self.parts) == len(self.axes)
 
     def position(self, letter: str) -> int:
-        """Which dimension of the tensor the (outer part of the) axis is."""
+        """The dimension of the tensor that holds the axis, or its outer part."""
         return self.parts.index((letter, 0))
 
     def sizes(self, shape: Sequence[AnyDim], what: str = "operand") -> dict[str, AnyDim]:
@@ -74,7 +77,7 @@ class Layout:
         return tuple(inner or ceil_div(sizes[letter], factors[letter]) for letter, inner in self.parts)
 
     def padded(self, letter: str, size: Dim) -> Dim:
-        """An axis's size, padded up to what its inner parts divide."""
+        """An axis's size, padded up to a multiple of its inner sizes."""
         return ceil_div(size, self.factors[letter]) * self.factors[letter]
 
     def with_factor(self, letter: str, factor: int) -> str:
@@ -107,21 +110,21 @@ def layout(name: str) -> Layout:
 
 
 def same_axes(a: Layout, b: Layout) -> None:
-    """Check that two layouts are of the same axes."""
+    """VerifyException unless two layouts have the same axes."""
     if set(a.axes) != set(b.axes):
         raise VerifyException(f"expected layouts of the same axes, but got {a} and {b}")
 
 
-def transform_steps(src: Layout, dst: Layout, shape: Sequence[int], logical: Mapping[str, int]) -> Any:
-    """How numpy moves an array from `src` to `dst`: what `numerics.layout_transform` applies."""
+def transform_steps(src: Layout, dst: Layout, shape: Sequence[int], logical: Mapping[str, int]) -> TransformSteps:
+    """The numpy steps from layout `src` to `dst`, which `numerics.layout_transform` applies."""
     axes = src.axes
     source, target = _grouped(src, axes), _grouped(dst, axes)
     merged = [_product(shape[i] for i in source[letter]) for letter in axes]
     kept = [logical[letter] for letter in axes]
-    padded = [dst.padded(letter, logical[letter]) for letter in axes]
+    padded = [int(dst.padded(letter, logical[letter])) for letter in axes]
     order = [i for letter in axes for i in target[letter]]
     physical = dst.shape(logical)
-    blocked = [physical[i] for i in order]
+    blocked = [int(physical[i]) for i in order]
     inverse = [order.index(i) for i in range(len(order))]
     return shape, [i for letter in axes for i in source[letter]], merged, kept, padded, blocked, inverse
 
@@ -135,7 +138,7 @@ def _grouped(of: Layout, axes: str) -> dict[str, list[int]]:
     return groups
 
 
-def _product(sizes: Any) -> int:
+def _product(sizes: Iterable[int]) -> int:
     result = 1
     for size in sizes:
         result *= size

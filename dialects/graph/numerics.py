@@ -1,11 +1,16 @@
-"""Numpy meanings that are more than one call: erf, windows, convolution, layouts. Imported only to evaluate."""
+"""Numpy semantics that take more than one call: erf, windows, convolution, layouts. Imported when evaluated."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from mlc.dialects.graph.layout import TransformSteps
+    from mlc.dialects.graph.ops.conv import PoolOp
+    from mlc.dialects.graph.ops.conv_transpose import Conv2dTransposeOp
 
 Array = Any
 
@@ -49,13 +54,21 @@ def log_softmax(x: Array, axis: int) -> Array:
 
 
 def windows(x: Array, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int]) -> Array:
-    """The sliding windows of an NCHW array that is padded already: N, C, OH, OW, KH, KW (a view)."""
+    """The sliding windows of a padded NCHW array as a view: N, C, OH, OW, KH, KW."""
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     view = np.lib.stride_tricks.sliding_window_view(x, spans, axis=(2, 3))
     return view[:, :, :: strides[0], :: strides[1], :: dilation[0], :: dilation[1]]
 
 
-def conv2d(x: Array, w: Array, strides: Any, padding: Any, dilation: Any, groups: int, pad_value: int = 0) -> Array:
+def conv2d(
+    x: Array,
+    w: Array,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    pad_value: int = 0,
+) -> Array:
     """Convolution of NCHW by OIHW: im2col, then one matrix product per image and group."""
     top, left, bottom, right = padding
     x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=pad_value)
@@ -77,17 +90,17 @@ def _depthwise(view: Array, w: Array) -> Array:
     return result
 
 
-def conv2d_transpose(x: Array, w: Array, op: Any, out: Any) -> Array:
-    """The transpose of a convolution of NCHW by IOHW: one matrix product per tap, added where it falls."""
+def conv2d_transpose(x: Array, w: Array, op: Conv2dTransposeOp, out: Sequence[int]) -> Array:
+    """Transposed convolution of NCHW by IOHW: one matrix product per tap, accumulated at the tap's offset."""
     (sh, sw), (dh, dw), (top, left, bottom, right) = op.strides, op.dilation, op.padding
     n, c, height, width = x.shape
     kh, kw = w.shape[2:]
-    pictures = x.reshape(n, op.groups, c // op.groups, height * width)
+    images = x.reshape(n, op.groups, c // op.groups, height * width)
     kernels = w.reshape(op.groups, c // op.groups, *w.shape[1:]).swapaxes(1, 2)
     room = np.zeros((n, op.groups * w.shape[1], out[0] + top + bottom, out[1] + left + right), x.dtype)
     for row in range(kh):
         for column in range(kw):
-            part = np.matmul(kernels[None, ..., row, column], pictures).reshape(n, -1, height, width)
+            part = np.matmul(kernels[None, ..., row, column], images).reshape(n, -1, height, width)
             rows = slice(row * dh, row * dh + (height - 1) * sh + 1, sh)
             columns = slice(column * dw, column * dw + (width - 1) * sw + 1, sw)
             room[:, :, rows, columns] += part
@@ -95,7 +108,7 @@ def conv2d_transpose(x: Array, w: Array, op: Any, out: Any) -> Array:
 
 
 def resize_axis(x: Array, axis: int, place: tuple[int, int, int], out: int, linear: bool) -> Array:
-    """An array whose axis has `out` elements, element o from place (a * o + b) / c."""
+    """An array resized to `out` elements along an axis; element o is read at (a * o + b) / c."""
     a, b, c = place
     at = np.arange(out) * a + b
     last = x.shape[axis] - 1
@@ -107,22 +120,22 @@ def resize_axis(x: Array, axis: int, place: tuple[int, int, int], out: int, line
     return low * (1 - part) + high * part
 
 
-def pad_window(x: Array, padding: Any, extra: tuple[int, int], value: float) -> Array:
-    """An NCHW array with its padding, and `extra` rows and columns more (what ceil_mode reads)."""
+def pad_window(x: Array, padding: Sequence[int], extra: Sequence[int], value: float) -> Array:
+    """An NCHW array with its padding, and `extra` rows and columns, which ceil_mode may read."""
     top, left, bottom, right = padding
     width = ((0, 0), (0, 0), (top, bottom + extra[0]), (left, right + extra[1]))
     return np.pad(x, width, constant_values=value)
 
 
-def pool2d(x: Array, op: Any, out: Sequence[int], maximum: bool) -> Array:
-    """Max or average pooling of an NCHW array, as op's attributes say; `out` is the result's H, W."""
+def pool2d(x: Array, op: PoolOp, out: Sequence[int], maximum: bool, count_padding: bool) -> Array:
+    """Max or average pooling of an NCHW array by the op's attributes; `out` is the result's (H, W)."""
     kernel, strides, dilation, padding = op.pool_size, op.strides, op.dilation, op.padding
     extra = [0, 0]
     for axis in (0, 1):
         reach = (out[axis] - 1) * strides[axis] + (kernel[axis] - 1) * dilation[axis] + 1
         extra[axis] = max(0, reach - x.shape[2 + axis] - padding[axis] - padding[2 + axis])
 
-    def view(array: Array, pads: Any, more: Any, value: float) -> Array:
+    def view(array: Array, pads: Sequence[int], more: Sequence[int], value: float) -> Array:
         padded = pad_window(array, pads, more, value)
         return windows(padded, kernel, strides, dilation)[:, :, : out[0], : out[1]]
 
@@ -130,7 +143,7 @@ def pool2d(x: Array, op: Any, out: Sequence[int], maximum: bool) -> Array:
         low = -np.inf if np.issubdtype(x.dtype, np.floating) else np.iinfo(x.dtype).min
         return view(x, padding, extra, low).max(axis=(4, 5))
     ones = np.ones((1, 1, *x.shape[2:]), x.dtype)
-    if op.count_include_pad:
+    if count_padding:
         ones = pad_window(ones, padding, (0, 0), 1)
         counts = view(ones, (0, 0, 0, 0), extra, 0)
     else:
@@ -143,8 +156,8 @@ def take(x: Array, indices: Array, axis: int) -> Array:
     return np.take(x, indices, axis=axis)
 
 
-def layout_transform(x: Array, steps: Any) -> Array:
-    """An array moved between layouts by `steps`: (unblock shape, permutation, logical sizes, padded, blocked)."""
+def layout_transform(x: Array, steps: TransformSteps) -> Array:
+    """An array converted between layouts by `steps`: (unblock shape, permutation, logical sizes, padded, blocked)."""
     split, to_logical, merged, kept, padded, blocked, to_physical = steps
     logical = x.reshape(split).transpose(to_logical).reshape(merged)
     logical = logical[tuple(slice(0, size) for size in kept)]

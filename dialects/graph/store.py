@@ -1,7 +1,7 @@
 """
-Which weight store belongs to a module: passes that need the weights' values find it here.
+Associates modules with their weight stores, for passes that need the weights' values.
 
-A module without one (plain text in mlc-opt) is rewritten symbolically: what would need a weight's value is left.
+In a module without a store (plain text in mlc-opt), rewrites that need a weight's value do not apply.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STORES: WeakKeyDictionary[ModuleOp, Any] = WeakKeyDictionary()
 
 
 def attach_store(module: ModuleOp, store: WeightStore) -> None:
-    """Make `store` the one that the module's `graph.param`s name; passes may add entries to it."""
+    """Attach the store to which the module's `graph.param`s refer; passes may add entries to it."""
     _STORES[module] = store
 
 

@@ -1,4 +1,4 @@
-"""The symbols of a function: which it declares, and numbers in their place."""
+"""The symbols that a function declares in `graph.symbols`, and their replacement by sizes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from xdsl.dialects.builtin import DictionaryAttr, FunctionType, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 
+from mlc.dialects.attributes import GRAPH_SYMBOLS
 from mlc.dialects.graph.dims import DimsAttr, SymbolAttr
 from mlc.dialects.graph.types import with_symbols
-
-SYMBOLS = "graph.symbols"
 
 
 def retype(value: SSAValue, type: Attribute) -> None:
@@ -21,14 +20,14 @@ def retype(value: SSAValue, type: Attribute) -> None:
 
 def symbols_of(function: FuncOp) -> dict[str, SymbolAttr]:
     """The symbols of a function with their ranges."""
-    declared = function.attributes.get(SYMBOLS)
+    declared = function.attributes.get(GRAPH_SYMBOLS)
     if not isinstance(declared, DictionaryAttr):
         return {}
     return {name: attr for name, attr in declared.data.items() if isinstance(attr, SymbolAttr)}
 
 
 def bind(function: FuncOp, sizes: Mapping[str, int]) -> None:
-    """Put sizes in the place of a function's symbols, in the types of all its values."""
+    """Replace a function's symbols by sizes, in the types of all its values."""
 
     def static(type: Attribute) -> Attribute:
         if isinstance(type, TensorType) and isinstance(type.encoding, DimsAttr):
@@ -52,6 +51,6 @@ def bind(function: FuncOp, sizes: Mapping[str, int]) -> None:
     function.function_type = FunctionType.from_lists([static(t) for t in inputs], [static(t) for t in outputs])
     rest: dict[str, Attribute] = {n: attr for n, attr in symbols_of(function).items() if n not in sizes}
     if rest:
-        function.attributes[SYMBOLS] = DictionaryAttr(rest)
+        function.attributes[GRAPH_SYMBOLS] = DictionaryAttr(rest)
     else:
-        function.attributes.pop(SYMBOLS, None)
+        function.attributes.pop(GRAPH_SYMBOLS, None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
 if TYPE_CHECKING:
@@ -41,9 +42,17 @@ def parse_op(cls: type[G], parser: Parser) -> G:
     return cls.create(operands=values, result_types=[type], properties=properties, attributes=attributes)
 
 
-def _short_types(cls: Any, parser: Parser, count: int, properties: Any, type: Any, position: Any) -> Any:
+def _short_types(
+    cls: type[GraphOp],
+    parser: Parser,
+    count: int,
+    properties: dict[str, Attribute],
+    type: TypeAttribute,
+    position: int,
+) -> Sequence[Attribute]:
+    result: Any = type  # a tensor, as the verifier checks later
     try:
-        types = cls.create(properties=properties).operand_types_from(type, count)
+        types = cls.create(properties=properties).operand_types_from(result, count)
     except VerifyException as error:
         parser.raise_error(str(error), position)
     if types is None:
@@ -51,7 +60,7 @@ def _short_types(cls: Any, parser: Parser, count: int, properties: Any, type: An
     return types
 
 
-def parse_attributes(cls: Any, parser: Parser, properties: dict[str, Attribute]) -> dict[str, Attribute]:
+def parse_attributes(cls: type[GraphOp], parser: Parser, properties: dict[str, Attribute]) -> dict[str, Attribute]:
     """Parse `{name = value, ..}`: declared names go to `properties`, the others are returned."""
     attributes: dict[str, Attribute] = {}
     if parser.parse_optional_punctuation("{") is None:

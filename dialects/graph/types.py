@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 Tensor: TypeAlias = "TensorType[Any]"
 Shape: TypeAlias = "tuple[Dim, ...]"
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+DTypeLike: TypeAlias = "Attribute | str | np.dtype[Any] | type[Any]"
+"""An element type: an attribute, a numpy dtype or scalar type, or the name of one."""
 
 _UNSIGNED = {f"uint{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)}
 ELEMENT_TYPES: dict[str, Attribute] = {
@@ -56,7 +59,7 @@ _DTYPE_NAMES = {element: name for name, element in ELEMENT_TYPES.items()}
 FLOATS = (Float32Type, Float64Type, Float16Type, BFloat16Type)
 
 
-def element_type(dtype: Any) -> Attribute:
+def element_type(dtype: DTypeLike) -> Attribute:
     """The element type of a numpy dtype, its name, or an element type."""
     if isinstance(dtype, Attribute):
         return dtype
@@ -76,14 +79,9 @@ def dtype_name(element: Attribute) -> str:
 
 def numpy_dtype(element: Attribute) -> np.dtype[Any]:
     """The numpy dtype of an element type."""
-    import numpy as np
+    from mlc.support.dtypes import dtype_of
 
-    name = dtype_name(element)
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
+    return dtype_of(dtype_name(element))
 
 
 def is_float(type: Tensor) -> bool:
@@ -96,8 +94,13 @@ def _static(shape: tuple[int, ...], element: Attribute) -> Tensor:
     return TensorType(element, shape)
 
 
+def is_integer(element: Attribute) -> TypeGuard[IntegerType]:
+    """Whether an element type is an integer type, i1 included."""
+    return isinstance(element, IntegerType)
+
+
 def tensor(shape: Sequence[Dim], element: Attribute | str = f32) -> Tensor:
-    """The tensor type of these sizes; symbolic ones become `?` and a `#graph.dims` encoding."""
+    """The tensor type of these sizes; symbolic sizes become `?` with a `#graph.dims` encoding."""
     element = element_type(element)
     shape = tuple(shape)
     if is_static(shape):
@@ -105,6 +108,11 @@ def tensor(shape: Sequence[Dim], element: Attribute | str = f32) -> Tensor:
     symbolic = tuple(size for size in shape if isinstance(size, DimExpr))
     sizes = [DYNAMIC_INDEX if isinstance(size, DimExpr) else size for size in shape]
     return TensorType(element, sizes, DimsAttr(symbolic))
+
+
+def is_dynamic(type: Attribute) -> bool:
+    """Whether a type is a tensor's with a symbolic size."""
+    return isinstance(type, TensorType) and not type.has_static_shape()
 
 
 def shape_of(type: Attribute) -> Shape:
@@ -134,7 +142,7 @@ def is_static(sizes: Sequence[object]) -> TypeGuard[tuple[int, ...]]:
 
 
 def sizes_at(sizes: Iterable[Dim], values: Mapping[str, int]) -> tuple[int, ...]:
-    """Sizes where symbols have these values; ValueError if one is not among them."""
+    """Sizes at these values of their symbols; ValueError if a symbol has none."""
     found = tuple(size.evaluate(values) if isinstance(size, DimExpr) else size for size in sizes)
     if not is_static(found):
         raise ValueError(f"expected sizes over {', '.join(values) or 'no symbol'}, but got {list(found)}")
@@ -142,7 +150,7 @@ def sizes_at(sizes: Iterable[Dim], values: Mapping[str, int]) -> tuple[int, ...]
 
 
 def static_shape(type: Attribute) -> tuple[int, ...]:
-    """The sizes of a tensor type that has only static ones."""
+    """The sizes of a tensor type of static shape; VerifyException for symbolic sizes."""
     shape = shape_of(type)
     if not is_static(shape):
         raise VerifyException(f"expected a tensor of static sizes, but got {type}")
@@ -150,14 +158,21 @@ def static_shape(type: Attribute) -> tuple[int, ...]:
 
 
 def element_of(value: SSAValue) -> Any:
-    """The type of the elements of a tensor or a buffer."""
+    """The element type of a tensor or a buffer."""
     type_ = value.type
     assert isinstance(type_, TensorType | MemRefType)
     return type_.element_type
 
 
+def tensor_type(type: Attribute) -> Tensor:
+    """A type that must be a tensor's."""
+    if not isinstance(type, TensorType):
+        raise VerifyException(f"expected a tensor, but got {type}")
+    return type
+
+
 def unequal(message: str, *types: tuple[Tensor, Tensor]) -> UnequalSizes:
-    """An error about pairs of types that must be the same, for an importer that can restrict symbols."""
+    """The error for pairs of types that must be equal; an importer may restrict symbols to make them so."""
     shapes = [(shape_of(a), shape_of(b)) for a, b in types]
     return UnequalSizes(message, *(pair for a, b in shapes if len(a) == len(b) for pair in zip(a, b, strict=True)))
 
@@ -193,12 +208,12 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
 
 
 def shape_text(shape: Sequence[Dim]) -> str:
-    """A shape as people read it: `1x3xHxW`; a scalar is `()`."""
+    """A shape in messages: `1x3xHxW`; a scalar's is `()`."""
     return "x".join(f"({s})" if " " in str(s) else str(s) for s in shape) if shape else "()"
 
 
 def axis_of(axis: int, rank: int, what: str = "axis") -> int:
-    """A possibly negative axis as one in `[0, rank)`."""
+    """A possibly negative axis, normalized to `[0, rank)`; VerifyException out of range."""
     if not -rank <= axis < rank:
         raise VerifyException(f"expected {what} in [{-rank}, {rank}) for a tensor of rank {rank}, but got {axis}")
     return axis % rank
@@ -213,6 +228,8 @@ def with_symbols(type: Attribute, values: Mapping[str, Dim]) -> Tensor:
 
 __all__ = [
     "ELEMENT_TYPES",
+    "Array",
+    "DTypeLike",
     "Dim",
     "Shape",
     "Tensor",
@@ -221,7 +238,9 @@ __all__ = [
     "dtype_name",
     "element_of",
     "element_type",
+    "is_dynamic",
     "is_float",
+    "is_integer",
     "is_static",
     "numpy_dtype",
     "product",
@@ -230,5 +249,6 @@ __all__ = [
     "sizes_at",
     "static_shape",
     "tensor",
+    "tensor_type",
     "with_symbols",
 ]

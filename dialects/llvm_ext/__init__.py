@@ -1,5 +1,5 @@
 """
-The llvm_ext dialect: the few operations that xDSL's `llvm` dialect lacks.
+The llvm_ext dialect: LLVM operations that xDSL's `llvm` dialect lacks.
 
     op        ::= memory | vector | arithmetic | sync
     memory    ::= masked_load | masked_store | gather | scatter | prefetch
@@ -7,10 +7,10 @@ The llvm_ext dialect: the few operations that xDSL's `llvm` dialect lacks.
     arithmetic::= cast kind | fcmp predicate | select | intrinsic name | math name
     sync      ::= atomicrmw kind ordering | fence ordering
 
-Everything here is one LLVM instruction or intrinsic, save `splat` and `gather` (two) and `math` (a call of a
-prelude function, `codegen/prelude.py`). Scalars and one-dimensional vectors are treated alike.
+Each op is one LLVM instruction or intrinsic, except `splat` and `gather` (two) and `math` (a call of a prelude
+function, `codegen/prelude.py`). Scalars and one-dimensional vectors are handled alike.
 
-Facts that have no place in an upstream op travel as discardable attributes, which `codegen/llvm_ir.py` reads:
+Flags that upstream ops do not model are discardable attributes, which `codegen/llvm_ir.py` reads:
 `nontemporal` and `invariant` on `llvm.load`, `no_unroll` on a branch that closes a loop.
 """
 

@@ -1,4 +1,4 @@
-"""What reads and writes memory, or orders who does."""
+"""Memory operations: masked and indexed accesses, atomics, fences, prefetches."""
 
 from typing import ClassVar
 
@@ -227,7 +227,7 @@ class PrefetchOp(IRDLOperation):
     ptr = operand_def(POINTER)
     locality = prop_def(IntegerAttr[I64])
     write = opt_prop_def(UnitAttr)
-    # As LLVM has it: without a write, a hint without results would be dead code.
+    # As in LLVM, a prefetch counts as a memory write; otherwise it would be dead code.
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = "$ptr `locality` $locality (`write` $write^)? attr-dict"
 

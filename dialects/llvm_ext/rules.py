@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 Value: TypeAlias = Operation | SSAValue
 
-# Class of a source type and of a result type, and how the result's width compares with the source's.
+# Kind -> class of the source type, class of the result type, the result's width relative to the source's.
 CASTS: Mapping[str, tuple[str, str, str]] = {
     "trunc": ("integer", "integer", "<"),
     "zext": ("integer", "integer", ">"),
@@ -40,7 +40,7 @@ ATOMIC_KINDS = tuple("xchg add sub and or xor max min umax umin fadd fmax fmin".
 ORDERINGS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
 FENCE_ORDERINGS = ORDERINGS[1:]
 
-# A prelude function and its number of operands; `codegen/prelude.py` has the definitions and error bounds.
+# Prelude function -> number of operands; `codegen/prelude.py` has the definitions and error bounds.
 MATH_FUNCTIONS: Mapping[str, int] = {
     "exp": 1,
     "log": 1,
@@ -53,9 +53,9 @@ MATH_FUNCTIONS: Mapping[str, int] = {
 }
 
 
-def lanes_of(type_: Attribute) -> int | None:
-    """Return the number of lanes of a vector type, None for a scalar."""
-    return type_.get_shape()[0] if isinstance(type_, VectorType) else None
+def lanes_of(type_: Attribute) -> int:
+    """Return the number of lanes of a vector type, 0 for a scalar."""
+    return type_.get_shape()[0] if isinstance(type_, VectorType) else 0
 
 
 def element_of(type_: Attribute) -> Attribute:
@@ -66,7 +66,7 @@ def element_of(type_: Attribute) -> Attribute:
 def mask_type(type_: Attribute) -> Attribute:
     """Return the type of a condition on `type_`: i1, or a vector of i1 with as many lanes."""
     lanes = lanes_of(type_)
-    return i1 if lanes is None else VectorType(i1, [lanes])
+    return VectorType(i1, [lanes]) if lanes else i1
 
 
 def argument_attributes(
@@ -104,13 +104,13 @@ def type_class(type_: Attribute) -> str:
 
 
 def expect_in(what: str, word: str, known: tuple[str, ...]) -> None:
-    """Raise when `word` is none of the known ones."""
+    """Raise unless `word` is one of the known ones."""
     if word not in known:
         raise VerifyException(f"expected {what} to be one of {', '.join(known)}, but got '{word}'")
 
 
 def expect_type(operand: str, got: Attribute, expected: Attribute) -> None:
-    """Raise when an operand's type is not the expected one."""
+    """Raise unless an operand has the expected type."""
     if got != expected:
         raise VerifyException(f"expected {operand} to have type {expected}, but got {got}")
 
@@ -122,7 +122,7 @@ def expect_vector(operand: str, got: Attribute) -> None:
 
 
 def expect_lanes(operand: str, got: Attribute, like: Attribute) -> None:
-    """Raise when `got` has not as many lanes as `like`."""
+    """Raise unless `got` has as many lanes as `like`."""
     if lanes_of(got) != lanes_of(like):
         raise VerifyException(f"expected {operand} to have as many lanes as {like}, but got {got}")
 

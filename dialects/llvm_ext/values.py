@@ -1,4 +1,4 @@
-"""What computes on scalars and native vectors."""
+"""Operations on scalars and native vectors."""
 
 from typing import ClassVar
 
@@ -125,7 +125,7 @@ class SplatOp(IRDLOperation):
 @irdl_op_definition
 class PoisonOp(IRDLOperation):
     """
-    A value that nothing may depend on, e.g. the vector that the first `insertelement` writes into.
+    LLVM's poison value, e.g. the vector into which the first `insertelement` writes.
 
     `%v = llvm_ext.poison : vector<16xf32>`
     """

@@ -1,5 +1,5 @@
 """
-loop: the order of the work - loop nests over buffers, blocks, and register tiles as n-D vector values.
+The loop dialect: scheduled loop nests over buffers, blocks, and register tiles as n-D vector values.
 
     kernel ::= `loop.func` @name `(` memref args `)` `attributes` {outputs = n} region      the last n are written
     nest   ::= `loop.for` %i `=` lo `to` hi kind? (`iter_args` `(` %a `=` %v,* `)` `->` types)? region

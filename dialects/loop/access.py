@@ -1,4 +1,4 @@
-"""Buffers and what reads and writes them: alloc, load, store, gather, and index expressions as values."""
+"""Buffers and their accesses: alloc, load, store, gather, and index expressions as values."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def tile_shape(exprs: Sequence[Index], tile: Sequence[int]) -> tuple[int, ...]:
 
 
 class _Access(TextOp):
-    """What loads, stores and gathers share: buffer, map, mask, tile."""
+    """The base of loads, stores and gathers: buffer, map, mask, tile."""
 
     @property
     def tile_sizes(self) -> tuple[int, ...]:
@@ -370,7 +370,7 @@ class GatherOp(_Access):
 
     @property
     def indices(self) -> Sequence[SSAValue]:
-        """The operands that the map numbers."""
+        """The index operands of the map."""
         return self.operands[2:]
 
     def verify_(self) -> None:

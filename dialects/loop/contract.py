@@ -1,4 +1,4 @@
-"""Products summed inside of a lane: what the dot-product instructions of a machine compute."""
+"""loop.contract: products summed within each lane, as by dot-product instructions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mlc.dialects.loop.values import element_of, shape_of
 from mlc.dialects.text import TextOp, parse_operands_and_types, print_types
 
 WORD_BITS = 32
-"""The bits of a lane of the accumulator, which the summed factors of one lane fill together."""
+"""The bits of an accumulator's lane; the factors that one lane sums are packed in as many bits."""
 
 
 UNSIGNED = ("unsigned_a", "unsigned_b")
 
 
 def word_factors(element: Attribute) -> int:
-    """How many elements fill a word: 2 of bf16 and f16, 4 of i8; 1 of elements that no word holds several of."""
+    """The number of elements in a word: 2 of bf16 and f16, 4 of i8; 1 for elements too wide to be packed."""
     if not isinstance(element, AnyFloat | IntegerType):
         return 1
     bits = element.width.data if isinstance(element, IntegerType) else element.bitwidth
@@ -34,8 +34,8 @@ class ContractOp(TextOp):
     Products of narrow factors, widened, summed over the last axis of a and b, and added to c; other axes of size 1 are
     broadcast: `%n = loop.contract %a, %b, %c : vector<12x1x2xbf16>, vector<1x32x2xbf16>, vector<12x32xf32>`.
 
-    Floats are exact products added in any order and rounding of f32; a subnormal factor or sum may count as 0.
-    Integers are signed, save those of a factor that is said to be `unsigned`; sums wrap:
+    Float products are exact, and added in f32 in any order; subnormal factors and sums may be flushed to 0.
+    Integers are signed, except those of a factor marked `unsigned`; sums wrap:
     `loop.contract %a unsigned, %b, %c : vector<12x1x4xi8>, vector<1x32x4xi8>, vector<12x32xi32>`.
     """
 

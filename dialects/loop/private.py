@@ -1,4 +1,4 @@
-"""Which buffers belong to one thread of a parallel loop."""
+"""Privatization: the buffers of which each thread of a parallel loop has its own copy."""
 
 from xdsl.ir import SSAValue
 
@@ -7,7 +7,7 @@ from mlc.dialects.loop.structure import ForOp
 
 
 def private_buffers(op: ForOp) -> list[SSAValue]:
-    """The local buffers from outside a parallel loop that it uses: each thread has its own copy."""
+    """The local buffers, allocated outside of a parallel loop, that its body uses: each thread has its own copy."""
     found: dict[SSAValue, None] = {}
     for inner in op.walk():
         for v in inner.operands:

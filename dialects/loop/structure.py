@@ -1,4 +1,4 @@
-"""What holds the work: kernels, loops, blocks."""
+"""The structure of kernels: functions, loops, blocks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class FuncOp(IRDLOperation):
 
     @property
     def args(self) -> Sequence[SSAValue]:
-        """The buffers (and, behind them, the symbols of the sizes)."""
+        """The buffers, followed by the symbols of the sizes."""
         return self.body.block.args
 
     def verify_(self) -> None:
@@ -101,7 +101,7 @@ class FuncOp(IRDLOperation):
 
 
 def _terminate(op: Operation) -> None:
-    """Add the terminator that the custom syntax leaves out."""
+    """Add the terminator that the custom syntax omits."""
     for region in op.regions:
         if len(region.blocks) == 1:
             block = region.block
@@ -110,7 +110,7 @@ def _terminate(op: Operation) -> None:
 
 
 def _is_told(region: Region) -> bool:
-    """Whether the terminator says something, so that the custom syntax must not leave it out."""
+    """Whether the custom syntax must print the terminator, because it has operands or attributes."""
     last = region.block.last_op
     return last is None or bool(last.operands or last.attributes)
 
@@ -193,17 +193,17 @@ class ForOp(IRDLOperation):
 
     @property
     def indices(self) -> Sequence[SSAValue]:
-        """The operands that the bounds number."""
+        """The index operands of the bounds."""
         return self.operands[: self.bounds.arity]
 
     @property
     def iter_args(self) -> Sequence[SSAValue]:
-        """The initial values of what the loop carries."""
+        """The initial values of the carried values."""
         return self.operands[self.bounds.arity :]
 
     @property
     def carried(self) -> Sequence[SSAValue]:
-        """What the loop carries, inside its body."""
+        """The carried values: the block arguments after the index."""
         return self.body.block.args[1:]
 
     @property
@@ -299,12 +299,12 @@ KINDS = {kind: StringAttr(kind) for kind in FOR_KINDS}
 @irdl_op_definition
 class BlockOp(IRDLOperation):
     """
-    A computation on scalars at one point of its iteration space: what schedules move about.
+    A computation on scalars at one point of its iteration space: the unit that schedules transform, as TVM's block.
 
     `loop.block "dense" (%vi : 16 = %i * 4 + %ii) reduce (%vk : 784 = %k) where (783 - %k) init { ... } { ... }`
     An extent may be an expression of the kernel's symbols.
-    The axes are declared spatial (each point of them is written once) or reducing, with their extents and the
-    expression of the loops that gives their value. `init` runs where all reduction axes are 0, before the body.
+    Each axis is spatial (each of its points is written once) or a reduction, with its extent and its value as an
+    expression of the loops. `init` runs before the body where all reduction axes are 0.
     The block runs only where all `where` expressions are >= 0.
     """
 
@@ -357,7 +357,7 @@ class BlockOp(IRDLOperation):
 
     @property
     def num_spatial(self) -> int:
-        """How many axes are spatial; the others reduce."""
+        """The number of spatial axes; the others are reductions."""
         return self.spatial.value.data
 
     @property
@@ -372,7 +372,7 @@ class BlockOp(IRDLOperation):
 
     @property
     def has_init(self) -> bool:
-        """Whether the reduction still starts inside the block."""
+        """Whether the block initializes its reduction itself."""
         return bool(self.init.blocks)
 
     def verify_(self) -> None:

@@ -81,7 +81,7 @@ def with_element(t: Attribute, element: Attribute) -> Attribute:
 
 
 def broadcasts_to(source: Attribute, result: Attribute) -> bool:
-    """Whether a scalar or a vector with axes of size 1 stretches to the result's shape."""
+    """Whether a scalar or a vector with axes of size 1 broadcasts to the result's shape."""
     s, r = shape_of(source), shape_of(result)
     if element_of(source) != element_of(result):
         return False
@@ -128,7 +128,7 @@ class FmaOp(TextOp):
 
 @irdl_op_definition
 class BroadcastOp(IRDLOperation):
-    """A scalar, or a vector's axes of size 1, stretched: `loop.broadcast %v : f32 to vector<4x16xf32>`."""
+    """A scalar, or a vector's axes of size 1, broadcast: `loop.broadcast %v : f32 to vector<4x16xf32>`."""
 
     name = "loop.broadcast"
     value = operand_def()
@@ -138,7 +138,7 @@ class BroadcastOp(IRDLOperation):
 
     @staticmethod
     def make(value: SSAValue, type: Attribute) -> BroadcastOp:
-        """The value stretched to a vector type."""
+        """The value broadcast to a vector type."""
         return BroadcastOp.create(operands=[value], result_types=[type])
 
     def verify_(self) -> None:

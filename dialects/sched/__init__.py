@@ -1,5 +1,5 @@
 """
-sched: how a kernel is to be computed - a schedule is IR.
+The sched dialect: schedules as IR; each directive transforms the loops of a kernel.
 
     schedule  ::= `sched.schedule` @kernel `{` directive* `}`
     find      ::= %b `=` `sched.block` "name"                %l,* `=` `sched.loops` %b (`under` %l)? `:` count
@@ -20,8 +20,8 @@ sched: how a kernel is to be computed - a schedule is IR.
                 | `sched.transform_layout` %b `[` expr over d0, d1, ... `,` ... `]`
     factors   ::= `[` (`?` | n | %t),* `]`
 
-Handles are values. A loop or block that moves keeps its handles; split, tile, fuse, peel, compute_inline,
-decompose_reduction and tensorize consume theirs, and the loops that compute_at leaves empty are consumed with it.
+Handles are SSA values. A loop or block that moves keeps its handles. split, tile, fuse, peel, compute_inline,
+decompose_reduction and tensorize consume their operands; compute_at also consumes the loops that it leaves empty.
 """
 
 from xdsl.ir import Dialect

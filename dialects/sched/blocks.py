@@ -1,4 +1,4 @@
-"""Directives on blocks: where they are computed, and the buffers between them."""
+"""Directives on blocks: their place in the loop nest, and the buffers between them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class CacheReadOp(IRDLOperation):
     Let a block read a buffer through a copy: `%r = sched.cache_read %c[0] "local"`.
 
     - block: the reader
-    - buffer: which of the buffers that it reads, in the order of its first loads, its own result left out
+    - buffer: the number of a buffer that it reads, in the order of its first loads, without its own result
     - scope: of the copy
 
     The result is the copying block, "<buffer>_<scope>". With sched.transform_layout %r, this is packing.
@@ -136,8 +136,8 @@ class RfactorOp(IRDLOperation):
     """
     Reduce in two steps: `%rf = sched.rfactor %l axis 0`.
 
-    - loop: reduces its block; in the first step its iterations are computed apart
-    - axis: where the new dimension stands in the buffer of partial results
+    - loop: a reduction loop of its block; in the first step its iterations have separate partial results
+    - axis: the position of the new dimension in the buffer of partial results
 
     The result is the block of the first step, "<name>_rf"; the block of the second keeps its handle and name.
 
@@ -159,7 +159,7 @@ class RfactorOp(IRDLOperation):
 @irdl_op_definition
 class SetScopeOp(IRDLOperation):
     """
-    Choose where the buffer that a block writes lives: `sched.set_scope %p "local"`.
+    Set the memory scope of the buffer that a block writes: `sched.set_scope %p "local"`.
 
     - block: the writer
     - scope: "local" (private to a thread), "shared" or "global"
@@ -203,7 +203,7 @@ class StorageAlignOp(IRDLOperation):
 @irdl_op_definition
 class DecomposeReductionOp(IRDLOperation):
     """
-    Separate where a reduction starts: `%init, %update = sched.decompose_reduction %c at %l`.
+    Split a reduction's initialization from its update: `%init, %update = sched.decompose_reduction %c at %l`.
 
     - block: consumed; becomes the update
     - loop: the init nest goes in front of it; the reduction's loops are at or inside it
@@ -229,10 +229,10 @@ class DecomposeReductionOp(IRDLOperation):
 @irdl_op_definition
 class TransformLayoutOp(TextOp):
     """
-    Change how the buffer that a block writes is laid out: `sched.transform_layout %p [d0 floordiv 16, d1, d0 mod 16]`.
+    Change the layout of the buffer that a block writes: `sched.transform_layout %p [d0 floordiv 16, d1, d0 mod 16]`.
 
     - block: the writer of a local buffer
-    - map: the new index, from the dimensions d0, d1, ... of the old one; no two elements may meet
+    - map: the new index as expressions of the dimensions d0, d1, ... of the old one; must be injective
 
         p : memref<32x8xf32>,  p[%i, %j]
         -> p : memref<2x8x16xf32>,  p[%i floordiv 16, %j, %i mod 16]

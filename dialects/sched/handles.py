@@ -1,4 +1,4 @@
-"""The schedule itself, its handles, and the ops that find blocks and loops."""
+"""sched.schedule, the types of handles, and the ops that look up blocks and loops."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LoopType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class IntType(ParametrizedAttribute, TypeAttribute):
-    """An integer that tuning may choose."""
+    """An integer parameter that the tuner chooses."""
 
     name = "sched.int"
 
@@ -55,7 +55,7 @@ I64 = IntegerAttr.constr(type=EqAttrConstraint(i64))
 @irdl_op_definition
 class ScheduleOp(IRDLOperation):
     """
-    How one kernel is to be computed: directives in order.
+    The schedule of one kernel: directives, applied in order.
 
     `sched.schedule @dense { %c = sched.block "dense" : !sched.block ... }`
     """
@@ -74,7 +74,7 @@ class ScheduleOp(IRDLOperation):
 
     @property
     def kernel_name(self) -> str:
-        """The name of the `loop.func` that it schedules."""
+        """The name of the scheduled `loop.func`."""
         return self.kernel.root_reference.data
 
     def print(self, printer: Printer) -> None:
@@ -121,8 +121,8 @@ class LoopsOp(TextOp):
     """
     The loops around a block, outer to inner: `%i, %j, %k = sched.loops %c : 3`.
 
-    With `under %l`, those between the loop %l and the block: `%a, %b = sched.loops %c under %l : 2`. The number after
-    the colon says how many there are.
+    With `under %l`, the loops between the loop %l and the block: `%a, %b = sched.loops %c under %l : 2`. The number
+    after the colon is the number of loops.
 
     TVM: get_loops.
     """
@@ -159,9 +159,9 @@ class LoopsOp(TextOp):
 @irdl_op_definition
 class ChildOp(IRDLOperation):
     """
-    What stands at a place in a loop's body: `%k = sched.child %j at 1 : !sched.loop`.
+    The loop or block at a position of a loop's body: `%k = sched.child %j at 1 : !sched.loop`.
 
-    Children are loops and blocks in program order, counted from 0; the result's type says which of them is expected.
+    Children are the loops and blocks in program order, counted from 0; the result's type is the expected one of both.
 
     TVM: get_child_blocks.
     """
@@ -177,9 +177,9 @@ class ChildOp(IRDLOperation):
 @irdl_op_definition
 class KnobOp(TextOp):
     """
-    A choice that tuning makes: `%t = sched.knob "tile_j" [16, 32, 64] default 32`.
+    A tuning parameter: `%t = sched.knob "tile_j" [16, 32, 64] default 32`.
 
-    The default holds until a tuning record, which is the values of the knobs by name, says otherwise.
+    The default applies unless a tuning record, which maps names of knobs to values, has another value.
 
     TVM: ConfigSpace.define_knob, sample_categorical.
     """
@@ -205,7 +205,7 @@ class KnobOp(TextOp):
 
     @property
     def value(self) -> int:
-        """What stands for the knob when the schedule is applied."""
+        """The value of the knob when the schedule is applied."""
         return self.default.value.data
 
     def verify_(self) -> None:

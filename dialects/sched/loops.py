@@ -1,4 +1,4 @@
-"""Directives on loops: their extent, their order, their kind."""
+"""Directives on loops: splitting, order, kind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REST, KNOB = 0, -1
 
 
 def factors_attr(factors: Sequence[int | SSAValue | None]) -> tuple[DenseArrayBase[IntegerType], list[SSAValue]]:
-    """The attribute and the operands of factors, each an integer, the handle of a knob, or None for `?`."""
+    """The attribute and the operands for factors, each an integer, a knob's handle, or None for `?`."""
     numbers = [REST if f is None else f if isinstance(f, int) else KNOB for f in factors]
     return DenseArrayBase.from_list(i64, numbers), [f for f in factors if isinstance(f, SSAValue)]
 
@@ -69,10 +69,10 @@ def _loop_operand(parser: Parser) -> SSAValue:
 @irdl_op_definition
 class SplitOp(TextOp):
     """
-    Cut a loop into a nest: `%o, %i = sched.split %l [?, 16]`.
+    Split a loop into a nest: `%o, %i = sched.split %l [?, 16]`.
 
     - loop: consumed; the results are the new loops, outer to inner
-    - factors: the new extents; one of them may be `?` (what is left), each may be a knob
+    - factors: the new extents; at most one is `?` (inferred), each may be a knob
 
     Where the factors do not divide the extent, the blocks below get a `where` predicate.
 
@@ -117,7 +117,7 @@ class SplitOp(TextOp):
 @irdl_op_definition
 class TileOp(TextOp):
     """
-    Split several loops and bring the inner parts inside: `%io, %jo, %ii, %ji = sched.tile %i, %j [4, 16]`.
+    Split several loops and move the inner parts innermost: `%io, %jo, %ii, %ji = sched.tile %i, %j [4, 16]`.
 
     - loops: consumed; each is nested in the one before it
     - factors: the inner extents, one per loop
@@ -168,7 +168,7 @@ class TileOp(TextOp):
 @irdl_op_definition
 class FuseOp(IRDLOperation):
     """
-    Make one loop of several, each directly inside the one before: `%f = sched.fuse %i, %j`.
+    Fuse perfectly nested loops to one: `%f = sched.fuse %i, %j`.
 
     - loops: consumed, outer to inner; the result is the loop over all their iterations
 
@@ -190,7 +190,7 @@ class ReorderOp(IRDLOperation):
     """
     Permute loops of one nest: `sched.reorder %k, %j`.
 
-    - loops: in their new order, outer to inner; other loops between them keep their places
+    - loops: in their new order, outer to inner; other loops between them keep their positions
 
         loop.for %j = 0 to 8 { loop.for %k = 0 to 4 { ... } }
         -> loop.for %k = 0 to 4 { loop.for %j = 0 to 8 { ... } }
@@ -207,12 +207,12 @@ class ReorderOp(IRDLOperation):
 @irdl_op_definition
 class PeelOp(IRDLOperation):
     """
-    Give the last iterations a loop of their own: `%main, %rest = sched.peel %l by 1`.
+    Split the last iterations off into a loop of their own: `%main, %rest = sched.peel %l by 1`.
 
     - loop: consumed
-    - by: how many iterations; the blocks of the rest are named "<name>_rest"
+    - by: the number of iterations; the blocks of the rest are named "<name>_rest"
 
-    Predicates that hold throughout one of the parts vanish in it.
+    Predicates that always hold in one of the parts are removed from it.
 
         loop.for %i = 0 to 4 { ... %i ... }
         -> loop.for %m = 0 to 3 { ... %m ... }  loop.for %r = 0 to 1 { ... %r + 3 ... }
@@ -251,9 +251,9 @@ class ParallelOp(IRDLOperation):
 @irdl_op_definition
 class VectorizeOp(IRDLOperation):
     """
-    Compute loops at once, as axes of a register tile: `sched.vectorize %i, %j`.
+    Turn loops into axes of a register tile: `sched.vectorize %i, %j`.
 
-    - loops: a perfect nest round one block, outer to inner; the last one is the lanes. A loop that reduces is allowed.
+    - loops: a perfect nest around one block, outer to inner; the last one is the lanes. Reduction loops are allowed.
 
         loop.for %i = 0 to 4 { loop.for %j = 0 to 16 { loop.block ... } }
         -> loop.for %i = 0 to 4 vectorized { loop.for %j = 0 to 16 vectorized { loop.block ... } }
@@ -270,7 +270,7 @@ class VectorizeOp(IRDLOperation):
 @irdl_op_definition
 class UnrollOp(IRDLOperation):
     """
-    Repeat a loop's body instead of looping: `sched.unroll %l`.
+    Unroll a loop completely: `sched.unroll %l`.
 
     - loop: of static extent
 
@@ -289,10 +289,10 @@ class UnrollOp(IRDLOperation):
 @irdl_op_definition
 class BindOp(IRDLOperation):
     """
-    Spread a loop over an axis of a device: `sched.bind %l to "blockIdx.x"`.
+    Bind a loop to a thread axis of a device: `sched.bind %l to "blockIdx.x"`.
 
     - loop: as for sched.parallel
-    - axis: the device's name of it
+    - axis: the name of the device's axis
 
         loop.for %i = 0 to 4 { ... }
         -> loop.for %i = 0 to 4 bind "blockIdx.x" { ... }
@@ -310,9 +310,9 @@ class BindOp(IRDLOperation):
 @irdl_op_definition
 class PragmaOp(IRDLOperation):
     """
-    Leave a note for later passes on a loop: `sched.pragma %l "unroll" = 4`.
+    Annotate a loop for later passes: `sched.pragma %l "unroll" = 4`.
 
-    - loop: which gets the attribute
+    - loop: the loop that gets the attribute
     - key, value: the attribute
 
         loop.for %i = 0 to 4 { ... }

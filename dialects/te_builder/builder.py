@@ -1,5 +1,5 @@
 """
-te as Python: `mlc.te`. Stages are functions of their indices; what they write is IR at once.
+te as Python: `mlc.te`. A stage is a Python function of its indices, which is traced to IR.
 
     A, B = te.placeholder((64, 32), name="A"), te.placeholder((32, 48), name="B")
     k = te.reduce_axis(32, "k")
@@ -19,17 +19,20 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, TensorType, UnitAt
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import te
+from mlc.dialects.attributes import STAGE_NO_INLINE
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.graph.dims import Dim, DimExpr
-from mlc.dialects.graph.types import Shape, element_type, shape_of
+from mlc.dialects.graph.types import DTypeLike, Shape, element_type, shape_of
 from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, IndexMapAttr, compact
 from mlc.dialects.te_builder import scalars
 from mlc.dialects.te_builder.indices import (
     _STAGE,
     Condition,
+    ElementIndex,
     IndexExpr,
+    IndexLike,
     ReduceAxis,
-    Stage,
+    StageBuilder,
     condition,
     current_stage,
 )
@@ -62,8 +65,12 @@ from mlc.dialects.te_builder.scalars import (
 )
 from mlc.support.errors import UserError
 
-# Of a stage that te-inline must leave alone: what is computed once to be read many times.
-NO_INLINE: dict[str, Attribute] = {"no_inline": UnitAttr()}
+# Attribute of a stage that te-inline does not inline, because its elements are read many times.
+NO_INLINE: dict[str, Attribute] = {STAGE_NO_INLINE: UnitAttr()}
+
+
+Mask = Condition | IndexLike | Sequence[IndexLike | Condition]
+"""The mask of a read: a condition, or index expressions that must all be >= 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,16 +96,18 @@ class Tensor:
         assert isinstance(owner, te.ComputeOp)
         return owner
 
-    def __getitem__(self, indices: Any) -> Scalar:
+    def __getitem__(self, indices: ElementIndex | Sequence[ElementIndex]) -> Scalar:
         return self.read(indices)
 
-    def read(self, indices: Any, mask: Any = (), otherwise: Scalar | Number = 0) -> Scalar:
+    def read(
+        self, indices: ElementIndex | Sequence[ElementIndex], mask: Mask = (), otherwise: Scalar | Number = 0
+    ) -> Scalar:
         """An element; where an expression of `mask` (or a condition) does not hold, `otherwise`."""
         stage = current_stage()
-        indices = indices if isinstance(indices, tuple | list) else (indices,)
-        if len(indices) != len(self.shape):
-            raise UserError(f"expected {len(self.shape)} indices of {self._label}, but got {len(indices)}")
-        exprs = [stage.index(i) for i in indices]
+        given = list(indices) if isinstance(indices, Sequence) else [indices]
+        if len(given) != len(self.shape):
+            raise UserError(f"expected {len(self.shape)} indices of {self._label}, but got {len(given)}")
+        exprs = [stage.index(i) for i in given]
         needed = mask if isinstance(mask, Condition) else condition(_as_parts(stage, mask))
         if any(e.bounds(stage.ranges)[1] < 0 for e in needed.exprs):
             return self._scalar(stage, otherwise)
@@ -111,7 +120,7 @@ class Tensor:
         return Scalar(stage, stage.add(self._read(stage, exprs, needed.exprs, otherwise)), self.unsigned)
 
     def _read(
-        self, stage: Stage, exprs: Sequence[Index], mask: Sequence[Index], otherwise: Scalar | Number
+        self, stage: StageBuilder, exprs: Sequence[Index], mask: Sequence[Index], otherwise: Scalar | Number
     ) -> Operation:
         done, operands = compact([*exprs, *mask], stage.values)
         properties: dict[str, Attribute] = {"map": IndexMapAttr(done[: len(exprs)])}
@@ -121,17 +130,17 @@ class Tensor:
         assert self.value is not None
         return te.ReadOp.create(operands=[self.value, *operands], properties=properties, result_types=[self.element])
 
-    def _scalar(self, stage: Stage, value: Scalar | Number) -> Scalar:
+    def _scalar(self, stage: StageBuilder, value: Scalar | Number) -> Scalar:
         if isinstance(value, Scalar):
             return value
         return Scalar(stage, constant(stage, value, self.element), self.unsigned)
 
-    def _check_bounds(self, stage: Stage, exprs: Sequence[Index]) -> None:
+    def _check_bounds(self, stage: StageBuilder, exprs: Sequence[Index]) -> None:
         for axis, (expr, size) in enumerate(zip(exprs, self.shape, strict=True)):
             if not expr.is_affine or any(stage.ranges[d] == UNKNOWN for d in expr.dims()):
                 continue
             low, high = expr.bounds(stage.ranges)
-            # what is taken from a symbolic size, or that size from it, is not known to be less
+            # a difference of a symbolic size and another index has no known sign
             known = all(stage.ranges[d][1] < UNBOUNDED - (expr.coefficient(d) < 0) for d in expr.dims())
             if (known and low < 0) or (isinstance(size, int) and high >= size):
                 raise UserError(
@@ -144,8 +153,8 @@ class Tensor:
         return f"'{self.name}' of shape {'x'.join(map(str, self.shape)) or '()'}"
 
 
-def _as_parts(stage: Stage, mask: Any) -> list[Any]:
-    parts = mask if isinstance(mask, tuple | list) else [mask]
+def _as_parts(stage: StageBuilder, mask: Mask) -> list[IndexExpr | Condition]:
+    parts = mask if isinstance(mask, Sequence) else [mask]
     return [p if isinstance(p, IndexExpr | Condition) else IndexExpr(stage, stage.index(p)) for p in parts]
 
 
@@ -155,7 +164,7 @@ def te_type(element: Attribute, shape: Sequence[Dim]) -> TensorType[Any]:
 
 
 def tensor_of(value: SSAValue, graph_type: Attribute | None = None, name: str = "") -> Tensor:
-    """The tensor that an SSA value is; the graph's type may say that its integers are unsigned."""
+    """The Tensor of an SSA value; `graph_type` gives its symbolic sizes and the sign of its integers."""
     t = value.type
     assert isinstance(t, TensorType)
     _, unsigned = signless(graph_type.element_type) if isinstance(graph_type, TensorType) else (None, False)
@@ -163,22 +172,22 @@ def tensor_of(value: SSAValue, graph_type: Attribute | None = None, name: str = 
     return Tensor(value, shape, t.element_type, unsigned, name or value.name_hint or "")
 
 
-def full(shape: Sequence[Dim], value: Number, dtype: Any = "float32") -> Tensor:
-    """A tensor of one value; it takes no memory."""
+def full(shape: Sequence[Dim], value: Number, dtype: DTypeLike = "float32") -> Tensor:
+    """A tensor whose elements all have one value; it has no stage."""
     element, unsigned = signless(element_type(dtype))
     return Tensor(None, tuple(shape), element, unsigned, "full", value)
 
 
 def _sizes(shape: Sequence[Dim]) -> Shape:
-    """A shape as plain ints (numpy's are welcome) and symbolic sizes."""
+    """A shape as ints (numpy's are converted) and symbolic sizes."""
     sizes = tuple(n if isinstance(n, DimExpr) else int(n) for n in shape)
     if any(isinstance(n, int) and n < 0 for n in sizes):
         raise UserError(f"expected a shape of sizes >= 0, but got {list(sizes)}")
     return sizes
 
 
-def placeholder(shape: Sequence[Dim], dtype: Any = "float32", name: str = "x") -> Tensor:
-    """An operand of the kernel to be."""
+def placeholder(shape: Sequence[Dim], dtype: DTypeLike = "float32", name: str = "x") -> Tensor:
+    """An input of a kernel."""
     element, unsigned = signless(element_type(dtype))
     sizes = _sizes(shape)
     arg = Block(arg_types=[te_type(element, sizes)]).args[0]
@@ -187,7 +196,7 @@ def placeholder(shape: Sequence[Dim], dtype: Any = "float32", name: str = "x") -
 
 
 def reduce_axis(extent: Dim | tuple[int, int], name: str = "k") -> ReduceAxis:
-    """An axis for te.sum and its like; it runs from 0 to `extent`."""
+    """A reduction axis for te.sum, te.max, ...; it runs from 0 to `extent`."""
     if isinstance(extent, tuple):
         if extent[0] != 0:
             raise UserError(f"expected a reduction axis from 0, but got one from {extent[0]}; add it to the index")
@@ -197,7 +206,7 @@ def reduce_axis(extent: Dim | tuple[int, int], name: str = "k") -> ReduceAxis:
 
 @dataclass(frozen=True)
 class Reduction:
-    """What the body of a reduction stage returns: the combiner, its axes, the value(s) of one point."""
+    """The result of a reduction stage's body: the combiner, the reduction axes, the value(s) of one point."""
 
     combiner: str
     axes: tuple[ReduceAxis, ...]
@@ -208,7 +217,7 @@ def _reduction(name: str) -> Callable[..., Reduction]:
     def reduce(value: Scalar, axis: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
         return Reduction(name, _axes(axis), (value,))
 
-    reduce.__doc__ = f"The {name} of the value over one or several axes; the whole body of a stage."
+    reduce.__doc__ = f"The {name} of the value over one or several axes; must be the whole body of a stage."
     return reduce
 
 
@@ -226,12 +235,13 @@ def size(n: Dim) -> IndexExpr:
     return IndexExpr(stage, stage.index(n))
 
 
-def _axes(axis: Any) -> tuple[ReduceAxis, ...]:
-    axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
-    for a in axes:
-        if not isinstance(a, ReduceAxis):
-            raise UserError(f"expected axis to be made by te.reduce_axis, but got {a!r}")
-    return axes
+def _axes(axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[ReduceAxis, ...]:
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    found = tuple(a for a in axes if isinstance(a, ReduceAxis))
+    if len(found) < len(axes):
+        wrong = next(a for a in axes if not isinstance(a, ReduceAxis))
+        raise UserError(f"expected axis to be made by te.reduce_axis, but got {wrong!r}")
+    return found
 
 
 sum, prod, max, min = (_reduction(name) for name in COMBINERS)
@@ -239,17 +249,17 @@ argmax, argmin = (_pair(name) for name in PAIR_COMBINERS)
 
 
 @dataclass
-class Kernel:
-    """A te.func under construction: stages go to the end of `block` and get the location that is set."""
+class KernelBuilder:
+    """A te.func under construction: stages are appended to `block` with the current `location`."""
 
     block: Block
     location: Any = None
     names: dict[str, int] = field(default_factory=dict)
     symbols: dict[DimExpr, SSAValue] = field(default_factory=dict)
-    """The arguments of the kernel that sizes are expressions of."""
+    """The size arguments of the kernel, by the symbols (or products of symbols) that they hold."""
 
     def place(self, op: te.ComputeOp) -> None:
-        """Append a stage under a name of its own."""
+        """Append a stage, with a number after its name if the name is taken."""
         name = op.stage_name
         count = self.names[name] = self.names.get(name, -1) + 1
         if count:
@@ -259,12 +269,12 @@ class Kernel:
         self.block.add_op(op)
 
 
-_KERNEL: ContextVar[Kernel | None] = ContextVar("kernel", default=None)
+_KERNEL: ContextVar[KernelBuilder | None] = ContextVar("kernel", default=None)
 
 
 @contextmanager
-def building(kernel: Kernel) -> Iterator[Kernel]:
-    """Stages made inside go straight into the kernel."""
+def building(kernel: KernelBuilder) -> Iterator[KernelBuilder]:
+    """Context in which new stages are appended to the kernel."""
     token = _KERNEL.set(kernel)
     try:
         yield kernel
@@ -284,8 +294,8 @@ def compute(
     """
     A stage: `fn` maps its indices to an element, or to a te.sum (prod, max, min, argmax, argmin) over axes.
 
-    The result is a Tensor, of argmax and argmin a pair. `axes` names the indices (default: as `fn` does); `reduce`
-    gives the reduction axes in another order than that of their first use.
+    The result is a Tensor; for argmax and argmin a pair of them. `axes` names the indices (default: the parameters of
+    `fn`); `reduce` orders the reduction axes (default: the order of their first use).
     """
     shape = _sizes(shape)
     names = list(axes) if axes is not None else _names(fn, len(shape))
@@ -312,7 +322,9 @@ def compute(
     return tuple(tensors) if len(tensors) > 1 else tensors[0]
 
 
-def _finish(stage: Stage, shape: Shape, name: str, values: Sequence[Scalar], combiner: str | None) -> te.ComputeOp:
+def _finish(
+    stage: StageBuilder, shape: Shape, name: str, values: Sequence[Scalar], combiner: str | None
+) -> te.ComputeOp:
     stage.block.add_op(te.YieldOp.create(operands=[v.value for v in values]))
     extents = [stage.index(n) for n in (*shape, *(a.extent for a in stage.reduce))]
     exprs, symbols = compact(extents, stage.values)
@@ -326,10 +338,10 @@ def _finish(stage: Stage, shape: Shape, name: str, values: Sequence[Scalar], com
 
 def _as_signed(result: Reduction) -> tuple[Reduction, Callable[[Scalar], Scalar] | None]:
     """
-    A reduction whose combiner works on signed numbers, and what turns its result back.
+    An equivalent reduction on signed numbers, and the function that converts its result back.
 
     Booleans become 0 and 1 (their sum is "any", their product "all"); unsigned numbers have the highest bit flipped,
-    which keeps their order.
+    which preserves their order.
     """
     value = result.values[0]
     if value.type == i1:
@@ -353,9 +365,9 @@ def _names(fn: Callable[..., Any], rank: int) -> list[str]:
 
 def _trace(
     shape: Sequence[Dim], names: Sequence[str], fn: Callable[..., Any], reduce: Sequence[ReduceAxis]
-) -> tuple[Stage, Any]:
+) -> tuple[StageBuilder, Any]:
     kernel = _KERNEL.get()
-    stage = Stage(shape, names, reduce, kernel.symbols if kernel is not None else None)
+    stage = StageBuilder(shape, names, reduce, kernel.symbols if kernel is not None else None)
     token = _STAGE.set(stage)
     try:
         return stage, fn(*stage.axes)
@@ -363,7 +375,7 @@ def _trace(
         _STAGE.reset(token)
 
 
-def _values(stage: Stage, result: Any, name: str) -> tuple[tuple[Scalar, ...], str | None]:
+def _values(stage: StageBuilder, result: Reduction | Scalar, name: str) -> tuple[tuple[Scalar, ...], str | None]:
     if isinstance(result, Reduction):
         return result.values, result.combiner
     if stage.reduce:
@@ -375,13 +387,13 @@ def _values(stage: Stage, result: Any, name: str) -> tuple[tuple[Scalar, ...], s
 
 
 def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> te.FuncOp:
-    """The kernel from these operands to these tensors; the stages are copied into it."""
+    """The te.func with these inputs and outputs; the stages are copied into it."""
     block = Block(arg_types=[_value(t).type for t in inputs])
     mapping: dict[SSAValue, SSAValue] = {}
     for tensor, arg in zip(inputs, block.args, strict=True):
         mapping[_value(tensor)] = arg
         arg.name_hint = tensor.name
-    kernel = Kernel(block)
+    kernel = KernelBuilder(block)
     for output in outputs:
         _copy_stages(kernel, _value(output), mapping)
     results = [mapping[_value(o)] for o in outputs]
@@ -395,7 +407,7 @@ def _value(tensor: Tensor) -> SSAValue:
     return tensor.value
 
 
-def _copy_stages(kernel: Kernel, value: SSAValue, mapping: dict[SSAValue, SSAValue]) -> None:
+def _copy_stages(kernel: KernelBuilder, value: SSAValue, mapping: dict[SSAValue, SSAValue]) -> None:
     if value in mapping:
         return
     op = value.owner
@@ -413,8 +425,11 @@ def _copy_stages(kernel: Kernel, value: SSAValue, mapping: dict[SSAValue, SSAVal
 __all__ = [
     "NO_INLINE",
     "Condition",
+    "ElementIndex",
     "IndexExpr",
-    "Kernel",
+    "IndexLike",
+    "KernelBuilder",
+    "Number",
     "ReduceAxis",
     "Reduction",
     "Scalar",

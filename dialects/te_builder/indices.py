@@ -1,26 +1,31 @@
-"""Index expressions as Python objects, and the stage that they are written in."""
+"""Index expressions as Python objects, and the builder of the stage to which they belong."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import te
 from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv
 from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, Range, axis_range, compact, const, dim
+from mlc.dialects.scalar import INDEX
 from mlc.support.errors import UserError
 
-INDEX = IndexType()
-IndexLike = Union["IndexExpr", "ReduceAxis", int]
+if TYPE_CHECKING:
+    from mlc.dialects.te_builder.scalars import Scalar
+
+IndexLike = Union["IndexExpr", "ReduceAxis", int, DimExpr]
+"""The forms of an index in index arithmetic."""
+ElementIndex = Union[IndexLike, "Scalar"]
+"""The forms of an index of a read: an integer element makes the read a gather."""
 
 
-class Stage:
+class StageBuilder:
     """The body of a stage under construction: numbered index values with their ranges, and the block."""
 
     def __init__(
@@ -34,7 +39,7 @@ class Stage:
         self.values: list[SSAValue] = list(self.block.args)
         self.ranges: list[Range] = [_range(e) for e in extents]
         self.symbols = symbols or {}
-        """What the kernel is given of sizes that are symbolic."""
+        """The size arguments of the kernel, by symbol."""
         self._symbols: dict[DimExpr, int] = {}
         self.constants: dict[Any, SSAValue] = {}
         self.reduce: dict[ReduceAxis, int] = {}
@@ -46,12 +51,12 @@ class Stage:
             self.number(axis)
 
     def add(self, op: Operation) -> SSAValue:
-        """Append an op; its result."""
+        """Append an op and return its result."""
         self.block.add_op(op)
         return op.results[0]
 
     def number(self, axis: ReduceAxis) -> int:
-        """The number of a reduction axis, which becomes one of the stage when first used."""
+        """The number of a reduction axis, which is added to the stage at its first use."""
         found = self.reduce.get(axis)
         if found is None:
             arg = self.block.insert_arg(INDEX, len(self.block.args))
@@ -65,8 +70,8 @@ class Stage:
         self.ranges.append(range)
         return len(self.values) - 1
 
-    def index(self, value: Any) -> Index:
-        """What a user may write as an index, as an expression over this stage's numbers."""
+    def index(self, value: ElementIndex) -> Index:
+        """An index expression over this stage's values, from any form of index that a user may write."""
         if isinstance(value, int):
             return const(value)
         if isinstance(value, DimExpr):
@@ -82,7 +87,7 @@ class Stage:
         raise UserError(f"expected an index expression, but got {value!r}")
 
     def _symbol(self, size: DimExpr) -> Index:
-        """A symbol (or a product of them) that the kernel is given."""
+        """A symbol, or a product of symbols, that is a size argument of the kernel."""
         if size not in self._symbols:
             if size not in self.symbols:
                 raise UserError(
@@ -110,7 +115,7 @@ def _range(extent: Dim) -> Range:
 
 
 def index_of(size: Dim, symbol: Callable[[DimExpr], Index]) -> Index:
-    """A size as an index expression; `symbol` gives that of a member of its basis."""
+    """A size as an index expression; `symbol` gives the expression of each member of its basis."""
     if isinstance(size, int):
         return const(size)
     total = const(0)
@@ -124,10 +129,10 @@ def index_of(size: Dim, symbol: Callable[[DimExpr], Index]) -> Index:
     return total
 
 
-_STAGE: ContextVar[Stage | None] = ContextVar("stage", default=None)
+_STAGE: ContextVar[StageBuilder | None] = ContextVar("stage", default=None)
 
 
-def current_stage() -> Stage:
+def current_stage() -> StageBuilder:
     """The stage whose body is being written."""
     stage = _STAGE.get()
     if stage is None:
@@ -136,11 +141,11 @@ def current_stage() -> Stage:
 
 
 class IndexExpr:
-    """An index expression of a stage: `i * 2 + k`, `i // 4`, `i % 4`; compared, it gives a `Condition`."""
+    """An index expression of a stage: `i * 2 + k`, `i // 4`, `i % 4`; a comparison gives a `Condition`."""
 
     __slots__ = ("index", "stage")
 
-    def __init__(self, stage: Stage, index: Index) -> None:
+    def __init__(self, stage: StageBuilder, index: Index) -> None:
         self.stage, self.index = stage, index
 
     @property
@@ -167,17 +172,17 @@ class IndexExpr:
     def __neg__(self) -> IndexExpr:
         return IndexExpr(self.stage, -self.index)
 
-    def __mul__(self, by: int) -> IndexExpr:
+    def __mul__(self, by: Dim) -> IndexExpr:
         if not isinstance(by, int):
             raise UserError(f"expected an integer factor of an index, but got {by!r}")
         return IndexExpr(self.stage, self.index * by)
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, by: int) -> IndexExpr:
+    def __floordiv__(self, by: Dim) -> IndexExpr:
         return IndexExpr(self.stage, self.index.floordiv(_positive(by), self.stage.ranges))
 
-    def __mod__(self, by: int) -> IndexExpr:
+    def __mod__(self, by: Dim) -> IndexExpr:
         return IndexExpr(self.stage, self.index.mod(_positive(by), self.stage.ranges))
 
     def __ge__(self, other: IndexLike) -> Condition:
@@ -193,7 +198,7 @@ class IndexExpr:
         return condition([other - self - 1])
 
 
-def _positive(by: int) -> int:
+def _positive(by: Dim) -> int:
     if not isinstance(by, int) or by <= 0:
         raise UserError(f"expected a positive integer to divide an index by, but got {by!r}")
     return by
@@ -203,19 +208,19 @@ def _positive(by: int) -> int:
 class Condition:
     """Index expressions that must all be >= 0; combine conditions with `&`."""
 
-    stage: Stage
+    stage: StageBuilder
     exprs: tuple[Index, ...]
 
     def __and__(self, other: Condition) -> Condition:
         return Condition(self.stage, tuple(dict.fromkeys((*self.exprs, *other.exprs))))
 
     def __bool__(self) -> bool:
-        raise UserError("expected a condition known now, but got one on indices; use te.where or a mask")
+        raise UserError("expected a Python condition, but got one on indices; use te.where or a mask")
 
 
 def condition(parts: Iterable[IndexExpr | Condition]) -> Condition:
-    """All of these; an expression stands for `>= 0`. What always holds is left out."""
-    stage: Stage | None = None
+    """The conjunction of these; an expression e means `e >= 0`. Parts that always hold are dropped."""
+    stage: StageBuilder | None = None
     exprs: dict[Index, None] = {}
     for part in parts:
         stage = part.stage
@@ -249,15 +254,15 @@ class ReduceAxis:
     def __rsub__(self, other: IndexLike) -> IndexExpr:
         return other - self.expr
 
-    def __mul__(self, by: int) -> IndexExpr:
+    def __mul__(self, by: Dim) -> IndexExpr:
         return self.expr * by
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, by: int) -> IndexExpr:
+    def __floordiv__(self, by: Dim) -> IndexExpr:
         return self.expr // by
 
-    def __mod__(self, by: int) -> IndexExpr:
+    def __mod__(self, by: Dim) -> IndexExpr:
         return self.expr % by
 
     def __ge__(self, other: IndexLike) -> Condition:
@@ -273,4 +278,13 @@ class ReduceAxis:
         return self.expr < other
 
 
-__all__ = ["Condition", "IndexExpr", "ReduceAxis", "Stage", "condition", "current_stage"]
+__all__ = [
+    "Condition",
+    "ElementIndex",
+    "IndexExpr",
+    "IndexLike",
+    "ReduceAxis",
+    "StageBuilder",
+    "condition",
+    "current_stage",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType, Signedness, i1, i64
@@ -10,8 +10,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import scalar
 from mlc.dialects.graph.dims import DimExpr
-from mlc.dialects.te_builder.indices import Condition, IndexExpr, ReduceAxis, Stage
+from mlc.dialects.te_builder.indices import Condition, IndexExpr, ReduceAxis, StageBuilder
 from mlc.support.errors import UserError
+
+if TYPE_CHECKING:
+    from mlc.dialects.graph.types import DTypeLike
+    from mlc.dialects.te_builder.indices import IndexLike
 
 Number = int | float | bool
 Operand = Union["Scalar", Number]
@@ -43,11 +47,11 @@ _PREDICATES = [IntegerAttr(n, i64) for n in range(16)]
 
 
 class Scalar:
-    """One value of a stage's body; `unsigned` says how an integer is to be read."""
+    """One value of a stage's body; `unsigned` is the sign of an integer, whose type is signless."""
 
     __slots__ = ("stage", "unsigned", "value")
 
-    def __init__(self, stage: Stage, value: SSAValue, unsigned: bool = False) -> None:
+    def __init__(self, stage: StageBuilder, value: SSAValue, unsigned: bool = False) -> None:
         self.stage, self.value, self.unsigned = stage, value, unsigned
 
     @property
@@ -119,11 +123,11 @@ class Scalar:
         return compare("greater_equal", self, other)
 
     def __bool__(self) -> bool:
-        raise UserError("expected a value known now, but got an element of a tensor; use te.where instead of if")
+        raise UserError("expected a Python value, but got an element of a tensor; use te.where instead of if")
 
 
-def constant(stage: Stage, value: Number, type: Attribute) -> SSAValue:
-    """A constant of the stage, one op for equal ones."""
+def constant(stage: StageBuilder, value: Number, type: Attribute) -> SSAValue:
+    """A constant of the stage; equal ones share an op."""
     key = (repr(value), type)
     found = stage.constants.get(key)
     if found is None:
@@ -144,15 +148,15 @@ def _lift(a: Operand, b: Operand) -> tuple[Scalar, Scalar]:
     raise UserError(f"expected an element of a tensor, but got {a!r} and {b!r}")
 
 
-def _number_like(value: Any, like: Scalar) -> Scalar:
-    """A number, or a size, of the type of an element."""
+def _number_like(value: Operand | IndexLike, like: Scalar) -> Scalar:
+    """A number or a size as a scalar of the type of an element."""
     if isinstance(value, DimExpr):
         size = cast(IndexExpr(like.stage, like.stage.index(value)), like.type)
         return Scalar(size.stage, size.value, like.unsigned)
     return Scalar(like.stage, constant(like.stage, _number(value), like.type), like.unsigned)
 
 
-def _number(value: Any) -> Number:
+def _number(value: Operand | IndexLike) -> Number:
     if isinstance(value, IndexExpr | ReduceAxis):
         raise UserError("expected an element of a tensor or a number, but got an index; use te.cast(index, dtype)")
     if not isinstance(value, int | float):
@@ -242,11 +246,15 @@ def fma(a: Operand, b: Operand, c: Operand) -> Scalar:
 
 
 def power(a: Operand, b: Operand) -> Scalar:
-    """`a ** b`; of integers, through f64."""
+    """`a ** b`; integers are computed in f64 and wrap."""
     a, b = _lift(a, b)
     if a.is_float:
         return apply(math.PowFOp, a, b)
-    return cast(apply(math.PowFOp, cast(a, "float64"), cast(b, "float64")), a.type)
+    result = apply(math.PowFOp, cast(a, "float64"), cast(b, "float64"))
+    if a.kind != 2:
+        return cast(result, a.type)
+    result = cast(result, "uint64" if _width(a.type) == 64 else "int64")
+    return Scalar(a.stage, cast(result, a.type).value, a.unsigned)
 
 
 def where(condition: Scalar | Condition, a: Operand, b: Operand) -> Scalar:
@@ -272,7 +280,7 @@ def _width(t: Attribute) -> int:
 
 
 def _cast_op(a: Attribute, b: Attribute, unsigned: bool, to_unsigned: bool) -> type[Operation] | None:
-    """The arith op from one element type to another; None where nothing changes."""
+    """The arith op that converts one element type to another; None if the bits are the same."""
     from_float, to_float = isinstance(a, AnyFloat), isinstance(b, AnyFloat)
     if a == b:
         return None
@@ -289,7 +297,7 @@ def _cast_op(a: Attribute, b: Attribute, unsigned: bool, to_unsigned: bool) -> t
     return arith.TruncIOp if _width(a) > _width(b) else arith.ExtUIOp if unsigned else arith.ExtSIOp
 
 
-def cast(x: Scalar | IndexExpr | ReduceAxis, dtype: Any) -> Scalar:
+def cast(x: Scalar | IndexExpr | ReduceAxis, dtype: DTypeLike) -> Scalar:
     """The value with another element type: floats to integers truncate; to bool is `x != 0`."""
     from mlc.dialects.graph.types import element_type
 

@@ -1,4 +1,4 @@
-"""What @main on buffers does, as data: the calls, their buffers, and where the weights go. For model.json."""
+"""The description of @main on buffers for model.json: calls, their buffers, and the offsets of the weights."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,14 +9,15 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import runtime
-from mlc.driver.describe.program import Program, program_of
+from mlc.driver.describe.program import ProgramDescription, program_of
 from mlc.lowering.graph_to_main.convert import bytes_of, plan_of
 from mlc.lowering.graph_to_main.sizes import SizeReader
+from mlc.support.weights import WeightStore
 from mlc.validation.plan_places import Places
 
 
 def origins_of(op: Operation) -> tuple[str, ...]:
-    """The names of the source nodes that became an operation."""
+    """The names of the source nodes that an operation computes."""
     origins = op.attributes.get("origins") or op.properties.get("origins")
     if isinstance(origins, ArrayAttr):
         return tuple(name.data for name in origins.data if isinstance(name, StringAttr))
@@ -27,7 +28,7 @@ def describe(main: func.FuncOp, flops: Mapping[str, int], schedules: Mapping[str
     """The calls of @main in order, and the values that they work on; each kernel's flops and schedule."""
     values: list[dict[str, Any]] = []
     numbers: dict[SSAValue, int] = {}
-    places, program = Places(), Program(SizeReader({}), lambda size: size)
+    places, program = Places(), ProgramDescription(SizeReader({}), lambda size: size)
 
     def number(value: SSAValue) -> int:
         if value not in numbers:
@@ -69,7 +70,7 @@ def _buffer(value: SSAValue) -> "MemRefType[Any]":
 
 
 def _value(main: func.FuncOp, value: SSAValue, places: Places) -> dict[str, Any]:
-    """Where a value is: an argument, or an offset in the weights or the workspace."""
+    """The storage of a value: an argument, or an offset in the weights or the workspace."""
     place, type_ = places.locate(value), _buffer(value)
     facts: dict[str, Any] = {"shape": list(type_.get_shape()), "dtype": str(type_.element_type)}
     inputs = main.attributes["mlc.inputs"]
@@ -83,8 +84,8 @@ def _value(main: func.FuncOp, value: SSAValue, places: Places) -> dict[str, Any]
     return {"storage": kind, "index": position, "offset": place.start, **facts}
 
 
-def write_weights(main: func.FuncOp, store: Any, path: Path) -> int:
-    """Write the blob that @main's weights argument is; return its size."""
+def write_weights(main: func.FuncOp, store: WeightStore, path: Path) -> int:
+    """Write weights.bin, to which @main's weights argument points; return its bytes."""
     import numpy as np
 
     from mlc.dialects.graph.ops.structure import dense_array
@@ -96,7 +97,11 @@ def write_weights(main: func.FuncOp, store: Any, path: Path) -> int:
             start = Places().locate(view.result).start
             file.write(bytes(start - end))
             name, value = view.attributes.get("param"), view.attributes.get("value")
-            array = store.array(name.data) if isinstance(name, StringAttr) else dense_array(value)
+            if not isinstance(name, StringAttr):
+                assert value is not None
+                array = dense_array(value)
+            else:
+                array = store.array(name.data)
             expected = bytes_of(_buffer(view.result))
             if array.nbytes != expected:
                 raise ValueError(f"expected {expected} bytes of weight {name or value}, but got {array.nbytes}")
@@ -108,6 +113,6 @@ def write_weights(main: func.FuncOp, store: Any, path: Path) -> int:
 
 
 def _views(blob: SSAValue) -> Iterable[memref.ViewOp]:
-    """The views of a blob by offset; of those at one place, what holds nothing comes first."""
+    """The views of a blob by offset; at one offset empty ones come first."""
     views = [use.operation for use in blob.uses if isinstance(use.operation, memref.ViewOp)]
     return sorted(views, key=lambda view: (Places().locate(view.result).start, bytes_of(_buffer(view.result))))

@@ -1,5 +1,5 @@
 """
-What @main does step by step, where it branches and loops, as data for model.json.
+The description of @main for model.json where it branches and loops: a program of items.
 
     item ::= ["call", node] | ["copy", value, value, number] | ["fill", value, number] | ["store", value, number]
            | ["if", number, [item, ..], [item, ..]] | ["for", loop, number, [item, ..]]
@@ -16,7 +16,7 @@ from typing import Any
 
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from mlc.dialects import runtime
 from mlc.lowering.graph_to_main.convert import bytes_of
@@ -28,15 +28,15 @@ _NAMES: dict[type[Operation], str] = {
 }  # fmt: skip
 
 
-class Program:
-    """The items of @main; `encoded` makes a size of what `read` reads."""
+class ProgramDescription:
+    """Builds the items of @main; `read` reads symbolic sizes, `encoded` makes JSON of them."""
 
     def __init__(self, read: SizeReader, encoded: Callable[[Any], Any]) -> None:
         self.read, self.encoded = read, encoded
         self.loops: dict[Operation, int] = {}
 
     def number(self, value: SSAValue, numbered: Callable[[SSAValue], int]) -> Any:
-        """A number that @main computes."""
+        """The JSON of a number that @main computes."""
         size = self.read(value)
         if size is not None:
             return size if isinstance(size, int) else {"size": self.encoded(size)}
@@ -55,7 +55,7 @@ class Program:
         return [_NAMES[type(owner)], x, y]
 
     def rows(self, value: SSAValue, numbered: Callable[[SSAValue], int]) -> dict[str, Any]:
-        """Of a row of a stack: which, and how many bytes each has."""
+        """For a row of a stack of values: its index and the bytes of a row, outermost last."""
         found: list[Any] = []
         while isinstance(op := value.owner, memref.ReinterpretCastOp | runtime.PartOp | runtime.RowOp):
             if isinstance(op, runtime.RowOp):
@@ -64,9 +64,9 @@ class Program:
         return {"rows": found} if found else {}
 
     def items(self, block: Block, calls: Mapping[Operation, int], numbered: Callable[[SSAValue], int]) -> list[Any]:
-        """What a block does."""
+        """The items of a block."""
 
-        def inner(region: Any) -> list[Any]:
+        def inner(region: Region) -> list[Any]:
             return self.items(region.block, calls, numbered) if region.blocks else []
 
         found: list[Any] = []
@@ -99,7 +99,7 @@ class Program:
 
 
 def program_of(
-    main: func.FuncOp, writer: Program, calls: Mapping[Operation, int], numbered: Callable[[SSAValue], int]
+    main: func.FuncOp, writer: ProgramDescription, calls: Mapping[Operation, int], numbered: Callable[[SSAValue], int]
 ) -> dict[str, Any]:
     """The program of @main, if it branches or loops."""
     if not any(op.regions for op in main.body.block.ops):
@@ -107,4 +107,4 @@ def program_of(
     return {"control_flow": True, "program": writer.items(main.body.block, calls, numbered)}
 
 
-__all__ = ["Program", "program_of"]
+__all__ = ["ProgramDescription", "program_of"]

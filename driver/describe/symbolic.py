@@ -1,4 +1,4 @@
-"""What @main of symbolic sizes does, as data for model.json: as describe.py says it, with sizes as expressions."""
+"""The description of @main of symbolic sizes for model.json, with sizes as expressions (runtime/sizes.py)."""
 
 from __future__ import annotations
 
@@ -10,29 +10,32 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
+from mlc.dialects.attributes import MAIN_SCRATCH
 from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, DimsAttr, FloorDiv, Least, SymbolAttr
 from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import dtype_name, element_of, product, shape_of
+from mlc.dialects.scalar import byte_size
 from mlc.driver.describe import origins_of
-from mlc.driver.describe.program import Program, program_of
+from mlc.driver.describe.program import ProgramDescription, program_of
 from mlc.frontends.common.model import Model, counted_outputs
 from mlc.lowering.graph_to_main.sizes import SizeReader
-from mlc.lowering.graph_to_main.storage import byte_size, bytes_of
-from mlc.lowering.graph_to_main.symbolic import SCRATCH, symbols_of
+from mlc.lowering.graph_to_main.storage import bytes_of
+from mlc.lowering.graph_to_main.symbolic import input_symbols
+from mlc.runtime.sizes import CompoundAtom, Size
 from mlc.validation.plan_places import symbols_on
 
 
-def encoded(size: Dim) -> Any:
+def encoded(size: Dim) -> Size:
     """A size as runtime/sizes.py reads it."""
     if isinstance(size, int):
         return size
-    return [[c, [a if isinstance(a, str) else _encoded_atom(a) for a in product]] for product, c in size.terms]
+    return [(c, [a if isinstance(a, str) else _encoded_atom(a) for a in product]) for product, c in size.terms]
 
 
-def _encoded_atom(atom: FloorDiv | Least) -> list[Any]:
+def _encoded_atom(atom: FloorDiv | Least) -> CompoundAtom:
     if isinstance(atom, FloorDiv):
-        return [encoded(atom.value), atom.divisor]
-    return [encoded(atom.a.evaluate({})), encoded(atom.b.evaluate({})), "min"]
+        return encoded(atom.value), atom.divisor
+    return encoded(atom.a.evaluate({})), encoded(atom.b.evaluate({})), "min"
 
 
 def signature_of(model: Model) -> dict[str, Any]:
@@ -40,18 +43,18 @@ def signature_of(model: Model) -> dict[str, Any]:
     main = model.main
     type_ = main.function_type
 
-    def specs(names: tuple[str, ...], types: Any) -> list[Any]:
+    def specs(names: tuple[str, ...], types: Iterable[Attribute]) -> list[Any]:
         rows = zip(names, types, strict=True)
-        return [[n, [encoded(size) for size in shape_of(t)], dtype_name(t.element_type)] for n, t in rows]
+        return [[n, [encoded(size) for size in shape_of(t)], dtype_name(element_type_of(t))] for n, t in rows]
 
     inputs, outputs = specs(model.inputs, type_.inputs), specs(model.outputs, type_.outputs)
-    symbols = [span(name, symbol) for name, symbol in symbols_of(main).items()]
+    symbols = [symbol_record(name, symbol) for name, symbol in input_symbols(main).items()]
     known = {"counted": counted_outputs(main), "symbols": symbols, "from_0": _from_0(type_.inputs)}
     return {"inputs": inputs, "outputs": outputs, **known}
 
 
-def span(name: str, symbol: SymbolAttr) -> list[Any]:
-    """A symbol as runtime/sizes.py reads it."""
+def symbol_record(name: str, symbol: SymbolAttr) -> list[Any]:
+    """A symbol as runtime/sizes.py reads it: [name, low, high, step]."""
     return [name, symbol.low.data, symbol.high.data, symbol.step.data]
 
 
@@ -59,12 +62,12 @@ def describe_symbolic(
     main: func.FuncOp, shapes: Mapping[str, Any], flops: Mapping[str, Dim], schedules: Mapping[str, str]
 ) -> dict[str, Any]:
     """The calls and their values; `shapes` gives, by kernel, the shapes of its operands."""
-    places = _Places(main)
-    program = Program(places.read, encoded)
+    places = _Storages(main)
+    program = ProgramDescription(places.read, encoded)
     numbers: dict[tuple[SSAValue, str], int] = {}
     values: list[dict[str, Any]] = []
 
-    def number(value: SSAValue, shape: Any = ()) -> int:
+    def number(value: SSAValue, shape: Sequence[Size] = ()) -> int:
         key = (value, str(shape))
         if key not in numbers:
             rows = program.rows(value, number)
@@ -108,14 +111,20 @@ def describe_symbolic(
     }
 
 
-def _integer(attribute: Any) -> int:
+def element_type_of(type_: Attribute) -> Attribute:
+    """The element type of a tensor type."""
+    assert isinstance(type_, TensorType)
+    return type_.element_type
+
+
+def _integer(attribute: Attribute) -> int:
     assert isinstance(attribute, IntegerAttr)
     return attribute.value.data
 
 
 def _symbols(main: func.FuncOp) -> dict[str, Any]:
     """The symbols with their ranges, which may be 0, and the workspace's buffers: the size of each, and those below."""
-    found = [span(name, values) for name, values in symbols_on(main).items()]
+    found = [symbol_record(name, values) for name, values in symbols_on(main).items()]
     buffers, shapes = main.attributes["mlc.buffers"], main.attributes["mlc.shapes"]
     assert isinstance(buffers, ArrayAttr)
     assert isinstance(shapes, ArrayAttr)
@@ -131,21 +140,21 @@ def _symbols(main: func.FuncOp) -> dict[str, Any]:
 
 
 def _from_0(types: Iterable[Attribute]) -> list[str]:
-    """The symbols of which types say that they may be 0."""
+    """The symbols that may be 0, as the types say."""
     sizes = [size for t in types if isinstance(t, TensorType) for size in shape_of(t) if isinstance(size, DimExpr)]
     found = (name for size in sizes for name in size.symbols())
     return sorted({name for name in found if isinstance(name, Bounded) and name.low < 1})
 
 
-class _Places:
-    """Where values are: in an argument, in a buffer of the workspace, or in the weights, at an offset."""
+class _Storages:
+    """The storage of values: an argument, a buffer of the workspace, or the weights, each with an offset in bytes."""
 
     def __init__(self, main: func.FuncOp) -> None:
         args = main.body.block.args
         self.counts = tuple(_integer(main.attributes[f"mlc.{name}"]) for name in ("inputs", "outputs"))
         self.weights = args[-2]
         views = [op for op in main.body.block.ops if isinstance(op, memref.ViewOp) and op.source is args[-1]]
-        buffers: list[SSAValue] = [op.result for op in views if SCRATCH not in op.attributes]
+        buffers: list[SSAValue] = [op.result for op in views if MAIN_SCRATCH not in op.attributes]
         self.buffers = {buffer: k for k, buffer in enumerate(buffers)}
         self.read = size_reader(main)
 
@@ -156,7 +165,7 @@ class _Places:
         return encoded(size)
 
     def of(self, value: SSAValue) -> dict[str, Any]:
-        """Where a value is; of a row of a stack, where the stack is."""
+        """The storage of a value; for a row of a stack of values that of the stack."""
         offset: Dim = 0
         while isinstance(op := value.owner, memref.ReinterpretCastOp | runtime.PartOp | runtime.RowOp):
             if isinstance(op, runtime.PartOp):
@@ -179,7 +188,7 @@ class _Places:
 
 
 def size_reader(main: func.FuncOp) -> SizeReader:
-    """What reads sizes in @main as expressions of its symbols."""
+    """A reader of the sizes in @main as expressions of its symbols."""
     names = list(symbols_on(main))
     args = main.body.block.args
     return SizeReader({arg: DimExpr.symbol(n) for arg, n in zip(args[-2 - len(names) :], names, strict=False)})
@@ -192,13 +201,13 @@ def kernel_shapes(source: Operation) -> list[tuple[Dim, ...]]:
 
 
 def shapes_at(call: Operation, shapes: Sequence[tuple[Dim, ...]]) -> list[list[Dim]]:
-    """Those shapes where a kernel is called, over the symbols of @main."""
+    """The shapes of a kernel's operands at one of its calls, over the symbols of @main."""
     given = bound_symbols(call)
     return [[n.evaluate(given) if isinstance(n, DimExpr) else n for n in shape] for shape in shapes]
 
 
 def bytes_at(value: SSAValue, shape: Sequence[Dim]) -> Dim:
-    """The bytes of a buffer in a shape."""
+    """The bytes of a buffer of this shape."""
     return product(shape) * byte_size(element_of(value))
 
 

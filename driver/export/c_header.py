@@ -128,9 +128,10 @@ def _macros(name: str, tensor: str, shape: Sequence[Size], dtype: str) -> list[s
         f"#define {name}_TYPE {_C_TYPES.get(dtype, 'uint16_t')}",
         f"#define {name}_RANK {len(shape)}",
     ]
-    if any(not isinstance(size, int) for size in shape):
+    static = [size for size in shape if isinstance(size, int)]
+    if len(static) < len(shape):
         return [*facts, f'#define {name}_SIZES "{", ".join(str(text_of(size)) for size in shape)}"']
-    count = prod(shape)
+    count = prod(static)
     return [
         *facts,
         f"#define {name}_SHAPE {{{', '.join(map(str, shape)) or '1'}}}",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from mlc.targets.cpu_features import AARCH64, CPUS, LEVELS, X86
 
 ENOTSUP = 95
-"""What a run is answered with on a CPU that lacks features."""
+"""The status of a run on a CPU that lacks features: Linux's error number."""
 
 _TEXT = """\
 @{prefix}.cpu = internal global i64 -1, align 8
@@ -166,7 +166,8 @@ def _mask(names: Sequence[str], chosen: Iterable[str]) -> int:
 
 def _levels(prefix: str, names: Sequence[str], levels: Sequence[str]) -> tuple[list[str], str]:
     """The target that needs most of the features that are there, and its name in IR; the last one needs none."""
-    lines, best = [], f"@{prefix}.level{len(levels) - 1}"
+    lines: list[str] = []
+    best = f"@{prefix}.level{len(levels) - 1}"
     for k, level in reversed(list(enumerate(levels[:-1]))):
         mask = _mask(names, CPUS[level])
         lines += [

@@ -98,7 +98,11 @@ _ROOM = """\
 
 
 def export(artifact: Artifact, path: Path) -> list[Path]:
-    """Write the library that the suffix says, and the header beside it, or nothing at all; return the files."""
+    """
+    Write the library that the suffix asks for (.so, .a, .o; .h: no library), and its header; return the files.
+
+    Raises UserError, and then writes nothing, if a tool fails or the model is for another machine.
+    """
     if path.suffix not in SUFFIXES:
         raise UserError(f"expected a file that ends in {', '.join(SUFFIXES)}, but got '{path.name}'")
     if not path.parent.is_dir():
@@ -137,7 +141,7 @@ def _check(artifact: Artifact, machine: str) -> None:
 
 
 def _library(artifact: Artifact, prefix: str, machine: str, directory: Path, path: Path) -> None:
-    """Write the library; what it is made of comes into `directory`."""
+    """Write the library, by way of object files in `directory`."""
     files = _objects(artifact, prefix, directory)
     write_weights_object(artifact.path / WEIGHTS, f"{prefix}_weights", machine, files[-1])
     if path.suffix == ".so":
@@ -185,7 +189,7 @@ def functions_of(model: Mapping[str, Any], prefix: str) -> list[str]:
 
 
 def _objects(artifact: Artifact, prefix: str, directory: Path) -> list[Path]:
-    """The object files: the model, with only its functions visible, the thread pool, and one for the weights to be."""
+    """Object files: the model with only its functions visible, the pool, the weights (written later)."""
     from mlc.codegen.native import emit_object
     from mlc.targets.target import Target
 

@@ -1,5 +1,5 @@
 """
-What a C program asks a model of symbolic sizes, as LLVM IR: symbols from shapes, shapes of outputs, workspace.
+LLVM IR of the functions by which a C program sizes its buffers for a model of symbolic sizes.
 
     <prefix>_symbols(shapes, symbols)           the symbols' values, or EINVAL where the shapes do not fit
     <prefix>_output_shapes(symbols, shapes)     the sizes of each output
@@ -9,15 +9,15 @@ What a C program asks a model of symbolic sizes, as LLVM IR: symbols from shapes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlc.codegen.pool.module import MAX_THREADS
-from mlc.runtime.sizes import MOST_BYTES, Size, Sizes, Symbol, order
+from mlc.runtime.sizes import MAX_BYTES, CompoundAtom, Size, Sizes, Symbol, binding_order
+from mlc.support.abi import MAX_THREADS
 
 EINVAL = 22
-"""What shapes that do not fit are answered with."""
+"""The status for shapes that do not fit: Linux's error number."""
 
 
-class Writer:
-    """Straight-line code on i64: sizes as arithmetic on what their symbols are called, each computed once."""
+class SizeFunctionWriter:
+    """Writes straight-line LLVM IR on i64 that computes sizes from the values of symbols, each size once."""
 
     def __init__(self, names: Mapping[str, str] | None = None, lines: list[str] | None = None) -> None:
         self.names = dict(names or {})
@@ -60,7 +60,7 @@ class Writer:
         """`x * y`."""
         return y if x == "1" else x if y == "1" else self.let(f"mul i64 {x}, {y}")
 
-    def _atom(self, atom: Any) -> str:
+    def _atom(self, atom: CompoundAtom) -> str:
         return self.least(*map(self.size, atom[:2])) if len(atom) == 3 else self._quotient(*atom)
 
     def least(self, x: str, y: str) -> str:
@@ -88,11 +88,11 @@ class Writer:
         return "\n".join(self.lines)
 
 
-class Magnitudes(Writer):
-    """The same on doubles: what a size is at most, and every product on the way to it, without an overflow."""
+class MagnitudeWriter(SizeFunctionWriter):
+    """Writes upper bounds of the magnitudes of sizes as doubles, which cannot overflow as the i64 products may."""
 
     def size(self, size: Size) -> str:
-        """A number that is no less than the magnitude of a size."""
+        """An upper bound of the magnitude of a size."""
         if isinstance(size, int):
             return f"{abs(size):.17e}"
         key = repr(size)
@@ -110,13 +110,13 @@ class Magnitudes(Writer):
         """`x * y`."""
         return self.let(f"fmul double {x}, {y}")
 
-    def _atom(self, atom: Any) -> str:
+    def _atom(self, atom: CompoundAtom) -> str:
         if len(atom) == 3:
             return self.let(f"fadd double {self.size(atom[0])}, {self.size(atom[1])}")
         return self.let(f"fadd double {self.size(atom[0])}, {1:.17e}")  # a quotient may round away from 0
 
     def bytes(self, model: Mapping[str, Any]) -> str:
-        """A number that is no less than the bytes of all buffers, or of any tensor."""
+        """An upper bound of the bytes of all buffers together, and of each tensor."""
         total = f"{model['kernel_workspace_bytes']:.17e}"
         for size, _ in model["buffers"]:
             total = self.let(f"fadd double {total}, {self.size(size)}")
@@ -124,7 +124,7 @@ class Magnitudes(Writer):
             total = self.let(f"fadd double {total}, {self._product([16, *shape])}")
         for rows, sizes in model["kernel_rooms"]:
             names = {str(k): value for k, value in enumerate([*map(self.size, sizes), f"{MAX_THREADS:.17e}"])}
-            own = Magnitudes(names, self.lines)
+            own = MagnitudeWriter(names, self.lines)
             for factors in rows:
                 total = self.let(f"fadd double {total}, {own._product(factors)}")
         return total
@@ -142,8 +142,8 @@ def size_functions(model: Mapping[str, Any], prefix: str) -> str:
 
 
 def _symbols(model: Mapping[str, Any], prefix: str) -> str:
-    """The values of the symbols: each from the first size that says what it is; then everything is compared."""
-    w, good = Writer(), "true"
+    """`_symbols`: each symbol from the first size that determines it, then all sizes are compared."""
+    w, good = SizeFunctionWriter(), "true"
 
     def check(text: str) -> None:
         nonlocal good
@@ -159,7 +159,7 @@ def _symbols(model: Mapping[str, Any], prefix: str) -> str:
         for axis, size in enumerate(shape):
             at[k, axis] = w.load(sizes, axis)
             found.append((size, at[k, axis]))
-    for name, k, axis, factor, rest in order(shapes, [symbol.name for symbol in symbols]):
+    for name, k, axis, factor, rest in binding_order(shapes, [symbol.name for symbol in symbols]):
         given = at[k, axis] if rest == 0 else w.let(f"sub i64 {at[k, axis]}, {w.size(rest)}")
         w.names[name] = given if factor == 1 else w.let(f"sdiv i64 {given}, {factor}")
     for k, symbol in enumerate(symbols):
@@ -173,15 +173,15 @@ def _symbols(model: Mapping[str, Any], prefix: str) -> str:
         check(f"icmp eq i64 {w.size(size)}, {given}")
     for size, least in Sizes(model).extents:
         check(f"icmp sge i64 {w.size(size)}, {least}")
-    wide = Magnitudes({name: w.let(f"sitofp i64 {value} to double") for name, value in w.names.items()}, w.lines)
-    check(f"fcmp olt double {wide.bytes(model)}, {MOST_BYTES:.17e}")
+    wide = MagnitudeWriter({name: w.let(f"sitofp i64 {value} to double") for name, value in w.names.items()}, w.lines)
+    check(f"fcmp olt double {wide.bytes(model)}, {MAX_BYTES:.17e}")
     status = w.let(f"select i1 {good}, i32 0, i32 {EINVAL}")
     return f"define i32 @{prefix}_symbols(ptr %shapes, ptr %symbols) {{\n{w.text()}\n  ret i32 {status}\n}}\n"
 
 
-def _given(model: Mapping[str, Any]) -> Writer:
-    """A writer that knows the symbols by the array of their values."""
-    w = Writer()
+def _given(model: Mapping[str, Any]) -> SizeFunctionWriter:
+    """A writer that has loaded the symbols from the array of their values."""
+    w = SizeFunctionWriter()
     w.names = {name: w.load("%symbols", k) for k, (name, *_) in enumerate(model["symbols"])}
     return w
 
@@ -196,7 +196,7 @@ def _output_shapes(model: Mapping[str, Any], prefix: str) -> str:
 
 
 def _workspace(model: Mapping[str, Any], prefix: str) -> str:
-    """Where the last buffer ends, as runtime/sizes.py has it, and behind it what the hungriest kernel needs."""
+    """`_workspace_bytes`: the end of the last buffer, as in runtime/sizes.py, and the most that a kernel needs."""
     w = _given(model)
     threads = w.let("sext i32 %threads to i64")
     ends: list[str] = []
@@ -205,14 +205,14 @@ def _workspace(model: Mapping[str, Any], prefix: str) -> str:
         ends.append(w.let(f"add i64 {offset}, {w.size(size)}"))
     rooms: list[str] = []
     for rows, sizes in model["kernel_rooms"]:
-        own = Writer({str(k): value for k, value in enumerate([*map(w.size, sizes), threads])}, w.lines)
+        own = SizeFunctionWriter({str(k): value for k, value in enumerate([*map(w.size, sizes), threads])}, w.lines)
         rooms.append(_room(own, rows, threads))
     total = w.let(f"add i64 {w.largest(ends)}, {w.largest(rooms)}")
     total = w.let(f"add i64 {total}, {max(64, model['kernel_workspace_bytes'])}")
     return f"define i64 @{prefix}_workspace_bytes(ptr %symbols, i32 %threads) {{\n{w.text()}\n  ret i64 {total}\n}}\n"
 
 
-def _room(w: Writer, rows: Sequence[Sequence[Size]], threads: str) -> str:
+def _room(w: SizeFunctionWriter, rows: Sequence[Sequence[Size]], threads: str) -> str:
     """The bytes of a kernel's own buffers."""
     total = "0"
     for factors in rows:

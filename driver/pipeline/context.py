@@ -32,7 +32,7 @@ Extra = ModulePass | type[ModulePass] | str
 """A pass to insert: an object, a class whose options have defaults, or the text of a pipeline."""
 
 HOOKS = ("enter_context", "exit_context", "should_run", "before", "after", "failed")
-"""What an instrument may have (driver/pipeline/instruments.py)."""
+"""The methods that an instrument may have (driver/pipeline/instruments.py)."""
 
 _STACK: contextvars.ContextVar[tuple[PassContext, ...]] = contextvars.ContextVar("mlc_pass_context", default=())
 
@@ -142,12 +142,6 @@ class PassContext:
             result[where, anchor] = [one for item in extras for one in _passes(item, settings)]
         return result
 
-    def enabled(self, name: str, level: int) -> bool:
-        """Whether a pass of this level runs."""
-        if name in self.disabled:
-            return False
-        return name in self.required or level <= self.opt_level
-
     def configure(
         self,
         passes: Iterable[ModulePass],
@@ -176,7 +170,7 @@ class PassContext:
         return [dataclasses.replace(one, **self.options.get(one.name, {})) for one in chosen]
 
     def key(self) -> str:
-        """What a cache must know of this context."""
+        """The part of a cache key that stands for this context."""
         from mlc.driver.pipeline.text import pass_text
 
         inserted = [(place, [pass_text(one) for one in extra]) for place, extra in self.insertions().items()]
@@ -186,7 +180,7 @@ class PassContext:
 
 
 def _passes(extra: Extra, settings: Mapping[str, str | int | float] | None) -> list[ModulePass]:
-    """What one item of `insert` stands for; a class that is nowhere registered is, under its name."""
+    """The passes of one item of `insert`; a class that is not registered yet is registered under its name."""
     from mlc.driver.pipeline.registry import is_pass, pass_class, register_pass
     from mlc.driver.pipeline.text import parse_pipeline
 
@@ -207,7 +201,7 @@ def _passes(extra: Extra, settings: Mapping[str, str | int | float] | None) -> l
         ) from error
 
 
-def check_option(cls: type[ModulePass], name: str, value: Any, what: str) -> None:
+def check_option(cls: type[ModulePass], name: str, value: object, what: str) -> None:
     """UserError unless the value has the type of a pass's field."""
     from typing import Literal, get_args, get_origin, get_type_hints
 
@@ -231,8 +225,8 @@ def _known_pass(name: str) -> None:
         raise UserError(f"unknown pass '{name}'{did_you_mean(name, pass_names())}")
 
 
-def _check_instruments(instruments: Any) -> None:
-    """UserError unless these are objects that have something to be called."""
+def _check_instruments(instruments: object) -> None:
+    """UserError unless these are objects with at least one of `HOOKS`."""
     if not isinstance(instruments, Iterable):
         raise UserError(f"expected instruments to be a list of objects, but got {instruments!r}")
     for one in instruments:
@@ -242,6 +236,6 @@ def _check_instruments(instruments: Any) -> None:
             raise UserError(f"expected an instrument with one of {', '.join(HOOKS)}, but got {one!r}")
 
 
-def _call(instrument: Any, method: str, *arguments: Any) -> None:
+def _call(instrument: object, method: str, context: PassContext) -> None:
     if (hook := getattr(instrument, method, None)) is not None:
-        hook(*arguments)
+        hook(context)

@@ -1,5 +1,5 @@
 """
-What may watch a pipeline: `PassContext(instruments=[Timing(), DumpIR("dumps")])`.
+Instruments, which watch the passes of a pipeline: `PassContext(instruments=[Timing(), DumpIR("dumps")])`.
 
 An instrument has any of these methods (driver/pipeline/manager.py calls them):
 
@@ -16,13 +16,16 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from mlc.driver.pipeline.registry import is_pass, pass_names
 from mlc.support.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from mlc.driver.pipeline.context import PassContext
 
 When = Literal["before", "after", "change"]
 
@@ -85,7 +88,7 @@ class DumpIR:
             if not is_pass(name):
                 raise UserError(f"unknown pass '{name}'{did_you_mean(name, pass_names())}")
 
-    def enter_context(self, context: Any) -> None:
+    def enter_context(self, context: PassContext) -> None:
         """Make the directory before the first pass runs."""
         Path(self.directory).mkdir(parents=True, exist_ok=True)
 

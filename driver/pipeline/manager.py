@@ -1,4 +1,4 @@
-"""Run pipelines, as pass objects or as text: what `mlc.compile`, mlc-opt and the tests all call."""
+"""Run pipelines, as pass objects or as text, for `mlc.compile`, mlc-opt and tests alike."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -22,6 +22,10 @@ def resolve(specs: Iterable[str | ModulePass]) -> list[ModulePass]:
     return passes
 
 
+def _is_nobodys(module_pass: ModulePass) -> bool:
+    return False
+
+
 def run_passes(
     module: ModuleOp,
     ctx: Context,
@@ -38,6 +42,6 @@ def run_passes(
     No instrument can leave out a pass whose name is in `required`. With `blame`, an exception that a pass of the
     user's own raises is a UserError, and so is IR that it breaks.
     """
-    users = is_users_own if blame else (lambda module_pass: False)
+    users = is_users_own if blame else _is_nobodys
     passes = resolve(specs)
     apply_passes(module, ctx, passes, verify=verify, instruments=instruments, required=required, is_users=users)

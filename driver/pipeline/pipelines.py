@@ -109,7 +109,7 @@ for _n in range(MAX_LEVEL + 1):
     PIPELINES[f"O{_n}"] = [f"graph-O{_n}", "convert-graph-to-te", "kernel-O3"]
 
 SHIPPED = {name: tuple(specs) for name, specs in PIPELINES.items()}
-"""PIPELINES as they came: a program that changes one compiles something else (the caches must tell)."""
+"""PIPELINES as shipped: a program that changes one compiles differently, which cache keys must show."""
 
 
 def pipeline(name: str) -> list[str]:
@@ -132,6 +132,6 @@ def compiler_passes() -> list[str]:
 
 
 def level_of(name: str) -> int:
-    """The optimisation level from which the compiler runs a pass; 0 for one that has no place in the stage "graph"."""
+    """The lowest optimisation level at which the compiler runs a graph pass; 0 for any other pass."""
     found = [step.since for step in COMPILER if step.stage == "graph" and name in pass_names(step.spec)]
     return min(found, default=0)

@@ -1,5 +1,5 @@
 """
-From the name of a pass or dialect to its class: mlc's tables, xDSL's, a user's file, installed plugins.
+Names of passes and dialects -> their classes: from mlc's tables, xDSL's, a user's file, installed plugins.
 
 Nothing is imported before its name is used. Plugins are distributions with entry points in the groups
 `mlc.passes` (pass name -> class) and `mlc.dialects` (dialect name -> Dialect); they are searched last,
@@ -78,7 +78,7 @@ PASSES: dict[str, str] = {
     "convert-loop-to-llvm": "mlc.lowering.loop_to_llvm.convert:ConvertLoopToLLVMPass",
 }
 
-# What `--load` brought in.
+# Passes and dialects that the program registered, by --load or `PassContext(insert=...)`.
 USER_PASSES: dict[str, type[ModulePass]] = {}
 USER_DIALECTS: dict[str, Dialect] = {}
 _owners: dict[str, str] = {}

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
+from typing_extensions import TypeForm
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ParameterListType
 from xdsl.utils.hints import isa, type_repr
@@ -210,7 +211,7 @@ def option_types(cls: type[ModulePass]) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.name != "name" and f.init}
 
 
-def type_text(hint: Any) -> str:
+def type_text(hint: TypeForm[object]) -> str:
     """An option's type as a user reads it: `int`, or the words that it may be, `tvm or mlc`."""
     return " or ".join(map(str, get_args(hint))) if get_origin(hint) is Literal else type_repr(hint)
 
@@ -238,7 +239,7 @@ def _build(
         return reader.fail(f"pass '{cls.name}': {message}", start)
 
 
-def _convert(values: ParameterListType, hint: Any) -> ParameterListType:
+def _convert(values: ParameterListType, hint: TypeForm[object]) -> ParameterListType:
     """An int where a float is wanted is that float; a flag without a value is true."""
     if not values and hint is bool:
         return (True,)
@@ -248,7 +249,7 @@ def _convert(values: ParameterListType, hint: Any) -> ParameterListType:
     return values
 
 
-def _fits(values: ParameterListType, hint: Any) -> bool:
+def _fits(values: ParameterListType, hint: TypeForm[object]) -> bool:
     if len(values) == 1 and isa(values[0], hint):
         return not (type(values[0]) is bool and hint is int)
     return isa(values, hint) or (not values and isa(None, hint))

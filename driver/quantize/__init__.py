@@ -1,9 +1,9 @@
-"""`mlc.quantize`: a float model in bytes, by the ranges that its values have on inputs of the user."""
+"""`mlc.quantize`: post-training quantisation of a float model to 8 bits, calibrated on inputs of the user."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects.builtin import FloatAttr, FunctionType, f64
@@ -22,15 +22,22 @@ from mlc.passes.graph.quantize import RANGE, quantisable, range_attribute
 from mlc.passes.graph.to_mixed_precision import ERROR
 from mlc.support.errors import UserError
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from mlc.driver.load import Source
+
+Sample: TypeAlias = "Mapping[str, ArrayLike]"
+"""Typical inputs of a model, by name."""
 PREPARE = ("graph-simplify", "graph-fold-scale-axis", "graph-simplify-expr", "graph-fold-constant")
-"""Norms and scales are in the weights before those are quantised."""
+"""Passes that move norms and scales into the weights before those are quantised."""
 SEARCH = "search"
-"""The method that tries the others' ranges."""
+"""The method that tries the ranges of all others for each layer."""
 
 
 def quantize(
-    model: Any,
-    inputs: Iterable[Mapping[str, Any]] | Mapping[str, Any],
+    model: Source,
+    inputs: Iterable[Sample] | Sample,
     method: str = "minmax",
     *,
     percentile: float = 99.99,
@@ -41,9 +48,9 @@ def quantize(
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
     """
-    The model with convolutions and dense layers that multiply bytes: unsigned data, signed weights a channel.
+    The model with convolutions and dense layers in 8 bits: unsigned data, signed weights with a scale per channel.
 
-    `inputs` are some typical inputs, each a dict of name -> array; the values on the way are in the ranges seen then.
+    `inputs` are typical inputs, each a dict of name -> array; they give the ranges of the intermediate values.
     `method`: "minmax" takes all that was seen, "percentile" this part of the values, "kl" the range that keeps most of
     their distribution, "mse" the one whose levels are nearest to them; "search" takes for each layer the one of these
     that costs least at the model's outputs. `first` and `last` say whether the first and the last layer are quantised
@@ -51,6 +58,9 @@ def quantize(
     ranges less accurate; other convolutions of groups never are. With a `budget`, layers stay in floats, the most
     sensitive ones for their work first, until the error that is simulated on the inputs is below it. The module's
     attribute `mlc.relative_error` (`exe.report["relative_error"]`) is measured on the inputs: root mean square.
+
+    Raises UserError for an unknown method, a percentile or budget out of range, no inputs, and a model without layers
+    that can be quantised.
     """
     _check_options(method, percentile, budget)
     samples = _samples(inputs)
@@ -82,8 +92,9 @@ def _check_options(method: str, percentile: float, budget: float | None) -> None
         raise UserError(f"expected a budget from 0 to 1, a relative error, but got {budget!r}")
 
 
-def _samples(inputs: Any) -> list[Mapping[str, Any]]:
-    samples = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+def _samples(inputs: Iterable[Sample] | Sample) -> list[Sample]:
+    several = cast(Iterable[Sample], [inputs] if isinstance(inputs, Mapping) else inputs)
+    samples = list(several)
     if not samples:
         raise UserError("expected at least one dict of inputs to calibrate with, but got none")
     return samples
@@ -93,13 +104,13 @@ def _chosen(
     model: Model,
     units: Sequence[Unit],
     histograms: Sequence[Histogram],
-    samples: Sequence[Mapping[str, Any]],
+    samples: Sequence[Sample],
     expected: Sequence[Any],
     method: str,
     percentile: float,
     budget: float | None,
 ) -> list[tuple[Unit, Range]]:
-    """The values to quantise, and by which ranges."""
+    """The units to quantise, each with its range."""
     methods = list(METHODS.values()) if method == SEARCH else [METHODS[method]]
     candidates = [[choose(histogram, percentile) for choose in methods] for histogram in histograms]
     if method != SEARCH and budget is None:
@@ -111,9 +122,9 @@ def _chosen(
 
 
 def observe(
-    model: Model, values: Sequence[SSAValue], samples: Sequence[Mapping[str, Any]]
+    model: Model, values: Sequence[SSAValue], samples: Sequence[Sample]
 ) -> tuple[list[Histogram], list[list[Any]]]:
-    """How often values are seen on samples, and the model's own outputs."""
+    """A histogram of each value over the samples, and the model's outputs of each sample."""
     probe, count = _with_outputs(model, values), len(model.outputs)
     exe = compile_model(probe)
     histograms = [Histogram() for _ in values]
@@ -146,6 +157,6 @@ def _with_outputs(model: Model, values: Sequence[SSAValue]) -> Model:
     return probe
 
 
-def _outputs(model: Model, samples: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+def _outputs(model: Model, samples: Sequence[Sample]) -> list[list[Any]]:
     exe = compile_model(model)
     return [[np.array(a) for a in exe(sample).values()] for sample in samples]

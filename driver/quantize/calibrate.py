@@ -1,30 +1,39 @@
-"""Ranges of values for quantising: all that is seen, almost all, or what keeps their distribution best."""
+"""Ranges of values for quantising: all that was seen, a percentile, or the best for their distribution."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from mlc.passes.graph.quantize import parameters
 from mlc.support.errors import UserError
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 BINS = 2048
-LEVELS = 256
-PARTS = tuple(k / 64 for k in range(8, 65))
-"""The parts of the largest magnitude that "kl" tries to cut values at."""
+"""Bins of a histogram."""
+QUANTIZED_LEVELS = 256
+"""Values of an 8-bit integer."""
+CLIP_FRACTIONS = tuple(k / 64 for k in range(8, 65))
+"""Fractions of the largest magnitude that "kl" and "mse" try as ends of the range."""
+
+
+Counts: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
+"""A number for each bin."""
 
 
 class Histogram:
-    """How often values were seen, from the least to the largest; the bins widen as the range does."""
+    """Counts of values in `BINS` equal bins from the least to the largest; the bins widen with the range."""
 
     def __init__(self) -> None:
         self.low, self.high = 0.0, 0.0
-        self.counts: Any = np.zeros(BINS)
+        self.counts: Counts = np.zeros(BINS)
 
-    def add(self, array: Any) -> None:
-        """Count the values of an array."""
+    def add(self, array: ArrayLike) -> None:
+        """Count the values of an array; UserError for infinities and NaN."""
         values = np.asarray(array, np.float32).reshape(-1)
         if not np.isfinite(values).all():
             raise UserError("expected finite values to calibrate with, but got infinities or NaN")
@@ -39,7 +48,7 @@ class Histogram:
             self.counts = self.counts + np.histogram(values, BINS, (self.low, self.high))[0]
 
     @property
-    def centres(self) -> Any:
+    def centres(self) -> Counts:
         """The middle of each bin."""
         return self.low + (np.arange(BINS) + 0.5) * (self.high - self.low) / BINS
 
@@ -71,11 +80,11 @@ def by_divergence(histogram: Histogram, percentile: float) -> Range:
     if not counts.sum():
         return histogram.low, histogram.high
     far = max(-histogram.low, histogram.high)
-    ranges = [(max(histogram.low, -far * part), min(histogram.high, far * part)) for part in PARTS]
+    ranges = [(max(histogram.low, -far * part), min(histogram.high, far * part)) for part in CLIP_FRACTIONS]
     return ranges[int(np.argmin([_divergence(histogram, counts, *one) for one in ranges]))]
 
 
-def _without_zeros(histogram: Histogram) -> Any:
+def _without_zeros(histogram: Histogram) -> Counts:
     """The counts without the peak at 0, which any range keeps exactly: as high there as beside it."""
     counts = histogram.counts.copy()
     at = min(int(np.searchsorted(histogram.centres, 0.0)), BINS - 1)
@@ -85,18 +94,18 @@ def _without_zeros(histogram: Histogram) -> Any:
     return counts
 
 
-def _divergence(histogram: Histogram, counts: Any, low: float, high: float) -> float:
+def _divergence(histogram: Histogram, counts: Counts, low: float, high: float) -> float:
     """How far the distribution in levels is from the one that was seen, what lies outside cut to the ends."""
     inside = (histogram.centres >= low) & (histogram.centres <= high)
     seen = counts * inside
-    level = np.clip(((histogram.centres - low) / (high - low) * LEVELS).astype(int), 0, LEVELS - 1)
+    level = np.clip(((histogram.centres - low) / (high - low) * QUANTIZED_LEVELS).astype(int), 0, QUANTIZED_LEVELS - 1)
     places = np.flatnonzero(inside)
     p = seen.copy()
     p[places[0]] += counts[: places[0]].sum()
     p[places[-1]] += counts[places[-1] + 1 :].sum()
     filled = p > 0
-    sums = np.bincount(level, seen, LEVELS)
-    bins = np.maximum(np.bincount(level, filled.astype(float), LEVELS), 1)
+    sums = np.bincount(level, seen, QUANTIZED_LEVELS)
+    bins = np.maximum(np.bincount(level, filled.astype(float), QUANTIZED_LEVELS), 1)
     q = np.where(filled, (sums / bins)[level], 0.0)
     p, q = p / p.sum(), q / max(q.sum(), 1e-30)
     both = p > 0
@@ -107,10 +116,10 @@ def by_error(histogram: Histogram, percentile: float) -> Range:
     """The range whose 256 levels are nearest to what was seen: the least sum of squares."""
     centres, counts = histogram.centres, histogram.counts
     best, chosen = np.inf, minmax(histogram, percentile)
-    for part in PARTS:
+    for part in CLIP_FRACTIONS:
         for low, high in {(histogram.low * part, histogram.high * part), (histogram.low, histogram.high * part)}:
             scale, zero = parameters(low, high)
-            levels = np.clip(np.round(centres / scale) + zero, 0, LEVELS - 1)
+            levels = np.clip(np.round(centres / scale) + zero, 0, QUANTIZED_LEVELS - 1)
             error = float((counts * ((levels - zero) * scale - centres) ** 2).sum())
             if error < best:
                 best, chosen = error, (low, high)

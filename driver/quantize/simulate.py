@@ -1,5 +1,5 @@
 """
-Which layers of a float model may compute in bytes, and by which ranges: measured at the model's outputs.
+The choice of the layers of a float model to quantise, and of their ranges, by the error at the model's outputs.
 
 One program computes the model with every layer's bytes simulated in floats. An input of it says for each value that
 layers read whether it is quantised, by which scale and zero point:
@@ -7,7 +7,7 @@ layers read whether it is quantised, by which scale and zero point:
     x -> x + on * ((clip (round (x / scale) + zero) - zero) * scale - x)
     conv2d x, w -> y + on * (conv2d x, (dequantize (quantize w)) - y), where y = conv2d x, w
 
-so that any choice is a run of it, not a compilation.
+so that trying a choice takes a run of it, not a compilation.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import FunctionType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.graph import (
     AddOp,
     ClipOp,
+    Conv2dOp,
+    DenseOp,
     DivideOp,
     MultiplyOp,
     ReshapeOp,
@@ -38,35 +40,38 @@ from mlc.driver.quantize.calibrate import Range
 from mlc.frontends.common.model import Model, name_attrs
 from mlc.passes.graph.quantize import LEVELS, Quantizer, parameters
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 SETTINGS = "mlc.settings"
-"""The input that says of each value: whether it is quantised, its scale, its zero point."""
-FEW = 4
-"""How many samples the errors of single layers are measured on."""
+"""The input of f32 (units, 3): for each unit whether it is quantised (0 or 1), its scale, its zero point."""
+SENSITIVITY_SAMPLES = 4
+"""Samples on which the error of a single layer is measured."""
 
 
 @dataclass
 class Unit:
-    """A value, and the layers that read it: they compute in bytes together or not at all."""
+    """A value and the layers that read it, which are quantised together or not at all."""
 
     value: SSAValue
     layers: list[Operation]
 
     @property
     def work(self) -> int:
-        """The products that its layers compute."""
+        """The scalar products that its layers compute, without those over symbolic sizes."""
         return sum(_products(op) for op in self.layers)
 
 
 def units_of(layers: Sequence[Operation]) -> list[Unit]:
-    """The layers by what they read."""
+    """The layers grouped by the value that they read."""
     units: dict[SSAValue, Unit] = {}
     for op in layers:
         units.setdefault(op.operands[0], Unit(op.operands[0], [])).layers.append(op)
     return list(units.values())
 
 
-def _products(op: Any) -> int:
-    sizes = [*shape_of(op.type), *shape_of(op.operands[1].type)[1:]]
+def _products(op: Operation) -> int:
+    sizes = [*shape_of(op.results[0].type), *shape_of(op.operands[1].type)[1:]]
     return prod(n for n in sizes if isinstance(n, int))
 
 
@@ -82,15 +87,21 @@ def relative_error(expected: Sequence[Sequence[Any]], found: Sequence[Sequence[A
 
 
 class Simulation:
-    """The program, the samples that it runs on, and what the model itself computes of them."""
+    """The simulating program, the samples that it runs on, and the float model's outputs of them."""
 
-    def __init__(self, model: Model, units: Sequence[Unit], samples: Sequence[Mapping[str, Any]], outputs: Any) -> None:
+    def __init__(
+        self,
+        model: Model,
+        units: Sequence[Unit],
+        samples: Sequence[Mapping[str, ArrayLike]],
+        outputs: Sequence[Sequence[Any]],
+    ) -> None:
         self.samples, self.outputs = samples, outputs
         self.count = len(units)
         self.exe = compile_model(_simulated(model, units))
 
     def error(self, ranges: Mapping[int, Range], most: int | None = None) -> float:
-        """The relative error where these units are quantised by these ranges, and the others are not."""
+        """The relative error if these units are quantised by these ranges and the others stay in floats."""
         settings = np.zeros((self.count, 3), np.float32)
         settings[:, 1] = 1.0
         for unit, limits in ranges.items():
@@ -99,11 +110,13 @@ class Simulation:
         return relative_error(self.outputs[:most], found)
 
     def best_ranges(self, candidates: Sequence[Sequence[Range]]) -> list[Range]:
-        """For each unit that of its candidates which costs least where it alone is quantised."""
+        """For each unit the candidate range with the least error when that unit alone is quantised."""
         best: list[Range] = []
         for unit, ranges in enumerate(candidates):
             different = list(dict.fromkeys(ranges))
-            errors = [self.error({unit: one}, FEW) for one in different] if len(different) > 1 else [0.0]
+            errors = (
+                [self.error({unit: one}, SENSITIVITY_SAMPLES) for one in different] if len(different) > 1 else [0.0]
+            )
             best.append(different[int(np.argmin(errors))])
         return best
 
@@ -112,7 +125,7 @@ class Simulation:
         everything = range(self.count)
         if self.error({k: ranges[k] for k in everything}) <= budget:
             return list(everything)
-        cost = [self.error({k: ranges[k]}, FEW) ** 2 / units[k].work for k in everything]
+        cost = [self.error({k: ranges[k]}, SENSITIVITY_SAMPLES) ** 2 / units[k].work for k in everything]
         inside: dict[int, Range] = {}
         for k in sorted(everything, key=lambda k: cost[k]):
             if self.error({**inside, k: ranges[k]}) <= budget:
@@ -121,14 +134,15 @@ class Simulation:
 
 
 def _simulated(model: Model, units: Sequence[Unit]) -> Model:
-    """A copy of a model with an input of settings, by which its layers are simulated."""
+    """A copy of a model with the input `SETTINGS`, whose units are simulated as it says."""
     clones: dict[SSAValue, SSAValue] = {}
     copy = Model(model.module.clone(clones), model.weights)
     main, names = copy.main, copy.inputs
     block = main.body.block
     settings = block.insert_arg(tensor((len(units), 3)), len(block.args))
     for k, unit in reversed(list(enumerate(units))):  # the weights of what makes a value come before its own rounding
-        _Simulator(block, settings, k).unit(clones[unit.value], [clones[op.results[0]].owner for op in unit.layers])
+        layers = [owner for op in unit.layers if isinstance(owner := clones[op.results[0]].owner, Conv2dOp | DenseOp)]
+        _Simulator(block, settings, k).unit(clones[unit.value], layers)
     main.properties["function_type"] = FunctionType.from_lists(
         [v.type for v in block.args], list(main.function_type.outputs)
     )
@@ -137,16 +151,16 @@ def _simulated(model: Model, units: Sequence[Unit]) -> Model:
 
 
 class _Simulator(Quantizer):
-    """Writes what simulates one unit."""
+    """Inserts the simulation of one unit."""
 
-    def __init__(self, block: Any, settings: SSAValue, number: int) -> None:
+    def __init__(self, block: Block, settings: SSAValue, number: int) -> None:
         super().__init__(block)
         self.settings, self.number = settings, number
 
-    def unit(self, value: SSAValue, layers: Sequence[Any]) -> None:
+    def unit(self, value: SSAValue, layers: Sequence[Conv2dOp | DenseOp]) -> None:
         """All readers of the value read it simulated; layers multiply simulated weights."""
         readers = self.readers(value)
-        self.start_behind(value)
+        self.insert_behind(value)
         on, scale, zero = (self.setting(k) for k in range(3))
         levels = self.rw.make(RoundOp, self.rw.make(DivideOp, value, scale))
         levels = self.rw.make(ClipOp, self.rw.make(AddOp, levels, zero), min=0.0, max=float(LEVELS))
@@ -157,7 +171,7 @@ class _Simulator(Quantizer):
         for op in layers:
             self.layer(op, on)
 
-    def layer(self, op: Any, on: SSAValue) -> None:
+    def layer(self, op: Conv2dOp | DenseOp, on: SSAValue) -> None:
         """Both products, blended."""
         y = op.results[0]
         readers = list(y.uses)

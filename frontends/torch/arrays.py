@@ -9,18 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from mlc.dialects.graph.types import ELEMENT_TYPES
+from mlc.support import dtypes
 from mlc.support.errors import UserError
 
-
-def _numpy(name: str) -> Any:
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
-
-
-DTYPES: dict[torch.dtype, Any] = {getattr(torch, name): _numpy(name) for name in ELEMENT_TYPES}
+DTYPES: dict[torch.dtype, Any] = {getattr(torch, name): dtypes.dtype_of(name) for name in ELEMENT_TYPES}
 """torch's dtype -> numpy's."""
 _BFLOAT16 = DTYPES[torch.bfloat16]
 

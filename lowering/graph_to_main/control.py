@@ -1,21 +1,21 @@
 """
-Control flow of @main: graph.if, graph.loop and graph.scan on tensors become scf round calls on buffers.
+Bufferizes the control flow of @main: graph.if, graph.loop and graph.scan become scf ops around calls on buffers.
 
-    carried values       one buffer each: the initial value is copied there; a call whose result is carried on writes it
-                         in place where nobody reads the old value any more, else it is copied at the end of the body
-    rows that are read   runtime.row of what is scanned
-    rows that are made   runtime.row of the stacked result: a call writes its row in place
+    carried values       one buffer each, into which the initial value is copied. The call that computes the next value
+                         writes it in place if the old value has no later reader, else a copy ends the body
+    scanned rows         runtime.row of the scanned buffer
+    stacked rows         runtime.row of the result buffer: a call writes its row in place
     results of an if     one buffer each, which both regions write
 
-`visit_*` find the storages, region by region, in the order of the steps that the planner counts; what the body of a
-loop reads from outside lives to the loop's end. `write` makes the IR.
+`visit` assigns storages, region by region, in the order of the steps that the planner counts; a value from outside
+that a loop's body reads stays alive until the end of the loop. `write` emits the IR.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, memref, scf
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -23,35 +23,35 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from mlc.dialects import runtime
 from mlc.dialects.graph import CallOp, ControlOp, IfOp, LoopOp, ReshapeOp, ScanOp, YieldOp
 from mlc.dialects.graph.dims import Dim
-from mlc.lowering.graph_to_main.sizes import INDEX
+from mlc.dialects.scalar import INDEX
 from mlc.lowering.graph_to_main.storage import Storage
 
 if TYPE_CHECKING:
     from mlc.lowering.graph_to_main.convert import Converter
-    from mlc.lowering.graph_to_main.writer import Writer
+    from mlc.lowering.graph_to_main.writer import MainWriter
 
 Copies = list[tuple[SSAValue | Storage, Storage]]
 
 
 @dataclass(eq=False)
 class Flow:
-    """What is copied and sliced round the calls of one control op."""
+    """The copies, row views and flags that the lowering of one control op emits around its calls."""
 
     before: Copies = field(default_factory=list)
-    """The initial values."""
+    """Copies of the initial values into the buffers of carried values."""
     fills: list[Storage] = field(default_factory=list)
-    """Stacks that may end with rows which no iteration writes."""
+    """Stacked results to be zeroed first, because iterations may end early and leave rows unwritten."""
     rows: list[tuple[Storage, Storage | SSAValue, bool]] = field(default_factory=list)
-    """(a row, what it is a row of, whether it goes backward)."""
+    """(row, the buffer of which it is a row, whether iterations run backward over it)."""
     ends: list[Copies] = field(default_factory=list)
-    """For each region: what is copied at its end."""
+    """For each region, the copies at its end."""
     counter: Storage | None = None
     condition: Storage | None = None
     count: Storage | None = None
 
 
 def visit(c: Converter, op: Operation) -> None:
-    """Find the storages of a control op and of all in its regions."""
+    """Assign storages to the values of a control op and of its regions."""
     assert isinstance(op, ControlOp)
     flow = c.flows[op] = Flow()
     c.use(op)
@@ -60,7 +60,7 @@ def visit(c: Converter, op: Operation) -> None:
     for storage, result in zip(results, op.results, strict=True):
         c.storages[result] = storage
     if isinstance(op, LoopOp) and not op.results[-1].uses:
-        c.buffers.remove(results[-1])  # nobody asks how often it ran
+        c.buffers.remove(results[-1])  # the number of iterations has no reader
     c.steps += 1
     if isinstance(op, IfOp):
         for region in op.regions:
@@ -80,14 +80,14 @@ def visit(c: Converter, op: Operation) -> None:
 
 
 def _new(c: Converter, op: Operation, value: SSAValue) -> Storage:
-    """A new buffer like a value, in use from now on."""
+    """A new buffer of a value's type, alive from the current step on."""
     storage = Storage.of(op, value.type, first=c.steps, last=c.steps)
     c.buffers.append(storage)
     return storage
 
 
 def _bind(c: Converter, arguments: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
-    """The arguments of a region that simply are values from outside."""
+    """Give block arguments the storages of the outside values to which they are bound."""
     for argument, value in zip(arguments, values, strict=True):
         c.storages[argument] = c.storages[value]
         if value in c.starts:
@@ -133,28 +133,28 @@ def _visit_scan(c: Converter, flow: Flow, op: ScanOp, results: list[Storage]) ->
 
 
 def _row(flow: Flow, like: Storage, whole: Storage | SSAValue, backward: bool) -> Storage:
-    """The row of a stack in this iteration; `like` says its type, or is the stack."""
+    """The row of the buffer `whole` in the current iteration; `like` has the row's type, or is the buffer itself."""
     row = Storage(like.shape[1:] if like is whole else like.shape, like.element, moves=True)
     flow.rows.append((row, whole, backward))
     return row
 
 
 def _visit_region(c: Converter, flow: Flow, block: Block, targets: Sequence[Storage]) -> None:
-    """Visit the ops of a region, and have what it yields written to the targets."""
+    """Visit the ops of a region, and arrange that the yielded values end up in the targets."""
     for op in block.ops:
         if not isinstance(op, YieldOp):
             c.visit(op)
     last = block.last_op
     assert last is not None
-    flow.ends.append(_deliver(c, last, targets))
+    flow.ends.append(_yield_copies(c, last, targets))
     c.steps += 1
 
 
-def _deliver(c: Converter, last: Operation, targets: Sequence[Storage]) -> Copies:
+def _yield_copies(c: Converter, last: Operation, targets: Sequence[Storage]) -> Copies:
     """
-    What must be copied at the end of a region; the other yielded values are written to their targets at once.
+    The copies at the end of a region; yielded values without a copy are computed directly in their targets.
 
-    A value that a copy overwrites before another one reads it goes through a temporary.
+    A value whose storage another copy overwrites first is copied through a temporary.
     """
     pairs = list(zip(last.operands, targets, strict=True))
     pairs = [(v, target) for v, target in pairs if c.storage(v) is not target or v in c.starts]
@@ -165,7 +165,7 @@ def _deliver(c: Converter, last: Operation, targets: Sequence[Storage]) -> Copie
         source = c.storage(value)
         if (value, target) in late:
             continue
-        # Of a value that is yielded twice a row is written at once, and the state is copied from it.
+        # A value yielded as a row and as carried state is computed in the row; the state is a copy of it.
         again = sum(v is value for v, _ in pairs) > 1 and not target.moves
         if again or source.moves or target.last >= source.first:
             late.append((value, target))
@@ -185,8 +185,8 @@ def _deliver(c: Converter, last: Operation, targets: Sequence[Storage]) -> Copie
     return first + then
 
 
-def _is_fresh(value: SSAValue, source: Storage, block: Any) -> bool:
-    """Whether a call in this block writes the value, into memory of its own."""
+def _is_fresh(value: SSAValue, source: Storage, block: Block | None) -> bool:
+    """Whether a call in this block computes the value into a buffer that is not part of another one."""
     while isinstance(value.owner, ReshapeOp):
         value = value.owner.operands[0]
     owner = value.owner
@@ -196,8 +196,8 @@ def _is_fresh(value: SSAValue, source: Storage, block: Any) -> bool:
 # --- the IR ------------------------------------------------------------------------------------------------------
 
 
-def write(w: Writer, op: ControlOp, flow: Flow) -> None:
-    """The scf op, and what goes before it."""
+def write(w: MainWriter, op: ControlOp, flow: Flow) -> None:
+    """Emit the scf op of a control op, and the copies and fills before it."""
     _copies(w, flow.before)
     for stack in flow.fills:
         w.block.add_op(runtime.FillOp(w.shaped(stack), w.sizes.open(stack.bytes)))
@@ -211,7 +211,7 @@ def write(w: Writer, op: ControlOp, flow: Flow) -> None:
         _while(w, op, flow)
 
 
-def _for(w: Writer, op: ControlOp, flow: Flow) -> None:
+def _for(w: MainWriter, op: ControlOp, flow: Flow) -> None:
     length = _bound(w, op)
     body = Block(arg_types=[INDEX])
     region = _region(w, op, flow, 0, body, length)
@@ -221,7 +221,7 @@ def _for(w: Writer, op: ControlOp, flow: Flow) -> None:
         _store(w, ran, flow.count)
 
 
-def _while(w: Writer, op: ControlOp, flow: Flow) -> None:
+def _while(w: MainWriter, op: ControlOp, flow: Flow) -> None:
     assert isinstance(op, LoopOp)
     assert flow.condition is not None
     bound = _bound(w, op) if op.limit is not None or op.at_most.value.data >= 0 else None
@@ -240,8 +240,8 @@ def _while(w: Writer, op: ControlOp, flow: Flow) -> None:
         _store(w, loop.results[0], flow.count)
 
 
-def _bound(w: Writer, op: ControlOp) -> SSAValue:
-    """The most iterations, as an index."""
+def _bound(w: MainWriter, op: ControlOp) -> SSAValue:
+    """The upper bound of the number of iterations, as an index."""
     if isinstance(op, ScanOp):
         return _index(w, op.length)
     assert isinstance(op, LoopOp)
@@ -252,8 +252,10 @@ def _bound(w: Writer, op: ControlOp) -> SSAValue:
     return limit if most < 0 else _op(w, arith.MinSIOp(limit, _index(w, most)))
 
 
-def _region(w: Writer, op: ControlOp, flow: Flow, which: int, block: Block, length: SSAValue | None = None) -> Region:
-    """A region's calls: of a loop, the block's argument is the number of the iteration."""
+def _region(
+    w: MainWriter, op: ControlOp, flow: Flow, which: int, block: Block, length: SSAValue | None = None
+) -> Region:
+    """Emit a region's ops into `block`; the first block argument of a loop's body is the iteration number."""
     outer, w.block = w.block, block
     if flow.counter is not None:
         _store(w, block.args[0], flow.counter)
@@ -274,27 +276,27 @@ def _region(w: Writer, op: ControlOp, flow: Flow, which: int, block: Block, leng
     return Region(block)
 
 
-def _copies(w: Writer, copies: Copies) -> None:
+def _copies(w: MainWriter, copies: Copies) -> None:
     for source, target in copies:
         value = w.shaped(source) if isinstance(source, Storage) else w.cast(w.value(source), target, w.block)
         w.copy(value, w.shaped(target), target)
 
 
-def _index(w: Writer, value: Dim) -> SSAValue:
+def _index(w: MainWriter, value: Dim) -> SSAValue:
     return w.sizes(value)
 
 
-def _op(w: Writer, op: Operation) -> SSAValue:
+def _op(w: MainWriter, op: Operation) -> SSAValue:
     w.block.add_op(op)
     return op.results[0]
 
 
-def _load(w: Writer, buffer: SSAValue) -> SSAValue:
+def _load(w: MainWriter, buffer: SSAValue) -> SSAValue:
     return _op(w, memref.LoadOp.get(buffer, []))
 
 
-def _store(w: Writer, index: SSAValue, target: Storage) -> None:
-    """An index as the number that a buffer holds."""
+def _store(w: MainWriter, index: SSAValue, target: Storage) -> None:
+    """Store an index into a buffer of one integer."""
     number = _op(w, arith.IndexCastOp(index, target.type.element_type))
     w.block.add_op(memref.StoreOp.get(number, w.shaped(target), []))
 

@@ -37,16 +37,18 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import SymbolTable
 
+from mlc.dialects.attributes import MAIN_INPUTS, MAIN_OUTPUTS, MAIN_PLAN
 from mlc.dialects.graph import CallOp, ParamOp
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops.structure import bound_symbols
+from mlc.dialects.scalar import INDEX, byte_size
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_main import control
 from mlc.lowering.graph_to_main.memory_plan import MemoryPlan, align, plan
-from mlc.lowering.graph_to_main.sizes import INDEX, Sizes
-from mlc.lowering.graph_to_main.storage import Storage, byte_size, bytes_of
-from mlc.lowering.graph_to_main.symbolic import OpenPlan, lifetimes_of, symbols_of
-from mlc.lowering.graph_to_main.writer import Writer
+from mlc.lowering.graph_to_main.sizes import SizeEmitter
+from mlc.lowering.graph_to_main.storage import Storage, bytes_of
+from mlc.lowering.graph_to_main.symbolic import SymbolicPlan, input_symbols, lifetimes_of
+from mlc.lowering.graph_to_main.writer import MainWriter
 from mlc.passes.graph.shared.views import part_starts
 from mlc.support.errors import fail
 
@@ -79,7 +81,7 @@ def find_function(module: ModuleOp, name: str) -> func.FuncOp:
 
 
 def _content_keys(module: ModuleOp) -> Callable[[str], Hashable]:
-    """What identifies a parameter's content: the store's hash, or its name where no store is attached."""
+    """The key of a parameter's content: its hash in the weight store, or its name if no store is attached."""
     from mlc.dialects.graph.store import store_of
 
     store = store_of(module)
@@ -87,24 +89,24 @@ def _content_keys(module: ModuleOp) -> Callable[[str], Hashable]:
 
 
 class Converter:
-    """One run over one function: where each tensor is."""
+    """Bufferizes one function: the state is the storage of each tensor."""
 
     def __init__(self, main: func.FuncOp, content: Callable[[str], Hashable]) -> None:
         self.main = main
         self.content = content
         self.storages: dict[SSAValue, Storage] = {}
         self.starts: dict[SSAValue, Dim] = {}
-        """Of a slice: where it is in its storage, in bytes."""
+        """The byte offset of a slice in its storage."""
         self.constants: dict[Hashable, Storage] = {}
         self.buffers: list[Storage] = []
         self.flows: dict[Operation, control.Flow] = {}
         self.steps = 0
-        self.symbols = symbols_of(main)
+        self.symbols = input_symbols(main)
         self.kernels: dict[str, list[DimExpr]] = {}
-        """The sizes of which those of each kernel are made."""
+        """For each kernel, the symbols (and products) of which its sizes are expressions."""
 
     def convert(self) -> None:
-        """Find the storages, plan them, and write the new body."""
+        """Assign storages, plan the memory, and emit the new body."""
         main = self.main
         old = main.body.block
         inputs = [Storage.of(main, arg.type) for arg in old.args]
@@ -116,7 +118,7 @@ class Converter:
         returned = list(ops[-1].operands)
         outputs = self.choose_outputs(ops[-1], returned)
         inner = [s for s in self.buffers if s.instead is None and s.root not in outputs]
-        planned = OpenPlan(inner, self.symbols) if self.symbols else FixedPlan(inner)
+        planned = SymbolicPlan(inner, self.symbols) if self.symbols else FixedPlan(inner)
         types: list[Attribute] = [s.type for s in (*inputs, *(Storage.of(main, v.type) for v in returned))]
         types += [*(INDEX for _ in self.symbols), MemRefType(i8, [self.place_constants()]), planned.workspace]
         block = Block(arg_types=types)
@@ -128,14 +130,14 @@ class Converter:
         for argument, hint in zip(block.args, hints, strict=True):
             argument.name_hint = hint
         first = len(inputs) + len(outputs)
-        sizes = Sizes(block, dict(zip(self.symbols, block.args[first:], strict=False)))
-        Writer(self, sizes, planned, len(inputs)).write(ops, returned, outputs)
+        sizes = SizeEmitter(block, dict(zip(self.symbols, block.args[first:], strict=False)))
+        MainWriter(self, sizes, planned, len(inputs)).write(ops, returned, outputs)
         attributes = planned.attributes(main)
         self.replace(block, types, len(inputs), len(outputs), planned.planned)
         main.attributes |= attributes
 
     def check_symbols(self) -> None:
-        """Sizes are made of the symbols in those of the inputs."""
+        """UserError if a size uses a symbol that occurs in no input's shape."""
         for value, storage in self.storages.items():
             names = {name for size in storage.shape if isinstance(size, DimExpr) for name in size.symbols()}
             if unknown := sorted(names - self.symbols.keys()):
@@ -144,29 +146,29 @@ class Converter:
                 fail(blamed, f"expected sizes over the symbols of the inputs of @main ({known}), but got {unknown[0]}")
 
     def visit(self, op: Operation) -> None:
-        """Note the storage of the op's results and the use of its operands."""
+        """Assign storages to the op's results and extend the lifetimes of its operands."""
         visitor = _VISITORS.get(op.name)
         if visitor is None:
             fail(op, "expected only kernel calls, parameters and views in @main; run graph-outline-kernels first")
         visitor(self, op)
 
     def storage(self, value: SSAValue) -> Storage:
-        """Where a value is."""
+        """The storage of a value."""
         return self.storages[value].final
 
     def visit_source(self, op: Operation) -> None:
-        """A parameter or a constant."""
+        """A parameter or a constant: a view of the weights."""
         self.storages[op.results[0]] = self.constant(op)
 
     def visit_reshape(self, op: Operation) -> None:
-        """The operand's storage, in another shape."""
+        """A reshape shares the operand's storage."""
         (x,), (result,) = op.operands, op.results
         self.storages[result] = self.storages[x]
         if x in self.starts:
             self.starts[result] = self.starts[x]
 
     def visit_part(self, op: Operation) -> None:
-        """A part of the operand's storage."""
+        """A contiguous slice, or a result of a split: a part of the operand's storage."""
         x, starts = op.operands[0], part_starts(op)
         if starts is None or (self.storages[x].key is not None and isinstance(x.owner, Operation)):
             fail(op, f"expected a {op.name} in @main to be one piece of a computed tensor; run graph-outline-kernels")
@@ -176,7 +178,7 @@ class Converter:
             self.starts[result] = self.starts.get(x, 0) + start * size
 
     def visit_concatenate(self, op: Operation) -> None:
-        """A storage that those of the operands become parts of."""
+        """A concatenation: the operands' storages become parts of the result's."""
         whole = Storage.of(op, op.results[0].type, last=self.steps)
         start: Dim = 0
         for index, operand in enumerate(op.operands):
@@ -189,7 +191,7 @@ class Converter:
         self.buffers.append(whole)
 
     def visit_call(self, op: Operation) -> None:
-        """A kernel reads the operands and writes the results."""
+        """A kernel call: reads the operands, writes the results."""
         self.use(op)
         for result in op.results:
             self.storages[result] = storage = Storage.of(op, result.type, first=self.steps, last=self.steps)
@@ -197,7 +199,7 @@ class Converter:
         self.steps += 1
 
     def use(self, op: Operation) -> None:
-        """The operands are in use now."""
+        """Extend the lifetimes of the operands to the current step."""
         for operand in op.operands:
             self.storage(operand).last = self.steps
 
@@ -215,7 +217,7 @@ class Converter:
         return self.constants.setdefault(key, storage)
 
     def symbols_of_call(self, op: Operation) -> list[Dim]:
-        """The sizes that a kernel is given: those that it is made of, in terms of the symbols of @main."""
+        """The size arguments of a kernel call, as expressions over the symbols of @main."""
         from mlc.lowering.graph_to_te.convert import kernel_symbols
 
         if not self.symbols:
@@ -229,7 +231,7 @@ class Converter:
         return [size.evaluate(given) for size in self.kernels[name]]
 
     def choose_outputs(self, ret: Operation, returned: Sequence[SSAValue]) -> "list[Storage | None]":
-        """The intermediate that each output argument is; None where the output needs a copy."""
+        """The storage that each output argument replaces; None where the output needs a copy."""
         outputs: list[Storage | None] = []
         for value in returned:
             storage = self.storage(value)
@@ -239,7 +241,7 @@ class Converter:
         return outputs
 
     def place_constants(self) -> int:
-        """Give each constant its offset in the blob of weights; return the blob's size."""
+        """Assign each constant its offset in the weights; returns their total size in bytes."""
         total = 0
         for storage in self.constants.values():
             storage.first = total
@@ -261,9 +263,9 @@ class Converter:
             main.properties["arg_attrs"] = names
         main.function_type = FunctionType.from_lists(types, [])
         figures = {"bytes": planned.bytes, "sum": planned.sum_bytes, "bound": planned.bound_bytes}
-        main.attributes["mlc.inputs"] = IntegerAttr(inputs, i64)
-        main.attributes["mlc.outputs"] = IntegerAttr(outputs, i64)
-        main.attributes["mlc.plan"] = DictionaryAttr({k: IntegerAttr(v, i64) for k, v in figures.items()})
+        main.attributes[MAIN_INPUTS] = IntegerAttr(inputs, i64)
+        main.attributes[MAIN_OUTPUTS] = IntegerAttr(outputs, i64)
+        main.attributes[MAIN_PLAN] = DictionaryAttr({k: IntegerAttr(v, i64) for k, v in figures.items()})
 
 
 _VISITORS: dict[str, Callable[[Converter, Operation], None]] = {
@@ -282,27 +284,27 @@ _VISITORS: dict[str, Callable[[Converter, Operation], None]] = {
 
 
 class FixedPlan:
-    """Where buffers stand: offsets that the planner fixes."""
+    """The memory plan of static sizes: constant offsets."""
 
     def __init__(self, inner: Sequence[Storage]) -> None:
         self.planned = plan(lifetimes_of(inner, {}))
         self.offsets = dict(zip(inner, self.planned.offsets, strict=True))
         self.workspace = MemRefType(i8, [self.planned.bytes])
 
-    def begin(self, sizes: Sizes, workspace: SSAValue) -> None:
-        """Nothing is written before the first use."""
+    def begin(self, sizes: SizeEmitter, workspace: SSAValue) -> None:
+        """Emit nothing: views are emitted at their first use."""
 
     def offset(self, storage: Storage) -> Dim:
-        """Where a buffer is, in bytes."""
+        """The byte offset of a buffer in the workspace."""
         return self.offsets[storage]
 
     def attributes(self, main: func.FuncOp) -> dict[str, Attribute]:
-        """Nothing but the figures of the plan."""
+        """No attributes besides the figures of the plan."""
         return {}
 
 
 def _name_attributes(main: func.FuncOp, inputs: int, outputs: int, others: int) -> "ArrayAttr[DictionaryAttr] | None":
-    """The attributes of the arguments and results, for the arguments that they become."""
+    """`arg_attrs` of the new signature: those of the inputs, then those of the results, now output arguments."""
     if main.arg_attrs is None and main.res_attrs is None:
         return None
     empty = DictionaryAttr({})
@@ -312,16 +314,16 @@ def _name_attributes(main: func.FuncOp, inputs: int, outputs: int, others: int) 
 
 
 def plan_of(main: func.FuncOp) -> MemoryPlan:
-    """The plan's figures that the conversion left on @main."""
-    figures = main.attributes["mlc.plan"]
+    """The figures of the memory plan, read from the attributes of @main."""
+    figures = main.attributes[MAIN_PLAN]
     assert isinstance(figures, DictionaryAttr)
     values = {k: v.value.data for k, v in figures.data.items() if isinstance(v, IntegerAttr)}
     return MemoryPlan((), values["bytes"], values["sum"], values["bound"])
 
 
 def is_main_on_buffers(main: func.FuncOp) -> bool:
-    """Whether the function has been converted."""
-    return "mlc.plan" in main.attributes
+    """Whether the function has been converted to buffers."""
+    return MAIN_PLAN in main.attributes
 
 
 __all__ = ["ConvertGraphToMainPass", "bytes_of", "find_function", "is_main_on_buffers", "plan_of"]

@@ -1,11 +1,11 @@
 """
-Where each intermediate buffer of a straight-line program stands in one workspace.
+Memory planning: an offset in one workspace for each intermediate buffer of a straight-line program.
 
-A buffer lives from the step that writes it to the last step that reads it, both included. Buffers that live
-at the same time do not overlap; the plan is small because the others do. Offsets are multiples of 64 bytes.
-A buffer may be a part of another one, at a fixed place: what is written as parts and read as a whole is not copied.
-The bytes of a part live from the part's writing to the last use of the part or of what it is in, so that those of
-the parts that are not written yet are free for others.
+A buffer is alive from the step that writes it to the last step that reads it, both included. Buffers that are alive at
+the same step do not overlap; others may share memory. Offsets are multiples of 64 bytes.
+A buffer may be a part of another one, at a fixed offset: a tensor that is written in parts and read as a whole needs no
+copy. The bytes of a part are alive from the step that writes the part to the last use of the part or of its whole;
+before that step other buffers may use them.
 """
 
 from collections import defaultdict
@@ -21,55 +21,54 @@ class Lifetime:
 
     bytes: int
     first: int
-    """Of a buffer with parts, this says nothing: it is written through its parts, which fill it."""
+    """Ignored for a buffer with parts, which is written through its parts."""
     last: int
     inside: int | None = None
-    """The index of the buffer that this one is a part of."""
+    """The index of the buffer of which this one is a part."""
     at: int = 0
     """The offset of a part in that buffer, in bytes."""
 
     def meets(self, other: "Lifetime") -> bool:
-        """Whether the two are alive at one step."""
+        """Whether the two are alive at the same step."""
         return self.first <= other.last and other.first <= self.last
 
 
 class Timeline:
-    """Lifetimes, numbered as they are added; those that meet another one are found without a look at all of them."""
+    """Lifetimes, numbered in the order of addition, indexed by buckets of steps."""
 
-    STEPS = 16
-    """How many steps share a list."""
+    STEPS_PER_BUCKET = 16
 
     def __init__(self) -> None:
         self.lifetimes: list[Lifetime] = []
-        self._lists: defaultdict[int, list[int]] = defaultdict(list)
+        self._buckets: defaultdict[int, list[int]] = defaultdict(list)
 
     def add(self, lifetime: Lifetime) -> None:
         """Add a lifetime."""
-        for k in self._places(lifetime):
-            self._lists[k].append(len(self.lifetimes))
+        for k in self._bucket_range(lifetime):
+            self._buckets[k].append(len(self.lifetimes))
         self.lifetimes.append(lifetime)
 
     def meeting(self, lifetime: Lifetime) -> list[int]:
-        """The numbers of those that are alive at a step at which `lifetime` is, in order."""
-        near = {number for k in self._places(lifetime) for number in self._lists.get(k, ())}
+        """The numbers of the lifetimes that overlap with `lifetime`, in order."""
+        near = {number for k in self._bucket_range(lifetime) for number in self._buckets.get(k, ())}
         return sorted(number for number in near if self.lifetimes[number].meets(lifetime))
 
-    def _places(self, lifetime: Lifetime) -> range:
+    def _bucket_range(self, lifetime: Lifetime) -> range:
         first, last = sorted((lifetime.first, lifetime.last))
-        return range(first // self.STEPS, last // self.STEPS + 1)
+        return range(first // self.STEPS_PER_BUCKET, last // self.STEPS_PER_BUCKET + 1)
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The offset of each buffer, and the figures that say how good the plan is."""
+    """The offset of each buffer, and figures of the plan's quality."""
 
     offsets: tuple[int, ...]
     bytes: int
-    """The size of the workspace."""
+    """The size of the workspace in bytes."""
     sum_bytes: int
-    """What the buffers would take one after another; parts are counted in what they are in."""
+    """The total size without sharing; parts are counted with their wholes."""
     bound_bytes: int
-    """The most that is alive at one step: no plan can be smaller."""
+    """The most bytes alive at one step: a lower bound of any plan."""
 
 
 def align(size: int) -> int:
@@ -78,7 +77,7 @@ def align(size: int) -> int:
 
 
 def plan(buffers: Sequence[Lifetime]) -> MemoryPlan:
-    """Place the buffers: by size, the largest first, each in the tightest gap that its neighbours in time leave."""
+    """Greedy by size: the largest buffer first, each in the tightest gap between buffers alive at the same time."""
     pieces = pieces_of(buffers)
     roots = [i for i, buffer in enumerate(buffers) if buffer.inside is None]
     offsets = [0] * len(buffers)
@@ -95,7 +94,7 @@ def plan(buffers: Sequence[Lifetime]) -> MemoryPlan:
 
 
 def _offset(buffers: Sequence[Lifetime], roots: Sequence[int], index: int) -> int:
-    """Where a part is, once its root is placed."""
+    """The offset of a part, once its root is placed."""
     start = 0
     while (outer := buffers[index].inside) is not None:
         start += buffers[index].at
@@ -104,7 +103,7 @@ def _offset(buffers: Sequence[Lifetime], roots: Sequence[int], index: int) -> in
 
 
 def pieces_of(buffers: Sequence[Lifetime]) -> dict[int, list[Lifetime]]:
-    """For each buffer that is no part: what is written of it at a time, with its offset there as `at`."""
+    """For each root buffer, its innermost parts (or itself) with their lifetimes; `at` is the offset in the root."""
     whole = {buffer.inside for buffer in buffers}
     pieces: dict[int, list[Lifetime]] = {i: [] for i, buffer in enumerate(buffers) if buffer.inside is None}
     for index, buffer in enumerate(buffers):
@@ -120,8 +119,8 @@ def pieces_of(buffers: Sequence[Lifetime]) -> dict[int, list[Lifetime]]:
 
 
 def _best_fit(own: Sequence[Lifetime], placed: Timeline) -> int:
-    """The start, for a buffer of these pieces, that leaves the least room up to what is placed; else behind it all."""
-    # Starts between the two bounds would make two pieces overlap.
+    """The offset, for a buffer of these pieces, of the tightest gap that fits; without a gap, after all conflicts."""
+    # Starting strictly between the two bounds would make two pieces overlap.
     pairs = ((piece, placed.lifetimes[k]) for piece in own for k in placed.meeting(piece))
     blocked = sorted(
         (other.at - piece.at - piece.bytes, other.at + other.bytes - piece.at)
@@ -138,7 +137,7 @@ def _best_fit(own: Sequence[Lifetime], placed: Timeline) -> int:
 
 
 def lower_bound(buffers: Sequence[Lifetime]) -> int:
-    """The most bytes that are alive at one step."""
+    """The most bytes alive at one step."""
     changes: list[tuple[int, int, int]] = []
     for pieces in pieces_of(buffers).values():
         for piece in pieces:

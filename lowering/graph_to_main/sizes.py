@@ -1,4 +1,4 @@
-"""Sizes in @main: arithmetic on its symbols, written as `arith` ops and read back from them."""
+"""Sizes in @main: emits size expressions as `arith` ops on the symbols, and reads them back."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv, Least, greatest, least
+from mlc.dialects.scalar import INDEX
 
-INDEX = IndexType()
 
-
-class Sizes:
-    """Writes sizes into a block, each once."""
+class SizeEmitter:
+    """Emits size expressions into a block, each once."""
 
     def __init__(self, block: Block, symbols: Mapping[str, SSAValue]) -> None:
         self.block = block
@@ -29,7 +28,7 @@ class Sizes:
         return self.known[size]
 
     def open(self, size: Dim) -> SSAValue | None:
-        """The SSA value of a size that is not static."""
+        """The SSA value of a symbolic size; None for a static one."""
         return None if isinstance(size, int) else self(size)
 
     def add(self, op: type[Operation], x: SSAValue, y: SSAValue) -> SSAValue:
@@ -66,7 +65,7 @@ class Sizes:
 
 
 def _number(size: DimExpr) -> Dim:
-    """A size as an integer, if it is one."""
+    """An expression without symbols as an integer; others are returned unchanged."""
     return size.evaluate({})
 
 
@@ -82,14 +81,14 @@ _MEANING: dict[type[Operation], Callable[[Any, Any], Any]] = {
 
 
 class SizeReader:
-    """Reads index values back, as numbers or as expressions: as what is given for the symbols, which are arguments."""
+    """Evaluates index values of @main, given a number or an expression for each symbol (a block argument)."""
 
     def __init__(self, symbols: Mapping[SSAValue, Dim]) -> None:
         self.known: dict[SSAValue, Dim | None] = dict(symbols)
 
     def __call__(self, value: SSAValue) -> Dim | None:
-        """The size that a value is; None where it is not computed from symbols alone."""
-        # A stack of its own: each offset follows from those below it, so a chain is as long as the model is deep.
+        """The number or expression that a value equals; None if it is not computed from symbols alone."""
+        # An explicit stack: offsets are chained, so recursion would be as deep as the model.
         pending = [value]
         while pending:
             unread = [v for v in _operands(pending[-1]) if v not in self.known]
@@ -102,7 +101,7 @@ class SizeReader:
         return self.known[value]
 
     def _read(self, value: SSAValue) -> Dim | None:
-        """The size that a value is, where those of its operands are known."""
+        """Evaluate a value whose operands have been evaluated."""
         op = value.owner
         if isinstance(op, arith.ConstantOp):
             return op.value.value.data if isinstance(op.value, IntegerAttr) else None
@@ -111,9 +110,9 @@ class SizeReader:
 
 
 def _operands(value: SSAValue) -> Sequence[SSAValue]:
-    """The two sizes that a value is computed from, if it is arithmetic on sizes."""
+    """The operands of a value that is arithmetic on sizes; empty for other values."""
     op = value.owner
     return op.operands if isinstance(op, Operation) and type(op) in _MEANING else ()
 
 
-__all__ = ["INDEX", "SizeReader", "Sizes"]
+__all__ = ["INDEX", "SizeEmitter", "SizeReader"]

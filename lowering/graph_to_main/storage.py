@@ -1,4 +1,4 @@
-"""The memory of tensors of @main: one `Storage` each, or one for several that share it."""
+"""The memory of the tensors of @main: each tensor has a `Storage`, which several tensors may share."""
 
 from __future__ import annotations
 
@@ -12,13 +12,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import Shape, product, shape_of
+from mlc.dialects.scalar import byte_size
 from mlc.support.errors import fail
-
-
-def byte_size(element: Attribute) -> int:
-    """Bytes of one element in memory; a boolean takes one."""
-    width = getattr(element, "bitwidth", None)
-    return 8 if width is None else max(1, width // 8)
 
 
 def bytes_of(type_: TensorType[Any] | MemRefType[Any]) -> int:
@@ -36,47 +31,47 @@ def buffer_type(shape: Shape, element: Attribute) -> MemRefType[Any]:
 
 @dataclass(eq=False)
 class Storage:
-    """One piece of memory: where it is, and when it is in use."""
+    """A piece of memory: its shape, its lifetime in steps, and the storage that contains it."""
 
     shape: Shape
     element: Attribute
     key: Hashable = None
-    """Of a constant: equal keys share memory."""
+    """For constants: the content's key; storages with equal keys share memory."""
     facts: dict[str, Attribute] = field(default_factory=dict)
-    """Of a constant: which parameter it is, or its value."""
+    """For constants: the attributes of the view, the parameter's name or the value."""
     first: int = -1
     last: int = -1
     inside: Storage | None = None
-    """The storage of the concatenation that this is a part of."""
+    """The storage of the concatenation of which this is a part."""
     at: Dim = 0
-    """Where in it, in bytes."""
+    """The byte offset in `inside`."""
     instead: Storage | None = None
-    """The storage that the value is written to at once: a state of a loop, a row of a stack, a result of an if."""
+    """The storage that replaces this one: of a loop's carried value, a row of a stack, or a result of an if."""
     moves: bool = False
-    """Whether it is another piece of memory in each iteration of a loop: a row."""
+    """Whether its address changes with each iteration of a loop: a row."""
     value: SSAValue | None = None
-    """The SSA value of its buffer, once there is one."""
+    """The SSA value of its buffer, once emitted."""
 
     @staticmethod
-    def of(op: Operation, type_: Attribute, **facts: Any) -> Storage:
+    def of(op: Operation, type_: Attribute, first: int = -1, last: int = -1) -> Storage:
         """The storage for a tensor; `op` is blamed for other types."""
         if not isinstance(type_, TensorType):
             fail(op, f"expected values of @main to be tensors, but got {type_}")
-        return Storage(shape_of(type_), type_.element_type, **facts)
+        return Storage(shape_of(type_), type_.element_type, first=first, last=last)
 
     @cached_property
     def bytes(self) -> Dim:
-        """How large it is."""
+        """The size in bytes."""
         return product(self.shape) * byte_size(self.element)
 
     @cached_property
     def type(self) -> MemRefType[Any]:
-        """The type of its buffer."""
+        """The type of the buffer."""
         return buffer_type(self.shape, self.element)
 
     @property
     def final(self) -> Storage:
-        """The storage that is written instead, if there is one."""
+        """The storage that finally replaces this one, or itself."""
         found = self
         while found.instead is not None:
             found = found.instead
@@ -84,11 +79,11 @@ class Storage:
 
     @property
     def root(self) -> Storage:
-        """The storage that it is in, and that is in no other."""
+        """The outermost storage that contains this one."""
         found = self
         while found.inside is not None:
             found = found.inside
         return found
 
 
-__all__ = ["Storage", "buffer_type", "byte_size", "bytes_of"]
+__all__ = ["Storage", "buffer_type", "bytes_of"]

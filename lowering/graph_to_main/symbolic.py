@@ -1,9 +1,9 @@
 """
-Symbolic sizes in @main: which symbols there are, and where buffers stand whose sizes only a call knows.
+Memory planning with symbolic sizes: offsets that @main computes from its symbols.
 
-The planner places the buffers for typical sizes; from that comes an order in which, of two buffers that live at the
-same time, the first one lies below the other: offset_j = max over those i before j of offset_i + size_i, for any
-sizes. A buffer that is written as parts lives from its first part to its last use, as a whole.
+The planner places the buffers for typical sizes. The resulting order of offsets is kept for all sizes: of two buffers
+alive at the same time, the earlier in that order lies below: offset_j = max of offset_i + size_i over the i before j
+that are alive with j. A buffer with parts is alive as a whole, from its first part's write to its last use.
 """
 
 from __future__ import annotations
@@ -24,26 +24,25 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
+from mlc.dialects.attributes import GRAPH_SYMBOLS, MAIN_BUFFERS, MAIN_SCRATCH, MAIN_SHAPES, MAIN_SYMBOLS
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
 from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.lowering.graph_to_main.memory_plan import Lifetime, MemoryPlan, Timeline, pieces_of, plan
-from mlc.lowering.graph_to_main.sizes import Sizes
+from mlc.lowering.graph_to_main.sizes import SizeEmitter
 from mlc.lowering.graph_to_main.storage import Storage
 from mlc.support.alignment import ALIGNMENT
 
-SCRATCH = "mlc.scratch"
-"""The attribute of the view behind all buffers: the memory that kernels use while they run."""
 BYTES = MemRefType(i8, [DYNAMIC_INDEX])
 
 
 def is_symbolic(main: func.FuncOp) -> bool:
-    """Whether a function works on tensors of symbolic sizes."""
+    """Whether an input of a function has symbolic sizes."""
     return any(isinstance(t, TensorType) and not t.has_static_shape() for t in main.function_type.inputs)
 
 
-def symbols_of(main: func.FuncOp) -> dict[str, SymbolAttr]:
+def input_symbols(main: func.FuncOp) -> dict[str, SymbolAttr]:
     """The symbols in the sizes of the inputs, in order, each with its range."""
-    known = main.attributes.get("graph.symbols")
+    known = main.attributes.get(GRAPH_SYMBOLS)
     ranges = known.data if isinstance(known, DictionaryAttr) else {}
     found: dict[str, SymbolAttr] = {}
     for t in main.function_type.inputs:
@@ -54,8 +53,8 @@ def symbols_of(main: func.FuncOp) -> dict[str, SymbolAttr]:
     return found
 
 
-class OpenPlan:
-    """Where buffers stand: offsets that @main computes."""
+class SymbolicPlan:
+    """The memory plan of symbolic sizes: offsets that @main computes."""
 
     def __init__(self, inner: Sequence[Storage], symbols: Mapping[str, SymbolAttr]) -> None:
         self.symbols = symbols
@@ -63,8 +62,8 @@ class OpenPlan:
         self.workspace = BYTES
         self.order, self.below = ordered(inner, {name: s.typical for name, s in symbols.items()})
 
-    def begin(self, sizes: Sizes, workspace: SSAValue) -> None:
-        """Write the offsets and views of all buffers, and what lies behind them."""
+    def begin(self, sizes: SizeEmitter, workspace: SSAValue) -> None:
+        """Emit the offsets and views of all buffers, and the view of the kernels' workspace behind them."""
         block, ends = sizes.block, list[SSAValue]()
 
         def highest(places: Sequence[int]) -> SSAValue:
@@ -81,23 +80,23 @@ class OpenPlan:
             block.add_op(view)
             storage.value = view.result
         behind = memref.ViewOp(workspace, highest(range(len(self.order))), [], MemRefType(i8, [0]))
-        behind.attributes[SCRATCH] = IntegerAttr(1, i64)
+        behind.attributes[MAIN_SCRATCH] = IntegerAttr(1, i64)
         block.add_op(behind)
 
     def offset(self, storage: Storage) -> Dim:
-        """No buffer is placed later."""
+        """Unreachable: `begin` has placed every buffer."""
         raise KeyError(storage)
 
     def attributes(self, main: func.FuncOp) -> dict[str, Attribute]:
-        """What the runtime must know: the symbols, shapes of inputs and outputs, and the buffers' sizes and order."""
+        """Attributes of @main for the runtime: symbols, shapes of inputs and outputs, sizes and order of buffers."""
         declared = main.function_type
         sized = [DimsAttr((DimExpr.of(aligned(storage.bytes)),)) for storage in self.order]
         places = [ArrayAttr([IntegerAttr(k, i64) for k in row]) for row in self.below]
         named = [DictionaryAttr({"name": StringAttr(name), "range": s}) for name, s in self.symbols.items()]
         return {
-            "mlc.symbols": ArrayAttr(named),
-            "mlc.shapes": ArrayAttr([*declared.inputs, *declared.outputs]),
-            "mlc.buffers": ArrayAttr([ArrayAttr(pair) for pair in zip(sized, places, strict=True)]),
+            MAIN_SYMBOLS: ArrayAttr(named),
+            MAIN_SHAPES: ArrayAttr([*declared.inputs, *declared.outputs]),
+            MAIN_BUFFERS: ArrayAttr([ArrayAttr(pair) for pair in zip(sized, places, strict=True)]),
         }
 
 
@@ -107,13 +106,13 @@ def aligned(size: Dim) -> Dim:
 
 
 def at_typical(size: Dim, values: Mapping[str, int]) -> int:
-    """A size where the symbols have these values."""
+    """A size at these values of the symbols."""
     (found,) = sizes_at([size], values)
     return found
 
 
 def lifetimes_of(storages: Sequence[Storage], values: Mapping[str, int]) -> list[Lifetime]:
-    """What the planner reads; a part names the number of what it is in."""
+    """The planner's input: the lifetimes of storages at these values of the symbols."""
     number = {storage: index for index, storage in enumerate(storages)}
     return [
         Lifetime(
@@ -129,9 +128,9 @@ def lifetimes_of(storages: Sequence[Storage], values: Mapping[str, int]) -> list
 
 def ordered(inner: Sequence[Storage], values: dict[str, int]) -> tuple[list[Storage], list[list[int]]]:
     """
-    The buffers that are no parts, by where the plan for typical sizes puts them; for each, those directly below it.
+    The root buffers in the order of their offsets at typical sizes; for each, the positions of those directly below it.
 
-    Of two buffers that live at the same time the earlier one ends before the other begins, whatever the sizes are.
+    Of two buffers alive at the same time, the earlier one ends before the other begins, at any sizes.
     """
     pieces = pieces_of(lifetimes_of(inner, values))
     roots = list(pieces)
@@ -158,4 +157,4 @@ def ordered(inner: Sequence[Storage], values: dict[str, int]) -> tuple[list[Stor
     return [inner[roots[k]] for k in order], before
 
 
-__all__ = ["SCRATCH", "OpenPlan", "is_symbolic", "lifetimes_of", "symbols_of"]
+__all__ = ["SymbolicPlan", "input_symbols", "is_symbolic", "lifetimes_of"]

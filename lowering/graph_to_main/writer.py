@@ -1,4 +1,4 @@
-"""Writes @main on buffers: views, parts and shapes of memory, calls, copies."""
+"""Emits @main on buffers: views, parts and casts of memory, calls, copies."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from mlc.dialects import runtime
 from mlc.dialects.graph import CallOp, ControlOp
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.lowering.graph_to_main import control
-from mlc.lowering.graph_to_main.sizes import Sizes
+from mlc.lowering.graph_to_main.sizes import SizeEmitter
 from mlc.lowering.graph_to_main.storage import Storage
 
 if TYPE_CHECKING:
-    from mlc.lowering.graph_to_main.convert import Converter
+    from mlc.lowering.graph_to_main.convert import Converter, FixedPlan
+    from mlc.lowering.graph_to_main.symbolic import SymbolicPlan
 
 
-class Writer:
-    """Writes the body: what does not move stands at the top, the rest where it is used."""
+class MainWriter:
+    """Emits the body of @main: views at the top of the function, views of rows in the loop that moves them."""
 
-    def __init__(self, converter: Converter, sizes: Sizes, plan: Any, inputs: int) -> None:
+    def __init__(self, converter: Converter, sizes: SizeEmitter, plan: FixedPlan | SymbolicPlan, inputs: int) -> None:
         self.storage = converter.storage
         self.starts = converter.starts
         self.flows = converter.flows
@@ -36,7 +37,7 @@ class Writer:
         self.values: dict[SSAValue, SSAValue] = {}
 
     def write(self, ops: Sequence[Operation], returned: Sequence[SSAValue], outputs: list[Storage | None]) -> None:
-        """All of it."""
+        """Emit the whole body: plan, ops, copies of outputs, return."""
         self.plan.begin(self.sizes, self.workspace)
         self.write_ops(ops)
         for index, (value, storage) in enumerate(zip(returned, outputs, strict=True)):
@@ -45,7 +46,7 @@ class Writer:
         self.block.add_op(func.ReturnOp())
 
     def write_ops(self, ops: Iterable[Operation]) -> None:
-        """The calls and the control flow among some ops."""
+        """Emit the calls and the control flow among some ops."""
         for op in ops:
             if isinstance(op, CallOp):
                 self.call(op)
@@ -53,7 +54,7 @@ class Writer:
                 control.write(self, op, self.flows[op])
 
     def call(self, op: CallOp) -> None:
-        """One kernel call in destination-passing style, with the sizes that the kernel is made of."""
+        """Emit one kernel call in destination-passing style, with the kernel's size arguments."""
         ins, outs = [self.value(v) for v in op.operands], [self.value(v) for v in op.results]
         sizes = [self.sizes(size) for size in self.symbols_of_call(op)]
         call = runtime.CallOp(op.callee.string_value(), ins, outs, sizes)
@@ -62,7 +63,7 @@ class Writer:
         self.block.add_op(call)
 
     def copy(self, source: SSAValue, target: SSAValue, storage: Storage) -> None:
-        """Copy what a storage like this one holds."""
+        """Emit a copy of as many bytes as `storage` has."""
         if isinstance(storage.bytes, int):
             self.block.add_op(memref.CopyOp(source, target))
         else:
@@ -82,11 +83,11 @@ class Writer:
         return known
 
     def shaped(self, storage: Storage) -> SSAValue:
-        """The buffer that a storage is, with the storage's own shape."""
+        """The buffer of a storage, with the storage's own shape."""
         return self.cast(self.buffer(storage), storage, self.block if storage.root.moves else self.top)
 
     def buffer(self, storage: Storage) -> SSAValue:
-        """The buffer that a storage is."""
+        """The buffer of a storage; emitted at the first request."""
         around = [storage]
         while around[-1].value is None and (outer := around[-1].inside) is not None:
             around.append(outer)
@@ -97,12 +98,12 @@ class Writer:
         return found
 
     def part(self, whole: SSAValue, start: Dim, like: Storage, place: Block) -> SSAValue:
-        """A part of a buffer, from a byte on."""
+        """The part of a buffer that begins at byte `start` and has the type of `like`."""
         offset, shift = (start, None) if isinstance(start, int) else (0, self.sizes(start))
         return _add(place, runtime.PartOp(whole, offset, like.type, shift, self.sizes.open(like.bytes)))
 
     def view(self, storage: Storage) -> SSAValue:
-        """The view of the workspace or of the weights that a storage is."""
+        """The view of the workspace or of the weights at a storage's offset."""
         is_weight = storage.key is not None
         offset = storage.first if is_weight else self.plan.offset(storage)
         view = memref.ViewOp(self.weights if is_weight else self.workspace, self.sizes(offset), [], storage.type)
@@ -110,7 +111,7 @@ class Writer:
         return _add(self.top, view)
 
     def cast(self, value: SSAValue, like: Storage, place: Block) -> SSAValue:
-        """The same memory with another shape, whose sizes and strides are computed where they are symbolic."""
+        """The same memory with another shape; symbolic sizes and strides are computed in @main."""
         if value.type == like.type:
             return value
         shape = like.shape
@@ -124,7 +125,7 @@ class Writer:
 
 
 def like(tensor: SSAValue) -> Storage:
-    """A storage with the shape of a tensor."""
+    """A storage of a tensor's type."""
     owner = tensor.owner if isinstance(tensor.owner, Operation) else tensor.owner.parent_op()
     assert owner is not None
     return Storage.of(owner, tensor.type)
@@ -135,4 +136,4 @@ def _add(block: Block, op: Operation) -> SSAValue:
     return op.results[0]
 
 
-__all__ = ["Writer"]
+__all__ = ["MainWriter"]

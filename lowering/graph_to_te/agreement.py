@@ -1,7 +1,7 @@
 """
-A graph op's te must compute what the op's type inference says: as many results, of those element types and sizes.
+Checks that the te of a graph op computes the result types that the op's type inference gives.
 
-Memory is planned by the graph's types and written by te's loops, so nothing further down can bear a difference.
+Memory is planned by the graph's types and written by the loops of the te: a difference would corrupt memory.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerType, Sig
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.attributes import GRAPH_KERNEL, GRAPH_SYMBOLS
 from mlc.dialects.graph.base import GraphOp, Sample
 from mlc.dialects.graph.compare import compare_sizes
 from mlc.dialects.graph.dims import Dim, SymbolAttr
@@ -22,8 +23,8 @@ from mlc.dialects.te_builder.builder import Tensor, signless
 from mlc.support.errors import UserError
 
 
-def checked_results(op: Operation, made: Any) -> tuple[Tensor, ...]:
-    """What the te of an op returned, one tensor for each result; UserError where that is not what its types say."""
+def checked_results(op: Operation, made: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The te tensors of an op, one for each result; UserError if their types differ from the inferred ones."""
     tensors: tuple[Any, ...] = tuple(made) if isinstance(made, tuple | list) else (made,)
     for one in tensors:
         if not isinstance(one, Tensor):
@@ -45,7 +46,7 @@ def _results(types: Sequence[str]) -> str:
 
 
 def _check_result(op: Operation, index: int, result: SSAValue, computed: Tensor) -> None:
-    """That a result's type is the one that te computes."""
+    """UserError if the inferred type of a result is not the one that its te computes."""
     inferred = result.type
     if not isinstance(inferred, TensorType):
         raise UserError(f"expected the infer_types of {op.name} to give tensor types, but got {inferred}")
@@ -69,7 +70,7 @@ def _check_result(op: Operation, index: int, result: SSAValue, computed: Tensor)
 
 
 def _difference(inferred: Dim, computed: Dim, ranges: Mapping[str, SymbolAttr]) -> str | None:
-    """What to say of two sizes that are not equal for all values of the symbols; None of two that are."""
+    """The message about two sizes that are not equal for all values of the symbols; None for equal ones."""
     verdict = compare_sizes(inferred, computed, ranges)
     if verdict.equal:
         return None
@@ -88,15 +89,15 @@ def _type_of(computed: Tensor) -> TensorType[Any]:
 
 
 def _ranges(op: Operation) -> Mapping[str, SymbolAttr]:
-    """The values of the symbols, as the function around an op says."""
+    """The ranges of the symbols that the enclosing function declares."""
     parent = op.parent_op()
-    known: Attribute | None = parent.attributes.get("graph.symbols") if parent is not None else None
+    known: Attribute | None = parent.attributes.get(GRAPH_SYMBOLS) if parent is not None else None
     data = known.data if isinstance(known, DictionaryAttr) else {}
     return {name: symbol for name, symbol in data.items() if isinstance(symbol, SymbolAttr)}
 
 
 def check_samples(op: type[GraphOp]) -> None:
-    """Lower an op's samples; UserError where one is not valid, or its te refuses it or disagrees with its types."""
+    """Lower an op's samples; UserError if one is invalid, or its te rejects it or computes other types."""
     from mlc.lowering.graph_to_te.convert import convert_kernel
 
     for index, sample in enumerate(op.samples()):
@@ -105,13 +106,13 @@ def check_samples(op: type[GraphOp]) -> None:
         except (UserError, VerifyException) as error:
             raise UserError(f"sample {index} of {op.name}: {error}") from error
         except Exception:
-            continue  # the file may define further down what the te calls; lowering checks each op again
+            continue  # the te may call functions that the file defines later; the lowering checks each op again
 
 
 def _kernel_of(op: type[GraphOp], sample: Sample) -> func.FuncOp:
-    """A kernel function of one op, made from a sample."""
+    """A kernel function of one op, built from a sample."""
     kernel = func.FuncOp("sample", (list(sample.operands), []))
-    kernel.attributes["graph.kernel"] = UnitAttr()
+    kernel.attributes[GRAPH_KERNEL] = UnitAttr()
     given = {} if sample.result is None else {"result": sample.result}
     made = op.make(*kernel.body.block.args, **given, **sample.attrs)
     kernel.body.block.add_ops([made, func.ReturnOp(*made.results)])

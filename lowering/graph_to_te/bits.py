@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation
 
 from mlc.dialects.graph.ops import bits, trigonometry
 from mlc.dialects.scalar import make
@@ -15,7 +16,7 @@ from mlc.lowering.graph_to_te.elementwise import broadcast_read
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 
-def _shift(x: Scalar, y: Scalar, op: Any) -> Scalar:
+def _shift(x: Scalar, y: Scalar, op: bits.BitwiseOp) -> Scalar:
     """By the width or more, all bits are shifted out."""
     assert isinstance(x.type, IntegerType)
     width = x.type.width.data
@@ -27,7 +28,7 @@ def _shift(x: Scalar, y: Scalar, op: Any) -> Scalar:
     return shifted if shift is arith.ShRSIOp else te.where(inside, shifted, 0)
 
 
-BINARY: dict[type[Any], Any] = {
+BINARY: dict[type[Operation], Callable[..., Scalar]] = {
     bits.BitwiseAndOp: lambda x, y, op: x & y,
     bits.BitwiseOrOp: lambda x, y, op: x | y,
     bits.BitwiseXorOp: lambda x, y, op: x ^ y,
@@ -37,7 +38,7 @@ BINARY: dict[type[Any], Any] = {
 
 
 @lowering(*BINARY)
-def binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
+def binary(op: Operation, x: Tensor, y: Tensor) -> Tensor:
     """One integer operation an element."""
     compute = BINARY[type(op)]
     return te.compute(
@@ -46,17 +47,17 @@ def binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
 
 
 @lowering(bits.BitwiseNotOp)
-def bitwise_not(op: Any, x: Tensor) -> Tensor:
+def bitwise_not(op: bits.BitwiseNotOp, x: Tensor) -> Tensor:
     """All bits flipped."""
     return te.compute(x.shape, lambda *i: ~x[i], stage_name(op))
 
 
 @lowering(bits.BitcastOp)
-def bitcast(op: Any, x: Tensor) -> Tensor:
+def bitcast(op: bits.BitcastOp, x: Tensor) -> Tensor:
     """The same bits as another type."""
     element, unsigned = te.signless(op.type.element_type)
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         value = x[i]
         if value.type == element:
             return Scalar(value.stage, value.value, unsigned)
@@ -65,7 +66,7 @@ def bitcast(op: Any, x: Tensor) -> Tensor:
     return te.compute(x.shape, body, stage_name(op))
 
 
-UNARY: dict[type[Any], Any] = {
+UNARY: dict[type[Operation], type[Operation]] = {
     trigonometry.TanOp: math.TanOp,
     trigonometry.AsinOp: math.AsinOp,
     trigonometry.AcosOp: math.AcosOp,
@@ -76,7 +77,7 @@ UNARY: dict[type[Any], Any] = {
 
 
 @lowering(*UNARY)
-def unary(op: Any, x: Tensor) -> Tensor:
+def unary(op: Operation, x: Tensor) -> Tensor:
     """One call of the C library's function an element."""
     function = UNARY[type(op)]
     return te.compute(x.shape, lambda *i: te.scalars.apply(function, x[i]), stage_name(op))

@@ -27,25 +27,25 @@ OUT = {"C": "oc", "H": "oh", "W": "ow"}
 
 
 @dataclass(frozen=True)
-class Window:
-    """How a window slides over H and W."""
+class WindowGeometry:
+    """The geometry of a sliding window over H and W, and the index arithmetic of its taps."""
 
-    kernel: tuple[int, int]
+    kernel: Sequence[Dim]
     strides: Sequence[int]
     padding: Sequence[int]
     dilation: Sequence[int]
 
-    def at(self, axis: int, out: Any, k: Any) -> Any:
-        """The picture's index of tap k of window `out`, before padding is subtracted."""
+    def at(self, axis: int, out: te.IndexExpr, k: ReduceAxis) -> te.IndexExpr:
+        """The image index of tap k of window `out`, counted from the start of the padding."""
         return out * self.strides[axis] + k * self.dilation[axis]
 
     def reach(self, axis: int, count: Dim) -> Dim:
-        """How many rows (columns) `count` windows need."""
+        """The number of rows (columns) that `count` windows span."""
         return (count - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
 
-def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[Dim], value: int = 0) -> Tensor:
-    """The picture with a value around it, as many rows and columns as the windows read; x itself where that is it."""
+def pad_stage(x: Tensor, name: str, window: WindowGeometry, out: Sequence[Dim], value: int = 0) -> Tensor:
+    """The image padded with a value, as many rows and columns as the windows read; x itself without padding."""
     of = layout(name)
     if not any(window.padding):
         return x
@@ -53,7 +53,7 @@ def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[Dim], value: i
     for axis, letter in enumerate("HW"):
         shape[of.position(letter)] = window.reach(axis, out[axis])
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         at, mask = list(i), []
         for axis, letter in enumerate("HW"):
             p = of.position(letter)
@@ -65,19 +65,19 @@ def pad_stage(x: Tensor, name: str, window: Window, out: Sequence[Dim], value: i
 
 
 @lowering(graph.Conv2dOp)
-def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
-    """A pad stage where needed, then the sum over the channels of a group and the window."""
-    picture, kernel = op.logical_sizes()
+def conv2d(op: graph.Conv2dOp, x: Tensor, w: Tensor) -> Tensor:
+    """A pad stage if there is padding, then the sum over the window and the input channels of a group."""
+    image, kernel = op.logical_sizes()
     shape, out = shape_of_result(op), op.out_layout
-    window = Window((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation)
+    window = WindowGeometry((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation)
     sizes = layout(out).sizes(shape)
     x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]), op.pad_value)
-    groups = picture["C"] if op.is_depthwise else op.groups
+    groups = image["C"] if op.is_depthwise else op.groups
     channels = channel_axes(op, kernel["I"], groups)
     kh, columns = te.reduce_axis(kernel["H"], "kh"), column_axes(op, kernel["W"])
     reduce = [*channels[:1], kh, *columns, *channels[1:]]
 
-    def body(*i: Any) -> te.Reduction:
+    def body(*i: te.IndexExpr) -> te.Reduction:
         at = logical(out, i)
         ic, kw = _joined(channels), _joined(columns)
         oc = at["C"]
@@ -90,8 +90,8 @@ def conv2d(op: Any, x: Tensor, w: Tensor) -> Tensor:
     return te.compute(shape, body, stage_name(op), axes=axis_names(out, OUT), reduce=reduce)
 
 
-def channel_axes(op: Any, count: int, groups: int) -> list[ReduceAxis]:
-    """The input channels of a group as (ic_o, ic_i) where a layout blocks them, else one axis; none of depthwise."""
+def channel_axes(op: graph.Conv2dOp, count: Dim, groups: Dim) -> list[ReduceAxis]:
+    """The reduction axes of a group's input channels: (ic_o, ic_i) in blocked layouts, else (ic); none if depthwise."""
     if count == 1 and groups > 1:
         return []
     block = layout(op.kernel_layout).factors["I"]
@@ -103,8 +103,8 @@ def channel_axes(op: Any, count: int, groups: int) -> list[ReduceAxis]:
     return [te.reduce_axis(count // block, "ic_o"), te.reduce_axis(block, "ic_i")]
 
 
-def column_axes(op: Any, count: int) -> list[ReduceAxis]:
-    """The columns of a window, in words where a layout has words of them."""
+def column_axes(op: graph.Conv2dOp, count: Dim) -> list[ReduceAxis]:
+    """The reduction axes of a window's columns: (kw_o, kw_i) where the kernel's layout blocks W, else (kw)."""
     block = layout(op.kernel_layout).factors["W"]
     if block == 1:
         return [te.reduce_axis(count, "kw")]
@@ -112,7 +112,7 @@ def column_axes(op: Any, count: int) -> list[ReduceAxis]:
 
 
 def _joined(axes: Sequence[ReduceAxis]) -> Any:
-    """The index that an outer and an inner axis count."""
+    """The linear index of an outer and an inner axis."""
     total: Any = 0
     for axis in axes:
         total = total * axis.extent + axis
@@ -126,13 +126,18 @@ def _exprs(axes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _window_sum(
-    op: Any, x: Tensor, window: Window, reducer: Callable[..., te.Reduction], otherwise: float | int, name: str
+    op: graph.PoolOp,
+    x: Tensor,
+    window: WindowGeometry,
+    reducer: Callable[..., te.Reduction],
+    otherwise: float | int,
+    name: str,
 ) -> Tensor:
-    """The taps of each window combined; what lies outside of the picture reads as `otherwise`."""
+    """Each window's taps combined by `reducer`; taps outside of the image read `otherwise`."""
     shape, of = shape_of_result(op), layout(op.layout)
     kh, kw = te.reduce_axis(window.kernel[0], "kh"), te.reduce_axis(window.kernel[1], "kw")
 
-    def body(*i: Any) -> te.Reduction:
+    def body(*i: te.IndexExpr) -> te.Reduction:
         at, mask = list(i), []
         for axis, (letter, k) in enumerate((("H", kh), ("W", kw))):
             p = of.position(letter)
@@ -143,12 +148,12 @@ def _window_sum(
     return te.compute(shape, body, name, axes=axis_names(op.layout, {"H": "oh", "W": "ow"}), reduce=[kh, kw])
 
 
-def _window(op: Any) -> Window:
-    return Window(tuple(op.pool_size), op.strides, op.padding, op.dilation)
+def _window(op: graph.PoolOp) -> WindowGeometry:
+    return WindowGeometry(tuple(op.pool_size), op.strides, op.padding, op.dilation)
 
 
 @lowering(graph.MaxPool2dOp)
-def max_pool2d(op: Any, x: Tensor) -> Tensor:
+def max_pool2d(op: graph.MaxPool2dOp, x: Tensor) -> Tensor:
     """The maximum; padding is the lowest value. bf16 is compared in f32."""
     lowest = COMBINERS["max"].identity(x.element)
     if x.element != bf16:
@@ -158,14 +163,14 @@ def max_pool2d(op: Any, x: Tensor) -> Tensor:
 
 
 @lowering(graph.AvgPool2dOp)
-def avg_pool2d(op: Any, x: Tensor) -> Tensor:
-    """The sum over the window, divided by how many of its taps count."""
+def avg_pool2d(op: graph.AvgPool2dOp, x: Tensor) -> Tensor:
+    """The sum over the window, divided by the number of its taps that count."""
     window, of = _window(op), layout(op.layout)
     total = _window_sum(op, x, window, te.sum, 0, "sum")
     places = [of.position(letter) for letter in "HW"]
     counts = [_counts(op, window, axis, x.shape[p], total.shape[p]) for axis, p in enumerate(places)]
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         scale, constant = None, 1
         for p, count in zip(places, counts, strict=True):
             if isinstance(count, int):
@@ -178,11 +183,12 @@ def avg_pool2d(op: Any, x: Tensor) -> Tensor:
     return te.compute(total.shape, body, stage_name(op), axes=axis_names(op.layout, {"H": "oh", "W": "ow"}))
 
 
-def _counts(op: Any, window: Window, axis: int, size: Dim, out: Dim) -> Tensor | int:
-    """How many taps of each window along an axis count: one number, or a small stage."""
+def _counts(op: graph.AvgPool2dOp, window: WindowGeometry, axis: int, size: Dim, out: Dim) -> Tensor | int:
+    """The divisor of each window along an axis: one number if all are equal, else a stage that counts the taps."""
     before, after = window.padding[axis], window.padding[axis + 2]
     low, high = (-before, size + after) if op.count_include_pad else (0, size)
     taps = window.kernel[axis]
+    assert isinstance(taps, int)
 
     def inside(o: int) -> int:
         assert isinstance(high, int)
@@ -196,7 +202,7 @@ def _counts(op: Any, window: Window, axis: int, size: Dim, out: Dim) -> Tensor |
         return numbers.pop()
     k = te.reduce_axis(taps, "k")
 
-    def body(o: Any) -> te.Reduction:
+    def body(o: te.IndexExpr) -> te.Reduction:
         at = window.at(axis, o, k) - before
         element = te.cast(k * 0, op.type.element_type)
         return te.sum(te.where(te.condition([at - low, high - 1 - at]), element + 1.0, 0.0), axis=k)
@@ -204,8 +210,8 @@ def _counts(op: Any, window: Window, axis: int, size: Dim, out: Dim) -> Tensor |
     return te.compute((out,), body, ("rows", "columns")[axis], reduce=[k])
 
 
-def _ends_below(window: Window, axis: int, out: Dim, size: Dim) -> bool:
-    """Whether the last tap of the last window lies in the padded size, whatever the symbols are."""
+def _ends_below(window: WindowGeometry, axis: int, out: Dim, size: Dim) -> bool:
+    """Whether the last tap of the last window lies inside of the padded size, for all values of the symbols."""
     last = (out - 1) * window.strides[axis] + (window.kernel[axis] - 1) * window.dilation[axis]
     try:
         return bool(last < size)

@@ -1,5 +1,5 @@
 """
-Transposed convolution by sub-pixels: one stage that multiplies no zeros.
+Transposed convolution by sub-pixel decomposition: one stage, without products with inserted zeros.
 
 Along an axis of stride s, element o of the result meets the taps r, r + s, r + 2s, .. with r = (o + top) mod s, and
 the rows q, q - 1, q - 2, .. with q = (o + top) div s. With a dilation all taps are tried instead, under a mask.
@@ -16,14 +16,14 @@ from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 
 @lowering(Conv2dTransposeOp)
-def conv2d_transpose(op: Any, x: Tensor, w: Tensor) -> Tensor:
+def conv2d_transpose(op: Conv2dTransposeOp, x: Tensor, w: Tensor) -> Tensor:
     """The sum over the input channels of a group and the taps that meet a row and a column."""
     inputs, outputs = x.shape[1] // op.groups, w.shape[1]
     ic = te.reduce_axis(inputs, "ic")
     taps = [_tap_axis(op, axis, w.shape[2 + axis]) for axis in (0, 1)]
     reduce = [ic, *(t for t in taps if t is not None)]
 
-    def body(n: Any, oc: Any, oh: Any, ow: Any) -> te.Reduction:
+    def body(n: te.IndexExpr, oc: te.IndexExpr, oh: te.IndexExpr, ow: te.IndexExpr) -> te.Reduction:
         rows, kernel, inside, exists = [], [], [], []
         for axis, o in enumerate((oh, ow)):
             row, tap, meets = _meeting(op, axis, o, taps[axis])
@@ -39,14 +39,16 @@ def conv2d_transpose(op: Any, x: Tensor, w: Tensor) -> Tensor:
     return te.compute(shape_of_result(op), body, stage_name(op), axes=["n", "oc", "oh", "ow"], reduce=reduce)
 
 
-def _tap_axis(op: Any, axis: int, taps: int) -> ReduceAxis | None:
-    """The reduction over the taps that one element can meet; None where it is one."""
+def _tap_axis(op: Conv2dTransposeOp, axis: int, taps: int) -> ReduceAxis | None:
+    """The reduction over the taps that contribute to one element; None if it is a single tap."""
     count = taps if op.dilation[axis] > 1 else -(-taps // op.strides[axis])
     return te.reduce_axis(count, ("kh", "kw")[axis]) if count > 1 else None
 
 
-def _meeting(op: Any, axis: int, out: Any, t: ReduceAxis | None) -> tuple[Any, Any, list[Any]]:
-    """Row of the picture, tap of the kernel, and what must be >= 0 besides their ranges for them to meet."""
+def _meeting(
+    op: Conv2dTransposeOp, axis: int, out: te.IndexExpr, t: ReduceAxis | None
+) -> tuple[te.IndexExpr, te.IndexExpr | ReduceAxis, list[te.IndexExpr]]:
+    """(image index, kernel tap, mask expressions) of reduction step t for one element of the result."""
     stride, at = op.strides[axis], out + op.padding[axis]
     count: Any = 0 if t is None else t.expr
     if op.dilation[axis] == 1:

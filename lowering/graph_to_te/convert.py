@@ -1,11 +1,11 @@
 """
 graph -> te: each kernel function of graph ops becomes a te.func of the same name.
 
-In: `func.func`s with the attribute `graph.kernel`, whose ops are all in the table of lowerings. Out: a `te.func` each;
-symbols of which its sizes are made become index arguments, and the attribute `sizes` says how;
-integers have lost their sign (ops know it); a graph op's location is on its stages. The attributes
-`tolerance` (the error constant c, summed over the ops) and `reduction` (the longest, K) travel with the kernel: its
-results may differ by c * eps * sqrt(K).
+In: `func.func`s with the attribute `graph.kernel`, whose ops are all in the table of lowerings. Out: a `te.func` each.
+The symbols of its sizes become index arguments, and its attribute `sizes` gives the shapes in terms of them. Integers
+become signless (the ops know the sign); stages have the locations of their graph ops. The attributes `tolerance` (the
+error constant c, summed over the ops) and `reduction` (the longest reduction, K) stay with the kernel on all lower
+levels: its results may differ by c * eps * sqrt(K).
 """
 
 from __future__ import annotations
@@ -25,16 +25,24 @@ from xdsl.dialects.builtin import (
     f64,
     i64,
 )
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import te
+from mlc.dialects.attributes import (
+    GRAPH_HASH,
+    GRAPH_KERNEL,
+    GRAPH_LAYOUTS,
+    GRAPH_SYMBOLS,
+    KERNEL_REDUCTION,
+    KERNEL_TOLERANCE,
+)
 from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import shape_of
+from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder import builder
-from mlc.dialects.te_builder.builder import Kernel, Tensor
-from mlc.dialects.te_builder.indices import INDEX
+from mlc.dialects.te_builder.builder import KernelBuilder, Tensor
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_te import (
     bits,
@@ -55,9 +63,8 @@ from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attribute
 from mlc.lowering.graph_to_te.table import LOWERINGS
 from mlc.support.errors import UserError, fail
 
-KERNEL = "graph.kernel"
-# What a kernel function says about itself as a function of the graph level.
-_DROPPED = (KERNEL, "sym_visibility", "graph.symbols", "graph.hash", "graph.layouts")
+# Attributes of the graph level that the te.func does not keep.
+_DROPPED = (GRAPH_KERNEL, "sym_visibility", GRAPH_SYMBOLS, GRAPH_HASH, GRAPH_LAYOUTS)
 FAMILIES = (bits, indexing, conv, conv_transpose, elementwise, matmul, movement, quantize, reduce, resize, winograd)
 
 
@@ -75,7 +82,7 @@ class ConvertGraphToTe(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in list(op.body.block.ops):
-            if isinstance(kernel, func.FuncOp) and KERNEL in kernel.attributes:
+            if isinstance(kernel, func.FuncOp) and GRAPH_KERNEL in kernel.attributes:
                 converted = extern_kernel(kernel) or convert_kernel(kernel)
                 expect_converted(converted, self.name, "graph")
                 op.body.block.insert_op_before(converted, kernel)
@@ -84,14 +91,14 @@ class ConvertGraphToTe(ModulePass):
 
 
 def tensor_type(kernel: func.FuncOp, t: Attribute) -> TensorType[Any]:
-    """The te type of a graph tensor: symbolic sizes are `?`, integers without a sign."""
+    """The te type of a graph tensor: symbolic sizes become `?`, integers signless."""
     if not isinstance(t, TensorType):
         fail(kernel, f"expected operands that are tensors, but got {t}")
     return builder.te_type(builder.signless(t.element_type)[0], shape_of(t))
 
 
 def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
-    """The te.func that computes what a function of graph ops does."""
+    """The te.func of a kernel function of graph ops."""
     source = kernel.body.block
     symbols = kernel_symbols(kernel)
     block = Block(arg_types=[*(tensor_type(kernel, a.type) for a in source.args), *(INDEX for _ in symbols)])
@@ -103,7 +110,7 @@ def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
         new.name_hint = old.name_hint or f"arg{k}"
         tensors[old] = builder.tensor_of(new, old.type)
     results: list[SSAValue] = []
-    with builder.building(Kernel(block, symbols=given)) as target:
+    with builder.building(KernelBuilder(block, symbols=given)) as target:
         for op in source.ops:
             if isinstance(op, func.ReturnOp):
                 target.location = None
@@ -119,7 +126,7 @@ def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
     return new
 
 
-def _convert_op(op: Any, target: Kernel, tensors: dict[SSAValue, Tensor]) -> None:
+def _convert_op(op: Operation, target: KernelBuilder, tensors: dict[SSAValue, Tensor]) -> None:
     lower = LOWERINGS.get(type(op))
     if lower is None:
         fail(op, f"expected an op that lowers to te, but got {op.name}")
@@ -135,7 +142,7 @@ def _convert_op(op: Any, target: Kernel, tensors: dict[SSAValue, Tensor]) -> Non
 
 
 def _materialized(tensor: Tensor) -> SSAValue:
-    """The tensor's value; a fill that is returned becomes a stage."""
+    """The tensor's SSA value; a fill, which has none, becomes a stage."""
     if tensor.value is None:
         tensor = builder.compute(tensor.shape, lambda *i: tensor[i], "full")
     assert tensor.value is not None
@@ -146,4 +153,4 @@ def _tolerance(block: Block) -> dict[str, Attribute]:
     ops = [op for op in block.ops if isinstance(op, GraphOp)]
     c = sum(op.tolerance for op in ops)
     k = max((op.reduction_length() for op in ops), default=1)
-    return {"tolerance": FloatAttr(float(c), f64), "reduction": IntegerAttr(k, i64)}
+    return {KERNEL_TOLERANCE: FloatAttr(float(c), f64), KERNEL_REDUCTION: IntegerAttr(k, i64)}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerType, f32, i1
+from xdsl.ir import Attribute, Operation
 
 from mlc.dialects.graph.ops import elementwise as graph
 from mlc.dialects.graph.ops import structure
@@ -15,7 +15,7 @@ from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
-Unary = Callable[[Scalar, Any], Scalar]
+Unary = Callable[..., Scalar]
 
 
 def _clamp(x: Scalar, low: float, high: float) -> Scalar:
@@ -27,7 +27,7 @@ def _sigmoid(x: Scalar) -> Scalar:
     return 1.0 / (te.exp(-x) + 1.0)
 
 
-def _elu(x: Scalar, op: Any) -> Scalar:
+def _elu(x: Scalar, op: graph.EluOp) -> Scalar:
     return te.where(x > 0.0, x, (te.exp(te.minimum(x, 0.0)) - 1.0) * op.alpha)
 
 
@@ -41,7 +41,7 @@ def _sign(x: Scalar) -> Scalar:
     return te.where(x > 0, 1, x if x.kind == 2 else te.where(x < 0, -1, x))
 
 
-def _clip(x: Scalar, op: Any) -> Scalar:
+def _clip(x: Scalar, op: graph.ClipOp) -> Scalar:
     low, high = op.min, op.max
     if not x.is_float:
         assert isinstance(x.type, IntegerType)
@@ -53,7 +53,7 @@ def _clip(x: Scalar, op: Any) -> Scalar:
     return x if high == math.inf else te.minimum(x, high)
 
 
-UNARY: dict[type[Any], Unary] = {
+UNARY: dict[type[Operation], Unary] = {
     graph.ReluOp: lambda x, op: te.maximum(x, 0),
     graph.ExpOp: lambda x, op: te.exp(x),
     graph.LogOp: lambda x, op: te.log(x),
@@ -84,7 +84,7 @@ UNARY: dict[type[Any], Unary] = {
 }
 
 
-def _mod(x: Scalar, y: Scalar, op: Any) -> Scalar:
+def _mod(x: Scalar, y: Scalar, op: graph.ModOp) -> Scalar:
     """The remainder: of floats through the quotient, with the sign that the op asks for."""
     narrow = x.type
     if not x.is_float:
@@ -113,8 +113,8 @@ def _binary(name: str) -> Callable[..., Scalar]:
     return lambda x, y, op: te.scalars.binary(name, x, y)
 
 
-def _divide(x: Scalar, y: Scalar, op: Any) -> Scalar:
-    """x / c is x * (1 / c) for a constant c of f32: one rounding more, a tenth of the time."""
+def _divide(x: Scalar, y: Scalar, op: graph.BinaryOp) -> Scalar:
+    """x / c == x * (1 / c) for a constant c of f32, up to one more rounding, in a tenth of the time."""
     constant = y.value.owner
     if isinstance(constant, arith.ConstantOp) and isinstance(constant.value, FloatAttr) and y.type == f32:
         c = constant.value.value.data
@@ -123,7 +123,7 @@ def _divide(x: Scalar, y: Scalar, op: Any) -> Scalar:
     return te.scalars.binary("divide", x, y)
 
 
-BINARY: dict[type[Any], Callable[..., Scalar]] = {
+BINARY: dict[type[Operation], Callable[..., Scalar]] = {
     graph.AddOp: _binary("add"),
     graph.SubtractOp: _binary("subtract"),
     graph.MultiplyOp: _binary("multiply"),
@@ -144,18 +144,18 @@ BINARY: dict[type[Any], Callable[..., Scalar]] = {
 }
 
 
-def broadcast_read(x: Tensor, indices: Any) -> Scalar:
+def broadcast_read(x: Tensor, indices: Sequence[te.IndexExpr]) -> Scalar:
     """The element that numpy's broadcasting puts at these indices of a result."""
     skip = len(indices) - x.ndim
     return x.read([0 if size == 1 and i.extent > 1 else i for i, size in zip(indices[skip:], x.shape, strict=True)])
 
 
-def _unary(op: Any, x: Tensor) -> Tensor:
+def _unary(op: Operation, x: Tensor) -> Tensor:
     fn = UNARY[type(op)]
     return te.compute(x.shape, lambda *i: fn(x[i], op), stage_name(op))
 
 
-def _pair(op: Any, x: Tensor, y: Tensor) -> Tensor:
+def _pair(op: Operation, x: Tensor, y: Tensor) -> Tensor:
     fn = BINARY[type(op)]
     return te.compute(
         shape_of_result(op), lambda *i: fn(broadcast_read(x, i), broadcast_read(y, i), op), stage_name(op)
@@ -169,60 +169,60 @@ for _op in BINARY:
 
 
 @lowering(graph.IdentityOp)
-def identity(op: Any, x: Tensor) -> Tensor:
+def identity(op: graph.IdentityOp, x: Tensor) -> Tensor:
     """identity(x) == x."""
     return x
 
 
 @lowering(graph.WhereOp)
-def where(op: Any, c: Tensor, x: Tensor, y: Tensor) -> Tensor:
+def where(op: graph.WhereOp, c: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """A selection of broadcast values."""
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         return te.where(broadcast_read(c, i), broadcast_read(x, i), broadcast_read(y, i))
 
     return te.compute(shape_of_result(op), body, stage_name(op))
 
 
 @lowering(graph.BiasAddOp)
-def bias_add(op: Any, x: Tensor, bias: Tensor) -> Tensor:
+def bias_add(op: graph.BiasAddOp, x: Tensor, bias: Tensor) -> Tensor:
     """A vector added along one axis."""
     axis = op.axis % x.ndim
     return te.compute(x.shape, lambda *i: x[i] + bias[i[axis]], stage_name(op))
 
 
 @lowering(structure.FullOp)
-def full(op: Any) -> Tensor:
-    """A fill takes no memory; readers see the number."""
+def full(op: structure.FullOp) -> Tensor:
+    """A fill has no stage: readers use the number itself."""
     element = op.type.element_type
     return te.full(shape_of_result(op), _number(op.value, element), element)
 
 
-def _number(value: Any, element: Any) -> Any:
+def _number(value: float, element: Attribute) -> te.Number:
     if isinstance(element, AnyFloat):
         return float(value)
     return bool(value) if element == i1 else int(value)
 
 
 @lowering(structure.IotaOp)
-def iota(op: Any) -> Tensor:
+def iota(op: structure.IotaOp) -> Tensor:
     """Each element is its index along the axis."""
     shape = shape_of_result(op)
     return te.compute(shape, lambda *i: te.cast(i[op.axis % len(shape)], op.type.element_type), stage_name(op))
 
 
 @lowering(structure.ConstantOp)
-def constant(op: Any) -> Tensor:
-    """One value is a fill; several are a small stage that selects by the linear index."""
+def constant(op: structure.ConstantOp) -> Tensor:
+    """A splat is a fill; other constants are a stage of selects on the linear index."""
     array = op.array()
     shape, element = shape_of_result(op), op.type.element_type
     numbers = [_number(v, element) for v in array.ravel().tolist()]
     if len({repr(n) for n in numbers}) == 1:
         return te.full(shape, numbers[0], element)
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         stage = te.current_stage()
-        linear: Any = te.IndexExpr(stage, stage.index(0))
+        linear = te.IndexExpr(stage, stage.index(0))
         for index, size in zip(i, shape, strict=True):
             linear = linear * size + index
         at = te.cast(linear, "int64")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from mlc.dialects.graph import Conv2dOp, DenseOp
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.te_builder import builder as te
 
 
-def logical(name: str, indices: Sequence[Any]) -> dict[str, Any]:
+def logical(name: str, indices: Sequence[te.IndexExpr]) -> dict[str, te.IndexExpr]:
     """The index of each axis: `NCHW16c, (n, co, h, w, ci) -> {C: co * 16 + ci, ...}`."""
     of = layout(name)
-    result: dict[str, Any] = {}
+    result: dict[str, te.IndexExpr] = {}
     left = dict(of.factors)
     for (letter, inner), index in zip(of.parts, indices, strict=True):
         if inner:
@@ -24,11 +24,11 @@ def logical(name: str, indices: Sequence[Any]) -> dict[str, Any]:
     return result
 
 
-def blocked(name: str, axes: Mapping[str, Any]) -> list[Any]:
+def blocked(name: str, axes: Mapping[str, te.IndexExpr]) -> list[te.IndexExpr]:
     """The indices of a tensor of this layout: `NCHW16c, {C: c, ...} -> (n, c // 16, h, w, c % 16)`."""
     of = layout(name)
     left = dict(of.factors)
-    result: list[Any] = []
+    result: list[te.IndexExpr] = []
     for letter, inner in of.parts:
         index = axes[letter]
         if not inner:
@@ -49,6 +49,6 @@ def axis_names(name: str, letters: Mapping[str, str]) -> list[str]:
     return names
 
 
-def widened(op: Any, factor: te.Scalar) -> te.Scalar:
+def widened(op: Conv2dOp | DenseOp, factor: te.Scalar) -> te.Scalar:
     """A factor in the type of the sums that the op makes."""
     return te.cast(factor, op.type.element_type) if op.out_dtype else factor

@@ -1,10 +1,10 @@
-"""Ops that move elements: one stage whose read has the op's index map."""
+"""Ops that move elements: one stage, a read through the op's index map."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.ops import movement as graph
 from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import Scalar, Tensor
@@ -15,28 +15,28 @@ from mlc.passes.graph.shared.views import reshape_groups
 
 
 @lowering(graph.TransposeOp)
-def transpose(op: Any, x: Tensor) -> Tensor:
+def transpose(op: graph.TransposeOp, x: Tensor) -> Tensor:
     """Axis i of the result is axis axes[i] of the operand."""
     place = [op.axes.index(a) for a in range(x.ndim)]
     return te.compute(shape_of_result(op), lambda *i: x.read([i[p] for p in place]), stage_name(op))
 
 
 @lowering(graph.BroadcastToOp)
-def broadcast_to(op: Any, x: Tensor) -> Tensor:
+def broadcast_to(op: graph.BroadcastToOp, x: Tensor) -> Tensor:
     """Index 0 on the axes that stretch."""
     return te.compute(shape_of_result(op), lambda *i: broadcast_read(x, i), stage_name(op))
 
 
 @lowering(graph.ReshapeOp)
-def reshape(op: Any, x: Tensor) -> Tensor:
-    """Within each group of axes that hold the same elements, the linear index taken apart again."""
+def reshape(op: graph.ReshapeOp, x: Tensor) -> Tensor:
+    """Per group of axes with the same elements: linearize the result's indices, delinearize to the operand's."""
     shape = shape_of_result(op)
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         stage = te.current_stage()
-        at: list[Any] = [0] * x.ndim
+        at: list[te.IndexLike] = [0] * x.ndim
         for source, target in reshape_groups(x.shape, shape):
-            linear: Any = te.IndexExpr(stage, stage.index(0))
+            linear = te.IndexExpr(stage, stage.index(0))
             for axis in target:
                 linear = linear * shape[axis] + i[axis]
             for axis in reversed(source[1:]):
@@ -50,18 +50,19 @@ def reshape(op: Any, x: Tensor) -> Tensor:
 
 
 @lowering(graph.ConcatenateOp)
-def concatenate(op: Any, *parts: Tensor) -> Tensor:
-    """A chain of masked reads; each gives its own range, and the next where its mask does not hold."""
+def concatenate(op: graph.ConcatenateOp, *parts: Tensor) -> Tensor:
+    """A chain of masked reads; where the mask of one does not hold, the next is read."""
     axis = op.axis % parts[0].ndim
     parts = tuple(p for p in parts if p.shape[axis])
     starts = [sum(p.shape[axis] for p in parts[:k]) for k in range(len(parts))]
 
-    def body(*i: Any) -> Scalar:
-        value: Any = 0
+    def body(*i: te.IndexExpr) -> Scalar:
+        value: Scalar | int = 0
         for part, start in reversed(list(zip(parts, starts, strict=True))):
             j = i[axis] - start
             inside = te.condition([j, part.shape[axis] - 1 - j])
             value = part.read([*i[:axis], j, *i[axis + 1 :]], mask=inside, otherwise=value)
+        assert isinstance(value, Scalar)
         return value
 
     if not parts:
@@ -70,17 +71,17 @@ def concatenate(op: Any, *parts: Tensor) -> Tensor:
 
 
 @lowering(graph.SliceOp)
-def slice_(op: Any, x: Tensor) -> Tensor:
+def slice_(op: graph.SliceOp, x: Tensor) -> Tensor:
     """begin + i * stride."""
     starts = [_start(n, *b) for n, *b in zip(x.shape, op.begin, op.end, op.strides, strict=True)]
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         return x.read([v * stride + te.size(start) for v, start, stride in zip(i, starts, op.strides, strict=True)])
 
     return te.compute(shape_of_result(op), body, stage_name(op))
 
 
-def _start(size: Any, begin: int, end: int, stride: int) -> Any:
+def _start(size: Dim, begin: int, end: int, stride: int) -> Dim:
     """The first element of a slice of an axis."""
     if isinstance(size, int):
         return slice(begin, end, stride).indices(size)[0]
@@ -88,14 +89,14 @@ def _start(size: Any, begin: int, end: int, stride: int) -> Any:
 
 
 @lowering(graph.SplitOp)
-def split(op: Any, x: Tensor) -> tuple[Tensor, ...]:
+def split(op: graph.SplitOp, x: Tensor) -> tuple[Tensor, ...]:
     """One stage a result."""
     axis = op.axis % x.ndim
     results: list[Tensor] = []
     for k in range(len(op.sections)):
         start = sum(op.sections[:k])
 
-        def body(*i: Any, start: int = start) -> Scalar:
+        def body(*i: te.IndexExpr, start: int = start) -> Scalar:
             return x.read([*i[:axis], i[axis] + start, *i[axis + 1 :]])
 
         results.append(te.compute(shape_of_result(op, k), body, stage_name(op)))
@@ -103,8 +104,8 @@ def split(op: Any, x: Tensor) -> tuple[Tensor, ...]:
 
 
 @lowering(graph.PadOp)
-def pad(op: Any, x: Tensor) -> Tensor:
-    """A constant is one masked read; edge and reflection are done axis by axis."""
+def pad(op: graph.PadOp, x: Tensor) -> Tensor:
+    """Constant padding is one masked read; edge and reflect padding are one stage per axis."""
     before, after = op.pad_width[::2], op.pad_width[1::2]
     if op.mode == "constant":
         return _pad_constant(op, x, before, op.value)
@@ -114,8 +115,8 @@ def pad(op: Any, x: Tensor) -> Tensor:
     return x
 
 
-def _pad_constant(op: Any, x: Tensor, before: Sequence[int], value: float) -> Tensor:
-    def body(*i: Any) -> Scalar:
+def _pad_constant(op: graph.PadOp, x: Tensor, before: Sequence[int], value: float) -> Tensor:
+    def body(*i: te.IndexExpr) -> Scalar:
         at = [v - b for v, b in zip(i, before, strict=True)]
         inside = te.condition([e for j, n in zip(at, x.shape, strict=True) for e in (j, n - 1 - j)])
         return x.read(at, mask=inside, otherwise=value)
@@ -124,14 +125,14 @@ def _pad_constant(op: Any, x: Tensor, before: Sequence[int], value: float) -> Te
 
 
 def _pad_axis(x: Tensor, axis: int, before: int, after: int, edge: bool) -> Tensor:
-    """Three masked reads: before, behind, and inside of the axis."""
+    """Three masked reads: before, after, and inside of the axis."""
     n = x.shape[axis]
     shape = (*x.shape[:axis], before + n + after, *x.shape[axis + 1 :])
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         j = i[axis] - before
 
-        def read(at: Any, mask: Any, otherwise: Any) -> Scalar:
+        def read(at: te.IndexLike, mask: Sequence[te.IndexExpr], otherwise: Scalar | float) -> Scalar:
             return x.read([*i[:axis], at, *i[axis + 1 :]], mask=te.condition(mask), otherwise=otherwise)
 
         low = read(0 if edge else -j, [-1 - j], 0) if before else 0
@@ -142,12 +143,12 @@ def _pad_axis(x: Tensor, axis: int, before: int, after: int, edge: bool) -> Tens
 
 
 @lowering(graph.TakeOp)
-def take(op: Any, x: Tensor, indices: Tensor) -> Tensor:
-    """A gather; negative indices count from the end, and no index leaves the axis."""
+def take(op: graph.TakeOp, x: Tensor, indices: Tensor) -> Tensor:
+    """A gather with wrapped and clamped indices."""
     axis = op.axis % x.ndim
     size, rank = x.shape[axis], indices.ndim
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         at = indices[i[axis : axis + rank]]
         if at.kind == 1:
             at = te.where(at < 0, at + size, at)
@@ -159,34 +160,34 @@ def take(op: Any, x: Tensor, indices: Tensor) -> Tensor:
 
 
 @lowering(graph.TileOp)
-def tile(op: Any, x: Tensor) -> Tensor:
-    """The index modulo the size, where the axis is repeated."""
+def tile(op: graph.TileOp, x: Tensor) -> Tensor:
+    """The index modulo the size, on repeated axes."""
     shape = shape_of_result(op)
     sizes = list(zip(shape, x.shape, strict=True))
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         return x.read([v if n == wide else v % n for v, (wide, n) in zip(i, sizes, strict=True)])
 
     return te.compute(shape, body, stage_name(op))
 
 
 @lowering(graph.FlipOp)
-def flip(op: Any, x: Tensor) -> Tensor:
+def flip(op: graph.FlipOp, x: Tensor) -> Tensor:
     """The last index minus this one."""
     axes = {a % x.ndim for a in op.axes}
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         return x.read([n - 1 - v if a in axes else v for a, (v, n) in enumerate(zip(i, x.shape, strict=True))])
 
     return te.compute(x.shape, body, stage_name(op))
 
 
 @lowering(graph.LayoutTransformOp)
-def layout_transform(op: Any, x: Tensor) -> Tensor:
-    """Through the logical indices; what the target adds as padding is 0."""
+def layout_transform(op: graph.LayoutTransformOp, x: Tensor) -> Tensor:
+    """A read through the logical indices; padding that the target layout adds is 0."""
     sizes = op.logical_sizes()
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         at = logical(op.dst, i)
         inside = te.condition([sizes[a] - 1 - e for a, e in at.items()])
         return x.read(blocked(op.src, at), mask=inside)

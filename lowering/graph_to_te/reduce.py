@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import f64
+from xdsl.ir import Attribute, Operation
 
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops import reduce as graph
@@ -15,13 +16,13 @@ from mlc.dialects.te_builder.builder import ReduceAxis, Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 Reducer = Callable[..., te.Reduction]
-REDUCERS: dict[type[Any], Reducer] = {
+REDUCERS: dict[type[Operation], Reducer] = {
     graph.SumOp: te.sum,
     graph.MaxOp: te.max,
     graph.MinOp: te.min,
     graph.ProdOp: te.prod,
 }
-PAIRS: dict[type[Any], Reducer] = {graph.ArgmaxOp: te.argmax, graph.ArgminOp: te.argmin}
+PAIRS: dict[type[Operation], Reducer] = {graph.ArgmaxOp: te.argmax, graph.ArgminOp: te.argmin}
 
 
 def reduce_axes(sizes: Sequence[Dim]) -> list[ReduceAxis]:
@@ -29,28 +30,30 @@ def reduce_axes(sizes: Sequence[Dim]) -> list[ReduceAxis]:
     return [te.reduce_axis(n, "k" if len(sizes) == 1 else f"k{i}") for i, n in enumerate(sizes)]
 
 
-def merge(rank: int, axes: Sequence[int], kept: Sequence[Any], reduced: Sequence[Any]) -> list[Any]:
+def merge(
+    rank: int, axes: Sequence[int], kept: Sequence[te.IndexLike], reduced: Sequence[te.IndexLike]
+) -> list[te.IndexLike]:
     """The indices of an operand: `reduced` at `axes`, `kept` at the others in order."""
     rest, inner = iter(kept), iter(reduced)
     return [next(inner) if a in axes else next(rest) for a in range(rank)]
 
 
-def _reduce(op: Any, x: Tensor, reducer: Reducer, name: str = "") -> Any:
+def _reduce(op: graph.ReduceOp, x: Tensor, reducer: Reducer, name: str = "") -> Any:
     axes = op.reduced_axes
     ks = reduce_axes([x.shape[a] for a in axes])
 
-    def body(*i: Any) -> te.Reduction:
+    def body(*i: te.IndexExpr) -> te.Reduction:
         kept = [v for a, v in enumerate(i) if a not in axes] if op.keepdims else i
         return reducer(x.read(merge(x.ndim, axes, kept, ks)), axis=ks)
 
     return te.compute(shape_of_result(op), body, name or stage_name(op), reduce=ks)
 
 
-def _plain(op: Any, x: Tensor) -> Tensor:
+def _plain(op: graph.ReduceOp, x: Tensor) -> Tensor:
     return _reduce(op, x, REDUCERS[type(op)])
 
 
-def _indexed(op: Any, x: Tensor) -> Tensor:
+def _indexed(op: graph.ReduceOp, x: Tensor) -> Tensor:
     reducer = PAIRS[type(op)]
     return _reduce(op, x, lambda value, axis: reducer(value, axis[0]))[1]
 
@@ -62,7 +65,7 @@ for _op in PAIRS:
 
 
 @lowering(graph.MeanOp)
-def mean(op: Any, x: Tensor) -> Tensor:
+def mean(op: graph.MeanOp, x: Tensor) -> Tensor:
     """The sum, then a scale."""
     total = _reduce(op, x, te.sum, "sum")
     count = product([x.shape[axis] for axis in op.reduced_axes])
@@ -78,8 +81,8 @@ def _divided(x: Scalar, count: Dim) -> Scalar:
     return te.cast(te.cast(x, "float64") / float(count), x.type)
 
 
-def _number(count: DimExpr, element: Any) -> Scalar:
-    """A size as a floating-point number: a sum of products of sizes that the kernel is given."""
+def _number(count: DimExpr, element: Attribute) -> Scalar:
+    """A symbolic size as a floating-point number, computed from the kernel's symbols."""
     total: Scalar | None = None
     for atoms, c in count.terms:
         factors = [te.cast(te.size(DimExpr({(atom,): 1})), element) for atom in atoms]
@@ -93,13 +96,13 @@ def _number(count: DimExpr, element: Any) -> Scalar:
 
 
 @lowering(graph.SoftmaxOp, graph.LogSoftmaxOp)
-def softmax(op: Any, x: Tensor) -> Tensor:
-    """The maximum, the exponentials, the inverse of their sum, the product; of the logarithm, the difference."""
+def softmax(op: graph.SoftmaxOp | graph.LogSoftmaxOp, x: Tensor) -> Tensor:
+    """Stages: maximum, exponentials, reciprocal of their sum, product; for log_softmax, the difference instead."""
     axis = op.axis % x.ndim
     logarithm = isinstance(op, graph.LogSoftmaxOp)
     rows = x.shape[:axis] + x.shape[axis + 1 :]
 
-    def row(i: Sequence[Any]) -> tuple[Any, ...]:
+    def row(i: Sequence[te.IndexLike]) -> tuple[te.IndexLike, ...]:
         return (*i[:axis], *i[axis + 1 :])
 
     def along(t: Tensor, reducer: Reducer, name: str, f: Callable[..., Scalar]) -> Tensor:
@@ -117,27 +120,29 @@ def softmax(op: Any, x: Tensor) -> Tensor:
     return te.compute(x.shape, lambda *i: e[i] * scale[row(i)], stage_name(op))
 
 
-def normalize(x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Callable[[Sequence[Any]], Scalar], Any]:
+def normalize(
+    x: Tensor, axes: Sequence[int], epsilon: float
+) -> tuple[Callable[[Sequence[te.IndexLike]], Scalar], list[int]]:
     """Stages for mean and 1 / standard deviation over `axes`; the function from indices to the normalised element."""
     rest = [a for a in range(x.ndim) if a not in axes]
     rows = [x.shape[a] for a in rest]
     count = product([x.shape[a] for a in axes])
 
-    def total(name: str, f: Callable[[list[Any], Sequence[Any]], Scalar]) -> Tensor:
+    def total(name: str, f: Callable[[list[te.IndexLike], Sequence[te.IndexExpr]], Scalar]) -> Tensor:
         ks = reduce_axes([x.shape[a] for a in axes])
         return te.compute(rows, lambda *i: te.sum(f(merge(x.ndim, axes, i, ks), i), axis=ks), name, reduce=ks)
 
     sums = total("mean_sum", lambda at, i: x.read(at))
     means = te.compute(rows, lambda *i: _divided(sums[i], count), "mean")
 
-    def square(at: list[Any], i: Sequence[Any]) -> Scalar:
+    def square(at: list[te.IndexLike], i: Sequence[te.IndexExpr]) -> Scalar:
         d = x.read(at) - means[tuple(i)]
         return d * d
 
     squares = total("var_sum", square)
     scales = te.compute(rows, lambda *i: te.rsqrt(_divided(squares[i], count) + epsilon), "scale")
 
-    def normalized(i: Sequence[Any]) -> Scalar:
+    def normalized(i: Sequence[te.IndexLike]) -> Scalar:
         r = tuple(i[a] for a in rest)
         return (x.read(i) - means[r]) * scales[r]
 
@@ -145,27 +150,27 @@ def normalize(x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Callable[
 
 
 @lowering(graph.LayerNormOp)
-def layer_norm(op: Any, x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-    """Mean, variance, then one stage that normalises."""
+def layer_norm(op: graph.LayerNormOp, x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+    """Mean, variance, then the normalizing stage."""
     first = op.axis % x.ndim
     f, _ = normalize(x, range(first, x.ndim), op.epsilon)
     return te.compute(x.shape, lambda *i: f(i) * gamma[i[first:]] + beta[i[first:]], stage_name(op))
 
 
 @lowering(graph.InstanceNormOp)
-def instance_norm(op: Any, x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+def instance_norm(op: graph.InstanceNormOp, x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     """Each channel of each image on its own."""
     f, _ = normalize(x, range(2, x.ndim), op.epsilon)
     return te.compute(x.shape, lambda *i: f(i) * gamma[i[1]] + beta[i[1]], stage_name(op))
 
 
 @lowering(graph.BatchNormOp)
-def batch_norm(op: Any, x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+def batch_norm(op: graph.BatchNormOp, x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, var: Tensor) -> Tensor:
     """A scale for each channel, then one multiplication and addition an element."""
     axis = op.axis % x.ndim
     scale = te.compute(gamma.shape, lambda c: gamma[c] * te.rsqrt(var[c] + op.epsilon), "scale")
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         c = i[axis]
         return (x[i] - mean[c]) * scale[c] + beta[c]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.ops.resize import Place, Resize2dOp
 from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import Scalar, Tensor
@@ -14,8 +14,8 @@ from mlc.lowering.graph_to_te.table import lowering, stage_name
 
 
 @lowering(Resize2dOp)
-def resize2d(op: Any, x: Tensor) -> Tensor:
-    """Stages "rows" and "resize2d"; those of nearest elements are inlined to one."""
+def resize2d(op: Resize2dOp, x: Tensor) -> Tensor:
+    """The stages "rows" and "resize2d"; with nearest elements, inlining makes them one."""
     linear = op.mode == "linear"
     for axis, letter in enumerate("HW"):
         where = op.parsed_layout.position(letter)
@@ -28,11 +28,11 @@ def resize2d(op: Any, x: Tensor) -> Tensor:
     return x
 
 
-def _body(x: Tensor, where: int, place: Place, out: int, linear: bool) -> Any:
-    """Element o of an axis from place (a * o + b) / c: rounded down, or between two."""
+def _body(x: Tensor, where: int, place: Place, out: Dim, linear: bool) -> Callable[..., Scalar]:
+    """Element o of an axis is read at (a * o + b) / c: rounded down, or interpolated between two elements."""
     a, b, c = place
 
-    def body(*i: Any) -> Scalar:
+    def body(*i: te.IndexExpr) -> Scalar:
         at = i[where] * a + b
         low = _clamped(x, i, where, at // c, (b // c, ((out - 1) * a + b) // c))
         if not linear or (a % c == 0 and b % c == 0):
@@ -44,22 +44,22 @@ def _body(x: Tensor, where: int, place: Place, out: int, linear: bool) -> Any:
     return body
 
 
-def _may_exceed(most: Any, last: Any) -> bool:
-    """Whether the largest index lies behind the last, for some values of the symbols."""
+def _may_exceed(most: Dim, last: Dim) -> bool:
+    """Whether the largest index may exceed the last one, for some values of the symbols."""
     try:
         return most > last
     except VerifyException:
         return True
 
 
-def _clamped(x: Tensor, i: Sequence[Any], where: int, j: Any, span: tuple[int, int]) -> Scalar:
-    """Element j of an axis; before the first the first, behind the last the last. j is in `span`."""
+def _clamped(x: Tensor, i: Sequence[te.IndexExpr], where: int, j: te.IndexExpr, span: tuple[Dim, Dim]) -> Scalar:
+    """Element j of an axis, clamped to the first and the last; j lies in `span`."""
     last = x.shape[where] - 1
 
-    def read(at: Any, mask: Any, otherwise: Any) -> Scalar:
+    def read(at: te.IndexLike, mask: Sequence[te.IndexExpr], otherwise: Scalar | float) -> Scalar:
         return x.read([*i[:where], at, *i[where + 1 :]], mask=te.condition(mask), otherwise=otherwise)
 
-    value: Any = 0
+    value: Scalar | int = 0
     if span[0] < 0:
         value = read(0, [-1 - j], value)
     beyond = _may_exceed(span[1], last)

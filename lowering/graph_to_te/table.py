@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from xdsl.ir import Operation
 
@@ -15,12 +14,12 @@ Lowering = Callable[..., "Tensor | tuple[Tensor, ...]"]
 LOWERINGS: dict[type[Operation], Lowering] = {}
 
 
-def lowering(*ops: type[Any]) -> Callable[[Lowering], Lowering]:
+def lowering(*ops: type[Operation]) -> Callable[[Lowering], Lowering]:
     """
-    Enter a function into the table: `f(op, *operands) -> Tensor` (or a tuple, one each result).
+    Register a function in the table: `f(op, *operands) -> Tensor` (or a tuple, one tensor per result).
 
-    A program's own op is known by its name from then on, wherever IR text is read. UserError where the function
-    refuses one of the op's samples, or computes another type than the op's `infer_types` gives.
+    It also makes a custom op known by its name wherever IR text is read. UserError if the function rejects one of the
+    op's samples, or computes another type than the op's `infer_types` gives.
     """
 
     def enter(f: Lowering) -> Lowering:
@@ -34,8 +33,8 @@ def lowering(*ops: type[Any]) -> Callable[[Lowering], Lowering]:
     return enter
 
 
-def _register(op: type[Any], before: Lowering | None) -> None:
-    """Check a program's own lowering by the op's samples, and make the op known."""
+def _register(op: type[Operation], before: Lowering | None) -> None:
+    """Check the lowering of a custom op on the op's samples, and register the op."""
     from mlc.dialects.graph.base import GraphOp
     from mlc.dialects.own_ops import register_op
     from mlc.lowering.graph_to_te.agreement import check_samples
@@ -56,6 +55,6 @@ def stage_name(op: Operation) -> str:
     return op.name.partition(".")[2]
 
 
-def shape_of_result(op: Any, index: int = 0) -> Shape:
+def shape_of_result(op: Operation, index: int = 0) -> Shape:
     """The shape of a result."""
     return shape_of(op.results[index].type)

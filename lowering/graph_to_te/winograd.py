@@ -1,16 +1,15 @@
 """
-Winograd convolution: the stages v (the picture's tiles transformed), m (a product for each of the t x t points), y (the
-way back). Tiles have one axis: number (n * TH + th) * TW + tw; of symbolic sizes they have three, n, th and tw.
+Winograd convolution in three stages: v (input transform of the tiles), m (a matrix product for each of the t x t
+points), y (output transform). Tiles have one axis, (n * TH + th) * TW + tw; with symbolic sizes three: n, th and tw.
 
-The transforms are straight-line sums of a tile's elements. Each element of the result chooses its sum by its place in
-the tile: a schedule that vectorizes the places, so that each is known, leaves the sums alone, once each.
+The transforms are straight-line sums of a tile's elements. Each element of the result selects its sum by its position
+in the tile; a schedule that unrolls or vectorizes the positions folds the selects, and each sum is computed once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mlc.dialects.graph.ops.winograd import MATRICES, Conv2dWinogradOp, Matrix, WinogradWeightOp, tiles
 from mlc.dialects.graph.types import Dim, product
@@ -20,11 +19,11 @@ from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 
 @lowering(WinogradWeightOp)
-def winograd_weight(op: Any, w: Tensor, g: Tensor) -> Tensor:
+def winograd_weight(op: WinogradWeightOp, w: Tensor, g: Tensor) -> Tensor:
     """U[a, b] = sum over the taps of G[a, p] * G[b, q] * w[p, q]."""
     p, q = te.reduce_axis(g.shape[1], "p"), te.reduce_axis(g.shape[1], "q")
 
-    def body(a: Any, b: Any, oc: Any, ic: Any, ii: Any, oi: Any) -> te.Reduction:
+    def body(a: IndexExpr, b: IndexExpr, oc: IndexExpr, ic: IndexExpr, ii: IndexExpr, oi: IndexExpr) -> te.Reduction:
         weight = w[oc * op.block_out + oi, ic * op.block_in + ii, p, q]
         return te.sum(g[a, p] * g[b, q] * weight, axis=[p, q])
 
@@ -33,7 +32,7 @@ def winograd_weight(op: Any, w: Tensor, g: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Tiles:
-    """How tiles are numbered: by one axis, or where sizes are symbolic by three."""
+    """The axes that number the tiles: one, or three with symbolic sizes."""
 
     count: tuple[Dim, Dim, Dim]
 
@@ -52,7 +51,7 @@ class Tiles:
         """The names of the axes."""
         return ["t"] if self.flat else ["n", "th", "tw"]
 
-    def place(self, at: Sequence[Any]) -> tuple[Any, Any, Any]:
+    def place(self, at: Sequence[IndexExpr]) -> tuple[IndexExpr, IndexExpr, IndexExpr]:
         """(n, th, tw) of the tile at an index."""
         if not self.flat:
             n, row, column = at
@@ -60,14 +59,14 @@ class Tiles:
         (k,), (_, th, tw) = at, self.count
         return k // (tw * th), k // tw % th, k % tw
 
-    def index(self, n: Any, row: Any, column: Any) -> tuple[Any, ...]:
+    def index(self, n: IndexExpr, row: IndexExpr, column: IndexExpr) -> tuple[IndexExpr, ...]:
         """The index of a tile."""
         _, th, tw = self.count
         return ((n * th + row) * tw + column,) if self.flat else (n, row, column)
 
 
 @lowering(Conv2dWinogradOp)
-def conv2d_winograd(op: Any, x: Tensor, u: Tensor) -> Tensor:
+def conv2d_winograd(op: Conv2dWinogradOp, x: Tensor, u: Tensor) -> Tensor:
     """The three stages."""
     n, _, height, width, block = shape = shape_of_result(op)
     bt, _, at = MATRICES[op.tile]
@@ -76,7 +75,7 @@ def conv2d_winograd(op: Any, x: Tensor, u: Tensor) -> Tensor:
     (ic, ii), (oc, oi) = x.shape[1::3], u.shape[2::3]
     top, left = op.padding[:2]
 
-    def window(c: Any, a: Any, b: Any, *rest: Any) -> Scalar:
+    def window(c: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> Scalar:
         *k, e = rest
         q, row, column = grid.place(k)
         row, column = row * m - top, column * m - left
@@ -92,7 +91,7 @@ def conv2d_winograd(op: Any, x: Tensor, u: Tensor) -> Tensor:
     )
     ico, ici = te.reduce_axis(ic, "ic"), te.reduce_axis(ii, "ii")
 
-    def multiplied_at(o: Any, a: Any, b: Any, *rest: Any) -> te.Reduction:
+    def multiplied_at(o: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> te.Reduction:
         *k, e = rest
         return te.sum(v[(ico, a, b, *k, ici)] * u[a, b, o, ico, ici, e], axis=[ico, ici])
 
@@ -101,7 +100,7 @@ def conv2d_winograd(op: Any, x: Tensor, u: Tensor) -> Tensor:
         attrs=te.NO_INLINE,
     )  # fmt: skip
 
-    def out(q: Any, o: Any, h: Any, w: Any, e: Any) -> Scalar:
+    def out(q: IndexExpr, o: IndexExpr, h: IndexExpr, w: IndexExpr, e: IndexExpr) -> Scalar:
         k, channel = grid.index(q, h // m, w // m), o * block + e
         values = [[products[(channel // oi, a, b, *k, channel % oi)] for b in range(t)] for a in range(t)]
         return transformed(at, values, h % m, w % m)
@@ -116,7 +115,7 @@ def transformed(matrix: Matrix, values: Sequence[Sequence[Scalar]], row: IndexEx
 
 
 def _element(values: Sequence[Scalar], at: IndexExpr) -> Scalar:
-    """values[at], as a chain of choices; where `at` is known, so is the choice."""
+    """values[at] as a chain of selects, which fold where `at` is constant."""
     *first, chosen = values
     for k, value in reversed(list(enumerate(first))):
         chosen = te.where(at <= k, value, chosen)
@@ -127,7 +126,7 @@ def multiplied(matrix: Matrix, x: Sequence[Scalar]) -> list[Scalar]:
     """
     `matrix @ x` in few operations.
 
-    Two columns that differ in signs alone are taken as x + y and x - y; two rows that do are e + o and e - o.
+    Columns that are equal up to signs share x + y and x - y; rows that are equal up to signs share e + o and e - o.
     """
     rows = [list(row) for row in matrix]
     terms = list(x)
@@ -135,7 +134,7 @@ def multiplied(matrix: Matrix, x: Sequence[Scalar]) -> list[Scalar]:
         terms[p], terms[q] = terms[p] + terms[q], terms[p] - terms[q]
         for row in rows:
             row[p], row[q] = (row[p], 0.0) if row[p] == row[q] else (0.0, row[p])
-    results: list[Any] = [None] * len(rows)
+    results: list[Scalar | None] = [None] * len(rows)
     for p, q in _pairs(rows):
         even = _sum([c if c == d else 0.0 for c, d in zip(rows[p], rows[q], strict=True)], terms)
         odd = _sum([c if c != d else 0.0 for c, d in zip(rows[p], rows[q], strict=True)], terms)
@@ -144,7 +143,7 @@ def multiplied(matrix: Matrix, x: Sequence[Scalar]) -> list[Scalar]:
 
 
 def _pairs(rows: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """Neighbours that are equal but for the signs of some, not all, of their elements."""
+    """Adjacent rows that are equal up to the signs of some, but not all, of their elements."""
     found: list[tuple[int, int]] = []
     for p in range(len(rows) - 1):
         same = [c == d for c, d in zip(rows[p], rows[p + 1], strict=True) if c or d]

@@ -10,13 +10,15 @@ from xdsl.dialects.builtin import IndexType, i1, i8, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.index import Index, const, dim
+from mlc.dialects.llvm_ext.rules import element_of, lanes_of
+from mlc.dialects.scalar import byte_size
 from mlc.lowering.loop_to_llvm.address import Addresses
-from mlc.lowering.loop_to_llvm.builder import Builder, byte_size, element_of, lanes_of, memory_type
+from mlc.lowering.loop_to_llvm.builder import Builder, memory_type
 from mlc.lowering.loop_to_llvm.tiles import Chunk, native_type
 
 
 @dataclass
-class Access:
+class LoweredAccess:
     """One access of a tile: the element offset and the mask over machine variables and tile axes."""
 
     base: SSAValue
@@ -34,7 +36,7 @@ class Access:
         return memory_type(self.element) if self.unit == 1 else i32
 
     def place(self, addresses: Addresses, outer: Sequence[int], chunk: Chunk) -> tuple[Index, tuple[Index, ...]]:
-        """Offset and mask of one native value: the outer tile axes fixed, the lane axis counting from 0."""
+        """Offset and mask of one native value: the outer tile axes are substituted, the lane axis counts from 0."""
         if not self.rank:
             return self.offset, self.mask
         lane = -self.rank
@@ -60,7 +62,7 @@ class Accesses:
     # --- masks ---
 
     def condition(self, exprs: Sequence[Index], lane: int, chunk: Chunk) -> SSAValue | bool:
-        """Whether all expressions are >= 0: a static bool, an i1 (no lanes involved), or a vector of i1."""
+        """Whether all expressions are >= 0: a static bool, an i1 (the same for all lanes), or a vector of i1."""
         b, parts = self.b, []
         spans = self.addresses.spans({lane: (0, max(chunk.valid - 1, 0))})
         for e in exprs:
@@ -93,7 +95,7 @@ class Accesses:
         b = self.b
         step = e.coefficient(lane)
         rest = e - dim(lane) * step
-        if rest.uses(lane):  # inside a floordiv or mod: lane by lane
+        if rest.uses(lane):  # inside of a floordiv or mod: computed lane by lane
             v = b.poison(native_type(i64, chunk))
             for k in range(chunk.valid):
                 one = e.substitute({lane: const(k)}, self.addresses.spans())
@@ -105,7 +107,7 @@ class Accesses:
         return iota if not rest.terms else b.add(b.splat(self.addresses.value(rest), chunk.width), iota)
 
     def _with_valid(self, mask: SSAValue | bool, chunk: Chunk) -> SSAValue | bool:
-        """The mask, without the lanes off a ragged chunk."""
+        """The mask without the invalid lanes of a ragged chunk."""
         if not chunk.ragged or mask is False:
             return mask
         valid = self.b.lanes([int(k < chunk.valid) for k in range(chunk.width)], i1)
@@ -115,14 +117,14 @@ class Accesses:
             mask = self.b.splat(mask, chunk.width)
         return self.b.and_(mask, valid)
 
-    def pointer(self, a: Access, offset: Index) -> SSAValue:
+    def pointer(self, a: LoweredAccess, offset: Index) -> SSAValue:
         """The address of an element."""
         p = self.addresses.pointer(a.base, offset, a.element)
         return p if a.shift is None else self.b.gep(p, a.shift, memory_type(a.element))
 
     # --- loads ---
 
-    def load(self, a: Access, outer: Sequence[int], chunk: Chunk, otherwise: SSAValue | None) -> SSAValue:
+    def load(self, a: LoweredAccess, outer: Sequence[int], chunk: Chunk, otherwise: SSAValue | None) -> SSAValue:
         """One native value of a load."""
         offset, exprs = a.place(self.addresses, outer, chunk)
         lane = -a.rank if a.rank else -1
@@ -144,13 +146,13 @@ class Accesses:
         return self._load_vector(a, rest, chunk, self._with_valid(mask, chunk), otherwise)
 
     def _chosen(self, mask: SSAValue | bool, v: SSAValue, otherwise: SSAValue | None) -> SSAValue:
-        """The value where the mask holds, else the other."""
+        """The value where the mask holds, else `otherwise`."""
         if not isinstance(mask, SSAValue):
             return v
         return self.b.select(mask, v, self._or_zero(otherwise, v.type))
 
     def _any_lane(self, mask: SSAValue | bool, chunk: Chunk) -> SSAValue | bool:
-        """Whether the mask holds in a lane that is valid."""
+        """Whether the mask holds in a valid lane."""
         if not isinstance(mask, SSAValue) or mask.type == i1:
             return mask
         valid = self._with_valid(mask, chunk)
@@ -160,15 +162,15 @@ class Accesses:
     def _or_zero(self, v: SSAValue | None, t: Attribute) -> SSAValue:
         return v if v is not None else self.b.number(0.0 if _is_float(t) else 0, t)
 
-    def _load_scalar(self, a: Access, offset: Index, mask: SSAValue | bool) -> SSAValue:
-        """An element; off the mask, the buffer's first."""
+    def _load_scalar(self, a: LoweredAccess, offset: Index, mask: SSAValue | bool) -> SSAValue:
+        """One element; where the mask does not hold, the buffer's first element is loaded instead."""
         p = self.pointer(a, offset)
         if isinstance(mask, SSAValue):
             p = self.b.select(mask, p, a.base)
         return self._from_memory(self.b.load(p, a.loaded, byte_size(a.element)), a.element)
 
     def _load_vector(
-        self, a: Access, offset: Index, chunk: Chunk, mask: SSAValue | bool, otherwise: SSAValue | None
+        self, a: LoweredAccess, offset: Index, chunk: Chunk, mask: SSAValue | bool, otherwise: SSAValue | None
     ) -> SSAValue:
         b = self.b
         t = native_type(a.loaded, chunk)
@@ -181,12 +183,12 @@ class Accesses:
         fill = self._to_memory(otherwise, a.element) if otherwise is not None else self._or_zero(None, t)
         return self._from_memory(b.masked_load(p, mask, fill, byte_size(a.element)), a.element)
 
-    def load_contiguous(self, a: Access, offset: Index, chunk: Chunk) -> SSAValue:
-        """A vector of neighbouring elements; those off a ragged chunk are not touched."""
+    def load_contiguous(self, a: LoweredAccess, offset: Index, chunk: Chunk) -> SSAValue:
+        """A vector of contiguous elements; invalid lanes of a ragged chunk are masked."""
         return self._load_vector(a, offset, chunk, self._with_valid(True, chunk), None)
 
     def _load_once(self, p: SSAValue, t: Attribute, align: int) -> SSAValue:
-        """A load; the same one again, before memory changes and in the same block, is the value that it gave."""
+        """A load, reused for the same address and type in the same block until the next store."""
         base, offset = _constant_offset(p)
         key = (self.b.block, base, offset, t)
         known = self._loaded.get(key)
@@ -196,14 +198,14 @@ class Accesses:
 
     def _load_lanes(
         self,
-        a: Access,
+        a: LoweredAccess,
         offset: Index,
         lane: int,
         chunk: Chunk,
         mask: SSAValue | bool,
         otherwise: SSAValue | None,
     ) -> SSAValue:
-        """Strided or irregular lanes, one by one."""
+        """Strided or irregular lanes: one scalar load each."""
         b = self.b
         v = b.poison(native_type(a.element if a.unit == 1 else a.loaded, chunk))
         for k in range(chunk.valid):
@@ -215,9 +217,15 @@ class Accesses:
         return self._chosen(mask, v, otherwise) if a.mask else v
 
     def _load_pattern(
-        self, a: Access, offset: Index, mask: Sequence[Index], lane: int, chunk: Chunk, otherwise: SSAValue | None
+        self,
+        a: LoweredAccess,
+        offset: Index,
+        mask: Sequence[Index],
+        lane: int,
+        chunk: Chunk,
+        otherwise: SSAValue | None,
     ) -> SSAValue | None:
-        """Lanes at constant distances, near each other: splats of two elements, or whole vectors and shuffles."""
+        """Lanes at constant, small distances: splats of two elements, or vector loads and shuffles; else None."""
         valid = self._static_mask(mask, lane, chunk)
         if valid is None or a.shift is not None or a.element == i1:
             return None
@@ -235,7 +243,7 @@ class Accesses:
         return self.b.select(holds, total, self._or_zero(otherwise, total.type))
 
     def _static_mask(self, mask: Sequence[Index], lane: int, chunk: Chunk) -> list[bool] | None:
-        """Which lanes a mask lets through, where that is known at compile time and not none."""
+        """The lanes where a mask holds; None if that is unknown at compile time, or if it holds in none."""
         spans, holds = self.addresses.spans({lane: (0, chunk.valid - 1)}), [True] * chunk.valid
         for e in mask:
             if e.bounds(spans)[0] >= 0:
@@ -247,11 +255,11 @@ class Accesses:
                 holds[k] = holds[k] and low >= 0
         return holds if any(holds) else None
 
-    def _permuted(self, a: Access, origin: Index, at: Sequence[int]) -> SSAValue | None:
-        """A vector of the elements at `origin + at[k]`; None where they are too far apart."""
+    def _permuted(self, a: LoweredAccess, origin: Index, at: Sequence[int]) -> SSAValue | None:
+        """A vector of the elements at `origin + at[k]`; None if they are too far apart."""
         low, high = min(at), max(at)
         if 1 < a.row <= len(at) and all(c % a.row == 0 for _, c in origin.terms):
-            start = low - low % a.row  # where the row begins: all of it may be read
+            start = low - low % a.row  # start of the row: all of its elements may be read
             low, high = (start, start + a.row - 1) if high < start + a.row else (low, high)
         if len(set(at)) <= 2:
             low, high = min(at), max(at)
@@ -266,13 +274,13 @@ class Accesses:
             total = self._merged(total, v, [k - start if start <= k < start + size else -1 for k in at])
         return total
 
-    def _load_near(self, a: Access, offset: Index, size: int) -> SSAValue:
-        """A scalar (size 0) or a vector from memory; the same one again is loaded once."""
+    def _load_near(self, a: LoweredAccess, offset: Index, size: int) -> SSAValue:
+        """A scalar (size 0) or a vector of `size` contiguous elements, through `_load_once`."""
         t = native_type(a.element, Chunk(0, size, size))
         return self._load_once(self.pointer(a, offset), t, byte_size(a.element))
 
     def _merged(self, total: SSAValue | None, v: SSAValue, lanes: Sequence[int]) -> SSAValue:
-        """`total` with those lanes replaced for which `lanes` names one of `v`."""
+        """`total` with lane k replaced by lane `lanes[k]` of `v`, where that is not negative."""
         b, n = self.b, len(lanes)
         if total is None:
             return b.shuffle(v, v, [max(k, 0) for k in lanes])
@@ -283,7 +291,7 @@ class Accesses:
 
     # --- stores ---
 
-    def store(self, a: Access, outer: Sequence[int], chunk: Chunk, value: SSAValue) -> None:
+    def store(self, a: LoweredAccess, outer: Sequence[int], chunk: Chunk, value: SSAValue) -> None:
         """One native value of a store."""
         self._loaded.clear()
         offset, exprs = a.place(self.addresses, outer, chunk)
@@ -297,7 +305,8 @@ class Accesses:
         step = offset.coefficient(lane)
         rest = offset - dim(lane) * step
         mask = self._with_valid(mask, chunk)
-        # a mask of one lane: LLVM 22 makes one store of it, for AVX-512 as wide as what the value was truncated from
+        # One valid lane is stored as a scalar: for a masked store of a truncated value, LLVM 22 with AVX-512 emits one
+        # store as wide as the value before the truncation.
         if rest.uses(lane) or step != 1 or chunk.valid == 1:
             for k in range(chunk.valid):
                 at = offset.substitute({lane: const(k)}, self.addresses.spans())
@@ -314,12 +323,12 @@ class Accesses:
         elif mask is not False:
             b.masked_store(value, p, b.splat(mask, chunk.width) if mask.type == i1 else mask, size)
 
-    def store_vector(self, a: Access, offset: Index, value: SSAValue) -> None:
-        """A vector of neighbouring elements, all of them."""
+    def store_vector(self, a: LoweredAccess, offset: Index, value: SSAValue) -> None:
+        """Store a full vector of contiguous elements."""
         self._loaded.clear()
         self.b.store(value, self.pointer(a, offset), byte_size(a.element))
 
-    def _store_scalar(self, a: Access, offset: Index, mask: SSAValue | bool, value: SSAValue) -> None:
+    def _store_scalar(self, a: LoweredAccess, offset: Index, mask: SSAValue | bool, value: SSAValue) -> None:
         b = self.b
         p = self.pointer(a, offset)
         value = self._to_memory(value, a.element)
@@ -334,7 +343,7 @@ class Accesses:
         b.br(after)
         b.block = after
 
-    # --- i1 lives in memory as a byte ---
+    # --- i1 is a byte in memory ---
 
     def _from_memory(self, v: SSAValue, element: Attribute) -> SSAValue:
         return self.b.icmp("ne", v, self.b.number(0, v.type)) if element == i1 else v
@@ -342,7 +351,7 @@ class Accesses:
     def _to_memory(self, v: SSAValue, element: Attribute) -> SSAValue:
         if element != i1:
             return v
-        lanes = v.type.get_shape()[0] if element_of(v.type) != v.type else 0  # type: ignore[attr-defined]
+        lanes = lanes_of(v.type)
         return self.b.cast("zext", v, native_type(i8, Chunk(0, lanes, lanes)))
 
 
@@ -352,7 +361,7 @@ def _is_float(t: Attribute) -> bool:
 
 
 def _constant_offset(p: SSAValue) -> tuple[SSAValue, int]:
-    """A pointer as one that some elements away from another, by constants only."""
+    """(base, constant element offset) of a pointer; (itself, 0) if it is not a constant GEP."""
     owner = p.owner
     if isinstance(owner, llvm.GEPOp) and not owner.ssa_indices:
         (number,) = owner.rawConstantIndices.get_values()

@@ -17,8 +17,8 @@ from mlc.support.errors import UserError
 
 
 @dataclass(eq=False)
-class Level:
-    """A place where address arithmetic may be put: the head of a loop, or the function's entry."""
+class LoopLevel:
+    """An insertion point of address arithmetic: the header of a loop, or the function's entry."""
 
     depth: int
     block: Block
@@ -27,11 +27,11 @@ class Level:
 
 
 Stride = tuple[int, "int | None"]
-"""In elements: a number, and the machine variable that it is a multiple of."""
+"""A stride in elements: a number, times a machine variable if there is one."""
 
 
 def strides_of(t: MemRefType) -> tuple[Stride, ...]:
-    """Row-major strides of a buffer whose sizes, but perhaps the first, are static."""
+    """Row-major strides of a buffer whose sizes are static, except perhaps the first."""
     if any(n < 0 for n in t.get_shape()[1:]):
         raise UserError(f"convert-loop-to-llvm: expected a buffer of static inner sizes, but got {t}")
     strides, n = [], 1
@@ -46,52 +46,52 @@ class Addresses:
 
     def __init__(self, b: Builder) -> None:
         self.b = b
-        self.levels: list[Level] = [Level(0, b.entry)]
-        self.variables: list[tuple[SSAValue, Level]] = []
+        self.levels: list[LoopLevel] = [LoopLevel(0, b.entry)]
+        self.variables: list[tuple[SSAValue, LoopLevel]] = []
         self.index: dict[SSAValue, Index] = {}
         self.ranges: list[Range] = []
         self.last: dict[int, Index] = {}
-        """The last values of the indices of loops of symbolic extents."""
+        """Machine variable of a loop of symbolic extent -> the loop's last index."""
         self.strides: dict[SSAValue, tuple[Stride, ...]] = {}
-        """Of buffers of symbolic sizes."""
+        """The strides of buffers of symbolic sizes."""
         self._factors: dict[tuple[Index, ...], int] = {}
 
     def bind_constant(self, value: SSAValue, number: int) -> None:
-        """A loop variable that has one value here."""
+        """Bind an index of the loop level to a constant."""
         self.index[value] = const(number)
 
     def bind(self, value: SSAValue, machine: SSAValue, span: Range = UNKNOWN) -> None:
-        """A loop-level index as a machine value of the current level; `span` bounds it (inclusive)."""
+        """Bind an index of the loop level to a machine value of the current loop; `span` bounds it (inclusive)."""
         self.index[value] = dim(len(self.variables))
         self.variables.append((machine, self.levels[-1]))
         self.ranges.append(span)
 
     def bind_data(self, value: SSAValue, machine: SSAValue) -> None:
-        """An index computed from data, known from here on."""
+        """Bind an index computed from data, which is available from the current position on."""
         level = self.levels[-1]
-        self.levels[-1] = Level(level.depth, self.b.block, self.b.block.last_op)
+        self.levels[-1] = LoopLevel(level.depth, self.b.block, self.b.block.last_op)
         self.bind(value, machine)
 
     def enter(self, block: Block) -> None:
-        """Begin a loop whose head is `block`."""
-        self.levels.append(Level(len(self.levels), block))
+        """Begin a loop whose header is `block`."""
+        self.levels.append(LoopLevel(len(self.levels), block))
 
     def leave(self) -> None:
         """End the innermost loop."""
         self.levels.pop()
 
     def resolve(self, expr: Index, operands: Sequence[SSAValue]) -> Index:
-        """An expression over an op's operands as one over machine variables; tile axes stay."""
+        """An expression over an op's operands as one over machine variables; tile axes are kept."""
         if not expr.terms:
             return expr
         return expr.substitute(lambda d: self.index[operands[d]] if d >= 0 else dim(d), self.spans())
 
     def spans(self, lanes: Mapping[int, Range] | None = None) -> LazyRanges:
-        """The ranges of machine variables, and of the tile axes that are given."""
+        """The ranges of machine variables, and of the given tile axes."""
         return LazyRanges(self.ranges.__getitem__, lanes)
 
     def holds(self, e: Index, spans: Ranges) -> bool:
-        """Whether `e >= 0` is known: also where indices of loops of symbolic extents are at their last values."""
+        """Whether `e >= 0` is proved: by ranges, or with loops of symbolic extents at their last index."""
         if e.bounds(spans)[0] >= 0:
             return True
         last = at_last_iterations(e, lambda d: self.last.get(d) if e.coefficient(d) else None)
@@ -107,7 +107,7 @@ class Addresses:
         return total
 
     def shape(self, buffer: SSAValue, sizes: Sequence[Index], symbols: Sequence[SSAValue]) -> None:
-        """Say which sizes a buffer has, over the kernel's symbols; strides that they make are computed here, once."""
+        """Declare the sizes of a buffer over the kernel's symbols, and compute its strides at the entry."""
         strides: list[Stride] = []
         number, unknown = 1, tuple[Index, ...]()
         for size in reversed([self.resolve(e, symbols) for e in sizes]):
@@ -119,7 +119,7 @@ class Addresses:
         self.strides[buffer] = tuple(reversed(strides))
 
     def _factor(self, sizes: tuple[Index, ...]) -> int:
-        """The machine variable that is the product of sizes."""
+        """The machine variable that holds the product of sizes."""
         if (known := self._factors.get(sizes)) is None:
             total = self.value(sizes[0])
             for size in sizes[1:]:
@@ -128,20 +128,20 @@ class Addresses:
         return known
 
     def anonymous(self, machine: SSAValue) -> int:
-        """The number of a machine variable that no index of the loop level is, known from the entry on."""
+        """A new machine variable, available from the entry on, that stands for no index of the loop level."""
         self.variables.append((machine, self.levels[0]))
         self.ranges.append((0, UNKNOWN[1]))
         return len(self.variables) - 1
 
-    def _level_of(self, expr_dims: set[int]) -> Level:
+    def _level_of(self, expr_dims: set[int]) -> LoopLevel:
         depth = max((self.variables[d][1].depth for d in expr_dims if d >= 0), default=0)
         return self.levels[min(depth, len(self.levels) - 1)]
 
-    def _at(self, level: Level):
+    def _at(self, level: LoopLevel):
         return _Insertion(self.b, level, at_end=level is self.levels[-1])
 
     def value(self, expr: Index) -> SSAValue:
-        """The value of an expression without tile axes, computed at the outermost level that knows its variables."""
+        """The value of an expression without tile axes, computed at the outermost level where its variables exist."""
         if not expr.terms:
             return self.b.int(expr.const)
         level = self._level_of(expr.dims())
@@ -197,7 +197,7 @@ class Addresses:
         return b.select(below, b.add(q, b.int(-1)), q)
 
     def pointer(self, base: SSAValue, offset: Index, element: Attribute) -> SSAValue:
-        """`base + offset`; each variable is added at its own loop's level, so that inner loops only step."""
+        """`base + offset`; each variable is added at its own loop's level, so that inner loops only add their index."""
         at = memory_type(element)
         by_depth: dict[int, list[tuple[Term, int]]] = {}
         for t, c in offset.terms:
@@ -218,7 +218,7 @@ class Addresses:
 
 def remainders(e: Index) -> Index:
     """
-    An expression without quotients of which multiples are taken.
+    An expression with multiples of quotients rewritten as remainders.
 
     Law: c * n * (x floordiv n) == c * (x - x mod n).
     """
@@ -232,9 +232,9 @@ def remainders(e: Index) -> Index:
 
 
 class _Insertion:
-    """Puts new ops behind a level's address arithmetic, at the head of its block, and then returns to the end."""
+    """Context manager: new ops go behind a level's address arithmetic; then the builder returns to where it was."""
 
-    def __init__(self, b: Builder, level: Level, at_end: bool) -> None:
+    def __init__(self, b: Builder, level: LoopLevel, at_end: bool) -> None:
         self.b, self.level, self.at_end = b, level, at_end
 
     def __enter__(self) -> None:

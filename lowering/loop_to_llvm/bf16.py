@@ -23,7 +23,7 @@ def like(t: Attribute, element: Attribute) -> Attribute:
 
 
 def widened(b: Builder, values: Sequence[SSAValue]) -> list[SSAValue]:
-    """The bf16 among some values as f32."""
+    """The values, those of bf16 extended to f32."""
     return [b.cast("fpext", v, like(v.type, f32)) if is_bf16(v.type) else v for v in values]
 
 
@@ -31,8 +31,8 @@ def rounded(b: Builder, v: SSAValue) -> SSAValue:
     """
     f32 -> bf16, to nearest even.
 
-    Without an instruction LLVM would call a library function that is not always there: half of a unit is added to the
-    bits, and the upper ones are taken.
+    Without an instruction LLVM would call a library function that may be missing; instead, half a unit in the last
+    place is added to the bits, and the upper half is taken.
     """
     if b.rounds_bf16:
         return b.cast("fptrunc", v, like(v.type, BFloat16Type()))

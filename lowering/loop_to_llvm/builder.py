@@ -1,4 +1,4 @@
-"""Emits llvm and llvm_ext ops by `Op.create`, with constants once per function in its entry block."""
+"""Emits llvm and llvm_ext ops by `Op.create`; constants are emitted once per function, in its entry block."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlc.dialects import llvm_ext
 from mlc.dialects.constants import numbers
 from mlc.dialects.llvm_ext import argument_attributes
+from mlc.dialects.llvm_ext.rules import element_of, lanes_of
 
 PTR = llvm.LLVMPointerType()
 NO_FLAGS = IntegerAttr(0, i32)
@@ -45,26 +46,8 @@ _ALIGNMENTS = {n: IntegerAttr(n, i64) for n in (1, 2, 4, 8, 16, 32, 64)}
 _ORDER_0 = IntegerAttr(0, i64)
 
 
-def lanes_of(t: Attribute) -> int:
-    """The lanes of a vector type, 0 of a scalar."""
-    return t.get_shape()[0] if isinstance(t, VectorType) else 0
-
-
-def element_of(t: Attribute) -> Attribute:
-    """The element type of a vector, or the scalar type itself."""
-    return t.element_type if isinstance(t, VectorType) else t
-
-
-def byte_size(element: Attribute) -> int:
-    """Bytes of an element in memory; i1 and the 8-bit types take one."""
-    if isinstance(element, IntegerType):
-        return max(1, (element.width.data + 7) // 8)
-    width = getattr(element, "bitwidth", None)
-    return width // 8 if isinstance(width, int) else 8
-
-
 def memory_type(element: Attribute) -> Attribute:
-    """The type by which an element is loaded and stored: i1 lives in memory as i8, index as i64."""
+    """The type with which an element is loaded and stored: i8 for i1, i64 for index."""
     if element == i1:
         return i8
     return i64 if element.name == "index" else element
@@ -72,7 +55,7 @@ def memory_type(element: Attribute) -> Attribute:
 
 @lru_cache(maxsize=1024)
 def vector_type(element: Attribute, lanes: int) -> VectorType:
-    """A native vector type (made once: that costs as much as three ops)."""
+    """A native vector type; cached, since constructing one costs as much as three ops."""
     return VectorType(element, [lanes])
 
 
@@ -82,12 +65,12 @@ def _gep_index(index: int) -> DenseArrayBase:
 
 
 def _bits(value: float | int) -> object:
-    """What tells constants apart: -0.0 is not 0.0, and NaN is NaN."""
+    """The key of a constant: distinguishes -0.0 from 0.0, and equals itself for NaN."""
     return struct.pack("<d", value) if isinstance(value, float) else value
 
 
 def constant_of(value: SSAValue) -> float | int | None:
-    """The number that a scalar constant holds, or every lane of a vector constant; None of anything else."""
+    """The number in a scalar constant, or in every lane of a splat constant; None for other values."""
     if not isinstance(value.owner, llvm.ConstantOp):
         return None
     attr = value.owner.value
@@ -212,7 +195,7 @@ class Builder:
         self.block.add_op(llvm.StoreOp.create(operands=[value, ptr], properties=properties))
 
     def masked_load(self, ptr: SSAValue, mask: SSAValue, otherwise: SSAValue, align: int) -> SSAValue:
-        """Load the lanes of the mask; narrow floats as integers, which LLVM takes apart without rounding them."""
+        """Load the lanes of the mask; narrow floats as integers, which LLVM legalizes without rounding them."""
         t = otherwise.type
         if is_narrow := isinstance(element_of(t), BFloat16Type | Float16Type):
             otherwise = self.cast("bitcast", otherwise, vector_type(i16, lanes_of(t)))
@@ -231,7 +214,7 @@ class Builder:
     # --- values ---
 
     def splat(self, scalar: SSAValue, lanes: int) -> SSAValue:
-        """A scalar in every lane (once per block and scalar)."""
+        """A scalar in every lane; emitted once per block and scalar."""
         if (value := constant_of(scalar)) is not None:
             return self.number(value, vector_type(scalar.type, lanes))
         known = self._splats.get((scalar, lanes))
@@ -242,10 +225,10 @@ class Builder:
         return v
 
     def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
-        """a where the condition holds, else b; one of them, where the condition is constant."""
+        """a where the condition holds, else b; folded for a constant condition."""
         if (value := constant_of(condition)) is not None:
             return a if value else b
-        if isinstance(element_of(a.type), BFloat16Type):  # LLVM would choose among f32, and round by a library call
+        if isinstance(element_of(a.type), BFloat16Type):  # LLVM would select in f32, and round by a library call
             t = vector_type(i16, lanes_of(a.type)) if isinstance(a.type, VectorType) else i16
             return self.cast("bitcast", self.select(condition, *(self.cast("bitcast", v, t) for v in (a, b))), a.type)
         return self.op(llvm_ext.SelectOp, [condition, a, b], a.type)
@@ -278,7 +261,7 @@ class Builder:
         return self.op(llvm.InsertElementOp, [vector, scalar, self.int(lane)], vector.type)
 
     def poison(self, t: Attribute) -> SSAValue:
-        """A value to build a vector on."""
+        """An undefined value, into which a vector is built."""
         return self.op(llvm_ext.PoisonOp, [], t)
 
     # --- control flow ---
@@ -292,18 +275,18 @@ class Builder:
         return block
 
     def br(self, target: Block, args: Sequence[SSAValue] = ()) -> None:
-        """Jump."""
+        """An unconditional branch."""
         self.block.add_op(llvm.BrOp(target, *args))
 
     def cond_br(
         self, condition: SSAValue, then: Block, then_args: Sequence[SSAValue], other: Block, args: Sequence[SSAValue]
     ) -> None:
-        """Branch."""
+        """A conditional branch."""
         self.block.add_op(llvm.CondBrOp(condition, then, list(then_args), other, list(args)))
 
 
 def machine_function(name: str, args: Sequence[Attribute], external: bool, align: int) -> tuple[llvm.FuncOp, Block]:
-    """A function that returns i32, and its entry block; its pointers do not alias."""
+    """A function that returns i32, and its entry block; its pointer arguments are `noalias`."""
     block = Block(arg_types=args)
     attrs = ArrayAttr(
         [argument_attributes(noalias=True, nonnull=True) if a == PTR else argument_attributes() for a in args]

@@ -1,9 +1,9 @@
 """
-loop.contract: the factors that a lane sums are one word, and a machine's dot product takes vectors of words.
+Lowers loop.contract to dot-product instructions: the factors that one lane sums are packed in a 32-bit word.
 
-`vector<12x1x2xbf16>` is 12 words, splat one by one; `vector<1x32x2xbf16>` is two native vectors of 16 words. A machine
-without the instruction takes the words apart: bytes into two pairs of i16 where it sums products of pairs, else
-all into f32 (or i32), and multiplies and adds. Sums of integers are exact: no saturating instruction is used.
+`vector<12x1x2xbf16>` is 12 words, splat one by one; `vector<1x32x2xbf16>` is two native vectors of 16 words. Without a
+dot-product instruction the words are unpacked: bytes to two pairs of i16 if the machine sums products of pairs, else
+everything to f32 (or i32), followed by multiply-adds. Integer sums are exact: no saturating instruction is used.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float32Type, IntegerType, VectorType, bf16, i8, i16, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import const, dim
-from mlc.lowering.loop_to_llvm.accesses import Access
+from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import NO_FLAGS, Builder, lanes_of, vector_type
 from mlc.lowering.loop_to_llvm.tiles import Chunk, Tile, chunks
 
@@ -41,14 +41,14 @@ PAIR_PRODUCTS: dict[tuple[str, int], str] = {
     ("pmaddwd", 8): "llvm.x86.avx2.pmadd.wd",
     ("pmaddwd", 4): "llvm.x86.sse2.pmadd.wd",
 }
-"""What sums the products of two pairs of signed i16, without an addend: for bytes widened, and for i16."""
+"""(the instruction's name in the target, lanes) -> LLVM's intrinsic for the sum of the products of two pairs of i16."""
 
 
 # --- loading words ---
 
 
 def load_words(f: FunctionLowering, op: loop.LoadOp) -> Tile | None:
-    """The words of a tile that only contractions read, loaded as such; None where they do not lie together."""
+    """The words of a tile that only contractions read, loaded as words; None if they are not contiguous in memory."""
     t = op.result.type
     if not isinstance(t, VectorType) or not _is_factor(op.result) or (op.mask_exprs and not _is_zero(op.otherwise)):
         return None
@@ -63,7 +63,7 @@ def load_words(f: FunctionLowering, op: loop.LoadOp) -> Tile | None:
         return Tile(shape, i32, f.kernel.lanes, _woven_words(f, access, shape, count, step))
     if any(other != offset + k + 1 for k, other in enumerate(others)) or any(m.uses(axis) for m in access.mask):
         return None
-    words = Access(access.base, offset, access.mask, access.element, access.rank - 1, unit=count)
+    words = LoweredAccess(access.base, offset, access.mask, access.element, access.rank - 1, unit=count)
     thunks: list[Callable[[], SSAValue]] = [
         lambda o=outer, c=chunk: f.accesses.load(words, o, c, None)
         for outer, chunk in f.positions(VectorType(i32, shape))
@@ -71,8 +71,8 @@ def load_words(f: FunctionLowering, op: loop.LoadOp) -> Tile | None:
     return Tile(shape, i32, f.kernel.lanes, thunks)
 
 
-def _woven_step(access: Access, rank: int) -> int | None:
-    """How far apart the factors of a word lie, where instead the lanes are contiguous and not masked; else None."""
+def _woven_step(access: LoweredAccess, rank: int) -> int | None:
+    """The distance of a word's factors if the lanes, not the factors, are contiguous and unmasked; else None."""
     word, lane = -rank, 1 - rank
     step = access.offset.coefficient(word)
     rest = access.offset - dim(word) * step - dim(lane)
@@ -83,21 +83,21 @@ def _woven_step(access: Access, rank: int) -> int | None:
 
 
 def _woven_words(
-    f: FunctionLowering, access: Access, shape: Sequence[int], count: int, step: int
+    f: FunctionLowering, access: LoweredAccess, shape: Sequence[int], count: int, step: int
 ) -> list[Callable[[], SSAValue]]:
-    """Vectors of neighbouring elements, `count` of them `step` apart: for each lane a word of one element of each."""
+    """Words interleaved from `count` contiguous vectors that lie `step` elements apart."""
     lane = -len(shape)
 
     def words(outer: Sequence[int], chunk: Chunk) -> SSAValue:
         fixed = {-1 - k: const(i) for k, i in enumerate(outer)}
         start = access.offset.substitute({lane: const(chunk.start), lane - 1: const(0), **fixed}, f.addresses.spans())
         b, width = f.b, chunk.width
-        if step == width and not chunk.ragged:  # side by side: all in one
+        if step == width and not chunk.ragged:  # adjacent: one load for all
             both = f.accesses.load_contiguous(access, start, Chunk(0, count * width, count * width))
             woven = b.shuffle(both, both, [k * width + lane for lane in range(width) for k in range(count)])
         else:
             parts = [f.accesses.load_contiguous(access, start + k * step, chunk) for k in range(count)]
-            while len(parts) > 1:  # those of one half of a word beside those of the other
+            while len(parts) > 1:  # interleave pairwise, up to whole words
                 pairs = zip(parts[: len(parts) // 2], parts[len(parts) // 2 :], strict=True)
                 parts = [b.shuffle(x, y, _alternating(lanes_of(x.type))) for x, y in pairs]
             woven = parts[0]
@@ -159,7 +159,7 @@ def contract(f: FunctionLowering, op: loop.ContractOp) -> None:
 
 
 def _dot_product(f: FunctionLowering, element: Attribute, unsigned: tuple[bool, bool], chunk: Chunk) -> str | None:
-    """The intrinsic that adds the products of whole words; that of bytes takes unsigned ones by signed ones."""
+    """The dot-product intrinsic for these factors; that of bytes multiplies unsigned by signed ones."""
     if isinstance(element, IntegerType) and unsigned != (True, False):
         return None
     keys = [(name, element, chunk.width) for name in f.kernel.instructions]
@@ -167,7 +167,7 @@ def _dot_product(f: FunctionLowering, element: Attribute, unsigned: tuple[bool, 
 
 
 def _pair_product(f: FunctionLowering, element: Attribute, unsigned: tuple[bool, bool], chunk: Chunk) -> str | None:
-    """The intrinsic that sums the products of pairs of i16, which all bytes are when they are widened."""
+    """The intrinsic that sums products of pairs of i16, for i16 and for bytes widened to i16."""
     if element != i8 and (element != i16 or any(unsigned)):
         return None
     keys = [(name, chunk.width) for name in f.kernel.instructions]
@@ -244,7 +244,7 @@ def _element(b: Builder, word: SSAValue, place: int, element: Attribute, wide: A
         return vector_type(t, n) if n else t
 
     bits = loop.WORD_BITS // loop.word_factors(element)
-    first = loop.WORD_BITS - bits * (place + 1)  # how far left the element stands from the top of the word
+    first = loop.WORD_BITS - bits * (place + 1)  # left shift to the top of the word
     if isinstance(element, BFloat16Type):
         mask = -(1 << 16)
         top = b.and_(word, b.number(mask, word.type)) if not first else _shift(b, llvm.ShlOp, word, first)
@@ -257,6 +257,6 @@ def _element(b: Builder, word: SSAValue, place: int, element: Attribute, wide: A
     return b.cast("fpext", narrow, of(wide))
 
 
-def _shift(b: Builder, cls: Any, v: SSAValue, by: int) -> SSAValue:
+def _shift(b: Builder, cls: type[Operation], v: SSAValue, by: int) -> SSAValue:
     flags: dict[str, Attribute] = {"overflowFlags": NO_FLAGS} if cls is llvm.ShlOp else {}
     return b.op(cls, [v, b.number(by, v.type)], v.type, flags)

@@ -32,9 +32,16 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
+from mlc.dialects.attributes import (
+    KERNEL_SIZES,
+    LOOP_COLD,
+    NATIVE_SCRATCH_BYTES,
+    NATIVE_SYMBOLIC_BYTES,
+    NATIVE_WORKSPACE_BYTES,
+)
 from mlc.dialects.index import Index, IndexMapAttr
 from mlc.lowering.complete import expect_converted
-from mlc.lowering.loop_to_llvm.accesses import Access, Accesses
+from mlc.lowering.loop_to_llvm.accesses import Accesses, LoweredAccess
 from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
 from mlc.lowering.loop_to_llvm.contract import load_words
@@ -48,34 +55,34 @@ from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
 from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis
 from mlc.lowering.loop_to_llvm.values import VALUES
 from mlc.passes.loop.index_space.domain import range_between, range_of
+from mlc.support.abi import RT_SCRATCH, RT_SCRATCH_STRIDE
 from mlc.support.errors import UserError
 
-RT_SCRATCH, RT_STRIDE = 24, 32
 Value = SSAValue | Tile
 
 
 @dataclass
-class Kernel:
-    """What the functions of one kernel share."""
+class NativeKernel:
+    """The state that the machine functions of one kernel share."""
 
     name: str
     lanes: int
     registers: int
     instructions: tuple[str, ...] = ()
-    """Names of the dot products that the machine has."""
+    """Names of the target's dot-product, packing and permutation instructions."""
     functions: list[llvm.FuncOp] = field(default_factory=list)
     scratch_bytes: int = 0
     workspace_bytes: int = 0
     symbolic: bool = False
-    """Whether it is given sizes."""
+    """Whether the kernel has size arguments."""
     places: dict[SSAValue, int] = field(default_factory=dict)
-    """Of buffers of static sizes, in scratch or workspace."""
+    """Byte offsets of buffers of static sizes, in scratch or workspace."""
 
 
 class FunctionLowering:
     """Lowers the ops of one machine function: the kernel itself, or the body of one of its parallel loops."""
 
-    def __init__(self, kernel: Kernel, entry: Block, rt: SSAValue, thread: SSAValue | None) -> None:
+    def __init__(self, kernel: NativeKernel, entry: Block, rt: SSAValue, thread: SSAValue | None) -> None:
         self.kernel = kernel
         self.b = Builder(entry)
         self.b.rounds_bf16 = "dpbf16ps" in kernel.instructions
@@ -85,22 +92,22 @@ class FunctionLowering:
         self.rt = rt
         self.thread = thread
         self.values: dict[SSAValue, Value] = {}
-        self.put_off: set[SSAValue] = set()
-        """Values that are computed where they are stored."""
+        self.deferred: set[SSAValue] = set()
+        """Values that are computed by the lowering of their store."""
         self.buffers: dict[SSAValue, SSAValue] = {}
         self.local: dict[SSAValue, int] = {}
         self.factors: dict[int, int] = {}
-        """Variables of the function around, of which strides are multiples, as variables here."""
+        """Machine variables of strides: their number in the enclosing function -> their number here."""
         self.workspace: SSAValue | None = None
         self.symbolic = SymbolicBuffers()
         self.is_cold = False
         self.symbols: list[SSAValue] = []
-        """Of the kernel itself: the sizes that it is given."""
+        """The size arguments of the kernel; empty in the functions of its loops."""
         self._scratch: SSAValue | None = None
         self._pending: list[Tile] = []
 
     def finish_prologue(self) -> None:
-        """From here on, address arithmetic of the function's level goes behind what was emitted."""
+        """Put further address arithmetic of the function's level behind the ops emitted so far."""
         self.addresses.levels[0].last = self.b.entry.last_op
 
     # --- values ---
@@ -112,7 +119,7 @@ class FunctionLowering:
         return t
 
     def scalar(self, v: SSAValue) -> SSAValue:
-        """A scalar's machine value."""
+        """The machine value of a scalar."""
         if isinstance(v.type, IndexType):
             return self.addresses.value(self.addresses.index[v])
         s = self.values[v]
@@ -124,7 +131,7 @@ class FunctionLowering:
         return self.tile(v).all() if isinstance(v.type, VectorType) else [self.scalar(v)]
 
     def define(self, result: SSAValue, natives: Sequence[Any]) -> None:
-        """Record a result from its native values (or from functions that make them)."""
+        """Record a result by its native values, or by functions that compute them when first used."""
         t = result.type
         if isinstance(t, VectorType):
             self.values[result] = Tile(t.get_shape(), machine_type(t.element_type), self.kernel.lanes, natives)
@@ -141,7 +148,7 @@ class FunctionLowering:
     # --- structure ---
 
     def lower_block(self, block: Block) -> None:
-        """Every op of a block but its terminator."""
+        """Lower every op of a block except its terminator."""
         for op in block.ops:
             handler = HANDLERS.get(type(op))
             if handler is not None:
@@ -150,18 +157,18 @@ class FunctionLowering:
                 raise UserError(f"convert-loop-to-llvm: expected ops of loop, arith or math, but got '{op.name}'")
 
     def force(self) -> None:
-        """Emit loads that were put off, before memory changes or control flow moves on."""
+        """Emit the pending lazy loads: before a store, and before control flow leaves the block."""
         for t in self._pending:
             t.all()
         self._pending.clear()
 
     def lower_for(self, op: loop.ForOp) -> None:
-        """A loop: inlined where it runs once or is to be unrolled, else a rotated loop of blocks."""
+        """A loop: unrolled if it is so marked or runs at most once, else a rotated loop of basic blocks."""
         self.force()
         extent = op.extent
         if op.kind.data == "parallel" and self.thread is None and extent != 1:
             lower_parallel(self, op)
-        elif "cold" in op.attributes and not self.is_cold and not op.results and uses_no_tile(op):
+        elif LOOP_COLD in op.attributes and not self.is_cold and not op.results and uses_no_tile(op):
             lower_cold(self, op)
         elif extent is not None and (extent <= 1 or op.kind.data == "unrolled"):
             self._inline(op, extent)
@@ -182,7 +189,7 @@ class FunctionLowering:
             self.define(result, natives)
 
     def _loop(self, op: loop.ForOp, extent: int | None) -> None:
-        check_loop(self.kernel.name, op, self.kernel.lanes, self.kernel.registers)
+        check_loop(op, self.kernel.lanes, self.kernel.registers)
         b, a = self.b, self.addresses
         lower, upper = (a.resolve(e, op.indices) for e in (op.lower, op.upper))
         first, last = a.value(lower), a.value(upper)
@@ -225,12 +232,14 @@ class FunctionLowering:
 
     # --- memory ---
 
-    def access(self, buffer: SSAValue, exprs: Sequence[Index], op: Any) -> Access:
+    def access(
+        self, buffer: SSAValue, exprs: Sequence[Index], op: loop.LoadOp | loop.StoreOp | loop.GatherOp
+    ) -> LoweredAccess:
         """An access of `op` resolved to machine variables."""
         t = buffer.type
         assert isinstance(t, MemRefType)
         indices = op.indices
-        return Access(
+        return LoweredAccess(
             self.buffers[buffer],
             self.addresses.linear(exprs, indices, buffer),
             tuple(self.addresses.resolve(e, indices) for e in op.mask_exprs),
@@ -240,7 +249,7 @@ class FunctionLowering:
         )
 
     def lower_load(self, op: loop.LoadOp) -> None:
-        """A load; tiles are loaded when first used, so that a micro-kernel's scalars come one row at a time."""
+        """A load; tiles are loaded lazily, so that a micro-kernel needs registers for one row of scalars at a time."""
         if (words := load_words(self, op)) is not None:
             self.values[op.result] = words
             self._pending.append(words)
@@ -289,7 +298,7 @@ class FunctionLowering:
             b.block = block = Block()
             base = b.load(b.gep(self.rt, RT_SCRATCH, i8), PTR, 8)
             if self.thread is not None:
-                stride = b.load(b.gep(self.rt, RT_STRIDE, i8), i64, 8)
+                stride = b.load(b.gep(self.rt, RT_SCRATCH_STRIDE, i8), i64, 8)
                 base = b.gep(base, b.mul(b.cast("sext", self.thread, i64), stride), i8)
             b.block = saved
             for o in list(block.ops):
@@ -319,8 +328,8 @@ HANDLERS: dict[type[Operation], Callable[[FunctionLowering, Any], None]] = {
 def lower_kernel(
     func: loop.FuncOp, lanes: int, registers: int | None = None, instructions: Sequence[str] = ()
 ) -> list[llvm.FuncOp]:
-    """The machine functions of one kernel, its entry last, for vectors of so many 32-bit lanes."""
-    kernel = Kernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16), tuple(instructions))
+    """The machine functions of one kernel, its entry last, for vectors of `lanes` 32-bit lanes."""
+    kernel = NativeKernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16), tuple(instructions))
     kernel.symbolic = any(isinstance(arg.type, IndexType) for arg in func.args)
     op, entry = machine_function(kernel.name, [PTR, PTR], True, 8)
     args, rt = entry.args
@@ -339,16 +348,16 @@ def lower_kernel(
     f.lower_block(func.body.block)
     f.force()
     f.b.block.add_op(llvm.ReturnOp(f.b.int(0, i32)))
-    op.attributes["mlc.scratch_bytes"] = IntegerAttr(kernel.scratch_bytes, i64)
-    op.attributes["mlc.workspace_bytes"] = IntegerAttr(kernel.workspace_bytes, i64)
+    op.attributes[NATIVE_SCRATCH_BYTES] = IntegerAttr(kernel.scratch_bytes, i64)
+    op.attributes[NATIVE_WORKSPACE_BYTES] = IntegerAttr(kernel.workspace_bytes, i64)
     if f.symbolic.rows:
-        op.attributes["mlc.symbolic_bytes"] = ArrayAttr(f.symbolic.rows)
+        op.attributes[NATIVE_SYMBOLIC_BYTES] = ArrayAttr(f.symbolic.rows)
     return [*kernel.functions, op]
 
 
 def _bind_shapes(f: FunctionLowering, func: loop.FuncOp) -> None:
-    """The strides of operands of symbolic sizes, which the attribute `sizes` gives over the kernel's symbols."""
-    sizes = func.attributes.get("sizes")
+    """Compute the strides of operands of symbolic sizes from the kernel's attribute `sizes`."""
+    sizes = func.attributes.get(KERNEL_SIZES)
     if not isinstance(sizes, ArrayAttr):
         return
     symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
@@ -363,8 +372,8 @@ class ConvertLoopToLLVMPass(ModulePass):
     """
     `loop.func` -> `llvm.func`; `vector-bits` is the width of the machine's vectors (512: AVX-512, 256: AVX2).
 
-    `registers` is the number of vector registers, above which a tile gets a warning; 0: 32 with AVX-512, else 16.
-    `instructions` are the dot products that `loop.contract` may use, with commas between: "dpbf16ps".
+    `registers` is the number of vector registers; larger tiles get a warning. 0: 32 with AVX-512, else 16.
+    `instructions` are the instructions that the lowering may use beyond plain vectors, comma-separated: "dpbf16ps".
     """
 
     name = "convert-loop-to-llvm"

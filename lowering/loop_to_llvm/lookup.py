@@ -1,8 +1,8 @@
 """
-Functions of bytes by a table of 256: `loop.gather %table[0] by (index_cast (extui %q))`.
+Byte look-ups in a table of 256 entries, `loop.gather %table[0] by (index_cast (extui %q))`, by byte permutations.
 
-A machine that permutes bytes by bytes (AVX512-VBMI) holds the table in four registers, and looks 64 bytes up at once:
-each half of the table by seven bits of the byte, and its eighth chooses. Elsewhere each element is loaded.
+With AVX512-VBMI the table is in four registers, and 64 bytes are looked up at once: two permutations, one per half of
+the table, by the low seven bits, and a select by the eighth. Other machines load each element.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from mlc.lowering.loop_to_llvm.builder import lanes_of, vector_type
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering
 
-NEEDS = "permi2b"
+BYTE_PERMUTATION = "permi2b"
+"""The target's instruction that this lowering requires."""
 PERMUTED = "llvm.x86.avx512.vpermi2var.qi.512"
-LANES = 64
+TABLE_LANES = 64
 
 
-def looked_up(f: FunctionLowering, op: loop.GatherOp) -> SSAValue | None:
-    """The bytes that are looked up, where that is what a gather does and the machine has an instruction for it."""
+def lookup_operand(f: FunctionLowering, op: loop.GatherOp) -> SSAValue | None:
+    """The bytes that a gather looks up; None if it is no byte look-up, or the machine has no byte permutation."""
     buffer, t = op.buffer.type, op.result.type
-    if NEEDS not in f.kernel.instructions or not isinstance(buffer, MemRefType) or buffer.element_type != i8:
+    if BYTE_PERMUTATION not in f.kernel.instructions or not isinstance(buffer, MemRefType) or buffer.element_type != i8:
         return None
-    if list(buffer.get_shape()) != [4 * LANES] or not isinstance(t, VectorType) or t.get_shape()[-1] == 1:
+    if list(buffer.get_shape()) != [4 * TABLE_LANES] or not isinstance(t, VectorType) or t.get_shape()[-1] == 1:
         return None
     wide = _cast_of(op.by, "index_cast")
     q = _cast_of(wide, "extui") if wide is not None else None
@@ -42,30 +43,30 @@ def _cast_of(v: SSAValue, kind: str) -> SSAValue | None:
 
 
 class Lookup:
-    """A gather that is a look-up, with its table in four registers."""
+    """A byte look-up, with its table in four registers."""
 
     def __init__(self, f: FunctionLowering, op: loop.GatherOp) -> None:
-        q = looked_up(f, op)
+        q = lookup_operand(f, op)
         assert q is not None
         self.b, self.q, self.start = f.b, q, f.buffers[op.buffer]
-        t = vector_type(i8, LANES)
-        self.table = [f.b.load(f.b.gep(self.start, k * LANES, i8) if k else self.start, t, 1) for k in range(4)]
+        t = vector_type(i8, TABLE_LANES)
+        self.table = [f.b.load(f.b.gep(self.start, k * TABLE_LANES, i8) if k else self.start, t, 1) for k in range(4)]
 
     def of(self, q: SSAValue) -> SSAValue:
-        """What the table has for a vector of bytes, or for one."""
+        """The table's entries for a vector of bytes, or for one byte."""
         b, lanes = self.b, lanes_of(q.type)
         if not lanes:
             return b.load(b.gep(self.start, b.cast("zext", q, i64), i8), i8, 1)
-        if lanes < LANES:
-            q = b.shuffle(q, q, [k % lanes for k in range(LANES)])
+        if lanes < TABLE_LANES:
+            q = b.shuffle(q, q, [k % lanes for k in range(TABLE_LANES)])
         low, high = (b.intrinsic(PERMUTED, [x, q, y], q.type) for x, y in (self.table[:2], self.table[2:]))
         found = b.select(b.icmp("slt", q, b.number(0, q.type)), high, low)
-        return found if lanes == LANES else b.shuffle(found, found, list(range(lanes)))
+        return found if lanes == TABLE_LANES else b.shuffle(found, found, list(range(lanes)))
 
 
 def lower_lookup(f: FunctionLowering, op: loop.GatherOp) -> bool:
-    """A gather that is a look-up of vectors of bytes; False where it is another."""
-    if looked_up(f, op) is None:
+    """Lower a gather that is a byte look-up; False for other gathers."""
+    if lookup_operand(f, op) is None:
         return False
     lookup = Lookup(f, op)
     f.define(op.result, [lookup.of(v) for v in f.natives(lookup.q)])

@@ -1,11 +1,11 @@
 """
-Where a kernel's own buffers lie: static ones at fixed offsets, those of symbolic sizes behind them in the workspace.
+The memory of a kernel's own buffers: static ones at fixed offsets, symbolic ones behind them in the workspace.
 
     scratch of a thread:  [ static local buffers ]
     workspace:            [ static shared buffers | symbolic shared buffers | thread 0's symbolic local ones | ... ]
 
-How many bytes the symbolic ones take is said by the attribute `mlc.symbolic_bytes`: one map a buffer, whose
-expressions over the kernel's symbols (and, behind them, the number of threads, of a local buffer) are multiplied.
+The attribute `mlc.symbolic_bytes` gives the bytes of the symbolic ones: one map per buffer, whose expressions are
+multiplied. They are over the kernel's symbols, followed, for a local buffer, by the number of threads.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from xdsl.dialects.builtin import ArrayAttr, MemRefType, i8, i64
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
+from mlc.dialects.attributes import NATIVE_SYMBOLIC_BYTES
 from mlc.dialects.index import Div, Index, IndexMapAttr, const, dim
-from mlc.lowering.loop_to_llvm.builder import byte_size
+from mlc.dialects.scalar import byte_size
 from mlc.lowering.loop_to_llvm.scalars import machine_type
 from mlc.support.alignment import ALIGNMENT
 
@@ -32,21 +33,21 @@ Slot = Callable[[SSAValue], SSAValue]
 
 
 def static_bytes(t: MemRefType) -> int:
-    """The room that a buffer of static sizes takes, a line between it and the next one."""
+    """The bytes reserved for a buffer of static sizes: aligned, with a cache line between it and the next one."""
     return (prod(t.get_shape()) * byte_size(machine_type(t.element_type)) + 2 * ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 @dataclass
 class SymbolicBuffers:
-    """A machine function's buffers of symbolic sizes; pointers to them are made in its entry."""
+    """A machine function's buffers of symbolic sizes; their pointers are computed in its entry."""
 
     stride: SSAValue | None = None
-    """The bytes of one thread's local buffers."""
+    """The total bytes of one thread's local buffers."""
     rows: list[IndexMapAttr] = field(default_factory=list)
 
 
 def plan_buffers(f: FunctionLowering, func: loop.FuncOp) -> None:
-    """Give every buffer of symbolic sizes its place behind the static ones: from the kernel's symbols, in its entry."""
+    """Compute the address of every buffer of symbolic sizes, behind the static ones, in the kernel's entry."""
     allocs = [o for o in func.walk() if isinstance(o, loop.AllocOp)]
     symbolic = sorted((o for o in allocs if is_symbolic(o)), key=lambda o: o.scope.data == "local")
     if not symbolic:
@@ -66,7 +67,7 @@ def plan_buffers(f: FunctionLowering, func: loop.FuncOp) -> None:
 
 
 def _bytes(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
-    """The room of a buffer: its size, and up to the next multiple of the alignment but one."""
+    """The bytes reserved for a symbolic buffer, computed at run time as `static_bytes` does."""
     b = f.b
     total: SSAValue = b.int(byte_size(machine_type(alloc.result.type.element_type)))
     for size in alloc.shape:
@@ -75,7 +76,7 @@ def _bytes(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
 
 
 def _row(alloc: loop.AllocOp, symbols: Sequence[SSAValue]) -> IndexMapAttr:
-    """The factors of a buffer's size over the kernel's symbols, and the number of threads behind those."""
+    """A buffer's map in `mlc.symbolic_bytes`: the factors of its size in bytes."""
     numbers = {k: dim(symbols.index(v)) for k, v in enumerate(alloc.args)}
     sizes: list[Index] = [e.substitute(numbers) for e in alloc.shape]
     threads = [dim(len(symbols))] if alloc.scope.data == "local" else []
@@ -83,7 +84,7 @@ def _row(alloc: loop.AllocOp, symbols: Sequence[SSAValue]) -> IndexMapAttr:
 
 
 def place_static(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
-    """The pointer to a buffer of static sizes; the iterations of an unrolled loop share it."""
+    """The pointer to a buffer of static sizes; the iterations of an unrolled loop share one place."""
     k, v, local = f.kernel, alloc.result, alloc.scope.data == "local"
     if v not in k.places:
         size = static_bytes(v.type)
@@ -103,12 +104,12 @@ def in_scratch(alloc: loop.AllocOp) -> bool:
 
 
 def is_symbolic(alloc: loop.AllocOp) -> bool:
-    """Whether a buffer has sizes that are known at run time only."""
+    """Whether a buffer has dynamic sizes."""
     return not alloc.result.type.has_static_shape()
 
 
 def capture_strides(f: FunctionLowering, g: FunctionLowering, buffer: SSAValue, slot: Slot) -> None:
-    """The strides of a buffer of symbolic sizes: what they are multiples of travels too, once."""
+    """Pass the strides of a buffer of symbolic sizes to the function `g`; each machine variable is passed once."""
     strides = f.addresses.strides.get(buffer)
     for _, factor in strides or ():
         if factor is not None and factor not in g.factors:
@@ -118,7 +119,7 @@ def capture_strides(f: FunctionLowering, g: FunctionLowering, buffer: SSAValue, 
 
 
 def capture_symbolic(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, slot: Slot) -> None:
-    """The buffers of symbolic sizes that live in a loop; in a parallel one, each thread has its own."""
+    """Pass the addresses of buffers of symbolic sizes that a loop allocates to `g`; local ones differ per thread."""
     allocs = [o for o in op.walk() if isinstance(o, loop.AllocOp) and is_symbolic(o)]
     part: SSAValue | None = None
     if allocs and f.thread is None and g.thread is not None:
@@ -138,14 +139,14 @@ __all__ = ["SymbolicBuffers", "capture_strides", "capture_symbolic", "in_scratch
 
 
 def symbolic_bytes(op: Operation) -> list[list[Any]]:
-    """The factors of the sizes that a kernel's attribute `mlc.symbolic_bytes` gives."""
-    rows = op.attributes.get("mlc.symbolic_bytes")
+    """A kernel's attribute `mlc.symbolic_bytes` as the runtime reads it: the encoded factors of each buffer."""
+    rows = op.attributes.get(NATIVE_SYMBOLIC_BYTES)
     maps = rows.data if isinstance(rows, ArrayAttr) else ()
     return [[_encoded(e) for e in row.data] for row in maps if isinstance(row, IndexMapAttr)]
 
 
 def _encoded(e: Index) -> Any:
-    """An expression over a kernel's symbols as a size over their numbers."""
+    """An index expression over a kernel's symbols in the runtime's encoding of sizes."""
     terms: list[Any] = [[e.const, []]] if e.const or not e.terms else []
     for t, c in e.terms:
         if isinstance(t, int):

@@ -1,4 +1,4 @@
-"""Loops with a machine function of their own: parallel ones, called by the runtime's `parallel_for`, and cold ones."""
+"""Outlines loops into machine functions: parallel ones, which the runtime's `parallel_for` calls, and cold ones."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
+from mlc.dialects.attributes import LOOP_LEAST_WORK, LOOP_WORK
 from mlc.dialects.index import Index, IndexMapAttr
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
 from mlc.lowering.loop_to_llvm.memory import capture_strides, capture_symbolic
 from mlc.lowering.loop_to_llvm.values import VALUES
 from mlc.passes.loop.index_space.domain import range_between
+from mlc.support.abi import RT_PARALLEL_FOR, RT_THREADS
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering
-
-RT_THREADS, RT_PARALLEL_FOR = 4, 8
 
 
 def lower_parallel(f: FunctionLowering, op: loop.ForOp) -> None:
     """
     `loop.for parallel` -> a function of (rt, ctx, task, thread), and a call of rt's parallel_for with it.
 
-    Parallel loops of which one is all that the other holds have a task for each point of all of them.
+    Perfectly nested parallel loops are collapsed: a task is one point of all of them.
     """
     b, kernel, nest = f.b, f.kernel, _nest(op)
     name = f"{kernel.name}.parallel{len(kernel.functions)}"
@@ -54,27 +54,27 @@ def lower_parallel(f: FunctionLowering, op: loop.ForOp) -> None:
     g.b.block.add_op(llvm.ReturnOp(g.b.int(0, i32)))
     context = _context(b, slots)
     threads = b.load(b.gep(f.rt, RT_THREADS, i8), i32, 4)
-    if (worth := _worth(f, nest[-1])) is not None:
-        threads = b.select(worth, threads, b.int(1, i32))
+    if (enough := _has_enough_work(f, nest[-1])) is not None:
+        threads = b.select(enough, threads, b.int(1, i32))
     callee = b.load(b.gep(f.rt, RT_PARALLEL_FOR, i8), PTR, 8)
     address = b.op(llvm.AddressOfOp, [], PTR, {"global_name": SymbolRefAttr(name)})
     call_indirect(b, callee, [f.rt, address, context, b.cast("trunc", tasks, i32), threads])
 
 
 def _nest(op: loop.ForOp) -> list[loop.ForOp]:
-    """A parallel loop, and those inside of which each is all that the one around it holds."""
+    """A parallel loop and the parallel loops perfectly nested in it whose bounds do not depend on it."""
     nest = [op]
     while True:
         first = nest[-1].body.block.first_op
         if not isinstance(first, loop.ForOp) or not isinstance(first.next_op, loop.YieldOp):
             return nest
-        if first.kind.data != "parallel" or _moves(first, nest):
+        if first.kind.data != "parallel" or _bounds_depend_on(first, nest):
             return nest
         nest.append(first)
 
 
-def _moves(op: loop.ForOp, nest: Sequence[loop.ForOp]) -> bool:
-    """Whether a loop's bounds depend on loops around it."""
+def _bounds_depend_on(op: loop.ForOp, nest: Sequence[loop.ForOp]) -> bool:
+    """Whether a loop's bounds depend on loops of the nest."""
     return any(i in [f.iv for f in nest] for i in op.indices)
 
 
@@ -85,12 +85,12 @@ def _bind_nest(
     at: tuple[SSAValue, SSAValue],
     slots: list[SSAValue],
 ) -> SSAValue:
-    """Make the loops' indices, in `g`, of the task's number; how many tasks there are, in `f`."""
+    """Bind the loops' indices in `g`, computed from the task's number; returns the number of tasks in `f`."""
     (ctx, task), spans = at, f.addresses.spans()
     tasks: SSAValue | None = None
 
     def slot(expr: Index) -> SSAValue:
-        """An index of f, in g."""
+        """An index expression of `f`, passed to `g` in the context."""
         slots.append(f.addresses.value(expr))
         return g.b.load(g.b.gep(ctx, len(slots) - 1, i64), i64, 8)
 
@@ -108,9 +108,9 @@ def _bind_nest(
     return tasks
 
 
-def _worth(f: FunctionLowering, op: loop.ForOp) -> SSAValue | None:
-    """Whether a loop whose work is symbolic has enough of it for several threads."""
-    work, least = op.attributes.get("work"), op.attributes.get("least")
+def _has_enough_work(f: FunctionLowering, op: loop.ForOp) -> SSAValue | None:
+    """Whether a loop's symbolic work is at least its threshold for several threads; None if its work is static."""
+    work, least = op.attributes.get(LOOP_WORK), op.attributes.get(LOOP_LEAST_WORK)
     if not isinstance(work, IndexMapAttr) or not isinstance(least, IntegerAttr):
         return None
     b, total = f.b, f.b.int(1)
@@ -121,7 +121,7 @@ def _worth(f: FunctionLowering, op: loop.ForOp) -> SSAValue | None:
 
 
 def lower_cold(f: FunctionLowering, op: loop.ForOp) -> None:
-    """A loop that seldom runs -> a function, so that registers are given to what stays as if it were not there."""
+    """Outline a rarely executed loop, so that it does not affect register allocation in the hot code."""
     b, kernel = f.b, f.kernel
     name = f"{kernel.name}.cold{len(kernel.functions)}"
     func, entry = machine_function(name, [PTR, PTR, i32], False, 8)
@@ -147,14 +147,14 @@ def lower_cold(f: FunctionLowering, op: loop.ForOp) -> None:
 
 
 def uses_no_tile(op: loop.ForOp) -> bool:
-    """Whether a loop uses no tile from outside: none but constants, which are made again, goes to another function."""
+    """Whether a loop uses no tile from outside, except constants, which its function can rematerialize."""
     inside = {v for o in op.walk() for v in o.results} | {a for block in _blocks(op) for a in block.args}
     outside = {v for o in op.walk() for v in o.operands if isinstance(v.type, VectorType)} - inside
     return all(isinstance(v.owner, arith.ConstantOp | loop.BroadcastOp) for v in outside)
 
 
 def _context(b: Builder, slots: Sequence[SSAValue]) -> SSAValue:
-    """What travels to another function, on the stack."""
+    """An array on the stack with the values that are passed to an outlined function."""
     context = _on_stack(b, len(slots))
     for k, v in enumerate(slots):
         b.store(v, b.gep(context, k, i64), 8)
@@ -166,7 +166,7 @@ def _is_zero(e: Index) -> bool:
 
 
 def _on_stack(b: Builder, slots: int) -> SSAValue:
-    """Room for n pointers or integers, taken once, in the entry block."""
+    """An alloca of n pointers or integers, in the entry block."""
     size = b.int(max(slots, 1))
     op = llvm.AllocaOp(size, i64, alignment=8)
     assert b._last_constant is not None
@@ -175,7 +175,7 @@ def _on_stack(b: Builder, slots: int) -> SSAValue:
 
 
 def call_indirect(b: Builder, callee: SSAValue, args: Sequence[SSAValue]) -> SSAValue:
-    """Call a function pointer that returns i32; leave the function with its status where it is not 0."""
+    """Call a function pointer that returns an i32 status; return that status from the caller if it is not 0."""
     t = llvm.LLVMFunctionType([a.type for a in args], i32)
     op = llvm.CallOp(None, callee, *args, return_type=i32)  # pyright: ignore[reportArgumentType]
     op.properties["var_callee_type"] = t
@@ -189,7 +189,7 @@ def call_indirect(b: Builder, callee: SSAValue, args: Sequence[SSAValue]) -> SSA
 
 
 def _capture(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, ctx: SSAValue) -> list[SSAValue]:
-    """What the body uses from outside: pointers and indices travel in the context, constants are made again."""
+    """Pass the values that a body uses from outside: pointers and indices in the context; constants are cloned."""
     slots: list[SSAValue] = []
     b = g.b
 
@@ -206,7 +206,7 @@ def _capture(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, ctx: SSAV
             if v in inside or v in seen:
                 continue
             seen.add(v)
-            if v in f.local:  # a thread has its own
+            if v in f.local:  # each thread has its own copy
                 g.local[v] = f.local[v]
                 g.buffers[v] = b.gep(g.scratch(), f.local[v], i8)
             elif isinstance(v.type, MemRefType):

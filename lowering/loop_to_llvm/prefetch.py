@@ -1,5 +1,5 @@
 """
-Streams from memory: while a loop marked {prefetch} runs, what its next iteration reads is fetched into L2.
+Software prefetch: while an iteration of a loop marked {prefetch} runs, the data of its next one is fetched into L2.
 
     loop.for %j = 0 to 40 {                            panels of weights
       loop.for %i = 0 to 7 {                           rows, which share a panel
@@ -7,7 +7,7 @@ Streams from memory: while a loop marked {prefetch} runs, what its next iteratio
           %w = loop.load %W[%j * 3 + d1, %k, d2] tile (d0 : 7, d1 : 3, d2 : 16)
     } attributes {prefetch = 1 : i64}
 
-With each step of %k, row %i fetches its share of what %w will be in panel %j + 1: the bytes come evenly.
+In each step of %k, row %i fetches its share of the data that %w will load in panel %j + 1: an even stream.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from contextlib import contextmanager
 from xdsl.dialects.builtin import IntegerAttr, i64
 
 from mlc.dialects import llvm_ext, loop
+from mlc.dialects.attributes import LOOP_PREFETCH
 from mlc.dialects.index import UNBOUNDED, Index, const, dim
-from mlc.lowering.loop_to_llvm.accesses import Access
+from mlc.dialects.scalar import byte_size
+from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.address import Addresses
-from mlc.lowering.loop_to_llvm.builder import Builder, byte_size
+from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.support.alignment import LINE_BYTES
 from mlc.targets.cost.thresholds import SURE_ROWS
 
-KEY = "prefetch"
 L2 = {"locality": IntegerAttr(2, i64)}
 
 
 class Prefetcher:
-    """Knows the marked loop and the loop of rows inside of it, by their machine variables."""
+    """Emits prefetches; keeps the machine variables of the marked loop and of the loop of rows inside of it."""
 
     def __init__(self, b: Builder, addresses: Addresses, symbolic: bool = False) -> None:
         self.b, self.addresses, self.symbolic = b, addresses, symbolic
@@ -39,18 +40,18 @@ class Prefetcher:
 
     @contextmanager
     def inside(self, op: loop.ForOp, extent: int | None) -> Iterator[None]:
-        """While the body of a loop, whose variable is the newest, is lowered."""
+        """Context of the lowering of a loop's body; the loop's variable is the newest machine variable."""
         saved = self.panel, self.row
         newest = len(self.addresses.variables) - 1
-        if KEY in op.attributes:
+        if LOOP_PREFETCH in op.attributes:
             self.panel, self.row = newest, None
         elif self.panel is not None and self.row is None and (extent or self.symbolic):
             self.row = newest, min(extent or SURE_ROWS, SURE_ROWS if self.symbolic else UNBOUNDED)
         yield
         self.panel, self.row = saved
 
-    def load(self, op: loop.LoadOp, access: Access) -> None:
-        """Fetch for a load of whole vectors that moves with the panels, and is the same for all rows."""
+    def load(self, op: loop.LoadOp, access: LoweredAccess) -> None:
+        """Prefetch for a load of full vectors whose address depends on the panel, but not on the row."""
         if self.panel is None or self.row is None or access.mask or access.rank < 2:
             return
         (row, rows), offset, lane = self.row, access.offset, -access.rank
@@ -68,14 +69,14 @@ class Prefetcher:
             to |= {lane: inside, lane + 1: number.floordiv(per_column, spans)}
             self._fetch(access, offset.substitute(to, spans) + step)
 
-    def _vectors(self, access: Access, lanes: int) -> bool:
-        """Whether the lanes lie side by side, at least in whole lines."""
+    def _vectors(self, access: LoweredAccess, lanes: int) -> bool:
+        """Whether the lanes are contiguous and fill at least a cache line."""
         lane, size = -access.rank, LINE_BYTES // byte_size(access.element)
         spans = self.addresses.spans()
         first = access.offset.substitute({lane: const(0)}, spans)
         near = access.offset.substitute({lane: const(min(size, lanes) - 1)}, spans)
         return near - first == const(min(size, lanes) - 1)
 
-    def _fetch(self, access: Access, offset: Index) -> None:
+    def _fetch(self, access: LoweredAccess, offset: Index) -> None:
         pointer = self.addresses.pointer(access.base, offset, access.element)
         self.b.block.add_op(llvm_ext.PrefetchOp.create(operands=[pointer], properties=L2))

@@ -1,8 +1,7 @@
-"""Warnings about kernels that cannot be fast: more native vectors than registers, accumulators left in memory."""
+"""Warnings about slow kernels: more live native vectors than registers, accumulators in memory."""
 
 from __future__ import annotations
 
-import warnings
 from math import prod
 
 from xdsl.dialects.builtin import VectorType, i32
@@ -10,46 +9,41 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import loop
 from mlc.lowering.loop_to_llvm.tiles import positions
+from mlc.support.errors import warn
 from mlc.targets.cost.thresholds import AMORTISING_STEPS
 
 
-class KernelWarning(UserWarning):
-    """A kernel that computes the right values slowly."""
-
-
-def check_loop(kernel: str, op: loop.ForOp, lanes: int, registers: int) -> None:
+def check_loop(op: loop.ForOp, lanes: int, registers: int) -> None:
     """Warn where what a loop carries does not fit the registers, or where it accumulates in memory."""
     carried = sum(_vectors(v.type, lanes) for v in op.carried)
     operands = [_operands(o, lanes) for o in op.body.block.ops if isinstance(o, loop.LoadOp)] if carried else []
     if carried and (needed := carried + sum(operands)) > registers:
-        warnings.warn(
-            f"kernel '{kernel}': the loop over %{op.iv.name_hint or 'i'} keeps {needed} native vectors, more than the "
-            f"{registers} registers of the target; choose a smaller tile",
-            KernelWarning,
-            stacklevel=2,
+        warn(
+            op,
+            f"over %{op.iv.name_hint or 'i'} keeps {needed} native vectors, more than the {registers} registers of the "
+            "target; choose a smaller tile",
         )
     for buffer in _accumulators(op):
-        warnings.warn(
-            f"kernel '{kernel}': the loop over %{op.iv.name_hint or 'i'} accumulates a tile of "
-            f"%{buffer.name_hint or 'buffer'} in memory; start the accumulator in front of that loop",
-            KernelWarning,
-            stacklevel=2,
+        warn(
+            op,
+            f"over %{op.iv.name_hint or 'i'} accumulates a tile of %{buffer.name_hint or 'buffer'} in memory; start "
+            "the accumulator in front of that loop",
         )
 
 
 def _vectors(t: Attribute, lanes: int) -> int:
-    """The native vectors of a tile; scalars and columns of scalars take none."""
+    """The number of native vectors of a tile; scalars and columns of scalars count 0."""
     return len(positions(tuple(t.get_shape()), lanes)) if isinstance(t, VectorType) and t.get_shape()[-1] > 1 else 0
 
 
 def _operands(op: loop.LoadOp, lanes: int) -> int:
-    """The native vectors of a loaded operand that live together: a row, or one of what is loaded row by row."""
+    """The number of native vectors of a loaded operand that are live at once: those of one row."""
     shape = op.tile_sizes
     if not shape:
         return 0
     t = op.result.type
     assert isinstance(t, VectorType)
-    if all(isinstance(use.operation, loop.ContractOp) for use in op.result.uses):  # the last axis fills a word
+    if all(isinstance(use.operation, loop.ContractOp) for use in op.result.uses):  # the last axis is packed in words
         t, shape = VectorType(i32, t.get_shape()[:-1]), shape[:-1]
     if prod(t.get_shape()) == prod(shape):
         return 1
@@ -57,7 +51,7 @@ def _operands(op: loop.LoadOp, lanes: int) -> int:
 
 
 def _accumulators(op: loop.ForOp) -> list[SSAValue]:
-    """The buffers of which a loop loads, and then stores, a tile at one place that does not move with it."""
+    """The buffers of which a loop loads and then stores a tile at a loop-invariant place."""
     first: dict[SSAValue, loop.LoadOp | None] = {}
     found: list[SSAValue] = []
     for o in op.body.block.ops:
@@ -72,6 +66,7 @@ def _accumulators(op: loop.ForOp) -> list[SSAValue]:
 
 
 def _starts_long_loop(load: loop.LoadOp) -> bool:
-    """Whether a loaded tile is where a loop of many iterations goes on, as between blocks of a reduction."""
+    """Whether a loaded tile is the initial value of a loop of many iterations, as between blocks of a reduction."""
     readers = [use.operation for use in load.result.uses]
-    return len(readers) == 1 and isinstance(readers[0], loop.ForOp) and (readers[0].extent or 0) >= AMORTISING_STEPS
+    loops = [op for op in readers if isinstance(op, loop.ForOp)]
+    return len(readers) == len(loops) == 1 and (loops[0].extent or 0) >= AMORTISING_STEPS

@@ -1,8 +1,8 @@
 """
-Floats that are rounded, clipped and stored as bytes: `cast (clip (round %x + z))`, as quantised tensors are written.
+Stores of floats that are rounded and clipped to bytes, `cast (clip (round %x + z))`: the end of a quantized kernel.
 
-x86 converts by rounding to even, and packs 32-bit lanes by saturation: of four vectors that lie side by side in
-memory it makes one of bytes, and one store. Elsewhere, and where they do not, each step is an instruction.
+x86 converts with rounding to even and packs 32-bit lanes with saturation: four vectors that are adjacent in memory
+become one vector of bytes and one store. On other machines, or without adjacency, each step is an instruction.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import Float32Type, FloatAttr, IntegerType, VectorType, f32, i8, i16, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, dim
-from mlc.lowering.loop_to_llvm.accesses import Access
+from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import Builder, lanes_of, vector_type
-from mlc.lowering.loop_to_llvm.lookup import Lookup, looked_up
+from mlc.lowering.loop_to_llvm.lookup import Lookup, lookup_operand
 from mlc.lowering.loop_to_llvm.scalars import emit_cast, emitter_of
 
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering
 
-NEEDS = "pmaddwd"
-"""The instruction of the target beside which all of these are."""
+PACKING_FEATURE = "pmaddwd"
+"""Feature that implies all x86 pack and convert instructions below."""
 ROUNDED: dict[int, str] = {
     16: "llvm.x86.avx512.mask.cvtps2dq.512",
     8: "llvm.x86.avx.cvt.ps2dq.256",
     4: "llvm.x86.sse2.cvtps2dq",
 }
-"""Lanes -> what converts floats to i32, rounded to even."""
+"""Lanes -> the intrinsic that converts floats to i32, rounded to even."""
 PACKED: dict[int, tuple[str, str, str]] = {
     16: ("llvm.x86.avx512.packssdw.512", "llvm.x86.avx512.packuswb.512", "llvm.x86.avx512.packsswb.512"),
     8: ("llvm.x86.avx2.packssdw", "llvm.x86.avx2.packuswb", "llvm.x86.avx2.packsswb"),
     4: ("llvm.x86.sse2.packssdw.128", "llvm.x86.sse2.packuswb.128", "llvm.x86.sse2.packsswb.128"),
 }
-"""Lanes -> what packs i32 to i16, i16 to unsigned bytes, i16 to signed ones, each within 128 bits."""
+"""Lanes -> the intrinsics that pack i32 to i16, i16 to unsigned bytes, i16 to signed bytes, each within 128 bits."""
 RANGES = {"fptoui": (0, 255), "fptosi": (-128, 127)}
 
 
 @dataclass
 class Saturated:
-    """`clip (round %x + zero), low, high` as bytes: all of them integers."""
+    """The operands of `clip (round %x + zero), low, high` as bytes; zero, low and high are integers."""
 
     x: SSAValue
     zero: int
@@ -53,9 +53,9 @@ class Saturated:
     kind: str
 
 
-def saturated(f: FunctionLowering, op: Any) -> Saturated | None:
-    """What a cast to bytes rounds and clips, if all that is done with them is to store them; else None."""
-    if NEEDS not in f.kernel.instructions or not isinstance(op, loop.CastOp) or op.kind.data not in RANGES:
+def saturated(f: FunctionLowering, op: Operation | Block) -> Saturated | None:
+    """Match a cast of rounded and clipped floats to bytes, whose only use is a store; None if it does not match."""
+    if PACKING_FEATURE not in f.kernel.instructions or not isinstance(op, loop.CastOp) or op.kind.data not in RANGES:
         return None
     t = op.result.type
     if not isinstance(t, VectorType) or t.element_type != i8 or not _is_stored(f, op.result):
@@ -73,28 +73,28 @@ def saturated(f: FunctionLowering, op: Any) -> Saturated | None:
 
 
 def _is_stored(f: FunctionLowering, v: SSAValue) -> bool:
-    """Whether a value is stored in its own block, or what a table gives for it, and nothing else is done with it."""
+    """Whether the only use of a value, or of its byte look-up, is a store in the same block."""
     block = v.owner.parent if isinstance(v.owner, Operation) else None
     user = v.get_user_of_unique_use()
     while isinstance(user, loop.CastOp) and user.kind.data in ("extui", "index_cast"):
         user = user.result.get_user_of_unique_use()
     if isinstance(user, loop.GatherOp):
-        if looked_up(f, user) is not v:
+        if lookup_operand(f, user) is not v:
             return False
         v, user = user.result, user.result.get_user_of_unique_use()
     return isinstance(user, loop.StoreOp) and user.value is v and user.parent is block
 
 
-def puts_off(f: FunctionLowering, op: Any) -> bool:
-    """Whether an op is done where its result is stored: such a cast, or the look-up of one."""
-    if saturated(f, op) is None and not any(v in f.put_off for v in op.operands):
+def defer(f: FunctionLowering, op: Operation) -> bool:
+    """Leave a saturating cast, or the look-up of one, to the lowering of its store; False for other ops."""
+    if saturated(f, op) is None and not any(v in f.deferred for v in op.operands):
         return False
-    f.put_off.add(op.results[0])
+    f.deferred.add(op.results[0])
     return True
 
 
 def _with_number(v: SSAValue | None, cls: type[Operation]) -> tuple[SSAValue | None, Any]:
-    """The operands of `cls %v, number`: the number as an integer, or None where it is none."""
+    """The operands of `cls %v, number`, the number as an integer; None for each that does not match."""
     op = v.owner if v is not None else None
     if not isinstance(op, cls):
         return None, None
@@ -109,8 +109,8 @@ def _with_number(v: SSAValue | None, cls: type[Operation]) -> tuple[SSAValue | N
 
 
 def store_saturated(f: FunctionLowering, op: loop.StoreOp) -> bool:
-    """The store of such a cast, or of what a table gives for it; False where the value is another."""
-    if op.value not in f.put_off:
+    """Lower the store of a deferred cast or look-up; False if the stored value is not deferred."""
+    if op.value not in f.deferred:
         return False
     owner = op.value.owner
     lookup = Lookup(f, owner) if isinstance(owner, loop.GatherOp) else None
@@ -131,8 +131,8 @@ def store_saturated(f: FunctionLowering, op: loop.StoreOp) -> bool:
     return True
 
 
-def _side_by_side(f: FunctionLowering, access: Access, places: Sequence[Any]) -> list[tuple[list[int], Index]]:
-    """Two to four full vectors that lie behind each other in memory, and where the first lies."""
+def _side_by_side(f: FunctionLowering, access: LoweredAccess, places: Sequence[Any]) -> list[tuple[list[int], Index]]:
+    """Groups of two to four full vectors that are adjacent in memory, with the offset of the first."""
     if access.mask or access.shift is not None or not access.rank:
         return []
     found: dict[Any, dict[int, int]] = {}
@@ -164,7 +164,7 @@ def _group(run: list[int], by_offset: dict[int, int], first: Index) -> list[tupl
 
 
 def _packed(b: Builder, s: Saturated, group: Sequence[SSAValue]) -> SSAValue:
-    """Vectors of floats as one of bytes: each converted, packed by pairs of pairs, put in order of memory."""
+    """Vectors of floats as one of bytes: convert each, pack pairwise twice, restore the order."""
     t = group[0].type
     assert isinstance(t, VectorType)
     width = t.get_shape()[0]
@@ -177,7 +177,7 @@ def _packed(b: Builder, s: Saturated, group: Sequence[SSAValue]) -> SSAValue:
     ]
     pack = unsigned if s.kind == "fptoui" else signed
     whole = b.intrinsic(pack, [halves[0], halves[-1]], vector_type(i8, 4 * width))
-    if width > 4:  # parts of 128 bits hold four bytes of each vector
+    if width > 4:  # packing within 128 bits left four bytes of each vector in each part
         parts = width // 4
         as_words = b.cast("bitcast", whole, vector_type(i32, width))
         order = [4 * part + v for v in range(4) for part in range(parts)]
@@ -185,8 +185,8 @@ def _packed(b: Builder, s: Saturated, group: Sequence[SSAValue]) -> SSAValue:
     return whole
 
 
-def _store_parts(f: FunctionLowering, access: Access, offset: Index, count: int, whole: SSAValue) -> None:
-    """The first `count` quarters of a vector."""
+def _store_parts(f: FunctionLowering, access: LoweredAccess, offset: Index, count: int, whole: SSAValue) -> None:
+    """Store the first `count` quarters of a vector."""
     width, start = lanes_of(whole.type) // 4, 0
     for piece in (4, 2, 1):
         if count & piece:
@@ -197,21 +197,21 @@ def _store_parts(f: FunctionLowering, access: Access, offset: Index, count: int,
 
 
 def _rounded(b: Builder, s: Saturated, v: SSAValue, width: int) -> SSAValue:
-    """Integers of i32, not yet clipped where packing them does that."""
+    """Converted to i32, and clipped only where packing does not saturate to the same bounds."""
     least, _ = RANGES[s.kind]
     v = emitter_of(arith.MinimumfOp)(b, [v, b.number(float(s.high - s.zero), v.type)], v.type)
     if s.low > least or s.zero < 0:
         v = emitter_of(arith.MaximumfOp)(b, [v, b.number(float(s.low - s.zero), v.type)], v.type)
     t = vector_type(i32, width)
     args = [v]
-    if width == 16:  # what lanes off a mask get, the mask, and rounding as the machine does
+    if width == 16:  # passthru, mask, and the current rounding mode
         args += [b.number(0, t), b.number(-1, IntegerType(16)), b.number(4, i32)]
     total = b.intrinsic(ROUNDED[width], args, t)
     return b.add(total, b.number(s.zero, t)) if s.zero else total
 
 
 def _alone(b: Builder, s: Saturated, v: SSAValue) -> SSAValue:
-    """The bytes of a vector, or of a number, by itself."""
+    """A single vector or scalar converted to bytes step by step."""
     total = emitter_of(math.RoundEvenOp)(b, [v], v.type)
     if s.zero:
         total = emitter_of(arith.AddfOp)(b, [total, b.number(float(s.zero), v.type)], v.type)

@@ -40,7 +40,7 @@ def _intrinsic(name: str) -> Emit:
 
 
 def _math(name: str) -> Emit:
-    """The prelude's polynomial for f32, the C library's function by way of LLVM for the others."""
+    """The math prelude's polynomial for f32; for other types the C library's function, called by LLVM."""
 
     def emit(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
 
@@ -55,10 +55,10 @@ def _math(name: str) -> Emit:
 
 def _extreme(predicate: str) -> Emit:
     """
-    maximum and minimum that pass NaN on; of zeros with unlike signs, either one.
+    maximum and minimum that propagate NaN; of zeros with different signs, either one.
 
-    `x > c ? x : c`, one vmaxps, gives c where either is NaN: enough where x is a constant; else x is asked, too. LLVM's
-    own maximum takes twice as many instructions, to tell the zeros apart.
+    `x > c ? x : c`, one vmaxps, gives c if either is NaN. That suffices if x is a constant; otherwise x is tested for
+    NaN, too. LLVM's own maximum takes twice as many instructions, to distinguish the zeros.
     """
 
     def emit(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
@@ -97,7 +97,7 @@ def _division(cls: type[Operation]) -> Emit:
 
 
 def _divisor(b: Builder, v: Sequence[SSAValue], t: Attribute, signed: bool = True) -> SSAValue:
-    """The divisor, but 1 where a division traps: by 0 (lanes off the edge hold 0), the least signed integer by -1."""
+    """The divisor, replaced by 1 where a division traps: by 0 (invalid lanes hold 0), or the least integer by -1."""
     x, d = v
     if _is_constant(d):
         return d
@@ -215,9 +215,9 @@ def emit_cast(b: Builder, kind: str, v: SSAValue, element: Attribute) -> SSAValu
 
 def _round_to_odd(b: Builder, v: SSAValue) -> SSAValue:
     """
-    f64 -> f32 whose last bit tells that something was cut off: rounding that once more is rounding once.
+    f64 -> f32 by round-to-odd: rounding the result to f16 then gives the correctly rounded f64 -> f16.
 
-    LLVM would call a library function that is not always there for f64 -> f16.
+    For a direct f64 -> f16 LLVM would call a library function that may be missing.
     """
     lanes = lanes_of(v.type)
     bits_type = vector_type(i64, lanes) if lanes else i64
@@ -250,7 +250,7 @@ def emit_compare(b: Builder, predicate: str, x: SSAValue, y: SSAValue) -> SSAVal
 
 
 def machine_type(element: Attribute) -> Attribute:
-    """The type of an element in a register: index is i64, and integers have no sign of their own."""
+    """The type of an element in a register: i64 for index; integers are signless."""
     if isinstance(element, IndexType):
         return i64
     if isinstance(element, IntegerType):

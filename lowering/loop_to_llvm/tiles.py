@@ -1,4 +1,4 @@
-"""How a tile is split into native values: the last axis into vectors of the machine's width, the others apart."""
+"""Splits tiles into native values: the last axis into vectors of the machine's width, the others into elements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlc.lowering.loop_to_llvm.builder import Builder, vector_type
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Part of a tile's last axis: its first lane, the native width (0: a scalar) and how many lanes are valid."""
+    """Part of a tile's last axis: its first lane, the native width (0: a scalar) and the number of valid lanes."""
 
     start: int
     width: int
@@ -22,7 +22,7 @@ class Chunk:
 
     @property
     def ragged(self) -> bool:
-        """Whether lanes of the native vector lie off the tile."""
+        """Whether the native vector has invalid lanes, beyond the tile."""
         return self.valid < self.width
 
 
@@ -31,7 +31,7 @@ SCALAR = Chunk(0, 0, 1)
 
 @lru_cache(maxsize=1024)
 def chunks(size: int, lanes: int) -> tuple[Chunk, ...]:
-    """The native vectors of an axis of this size: full ones, and one narrower or masked for the rest."""
+    """The native vectors of an axis of this size: full ones, and a narrower or masked one for the remainder."""
     if size == 1:
         return (Chunk(0, 0, 1),)
     whole = tuple(Chunk(s, lanes, lanes) for s in range(0, size - lanes + 1, lanes))
@@ -57,7 +57,7 @@ Lazy = Callable[[], SSAValue]
 
 
 class Tile:
-    """The native values of one tile value, each computed when first used."""
+    """The native values of one tile, each computed when first used."""
 
     __slots__ = ("element", "lanes", "shape", "values")
 
@@ -79,7 +79,7 @@ class Tile:
         return [self.at(k) for k in range(len(self.values))]
 
     def take(self, b: Builder, outer: Sequence[int], k: int, chunk: Chunk) -> SSAValue:
-        """The value for a position of a tile that this one broadcasts to; k is the chunk's number."""
+        """The value at a position of a tile to which this one broadcasts; k is the chunk's number."""
         number = 0
         for size, i in zip(self.shape, outer, strict=False):
             number = number * size + (i if size > 1 else 0)
@@ -90,6 +90,6 @@ class Tile:
 
 
 def broadcast_values(b: Builder, tile: Tile, shape: tuple[int, ...]) -> list[SSAValue]:
-    """The native values of `tile` stretched to a shape."""
+    """The native values of `tile` broadcast to a shape."""
     per_row = len(chunks(shape[-1], tile.lanes))
     return [tile.take(b, outer, k % per_row, chunk) for k, (outer, chunk) in enumerate(positions(shape, tile.lanes))]

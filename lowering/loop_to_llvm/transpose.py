@@ -1,4 +1,4 @@
-"""Loads of tiles whose lanes lie far apart while another axis is contiguous: whole vectors, transposed in registers."""
+"""Loads of tiles that are contiguous along another axis than the lanes: vector loads, transposed in registers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import SSAValue
 
 from mlc.dialects.index import Index, const, dim
-from mlc.lowering.loop_to_llvm.accesses import Access, Accesses
+from mlc.lowering.loop_to_llvm.accesses import Accesses, LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.lowering.loop_to_llvm.tiles import Chunk, positions
 
 
-def contiguous_axis(a: Access, shape: Sequence[int]) -> int | None:
-    """The axis, not the lanes, along which the elements of an unmasked tile lie side by side; None where lanes do."""
+def contiguous_axis(a: LoweredAccess, shape: Sequence[int]) -> int | None:
+    """The axis other than the lanes along which an unmasked tile is contiguous; None if there is none."""
     if a.mask or a.shift is not None or a.rank < 2 or len(shape) != a.rank:
         return None
     if not _moves_by(a.offset, -a.rank, lambda step: step not in (0, 1)):
@@ -23,13 +23,13 @@ def contiguous_axis(a: Access, shape: Sequence[int]) -> int | None:
 
 
 def _moves_by(offset: Index, axis: int, holds: Callable[[int], bool]) -> bool:
-    """Whether an offset is affine along an axis, with a step for which `holds`."""
+    """Whether an offset is affine along an axis, with a step that satisfies `holds`."""
     step = offset.coefficient(axis)
     return holds(step) and not (offset - dim(axis) * step).uses(axis)
 
 
 def transpose(b: Builder, rows: Sequence[SSAValue]) -> list[SSAValue]:
-    """The columns of a square of n vectors of n lanes, n a power of two, by log2(n) rounds of shuffles."""
+    """Transpose n vectors of n lanes, n a power of two, by log2(n) rounds of shuffles."""
     values, n = list(rows), len(rows)
     half = n // 2
     while half:
@@ -44,14 +44,14 @@ def transpose(b: Builder, rows: Sequence[SSAValue]) -> list[SSAValue]:
 
 
 class TransposedLoad:
-    """The native values of such a tile; a square is loaded and transposed when one of its rows is asked for."""
+    """The native values of such a tile; a square is loaded and transposed when one of its rows is first used."""
 
-    def __init__(self, accesses: Accesses, access: Access, axis: int) -> None:
+    def __init__(self, accesses: Accesses, access: LoweredAccess, axis: int) -> None:
         self.accesses, self.access, self.axis = accesses, access, axis
         self._squares: dict[tuple[tuple[int, ...], Chunk], list[SSAValue]] = {}
 
     def thunks(self, shape: tuple[int, ...], lanes: int) -> list[Callable[[], SSAValue]]:
-        """One for each native value; single lanes at the edge are loaded one by one."""
+        """A function for each native value; scalars at the edge are loaded one by one."""
         found: list[Callable[[], SSAValue]] = []
         for outer, chunk in positions(shape, lanes):
             load = self._of_square if chunk.width else self._alone
@@ -71,7 +71,7 @@ class TransposedLoad:
         return square[row % n]
 
     def _square(self, origin: tuple[int, ...], chunk: Chunk, column: Chunk) -> list[SSAValue]:
-        """One vector for each lane, along the contiguous axis; transposed, one for each row."""
+        """Load one vector along the contiguous axis for each lane, and transpose them to one for each row."""
         a, b, spans = self.access, self.accesses.b, self.accesses.addresses.spans()
         fixed = {-1 - k: const(i) for k, i in enumerate(origin)}
         vectors: list[SSAValue] = []

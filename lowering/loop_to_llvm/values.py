@@ -1,4 +1,4 @@
-"""Ops on values: each takes its operands' native values and defines those of its result."""
+"""Lowers ops on values: each handler takes the operands' native values and defines those of the result."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from xdsl.ir import Operation, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.constants import numbers
-from mlc.lowering.loop_to_llvm.accesses import Access
+from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.address import strides_of
 from mlc.lowering.loop_to_llvm.bf16 import is_bf16, rounded, widened
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.lowering.loop_to_llvm.contract import contract
 from mlc.lowering.loop_to_llvm.lookup import lower_lookup
-from mlc.lowering.loop_to_llvm.saturate import puts_off
-from mlc.lowering.loop_to_llvm.scalars import EMIT, emit_cast, emit_compare, emitter_of, machine_type
+from mlc.lowering.loop_to_llvm.saturate import defer
+from mlc.lowering.loop_to_llvm.scalars import EMIT, Emit, emit_cast, emit_compare, emitter_of, machine_type
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, Tile, broadcast_values, chunks, native_type
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _select(f: FunctionLowering, op: loop.SelectOp) -> None:
 
 
 def _cast(f: FunctionLowering, op: loop.CastOp | Operation) -> None:
-    if puts_off(f, op):
+    if defer(f, op):
         return
     value, result = op.operands[0], op.results[0]
     kind = op.kind.data if isinstance(op, loop.CastOp) else "index_cast"
@@ -152,7 +152,7 @@ def _index(f: FunctionLowering, op: loop.IndexOp) -> None:
     if not isinstance(t, VectorType):
         f.addresses.index[op.result] = expr
         return
-    access = Access(f.rt, expr, (), i64, len(op.tile_sizes))
+    access = LoweredAccess(f.rt, expr, (), i64, len(op.tile_sizes))
     natives = []
     for outer, chunk in f.positions(t):
         offset, _ = access.place(f.addresses, outer, chunk)
@@ -166,7 +166,7 @@ def _index(f: FunctionLowering, op: loop.IndexOp) -> None:
 
 def _gather(f: FunctionLowering, op: loop.GatherOp) -> None:
     t, buffer = op.result.type, op.buffer.type
-    if puts_off(f, op) or lower_lookup(f, op):
+    if defer(f, op) or lower_lookup(f, op):
         return
     assert isinstance(t, VectorType)
     assert isinstance(buffer, MemRefType)
@@ -179,7 +179,7 @@ def _gather(f: FunctionLowering, op: loop.GatherOp) -> None:
         at_row = f.b.mul(at_row, f.addresses.variables[factor][0])
     natives: list[SSAValue] = []
     for k, (outer, chunk) in enumerate(f.positions(t)):
-        if by.shape[-1] == 1:  # one index for the whole row: a plain access, moved
+        if by.shape[-1] == 1:  # one index for the whole row: shift the access
             row = by.take(f.b, outer, 0, SCALAR)
             moved = replace(access, shift=f.b.mul(row, at_row))
             natives.append(f.accesses.load(moved, outer, chunk, None))
@@ -216,7 +216,7 @@ def _reduce(f: FunctionLowering, op: loop.ReduceOp) -> None:
     f.define(op.result, natives)
 
 
-def _fill_ragged(f: FunctionLowering, v: SSAValue, chunk: Any, identity: float | int) -> SSAValue:
+def _fill_ragged(f: FunctionLowering, v: SSAValue, chunk: Chunk, identity: float | int) -> SSAValue:
     if not chunk.ragged:
         return v
     valid = f.b.lanes([int(k < chunk.valid) for k in range(chunk.width)], i1)
@@ -230,7 +230,7 @@ def _widen(f: FunctionLowering, v: SSAValue, lanes: int, identity: float | int) 
     return f.b.shuffle(v, f.b.number(identity, t), [k if k < n else n for k in range(lanes)])
 
 
-def _across_lanes(f: FunctionLowering, v: SSAValue, emit: Any) -> SSAValue:
+def _across_lanes(f: FunctionLowering, v: SSAValue, emit: Emit) -> SSAValue:
     """Combine the lanes by halves: log2(n) shuffles; those of bf16 as f32, rounded once."""
     (v,), narrow = widened(f.b, [v]), is_bf16(v.type)
     t = v.type

@@ -1,1 +1,1 @@
-"""From @main on buffers to one native function that calls the kernels."""
+"""Lowers @main on buffers to one native function that calls the kernels."""

@@ -1,4 +1,4 @@
-"""Control flow of @main on buffers: scf.if, scf.for and scf.while as branches, and the few scalars that they need."""
+"""Lowers the control flow of @main on buffers, scf.if, scf.for and scf.while, to branches, with its scalar ops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BINARY: dict[type[Operation], str] = {
 
 
 class ControlFlow:
-    """Lowers scf and the arith round it, in the block that the builder is at."""
+    """Lowers scf ops and their scalar arith ops at the builder's insertion point."""
 
     def __init__(
         self, builder: Builder, pointers: dict[SSAValue, SSAValue], visit: Callable[[Operation], None]
@@ -37,15 +37,15 @@ class ControlFlow:
         self.scalars: dict[SSAValue, SSAValue] = {}
 
     def visit(self, op: Operation) -> bool:
-        """Lower one op; False if it is none of these."""
+        """Lower one op; False if it is not handled here."""
         method = _METHODS.get(type(op))
         if method is None:
             return False
         method(self, op)
         return True
 
-    def binary(self, op: Any) -> None:
-        """Arithmetic of indices and truths."""
+    def binary(self, op: Operation) -> None:
+        """Arithmetic on indices and i1."""
         b, name = self.builder, _BINARY[type(op)]
         x, y = self.scalars[op.operands[0]], self.scalars[op.operands[1]]
         if name == "sub":
@@ -54,7 +54,7 @@ class ControlFlow:
             value = b.mul(x, y)
         elif name == "div":
             value = b.op(llvm.UDivOp, [x, y], i64)
-        elif name == "floordiv":  # by more than 0
+        elif name == "floordiv":  # the divisor is positive
             below = b.icmp("slt", b.op(llvm.SRemOp, [x, y], i64), b.int(0))
             value = b.add(b.op(llvm.SDivOp, [x, y], i64), b.cast("sext", below, i64))
         elif name.startswith("llvm."):
@@ -63,45 +63,46 @@ class ControlFlow:
             value = b.add(x, y) if name == "add" else b.and_(x, y)
         self.scalars[op.results[0]] = value
 
-    def constant(self, op: Any) -> None:
-        """An index, or the offset of a view."""
+    def constant(self, op: arith.ConstantOp) -> None:
+        """An integer or index constant."""
+        assert isinstance(op.value, IntegerAttr)
         self.scalars[op.result] = self.builder.int(op.value.value.data, i64)
 
-    def compare(self, op: Any) -> None:
-        """A comparison of indices: which is less."""
+    def compare(self, op: arith.CmpiOp) -> None:
+        """A comparison of indices."""
         self.scalars[op.result] = self.builder.icmp("slt", self.scalars[op.lhs], self.scalars[op.rhs])
 
-    def same(self, op: Any) -> None:
-        """Indices are numbers of 64 bits here."""
+    def same(self, op: arith.IndexCastOp) -> None:
+        """index_cast: no operation, since an index is an i64."""
         self.scalars[op.result] = self.scalars[op.input]
 
-    def load(self, op: Any) -> None:
-        """The one element of a buffer; a truth is a byte in memory."""
+    def load(self, op: memref.LoadOp) -> None:
+        """Load from a buffer of one element; an i1 is a byte in memory."""
         b, pointer = self.builder, self.pointers[op.memref]
         if op.res.type == i1:
             self.scalars[op.res] = b.icmp("ne", b.load(pointer, i8, 1), b.int(0, i8))
         else:
             self.scalars[op.res] = b.load(pointer, _machine(op.res.type), 1)
 
-    def store(self, op: Any) -> None:
-        """The one element of a buffer."""
+    def store(self, op: memref.StoreOp) -> None:
+        """Store to a buffer of one element."""
         self.builder.store(self.scalars[op.value], self.pointers[op.memref], 1)
 
-    def row(self, op: Any) -> None:
+    def row(self, op: runtime.RowOp) -> None:
         """The pointer to a row."""
         b = self.builder
         offset = b.mul(self.scalars[op.index], self.bytes_of(op.result.type, op.bytes))
         self.pointers[op.result] = b.gep(self.pointers[op.source], offset, i8)
 
     def bytes_of(self, type_: Attribute, given: SSAValue | None) -> SSAValue:
-        """The bytes of a buffer: those that are given, or that its type says."""
+        """The bytes of a buffer: the operand `given`, or by its static type."""
         if given is not None:
             return self.scalars[given]
         assert isinstance(type_, MemRefType)
         return self.builder.int(bytes_of(type_), i64)
 
     def region(self, block: Block, arguments: Sequence[SSAValue] = ()) -> list[SSAValue]:
-        """A region's ops; the scalars that its last op hands on."""
+        """Lower a region's ops inline; returns the operands of its terminator."""
         self.scalars.update(zip(block.args, arguments, strict=True))
         last = block.last_op
         assert last is not None
@@ -110,7 +111,7 @@ class ControlFlow:
                 self.lower(op)
         return [self.scalars[v] for v in last.operands]
 
-    def branch(self, op: Any) -> None:
+    def branch(self, op: scf.IfOp) -> None:
         """`scf.if`."""
         b = self.builder
         then, other, end = b.new_block(), b.new_block(), b.new_block()
@@ -122,8 +123,8 @@ class ControlFlow:
             b.br(end)
         b.block = end
 
-    def count(self, op: Any) -> None:
-        """`scf.for` without values."""
+    def count(self, op: scf.ForOp) -> None:
+        """`scf.for` without iteration arguments."""
         b = self.builder
         head, body, end = b.new_block([i64]), b.new_block(), b.new_block()
         b.br(head, [self.scalars[op.lb]])
@@ -134,8 +135,8 @@ class ControlFlow:
         b.br(head, [b.add(index, self.scalars[op.step])])
         b.block = end
 
-    def repeat(self, op: Any) -> None:
-        """`scf.while` of numbers."""
+    def repeat(self, op: scf.WhileOp) -> None:
+        """`scf.while` over scalars."""
         b = self.builder
         types = [_machine(v.type) for v in op.arguments]
         head, body, end = b.new_block(types), b.new_block(), b.new_block()

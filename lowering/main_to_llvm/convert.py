@@ -31,10 +31,10 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import runtime
+from mlc.dialects.attributes import MAIN_PLAN, MAIN_SCRATCH
 from mlc.dialects.llvm_ext import argument_attributes
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_main.convert import find_function
-from mlc.lowering.graph_to_main.symbolic import SCRATCH
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder
 from mlc.lowering.main_to_llvm.control import ControlFlow
 from mlc.support.errors import fail
@@ -45,7 +45,7 @@ MAIN = "mlc_main"
 @dataclass(frozen=True)
 class ConvertMainToLLVMPass(ModulePass):
     """
-    Compile the list of calls that @main is.
+    Lower the calls, copies and control flow of @main to one native function.
 
     `runtime.call @k ins(%x) outs(%y)` -> `llvm.store` of both pointers, `llvm.call @k(%args, %rt)`, a check
     """
@@ -59,7 +59,7 @@ class ConvertMainToLLVMPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         main = find_function(op, self.function)
-        if "mlc.plan" not in main.attributes:
+        if MAIN_PLAN not in main.attributes:
             fail(main, "expected @main on buffers; run convert-graph-to-main first")
         block = op.body.block
         function = _Lowering(main, self.symbol).lower()
@@ -96,7 +96,7 @@ def symbol_of(op: Operation) -> str | None:
 
 
 class _Lowering:
-    """One run over @main."""
+    """Lowers one @main."""
 
     def __init__(self, main: func.FuncOp, symbol: str) -> None:
         self.main = main
@@ -114,7 +114,7 @@ class _Lowering:
         self.pointers: dict[SSAValue, SSAValue] = {}
 
     def lower(self) -> llvm.FuncOp:
-        """The native function."""
+        """The native function of @main."""
         main, b = self.main, self.builder
         body = main.body.block
         most = max((len(op.operands) for op in main.walk() if isinstance(op, runtime.CallOp)), default=0) + 1
@@ -122,7 +122,7 @@ class _Lowering:
         b.block.add_op(array)
         self.array = array.res
         self.failed = b.new_block([i32])
-        plan = main.attributes["mlc.plan"]
+        plan = main.attributes[MAIN_PLAN]
         assert isinstance(plan, DictionaryAttr)
         self.scratch = b.gep(self.workspace, _integer(plan.data["bytes"]), i8)
         self.flow = ControlFlow(b, self.pointers, self.visit)
@@ -139,13 +139,13 @@ class _Lowering:
         return self.function
 
     def visit(self, op: Operation) -> None:
-        """One operation of @main."""
+        """Lower one operation of @main."""
         b = self.builder
         if isinstance(op, memref.ViewOp):
             offset = op.byte_shift.owner
             at = _integer(offset.value) if isinstance(offset, arith.ConstantOp) else self.flow.scalars[op.byte_shift]
             self.pointers[op.result] = b.gep(self.pointers[op.source], at, i8)
-            if SCRATCH in op.attributes:
+            if MAIN_SCRATCH in op.attributes:
                 self.scratch = self.pointers[op.result]
         elif isinstance(op, memref.ReinterpretCastOp):
             self.pointers[op.result] = self.pointers[op.source]
@@ -167,7 +167,7 @@ class _Lowering:
             fail(op, "expected only views, calls, copies and control flow in @main on buffers")
 
     def call(self, op: runtime.CallOp) -> None:
-        """Store the operands' pointers, call, go on if the status is 0."""
+        """Store the operands' pointers, call the kernel, return its status if it is not 0."""
         b = self.builder
         sizes = [self.flow.scalars[v] for v in op.sizes]
         for index, value in enumerate([*(self.pointers[v] for v in (*op.ins, *op.outs)), *sizes, self.scratch]):
@@ -180,7 +180,7 @@ class _Lowering:
         b.block = good
 
     def copy(self, op: memref.CopyOp | runtime.CopyOp) -> None:
-        """Copy bytes."""
+        """A memcpy."""
         b = self.builder
         count = self.flow.bytes_of(op.source.type, op.bytes if isinstance(op, runtime.CopyOp) else None)
         arguments = [self.pointers[op.destination], self.pointers[op.source], count]

@@ -1,5 +1,5 @@
 """
 te -> loop: each stage becomes a loop nest around one block, in the order of the stages.
 
-In: te.func. Out: loop.func on buffers, not yet scheduled; sched.schedule ops stay beside it for loop-apply-schedule.
+In: te.func. Out: loop.func on buffers, not yet scheduled; sched.schedule ops are left for loop-apply-schedule.
 """

@@ -1,4 +1,4 @@
-"""The scalar body of a stage as ops on loop buffers: reads become loads, and one form of each op is left."""
+"""Converts the scalar body of a stage to ops on loop buffers: reads become loads, scalar ops their canonical form."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mlc.support.errors import fail
 
 Values = dict[SSAValue, SSAValue]
 
-# arith's predicates in the order of their numbers.
+# loop.compare predicates by the numbers of arith's predicates.
 
 
 def convert_body(stage: te.ComputeOp, block: Block, buffers: Values) -> list[SSAValue]:
-    """Append the body of `stage` to `block`, whose arguments are its axes; the values that it yields."""
+    """Append the body of `stage` to `block`, whose arguments are its axes; returns the yielded values."""
     values: Values = dict(zip(stage.axes, block.args, strict=True))
     values |= {v: b for v, b in buffers.items() if isinstance(v.type, IndexType)}  # the kernel's symbols
     for op in stage.body.block.ops:
@@ -88,7 +88,7 @@ def _cast(op: Operation, values: Values, buffers: Values) -> Operation:
     )
 
 
-# `arith.sitofp` is `loop.cast sitofp`, and so on.
+# `arith.sitofp` becomes `loop.cast sitofp`, and so on.
 _KEPT = [op for dialect in (arith.Arith, math.Math) for op in dialect.operations]
 BODY: dict[type[Operation], Callable[..., Operation]] = {
     **dict.fromkeys(_KEPT, _same),

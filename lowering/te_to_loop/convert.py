@@ -1,11 +1,11 @@
 """
 te -> loop: each kernel becomes plain loop nests over buffers, one block per stage.
 
-In: `te.func`s. Out: a `loop.func` of the same name and attributes; its arguments are the inputs,
-the outputs, then the sizes. A stage that is returned stores into its output; any other gets a shared buffer.
-In the blocks only one form of an operation is left: comparisons, selects and casts are those of loop, and a sum of
-products is `loop.fma`. Symbolic sizes stay symbolic: the bounds of loops and the extents of blocks are over the
-kernel's arguments, of which the attribute `sizes` gives the shapes.
+In: `te.func`s. Out: a `loop.func` of the same name and attributes; its arguments are the inputs, the outputs, then the
+sizes. A returned stage stores into its output; any other gets a shared buffer. Blocks have canonical operations only:
+comparisons, selects and casts are those of the loop dialect, and a sum of products is `loop.fma`. Symbolic sizes stay
+symbolic: loop bounds and block extents are expressions of the kernel's size arguments; the attribute `sizes` gives the
+shapes in terms of them.
 """
 
 from __future__ import annotations
@@ -14,23 +14,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, TensorType
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop, te
 from mlc.dialects.index import IndexMapAttr, dim
+from mlc.dialects.scalar import INDEX
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.te_to_loop.body import convert_body
 from mlc.lowering.te_to_loop.reduce import accumulate, initial
-
-INDEX = IndexType()
 
 
 @dataclass(frozen=True)
 class ConvertTeToLoop(ModulePass):
     """
-    Loop nests for stages.
+    Convert te stages to loop nests.
 
     `%y = te.compute "exp" (%i : 4) { %a = te.read %x[%i] : f32  %b = math.exp %a : f32  te.yield %b : f32 }`
     ->
@@ -50,7 +49,7 @@ class ConvertTeToLoop(ModulePass):
 
 
 def buffer_type(t: Attribute) -> Attribute:
-    """The memref of a tensor; an index stays."""
+    """The memref type of a tensor type; other types are returned unchanged."""
     if not isinstance(t, TensorType):
         return t
     return MemRefType(t.element_type, t.shape)
@@ -58,14 +57,14 @@ def buffer_type(t: Attribute) -> Attribute:
 
 @dataclass
 class _Kernel:
-    """A kernel under construction: the block being filled and what stands for each tensor."""
+    """A kernel under construction: the current block, and the buffer of each tensor."""
 
     body: Block
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict)
 
 
 def convert_func(func: te.FuncOp) -> loop.FuncOp:
-    """The loop.func that computes what `func` does."""
+    """The loop.func of a te.func."""
     inputs = [a for a in func.args if isinstance(a.type, TensorType)]
     sizes = [a for a in func.args if not isinstance(a.type, TensorType)]
     results = list(func.return_op.values)
@@ -103,7 +102,7 @@ def _allocate(kernel: _Kernel, stages: Sequence[te.ComputeOp]) -> None:
 
 
 def _copy(value: SSAValue) -> te.ComputeOp:
-    """A stage that is `value`, for a value returned twice and an input returned as it is."""
+    """A stage that copies `value`: for a value returned twice, and for an input that is returned."""
     t = value.type
     assert isinstance(t, TensorType)
     shape = t.get_shape()
@@ -163,7 +162,7 @@ def _block(
     outs: Sequence[SSAValue],
     symbols: Sequence[SSAValue] = (),
 ) -> loop.BlockOp:
-    """The block; its extents are over the symbols, which stand behind the loops among its operands."""
+    """The block of a stage; its extents are over the symbols, which follow the loops in its operands."""
     n, first = stage.num_spatial, len(ivs)
     sizes = [e.substitute(lambda d: dim(first + d)) for e in stage.extents.data]
 

@@ -1,4 +1,4 @@
-"""What a reduction does at each point: load the accumulator, combine; and what it starts from."""
+"""The update of a reduction (load the accumulator, combine) and its initial values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlc.dialects.index import IndexMapAttr, dim
 
 
 def initial(combiner: str, block: Block, stage: te.ComputeOp) -> list[SSAValue]:
-    """The combiner's identities; of a pair, the index that loses to every other."""
+    """The combiner's identities; for argmax and argmin, the index that loses to every other."""
     types = [r.type.element_type for r in stage.results if isinstance(r.type, TensorType)]
     if combiner not in PAIR_COMBINERS:
         return [_add(block, scalar.constant(COMBINERS[combiner].identity(types[0]), types[0]))]
@@ -26,7 +26,7 @@ def initial(combiner: str, block: Block, stage: te.ComputeOp) -> list[SSAValue]:
 def accumulate(
     combiner: str, block: Block, values: Sequence[SSAValue], outs: Sequence[SSAValue], at: Sequence[SSAValue]
 ) -> list[SSAValue]:
-    """Append loads of the accumulators and the combination with `values`; the new values."""
+    """Append loads of the accumulators and their combination with `values`; returns the new values."""
     where = IndexMapAttr.get(dim(k) for k in range(len(at)))
     accs: list[SSAValue] = []
     for out in outs:
@@ -53,7 +53,7 @@ def _combine(combiner: str, block: Block, value: SSAValue, acc: SSAValue) -> SSA
 
 
 def _better(kind: str, block: Block, values: Sequence[SSAValue], accs: Sequence[SSAValue]) -> list[SSAValue]:
-    """The pair whose value is better, and of equal ones the one with the lower index: any order gives the same."""
+    """The pair with the better value, of equal ones that with the lower index: independent of the order."""
     is_float = isinstance(values[0].type, AnyFloat)
     better = {"max": ("ogt", "sgt"), "min": ("olt", "slt")}[kind][not is_float]
     wins = _add(block, loop.CompareOp.make(better, values[0], accs[0]))

@@ -1,9 +1,8 @@
-"""graph-canonicalize-cast: each pointwise reader of a value that is widened widens it itself."""
+"""graph-canonicalize-cast: a widening cast is repeated for each of its pointwise readers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -17,13 +16,12 @@ from mlc.passes.rewriting import blocks
 AFFINE = (MultiplyOp, AddOp, SubtractOp)
 POINTWISE = (ELEMENTWISE, BROADCAST)
 MAX_STEPS = 2
-"""Ops between a widening and the readers that each compute them."""
+"""Ops between a widening cast and its readers that are repeated for each reader."""
 
 
 def widens(op: CastOp) -> bool:
     """Whether a cast makes elements of more bytes."""
-    source: Any = op.input_types[0].element_type
-    target: Any = op.type.element_type
+    source, target = op.input_types[0].element_type, op.type.element_type
     return source.size < target.size
 
 
@@ -35,10 +33,10 @@ class CanonicalizeCastPass(ModulePass):
     `%1 = graph.cast %0 : (bf16) -> f32; %2 = graph.relu %1; %3 = graph.exp %1`  ->
     `%1 = graph.cast %0; %2 = graph.relu %1; %4 = graph.cast %0; %3 = graph.exp %4`
 
-    What dequantises, a product or a difference with a number behind the cast, goes with it; then sums and means of
-    pictures count as pointwise, too.
+    The arithmetic of a dequantization, a product or difference of the cast and a number, is repeated with it, also for
+    readers that are reductions.
 
-    graph-eliminate-common-subexpr would undo it: it runs after, right before fusion.
+    It runs right before fusion and after graph-eliminate-common-subexpr, which would undo it.
     """
 
     name = "graph-canonicalize-cast"
@@ -67,14 +65,17 @@ class CanonicalizeCastPass(ModulePass):
                     reader.operands[index] = copy.results[0]
 
     def share_scaled(self, cast: CastOp) -> None:
-        """The same of what is dequantised: a widened value times one number, plus another."""
-        chain: list[Any] = [cast]
+        """Copy a cast and the arithmetic of a dequantization behind it, with constants of one element."""
+        chain: list[GraphOp] = [cast]
         while chain[-1].result.has_one_use() and len(chain) <= MAX_STEPS:
             (use,) = chain[-1].result.uses
-            other = use.operation.operands[1 - use.index] if isinstance(use.operation, AFFINE) else None
-            if other is None or not isinstance(other.owner, ConstantOp) or shape_of(other.type):
+            step = use.operation
+            if not isinstance(step, AFFINE):
                 break
-            chain.append(use.operation)
+            other = step.operands[1 - use.index]
+            if not isinstance(other.owner, ConstantOp) or shape_of(other.type):
+                break
+            chain.append(step)
         readers = list({use.operation: None for use in chain[-1].result.uses})
         if len(chain) == 1 or len(readers) < 2:
             return
@@ -83,8 +84,8 @@ class CanonicalizeCastPass(ModulePass):
         for reader in readers[1:]:
             self.copy(chain, reader)
 
-    def copy(self, chain: list[Any], reader: Operation) -> None:
-        """Give a reader copies of some ops, the last of which it reads."""
+    def copy(self, chain: list[GraphOp], reader: Operation) -> None:
+        """Give a reader its own copies of a chain of ops, whose last result it reads."""
         clones: dict[SSAValue, SSAValue] = {}
         for op in chain:
             block = reader.parent

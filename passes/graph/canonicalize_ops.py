@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -11,14 +10,14 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import AddOp, BiasAddOp, ReshapeOp, shape_of
 from mlc.dialects.graph.types import axis_of
-from mlc.passes.rewriting import Replacement, Rewriter, apply_rules, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, Rules, apply_rules
 
-FORMS, on = rules_table()
+FORMS = Rules()
 
 
-@on(BiasAddOp)
-def add_of_bias(op: Any, rw: Rewriter) -> Replacement:
-    """`bias_add(x, b) {axis = 1} == add(x, reshape(b))`, the vector with an axis of size 1 for each behind it."""
+@FORMS.on(BiasAddOp)
+def add_of_bias(op: BiasAddOp, rw: Rewriter) -> Replacement:
+    """`bias_add(x, b) {axis = 1} == add(x, reshape(b))`, the vector followed by axes of size 1."""
     rank = len(shape_of(op.type))
     behind = rank - axis_of(op.axis, rank) - 1
     x, bias = op.operands
@@ -30,12 +29,12 @@ def add_of_bias(op: Any, rw: Rewriter) -> Replacement:
 @dataclass(frozen=True)
 class CanonicalizeOpsPass(ModulePass):
     """
-    Write bias_add as add: after it a pass that knows broadcasting knows every sum.
+    Write bias_add as add, so that later passes find all sums as one op with broadcasting.
 
     `graph.bias_add %x, %b {axis = 1} : tensor<1x8x4x4xf32>`  ->  `graph.add %x, (graph.reshape %b)`, of 8x1x1
 
-    mlc's own passes read bias_add as it is, and its weights stay vectors; so the compiler runs this last before fusion,
-    where equal kernels meet whichever of the two a model wrote.
+    mlc's other graph passes match bias_add, whose operand is a vector; so the compiler runs this pass last before
+    fusion. Kernels are then equal whichever of the two forms a model uses.
     """
 
     name = "graph-canonicalize-ops"

@@ -1,18 +1,17 @@
 """
-graph-collapse-dims: rows and columns of pictures become one axis where no op of a kernel tells them apart.
+graph-collapse-dims: rows and columns of pictures become one axis in kernels that are pointwise over both.
 
-In: fused regions with 1x1 convolutions over pictures of symbolic sizes. Out: the same with pictures of one row, and
-reshapes around them, which move nothing. Loops over one long axis have one ragged end instead of one in each row;
-those over sizes that are numbers are fused by schedules.
+In: fused regions with 1x1 convolutions over pictures of symbolic sizes. Out: the same regions over pictures of one row,
+with reshapes, which are views, around them. A loop over one long axis has one remainder instead of one in each row. For
+static sizes schedules fuse the two loops.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -34,14 +33,14 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.ops.elementwise import RetypeOp
-from mlc.dialects.graph.types import axis_of, is_static, tensor
+from mlc.dialects.graph.types import Tensor, axis_of, element_of, is_static, tensor, tensor_type
 from mlc.passes.graph.fuse_ops import fuse
 from mlc.passes.rewriting import functions, outer_blocks
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Two neighbouring axes of a region: where they are, of how many, and their sizes."""
+    """Two adjacent axes of the tensors of a region: the number of the first, the rank, and their sizes."""
 
     at: int
     rank: int
@@ -53,21 +52,20 @@ class Picture:
         return len(shape) == self.rank and shape[self.at : self.at + 2] == self.sizes
 
     def is_broadcast(self, value: SSAValue) -> bool:
-        """Whether a value is the same all over the picture, by numpy's rules."""
+        """Whether a value is broadcast along both axes by numpy's rules."""
         shape = shape_of(value.type)
         before = max(0, len(shape) - (self.rank - self.at - 2))
         return all(size == 1 for size in shape[:before][-2:])
 
-    def collapsed(self, type_: Attribute) -> Attribute:
-        """The type of what has the axes, with one row."""
-        assert isinstance(type_, TensorType)
-        shape = shape_of(type_)
+    def collapsed(self, value: SSAValue) -> Tensor:
+        """The type of a value that has the axes, with one row."""
+        shape = shape_of(value.type)
         rows, columns = self.sizes
-        return tensor((*shape[: self.at], 1, rows * columns, *shape[self.at + 2 :]), type_.element_type)
+        return tensor((*shape[: self.at], 1, rows * columns, *shape[self.at + 2 :]), element_of(value))
 
 
 def picture_of(op: Conv2dOp) -> Picture | None:
-    """The rows and columns that a convolution reads and writes one by one."""
+    """The rows and columns of a 1x1 convolution of stride 1, if a size of them is symbolic."""
     kernel = op.logical_sizes()[1]
     if (kernel["H"], kernel["W"]) != (1, 1) or op.strides != (1, 1) or any(op.padding):
         return None
@@ -80,7 +78,7 @@ def picture_of(op: Conv2dOp) -> Picture | None:
 
 
 def keeps(op: Operation, picture: Picture) -> bool:
-    """Whether an op treats each point of the picture alike, or has none."""
+    """Whether an op is pointwise over the picture, or has no operand or result with its axes."""
     if not any(picture.has(v) for v in (*op.operands, *op.results)):
         return all(picture.rank > len(shape_of(v.type)) or picture.is_broadcast(v) for v in op.results)
     match op:
@@ -92,11 +90,12 @@ def keeps(op: Operation, picture: Picture) -> bool:
             return all(picture.has(v) or picture.is_broadcast(v) for v in op.operands)
         case BiasAddOp() | QuantizeOp() | DequantizeOp():
             return axis_of(op.axis, picture.rank) not in (picture.at, picture.at + 1)
-    return isinstance(op, YieldOp)
+        case _:
+            return isinstance(op, YieldOp)
 
 
 def collapse(fused: FusedOp) -> None:
-    """Make one row of a region's picture, if it has one and all of its ops allow it."""
+    """Collapse the picture of a region to one row, if all of its ops are pointwise over it."""
     body = fused.body.block
     convolutions = [op for op in body.ops if isinstance(op, Conv2dOp)]
     picture = picture_of(convolutions[0]) if convolutions else None
@@ -105,7 +104,7 @@ def collapse(fused: FusedOp) -> None:
     values = [*body.args, *(result for op in body.ops for result in op.results)]
     for value in values:
         if picture.has(value):
-            Rewriter.replace_value_with_new_type(value, picture.collapsed(value.type))
+            Rewriter.replace_value_with_new_type(value, picture.collapsed(value))
     last = body.last_op
     assert last is not None
     block = fused.parent
@@ -122,10 +121,10 @@ def collapse(fused: FusedOp) -> None:
     fused.erase()
 
 
-def _reshaped(value: SSAValue, type_: Any, at: Operation) -> SSAValue:
+def _reshaped(value: SSAValue, type_: Attribute, at: Operation) -> SSAValue:
     if value.type == type_:
         return value
-    op = ReshapeOp.make(value, result=type_)
+    op = ReshapeOp.make(value, result=tensor_type(type_))
     op.location = at.location
     assert at.parent is not None
     at.parent.insert_op_before(op, at)
@@ -135,12 +134,12 @@ def _reshaped(value: SSAValue, type_: Any, at: Operation) -> SSAValue:
 @dataclass(frozen=True)
 class CollapseDimsPass(ModulePass):
     """
-    Make one axis of a picture's rows and columns, where sizes are symbolic and a kernel does not tell them apart.
+    Collapse the rows and columns of pictures of symbolic sizes to one axis, in kernels that are pointwise over them.
 
     `graph.fused (%a = %x : tensor<1x2x?x?x16xf32, [H, W]>) { graph.conv2d .. relu }`  ->
     `%r = graph.reshape %x; graph.fused (%a = %r : tensor<1x2x1x?x16xf32, [H * W]>) { .. }; graph.reshape`
 
-    Law: a 1x1 convolution and what is pointwise compute each point from the same one.
+    A 1x1 convolution and pointwise ops compute each point of the picture from the same point of their operands.
     """
 
     name = "graph-collapse-dims"

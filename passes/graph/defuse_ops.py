@@ -13,7 +13,7 @@ from mlc.passes.rewriting import blocks
 
 
 def defuse(fused: FusedOp) -> None:
-    """Put the ops of a region where the region stands."""
+    """Move the ops of a region to its place in the block, and erase it."""
     body, block = fused.body.block, fused.parent
     assert block is not None
     for argument, operand in zip(body.args, fused.operands, strict=True):
@@ -35,7 +35,7 @@ def defuse(fused: FusedOp) -> None:
 @dataclass(frozen=True)
 class DefuseOpsPass(ModulePass):
     """
-    Put the ops of fused regions back into the function.
+    Move the ops of fused regions back into the function.
 
     `%2 = graph.fused "dense_relu" (%a = %x, %b = %w) { .. }`  ->  `%1 = graph.dense %x, %w; %2 = graph.relu %1`
     """

@@ -1,4 +1,4 @@
-"""graph-dynamic-to-static: symbols whose size is known become that size."""
+"""graph-dynamic-to-static: symbols of known size are replaced by the size."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mlc.support.errors import did_you_mean, fail
 @dataclass(frozen=True)
 class DynamicToStaticPass(ModulePass):
     """
-    Replace symbols of one possible size, and those that `sizes` names, by their sizes.
+    Replace symbols whose range is one size, and the symbols in `sizes`, by their sizes.
 
     `%x: tensor<?x8xf32, #graph.dims<[N]>>`, N in 4 to 4  ->  `%x: tensor<4x8xf32>`
 
-    `sizes` holds `N:4` for each symbol. Ops whose shapes depended on symbols are static then, and are folded as such.
+    `sizes` holds `N:4` for each symbol.
     """
 
     name = "graph-dynamic-to-static"
@@ -30,7 +30,7 @@ class DynamicToStaticPass(ModulePass):
     sizes: tuple[str, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrite the module in place; a size that its symbol cannot have is a user error."""
+        """Rewrite the module in place; a size outside of its symbol's range is a user error."""
         given = self.given(op)
         declared = {function: symbols_of(function) for function in functions(op)}
         known = {name for symbols in declared.values() for name in symbols}

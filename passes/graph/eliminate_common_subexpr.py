@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, MutableMapping
+from collections.abc import Collection, Hashable, MutableMapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -14,26 +14,29 @@ from xdsl.passes import ModulePass
 from xdsl.traits import IsolatedFromAbove
 
 from mlc.dialects.graph import OPS, GraphOp
-from mlc.passes.rewriting import functions, replace
+from mlc.passes.rewriting import functions, replace_op
 from mlc.support.errors import did_you_mean, fail
+
+Known: TypeAlias = MutableMapping[tuple[Hashable, ...], Operation]
+"""What makes ops equal -> the first op of this key."""
 
 
 def eliminate_common_subexpr(module: Operation, skip: Collection[type[Operation]] = ()) -> int:
-    """Merge equal ops of every function, save those of the classes to skip; how many went."""
+    """Merge equal ops of every function, except ops of the classes to skip; the number erased."""
     return sum(_merge(block, {}, skip) for function in functions(module) for block in function.body.blocks)
 
 
-def _merge(block: Block, known: MutableMapping[Any, Operation], skip: Collection[type[Operation]]) -> int:
+def _merge(block: Block, known: Known, skip: Collection[type[Operation]]) -> int:
     count = 0
     for op in block.ops:
         if type(op) in skip:
             continue
         if isinstance(op, GraphOp) and not op.regions:
-            # Same op, attributes and operands == same value; discardable attributes and locations are names only.
-            key = (type(op), *op._operands, *op.properties.items(), *op.result_types)
+            # Equal op, properties and operands give an equal value; discardable attributes and locations do not matter.
+            key = (type(op), *op.operands, *op.properties.items(), *op.result_types)
             first = known.setdefault(key, op)
             if first is not op:
-                replace(op, first.results)
+                replace_op(op, first.results)
                 count += 1
             continue
         for region in op.regions:
@@ -49,7 +52,7 @@ class EliminateCommonSubexprPass(ModulePass):
 
     `%1 = graph.relu %0; %2 = graph.relu %0`  ->  `%1 = graph.relu %0`, used for both
 
-    `skip=cast,full`: ops that are cheaper to compute anew for each reader than to keep.
+    `skip=cast,full`: ops that are cheaper to recompute for each reader than to store.
     """
 
     name = "graph-eliminate-common-subexpr"

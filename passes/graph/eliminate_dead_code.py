@@ -1,4 +1,4 @@
-"""graph-eliminate-dead-code: ops whose results nobody uses go."""
+"""graph-eliminate-dead-code: erase ops whose results are not used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlc.passes.rewriting import functions, removable
 
 
 def eliminate_dead_code(module: Operation) -> int:
-    """Erase the dead ops of every function; how many there were."""
+    """Erase the dead ops of every function; the number erased."""
     return sum(_clean(block) for function in functions(module) for block in function.body.blocks)
 
 

@@ -1,7 +1,7 @@
 """
-graph-fast-math: exp, tanh, erf and what is made of them by approximations of a few multiplications.
+graph-fast-math: exp, tanh, erf, sigmoid, gelu and silu by rational approximations.
 
-    op        becomes                                        error (f32)                  cost, of the exact one's
+    op        becomes                                        error (f32)                  cost relative to exact
     tanh      x * P(x * x) / Q(x * x) on [-7, 7]             2e-6 absolute                0.3
     erf       x * P(x * x) / Q(x * x) on [-3.6, 3.6]         1e-5 absolute                0.25
     exp       2 ** n * P(f), n + f = x / log 2               4e-6 relative, [-87, 88]     0.85 (AVX2: 0.65)
@@ -9,9 +9,10 @@ graph-fast-math: exp, tanh, erf and what is made of them by approximations of a 
     gelu      x / 2 * (1 + erf(x / sqrt 2))                  5e-6 * |x|
     silu      x * sigmoid(x)                                 1e-6 * |x|
 
-P and Q are minimax fits. Beyond their range tanh and erf stay what they are at its end, and exp is e ** -87 or e ** 88,
-never 0 or infinity. The costs were measured on a Zen 5 core. Softmax stays as it is: apart, its exponentials would be
-cheaper by a sixth, and the row would go through memory twice more. What is not f32 stays, too.
+P and Q are minimax fits. The argument is clipped to the range of the fit: exp is between e ** -87 and e ** 88, never 0
+or infinity. The costs were measured on a Zen 5 core. Softmax is not rewritten: its exponentials would be cheaper by a
+sixth, but it would no longer be one op, and its rows would go through memory twice more. Ops on types other than f32
+are not rewritten either.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import (
@@ -36,6 +37,7 @@ from mlc.dialects.graph import (
     ErfOp,
     ExpOp,
     GeluOp,
+    GraphOp,
     MultiplyOp,
     RoundOp,
     ShiftLeftOp,
@@ -44,9 +46,9 @@ from mlc.dialects.graph import (
     SubtractOp,
     TanhOp,
 )
-from mlc.passes.rewriting import Replacement, Rewriter, apply_rules, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, Rules, apply_rules
 
-FAST, on = rules_table()
+FAST = Rules()
 
 # The range, and the coefficients of P and Q, the lowest power first; Q starts with 1.
 TANH = (
@@ -64,7 +66,7 @@ EXP_RANGE = (-87.0, 88.0)
 Ratio = tuple[float, Sequence[float], Sequence[float]]
 
 
-def number(rw: Rewriter, value: float, element: Any = f32) -> SSAValue:
+def number(rw: Rewriter, value: float, element: Attribute = f32) -> SSAValue:
     """A constant of one element."""
     return rw.insert(ConstantOp.make(value, dtype=element))
 
@@ -79,7 +81,7 @@ def polynomial(rw: Rewriter, x: SSAValue, coefficients: Sequence[float]) -> SSAV
 
 
 def odd_ratio(rw: Rewriter, x: SSAValue, ratio: Ratio) -> SSAValue:
-    """`x * P(x * x) / Q(x * x)` of x clipped to the range."""
+    """`x * P(x * x) / Q(x * x)` with x clipped to the range of the fit."""
     limit, above, below = ratio
     x = rw.make(ClipOp, x, min=-limit, max=limit)
     square = rw.make(MultiplyOp, x, x)
@@ -94,24 +96,24 @@ def logistic(rw: Rewriter, x: SSAValue) -> SSAValue:
     return rw.make(AddOp, rw.make(MultiplyOp, turned, half), half)
 
 
-def _is_f32(op: Any) -> bool:
+def _is_f32(op: GraphOp) -> bool:
     return op.type.element_type == f32
 
 
-@on(TanhOp)
-def tanh(op: Any, rw: Rewriter) -> Replacement:
+@FAST.on(TanhOp)
+def tanh(op: TanhOp, rw: Rewriter) -> Replacement:
     """`tanh(x) -> x * P(x * x) / Q(x * x)`."""
     return odd_ratio(rw, op.operands[0], TANH) if _is_f32(op) else None
 
 
-@on(ErfOp)
-def erf(op: Any, rw: Rewriter) -> Replacement:
+@FAST.on(ErfOp)
+def erf(op: ErfOp, rw: Rewriter) -> Replacement:
     """`erf(x) -> x * P(x * x) / Q(x * x)`."""
     return odd_ratio(rw, op.operands[0], ERF) if _is_f32(op) else None
 
 
-@on(ExpOp)
-def exp(op: Any, rw: Rewriter) -> Replacement:
+@FAST.on(ExpOp)
+def exp(op: ExpOp, rw: Rewriter) -> Replacement:
     """`exp(x) -> 2 ** n * P(f)` with `n = round(x / log 2)`; `2 ** n` is n in the bits of the exponent."""
     if not _is_f32(op):
         return None
@@ -124,20 +126,20 @@ def exp(op: Any, rw: Rewriter) -> Replacement:
     return rw.make(MultiplyOp, fraction, power)
 
 
-@on(SigmoidOp)
-def sigmoid(op: Any, rw: Rewriter) -> Replacement:
+@FAST.on(SigmoidOp)
+def sigmoid(op: SigmoidOp, rw: Rewriter) -> Replacement:
     """`sigmoid(x) -> 0.5 + 0.5 * tanh(x / 2)`."""
     return logistic(rw, op.operands[0]) if _is_f32(op) else None
 
 
-@on(SiluOp)
-def silu(op: Any, rw: Rewriter) -> Replacement:
+@FAST.on(SiluOp)
+def silu(op: SiluOp, rw: Rewriter) -> Replacement:
     """`silu(x) -> x * sigmoid(x)`."""
     return rw.make(MultiplyOp, op.operands[0], logistic(rw, op.operands[0])) if _is_f32(op) else None
 
 
-@on(GeluOp)
-def gelu(op: Any, rw: Rewriter) -> Replacement:
+@FAST.on(GeluOp)
+def gelu(op: GeluOp, rw: Rewriter) -> Replacement:
     """`gelu(x) -> x * (0.5 + 0.5 * erf(x / sqrt 2))`."""
     if not _is_f32(op):
         return None
@@ -153,7 +155,8 @@ class FastMathPass(ModulePass):
 
     `graph.tanh %x`  ->  `graph.divide (x * P), Q` with P and Q polynomials of x * x, x clipped
 
-    The errors stand at the top of passes/graph/fast_math.py; `tolerance` widens what validation allows accordingly.
+    The errors are listed at the top of passes/graph/fast_math.py; `tolerance` is the factor by which validation widens
+    its tolerance for this pass.
     """
 
     name = "graph-fast-math"

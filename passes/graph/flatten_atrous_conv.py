@@ -6,14 +6,14 @@ TensorFlow spells a dilated convolution as three ops; in this dialect the outer 
     space to batch   (pad)  reshape N x H/b x b x W/b x b x C   transpose [b, b, N, ..]   reshape b*b*N x H/b x W/b x C
     batch to space   reshape b x b x N x H x W x C   transpose [N, H, b, W, b, C]   reshape N x H*b x W*b x C  (slice)
 
-in either order of axes, NCHW or NHWC. Pixel i of phase k is pixel i * b + k of the picture; so is it of the result, and
-a step of the window from phase pixel to phase pixel is a step of b in the picture.
+in NCHW or NHWC. Pixel i of phase k is pixel i * b + k of the picture, and likewise of the result; so a step of the
+window from one pixel of a phase to the next is a step of b in the picture.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -29,18 +29,20 @@ from mlc.dialects.graph import (
     TransposeOp,
     UnaryOp,
     shape_of,
+    static_shape,
 )
 from mlc.dialects.graph.types import axis_of
 from mlc.passes.graph.shared.constants import is_static
-from mlc.passes.rewriting import Replacement, Rewriter, apply_rules, producer, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, Rules, apply_rules, defining_op
 
-ATROUS, on = rules_table()
+ATROUS = Rules()
+Movement: TypeAlias = tuple[ReshapeOp, TransposeOp, ReshapeOp]
 SPATIAL = {"NCHW": (2, 3), "NHWC": (1, 2)}
 
 
 @dataclass(frozen=True)
 class Phases:
-    """What a space-to-batch reads: the picture, its block sizes, and the padding before: top, left, bottom, right."""
+    """The operand of a space-to-batch, its block sizes, and its padding: top, left, bottom, right."""
 
     picture: SSAValue
     block: tuple[int, int]
@@ -62,24 +64,30 @@ def batch_order(axes: tuple[int, int]) -> tuple[int, ...]:
 
 
 def space_to_batch(value: SSAValue, axes: tuple[int, int]) -> Phases | None:
-    """The phases that a value is made of, if a space-to-batch gives it."""
-    chain = _three(value)
+    """The picture, block and padding of a space-to-batch whose result a value is."""
+    chain = _movement(value)
     if chain is None:
         return None
     split, order, merged = chain
-    shape: Any = shape_of(split.operands[0].type)
-    mid: Any = shape_of(split.type)
-    if len(shape) != 4 or len(mid) != 6 or order.axes != batch_order(axes):
+    shape, mid = shape_of(split.operands[0].type), shape_of(split.type)
+    if (
+        not is_static(shape)
+        or not is_static(mid)
+        or len(shape) != 4
+        or len(mid) != 6
+        or order.axes != batch_order(axes)
+    ):
         return None
     block = mid[axes[0] + 1], mid[axes[1] + 2]
     if mid != split_axes(shape, axes, block) or any(shape[a] % b for a, b in zip(axes, block, strict=True)):
         return None
-    phases: list[Any] = [size // block[axes.index(a)] if a in axes else size for a, size in enumerate(shape)]
+    phases = [size // block[axes.index(a)] if a in axes else size for a, size in enumerate(shape)]
     phases[0] *= block[0] * block[1]
     if tuple(phases) != shape_of(merged.type):
         return None
-    picture, padding = split.operands[0], (0, 0, 0, 0)
-    pad = producer(picture, PadOp)
+    picture: SSAValue = split.operands[0]
+    padding = (0, 0, 0, 0)
+    pad = defining_op(picture, PadOp)
     if pad is not None and pad.mode == "constant" and pad.value == 0.0:
         width = pad.pad_width
         others = [w for axis in range(4) if axis not in axes for w in width[2 * axis : 2 * axis + 2]]
@@ -89,19 +97,21 @@ def space_to_batch(value: SSAValue, axes: tuple[int, int]) -> Phases | None:
     return Phases(picture, block, padding)
 
 
-def _three(value: SSAValue) -> tuple[Any, Any, Any] | None:
-    """The reshape, transpose and reshape that give a value."""
-    last = producer(value, ReshapeOp)
-    order = None if last is None else producer(last.operands[0], TransposeOp)
-    first = None if order is None else producer(order.operands[0], ReshapeOp)
-    return None if first is None or not is_static(shape_of(first.operands[0].type)) else (first, order, last)
+def _movement(value: SSAValue) -> Movement | None:
+    """The reshape, transpose and reshape of static sizes that define a value."""
+    last = defining_op(value, ReshapeOp)
+    order = None if last is None else defining_op(last.operands[0], TransposeOp)
+    first = None if order is None else defining_op(order.operands[0], ReshapeOp)
+    if first is None or order is None or last is None or not is_static(shape_of(first.operands[0].type)):
+        return None
+    return first, order, last
 
 
-def convolution_behind(value: SSAValue) -> tuple[Any, list[Any]] | None:
-    """The convolution behind a value, and the pointwise ops between, in order; each with one reader."""
-    chain: list[Any] = []
+def convolution_before(value: SSAValue) -> tuple[Conv2dOp, list[UnaryOp | BiasAddOp]] | None:
+    """The convolution that a value is computed from by pointwise ops, and these in order; each with one reader."""
+    chain: list[UnaryOp | BiasAddOp] = []
     while value.has_one_use():
-        op: Any = value.owner
+        op = value.owner
         if isinstance(op, Conv2dOp):
             return op, chain[::-1]
         if not isinstance(op, UnaryOp | BiasAddOp) or (isinstance(op, BiasAddOp) and axis_of(op.axis, 4) == 0):
@@ -111,19 +121,19 @@ def convolution_behind(value: SSAValue) -> tuple[Any, list[Any]] | None:
     return None
 
 
-@on(SliceOp, ReshapeOp)
-def dilated(op: Any, rw: Rewriter) -> Replacement:
+@ATROUS.on(SliceOp, ReshapeOp)
+def dilated_convolution(op: SliceOp | ReshapeOp, rw: Rewriter) -> Replacement:
     """`batch_to_space(conv2d(space_to_batch(x, b), w)) -> conv2d(x, w) {dilation = b}`."""
     if isinstance(op, ReshapeOp) and any(isinstance(use.operation, SliceOp) for use in op.result.uses):
-        return None  # the slice first: what it crops is padding less
-    chain = _three(op.operands[0] if isinstance(op, SliceOp) else op.results[0])
-    found = None if chain is None else convolution_behind(chain[0].operands[0])
+        return None  # the rule for the slice applies, which crops the padding
+    chain = _movement(op.operands[0] if isinstance(op, SliceOp) else op.results[0])
+    found = None if chain is None else convolution_before(chain[0].operands[0])
     if chain is None or found is None:
         return None
     conv, between = found
     axes = SPATIAL.get(conv.data_layout)
     phases = None if axes is None else space_to_batch(conv.operands[0], axes)
-    if axes is None or phases is None or not _gathers(chain, axes, phases.block, conv):
+    if axes is None or phases is None or not _is_batch_to_space(chain, axes, phases.block, conv):
         return None
     if any(isinstance(b, BiasAddOp) and axis_of(b.axis, 4) in axes for b in between):
         return None
@@ -131,16 +141,16 @@ def dilated(op: Any, rw: Rewriter) -> Replacement:
     if padding is None:
         return None
     dilation = tuple(d * b for d, b in zip(conv.dilation, phases.block, strict=True))
-    value = rw.again(conv, phases.picture, conv.operands[1], padding=padding, dilation=dilation)
+    value = rw.clone(conv, phases.picture, conv.operands[1], padding=padding, dilation=dilation)
     for step in between:
-        value = rw.again(step, value, *step.operands[1:])
+        value = rw.clone(step, value, *step.operands[1:])
     return value
 
 
-def _gathers(chain: tuple[Any, Any, Any], axes: tuple[int, int], block: tuple[int, int], conv: Any) -> bool:
-    """Whether movements put the phases of a convolution's result back in their places."""
+def _is_batch_to_space(chain: Movement, axes: tuple[int, int], block: tuple[int, int], conv: Conv2dOp) -> bool:
+    """Whether movements are the batch-to-space of this block, behind a convolution of stride 1."""
     split, order, merged = chain
-    phases: Any = shape_of(split.operands[0].type)
+    phases = static_shape(split.operands[0].type)
     count = block[0] * block[1]
     if phases[0] % count or tuple(conv.strides) != (1, 1):
         return False
@@ -153,9 +163,11 @@ def _gathers(chain: tuple[Any, Any, Any], axes: tuple[int, int], block: tuple[in
     )
 
 
-def _padding(op: Any, conv: Any, axes: tuple[int, int], phases: Phases) -> tuple[int, int, int, int] | None:
-    """The padding with which the dilated convolution gives exactly the result; None where it would crop."""
-    begin: Any = op.begin if isinstance(op, SliceOp) else (0,) * 4
+def _padding(
+    op: SliceOp | ReshapeOp, conv: Conv2dOp, axes: tuple[int, int], phases: Phases
+) -> tuple[int, int, int, int] | None:
+    """The padding with which the dilated convolution has the result's size; None where it would have to crop."""
+    begin = op.begin if isinstance(op, SliceOp) else (0,) * 4
     if isinstance(op, SliceOp):
         kept = [axis for axis in range(4) if axis not in axes]
         source = shape_of(op.operands[0].type)
@@ -165,12 +177,15 @@ def _padding(op: Any, conv: Any, axes: tuple[int, int], phases: Phases) -> tuple
             return None
     kernel = conv.logical_sizes()[1]
     picture = shape_of(phases.picture.type)
-    result: list[Any] = [0] * 4
+    result = [0] * 4
     for k, axis in enumerate(axes):
         block = phases.block[k]
         before = phases.padding[k] + conv.padding[k] * block - begin[axis]
         reach = (kernel["HW"[k]] - 1) * conv.dilation[k] * block
-        result[k], result[k + 2] = before, shape_of(op.type)[axis] + reach - picture[axis] - before
+        after = shape_of(op.type)[axis] + reach - picture[axis] - before
+        if not isinstance(after, int):
+            return None
+        result[k], result[k + 2] = before, after
     return None if min(result) < 0 else (result[0], result[1], result[2], result[3])
 
 
@@ -182,7 +197,7 @@ class FlattenAtrousConvPass(ModulePass):
     `reshape (transpose (reshape (graph.conv2d (reshape (transpose (reshape (pad %x)))), %w)))`  ->
     `graph.conv2d %x, %w {dilation = [2, 2], padding = [2, 2, 2, 2]}`
 
-    What is pointwise between, a bias and an activation, stays behind the convolution.
+    Pointwise ops between the convolution and batch-to-space, a bias and an activation, follow the new convolution.
     """
 
     name = "graph-flatten-atrous-conv"

@@ -1,4 +1,4 @@
-"""graph-fold-empty: tensors without elements disappear, so that no kernel ever sees a size of 0."""
+"""graph-fold-empty: ops on tensors without elements are folded, so that no kernel has a size of 0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mlc.passes.rewriting import blocks
 @dataclass(frozen=True)
 class FoldEmptyPass(ModulePass):
     """
-    What makes nothing, or reads nothing but what is empty, is a constant; pieces that are empty are not concatenated.
+    Ops with empty results or only empty operands become constants; empty operands of concatenations are removed.
 
     `%1 = graph.relu %0 : tensor<0x4xf32>`  ->  `%1 = graph.full {value = 0} : tensor<0x4xf32>`
     `graph.sum %0 {axes = [0]} : (tensor<0x4xf32>) -> tensor<4xf32>`  ->  `graph.full {value = 0} : tensor<4xf32>`
@@ -31,7 +31,7 @@ class FoldEmptyPass(ModulePass):
         """Rewrite the module in place."""
         for block in blocks(op):
             for one in list(block.ops):
-                if isinstance(one, GraphOp) and not isinstance(one, SOURCES) and _reads_or_makes_nothing(one):
+                if isinstance(one, GraphOp) and not isinstance(one, SOURCES) and _is_foldable(one):
                     _fold(block, one)
 
 
@@ -40,12 +40,12 @@ def is_empty(value: SSAValue) -> bool:
     return 0 in shape_of(value.type)
 
 
-def _reads_or_makes_nothing(op: Operation) -> bool:
+def _is_foldable(op: Operation) -> bool:
     return any(map(is_empty, op.operands)) or any(map(is_empty, op.results))
 
 
 def _fold(block: Block, op: GraphOp) -> None:
-    """Replace an op whose results are known, or stand among its operands."""
+    """Replace an op whose results are empty, a constant, or one of its operands."""
     if not all(is_static(shape_of(value.type)) for value in (*op.operands, *op.results)):
         return
     new: list[SSAValue] | None = None
@@ -66,7 +66,7 @@ def _fold(block: Block, op: GraphOp) -> None:
 
 
 def _computed(block: Block, op: GraphOp) -> list[SSAValue] | None:
-    """What an op makes of nothing, where numpy knows: a sum is 0, a product 1, the padding what it is."""
+    """The results of an op on empty operands, if numpy defines them: a sum is 0, a product 1, a pad its value."""
     import warnings
 
     import numpy as np
@@ -76,9 +76,9 @@ def _computed(block: Block, op: GraphOp) -> list[SSAValue] | None:
     inputs = [np.zeros(static_shape(v.type), numpy_dtype(element_of(v))) for v in op.operands]
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is NaN
+            warnings.simplefilter("ignore", RuntimeWarning)  # the mean of an empty array is NaN
             arrays = evaluate(op, inputs)
-    except ValueError:  # nothing has no largest element
+    except ValueError:  # numpy defines no maximum of an empty array
         return None
     if any(array.size and not (array == array.flat[0]).all() for array in arrays):
         return None

@@ -1,4 +1,4 @@
-"""graph-infer-types: the types of results follow from the arguments' again, after an edit."""
+"""graph-infer-types: infer the types of all results again from those of the arguments, after an edit."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _infer_op(op: GraphOp) -> None:
 
 
 def _given_type(op: GraphOp) -> Attribute:
-    """The given result type (a reshape's) with its elements made to fit: its one open size absorbs a change."""
+    """The given result type; of a reshape, with its leading size adapted to the operand's number of elements."""
     x, result = op.operands[0].type, op.type
     if op.name != "graph.reshape":
         return result
@@ -90,5 +90,5 @@ class InferTypesPass(ModulePass):
     name = "graph-infer-types"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrite the module in place; an op whose operands no longer fit is a user error."""
+        """Rewrite the module in place; an op that is invalid for its new operand types is a user error."""
         infer_types(op)

@@ -23,7 +23,7 @@ INLINE = "graph.inline"
 
 
 def inline_call(call: Operation, callee: FuncOp) -> list[Operation]:
-    """Put a copy of a function's body where a call of it stands; the copies."""
+    """Insert a copy of a function's body in place of a call; returns the copied ops."""
     block = call.parent
     assert block is not None
     body = callee.body.block

@@ -1,4 +1,4 @@
-"""graph-label-ops: functions carry a hash of what they compute, and the layouts in which they do."""
+"""graph-label-ops: attach a structural hash and the layouts of its ops to each function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIGITS = 16
 
 
 class Hasher:
-    """The structural hash of functions: of ops, attributes, types and who reads whom; not of names and locations."""
+    """The structural hash of functions: of ops, attributes, types and operands; not of names and locations."""
 
     def __init__(self) -> None:
         self.texts: dict[Attribute, str] = {}
@@ -49,7 +49,7 @@ class Hasher:
 
 
 def layouts_of(function: FuncOp) -> list[str]:
-    """The layouts that the ops of a function name, each once: `conv2d.data_layout=NCHW16c`."""
+    """The layout attributes of a function's ops, each once: `conv2d.data_layout=NCHW16c`."""
     found: dict[str, None] = {}
     for op in function.body.walk():
         if isinstance(op, GraphOp):
@@ -63,12 +63,12 @@ def layouts_of(function: FuncOp) -> list[str]:
 @dataclass(frozen=True)
 class LabelOpsPass(ModulePass):
     """
-    Write on each function the hash of its structure and the layouts of its ops, for whoever reads the program later.
+    Attach the hash of its structure and the layouts of its ops to each function, for tools that read the program.
 
     `func.func private @dense(..)`  ->
     `func.func private @dense(..) attributes {graph.hash = "0a1b..", graph.layouts = ["dense.kernel_layout=OI32o"]}`
 
-    The hash is of text, not of Python's or a library's making: it stays the same from run to run.
+    The hash is one of text, so it does not change from run to run.
     """
 
     name = "graph-label-ops"

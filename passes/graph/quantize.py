@@ -1,22 +1,24 @@
 """
 graph-quantize: convolutions and dense layers of a float model multiply bytes, by the ranges that calibration found.
 
-A contraction says in `mlc.range = [low, high]` what its data are seen to be. The data are quantised to unsigned bytes,
-one scale for the tensor, and all that read them read them so; weights to signed bytes, one scale for each output
-channel; a constant bias behind to int32, in the scale of the products. graph-simplify-qdq then makes integer kernels.
+The attribute `mlc.range = [low, high]` of a contraction holds the observed range of its data. The data are quantised to
+unsigned bytes with one scale for the tensor, for all readers; weights to signed bytes with one scale for each output
+channel; a constant bias behind the contraction to int32 in the scale of the products. graph-simplify-qdq then makes
+integer kernels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias, TypeGuard
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp, f32, f64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, Float64Type, FloatAttr, ModuleOp, f32, f64
+from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 
+from mlc.dialects.constants import items
 from mlc.dialects.graph import (
     AbsOp,
     AddOp,
@@ -34,27 +36,30 @@ from mlc.dialects.graph import (
     ReshapeOp,
     shape_of,
 )
+from mlc.dialects.graph.types import Dim
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.rewriting import Rewriter, functions, outer_blocks
 from mlc.support.errors import fail
 
 RANGE = "mlc.range"
-"""The attribute of a contraction that says from where to where its data are seen to go."""
+"""The attribute of a contraction that holds the observed range of its data."""
 LEVELS = 255
 WEIGHT_LEVELS = 127
 BIAS_ROOM = 2.0**29
-"""How large a quantised bias may get."""
+"""The largest absolute value of a quantised bias, which leaves room in int32 for the sum of products."""
+Contraction: TypeAlias = Conv2dOp | DenseOp
+Bias: TypeAlias = BiasAddOp | AddOp
 TINY = 1e-30
-"""The least scale: that of weights which are all 0."""
+"""The smallest scale, used for weights that are all 0."""
 
 
-def quantisable(op: Operation, depthwise: bool = False) -> bool:
+def quantisable(op: Operation, depthwise: bool = False) -> TypeGuard[Contraction]:
     """
     Whether an op is a contraction of floats by constant weights, in plain layouts.
 
-    Convolutions of groups are not, unless depthwise ones are asked for: one scale for all of their channels, which
-    never meet, costs more accuracy than all else.
+    Grouped convolutions are not; depthwise ones are, if asked for. Their channels have one scale although they are
+    never summed, which costs more accuracy than the rest of the quantisation.
     """
     if not isinstance(op, Conv2dOp | DenseOp) or op.out_dtype or op.type.element_type != f32:
         return False
@@ -67,13 +72,13 @@ def quantisable(op: Operation, depthwise: bool = False) -> bool:
     return plain and is_static(shape_of(w.type))
 
 
-def range_attribute(low: float, high: float) -> ArrayAttr[Any]:
-    """What `RANGE` holds."""
+def range_attribute(low: float, high: float) -> ArrayAttr[FloatAttr[Float64Type]]:
+    """The value of the attribute `RANGE`."""
     return ArrayAttr([FloatAttr(float(v), f64) for v in (low, high)])
 
 
 def parameters(low: float, high: float) -> tuple[float, int]:
-    """Scale and zero point of unsigned bytes that reach from low to high, 0 among them: exactly."""
+    """Scale and zero point of unsigned bytes for a range, extended to include 0, which is represented exactly."""
     low, high = min(low, 0.0), max(high, 0.0)
     scale = max((high - low) / LEVELS, TINY)
     return scale, min(max(round(-low / scale), 0), LEVELS)
@@ -88,15 +93,17 @@ class Quantizer:
         self.rw = Rewriter()
 
     def run(self) -> None:
-        """Every contraction with its bias."""
+        """Quantise every contraction that has a range, with its bias."""
         for op in list(self.block.ops):
             given = op.attributes.pop(RANGE, None)
             if given is None:
                 continue
-            scale, zero = parameters(*_bounds(op, given))
-            self.contraction(op, scale, zero)
+            if not quantisable(op, depthwise=True) or (bounds := _bounds(given)) is None:
+                wanted = f"{RANGE} = [low, high] on a convolution or dense layer by constant weights"
+                fail(op, f"expected {wanted}, but got {given}")
+            self.contraction(op, *parameters(*bounds))
 
-    def contraction(self, op: Any, scale: float, zero: int) -> None:
+    def contraction(self, op: Contraction, scale: float, zero: int) -> None:
         """`conv2d %x, %w` -> `conv2d (dequantize (quantize %x)), (dequantize (quantize %w))`."""
         self.rw.at = op
         x = self.quantised(op.operands[0], scale, zero)
@@ -114,12 +121,12 @@ class Quantizer:
             self.bias(*found, self.rw.make(MultiplyOp, sw, sx))
 
     def quantised(self, x: SSAValue, scale: float, zero: int) -> SSAValue:
-        """The data as they are behind quantising; all their readers read those, so that only bytes are stored."""
+        """The data quantised and dequantised; all their readers read the result, so that only bytes are stored."""
         known = self.data.get((x, scale, zero))
         if known is not None:
             return known
         readers = self.readers(x)
-        self.start_behind(x)
+        self.insert_behind(x)
         s = self.rw.insert(ConstantOp.make(scale, dtype="float32"))
         z = self.rw.insert(ConstantOp.make(zero, dtype="uint8"))
         wide = self.rw.make(DequantizeOp, self.rw.make(QuantizeOp, x, s, z), s, z)
@@ -128,13 +135,13 @@ class Quantizer:
         self.data[x, scale, zero] = self.data[wide, scale, zero] = wide
         return wide
 
-    def readers(self, x: SSAValue) -> list[Any]:
-        """Where ops of the block read a value: those of control flow and what is returned keep it as it is."""
+    def readers(self, x: SSAValue) -> list[Use]:
+        """The uses of a value by ops of the block, except its terminator; regions of control flow keep the float."""
         uses = [use for use in x.uses if use.operation.parent is self.block]
         return [use for use in uses if not use.operation.name.startswith("func.")]
 
-    def start_behind(self, x: SSAValue) -> None:
-        """New ops go behind what makes a value."""
+    def insert_behind(self, x: SSAValue) -> None:
+        """Insert new ops right behind the definition of a value."""
         owner, first = x.owner, self.block.first_op
         if isinstance(owner, Operation) and owner.parent is self.block and owner.next_op is not None:
             self.rw.at = owner.next_op
@@ -142,7 +149,7 @@ class Quantizer:
             self.rw.at = first
 
     def hoist(self, constant: SSAValue, before: Operation) -> None:
-        """Move a constant that stands behind an op, and what it is made of, to its front."""
+        """Move a constant, and the ops it is computed by, before an op if they are behind it."""
         op = constant.owner
         if isinstance(op, Operation) and op.parent is self.block and before.is_before_in_block(op):
             for operand in op.operands:
@@ -151,7 +158,7 @@ class Quantizer:
             self.block.insert_op_before(op, before)
 
     def weight_scale(self, w: SSAValue) -> SSAValue:
-        """One scale an output channel: its largest weight is 127."""
+        """One scale for each output channel, which maps its largest weight to 127."""
         axes = tuple(range(1, len(shape_of(w.type))))
         largest = self.rw.make(MaxOp, self.rw.make(AbsOp, w), axes=axes)
         levels = self.rw.insert(ConstantOp.make(float(WEIGHT_LEVELS), dtype="float32"))
@@ -159,7 +166,7 @@ class Quantizer:
         return self.rw.make(MaximumOp, self.rw.make(DivideOp, largest, levels), tiny)
 
     def scale_for_bias(self, sw: SSAValue, sx: SSAValue, b: SSAValue) -> SSAValue:
-        """No scale so small that the bias, in the scale of the products, leaves int32."""
+        """The scales of weights, increased where the bias in the scale of the products would exceed int32."""
         size = shape_of(sw.type)
         b = b if shape_of(b.type) == size else self.rw.make(ReshapeOp, b, shape=size)
         room = self.rw.insert(ConstantOp.make(BIAS_ROOM, dtype="float32"))
@@ -168,22 +175,22 @@ class Quantizer:
         )
 
     def constant(self, value: SSAValue, scale: SSAValue, axis: int, dtype: str) -> SSAValue:
-        """A constant behind quantising, with zero points of 0."""
+        """A constant quantised with zero points of 0, and dequantised."""
         zero = self.rw.insert(FullOp.make(shape_of(scale.type), 0, dtype))
         return self.rw.make(
             DequantizeOp, self.rw.make(QuantizeOp, value, scale, zero, axis=axis), scale, zero, axis=axis
         )
 
-    def bias(self, reader: Any, at: int, scale: SSAValue) -> None:
-        """A constant vector that is added behind, in int32."""
+    def bias(self, reader: Bias, at: int, scale: SSAValue) -> None:
+        """Quantise a constant vector, operand `at` of the op that adds it, to int32."""
         self.rw.at = reader
         b = reader.operands[at]
         axis = _vector_axis(shape_of(b.type), shape_of(scale.type)[0])
         reader.operands[at] = self.constant(b, scale, axis or 0, "int32")
 
 
-def _bias_behind(op: Any) -> tuple[Any, int] | None:
-    """The op that alone reads a contraction and adds a constant number a channel, and which operand that is."""
+def _bias_behind(op: Contraction) -> tuple[Bias, int] | None:
+    """The only reader of a contraction, if it adds a constant a channel, and the number of that operand."""
     y = op.results[0]
     reader = next(iter(y.uses)).operation if y.has_one_use() else None
     if not isinstance(reader, BiasAddOp | AddOp):
@@ -196,20 +203,19 @@ def _bias_behind(op: Any) -> tuple[Any, int] | None:
     return (reader, at) if fits else None
 
 
-def _bounds(op: Operation, given: Any) -> tuple[float, float]:
-    values = [v.value.data for v in given.data if isinstance(v, FloatAttr)] if isinstance(given, ArrayAttr) else []
-    if len(values) != 2 or not values[0] <= values[1] or not quantisable(op, depthwise=True):
-        fail(op, f"expected {RANGE} = [low, high] on a convolution or dense layer by constant weights, but got {given}")
-    return values[0], values[1]
+def _bounds(given: Attribute) -> tuple[float, float] | None:
+    """The two numbers of a range attribute; None if it has another form."""
+    values = [float(v.value.data) for v in items(given) if isinstance(v, FloatAttr)]
+    return (values[0], values[1]) if len(values) == 2 and values[0] <= values[1] else None
 
 
-def _vector_axis(shape: Sequence[Any], size: Any) -> int | None:
+def _vector_axis(shape: Sequence[Dim], size: Dim) -> int | None:
     """The one axis of a vector of this size: `1x16x1x1 -> 1`."""
     axes = [k for k, n in enumerate(shape) if n != 1]
     return axes[0] if len(axes) == 1 and shape[axes[0]] == size else None
 
 
-def _channel_axis(reader: Any, b: SSAValue, axis: int) -> int:
+def _channel_axis(reader: Bias, b: SSAValue, axis: int) -> int:
     """Along which axis of the result a vector varies: 1, or -1 for the last."""
     rank = len(shape_of(reader.type))
     at = reader.axis % rank if isinstance(reader, BiasAddOp) else axis + rank - len(shape_of(b.type))
@@ -219,7 +225,7 @@ def _channel_axis(reader: Any, b: SSAValue, axis: int) -> int:
 @dataclass(frozen=True)
 class QuantizePass(ModulePass):
     """
-    Contractions with an `mlc.range` multiply bytes.
+    Quantise contractions that have an `mlc.range`.
 
     `graph.conv2d %x, %w {..., mlc.range = [0.0, 6.0]}`
     -> `graph.conv2d (dequantize (quantize %x, 6 / 255, 0)), (dequantize (quantize %w, %s, 0) {axis = 0})`

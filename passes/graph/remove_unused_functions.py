@@ -1,4 +1,4 @@
-"""graph-remove-unused-functions: functions that no entry reaches go."""
+"""graph-remove-unused-functions: erase functions that are not reachable from an entry."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, SymbolRefAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
+from mlc.dialects.constants import items
 from mlc.support.errors import did_you_mean, fail
 
 
@@ -24,11 +25,11 @@ def references(op: Operation) -> Iterator[str]:
 def _symbols(attribute: Attribute) -> Iterator[str]:
     if isinstance(attribute, SymbolRefAttr):
         yield attribute.root_reference.data
-    elif isinstance(attribute, ArrayAttr):
-        for item in attribute.data:
-            yield from _symbols(item)
     elif isinstance(attribute, DictionaryAttr):
         for item in attribute.data.values():
+            yield from _symbols(item)
+    else:
+        for item in items(attribute):
             yield from _symbols(item)
 
 
@@ -41,7 +42,7 @@ def is_public(function: FuncOp) -> bool:
 @dataclass(frozen=True)
 class RemoveUnusedFunctionsPass(ModulePass):
     """
-    Keep what the entries reach through calls; the entries are `entries`, or all public functions.
+    Keep the functions that are reachable through calls from `entries`, by default from all public functions.
 
     `func.func @main(..) { graph.call @f }; func.func private @f; func.func private @g` -> `@main` and `@f`
     """

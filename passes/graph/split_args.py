@@ -1,4 +1,4 @@
-"""graph-split-args: concatenations of more tensors than a kernel may have arguments become several."""
+"""graph-split-args: split concatenations with more operands than a kernel may have arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def split(op: ConcatenateOp, most: int) -> None:
         groups = [values[start : start + most] for start in range(0, len(values), most)]
         values = [group[0] if len(group) == 1 else _join(op, group, made) for group in groups]
     op.operands = values
-    # A region is the fence that keeps fusion from putting the parts together again.
+    # A fused region keeps other passes from merging the parts again.
     for part in made:
         fuse([part])
 
@@ -41,11 +41,11 @@ def _join(op: ConcatenateOp, values: list[SSAValue], made: list[ConcatenateOp]) 
 @dataclass(frozen=True)
 class SplitArgsPass(ModulePass):
     """
-    Split concatenations that would need a kernel of more than `max-args` arguments, the result counted; 0: no limit.
+    Split concatenations that would need a kernel of more than `max-args` arguments, including the result; 0: no limit.
 
     `graph.concatenate %a, %b, %c` -> `graph.concatenate (graph.fused { graph.concatenate %a, %b }), %c`, max-args = 3
 
-    Kernels of CPU targets take any number of arguments, so the compiler runs it without a limit.
+    Kernels of CPU targets take any number of arguments, so the compiler runs this pass without a limit.
     """
 
     name = "graph-split-args"

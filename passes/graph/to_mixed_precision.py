@@ -1,20 +1,21 @@
 """
-graph-to-mixed-precision: contractions multiply narrow floats and add in f32; what lies between them is stored narrow.
+graph-to-mixed-precision: contractions multiply narrow floats and add in f32; values between them are stored narrow.
 
-    always    convolutions and dense layers by weights, where pairs of channels fill words: narrow operands, f32 sums
-    move      reshapes, transposes, concatenations, slices, maximum pools: narrow where what they read is narrow
-    follow    elementwise ops, reductions, softmax, norms: f32, of operands read narrow where they are stored so
-    never     all else: f32
+    always    convolutions and dense layers by weights, if pairs of channels fill words: narrow operands, f32 sums
+    move      reshapes, transposes, concatenations, slices, maximum pools: narrow if their operands are narrow
+    follow    elementwise ops, reductions, softmax, norms: compute in f32; operands that are stored narrow are widened
+    never     other ops: f32
 
-A value that a contraction reads is rounded where it is computed, so the cast is part of the producer's kernel, and
-its other readers widen what was stored. With `f16` only weights are narrow: they are widened as they are read.
+A value that a contraction reads is rounded where it is computed, so that the cast fuses with its producer; its other
+readers widen the stored value. With `f16` only weights are narrow, and are widened when they are read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
-from typing import Any
+from typing import TypeAlias, TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, UnknownLoc, f32, f64
@@ -32,9 +33,10 @@ from mlc.dialects.graph import (
     SliceOp,
     TransposeOp,
     shape_of,
+    tensor,
 )
 from mlc.dialects.graph.base import BROADCAST, REDUCTION
-from mlc.dialects.graph.types import element_type
+from mlc.dialects.graph.types import Tensor, element_type
 from mlc.passes.graph.alter_op_layout.blocks import channel_block
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fuse_ops.mlc_rules import ROWS
@@ -43,23 +45,30 @@ from mlc.passes.rewriting import attributes, functions, outer_blocks
 from mlc.support.errors import fail
 from mlc.targets.cost.thresholds import FEW_USES
 
-ALWAYS = (Conv2dOp, DenseOp)
+Contraction: TypeAlias = Conv2dOp | DenseOp
 MOVES = (ReshapeOp, TransposeOp, ConcatenateOp, SliceOp)
 PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 """The name of a precision -> numpy's name of the narrow type."""
 ROUNDOFF = {"bf16": 2.0**-9, "f16": 2.0**-12}
 """The greatest relative error of one rounding."""
 ERROR = "mlc.relative_error"
-"""The module's attribute that says how far results may be off: independent roundings add up as a root of squares."""
+"""The module's attribute for the expected relative error: independent roundings add up as a root of squares."""
 
 
-def multiplies_words(op: Operation, lanes: int = 16) -> bool:
+def _multiplies_f32(op: Operation) -> TypeGuard[Contraction]:
+    """Whether an op is a contraction of f32 by constant weights."""
+    plain = isinstance(op, Contraction) and not op.out_dtype and op.type.element_type == f32
+    return plain and is_constant(op.operands[1])
+
+
+def multiplies_words(op: Operation, lanes: int = 16) -> TypeGuard[Contraction]:
     """
-    Whether a contraction by weights sums channels of which pairs fill words, with results that fill vectors.
+    Whether pairs of a contraction's input channels fill words, and its output channels fill vectors.
 
-    Where a block of results fills half a vector, f32 gains as much: there two pixels share one, or Winograd's tiles do.
+    If a block of output channels fills half a vector, f32 kernels that put two pixels, or two of Winograd's tiles, in
+    one vector are as fast.
     """
-    if not isinstance(op, ALWAYS) or op.out_dtype or op.type.element_type != f32 or not is_constant(op.operands[1]):
+    if not _multiplies_f32(op):
         return False
     if isinstance(op, Conv2dOp):
         outputs, inputs = shape_of(op.operands[1].type)[:2]
@@ -71,9 +80,9 @@ def multiplies_words(op: Operation, lanes: int = 16) -> bool:
     return op.kernel_layout == "OI" and isinstance(inputs, int) and inputs % 2 == 0
 
 
-def narrows_weight(op: Operation) -> bool:
-    """Whether a contraction uses each weight so seldom that reading it costs more than widening it."""
-    if not isinstance(op, ALWAYS) or op.out_dtype or op.type.element_type != f32 or not is_constant(op.operands[1]):
+def narrows_weight(op: Operation) -> TypeGuard[Contraction]:
+    """Whether a contraction uses each weight so few times that reading it costs more than widening it."""
+    if not _multiplies_f32(op):
         return False
     sizes = shape_of(op.type)
     uses = tuple(n for k, n in enumerate(sizes) if k != (1 if isinstance(op, Conv2dOp) else len(sizes) - 1))
@@ -81,7 +90,7 @@ def narrows_weight(op: Operation) -> bool:
 
 
 def follows(op: Operation) -> bool:
-    """Whether an op takes a cast of what it reads into its own kernel."""
+    """Whether a cast of an operand fuses with an op."""
     return isinstance(op, GraphOp) and (op.kind <= BROADCAST or op.kind == REDUCTION or isinstance(op, ROWS))
 
 
@@ -94,7 +103,7 @@ class Narrowing:
         self.casts: set[Operation] = set()
 
     def run(self) -> None:
-        """Contractions first, then the other readers of what they made narrow."""
+        """Narrow the operands of contractions, then let other readers of these values read the narrow ones."""
         for op in list(self.block.ops):
             if multiplies_words(op, self.lanes):
                 self.contraction(op, [self.narrow(v) for v in op.operands])
@@ -104,7 +113,7 @@ class Narrowing:
         for value, narrow in list(self.of.items()):
             self.reroute(value, narrow)
 
-    def contraction(self, op: Any, operands: list[SSAValue]) -> None:
+    def contraction(self, op: Contraction, operands: list[SSAValue]) -> None:
         """`conv2d %x, %w : f32` -> `conv2d (cast %x), (cast %w) {out_dtype = "float32"}`."""
         for k, v in enumerate(operands):
             op.operands[k] = v
@@ -123,15 +132,14 @@ class Narrowing:
             return owner.operands[0]
         if isinstance(owner, MOVES) or (isinstance(owner, MaxPool2dOp) and owner.operands[0] in self.of):
             operands = [self.narrow(v) for v in owner.operands]
-            result = {"result": _with_element(value.type, self.element)} if owner.result_given else {}
-            new = type(owner).make(*operands, location=owner.location, **attributes(owner), **result)
-            return self._after(value, new)
+            result = tensor(shape_of(value.type), self.element) if owner.result_given else None
+            return self._after(value, _rebuilt(owner, operands, result))
         cast = CastOp.make(value, dtype=self.element)
         self.casts.add(cast)
         return self._after(value, cast)
 
     def _after(self, value: SSAValue, op: GraphOp) -> SSAValue:
-        """Insert an op behind the value that it stands for."""
+        """Insert an op behind the value that it is the narrow version of."""
         owner = value.owner
         if isinstance(owner, Operation):
             if isinstance(op.location, UnknownLoc):
@@ -144,7 +152,7 @@ class Narrowing:
         return op.results[0]
 
     def reroute(self, value: SSAValue, narrow: SSAValue) -> None:
-        """Readers that can take a cast in read the narrow version."""
+        """Let readers that fuse with a cast read the narrow version."""
         if is_constant(value):
             return
         for use in list(value.uses):
@@ -156,10 +164,9 @@ class Narrowing:
             op.operands[use.index] = wide.results[0]
 
 
-def _with_element(type: Any, element: Attribute) -> Any:
-    from mlc.dialects.graph import tensor
-
-    return tensor(shape_of(type), element)
+def _rebuilt(op: GraphOp, operands: Sequence[SSAValue], result: Tensor | None) -> GraphOp:
+    """The same op on other operands, with this result type if its type is given."""
+    return op.make(*operands, result=result, location=op.location, **attributes(op))
 
 
 @dataclass(frozen=True)
@@ -167,9 +174,9 @@ class ToMixedPrecisionPass(ModulePass):
     """
     `graph.conv2d %x, %w : f32` -> `graph.conv2d (graph.cast %x), (graph.cast %w) {out_dtype = "float32"}` of bf16.
 
-    `precision` is f32 (nothing changes), bf16 (contractions multiply bf16; what they read is stored so) or f16
-    (weights that are used seldom are stored as f16). Run it in front of graph-alter-op-layout. The module's attribute
-    `mlc.relative_error` estimates the relative error of the results (root mean square).
+    `precision` is f32 (no change), bf16 (contractions multiply bf16, and their operands are stored as bf16) or f16
+    (weights of few uses are stored as f16). Run it before graph-alter-op-layout. The module's attribute
+    `mlc.relative_error` is the estimated relative error of the results (root mean square).
     """
 
     name = "graph-to-mixed-precision"
@@ -196,11 +203,11 @@ class ToMixedPrecisionPass(ModulePass):
 
 
 def narrow_depth(block: Block) -> int:
-    """The narrow operands of contractions on the longest way through a block: each adds a rounding of its own."""
+    """The largest number of narrow operands of contractions on a path through a block: each adds a rounding."""
     depth: dict[SSAValue, int] = {}
     for op in block.ops:
         own = 0
-        if isinstance(op, ALWAYS) and op.out_dtype:
+        if isinstance(op, Contraction) and op.out_dtype:
             own = sum(element_of(v) != f32 for v in op.operands)
         most = own + max((depth.get(v, 0) for v in op.operands), default=0)
         depth.update(dict.fromkeys(op.results, most))

@@ -1,4 +1,4 @@
-"""te-factor-reductions: a factor that a sum does not run over moves behind the sum."""
+"""te-factor-reductions: move factors that do not depend on the axes of a sum out of the sum."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FactorReductionsPass(ModulePass):
     `%o = te.compute "o" (%i : 64, %j : 8) reduce (%k : 64) sum { %e[%i, %k] * %v[%k, %j] }`
     `%q = te.compute "o_scaled" (%i : 64, %j : 8) { %o[%i, %j] * %s[%i] }`
 
-    So the scores of an attention are divided by their sums after the second product, of which there are fewer elements.
+    An attention then divides by the sums of its scores after the second product, which has fewer elements.
     """
 
     name = "te-factor-reductions"
@@ -40,7 +40,7 @@ class FactorReductionsPass(ModulePass):
 
 
 def factor_stage(stage: te.ComputeOp) -> None:
-    """Rewrite one sum of products, if one of its operands is a product with a factor that stays the same in the sum."""
+    """Rewrite one sum of products, if an operand is itself a product with a factor that the sum does not depend on."""
     if stage.combiner is None or stage.combiner.data != "sum" or stage.symbols:
         return
     product = stage.yield_op.values[0].owner
@@ -54,7 +54,7 @@ def factor_stage(stage: te.ComputeOp) -> None:
 
 
 def _factor(stage: te.ComputeOp, read: te.ReadOp) -> tuple[te.ComputeOp, te.ReadOp, list[Index]] | None:
-    """(the stage that is read, its factor, where the factor is read in terms of the sum's axes)."""
+    """(the stage that is read, its factor, the indices of the factor in terms of the sum's axes)."""
     inner = read.tensor.owner
     if not isinstance(inner, te.ComputeOp) or inner.combiner is not None or len(list(read.tensor.uses)) != 1:
         return None
@@ -76,14 +76,14 @@ def _factor(stage: te.ComputeOp, read: te.ReadOp) -> tuple[te.ComputeOp, te.Read
 
 
 def _positions(inner: te.ComputeOp, read: te.ReadOp, numbers: dict[SSAValue, int]) -> list[tuple[SSAValue, Index]]:
-    """Each axis of the stage that is read, and the expression that it stands for; none where a value is no axis."""
+    """Each axis of the stage that is read, and its index expression; [] if an index is not an axis."""
     if any(v not in numbers for v in read.indices):
         return []
     return list(zip(inner.axes, read.map.data, strict=True))
 
 
 def _rewrite(stage: te.ComputeOp, read: te.ReadOp, inner: te.ComputeOp, factor: te.ReadOp, at: list[Index]) -> None:
-    """Drop the factor from the stage that is read, and multiply the sum by it in a new stage."""
+    """Remove the factor from the stage that is read, and multiply the sum by it in a new stage."""
     product = inner.yield_op.values[0].owner
     assert isinstance(product, arith.MulfOp)
     rest = product.rhs if product.lhs is factor.result else product.lhs

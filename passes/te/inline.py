@@ -18,7 +18,7 @@ from mlc.passes.te.substitute import ranges_of, substitute
 from mlc.passes.te.tidy import tidy_body
 from mlc.targets.cost.thresholds import INLINED_OPS, INLINED_READS
 
-# Functions that cost as much as many loads: computed once an element.
+# Ops that cost as much as many loads, and are computed once for each element.
 EXPENSIVE = frozenset(
     {op for op in math_dialect.Math.operations if op not in (math_dialect.AbsFOp, math_dialect.FloorOp)}
     | {arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp}
@@ -45,7 +45,7 @@ class InlinePass(ModulePass):
 
 
 def inline_func(func: te.FuncOp) -> None:
-    """Inline what is worth it, last stage first, so that each body is copied once."""
+    """Inline the stages that are cheaper without a buffer, last stage first, so that each body is copied once."""
     touched: dict[te.ComputeOp, None] = {}
     for stage in reversed(func.stages):
         users = [use.operation for r in stage.results for use in r.uses]
@@ -84,7 +84,7 @@ def _consumer(read: Operation) -> te.ComputeOp:
 
 
 def _worth_it(stage: te.ComputeOp, reads: Sequence[te.ReadOp]) -> bool:
-    """Whether computing the stage where it is read costs no more than a buffer."""
+    """Whether recomputing the stage at each read costs no more than a buffer."""
     if stage.combiner is not None or "no_inline" in stage.attributes:
         return False
     if not all(_looks_up_once(stage, read) for read in reads):
@@ -105,7 +105,7 @@ def _worth_it(stage: te.ComputeOp, reads: Sequence[te.ReadOp]) -> bool:
 
 
 def _looks_up_once(stage: te.ComputeOp, read: te.ReadOp) -> bool:
-    """Whether a read at an index from data, composed with the stage's own reads, is a look-up by that index alone."""
+    """Whether a read at a data-dependent index stays, composed with the stage's own reads, a look-up by that index."""
     found = {
         stage.axes[k]
         for k, e in enumerate(read.map.data)
@@ -142,7 +142,7 @@ def _moves(body: Sequence[Operation]) -> bool:
 
 
 def _stays_affine(inner: Operation, read: te.ReadOp) -> bool:
-    """Whether the composed indices have no division: a contraction's operand must stay easy to walk."""
+    """Whether the composed indices have no division, which would keep a contraction from vectorizing its reads."""
     assert isinstance(inner, te.ReadOp)
     stage = inner.parent_op()
     assert isinstance(stage, te.ComputeOp)

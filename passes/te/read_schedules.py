@@ -1,4 +1,4 @@
-"""te-read-schedules: schedules that a person wrote come from files, one for each kernel."""
+"""te-read-schedules: read schedules written by hand from files, one for each kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ReadSchedulesPass(ModulePass):
     """
     Put the `sched.schedule` of DIRECTORY/f.mlir behind each `te.func @f` that has such a file.
 
-    `te.func @f { ... }` -> `te.func @f { ... }  sched.schedule @f { ... what the file says ... }`
+    `te.func @f { ... }` -> `te.func @f { ... }  sched.schedule @f { ... the directives of the file ... }`
     A file holds the kernel that it was written for, too: it must be the one in the module.
     """
 
@@ -61,7 +61,7 @@ def _schedule_of(func: te.FuncOp, path: Path) -> sched.ScheduleOp:
 
 
 def _difference(wanted: str, got: str) -> str:
-    """What the first line is in which a file's kernel is not the module's."""
+    """The first line in which a file's kernel differs from the module's, as an error message."""
     pairs = zip_longest(wanted.splitlines(), got.splitlines(), fillvalue="nothing")
     mine, other = next(pair for pair in pairs if pair[0] != pair[1])
     return (

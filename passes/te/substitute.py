@@ -25,7 +25,7 @@ def ranges_of(stage: te.ComputeOp, operands: Sequence[SSAValue]) -> list[Range]:
 
 @dataclass
 class _Copy:
-    """The copy of a body in front of a read: where its values went, and the index operands in use."""
+    """The copy of a body before a read: the copies of its values, and the index operands in use."""
 
     read: te.ReadOp
     at: dict[SSAValue, Index]
@@ -110,7 +110,7 @@ def _copy_op(copy: _Copy, op: Operation) -> SSAValue:
 
 
 def _copy_read(copy: _Copy, op: te.ReadOp, outer: Sequence[Index], fill: SSAValue | None) -> SSAValue:
-    """The inner read under the outer mask as well; `fill` is its value where neither holds."""
+    """The inner read with the outer mask added; `fill` is its value where a mask does not hold."""
     at = copy.exprs(op.map.data, op.indices)
     mask = [*outer, *(copy.exprs(op.mask.data, op.indices) if op.mask is not None else ())]
     mask = drop_true(mask, copy.ranges)
@@ -133,7 +133,7 @@ def _zero(copy: _Copy, op: te.ReadOp) -> SSAValue:
 
 
 def _leaf(value: SSAValue) -> SSAValue | None:
-    """What a chain of masked reads gives where no mask holds: a last read without a mask, or the else value."""
+    """The value of a chain of masked reads where no mask holds: a read without a mask, or a constant; else None."""
     while isinstance(value.owner, te.ReadOp):
         otherwise = value.owner.otherwise
         if otherwise is None:
@@ -150,7 +150,7 @@ def _same_constant(a: SSAValue | None, b: SSAValue | None) -> bool:
 
 
 def _select(copy: _Copy, mask: Sequence[Index], value: SSAValue) -> SSAValue:
-    """The value where the mask holds, else what the read gave."""
+    """The value where the mask holds, else the read's else-value."""
     otherwise = copy.read.otherwise
     assert otherwise is not None
     zero = copy.add(scalar.constant(0, IndexType()))

@@ -1,9 +1,8 @@
-"""What rewrites of scalar bodies leave behind, cleaned up: equal ops, unused ops, masks that always hold."""
+"""Clean-up of scalar bodies after rewrites: equal ops, unused ops, masks that always hold."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 from xdsl.ir import SSAValue
 
@@ -12,8 +11,8 @@ from mlc.dialects.index import Index, Ranges
 
 
 def tidy_body(stage: te.ComputeOp) -> None:
-    """Keep one of equal ops, and none that nobody uses; all ops of a body are pure."""
-    seen: dict[Any, SSAValue] = {}
+    """Common subexpression and dead code elimination; all ops of a body are pure."""
+    seen: dict[Hashable, SSAValue] = {}
     block = stage.body.block
     for op in list(block.ops):
         if isinstance(op, te.YieldOp):

@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
     from mlc.runtime.profile import KernelProfile, Profile
 
-# Kernels below this part of the time share one line.
-SMALL = 0.002
+MERGED_SHARE = 0.002
+"""Kernels that take less than this share of the time are one line."""
 _FIGURES = ("us", "%", "GFLOP/s", "of peak", "GB/s", "of bw", "bound")
 _NARROW = 90
-"""Below this width the rates are left out, and the parts of what the machine reaches stay."""
+"""Columns of a terminal below which the rates are left out, and the percentages stay."""
 _RATES = ("GFLOP/s", "GB/s")
 _GOOD, _FAIR = 75, 40
 
 
-def show(profile: "Profile", console: "Console", small: float = SMALL) -> None:
+def show(profile: "Profile", console: "Console", small: float = MERGED_SHARE) -> None:
     """Print the table; kernels that take less than the part `small` of the time are one line."""
     console.print(f"{profile.machine}", highlight=False, soft_wrap=True)
     console.print(_table(profile, console.width, small))

@@ -35,6 +35,6 @@ def trace(profile: "Profile") -> dict[str, Any]:
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"machine": str(profile.machine)}}
 
 
-def _about(what: str, tid: int, **args: Any) -> dict[str, Any]:
+def _about(what: str, tid: int, **args: str | int) -> dict[str, Any]:
     """What the process or a lane is called, and where it stands."""
     return {"ph": "M", "pid": 1, "tid": tid, "name": what, "args": args}

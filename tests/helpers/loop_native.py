@@ -1,7 +1,6 @@
 """What the tests of the loop level share: kernels run by the interpreter and as native code, and compared."""
 
 import ctypes
-import warnings
 
 import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp
@@ -13,11 +12,11 @@ from mlc.driver.pipeline.registry import make_context
 from mlc.interp import loop as interp
 from mlc.interp.values import dtype_of
 from mlc.lowering.loop_to_llvm.convert import lower_kernel
-from mlc.lowering.loop_to_llvm.pressure import KernelWarning
 from mlc.passes.loop.compact_buffers import compact_buffers
 from mlc.passes.loop.form_tiles import form_tiles
 from mlc.passes.loop.partition import partition
 from mlc.passes.loop.promote_tiles import promote_tiles
+from mlc.support.errors import collected_warnings
 
 PASSES = (partition, form_tiles, compact_buffers, promote_tiles)
 TASK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
@@ -80,8 +79,7 @@ def reread(func: loop.FuncOp) -> loop.FuncOp:
 
 def native_kernel(func: loop.FuncOp, bits: int = 512, instructions=()):
     """Compile a kernel; returns a function on arrays that fills and returns the outputs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", KernelWarning)
+    with collected_warnings():
         functions = lower_kernel(func, bits // 32, instructions=instructions)
     module = ModuleOp([])
     for f in functions:

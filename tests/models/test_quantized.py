@@ -13,7 +13,7 @@ from test_precision import convolutions, transformer
 import mlc
 from mlc.driver.compilation import Compilation
 from mlc.driver.options import Options
-from mlc.support.timing import Timing
+from mlc.support.timing import PhaseTimer
 
 TARGETS = ["native", "native,-avx512vnni", "x86-64-v3", "x86-64"]
 
@@ -63,7 +63,7 @@ def step(values: Any) -> float:
 
 def graph_text(model: mlc.Model) -> str:
     """The graph that is compiled."""
-    compilation = Compilation(model, Options("native", 3, 1, keep=frozenset({"graph"})), None, Timing())
+    compilation = Compilation(model, Options("native", 3, 1, keep=frozenset({"graph"})), None, PhaseTimer())
     compilation.optimize()
     return compilation.texts["graph"]
 

@@ -17,7 +17,7 @@ import mlc
 from mlc.dialects.graph.store import attach_store
 from mlc.driver.pipeline.manager import run_passes
 from mlc.driver.pipeline.registry import make_context
-from mlc.validation.execute import Executable, types_of
+from mlc.validation.execute import RunnableFunction, types_of
 from mlc.validation.validate_each import ValidateInstrument
 
 POINTS = {
@@ -44,7 +44,7 @@ class FivePoints(ValidateInstrument):
             super().after(module_pass, module)
             self.at[module_pass.name] = self.levels
 
-    def _run(self, executable: Executable, arrays: Any) -> list[Any]:
+    def _run(self, executable: RunnableFunction, arrays: Any) -> list[Any]:
         self.levels.append(executable.level)
         return super()._run(executable, arrays)
 

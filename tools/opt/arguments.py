@@ -4,25 +4,25 @@ import argparse
 import difflib
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from mlc.tools.opt.emit import FORMATS
 from mlc.tools.opt.limits import add_limits, natural
 
-# Flags that may stand without a value, and the value they then have.
+# Flags that may stand without a value -> the value that they then have.
 _BARE = {
     "--verify-each": "true",
     "--show-passes": "",
     "--mlir-timing": "true",
 }
 
-# Limit -> what its flag says.
+# Flags without a value -> their help.
 _SWITCHES: dict[tuple[str, ...], str] = {
-    ("--split-input-file",): "process the pieces between lines `// -----` one by one",
+    ("--split-input-file",): "process the parts between lines `// -----` one by one",
     ("--verify-diagnostics",): "check the diagnostics against `// expected-error {{...}}`",
-    ("--disable-verify",): "verify nothing, not even the input",
+    ("--disable-verify",): "do not verify the IR, not even the input",
     ("--allow-unregistered-dialect",): "accept operations of unknown dialects",
-    ("--no-implicit-module",): "expect the input to be one builtin.module",
+    ("--no-implicit-module",): "expect the input to be one builtin.module, and add none around it",
     ("--print-op-generic", "--mlir-print-op-generic"): "print the generic form",
     ("--print-no-properties",): "print properties as attributes",
     ("--print-debuginfo", "--mlir-print-debuginfo"): "print locations",
@@ -32,8 +32,8 @@ _SWITCHES: dict[tuple[str, ...], str] = {
     ("--mlir-print-ir-after-change",): "print the IR after each pass that changed it",
     ("--mlir-print-ir-after-failure",): "print the IR after a pass that failed",
     ("--show-dialects",): "list the dialects",
-    ("--run-reproducer",): "replay a crash reproducer",
-    ("--validate-each",): "execute the module before and after each pass, and compare",
+    ("--run-reproducer",): "replay the reproducer of a crash, as its header says",
+    ("--validate-each",): "interpret the module before and after each pass, and compare the values (slow)",
 }
 
 
@@ -50,33 +50,75 @@ def names(text: str) -> frozenset[str]:
     return frozenset(filter(None, text.split(",")))
 
 
-def add_arguments(parser: argparse.ArgumentParser, version_action: Any) -> None:
+def add_arguments(parser: argparse.ArgumentParser, version_action: type[argparse.Action]) -> None:
     """Add every option of mlc-opt."""
     parser.prog = "mlc-opt"
     parser.allow_abbrev = False
-    parser.add_argument("input_file", nargs="?", metavar="FILE", help="IR text; - is standard input")
+    parser.add_argument(
+        "input_file", nargs="?", metavar="FILE", help="a file of IR text; - or nothing is the standard input"
+    )
     add = parser.add_argument
-    add("-o", "--output-file", metavar="FILE", help="write the result here")
-    add("-p", "--pass-pipeline", "--passes", dest="passes", metavar="PIPELINE", help="a,b{option=value},O3")
-    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the compiler: target=znver5")
-    add("-t", "--target", default="mlir", help="an output format of xDSL")
-    add("--emit", choices=FORMATS, default="mlir", help="what to write")
-    add("--emit-target", default="native", metavar="TARGET", help="the machine that --emit=asm|obj is for")
-    add("--load", action="append", default=[], metavar="FILE.py", help="take passes, dialects, strategies from a file")
-    add("--verify-each", type=boolean, default=True, metavar="BOOL", help="verify after each pass (default)")
+    add("-o", "--output-file", metavar="FILE", help="write the result to FILE")
+    add(
+        "-p",
+        "--pass-pipeline",
+        "--passes",
+        dest="passes",
+        metavar="PIPELINE",
+        help="the passes to run: a,b{option=value},O3",
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the compiler's pipelines, as target=znver5; may be repeated",
+    )
+    add("-t", "--target", default="mlir", help="an output format of xDSL (default: mlir)")
+    add("--emit", choices=FORMATS, default="mlir", help="format of the result (default: mlir)")
+    add("--emit-target", default="native", metavar="TARGET", help="the CPU for --emit=asm|obj (default: native)")
+    add(
+        "--load",
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="run a Python file that defines passes, ops, dialects and strategies; may be repeated",
+    )
+    add(
+        "--verify-each",
+        type=boolean,
+        default=True,
+        metavar="BOOL",
+        help="verify the module after each pass (default: true)",
+    )
     add(
         "--mlir-print-ir-before",
         type=names,
         default=frozenset(),
         metavar="PASS",
-        help="print the IR before it",
+        help="print the IR before these passes (a,b)",
     )
-    add("--mlir-print-ir-after", type=names, default=frozenset(), metavar="PASS", help="print the IR")
-    add("--mlir-timing", type=boolean, default=False, metavar="BOOL", help="print where the time went")
-    add("--mlir-elide-elementsattrs-if-larger", type=natural, metavar="N", help="leave out larger constants")
-    add("--mlir-pass-pipeline-crash-reproducer", metavar="FILE", help="where a crash writes its reproducer")
-    add("--show-passes", metavar="NAME", help="list the passes, or describe one")
-    add("--show-pipeline", metavar="NAME", help="print a pipeline of the compiler")
+    add(
+        "--mlir-print-ir-after",
+        type=names,
+        default=frozenset(),
+        metavar="PASS",
+        help="print the IR after these passes (a,b)",
+    )
+    add("--mlir-timing", type=boolean, default=False, metavar="BOOL", help="print the time of each phase and pass")
+    add(
+        "--mlir-elide-elementsattrs-if-larger",
+        type=natural,
+        metavar="N",
+        help="leave out constants of more than N elements",
+    )
+    add(
+        "--mlir-pass-pipeline-crash-reproducer",
+        metavar="FILE",
+        help="file for the reproducer of a crash (default: INPUT.reproducer.mlir)",
+    )
+    add("--show-passes", metavar="NAME", help="list the passes; with a NAME describe one")
+    add("--show-pipeline", metavar="NAME", help="print the passes of a pipeline of the compiler, such as O3")
     add("-v", "--version", action=version_action, version_format="mlc-opt on xDSL {xdsl_version}")
     for flags, help_text in _SWITCHES.items():
         add(*flags, action="store_true", help=help_text)

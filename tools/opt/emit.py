@@ -1,4 +1,4 @@
-"""--emit: what a module is written as."""
+"""--emit: the format in which a module is written."""
 
 from xdsl.dialects.builtin import ModuleOp
 

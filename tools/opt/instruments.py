@@ -1,8 +1,8 @@
-"""What may watch a pipeline in mlc-opt: printing the IR, and timing."""
+"""The instruments of mlc-opt: printing the IR, and timing."""
 
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -51,8 +51,8 @@ def _named(module_pass: ModulePass, names: Collection[str]) -> bool:
 
 
 @dataclass
-class Timing:
-    """Measures wall time a phase and a pass, and prints a table like mlir-opt's."""
+class PassTimer:
+    """Measures the wall time of phases and passes for a table like mlir-opt's."""
 
     rows: list[tuple[str, float]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
@@ -65,7 +65,7 @@ class Timing:
         self.rows.append((f"  {module_pass.name}", time.perf_counter() - self._pass_started))
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str) -> Generator[None]:
         """Time a part of the tool that is not a pass; what passes took inside it is listed under it."""
         start, row = time.perf_counter(), len(self.rows)
         try:

@@ -1,20 +1,20 @@
-"""The flags of limits, `--max-ops N`: how much a program may ask for."""
+"""The flags of the limits on the size of programs: `--max-ops N`, ..."""
 
 import argparse
 
 from mlc.support.limits import Limits, limits
 
-# The largest --max-nesting: parser, verifier, passes and printer recurse.
-DEEPEST = 1000
+MAX_NESTING = 1000
+"""The largest value of --max-nesting: parser, verifier, passes and printer recurse."""
 
 _LIMITS = {
     "input_bytes": "bytes of one input file",
-    "nesting": "operations inside one another",
+    "nesting": "operations nested in each other",
     "ops": "operations in one module",
     "rank": "dimensions of one type",
     "elements": "elements of one constant in the text",
     "tensor_elements": "elements of one tensor of a model",
-    "folded_bytes": "bytes that folding constants may create",
+    "folded_bytes": "bytes that constant folding may create in one module",
 }
 
 
@@ -33,9 +33,9 @@ def positive(text: str) -> int:
 
 
 def depth(text: str) -> int:
-    """A nesting that Python's own stack can follow."""
-    if (value := positive(text)) > DEEPEST:
-        raise argparse.ArgumentTypeError(f"expected at most {DEEPEST}, but got {value}")
+    """A nesting that fits Python's stack."""
+    if (value := positive(text)) > MAX_NESTING:
+        raise argparse.ArgumentTypeError(f"expected at most {MAX_NESTING}, but got {value}")
     return value
 
 
@@ -46,7 +46,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
         default = getattr(Limits, name)
         flag = f"--max-{name.replace('_', '-')}"
         kind = depth if name == "nesting" else positive
-        group.add_argument(flag, type=kind, default=default, metavar="N", help=f"{help_text} (default {default})")
+        group.add_argument(flag, type=kind, default=default, metavar="N", help=f"{help_text} (default: {default})")
 
 
 def apply_limits(args: argparse.Namespace) -> None:

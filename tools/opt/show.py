@@ -1,4 +1,4 @@
-"""--show-dialects, --show-passes, --show-pipeline: what there is, with its documentation."""
+"""--show-dialects, --show-passes, --show-pipeline: lists of dialects and passes with their documentation."""
 
 import dataclasses
 import inspect

@@ -1,4 +1,4 @@
 """
-The operations of the graph dialect, by family: attributes, type inference, fusion kind, numpy meaning and samples of
-each stand together. `mlc.dialects.graph` exports them all.
+The operations of the graph dialect, by family. Each class has the op's attributes, type inference, fusion kind, numpy
+semantics and samples. `mlc.dialects.graph` exports them all.
 """

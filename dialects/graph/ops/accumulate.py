@@ -1,8 +1,8 @@
-"""Products of narrow numbers summed in wide ones: the `out_dtype` of convolutions and dense layers."""
+"""Accumulation of narrow products in a wider type: the `out_dtype` of convolutions and dense layers."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerType, i32
 from xdsl.ir import Attribute
@@ -10,11 +10,16 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.types import FLOATS, Tensor, element_type, numpy_dtype
 
+if TYPE_CHECKING:
+    from mlc.dialects.graph.ops.conv import Conv2dOp
+    from mlc.dialects.graph.ops.matmul import DenseOp
+    from mlc.dialects.graph.types import Array
+
 
 def accumulator(out_dtype: str, x: Tensor, w: Tensor, what: str) -> Attribute:
     """
-    The element type of the sums: that of both operands, or the `out_dtype` to which narrower ones are widened: floats
-    to floats, integers, signed or not, to int32.
+    The element type of the sums: that of both operands, or a wider `out_dtype`: floats for floats, int32 for signed and
+    unsigned integers.
     """
     given = (x.element_type, w.element_type)
     if not out_dtype:
@@ -32,12 +37,12 @@ def accumulator(out_dtype: str, x: Tensor, w: Tensor, what: str) -> Attribute:
     return wide
 
 
-def _bits(t: Any) -> int:
+def _bits(t: Attribute) -> int:
     return t.bitwidth if isinstance(t, FLOATS) else 0
 
 
-def widened(op: Any, *arrays: Any) -> tuple[Any, ...]:
-    """The operands' values in the type of the sums; in a run in f64 they stay."""
+def widened(op: Conv2dOp | DenseOp, *arrays: Array) -> tuple[Array, ...]:
+    """The operands converted to the type of the sums; unchanged in an f64 reference run."""
     if not op.out_dtype:
         return arrays
     dtype = numpy_dtype(element_type(op.out_dtype))

@@ -1,8 +1,9 @@
-"""Ops on the bits of integers, and the same bits read as another type."""
+"""Bitwise ops on integers, and bit casts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerType, i1
@@ -10,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import GraphOp, Sample, given_type
 from mlc.dialects.graph.ops.elementwise import BinaryOp, RetypeOp, UnaryOp
-from mlc.dialects.graph.types import Tensor, numpy_dtype, shape_of, tensor
+from mlc.dialects.graph.types import Array, Tensor, numpy_dtype, shape_of, tensor
 
 
 def _check_integers(type: Tensor) -> None:
@@ -19,7 +20,7 @@ def _check_integers(type: Tensor) -> None:
 
 
 class BitwiseOp(BinaryOp):
-    """The base of the ops on the bits of two integers."""
+    """The base of the bitwise ops on two integers."""
 
     elements = "any"
 
@@ -33,22 +34,25 @@ class BitwiseOp(BinaryOp):
         return [Sample((tensor(a, dtype), tensor(b, dtype)), integers=(0, 7)) for dtype, a, b in pairs]
 
 
-def _bitwise(name: str, formula: str, meaning: Callable[..., Any]) -> type[BitwiseOp]:
-    fields = {
+def _bitwise(name: str, formula: str, meaning: Callable[..., Any]) -> dict[str, Any]:
+    return {
         "__doc__": f"`{formula}` of integers, broadcast: `%2 = graph.{name} %0, %1 : tensor<2x3xi32>`.",
         "__module__": __name__,
         "name": f"graph.{name}",
         "meaning": staticmethod(meaning),
     }
-    return type("".join(word.capitalize() for word in name.split("_")) + "Op", (BitwiseOp,), fields)
 
 
-BitwiseAndOp = _bitwise("bitwise_and", "x & y", lambda np, x, y, op: x & y)
-BitwiseOrOp = _bitwise("bitwise_or", "x | y", lambda np, x, y, op: x | y)
-BitwiseXorOp = _bitwise("bitwise_xor", "x ^ y", lambda np, x, y, op: x ^ y)
-ShiftLeftOp = _bitwise("shift_left", "x << y", lambda np, x, y, op: np.left_shift(x, y))
-ShiftRightOp = _bitwise(
-    "shift_right", "x >> y, the sign kept where there is one", lambda np, x, y, op: np.right_shift(x, y)
+BitwiseAndOp = type("BitwiseAndOp", (BitwiseOp,), _bitwise("bitwise_and", "x & y", lambda np, x, y, op: x & y))
+BitwiseOrOp = type("BitwiseOrOp", (BitwiseOp,), _bitwise("bitwise_or", "x | y", lambda np, x, y, op: x | y))
+BitwiseXorOp = type("BitwiseXorOp", (BitwiseOp,), _bitwise("bitwise_xor", "x ^ y", lambda np, x, y, op: x ^ y))
+ShiftLeftOp = type(
+    "ShiftLeftOp", (BitwiseOp,), _bitwise("shift_left", "x << y", lambda np, x, y, op: np.left_shift(x, y))
+)
+ShiftRightOp = type(
+    "ShiftRightOp",
+    (BitwiseOp,),
+    _bitwise("shift_right", "x >> y, the sign kept where there is one", lambda np, x, y, op: np.right_shift(x, y)),
 )
 
 
@@ -59,7 +63,7 @@ class BitwiseNotOp(UnaryOp):
     elements = "any"
 
     @staticmethod
-    def meaning(np: Any, x: Any, op: Any) -> Any:
+    def meaning(np: ModuleType, x: Array, op: BitwiseNotOp) -> Array:
         """Each element's complement."""
         return ~x
 
@@ -86,7 +90,7 @@ class BitcastOp(RetypeOp):
             raise VerifyException(f"expected a result with elements as wide as those of {x}, but got {given}")
         return [tensor(shape_of(x), given.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         dtype = numpy_dtype(self.input_types[0].element_type)
         return (np.ascontiguousarray(arrays[0].astype(dtype)).view(numpy_dtype(self.type.element_type)),)
 

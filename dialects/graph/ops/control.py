@@ -1,13 +1,13 @@
 """
-Control flow: `graph.if`, `graph.loop` and `graph.scan`, whose regions are isolated: what they read are their arguments.
+Control flow: `graph.if`, `graph.loop` and `graph.scan`. Their regions are isolated: values from outside are arguments.
 
     if    condition, reads                       -> then(reads), other(reads)
     loop  limit?, condition?, carried, reads     -> body(number of the iteration, carried, reads)
     scan  carried, rows, reads                   -> body(carried, one row of each, reads)
 
-A region ends in `graph.yield`: of the results (if); of the condition to go on (a loop with a condition), what is
-carried on, and one row for each result that stacks them (loop, scan). Weights and constants stand in the region that
-reads them.
+A region ends in `graph.yield`. In an if it yields the results; in a loop or scan the condition to continue (if the loop
+has one), the carried values, and one row for each stacked result. Weights and constants are cloned into the regions
+that read them.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, RecursiveMemoryEffect, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.ops.structure import YieldOp
 from mlc.dialects.graph.types import element_of, shape_of, tensor
 
 NUMBER, TRUTH = tensor((), i64), tensor((), i1)
-UNBOUNDED = -1
-"""`at_most` of a loop that only its limit or its condition ends."""
+NO_ITERATION_BOUND = -1
+"""`at_most` of a loop that only its limit or its condition bounds."""
 _ISOLATED = (IsolatedFromAbove(), SingleBlockImplicitTerminator(YieldOp), RecursiveMemoryEffect())
 
 
 class ControlOp(IRDLOperation):
-    """The base: a region's arguments follow from the operands, and the results from what regions yield."""
+    """The base of control ops: block arguments are inferred from operands, results from the yielded values."""
 
     def arguments(self) -> list[Attribute]:
-        """The types that the arguments of each region must have."""
+        """The inferred types of each region's block arguments."""
         raise VerifyException(f"{self.name} has no arguments")
 
     def inferred(self) -> list[Attribute]:
@@ -53,14 +54,14 @@ class ControlOp(IRDLOperation):
         raise VerifyException(f"{self.name} has no results")
 
     def yielded(self, region: int = 0) -> list[SSAValue]:
-        """What a region yields."""
+        """The values that a region yields."""
         last = self.regions[region].block.last_op
         if not isinstance(last, YieldOp):
             raise VerifyException("expected a graph.yield at the end of each region")
         return list(last.operands)
 
     def verify_(self) -> None:
-        """Regions have the arguments that the operands imply, and the results are what they yield."""
+        """Block arguments have the inferred types, and the results the types that the regions yield."""
         expected = self.arguments()
         for region in self.regions:
             if list(region.block.arg_types) != expected:
@@ -76,7 +77,7 @@ class ControlOp(IRDLOperation):
             )
 
     def infer_results(self) -> None:
-        """Give the results the types that follow from the regions."""
+        """Set the result types to the inferred ones."""
         for result, type_ in zip(self.results, self.inferred(), strict=True):
             result._type = type_
 
@@ -84,7 +85,7 @@ class ControlOp(IRDLOperation):
 @irdl_op_definition
 class IfOp(ControlOp):
     """
-    One of two regions, by a condition.
+    Runs one of two regions, selected by a condition.
 
     ```
     %1 = graph.if %c : tensor<i1> reads(%x : tensor<4xf32>) -> (tensor<4xf32>) {
@@ -129,9 +130,9 @@ class IfOp(ControlOp):
 @irdl_op_definition
 class LoopOp(ControlOp):
     """
-    Repeats its region: at most `at_most` times, at most `limit` times, and while the condition holds.
+    Repeats its region at most `at_most` times, at most `limit` times, and while the condition holds.
 
-    The results are what is carried on, the stacked rows (`at_most` of them; zeros beyond the last iteration), and the
+    The results are the carried values, the stacked rows (`at_most` of them; zeros beyond the last iteration), and the
     number of iterations.
 
     ```
@@ -166,7 +167,7 @@ class LoopOp(ControlOp):
         body: Region,
         carried: Sequence[SSAValue],
         reads: Sequence[SSAValue],
-        at_most: int = UNBOUNDED,
+        at_most: int = NO_ITERATION_BOUND,
         limit: SSAValue | None = None,
         condition: SSAValue | None = None,
     ) -> None:
@@ -201,16 +202,16 @@ class LoopOp(ControlOp):
 
     @property
     def always(self) -> bool:
-        """Whether it runs `at_most` times, neither more nor less."""
+        """Whether the loop runs exactly `at_most` times."""
         return self.limit is None and self.condition is None
 
 
 @irdl_op_definition
 class ScanOp(ControlOp):
     """
-    Runs its region once for each row of what is scanned: the slices along axis 0, of which all have the same number.
+    Runs its region once for each row (slice along axis 0) of the scanned values, which have equally many rows.
 
-    `backward` says for each scanned value, then for each stacked result, whether it goes from the last row on.
+    `backward` flags each scanned value, then each stacked result, that is traversed from the last row to the first.
 
     ```
     %s, %ys = graph.scan carried(%h : tensor<4xf32>) rows(%x : tensor<7x4xf32>)
@@ -261,7 +262,7 @@ class ScanOp(ControlOp):
         return shape_of(self.rows[0].type)[0]
 
     def is_backward(self, index: int) -> bool:
-        """Whether the scanned value, or behind these the stacked result, of this number goes backward."""
+        """Whether scanned value number `index`, or the stacked result after these, is traversed backward."""
         flags = self.backward.data
         return bool(flags) and bool(flags[index].value.data)
 
@@ -285,7 +286,7 @@ class ScanOp(ControlOp):
 
 
 def _carried_on(carried: Sequence[SSAValue], types: Sequence[Attribute]) -> Sequence[Attribute]:
-    """The types of the rows, behind those of what is carried on."""
+    """The yielded types after those of the carried values, which must match: the types of the rows."""
     wanted = [v.type for v in carried]
     if list(types[: len(wanted)]) != wanted:
         raise VerifyException(
@@ -294,7 +295,7 @@ def _carried_on(carried: Sequence[SSAValue], types: Sequence[Attribute]) -> Sequ
     return types[len(wanted) :]
 
 
-def _stacked(count: Any, row: Attribute) -> Attribute:
+def _stacked(count: Dim, row: Attribute) -> Attribute:
     assert isinstance(row, TensorType)
     return tensor((count, *shape_of(row)), row.element_type)
 
@@ -321,20 +322,20 @@ def _inside(block: Block) -> set[SSAValue]:
 
 
 def _is_source(value: SSAValue) -> bool:
-    """Whether a value is a weight or a constant, which each region has for itself."""
+    """Whether a value is a weight or a constant, which is cloned into each region that reads it."""
     owner = value.owner
     return isinstance(owner, Operation) and not owner.operands and not owner.regions
 
 
 def captured(block: Block) -> list[SSAValue]:
-    """The values from outside that a block reads, weights and constants aside."""
+    """The values from outside that a block reads, except weights and constants."""
     inside = _inside(block)
     outside = (v for op in block.walk() for v in op.operands if v not in inside and not _is_source(v))
     return list(dict.fromkeys(outside))
 
 
 def isolate(block: Block, reads: Sequence[SSAValue]) -> None:
-    """Make arguments of the values that a block reads from outside, used or not, and clone its sources into it."""
+    """Turn `reads` into block arguments, used or not, and clone the weights and constants that a block reads."""
     inside, known = _inside(block), dict[SSAValue, SSAValue]()
     first = block.first_op
     for value in reads:

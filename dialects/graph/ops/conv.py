@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OUT_FUSABLE, Bool, GraphOp, Int, Ints, Sample, Str
+from mlc.dialects.graph.base import OUT_FUSABLE, AttrValue, Bool, GraphOp, Int, Ints, Sample, Str
 from mlc.dialects.graph.dims import Dim, UnequalSizes, least
-from mlc.dialects.graph.layout import Layout, layout, same_axes, transform_steps
+from mlc.dialects.graph.layout import Layout, TransformSteps, layout, same_axes, transform_steps
 from mlc.dialects.graph.ops.accumulate import accumulator, widened
-from mlc.dialects.graph.types import Tensor, is_float, shape_of, static_shape, tensor
+from mlc.dialects.graph.types import Array, Tensor, is_float, shape_of, static_shape, tensor
 
 
 class Conv2dOp(GraphOp):
     """
-    2-D convolution (cross-correlation) of a picture by a kernel.
+    2-D convolution (cross-correlation) of an image by a kernel.
 
     `graph.conv2d %x, %w {strides = [2, 2], padding = [1, 1, 1, 1]} :
     (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x4x4xf32>`
@@ -25,8 +26,8 @@ class Conv2dOp(GraphOp):
     (`data_layout = "NCHW16c", kernel_layout = "OIHW16i32o"`) operands stay blocked in their types, and the result
     has the data's layout with the kernel's block of o. Sizes that do not divide are padded up, the kernel with
     zeros; `channels` is then the logical number of output channels (0: the kernel's O). A depthwise kernel is
-    `OIHW16o`, with I = 1. With an `out_dtype` picture and kernel may be narrower, and are widened first: floats, or
-    integers of 8 bits to int32. `pad_value` is what surrounds the picture: the zero point of a quantised one.
+    `OIHW16o`, with I = 1. With an `out_dtype` image and kernel may be narrower, and are widened first: floats, or
+    integers of 8 bits to int32. `pad_value` is what surrounds the image: the zero point of a quantised one.
     """
 
     name = "graph.conv2d"
@@ -53,23 +54,23 @@ class Conv2dOp(GraphOp):
         return data.with_factor("C", layout(self.kernel_layout).factors["O"])
 
     def logical_sizes(self) -> tuple[dict[str, Dim], dict[str, Dim]]:
-        """The axis sizes of picture and kernel, block padding included."""
+        """The axis sizes of image and kernel, block padding included."""
         data, kernel = layout(self.data_layout), layout(self.kernel_layout)
         same_axes(data, layout("NCHW"))
         same_axes(kernel, layout("OIHW"))
         x, w = self.input_types
-        return data.sizes(shape_of(x), "the picture"), kernel.sizes(shape_of(w), "the kernel")
+        return data.sizes(shape_of(x), "the image"), kernel.sizes(shape_of(w), "the kernel")
 
     def infer_types(self) -> list[Tensor]:
         check_window(self, self.strides, self.dilation, self.padding)
         x, w = self.input_types
-        element = accumulator(self.out_dtype, x, w, "picture and kernel")
-        picture, kernel = self.logical_sizes()
-        self._check_channels(picture["C"], kernel["O"], kernel["I"])
-        sizes = {"N": picture["N"], "C": kernel["O"]}
+        element = accumulator(self.out_dtype, x, w, "image and kernel")
+        image, kernel = self.logical_sizes()
+        self._check_channels(image["C"], kernel["O"], kernel["I"])
+        sizes = {"N": image["N"], "C": kernel["O"]}
         for axis, letter in enumerate("HW"):
             sizes[letter] = window_count(
-                letter, picture[letter], kernel[letter], self.strides[axis], self.dilation[axis], self.padding[axis::2]
+                letter, image[letter], kernel[letter], self.strides[axis], self.dilation[axis], self.padding[axis::2]
             )
         return [tensor(layout(self.out_layout).shape(sizes), element)]
 
@@ -79,12 +80,10 @@ class Conv2dOp(GraphOp):
         return self.groups > 1 and self.logical_sizes()[1]["I"] == 1 and self._is_depthwise()
 
     def _is_depthwise(self) -> bool:
-        picture, kernel = self.logical_sizes()
+        image, kernel = self.logical_sizes()
         factor = layout(self.data_layout).factors["C"]
         return (
-            picture["C"] == kernel["O"]
-            and layout(self.data_layout).padded("C", self.groups) == picture["C"]
-            and factor > 0
+            image["C"] == kernel["O"] and layout(self.data_layout).padded("C", self.groups) == image["C"] and factor > 0
         )
 
     def _check_channels(self, c: Dim, o: Dim, i: Dim) -> None:
@@ -105,7 +104,7 @@ class Conv2dOp(GraphOp):
                 f"expected a kernel for {self.channels} output channels, padded up, but got one for {o}"
             )
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import conv2d, layout_transform
 
         arrays = widened(self, *arrays)
@@ -122,7 +121,7 @@ class Conv2dOp(GraphOp):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        def one(x: Sequence[int], w: Sequence[int], **attrs: Any) -> Sample:
+        def one(x: Sequence[int], w: Sequence[int], **attrs: AttrValue) -> Sample:
             return Sample((tensor(x), tensor(w)), attrs)
 
         return [
@@ -143,8 +142,8 @@ class Conv2dOp(GraphOp):
         ]
 
 
-def plain_steps(src: str, dst: str, shape: Sequence[int]) -> Any:
-    """The steps from one layout to another with block padding kept as data."""
+def plain_steps(src: str, dst: str, shape: Sequence[int]) -> TransformSteps:
+    """The steps from one layout to another, with block padding kept as data."""
     source = layout(src)
     sizes: Any = source.sizes(shape)
     return transform_steps(source, layout(dst), shape, sizes)
@@ -164,12 +163,12 @@ def check_window(op: GraphOp, strides: Sequence[int], dilation: Sequence[int], p
 def window_count(
     axis: str, size: Dim, window: Dim, stride: int, dilation: int, padding: Sequence[int], ceil_mode: bool = False
 ) -> Dim:
-    """How many windows fit on an axis of a picture with its padding."""
+    """The number of windows that fit on an axis of a padded image."""
     reach = (window - 1) * dilation + 1
     room = size + sum(padding) - reach
     if isinstance(room, int) and room < 0:
         raise VerifyException(
-            f"expected a window that fits: on axis {axis} it spans {reach}, but the padded picture has "
+            f"expected a window that fits: on axis {axis} it spans {reach}, but the padded image has "
             f"{size + sum(padding)}"
         )
     if not ceil_mode:
@@ -199,7 +198,7 @@ class PoolOp(GraphOp):
         if len(self.pool_size) != 2 or min(self.pool_size) < 1:
             raise VerifyException(f"expected pool_size of 2 integers >= 1, but got {list(self.pool_size)}")
         order = self.parsed_layout
-        sizes = order.sizes(shape_of(x), "the picture")
+        sizes = order.sizes(shape_of(x), "the image")
         for axis, letter in enumerate("HW"):
             reach = (self.pool_size[axis] - 1) * self.dilation[axis] + 1
             if max(self.padding[axis::2]) >= reach:
@@ -220,17 +219,18 @@ class PoolOp(GraphOp):
 
     @property
     def parsed_layout(self) -> Layout:
-        """The layout of picture and result."""
+        """The layout of image and result."""
         order = layout(self.layout)
         same_axes(order, layout("NCHW"))
         return order
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import layout_transform, pool2d
 
         x = layout_transform(arrays[0], plain_steps(self.layout, "NCHW", arrays[0].shape))
         sizes: Any = self.parsed_layout.sizes(static_shape(self.type))
-        y = pool2d(x, self, (sizes["H"], sizes["W"]), isinstance(self, MaxPool2dOp))
+        count_padding = isinstance(self, AvgPool2dOp) and self.count_include_pad
+        y = pool2d(x, self, (sizes["H"], sizes["W"]), isinstance(self, MaxPool2dOp), count_padding)
         return (layout_transform(y, plain_steps("NCHW", self.layout, y.shape)),)
 
     @classmethod
@@ -255,7 +255,7 @@ class MaxPool2dOp(PoolOp):
 
 class AvgPool2dOp(PoolOp):
     """
-    The mean of each window, over what lies inside the picture or (`count_include_pad`) its padding.
+    The mean of each window, over what lies inside the image or (`count_include_pad`) its padding.
 
     `graph.avg_pool2d %x {pool_size = [2, 2], strides = [2, 2]} : (tensor<1x8x4x4xf32>) -> tensor<1x8x2x2xf32>`
     """

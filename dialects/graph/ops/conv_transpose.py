@@ -1,16 +1,17 @@
-"""Transposed convolution: each pixel of the picture spreads its kernel over the result."""
+"""Transposed convolution: each pixel of the image spreads its kernel over the result."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OUT_FUSABLE, GraphOp, Int, Ints, Sample
+from mlc.dialects.graph.base import OUT_FUSABLE, AttrValue, GraphOp, Int, Ints, Sample
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.ops.conv import check_window
-from mlc.dialects.graph.types import Tensor, shape_of, tensor
+from mlc.dialects.graph.types import Array, Tensor, shape_of, static_shape, tensor
 
 
 class Conv2dTransposeOp(GraphOp):
@@ -39,12 +40,12 @@ class Conv2dTransposeOp(GraphOp):
         check_window(self, self.strides, self.dilation, self.padding)
         x, w = self.input_types
         if x.element_type != w.element_type:
-            raise VerifyException(f"expected picture and kernel with the same element type, but got {x} and {w}")
-        picture, kernel = shape_of(x), shape_of(w)
-        if len(picture) != 4 or len(kernel) != 4:
-            raise VerifyException(f"expected a picture and a kernel of rank 4, but got {x} and {w}")
-        if picture[1] != kernel[0]:
-            raise VerifyException(f"expected a kernel for {picture[1]} input channels, but got one for {kernel[0]}")
+            raise VerifyException(f"expected image and kernel with the same element type, but got {x} and {w}")
+        image, kernel = shape_of(x), shape_of(w)
+        if len(image) != 4 or len(kernel) != 4:
+            raise VerifyException(f"expected an image and a kernel of rank 4, but got {x} and {w}")
+        if image[1] != kernel[0]:
+            raise VerifyException(f"expected a kernel for {image[1]} input channels, but got one for {kernel[0]}")
         if self.groups < 1 or (isinstance(kernel[0], int) and kernel[0] % self.groups):
             raise VerifyException(f"expected groups that divide {kernel[0]} input channels, but got {self.groups}")
         extra = self.output_padding
@@ -54,7 +55,7 @@ class Conv2dTransposeOp(GraphOp):
             raise VerifyException(
                 f"expected output_padding of 2 integers >= 0 below the stride or the dilation, but got {list(extra)}"
             )
-        return [tensor((picture[0], kernel[1] * self.groups, *map(self._size, (0, 1))), x.element_type)]
+        return [tensor((image[0], kernel[1] * self.groups, *map(self._size, (0, 1))), x.element_type)]
 
     def _size(self, axis: int) -> Dim:
         """The result's size along H or W."""
@@ -68,11 +69,11 @@ class Conv2dTransposeOp(GraphOp):
             )
         return result
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import conv2d_transpose
 
         x, w = arrays
-        return (conv2d_transpose(x, w, self, shape_of(self.type)[2:]),)
+        return (conv2d_transpose(x, w, self, static_shape(self.type)[2:]),)
 
     def reduction_length(self) -> int:
         kernel = shape_of(self.input_types[1])
@@ -81,7 +82,7 @@ class Conv2dTransposeOp(GraphOp):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        def one(x: Sequence[int], w: Sequence[int], **attrs: Any) -> Sample:
+        def one(x: Sequence[int], w: Sequence[int], **attrs: AttrValue) -> Sample:
             return Sample((tensor(x), tensor(w)), attrs)
 
         return [

@@ -1,11 +1,12 @@
 """
-Ops whose results have as many elements as the data says: they fill an upper bound and return the count.
+Ops with data-dependent lengths: each returns a tensor padded to an upper bound, and the count of its valid elements.
 
-What lies beyond the count is zero.
+Elements beyond the count are zero.
 """
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from xdsl.dialects.builtin import i64
@@ -13,14 +14,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import OPAQUE, Bool, GraphOp, Int, Sample
 from mlc.dialects.graph.dims import Dim, UnequalSizes
-from mlc.dialects.graph.types import Tensor, is_float, product, shape_of, shape_text, tensor
+from mlc.dialects.graph.types import Array, Tensor, is_float, product, shape_of, shape_text, tensor
 
 COUNT = tensor((), i64)
 
 
 class NonzeroOp(GraphOp):
     """
-    The indices of the elements that are not zero, in order, a row for each axis; and how many there are.
+    The indices of the nonzero elements in row-major order, one row per axis, and their count.
 
     `%i, %n = graph.nonzero %x : (tensor<2x4xf32>) -> (tensor<2x8xi64>, tensor<i64>)`
     """
@@ -34,7 +35,7 @@ class NonzeroOp(GraphOp):
             raise VerifyException("expected a tensor with axes, but got a scalar; reshape it")
         return [tensor((len(shape), product(shape)), i64), COUNT]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         (x,) = arrays
         found = np.stack(np.nonzero(x))
         result = np.zeros((x.ndim, x.size), np.int64)
@@ -48,8 +49,8 @@ class NonzeroOp(GraphOp):
 
 class UniqueOp(GraphOp):
     """
-    The rows of a matrix that differ: the number of the first row like it of each, for each row which of them it is,
-    how often each occurs, and how many there are. They are in order of their values, or of their places.
+    The distinct rows of a matrix: the index of each one's first occurrence, for each row the number of its distinct
+    row, the count of each, and how many there are. They are sorted by value, or by first occurrence.
 
     `%first, %which, %often, %n = graph.unique %x : (tensor<8x1xf32>) -> (tensor<8xi64>, tensor<8xi64>, ..)`
     """
@@ -64,7 +65,7 @@ class UniqueOp(GraphOp):
             raise VerifyException(f"expected a matrix, but got a tensor of shape {shape_text(shape)}")
         return [*(tensor(shape[:1], i64) for _ in range(3)), COUNT]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         rows = [tuple(row) for row in arrays[0].tolist()]
         first: dict[Any, int] = {}
         for index, row in enumerate(rows):
@@ -88,12 +89,12 @@ class UniqueOp(GraphOp):
 
 class NonMaxSuppressionOp(GraphOp):
     """
-    Boxes that overlap no better one: for each batch and class those of the highest scores, in order, that are above
-    `score_threshold` and whose intersection over union with each chosen one is at most `iou_threshold`.
+    Non-maximum suppression: per batch and class, boxes are chosen greedily by score, if the score is above the score
+    threshold and the intersection over union with each chosen box is at most the IoU threshold.
 
-    Operands: boxes (batch x n x 4), scores (batch x classes x n), the most boxes of a class, both thresholds. Results:
-    rows (batch, class, box), and how many there are. `center` says that a box is (x, y, width, height) rather than two
-    opposite corners; `at_most`, that no class has more boxes (-1: as many as there are).
+    Operands: boxes (batch x n x 4), scores (batch x classes x n), the largest number of boxes per class, the IoU and
+    the score threshold. Results: rows (batch, class, box), and their count. `center` means that a box is (x, y, width,
+    height) rather than two opposite corners; `at_most` bounds the boxes per class statically (-1: all boxes).
 
     `%r, %n = graph.non_max_suppression %b, %s, %most, %iou, %limit {at_most = 5} : (..) -> (tensor<10x3xi64>, ..)`
     """
@@ -119,10 +120,10 @@ class NonMaxSuppressionOp(GraphOp):
 
     @property
     def room(self) -> Dim:
-        """How many boxes a class may have."""
+        """The static bound of the number of boxes per class."""
         return shape_of(self.input_types[0])[1] if self.at_most < 0 else self.at_most
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         boxes, scores, most, iou, limit = arrays
         room = int(self.room)
         order, most = np.argsort(-scores, axis=2, kind="stable"), min(most, room)
@@ -147,7 +148,7 @@ class NonMaxSuppressionOp(GraphOp):
         attrs = {}, {"center": True}, {"at_most": 2}
         return [Sample(operands, one, low=-1.0, high=1.0) for one in attrs]
 
-    def corners(self, np: Any, boxes: Any) -> tuple[Any, Any]:
+    def corners(self, np: ModuleType, boxes: Array) -> tuple[Array, Array]:
         """The lower and the upper corner of each box."""
         first, second = boxes[..., :2], boxes[..., 2:]
         if self.center:
@@ -155,7 +156,7 @@ class NonMaxSuppressionOp(GraphOp):
         return np.minimum(first, second), np.maximum(first, second)
 
     @staticmethod
-    def overlap(np: Any, low: Any, high: Any, a: int, b: int) -> Any:
+    def overlap(np: ModuleType, low: Array, high: Array, a: int, b: int) -> float:
         """The intersection of two boxes over their union."""
         inner = np.maximum(np.minimum(high[a], high[b]) - np.maximum(low[a], low[b]), 0).prod()
         union = (high[a] - low[a]).prod() + (high[b] - low[b]).prod() - inner

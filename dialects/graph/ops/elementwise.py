@@ -1,18 +1,21 @@
-"""Elementwise and broadcasting ops: families made from tables, and the few with a form of their own."""
+"""Elementwise and broadcasting ops: two families declared in tables, and a few ops with classes of their own."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, Float, GraphOp, Int, OpAttr, Sample, given_type
+from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, AttrValue, Float, GraphOp, Int, Location, Sample, given_type
 from mlc.dialects.graph.base import Bool as BoolAttr
 from mlc.dialects.graph.types import (
+    Array,
+    DTypeLike,
     Tensor,
     axis_of,
     broadcast,
@@ -25,7 +28,7 @@ from mlc.dialects.graph.types import (
 
 
 class UnaryOp(GraphOp):
-    """An op that maps each element by itself."""
+    """The base of unary elementwise ops."""
 
     kind = ELEMENTWISE
     layout_rule = "elementwise"
@@ -38,7 +41,7 @@ class UnaryOp(GraphOp):
         _check_elements(self.elements, x, "operand")
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (type(self).meaning(np, arrays[0], self),)
 
     @classmethod
@@ -65,9 +68,9 @@ def _unary(
     c: float = 0.0,
     elements: str = "float",
     domain: tuple[float, float] = (-4.0, 4.0),
-    **attrs: OpAttr[Any],
-) -> type[UnaryOp]:
-    fields = {
+) -> dict[str, Any]:
+    """The body of an op class, for `type(name, bases, body)`, a call that type checkers treat as a class statement."""
+    return {
         "__doc__": f"`{formula}`, each element: `%1 = graph.{name} %0 : tensor<2x3xf32>`.",
         "__module__": __name__,
         "name": f"graph.{name}",
@@ -75,129 +78,173 @@ def _unary(
         "tolerance": c,
         "elements": elements,
         "domain": domain,
-        **attrs,
     }
-    return type(_class_name(name), (UnaryOp,), fields)
 
 
-def _class_name(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("_")) + "Op"
-
-
-def _erf(np: Any, x: Any) -> Any:
+def _erf(np: ModuleType, x: Array) -> Array:
     from mlc.dialects.graph.numerics import erf
 
     return erf(x)
 
 
-def _sigmoid(np: Any, x: Any) -> Any:
+def _sigmoid(np: ModuleType, x: Array) -> Array:
     with np.errstate(over="ignore"):
         return 1 / (1 + np.exp(-x))
 
 
-# What each op computes, its formula, its error constant (0: exact).
-ReluOp = _unary("relu", "max(x, 0)", lambda np, x, op: np.maximum(x, x.dtype.type(0)), elements="number")
-ExpOp = _unary("exp", "e ** x", lambda np, x, op: np.exp(x), c=4)
-LogOp = _unary("log", "log x", lambda np, x, op: np.log(x), c=4, domain=(0.1, 8.0))
-TanhOp = _unary("tanh", "tanh x", lambda np, x, op: np.tanh(x), c=4)
-SigmoidOp = _unary("sigmoid", "1 / (1 + e ** -x)", lambda np, x, op: _sigmoid(np, x), c=4)
-ErfOp = _unary("erf", "erf x", lambda np, x, op: _erf(np, x), c=4)
-SqrtOp = _unary("sqrt", "sqrt x", lambda np, x, op: np.sqrt(x), c=1, domain=(0.0, 8.0))
-RsqrtOp = _unary("rsqrt", "1 / sqrt x", lambda np, x, op: 1 / np.sqrt(x), c=4, domain=(0.1, 8.0))
-ReciprocalOp = _unary("reciprocal", "1 / x", lambda np, x, op: 1 / x, c=2, domain=(0.1, 8.0))
-NegOp = _unary("neg", "-x", lambda np, x, op: -x, elements="number")
-AbsOp = _unary("abs", "|x|", lambda np, x, op: np.abs(x), elements="number")
-FloorOp = _unary("floor", "the largest integer <= x", lambda np, x, op: np.floor(x))
-CeilOp = _unary("ceil", "the smallest integer >= x", lambda np, x, op: np.ceil(x))
-RoundOp = _unary("round", "the nearest integer, halves to even", lambda np, x, op: np.rint(x))
-HardSigmoidOp = _unary(
-    "hard_sigmoid",
-    "min(max(alpha * x + beta, 0), 1)",
-    lambda np, x, op: np.clip(op.alpha * x + op.beta, 0, 1),
-    c=2,
-    alpha=Float(0.2),
-    beta=Float(0.5),
+# Formula, numpy semantics and error constant (0: exact) of each op.
+ReluOp = type(
+    "ReluOp",
+    (UnaryOp,),
+    _unary("relu", "max(x, 0)", lambda np, x, op: np.maximum(x, x.dtype.type(0)), elements="number"),
 )
-HardSwishOp = _unary(
-    "hard_swish", "x * min(max(x / 6 + 0.5, 0), 1)", lambda np, x, op: x * np.clip(x / 6 + 0.5, 0, 1), c=4
+ExpOp = type("ExpOp", (UnaryOp,), _unary("exp", "e ** x", lambda np, x, op: np.exp(x), c=4))
+LogOp = type("LogOp", (UnaryOp,), _unary("log", "log x", lambda np, x, op: np.log(x), c=4, domain=(0.1, 8.0)))
+TanhOp = type("TanhOp", (UnaryOp,), _unary("tanh", "tanh x", lambda np, x, op: np.tanh(x), c=4))
+SigmoidOp = type(
+    "SigmoidOp", (UnaryOp,), _unary("sigmoid", "1 / (1 + e ** -x)", lambda np, x, op: _sigmoid(np, x), c=4)
 )
-LeakyReluOp = _unary(
-    "leaky_relu",
-    "x if x >= 0 else alpha * x",
-    lambda np, x, op: np.where(x >= 0, x, op.alpha * x),
-    c=1,
-    alpha=Float(0.01),
+ErfOp = type("ErfOp", (UnaryOp,), _unary("erf", "erf x", lambda np, x, op: _erf(np, x), c=4))
+SqrtOp = type("SqrtOp", (UnaryOp,), _unary("sqrt", "sqrt x", lambda np, x, op: np.sqrt(x), c=1, domain=(0.0, 8.0)))
+RsqrtOp = type(
+    "RsqrtOp", (UnaryOp,), _unary("rsqrt", "1 / sqrt x", lambda np, x, op: 1 / np.sqrt(x), c=4, domain=(0.1, 8.0))
 )
-EluOp = _unary(
-    "elu",
-    "x if x > 0 else alpha * (e ** x - 1)",
-    lambda np, x, op: np.where(x > 0, x, op.alpha * np.expm1(np.minimum(x, 0))),
-    c=4,
-    alpha=Float(1.0),
+ReciprocalOp = type(
+    "ReciprocalOp", (UnaryOp,), _unary("reciprocal", "1 / x", lambda np, x, op: 1 / x, c=2, domain=(0.1, 8.0))
 )
-SoftplusOp = _unary("softplus", "log(1 + e ** x)", lambda np, x, op: np.logaddexp(x, x.dtype.type(0)), c=8)
-GeluOp = _unary(
-    "gelu", "x / 2 * (1 + erf(x / sqrt 2))", lambda np, x, op: 0.5 * x * (1 + _erf(np, x * math.sqrt(0.5))), c=8
-)
-SiluOp = _unary("silu", "x / (1 + e ** -x)", lambda np, x, op: x * _sigmoid(np, x), c=8)
-LogicalNotOp = _unary("logical_not", "not x", lambda np, x, op: ~x, elements="bool")
-SinOp = _unary("sin", "sin x", lambda np, x, op: np.sin(x), c=4)
-CosOp = _unary("cos", "cos x", lambda np, x, op: np.cos(x), c=4)
-SignOp = _unary("sign", "-1, 0 or 1", lambda np, x, op: np.sign(x), elements="number")
-ClipOp = _unary(
-    "clip",
-    "max if x > max else min if x < min else x",
-    lambda np, x, op: np.clip(x, *_bounds(np, x, op)),
-    elements="number",
-    min=Float(-math.inf),
-    max=Float(math.inf),
+NegOp = type("NegOp", (UnaryOp,), _unary("neg", "-x", lambda np, x, op: -x, elements="number"))
+AbsOp = type("AbsOp", (UnaryOp,), _unary("abs", "|x|", lambda np, x, op: np.abs(x), elements="number"))
+FloorOp = type("FloorOp", (UnaryOp,), _unary("floor", "the largest integer <= x", lambda np, x, op: np.floor(x)))
+CeilOp = type("CeilOp", (UnaryOp,), _unary("ceil", "the smallest integer >= x", lambda np, x, op: np.ceil(x)))
+RoundOp = type(
+    "RoundOp", (UnaryOp,), _unary("round", "the nearest integer, halves to even", lambda np, x, op: np.rint(x))
 )
 
 
-def _bounds(np: Any, x: Any, op: Any) -> tuple[Any, Any]:
+class HardSigmoidOp(UnaryOp):
+    """`min(max(alpha * x + beta, 0), 1)`, each element: `%1 = graph.hard_sigmoid %0 : tensor<2x3xf32>`."""
+
+    name = "graph.hard_sigmoid"
+    tolerance = 2
+    alpha = Float(0.2)
+    beta = Float(0.5)
+
+    @staticmethod
+    def meaning(np: ModuleType, x: Array, op: HardSigmoidOp) -> Array:
+        """Each element's value."""
+        return np.clip(op.alpha * x + op.beta, 0, 1)
+
+
+HardSwishOp = type(
+    "HardSwishOp",
+    (UnaryOp,),
+    _unary("hard_swish", "x * min(max(x / 6 + 0.5, 0), 1)", lambda np, x, op: x * np.clip(x / 6 + 0.5, 0, 1), c=4),
+)
+
+
+class LeakyReluOp(UnaryOp):
+    """`x if x >= 0 else alpha * x`, each element: `%1 = graph.leaky_relu %0 : tensor<2x3xf32>`."""
+
+    name = "graph.leaky_relu"
+    tolerance = 1
+    alpha = Float(0.01)
+
+    @staticmethod
+    def meaning(np: ModuleType, x: Array, op: LeakyReluOp) -> Array:
+        """Each element's value."""
+        return np.where(x >= 0, x, op.alpha * x)
+
+
+class EluOp(UnaryOp):
+    """`x if x > 0 else alpha * (e ** x - 1)`, each element: `%1 = graph.elu %0 : tensor<2x3xf32>`."""
+
+    name = "graph.elu"
+    tolerance = 4
+    alpha = Float(1.0)
+
+    @staticmethod
+    def meaning(np: ModuleType, x: Array, op: EluOp) -> Array:
+        """Each element's value."""
+        return np.where(x > 0, x, op.alpha * np.expm1(np.minimum(x, 0)))
+
+
+SoftplusOp = type(
+    "SoftplusOp",
+    (UnaryOp,),
+    _unary("softplus", "log(1 + e ** x)", lambda np, x, op: np.logaddexp(x, x.dtype.type(0)), c=8),
+)
+GeluOp = type(
+    "GeluOp",
+    (UnaryOp,),
+    _unary(
+        "gelu", "x / 2 * (1 + erf(x / sqrt 2))", lambda np, x, op: 0.5 * x * (1 + _erf(np, x * math.sqrt(0.5))), c=8
+    ),
+)
+SiluOp = type("SiluOp", (UnaryOp,), _unary("silu", "x / (1 + e ** -x)", lambda np, x, op: x * _sigmoid(np, x), c=8))
+LogicalNotOp = type("LogicalNotOp", (UnaryOp,), _unary("logical_not", "not x", lambda np, x, op: ~x, elements="bool"))
+SinOp = type("SinOp", (UnaryOp,), _unary("sin", "sin x", lambda np, x, op: np.sin(x), c=4))
+CosOp = type("CosOp", (UnaryOp,), _unary("cos", "cos x", lambda np, x, op: np.cos(x), c=4))
+SignOp = type("SignOp", (UnaryOp,), _unary("sign", "-1, 0 or 1", lambda np, x, op: np.sign(x), elements="number"))
+
+
+class ClipOp(UnaryOp):
+    """`max if x > max else min if x < min else x`, each element: `%1 = graph.clip %0 : tensor<2x3xf32>`."""
+
+    name = "graph.clip"
+    elements = "number"
+    min = Float(-math.inf)
+    max = Float(math.inf)
+
+    @staticmethod
+    def meaning(np: ModuleType, x: Array, op: ClipOp) -> Array:
+        """Each element's value."""
+        return np.clip(x, *_bounds(np, x, op))
+
+
+def _bounds(np: ModuleType, x: Array, op: ClipOp) -> tuple[float, float]:
     if np.issubdtype(x.dtype, np.floating):
         return op.min, op.max
     info = np.iinfo(x.dtype)
     return max(op.min, info.min), min(op.max, info.max)
 
 
-class _Identity(UnaryOp):
+class IdentityOp(UnaryOp):
+    """`x`: `%1 = graph.identity %0 : tensor<2x3xf32>`."""
+
+    name = "graph.identity"
+    elements = "any"
+
+    @staticmethod
+    def meaning(np: ModuleType, x: Array, op: IdentityOp) -> Array:
+        """The element itself."""
+        return x
+
     def fold(self) -> Sequence[SSAValue] | None:
         # identity(x) == x
         return (self.operands[0],)
 
 
-IdentityOp = type(
-    "IdentityOp",
-    (_Identity,),
-    {
-        "__doc__": "`x`: `%1 = graph.identity %0 : tensor<2x3xf32>`.",
-        "__module__": __name__,
-        "name": "graph.identity",
-        "meaning": staticmethod(lambda np, x, op: x),
-        "elements": "any",
-    },
-)
-
-
 class RetypeOp(GraphOp):
-    """An op that is told the element type of its result."""
+    """The base of ops whose result's element type is given."""
 
     kind = ELEMENTWISE
     layout_rule = "elementwise"
     result_given = True
 
     @classmethod
-    def make(
+    def make(  # pyright: ignore[reportIncompatibleMethodOverride] - it also takes what the result type needs
         cls,
         *operands: SSAValue | Operation,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         result: Tensor | None = None,
-        location: Any = None,
-        **attrs: Any,
-    ) -> Any:
+        location: Location = None,
+        **attrs: AttrValue,
+    ) -> Self:
         """The operand with elements of `dtype` (a numpy dtype, its name, or an element type)."""
-        result = result or tensor(shape_of(SSAValue.get(operands[0]).type), element_type(dtype))
+        if result is None:
+            if dtype is None:
+                raise TypeError(f"expected the dtype of {cls.name}, or its result type, but got neither")
+            result = tensor(shape_of(SSAValue.get(operands[0]).type), element_type(dtype))
         return super().make(*operands, result=result, location=location, **attrs)
 
 
@@ -214,7 +261,7 @@ class CastOp(RetypeOp):
         (x,) = self.input_types
         return [tensor(shape_of(x), given_type(self).element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (arrays[0],)
 
     def fold(self) -> Sequence[SSAValue] | None:
@@ -230,7 +277,7 @@ class CastOp(RetypeOp):
 
 
 class BinaryOp(GraphOp):
-    """An op on two operands that broadcast together as in numpy."""
+    """The base of binary elementwise ops, whose operands broadcast as in numpy."""
 
     kind = BROADCAST
     layout_rule = "broadcast"
@@ -249,7 +296,7 @@ class BinaryOp(GraphOp):
         _check_elements(self.elements, a, "operands")
         return [tensor(broadcast([shape_of(a), shape_of(b)]), i1 if self.compares else a.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (type(self).meaning(np, arrays[0], arrays[1], self),)
 
     @classmethod
@@ -269,10 +316,9 @@ def _binary(
     elements: str = "number",
     compares: bool = False,
     domain: tuple[float, float] = (-4.0, 4.0),
-    **attrs: OpAttr[Any],
-) -> type[BinaryOp]:
+) -> dict[str, Any]:
     types = "(tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi1>" if compares else "tensor<2x3xf32>"
-    fields = {
+    return {
         "__doc__": f"`{formula}` with numpy broadcasting: `%2 = graph.{name} %0, %1 : {types}`.",
         "__module__": __name__,
         "name": f"graph.{name}",
@@ -281,40 +327,68 @@ def _binary(
         "elements": elements,
         "compares": compares,
         "domain": domain,
-        **attrs,
     }
-    return type(_class_name(name), (BinaryOp,), fields)
 
 
-def _divide(x: Any, y: Any) -> Any:
+def _divide(x: Array, y: Array) -> Array:
     from mlc.dialects.graph.numerics import divide
 
     return divide(x, y)
 
 
-AddOp = _binary("add", "x + y", lambda np, x, y, op: x + y)
-SubtractOp = _binary("subtract", "x - y", lambda np, x, y, op: x - y)
-MultiplyOp = _binary("multiply", "x * y", lambda np, x, y, op: x * y)
-DivideOp = _binary("divide", "x / y; integers truncate", lambda np, x, y, op: _divide(x, y), c=1, domain=(0.5, 4.0))
-PowerOp = _binary("power", "x ** y", lambda np, x, y, op: np.power(x, y), c=16, domain=(0.2, 3.0))
-MaximumOp = _binary("maximum", "max(x, y)", lambda np, x, y, op: np.maximum(x, y))
-MinimumOp = _binary("minimum", "min(x, y)", lambda np, x, y, op: np.minimum(x, y))
-ModOp = _binary(
-    "mod",
-    "x mod y with the sign of y, of x where truncated",
-    lambda np, x, y, op: np.fmod(x, y) if op.truncated else np.mod(x, y),
-    c=1,
-    domain=(0.5, 4.0),
-    truncated=BoolAttr(False),
+AddOp = type("AddOp", (BinaryOp,), _binary("add", "x + y", lambda np, x, y, op: x + y))
+SubtractOp = type("SubtractOp", (BinaryOp,), _binary("subtract", "x - y", lambda np, x, y, op: x - y))
+MultiplyOp = type("MultiplyOp", (BinaryOp,), _binary("multiply", "x * y", lambda np, x, y, op: x * y))
+DivideOp = type(
+    "DivideOp",
+    (BinaryOp,),
+    _binary("divide", "x / y; integers truncate", lambda np, x, y, op: _divide(x, y), c=1, domain=(0.5, 4.0)),
 )
-EqualOp = _binary("equal", "x == y", lambda np, x, y, op: x == y, elements="any", compares=True)
-LessOp = _binary("less", "x < y", lambda np, x, y, op: x < y, compares=True)
-GreaterOp = _binary("greater", "x > y", lambda np, x, y, op: x > y, compares=True)
-LessEqualOp = _binary("less_equal", "x <= y", lambda np, x, y, op: x <= y, compares=True)
-GreaterEqualOp = _binary("greater_equal", "x >= y", lambda np, x, y, op: x >= y, compares=True)
-LogicalAndOp = _binary("logical_and", "x and y", lambda np, x, y, op: x & y, elements="bool")
-LogicalOrOp = _binary("logical_or", "x or y", lambda np, x, y, op: x | y, elements="bool")
-LogicalXorOp = _binary("logical_xor", "x != y", lambda np, x, y, op: x ^ y, elements="bool")
+PowerOp = type(
+    "PowerOp", (BinaryOp,), _binary("power", "x ** y", lambda np, x, y, op: np.power(x, y), c=16, domain=(0.2, 3.0))
+)
+MaximumOp = type("MaximumOp", (BinaryOp,), _binary("maximum", "max(x, y)", lambda np, x, y, op: np.maximum(x, y)))
+MinimumOp = type("MinimumOp", (BinaryOp,), _binary("minimum", "min(x, y)", lambda np, x, y, op: np.minimum(x, y)))
+
+
+class ModOp(BinaryOp):
+    """
+    `x mod y` with numpy broadcasting, with the sign of y, or of x where `truncated`.
+
+    `%2 = graph.mod %0, %1 : tensor<2x3xf32>`
+    """
+
+    name = "graph.mod"
+    tolerance = 1
+    domain = (0.5, 4.0)
+    truncated = BoolAttr(False)
+
+    @staticmethod
+    def meaning(np: ModuleType, x: Array, y: Array, op: ModOp) -> Array:
+        """Each element's value."""
+        return np.fmod(x, y) if op.truncated else np.mod(x, y)
+
+
+EqualOp = type(
+    "EqualOp", (BinaryOp,), _binary("equal", "x == y", lambda np, x, y, op: x == y, elements="any", compares=True)
+)
+LessOp = type("LessOp", (BinaryOp,), _binary("less", "x < y", lambda np, x, y, op: x < y, compares=True))
+GreaterOp = type("GreaterOp", (BinaryOp,), _binary("greater", "x > y", lambda np, x, y, op: x > y, compares=True))
+LessEqualOp = type(
+    "LessEqualOp", (BinaryOp,), _binary("less_equal", "x <= y", lambda np, x, y, op: x <= y, compares=True)
+)
+GreaterEqualOp = type(
+    "GreaterEqualOp", (BinaryOp,), _binary("greater_equal", "x >= y", lambda np, x, y, op: x >= y, compares=True)
+)
+LogicalAndOp = type(
+    "LogicalAndOp", (BinaryOp,), _binary("logical_and", "x and y", lambda np, x, y, op: x & y, elements="bool")
+)
+LogicalOrOp = type(
+    "LogicalOrOp", (BinaryOp,), _binary("logical_or", "x or y", lambda np, x, y, op: x | y, elements="bool")
+)
+LogicalXorOp = type(
+    "LogicalXorOp", (BinaryOp,), _binary("logical_xor", "x != y", lambda np, x, y, op: x ^ y, elements="bool")
+)
 
 
 class WhereOp(GraphOp):
@@ -338,7 +412,7 @@ class WhereOp(GraphOp):
             )
         return [tensor(broadcast(self.shapes), x.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (np.where(*arrays),)
 
     @classmethod
@@ -370,7 +444,7 @@ class BiasAddOp(GraphOp):
         shape = shape_of(result)
         return (result, tensor((shape[axis_of(self.axis, len(shape))],), result.element_type))
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, bias = arrays
         shape = [1] * x.ndim
         shape[self.axis] = -1
@@ -403,7 +477,7 @@ class PreluOp(GraphOp):
             raise VerifyException(f"expected a slope that broadcasts to {x}, but got {slope}")
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, slope = arrays
         return (np.where(x >= 0, x, slope * x),)
 

@@ -1,21 +1,22 @@
-"""Ops that read or write at places which tensors say, and the order of elements."""
+"""Gathers, scatters, sorting and cumulative ops."""
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerType, i1, i64
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import INJECTIVE, OPAQUE, Bool, GraphOp, Int, Sample, Str
-from mlc.dialects.graph.types import Tensor, axis_of, shape_of, shape_text, tensor, unequal
+from mlc.dialects.graph.types import Array, Tensor, axis_of, shape_of, shape_text, tensor, unequal
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
-"""How a scatter combines what it writes with what is there; of `none` the last one stays."""
+"""How a scatter combines an update with the element; with `none` the last update replaces it."""
 
 
-def nearest(np: Any, indices: Any, size: int) -> Any:
-    """Indices as a gather reads them: negative ones count from the end, and those beyond it mean the nearest."""
+def clamped(np: ModuleType, indices: Array, size: int) -> Array:
+    """Indices wrapped (negative ones count from the end) and clamped to the axis, as gathers use them."""
     places = indices.astype(np.int64)
     return np.clip(np.where(places < 0, places + size, places), 0, size - 1)
 
@@ -29,7 +30,7 @@ class GatherElementsOp(GraphOp):
     """
     `y[.., i, ..] = x[.., indices[.., i, ..], ..]` along `axis`.
 
-    Negative indices count from the end; of what is out of range the nearest element is read.
+    Negative indices count from the end; indices out of range are clamped.
 
     `graph.gather_elements %x, %i {axis = 1} : (tensor<2x4xf32>, tensor<2x3xi64>) -> tensor<2x3xf32>`
     """
@@ -54,10 +55,10 @@ class GatherElementsOp(GraphOp):
             )
         return [tensor(places, x.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, indices = arrays
         x = x[tuple(slice(None) if a == self.axis % x.ndim else slice(0, n) for a, n in enumerate(indices.shape))]
-        return (np.take_along_axis(x, nearest(np, indices, x.shape[self.axis]), axis=self.axis),)
+        return (np.take_along_axis(x, clamped(np, indices, x.shape[self.axis]), axis=self.axis),)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -87,10 +88,10 @@ class GatherRowsOp(GraphOp):
             raise VerifyException(f"expected indices that share the first {batch} axes of {x}, but got {indices}")
         return [tensor((*places, *shape[batch + 1 :]), x.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, indices = arrays
         own = np.indices(indices.shape)[: self.batch_dims]
-        return (x[(*own, nearest(np, indices, x.shape[self.batch_dims]))],)
+        return (x[(*own, clamped(np, indices, x.shape[self.batch_dims]))],)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -104,7 +105,7 @@ class ScatterElementsOp(GraphOp):
     """
     `y = x`, then `y[.., indices[.., i, ..], ..] = updates[.., i, ..]` along `axis`, in the order of i.
 
-    Negative indices count from the end; what is out of range writes nothing.
+    Negative indices count from the end; updates with indices out of range are dropped.
 
     `graph.scatter_elements %x, %i, %u {axis = 1, reduction = "add"} :
     (tensor<2x4xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<2x4xf32>`
@@ -131,7 +132,7 @@ class ScatterElementsOp(GraphOp):
             raise VerifyException(f"expected indices that fit into {x} but for axis {axis}, but got {indices}")
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, indices, updates = arrays
         places = list(np.indices(indices.shape))
         axis = self.axis % x.ndim
@@ -174,7 +175,7 @@ class ScatterNdOp(GraphOp):
         _check_updates(self.reduction, updates, tensor((places[0], *shape[places[1] :]), x.element_type))
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, indices, updates = arrays
         places, valid = zip(*(_places(np, indices[:, d], x.shape[d]) for d in range(indices.shape[1])), strict=True)
         kept = np.logical_and.reduce(valid)
@@ -193,8 +194,8 @@ class ScatterNdOp(GraphOp):
         ]
 
 
-def _places(np: Any, indices: Any, size: int) -> tuple[Any, Any]:
-    """Indices from the front, and which of them are in range."""
+def _places(np: ModuleType, indices: Array, size: int) -> tuple[Array, Array]:
+    """Wrapped indices, and a mask of those in range."""
     places = indices.astype(np.int64)
     places = np.where(places < 0, places + size, places)
     return places, (places >= 0) & (places < size)
@@ -207,7 +208,7 @@ def _check_updates(reduction: str, updates: Tensor, wanted: Tensor) -> None:
         raise unequal(f"expected updates of type {wanted}, but got {updates}", (updates, wanted))
 
 
-def _scattered(np: Any, x: Any, places: Any, updates: Any, reduction: str) -> Any:
+def _scattered(np: ModuleType, x: Array, places: tuple[Array, ...], updates: Array, reduction: str) -> Array:
     y = x.copy()
     if reduction == "none":
         y[places] = updates
@@ -219,11 +220,11 @@ def _scattered(np: Any, x: Any, places: Any, updates: Any, reduction: str) -> An
 
 class ArgsortOp(GraphOp):
     """
-    The indices that put the elements along `axis` in order; of equal ones the first comes first.
+    The indices that sort the elements along `axis`; the sort is stable.
 
     `graph.argsort %x {axis = 1, descending = true, count = 3} : (tensor<2x4xf32>) -> tensor<2x3xi64>`
 
-    `count` is how many of them are wanted (0: all).
+    `count` is the number of indices returned (0: all).
     """
 
     name = "graph.argsort"
@@ -242,7 +243,7 @@ class ArgsortOp(GraphOp):
         shape[axis] = self.count or size
         return [tensor(shape, i64)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         (x,) = arrays
         size = x.shape[self.axis]
         if self.descending:
@@ -264,11 +265,11 @@ class ArgsortOp(GraphOp):
 
 class CumulativeOp(GraphOp):
     """
-    The running sum or product along `axis`, of each element with all before it, or with `exclusive` of those alone.
+    The running sum or product along `axis`, of all elements up to each one; with `exclusive`, without that one.
 
     `graph.cumulative %x {axis = 1, combine = "add", backward = true} : tensor<2x4xf32>`
 
-    `combine` is "add" or "mul"; `backward` begins at the end.
+    `combine` is "add" or "mul"; `backward` starts at the end of the axis.
     """
 
     name = "graph.cumulative"
@@ -285,7 +286,7 @@ class CumulativeOp(GraphOp):
             raise VerifyException(f"expected combine to be add or mul, but got '{self.combine}'")
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x = np.flip(arrays[0], self.axis) if self.backward else arrays[0]
         along, neutral = (np.cumsum, 0) if self.combine == "add" else (np.cumprod, 1)
         if self.exclusive:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
@@ -12,7 +13,7 @@ from mlc.dialects.graph.dims import UnequalSizes
 from mlc.dialects.graph.layout import layout, same_axes
 from mlc.dialects.graph.ops.accumulate import accumulator, widened
 from mlc.dialects.graph.ops.conv import plain_steps
-from mlc.dialects.graph.types import Dim, Tensor, broadcast, shape_of, shape_text, tensor
+from mlc.dialects.graph.types import Array, Dim, Tensor, broadcast, shape_of, shape_text, tensor
 
 
 class DenseOp(GraphOp):
@@ -54,7 +55,7 @@ class DenseOp(GraphOp):
             raise VerifyException(f"expected a weight for {self.units} units, padded up, but got O = {sizes['O']}")
         return [tensor((*shape[:-1], self.units or sizes["O"]), element)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import layout_transform
 
         x, w = widened(self, *arrays)
@@ -107,7 +108,7 @@ class BatchMatmulOp(GraphOp):
             raise UnequalSizes(f"expected inner sizes that agree, but got {k} in {a} and {k2} in {b}", (k, k2))
         return [tensor((*broadcast([left[:-2], right[:-2]]), m, n), a.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         a, b = arrays
         a = np.swapaxes(a, -1, -2) if self.transpose_a else a
         b = np.swapaxes(b, -1, -2) if self.transpose_b else b

@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
+from typing import Any, Self
 
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import BROADCAST, INJECTIVE, MANY, Float, GraphOp, Int, Ints, Sample, Str, given_type
+from mlc.dialects.graph.base import (
+    BROADCAST,
+    INJECTIVE,
+    VARIADIC,
+    AttrValue,
+    Float,
+    GraphOp,
+    Int,
+    Ints,
+    Location,
+    Sample,
+    Str,
+    given_type,
+)
 from mlc.dialects.graph.dims import Dim, DimExpr, UnequalSizes
-from mlc.dialects.graph.layout import layout, same_axes, transform_steps
-from mlc.dialects.graph.types import Tensor, axis_of, broadcast, product, shape_of, shape_text, static_shape, tensor
+from mlc.dialects.graph.layout import Layout, layout, same_axes, transform_steps
+from mlc.dialects.graph.types import (
+    Array,
+    Tensor,
+    axis_of,
+    broadcast,
+    product,
+    shape_of,
+    shape_text,
+    static_shape,
+    tensor,
+)
 
 END = (1 << 63) - 1
-"""The `end` of a slice that goes to the end of its axis."""
+"""The `end` of a slice that extends to the end of its axis."""
 
 
 class MoveOp(GraphOp):
@@ -28,24 +52,24 @@ class MoveOp(GraphOp):
         return (self.operands[0],) if same else None
 
     def moves_nothing(self) -> bool:
-        """Whether an op whose result has the operand's type leaves every element where it is."""
+        """Whether the op is the identity, given that its result has the operand's type."""
         return False
 
 
 class _ShapedOp(MoveOp):
-    """An op that is told the shape of its result."""
+    """The base of ops whose result's shape is given."""
 
     result_given = True
 
     @classmethod
-    def make(
+    def make(  # pyright: ignore[reportIncompatibleMethodOverride] - it also takes what the result type needs
         cls,
         *operands: SSAValue | Operation | Sequence[Dim],
         shape: Sequence[Dim] | None = None,
         result: Tensor | None = None,
-        location: Any = None,
-        **attrs: Any,
-    ) -> Any:
+        location: Location = None,
+        **attrs: AttrValue,
+    ) -> Self:
         """The operand in another shape: `make(x, shape)`, `make(x, shape=shape)` or `make(x, result=type)`."""
         x, *given = operands
         assert isinstance(x, SSAValue | Operation)
@@ -78,7 +102,7 @@ class ReshapeOp(_ShapedOp):
         # reshape(x : t) : t == x
         return True
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (arrays[0].reshape(static_shape(self.type)),)
 
     @classmethod
@@ -109,7 +133,7 @@ class TransposeOp(MoveOp):
         # transpose(x, [0, 1, ..]) == x
         return self.axes == tuple(range(len(self.axes)))
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (np.ascontiguousarray(arrays[0].transpose(self.axes)),)
 
     @classmethod
@@ -139,7 +163,7 @@ class BroadcastToOp(_ShapedOp):
         # broadcast_to(x : t) : t == x
         return True
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (np.broadcast_to(arrays[0], static_shape(self.type)),)
 
     @classmethod
@@ -149,14 +173,14 @@ class BroadcastToOp(_ShapedOp):
 
 class ConcatenateOp(MoveOp):
     """
-    The operands one after the other along an axis.
+    The operands concatenated along an axis.
 
     `graph.concatenate %0, %1 {axis = 1} : (tensor<2x3xf32>, tensor<2x5xf32>) -> tensor<2x8xf32>`
     """
 
     name = "graph.concatenate"
     layout_rule = "axis"
-    arity = (1, MANY)
+    arity = (1, VARIADIC)
     axis = Int()
 
     def infer_types(self) -> list[Tensor]:
@@ -179,7 +203,7 @@ class ConcatenateOp(MoveOp):
         # concatenate(x) == x
         return len(self.operands) == 1
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (np.concatenate(arrays, axis=self.axis),)
 
     @classmethod
@@ -213,7 +237,7 @@ class SliceOp(MoveOp):
         # x[:, ..] == x
         return all(stride == 1 for stride in self.strides) and not any(self.begin)
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x = arrays[0]
         return (x[tuple(self.slices(x.shape))],)
 
@@ -265,7 +289,7 @@ class SplitOp(MoveOp):
             raise VerifyException(f"expected sections that sum to {shape[axis]}, but got {list(self.sections)}")
         return [tensor([*shape[:axis], size, *shape[axis + 1 :]], x.element_type) for size in self.sections]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         ends = [sum(self.sections[: i + 1]) for i in range(len(self.sections) - 1)]
         return tuple(np.split(arrays[0], ends, axis=self.axis))
 
@@ -276,7 +300,7 @@ class SplitOp(MoveOp):
 
 class PadOp(MoveOp):
     """
-    Elements added round the operand; `pad_width` is [before, after] of each axis in turn.
+    The operand padded; `pad_width` is [before, after] of each axis in turn.
 
     `graph.pad %0 {pad_width = [0, 0, 1, 2]} : (tensor<2x3xf32>) -> tensor<2x6xf32>`; modes: constant, edge, reflect.
     """
@@ -311,7 +335,7 @@ class PadOp(MoveOp):
         # pad(x, 0) == x
         return not any(self.pad_width)
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         pairs = list(zip(self.pad_width[::2], self.pad_width[1::2], strict=True))
         extra = {"constant_values": self.value} if self.mode == "constant" else {}
         return (np.pad(arrays[0], pairs, mode=self.mode, **extra),)
@@ -330,7 +354,7 @@ class TakeOp(MoveOp):
     `graph.take %x, %i {axis = 0} :
     (tensor<10x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>`
 
-    Negative indices count from the end; of what is out of range the nearest row is read.
+    Negative indices count from the end; indices out of range are clamped.
     """
 
     name = "graph.take"
@@ -345,10 +369,10 @@ class TakeOp(MoveOp):
         axis = axis_of(self.axis, len(shape))
         return [tensor((*shape[:axis], *shape_of(indices), *shape[axis + 1 :]), x.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
-        from mlc.dialects.graph.ops.indexing import nearest
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
+        from mlc.dialects.graph.ops.indexing import clamped
 
-        return (np.take(arrays[0], nearest(np, arrays[1], arrays[0].shape[self.axis]), axis=self.axis),)
+        return (np.take(arrays[0], clamped(np, arrays[1], arrays[0].shape[self.axis]), axis=self.axis),)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -365,8 +389,8 @@ class LayoutTransformOp(MoveOp):
     `graph.layout_transform %0 {src = "NCHW", dst = "NCHW16c"} :
     (tensor<1x20x4x4xf32>) -> tensor<1x2x4x4x16xf32>`
 
-    An axis whose size its blocks do not divide is padded up with zeros. Going back, the result's type says the
-    logical sizes; without a given result they are the padded ones.
+    An axis whose size is not a multiple of its blocks is padded with zeros. For the inverse transform, the given result
+    type has the logical sizes; without a given result they are the padded ones.
     """
 
     name = "graph.layout_transform"
@@ -388,7 +412,7 @@ class LayoutTransformOp(MoveOp):
         return [inferred]
 
     def logical_sizes(self) -> dict[str, Dim]:
-        """The size of each axis without what source or target add as padding."""
+        """The size of each axis without the padding of either layout."""
         source, target = layout(self.src), layout(self.dst)
         held = source.sizes(shape_of(self.operands[0].type))
         wanted = target.sizes(shape_of(self.type))
@@ -398,7 +422,7 @@ class LayoutTransformOp(MoveOp):
         # layout_transform(x, l, l) == x
         return self.src == self.dst
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import layout_transform
 
         logical: Any = self.logical_sizes()
@@ -417,15 +441,15 @@ class LayoutTransformOp(MoveOp):
         ]
 
 
-def _least(target: Any, source: Any, letter: str, wanted: Dim, held: Dim) -> Dim:
-    """The logical size of an axis: what the side that does not pad it says, or the smaller one."""
+def _least(target: Layout, source: Layout, letter: str, wanted: Dim, held: Dim) -> Dim:
+    """The logical size of an axis: that of the layout that does not pad it, or the smaller one."""
     if isinstance(wanted, DimExpr) or isinstance(held, DimExpr):
         return held if source.factors[letter] == 1 else wanted
     return min(wanted, held)
 
 
-def _holds(target: Any, source: Any, letter: str, wanted: Dim, held: Dim) -> bool:
-    """Whether an axis of `held` elements in one layout, padding included, is one of `wanted` in the other."""
+def _holds(target: Layout, source: Layout, letter: str, wanted: Dim, held: Dim) -> bool:
+    """Whether an axis of `held` elements (with padding) in one layout is compatible with `wanted` in the other."""
     logical = _least(target, source, letter, wanted, held)
     known = isinstance(wanted, int) and isinstance(held, int)
     return source.padded(letter, logical) == held and (not known or target.padded(letter, logical) == wanted)
@@ -453,7 +477,7 @@ class TileOp(MoveOp):
         # tile(x, 1) == x
         return all(n == 1 for n in self.reps)
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (np.tile(arrays[0], self.reps),)
 
     @classmethod
@@ -477,7 +501,7 @@ class FlipOp(MoveOp):
         # flip(x, []) == x
         return not self.axes
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (np.ascontiguousarray(np.flip(arrays[0], self.axes)),)
 
     @classmethod

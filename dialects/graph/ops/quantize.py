@@ -1,26 +1,28 @@
-"""Quantised tensors: integers that stand for `(q - zero) * scale`, one scale for all or one for each channel."""
+"""Quantized tensors: integers q that represent `(q - zero) * scale`, with one scale per tensor or per channel."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import BROADCAST, GraphOp, Int, Sample
-from mlc.dialects.graph.types import Tensor, axis_of, element_type, is_float, shape_of, tensor
+from mlc.dialects.graph.types import Array, Tensor, axis_of, element_type, is_float, shape_of, tensor
 
 
 class QuantizingOp(GraphOp):
-    """What both directions share: a scale and a zero point, of one element or of one for each place of `axis`."""
+    """The base of quantize and dequantize: a scale and a zero point, per tensor or per index of `axis`."""
 
     kind = BROADCAST
     arity = (3, 3)
     axis = Int(1)
 
-    def check_parameters(self, data: Tensor, quantised: Any) -> None:
-        """Check scale and zero point against the tensor they belong to."""
+    def check_parameters(self, data: Tensor, quantised: Attribute) -> None:
+        """Check scale and zero point against the data tensor."""
         _, scale, zero = self.input_types
         bits = quantised.width.data if isinstance(quantised, IntegerType) else 0
         if bits not in (8, 16, 32):
@@ -35,7 +37,7 @@ class QuantizingOp(GraphOp):
         if shape and (len(shape) != 1 or not size or shape[0] != size[axis_of(self.axis, len(size))]):
             raise VerifyException(f"expected one scale, or one for each place of axis {self.axis}, but got {scale}")
 
-    def along(self, parameter: Any, rank: int) -> Any:
+    def along(self, parameter: Array, rank: int) -> Array:
         """An array of parameters in the shape that broadcasts to the data."""
         if parameter.ndim == 0:
             return parameter
@@ -58,7 +60,7 @@ class QuantizeOp(QuantizingOp):
         self.check_parameters(x, zero.element_type)
         return [tensor(shape_of(x), zero.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, scale, zero = arrays[0], *(self.along(a, arrays[0].ndim) for a in arrays[1:])
         q = np.rint(x / scale) + zero.astype(x.dtype)
         return (np.clip(q, *float_range(self.type.element_type)).astype(zero.dtype),)
@@ -85,7 +87,7 @@ class DequantizeOp(QuantizingOp):
         self.check_parameters(q, q.element_type)
         return [tensor(shape_of(q), scale.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         q, scale, zero = arrays[0], *(self.along(a, arrays[0].ndim) for a in arrays[1:])
         return ((q.astype(np.int32) - zero.astype(np.int32)).astype(scale.dtype) * scale,)
 
@@ -100,7 +102,7 @@ class DequantizeOp(QuantizingOp):
 
 class LookupOp(GraphOp):
     """
-    A function of bytes by its table: `table[q]`, element by element.
+    A table look-up of bytes, element by element: `table[q]`.
 
     `graph.lookup %q, %table : (tensor<2x3xui8>, tensor<256xi8>) -> tensor<2x3xi8>`
     """
@@ -117,7 +119,7 @@ class LookupOp(GraphOp):
             raise VerifyException(f"expected a table of 256 elements, one for each byte, but got {table}")
         return [tensor(shape_of(q), table.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (arrays[1][arrays[0]],)
 
     @classmethod
@@ -128,19 +130,20 @@ class LookupOp(GraphOp):
         ]
 
 
-def is_unsigned(element: Any) -> bool:
+def is_unsigned(element: Attribute) -> bool:
     """Whether an element type is of unsigned integers."""
     return isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
 
 
-def integer_range(element: Any) -> tuple[int, int]:
-    """The least and the largest integer of a type."""
+def integer_range(element: Attribute) -> tuple[int, int]:
+    """The smallest and the largest integer of a type."""
+    assert isinstance(element, IntegerType)
     bits = element.width.data
     return (0, (1 << bits) - 1) if is_unsigned(element) else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
-def float_range(element: Any) -> tuple[float, float]:
-    """The least and the largest integer of a type that f32 holds."""
+def float_range(element: Attribute) -> tuple[float, float]:
+    """The smallest and the largest integer of a type that f32 represents exactly."""
     low, high = integer_range(element)
     return float(low), float(high if high < 1 << 24 else high + 1 - (1 << (high.bit_length() - 24)))
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import i64
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import OPAQUE, OUT_FUSABLE, REDUCTION, Bool, Float, GraphOp, Int, Ints, Sample
-from mlc.dialects.graph.types import Dim, Tensor, axis_of, is_float, product, shape_of, shape_text, tensor, unequal
+from mlc.dialects.graph.types import (
+    Array,
+    Dim,
+    Tensor,
+    axis_of,
+    is_float,
+    product,
+    shape_of,
+    shape_text,
+    tensor,
+    unequal,
+)
 
 
 class ReduceOp(GraphOp):
@@ -45,7 +57,7 @@ class ReduceOp(GraphOp):
             raise VerifyException(f"expected axes that differ, but got {list(self.axes)}")
         return tuple(axes)
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         axes: Any = self.reduced_axes
         return (type(self).meaning(np, arrays[0], axes[0] if self.gives_index else axes, self.keepdims),)
 
@@ -66,9 +78,9 @@ class ReduceOp(GraphOp):
 
 def _reduction(
     name: str, formula: str, meaning: Callable[..., Any], c: float = 0.0, index: bool = False
-) -> type[ReduceOp]:
+) -> dict[str, Any]:
     to = "tensor<2xi64>" if index else "tensor<2xf32>"
-    fields = {
+    return {
         "__doc__": f"{formula} over `axes`: `%1 = graph.{name} %0 {{axes = [1]}} : (tensor<2x3xf32>) -> {to}`.",
         "__module__": __name__,
         "name": f"graph.{name}",
@@ -76,19 +88,36 @@ def _reduction(
         "tolerance": c,
         "gives_index": index,
     }
-    return type("Arg" + name[3:].capitalize() + "Op" if index else name.capitalize() + "Op", (ReduceOp,), fields)
 
 
-SumOp = _reduction("sum", "The sum", lambda np, x, a, k: np.sum(x, axis=a, keepdims=k, dtype=x.dtype), 2)
-MeanOp = _reduction("mean", "The mean", lambda np, x, a, k: np.mean(x, axis=a, keepdims=k), 2)
-MaxOp = _reduction("max", "The maximum", lambda np, x, a, k: np.max(x, axis=a, keepdims=k))
-MinOp = _reduction("min", "The minimum", lambda np, x, a, k: np.min(x, axis=a, keepdims=k))
-ProdOp = _reduction("prod", "The product", lambda np, x, a, k: np.prod(x, axis=a, keepdims=k, dtype=x.dtype), 2)
-ArgmaxOp = _reduction(
-    "argmax", "The index of the (first) maximum", lambda np, x, a, k: np.argmax(x, axis=a, keepdims=k), index=True
+SumOp = type(
+    "SumOp",
+    (ReduceOp,),
+    _reduction("sum", "The sum", lambda np, x, a, k: np.sum(x, axis=a, keepdims=k, dtype=x.dtype), 2),
 )
-ArgminOp = _reduction(
-    "argmin", "The index of the (first) minimum", lambda np, x, a, k: np.argmin(x, axis=a, keepdims=k), index=True
+MeanOp = type(
+    "MeanOp", (ReduceOp,), _reduction("mean", "The mean", lambda np, x, a, k: np.mean(x, axis=a, keepdims=k), 2)
+)
+MaxOp = type("MaxOp", (ReduceOp,), _reduction("max", "The maximum", lambda np, x, a, k: np.max(x, axis=a, keepdims=k)))
+MinOp = type("MinOp", (ReduceOp,), _reduction("min", "The minimum", lambda np, x, a, k: np.min(x, axis=a, keepdims=k)))
+ProdOp = type(
+    "ProdOp",
+    (ReduceOp,),
+    _reduction("prod", "The product", lambda np, x, a, k: np.prod(x, axis=a, keepdims=k, dtype=x.dtype), 2),
+)
+ArgmaxOp = type(
+    "ArgmaxOp",
+    (ReduceOp,),
+    _reduction(
+        "argmax", "The index of the (first) maximum", lambda np, x, a, k: np.argmax(x, axis=a, keepdims=k), index=True
+    ),
+)
+ArgminOp = type(
+    "ArgminOp",
+    (ReduceOp,),
+    _reduction(
+        "argmin", "The index of the (first) minimum", lambda np, x, a, k: np.argmin(x, axis=a, keepdims=k), index=True
+    ),
 )
 
 
@@ -108,7 +137,7 @@ class SoftmaxOp(GraphOp):
         axis_of(self.axis, len(shape_of(x)))
         return [x]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import log_softmax, softmax
 
         return ((log_softmax if isinstance(self, LogSoftmaxOp) else softmax)(arrays[0], self.axis),)
@@ -156,7 +185,7 @@ class LayerNormOp(GraphOp):
         vector = tensor(shape[axis_of(self.axis, len(shape)) :], result.element_type)
         return (result, vector, vector)
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, gamma, beta = arrays
         axes = tuple(range(axis_of(self.axis, x.ndim), x.ndim))
         return (_normalize(np, x, axes, self.epsilon) * gamma + beta,)
@@ -174,7 +203,7 @@ class LayerNormOp(GraphOp):
         ]
 
 
-def _normalize(np: Any, x: Any, axes: tuple[int, ...], epsilon: float) -> Any:
+def _normalize(np: ModuleType, x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     centred = x - x.mean(axis=axes, keepdims=True)
     variance = (centred * centred).mean(axis=axes, keepdims=True)
     return centred / np.sqrt(variance + epsilon)
@@ -203,7 +232,7 @@ class BatchNormOp(GraphOp):
     def operand_types_from(self, result: Tensor, count: int) -> Sequence[Any] | None:
         return _with_vectors(result, self.axis, 4)
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, gamma, beta, mean, var = (arrays[0], *(_along(a, self.axis, arrays[0].ndim) for a in arrays[1:]))
         return ((x - mean) / np.sqrt(var + self.epsilon) * gamma + beta,)
 
@@ -233,7 +262,7 @@ class InstanceNormOp(GraphOp):
     def operand_types_from(self, result: Tensor, count: int) -> Sequence[Any] | None:
         return _with_vectors(result, 1, 2)
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x = arrays[0]
         gamma, beta = (_along(a, 1, x.ndim) for a in arrays[1:])
         return (_normalize(np, x, tuple(range(2, x.ndim)), self.epsilon) * gamma + beta,)
@@ -261,7 +290,7 @@ def _with_vectors(result: Tensor, axis: int, count: int) -> tuple[Any, ...]:
     return (result, *(tensor((shape[axis_of(axis, len(shape))],), result.element_type),) * count)
 
 
-def _along(vector: Any, axis: int, rank: int) -> Any:
+def _along(vector: Array, axis: int, rank: int) -> Array:
     shape = [1] * rank
     shape[axis] = -1
     return vector.reshape(shape)

@@ -1,28 +1,29 @@
 """
-Resizing of pictures: nearest elements, or linear interpolation between two along each axis.
+Resizing of images: nearest elements, or linear interpolation between two along each axis.
 
-Coordinates are exact: along an axis, element o of the result lies at (a * o + b) / c of the picture, in integers.
+Coordinates are exact: along an axis, element o of the result lies at (a * o + b) / c of the image, in integers.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 from math import gcd
+from types import ModuleType
 from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import INJECTIVE, GraphOp, Ints, Sample, Str
-from mlc.dialects.graph.dims import DimExpr
+from mlc.dialects.graph.base import INJECTIVE, AttrValue, GraphOp, Ints, Sample, Str
+from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.layout import Layout, layout, same_axes
-from mlc.dialects.graph.types import Tensor, is_float, is_static, shape_of, tensor
+from mlc.dialects.graph.types import Array, Tensor, is_float, is_static, shape_of, tensor
 
 MODES = ("nearest", "linear")
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 ROUNDINGS = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
 
 AS_STEP = -1
-"""A size that follows from the picture's and the step."""
+"""A size that is computed from the image's size and the step."""
 
 Place = tuple[int, int, int]
 """(a, b, c) of the coordinate (a * o + b) / c."""
@@ -35,7 +36,7 @@ def reduced(a: int, b: int, c: int) -> Place:
 
 
 def place(coordinates: str, step: Fraction, size: int, out: int) -> Place:
-    """Where the elements of an axis lie in the picture, `step` of whose elements make one of the result's."""
+    """Where the elements of an axis lie in the image, `step` of whose elements make one of the result's."""
     p, q = step.numerator, step.denominator
     if coordinates == "asymmetric":
         return p, 0, q
@@ -47,7 +48,7 @@ def place(coordinates: str, step: Fraction, size: int, out: int) -> Place:
 
 
 def rounded(at: Place, rounding: str) -> Place:
-    """The place whose floor is the element that a coordinate rounds to."""
+    """The place whose floor is the rounded coordinate."""
     a, b, c = at
     if rounding == "floor":
         return at
@@ -58,14 +59,14 @@ def rounded(at: Place, rounding: str) -> Place:
 
 class Resize2dOp(GraphOp):
     """
-    A picture with other numbers of rows and columns.
+    An image with other numbers of rows and columns.
 
     `graph.resize2d %x {size = [8, 8], mode = "nearest", coordinates = "asymmetric", rounding = "floor"} :
     (tensor<1x3x4x4xf32>) -> tensor<1x3x8x8xf32>`
 
-    `step` is [p, q, p, q]: p / q elements of the picture along H and W make one of the result (none: as sizes say).
-    A size of -1 follows from the picture's by the step: of a picture whose own sizes are symbolic. What lies outside of
-    the picture reads as the nearest element inside. `rounding` is for nearest only.
+    `step` is [p, q, p, q]: p / q elements of the image along H and W make one of the result (none: as sizes say).
+    A size of -1 follows from the image's by the step: of an image whose own sizes are symbolic. What lies outside of
+    the image reads as the nearest element inside. `rounding` is for nearest only.
     """
 
     name = "graph.resize2d"
@@ -81,7 +82,7 @@ class Resize2dOp(GraphOp):
 
     @property
     def parsed_layout(self) -> Layout:
-        """The layout of picture and result."""
+        """The layout of image and result."""
         order = layout(self.layout)
         same_axes(order, layout("NCHW"))
         return order
@@ -101,24 +102,24 @@ class Resize2dOp(GraphOp):
             raise VerifyException(f"expected step of 4 integers >= 1, or none, but got {list(self.step)}")
         if self.mode == "linear" and not is_float(x):
             raise VerifyException(f"expected floating-point elements to interpolate, but got {x}")
-        sizes = self.parsed_layout.sizes(shape_of(x), "the picture")
+        sizes = self.parsed_layout.sizes(shape_of(x), "the image")
         for axis, letter in enumerate("HW"):
             if isinstance(sizes[letter], DimExpr) and (self.size[axis] != AS_STEP or not self.step):
-                raise VerifyException(f"expected a picture of static height and width, or a step, but got {x}")
+                raise VerifyException(f"expected an image of static height and width, or a step, but got {x}")
             sizes[letter] = self.out(axis, sizes[letter])
         return [tensor(self.parsed_layout.shape(sizes), x.element_type)]
 
-    def out(self, axis: int, size: Any) -> Any:
-        """The result's rows (0) or columns (1), of a picture that has `size`."""
+    def out(self, axis: int, size: Dim) -> Dim:
+        """The result's number of rows (axis 0) or columns (1), for an image of this size."""
         if self.size[axis] != AS_STEP:
             return self.size[axis]
         p, q = self.step[2 * axis : 2 * axis + 2]
         return size * q // p
 
     def place(self, axis: int) -> Place:
-        """Where the result's elements along H (0) or W (1) lie; of nearest, the place to round down."""
+        """The place of the result's elements along H (0) or W (1); with mode nearest, the place to round down."""
         size: Any = shape_of(self.input_types[0])[self.parsed_layout.position("HW"[axis])]
-        out = self.out(axis, size)
+        out: Any = self.out(axis, size)
         if not is_static([size]) and self.coordinates in ("align_corners", "pytorch_half_pixel"):
             raise VerifyException(f"expected static sizes for coordinates '{self.coordinates}', but got {size}")
         step = Fraction(*self.step[2 * axis : 2 * axis + 2]) if self.step else Fraction(size, out)
@@ -126,7 +127,7 @@ class Resize2dOp(GraphOp):
         return rounded(at, self.rounding) if self.mode == "nearest" else at
 
     def fold(self) -> Any:
-        """`resize2d %x -> %x` where every element stays."""
+        """`resize2d %x -> %x` if it is the identity."""
         if self.type != self.input_types[0] or AS_STEP in self.size:
             return None
         still = all(
@@ -136,13 +137,13 @@ class Resize2dOp(GraphOp):
         )
         return (self.operands[0],) if still else None
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import resize_axis
 
         x = arrays[0]
         for axis, letter in enumerate("HW"):
             where = self.parsed_layout.position(letter)
-            x = resize_axis(x, where, self.place(axis), self.out(axis, x.shape[where]), self.mode == "linear")
+            x = resize_axis(x, where, self.place(axis), int(self.out(axis, x.shape[where])), self.mode == "linear")
         return (x,)
 
     def reduction_length(self) -> int:
@@ -150,7 +151,7 @@ class Resize2dOp(GraphOp):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        def one(shape: tuple[int, ...], **attrs: Any) -> Sample:
+        def one(shape: tuple[int, ...], **attrs: AttrValue) -> Sample:
             return Sample((tensor(shape),), attrs)
 
         return [

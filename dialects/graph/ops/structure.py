@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -33,10 +34,12 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import ELEMENTWISE, OPAQUE, Attr, Float, GraphOp, Int, Sample, Str, name_location
+from mlc.dialects.graph.base import ELEMENTWISE, OPAQUE, Attr, Float, GraphOp, Int, Location, Sample, Str, name_location
 from mlc.dialects.graph.dims import DimsAttr
 from mlc.dialects.graph.types import (
+    Array,
     Dim,
+    DTypeLike,
     Tensor,
     axis_of,
     element_type,
@@ -105,7 +108,7 @@ class ConstantOp(SourceOp):
             raise VerifyException(f"expected a value like dense<0.0> : tensor<2xf32>, but got {value}")
         return [value.type]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (dense_array(self.value),)
 
     def array(self) -> Any:
@@ -113,9 +116,15 @@ class ConstantOp(SourceOp):
         return dense_array(self.value)
 
     @classmethod
-    def make(cls, value: Any, *, dtype: Any = None, location: Any = None) -> ConstantOp:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def make(  # pyright: ignore[reportIncompatibleMethodOverride] - a constant has a value, and no operands
+        cls,
+        value: Array | complex | Dim | Sequence[Any] | DenseIntOrFPElementsAttr,
+        *,
+        dtype: DTypeLike | None = None,
+        location: Location = None,
+    ) -> ConstantOp:
         """A constant of a numpy array, a number, or a dense attribute."""
-        attribute: Any = value if isinstance(value, Attribute) else dense_attribute(value, dtype)
+        attribute = value if isinstance(value, DenseIntOrFPElementsAttr) else dense_attribute(value, dtype)
         return cls.create(
             properties={"value": attribute},
             result_types=[attribute.type],
@@ -147,19 +156,20 @@ class ConstantOp(SourceOp):
         return [Sample((), {"value": value}, result=tensor((3,)))]
 
 
-def dense_array(value: Any) -> Any:
+def dense_array(value: Attribute) -> Array:
     """The numpy array of a dense attribute."""
     import numpy as np
 
-    element = value.type.element_type
-    shape = static_shape(value.type)
-    if dtype := numpy_dtype(element):
-        if dtype == np.bool_ or dtype.name == "bfloat16":
-            return np.array(value.get_values()).astype(dtype).reshape(shape)
-        return np.frombuffer(value.data.data, dtype).reshape(shape)
+    assert isinstance(value, DenseIntOrFPElementsAttr)
+    shape, dtype = static_shape(value.type), numpy_dtype(value.type.element_type)
+    if dtype == np.bool_ or dtype.name == "bfloat16":
+        return np.array(value.get_values()).astype(dtype).reshape(shape)
+    return np.frombuffer(value.data.data, dtype).reshape(shape)
 
 
-def dense_attribute(value: Any, dtype: Any = None) -> DenseIntOrFPElementsAttr:
+def dense_attribute(
+    value: Array | complex | Dim | Sequence[Any], dtype: DTypeLike | None = None
+) -> DenseIntOrFPElementsAttr:
     """The dense attribute of a numpy array or a number."""
     import numpy as np
     from xdsl.dialects.builtin import BytesAttr
@@ -183,13 +193,13 @@ class FullOp(SourceOp):
     layout_rule = "elementwise"
     value = Float()
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (np.full(static_shape(self.type), self.value),)
 
     @classmethod
-    def make(  # pyright: ignore[reportIncompatibleMethodOverride]
-        cls, shape: Sequence[Dim], value: float, dtype: Any = "float32", *, location: Any = None
-    ) -> Any:
+    def make(  # pyright: ignore[reportIncompatibleMethodOverride] - a fill has a shape, and no operands
+        cls, shape: Sequence[Dim], value: float, dtype: DTypeLike = "float32", *, location: Location = None
+    ) -> Self:
         """A tensor of this shape, filled with `value`."""
         return super().make(result=tensor(shape, element_type(dtype)), value=value, location=location)
 
@@ -212,7 +222,7 @@ class IotaOp(SourceOp):
         axis_of(self.axis, len(shape_of(result)))
         return [result]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         shape = static_shape(self.type)
         along = [-1 if axis == self.axis % len(shape) else 1 for axis in range(len(shape))]
         return (np.broadcast_to(np.arange(shape[self.axis]).reshape(along), shape),)
@@ -238,7 +248,7 @@ class YieldOp(IRDLOperation):
 @irdl_op_definition
 class FusedOp(IRDLOperation):
     """
-    Graph ops that become one kernel; isolated: what it reads are its operands.
+    Graph ops that become one kernel; the region is isolated: the values that it reads are operands.
 
     ```
     %1 = graph.fused "dense_relu" (%a = %x : tensor<1x4xf32>, %b = %w : tensor<2x4xf32>) -> tensor<1x2xf32> {
@@ -348,7 +358,7 @@ class CallOp(IRDLOperation):
 
     `%1 = graph.call @dense_relu(%x, %w) : (tensor<1x4xf32>, tensor<2x4xf32>) -> tensor<1x2xf32>`
 
-    A kernel over symbols of its own, s0, s1, .. has the sizes that the attribute `symbols` gives them, in order:
+    A kernel with symbols of its own, s0, s1, ..: the attribute `symbols` gives their sizes at the call, in order:
     `graph.call @exp(%x) {symbols = #graph.dims<[H floordiv 4]>} : (tensor<?xf32, #graph.dims<[H floordiv 4]>>) -> ..`
     """
 
@@ -363,12 +373,12 @@ class CallOp(IRDLOperation):
         super().__init__(operands=[inputs], result_types=[result_types], properties={"callee": SymbolRefAttr(callee)})
 
     def verify_(self) -> None:
-        """The callee's type, where the module has it, is the call's."""
+        """The call has the callee's type, if the module has the callee."""
         from xdsl.dialects.func import FuncOp
         from xdsl.traits import SymbolTable
 
         callee = SymbolTable.lookup_symbol(self, self.callee) if self.parent is not None else None
-        if not isinstance(callee, FuncOp):  # a kernel that is lowered already: te.func, loop.func
+        if not isinstance(callee, FuncOp):  # an already lowered kernel: te.func, loop.func
             return
         inputs, outputs = callee.function_type.inputs.data, callee.function_type.outputs.data
         if sizes := bound_symbols(self):
@@ -381,7 +391,7 @@ class CallOp(IRDLOperation):
 
 
 def bound_symbols(call: Operation) -> dict[str, Dim]:
-    """What the symbols of a kernel, s0, s1, .., are where it is called; none where it shares those of its caller."""
+    """The sizes of a kernel's symbols s0, s1, .. at a call; empty if the kernel uses its caller's symbols."""
     given = call.attributes.get("symbols")
     values = given.data if isinstance(given, DimsAttr) else ()
     return {f"s{k}": value.evaluate({}) for k, value in enumerate(values)}

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.ops.elementwise import UnaryOp
 
-# name -> what it computes, the domain that its samples are drawn from
-_FUNCTIONS = {
-    "tan": ("tan x", (-1.4, 1.4)),
-    "asin": ("arcsin x", (-1.0, 1.0)),
-    "acos": ("arccos x", (-1.0, 1.0)),
-    "atan": ("arctan x", (-4.0, 4.0)),
-    "sinh": ("sinh x", (-4.0, 4.0)),
-    "cosh": ("cosh x", (-4.0, 4.0)),
-}
 
-
-def _unary(name: str, formula: str, domain: tuple[float, float]) -> type[UnaryOp]:
+def _unary(name: str, formula: str, domain: tuple[float, float] = (-4.0, 4.0)) -> dict[str, Any]:
     numpy_name = name.replace("a", "arc", 1) if name in ("asin", "acos", "atan") else name
-    fields = {
+    return {
         "__doc__": f"`{formula}`, each element: `%1 = graph.{name} %0 : tensor<2x3xf32>`.",
         "__module__": __name__,
         "name": f"graph.{name}",
@@ -27,9 +19,14 @@ def _unary(name: str, formula: str, domain: tuple[float, float]) -> type[UnaryOp
         "elements": "float",
         "domain": domain,
     }
-    return type(f"{name.capitalize()}Op", (UnaryOp,), fields)
 
 
-TanOp, AsinOp, AcosOp, AtanOp, SinhOp, CoshOp = (_unary(name, *facts) for name, facts in _FUNCTIONS.items())
+# Formula and domain of the samples of each op.
+TanOp = type("TanOp", (UnaryOp,), _unary("tan", "tan x", (-1.4, 1.4)))
+AsinOp = type("AsinOp", (UnaryOp,), _unary("asin", "arcsin x", (-1.0, 1.0)))
+AcosOp = type("AcosOp", (UnaryOp,), _unary("acos", "arccos x", (-1.0, 1.0)))
+AtanOp = type("AtanOp", (UnaryOp,), _unary("atan", "arctan x"))
+SinhOp = type("SinhOp", (UnaryOp,), _unary("sinh", "sinh x"))
+CoshOp = type("CoshOp", (UnaryOp,), _unary("cosh", "cosh x"))
 
 OPS: list[type[GraphOp]] = [TanOp, AsinOp, AcosOp, AtanOp, SinhOp, CoshOp]

@@ -7,12 +7,14 @@ neural networks", CVPR 2016).
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OPAQUE, OUT_FUSABLE, GraphOp, Int, Ints, Sample
-from mlc.dialects.graph.types import Tensor, shape_of, static_shape, tensor
+from mlc.dialects.graph.base import OPAQUE, OUT_FUSABLE, AttrValue, GraphOp, Int, Ints, Sample
+from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.types import Array, Tensor, shape_of, static_shape, tensor
 
 Matrix = list[list[float]]
 
@@ -43,12 +45,12 @@ MATRICES: dict[int, tuple[Matrix, Matrix, Matrix]] = {
         [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]],
     ),
 }
-# The error of F(m, 3) beside that of the direct sum, measured on normal data with 64 to 512 channels.
+# The error of F(m, 3) relative to that of direct convolution, measured on normal data with 64 to 512 channels.
 ERROR_GROWTH = {2: 2.0, 4: 12.0}
 
 
-def tiles(size: Any, m: int) -> Any:
-    """How many tiles of m outputs cover an axis."""
+def tiles(size: Dim, m: int) -> Dim:
+    """The number of tiles of m outputs that cover an axis."""
     return (size + (m - 1)) // m
 
 
@@ -79,7 +81,7 @@ class WinogradWeightOp(GraphOp):
         shape = (t, t, o // self.block_out, i // self.block_in, self.block_in, self.block_out)
         return [tensor(shape, w.element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         w, g = arrays
         o, i = w.shape[:2]
         flat = w.reshape(o * i, -1).astype(np.float64) @ np.kron(g, g).T.astype(np.float64)
@@ -121,7 +123,7 @@ class Conv2dWinogradOp(GraphOp):
         if len(u) != 6 or list(u[:2]) != [self.tile + 2] * 2:
             raise VerifyException(f"expected weights of {self.tile + 2} x {self.tile + 2} points, but got {u}")
         if len(x) != 5 or list(x[1::3]) != list(u[3:5]):
-            raise VerifyException(f"expected a picture in the weights' blocks of {u[3:5]} channels, but got {x}")
+            raise VerifyException(f"expected an image in the weights' blocks of {u[3:5]} channels, but got {x}")
         channels, block = u[2] * u[5], self.block or u[5]
         if not isinstance(channels, int) or not isinstance(block, int) or channels % block:
             raise VerifyException(f"expected a block that divides {channels} channels, but got {block}")
@@ -129,7 +131,7 @@ class Conv2dWinogradOp(GraphOp):
         width = x[3] + self.padding[1] + self.padding[3] - 2
         return [tensor((x[0], channels // block, height, width, block), self.input_types[0].element_type)]
 
-    def evaluate(self, np: Any, *arrays: Any) -> tuple[Any, ...]:
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         x, u = arrays
         bt, _, at = (np.array(matrix, x.dtype) for matrix in MATRICES[self.tile])
         n, _, height, width, block = static_shape(self.type)
@@ -152,7 +154,7 @@ class Conv2dWinogradOp(GraphOp):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        def one(x: tuple[int, ...], u: tuple[int, ...], tile: int, **attrs: Any) -> Sample:
+        def one(x: tuple[int, ...], u: tuple[int, ...], tile: int, **attrs: AttrValue) -> Sample:
             return Sample((tensor(x), tensor((tile + 2, tile + 2, *u))), {"tile": tile, **attrs})
 
         return [

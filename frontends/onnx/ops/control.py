@@ -15,7 +15,7 @@ import onnx
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import DimExpr, greatest
-from mlc.dialects.graph.ops.control import NUMBER, TRUTH, UNBOUNDED
+from mlc.dialects.graph.ops.control import NO_ITERATION_BOUND, NUMBER, TRUTH
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.common.counted import marked, plain
 from mlc.frontends.common.elementwise import add, cast, iota, select
@@ -195,7 +195,7 @@ def _region_loop(node: Node, body: onnx.GraphProto) -> list[Value]:
     if condition.array is not None and not condition.array.reshape(()):
         return _unrolled(node, body)
     carried = [node.input(i) for i in range(2, len(node.inputs))]
-    most, limit = UNBOUNDED, None
+    most, limit = NO_ITERATION_BOUND, None
     if node.has(0):
         value = node.input(0)
         if value.array is None:

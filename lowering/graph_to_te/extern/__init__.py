@@ -1,1 +1,1 @@
-"""Kernels that no index expression says, written as loops over scalars: one op each, lowered to a loop.func."""
+"""Kernels that te cannot express (sorting, scatters, suppression): each is one op, lowered directly to a loop.func."""

@@ -1,4 +1,4 @@
-"""Scalar loops by hand: what the kernels in this folder are written with."""
+"""The builder with which the kernels in this folder are written: scalar loops on buffers."""
 
 from __future__ import annotations
 
@@ -25,41 +25,47 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.index import Index, const, dim, tile
+from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder.indices import index_of
 
-INDEX = IndexType()
 FLOATS = (Float32Type, Float64Type)
 Number = SSAValue | int | DimExpr
+Outputs = Sequence[SSAValue | None]
+"""The buffers of an op's results; None for a result without uses."""
 
 
 class Fill:
-    """An operand of one value, which is in no memory."""
+    """An operand whose elements all have one value; it has no buffer."""
 
-    def __init__(self, value: Any, element: Attribute) -> None:
+    def __init__(self, value: float, element: Attribute) -> None:
         self.value, self.element = value, element
 
 
-class Body:
-    """The end of a block of a loop.func, whose symbols have these values; all integers are i64, and truths i1."""
+Buffer = SSAValue | Fill
+"""An operand of an extern op."""
+
+
+class LoopBodyBuilder:
+    """Appends ops to a block of a loop.func; numbers are i64, conditions i1, `symbols` the kernel's size arguments."""
 
     def __init__(self, block: Block, symbols: Mapping[DimExpr, SSAValue]) -> None:
         self.root = self.block = block
         self.symbols = dict(symbols)
 
     def add(self, op: Operation) -> Any:
-        """Append an op; its first result."""
+        """Append an op and return its first result."""
         self.block.add_op(op)
         return op.results[0] if op.results else None
 
-    def constant(self, value: Any, element: Attribute = i64) -> SSAValue:
-        """A number."""
+    def constant(self, value: float, element: Attribute = i64) -> SSAValue:
+        """A constant of this element type."""
         if isinstance(element, IntegerType):
             return self.add(arith.ConstantOp(IntegerAttr(int(value), element)))
         assert isinstance(element, AnyFloat)
         return self.add(arith.ConstantOp(FloatAttr(float(value), element)))
 
     def number(self, value: Number, like: SSAValue | None = None) -> SSAValue:
-        """A value, or a constant of i64 or of another value's type."""
+        """A number as a value: integers become constants of the type of `like` (default i64), sizes are computed."""
         if isinstance(value, SSAValue):
             return value
         if isinstance(value, DimExpr):
@@ -67,7 +73,7 @@ class Body:
             return self.add(arith.IndexCastOp(self.add(loop.IndexOp.make(exprs[0], operands)), i64))
         return self.constant(value, i64 if like is None else like.type)
 
-    def binary(self, cls: type[Any], a: Number, b: Number) -> SSAValue:
+    def binary(self, cls: type[Operation], a: Number, b: Number) -> SSAValue:
         """`cls` on two numbers of one type."""
         a = self.number(a, b if isinstance(b, SSAValue) else None)
         b = self.number(b, a)
@@ -82,14 +88,14 @@ class Body:
         return self.binary(arith.SubiOp, a, b)
 
     def both(self, *truths: SSAValue) -> SSAValue:
-        """Whether all hold."""
+        """The conjunction of conditions."""
         result = truths[0]
         for other in truths[1:]:
             result = self.binary(arith.AndIOp, result, other)
         return result
 
     def compare(self, predicate: str, a: Number, b: Number, unsigned: bool = False) -> SSAValue:
-        """lt, le, gt, ge, eq or ne of two numbers of one type; integers are signed unless it is said."""
+        """lt, le, gt, ge, eq or ne of two numbers of one type; integers are signed unless `unsigned`."""
         a = self.number(a, b if isinstance(b, SSAValue) else None)
         b = self.number(b, a)
         if isinstance(a.type, FLOATS):
@@ -106,24 +112,24 @@ class Body:
         return self.add(loop.SelectOp.make(condition, a, self.number(b, a)))
 
     def as_number(self, truth: SSAValue) -> SSAValue:
-        """1 where it holds, else 0."""
+        """A condition as an i64: 1 if it holds, else 0."""
         return self.select(truth, 1, 0)
 
     def cast(self, kind: str, value: SSAValue, element: Attribute) -> SSAValue:
-        """A value, or a tile's values, as another type."""
+        """A scalar or tile converted to another element type."""
         return self.add(loop.CastOp.make(kind, value, element))
 
     def spread(self, value: SSAValue, like: Attribute) -> SSAValue:
-        """A value in every lane of a tile of this shape."""
+        """A scalar broadcast to the shape of the tile type `like`."""
         assert isinstance(like, VectorType)
         return self.add(loop.BroadcastOp.make(value, VectorType(value.type, like.get_shape())))
 
     def reduce(self, combiner: str, value: SSAValue) -> SSAValue:
-        """The lanes of a tile of one axis as one."""
+        """The lanes of a one-dimensional tile, combined; the result has one lane."""
         return self.add(loop.ReduceOp.make(combiner, value, [0]))
 
     def load_tile(self, buffer: SSAValue, indices: Sequence[Number], axis: int, lanes: int) -> SSAValue:
-        """So many elements from an index on, along an axis."""
+        """A tile of `lanes` elements along `axis`, which begins at these indices."""
         exprs, operands = self._exprs(indices)
         exprs[axis] = exprs[axis] + tile(0)
         return self.add(loop.LoadOp.make(buffer, exprs, operands, tile=[lanes]))
@@ -133,7 +139,7 @@ class Body:
         self.add(loop.StoreOp.make(value, buffer, [const(0)], [], tile=[1]))
 
     def index(self, value: Number) -> Number:
-        """A number as what indices are made of."""
+        """A number as an operand of index expressions: values are cast to index."""
         if not isinstance(value, SSAValue) or isinstance(value.type, IndexType):
             return value
         return self.add(arith.IndexCastOp(value, INDEX))
@@ -150,14 +156,14 @@ class Body:
         return exprs, operands
 
     def _symbol(self, symbol: DimExpr, operands: list[SSAValue]) -> Index:
-        """A symbol of the kernel among the operands of an access."""
+        """A symbol of the kernel as a dimension of an access, appended to its operands if missing."""
         value = self.symbols.get(symbol) or self._product(symbol)
         if value not in operands:
             operands.append(value)
         return dim(operands.index(value))
 
     def _product(self, symbol: DimExpr) -> SSAValue:
-        """A product of symbols, computed where the kernel begins."""
+        """A product of symbols, computed at the start of the kernel."""
         ((atoms, _),) = symbol.terms
         value, *others = (self.symbols[DimExpr({(atom,): 1})] for atom in atoms)
         first = self.root.first_op
@@ -172,21 +178,21 @@ class Body:
         return value
 
     def buffer(self, size: Dim | Sequence[Dim], scope: str = "shared", element: Attribute = i64) -> SSAValue:
-        """Room for so many elements, or of this shape: the kernel's, or with scope "local" a thread's."""
+        """A temporary buffer of this size or shape, shared by all threads, or with scope "local" one per thread."""
         shape = [size] if isinstance(size, int | DimExpr) else list(size)
         open_sizes, operands = self._exprs([n for n in shape if isinstance(n, DimExpr)])
         type_ = MemRefType(element, [n if isinstance(n, int) else DYNAMIC_INDEX for n in shape])
         return self.add(loop.AllocOp.make(type_, scope, sizes=open_sizes, operands=operands))
 
     def load(self, buffer: SSAValue | Fill, *indices: Number) -> SSAValue:
-        """An element."""
+        """Load one element."""
         if isinstance(buffer, Fill):
             return self.constant(buffer.value, buffer.element)
         exprs, operands = self._exprs(indices)
         return self.add(loop.LoadOp.make(buffer, exprs, operands))
 
     def store(self, value: Number, buffer: SSAValue | None, *indices: Number, where: SSAValue | None = None) -> None:
-        """Write an element, where a condition holds; a result that nobody asks for is no buffer."""
+        """Store one element, if the condition `where` holds; `buffer` is None for a result without uses."""
         if buffer is None:
             return
         value = self.number(value)
@@ -207,7 +213,7 @@ class Body:
         body: Callable[..., Sequence[SSAValue] | None],
         kind: str = "serial",
     ) -> list[SSAValue]:
-        """Call `body(i, *carried)` from lower to upper; what it returns is carried on."""
+        """A loop from lower to upper over `body(i, *carried)`, which returns the next carried values."""
         exprs, operands = self._exprs([lower, upper])
         start = [self.number(v) for v in carried]
         op = loop.ForOp.make(exprs[1], lower=exprs[0], operands=operands, iter_args=start, kind=kind)
@@ -220,7 +226,7 @@ class Body:
         return list(op.results)
 
 
-def _flags(cls: type[Any]) -> dict[str, Attribute]:
+def _flags(cls: type[Operation]) -> dict[str, Attribute]:
     if cls in (arith.AddiOp, arith.SubiOp, arith.MuliOp):
         return {"overflowFlags": arith.IntegerOverflowAttr("none")}
     return {"fastmath": arith.FastMathFlagsAttr("none")} if cls.__name__.endswith("fOp") else {}

@@ -1,4 +1,4 @@
-"""A kernel of one op that is written by hand, as a loop.func."""
+"""Converts a kernel of one extern op to a loop.func."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.graph import ConstantOp, FullOp, GraphOp
 from mlc.dialects.graph.types import shape_of
+from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder.builder import signless
-from mlc.dialects.te_builder.indices import INDEX
-from mlc.lowering.graph_to_te.extern.body import Body, Fill
+from mlc.lowering.graph_to_te.extern.body import Fill, LoopBodyBuilder
 from mlc.lowering.graph_to_te.extern.kernels import EXTERN, Buffer, is_extern
 from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attributes
 from mlc.support.errors import fail
@@ -25,7 +25,7 @@ def _buffer_type(t: Attribute) -> MemRefType[Any]:
 
 
 def extern_kernel(kernel: func.FuncOp) -> loop.FuncOp | None:
-    """The loop.func of a kernel whose op is written by hand; None of any other kernel."""
+    """The loop.func of a kernel of an extern op; None for any other kernel."""
     source = kernel.body.block
     ops = [op for op in source.ops if is_extern(op)]
     if not ops:
@@ -45,7 +45,7 @@ def extern_kernel(kernel: func.FuncOp) -> loop.FuncOp | None:
             fail(other, f"expected {op.name} to be alone in its kernel, but got {other.name}")
     outputs: dict[SSAValue, SSAValue] = dict(zip(ret.operands, block.args[len(source.args) :], strict=False))
     assert isinstance(op, GraphOp)
-    body = Body(block, dict(zip(symbols, values, strict=True)))
+    body = LoopBodyBuilder(block, dict(zip(symbols, values, strict=True)))
     EXTERN[type(op)](body, op, [given[v] for v in op.operands], [outputs.get(r) for r in op.results])
     made = loop.FuncOp.make(kernel.sym_name.data, types, len(ret.operands), Region(block))
     made.attributes |= size_attributes(kernel, symbols)

@@ -1,34 +1,36 @@
-"""Kernels that write where indices say, or carry a value along an axis: one pass over their operands."""
+"""Kernels of scatters and of cumulative sums: one pass over the operands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
+from mlc.dialects import graph
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, shape_of
-from mlc.lowering.graph_to_te.extern.body import FLOATS, Body
+from mlc.lowering.graph_to_te.extern.body import FLOATS, Buffer, LoopBodyBuilder, Outputs
 
-COMBINE: dict[str, tuple[type[Any], type[Any], type[Any]]] = {
+COMBINE: dict[str, tuple[type[Operation], type[Operation], type[Operation]]] = {
     "add": (arith.AddfOp, arith.AddiOp, arith.AddiOp),
     "mul": (arith.MulfOp, arith.MuliOp, arith.MuliOp),
     "max": (arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp),
     "min": (arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp),
 }
-"""How values are combined: floats, signed integers, unsigned ones."""
+"""The ops that combine two floats, signed integers, unsigned integers."""
 
 
-def combiner(how: str, given: Any, element: Any) -> type[Any]:
-    """The operation that combines elements of a type."""
+def combiner(how: str, given: Attribute, element: Attribute) -> type[Operation]:
+    """The op class that combines elements of a type."""
     return COMBINE[how][0 if isinstance(element, FLOATS) else 2 if str(given).startswith("ui") else 1]
 
 
-def visit(b: Body, sizes: Sequence[Dim], body: Callable[[list[SSAValue]], None], kind: str = "serial") -> None:
-    """Call `body` with each tuple of indices below these sizes; `kind` is that of the outermost loop."""
+def visit(
+    b: LoopBodyBuilder, sizes: Sequence[Dim], body: Callable[[list[SSAValue]], None], kind: str = "serial"
+) -> None:
+    """A loop nest over these sizes with `body(indices)` innermost; `kind` is that of the outermost loop."""
 
     def inner(rest: Sequence[Dim], at: list[SSAValue]) -> None:
         if not rest:
@@ -39,12 +41,12 @@ def visit(b: Body, sizes: Sequence[Dim], body: Callable[[list[SSAValue]], None],
     inner(list(sizes), [])
 
 
-def cumulative(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
-    """Each row of its own, from its first element to its last one or back."""
+def cumulative(b: LoopBodyBuilder, op: graph.CumulativeOp, inputs: Sequence[Buffer], outputs: Outputs) -> None:
+    """Each row separately: a running combination from the first element to the last, or backward."""
     (x,), (y,) = inputs, outputs
     shape = shape_of(op.operands[0].type)
     axis = op.axis % len(shape)
-    element = op.operands[0].type.element_type
+    element = op.input_types[0].element_type
     assert y is not None
     signless = element_of(y)
     combine = combiner(op.combine, element, signless)
@@ -61,8 +63,8 @@ def cumulative(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAVal
     visit(b, [*shape[:axis], *shape[axis + 1 :]], row, "parallel")
 
 
-def _place(b: Body, index: SSAValue, given: Any, size: Dim) -> tuple[SSAValue, SSAValue]:
-    """Where an index points, negative ones counted from the end; and whether that is inside."""
+def _place(b: LoopBodyBuilder, index: SSAValue, given: Attribute, size: Dim) -> tuple[SSAValue, SSAValue]:
+    """An index with negative values wrapped, and whether it is in bounds."""
     assert isinstance(index.type, IntegerType)
     unsigned = str(given).startswith("ui")
     if index.type != i64:
@@ -73,25 +75,34 @@ def _place(b: Body, index: SSAValue, given: Any, size: Dim) -> tuple[SSAValue, S
     return b.select(inside, index, 0), inside
 
 
-def _write(b: Body, op: Any, y: SSAValue, at: Sequence[SSAValue], value: SSAValue, where: SSAValue) -> None:
-    """Combine an update with what is there."""
+def _write(
+    b: LoopBodyBuilder,
+    op: graph.ScatterElementsOp | graph.ScatterNdOp,
+    y: SSAValue,
+    at: Sequence[SSAValue],
+    value: SSAValue,
+    where: SSAValue,
+) -> None:
+    """Store an update combined with the element at its place."""
     if op.reduction != "none":
-        combine = combiner(op.reduction, op.operands[0].type.element_type, value.type)
+        combine = combiner(op.reduction, op.input_types[0].element_type, value.type)
         value = b.binary(combine, b.load(y, *at), value)
     b.store(value, y, *at, where=where)
 
 
-def _copied(b: Body, x: Any, y: SSAValue, shape: Sequence[Dim]) -> None:
+def _copied(b: LoopBodyBuilder, x: Buffer, y: SSAValue, shape: Sequence[Dim]) -> None:
     visit(b, shape, lambda at: b.store(b.load(x, *at), y, *at))
 
 
-def scatter_elements(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
-    """The operand copied, then each update in order."""
+def scatter_elements(
+    b: LoopBodyBuilder, op: graph.ScatterElementsOp, inputs: Sequence[Buffer], outputs: Outputs
+) -> None:
+    """Copy the operand, then apply the updates in order."""
     (x, indices, updates), (y,) = inputs, outputs
     assert y is not None
     shape, places = (shape_of(v.type) for v in op.operands[:2])
     axis = op.axis % len(shape)
-    given = op.operands[1].type.element_type
+    given = op.input_types[1].element_type
     _copied(b, x, y, shape)
 
     def update(at: list[SSAValue]) -> None:
@@ -101,12 +112,12 @@ def scatter_elements(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[
     visit(b, places, update)
 
 
-def scatter_nd(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
-    """The operand copied, then each slice of the updates in order."""
+def scatter_nd(b: LoopBodyBuilder, op: graph.ScatterNdOp, inputs: Sequence[Buffer], outputs: Outputs) -> None:
+    """Copy the operand, then apply the slices of the updates in order."""
     (x, indices, updates), (y,) = inputs, outputs
     assert y is not None
     shape, (count, depth) = (shape_of(v.type) for v in op.operands[:2])
-    given = op.operands[1].type.element_type
+    given = op.input_types[1].element_type
     _copied(b, x, y, shape)
 
     def update(m: SSAValue) -> None:

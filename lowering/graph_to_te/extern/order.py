@@ -1,41 +1,41 @@
 """
-Orders: elements become integers whose order is theirs, which are sorted digit by digit, or of which a heap keeps a few.
+Sorting: a stable radix sort of integer keys, and a heap for the best few elements of a row.
 
-The integer of a float is its bits, those below the sign turned over where it is set; NaNs come last, -0 equals 0.
-Falling orders turn all bits over.
+The key of a float is its bits, with the bits below the sign flipped if the sign is set; NaNs come last, -0 equals 0.
+A descending order flips all bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, VectorType, i8, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects import loop
+from mlc.dialects import graph, loop
 from mlc.dialects.graph.dims import Dim
-from mlc.dialects.graph.types import shape_of
+from mlc.dialects.graph.types import element_of, shape_of
 from mlc.dialects.index import TYPICAL
-from mlc.lowering.graph_to_te.extern.body import Body, Number
+from mlc.lowering.graph_to_te.extern.body import LoopBodyBuilder, Number, Outputs
 
-SMALL = 1 << 14
-"""Rows of fewer elements are sorted by digits of 8 bits, longer ones of 11: what counts them must stay in the cache."""
-FEW = 16
-"""Of a row so many times as long as what is wanted of it, a heap keeps the best."""
-LANES = 32
-"""So many elements are looked at together for one that belongs into the heap."""
+MAX_BYTE_DIGIT_ROW = 1 << 14
+"""Elements up to which a row is sorted by digits of 8 bits; longer rows by 11 bits: fewer passes, larger counters."""
+HEAP_RATIO = 16
+"""Ratio of the row's length to the wanted elements from which a heap selects them, instead of a sort."""
+SELECT_LANES = 32
+"""Elements that are compared at once with the worst one in the heap."""
 
 
 class Keys:
-    """What stands for elements of one type in an order."""
+    """Maps elements of one type to integer sort keys."""
 
-    def __init__(self, b: Body, element: Any, unsigned: bool, descending: bool) -> None:
+    def __init__(self, b: LoopBodyBuilder, element: Attribute, unsigned: bool, descending: bool) -> None:
         self.b, self.element, self.descending = b, element, descending
         self.is_float = isinstance(element, Float32Type | Float64Type)
-        self.flips = unsigned and not self.is_float
-        width = 64 if isinstance(element, Float64Type) else 32 if self.is_float else element.width.data
+        self.unsigned = unsigned and not self.is_float
+        double = isinstance(element, Float64Type)
+        width = element.width.data if isinstance(element, IntegerType) else 64 if double else 32
         self.type = IntegerType(max(width, 8))
         self.bits = max(width, 8)
 
@@ -45,7 +45,7 @@ class Keys:
         return self.b.spread(scalar, like.type) if isinstance(like.type, VectorType) else scalar
 
     def of(self, x: SSAValue) -> SSAValue:
-        """The signed integers of elements, lane by lane: the less, the earlier."""
+        """The signed sort keys of elements, lane by lane: a smaller key comes first."""
         b = self.b
         if self.is_float:
             zero = b.constant(0.0, self.element)
@@ -58,12 +58,12 @@ class Keys:
             key = b.select(b.add(loop.CompareOp.make("une", x, x)), self._number(top, bits), key)
         else:
             key = b.cast("extui", x, i8) if self.element == IntegerType(1) else x
-            if self.flips:
+            if self.unsigned:
                 key = b.binary(arith.XOrIOp, key, self._number(-1 << (self.bits - 1), key))
         return b.binary(arith.XOrIOp, key, self._number(-1, key)) if self.descending else key
 
     def digit(self, key: SSAValue, shift: int, bits: int) -> SSAValue:
-        """A digit of an integer, as a number; those of negative integers are less."""
+        """The digit of `bits` bits at `shift` of a key with its sign bit flipped, so that negative keys come first."""
         b = self.b
         key = b.binary(arith.XOrIOp, key, b.constant(-1 << (self.bits - 1), self.type))
         if shift:
@@ -72,18 +72,19 @@ class Keys:
         return b.binary(arith.AndIOp, key, (1 << bits) - 1)
 
 
-Told = Callable[[SSAValue, SSAValue], None]
+Emit = Callable[[SSAValue, SSAValue], None]
+"""Stores an item at a position of the order: `emit(position, item)`."""
 
 
 def sort(
-    b: Body, keys: Keys, size: Dim, count: Number, pair: Callable[[SSAValue], Sequence[SSAValue]], tell: Told
+    b: LoopBodyBuilder, keys: Keys, size: Dim, count: Number, pair: Callable[[SSAValue], Sequence[SSAValue]], emit: Emit
 ) -> None:
     """
-    Sort `count` of at most `size` pairs by their last digit, then by the one before it, ...; equal ones stay in order.
+    Stable radix sort of `count` (at most `size`) pairs, least significant digit first.
 
-    `pair(i)` is an integer and what goes with it; `tell(place, what)` is told what goes to each place.
+    `pair(i)` is (key, item) number i; `emit(position, item)` stores the sorted items.
     """
-    bits = 8 if not isinstance(size, int) or size <= SMALL or keys.bits < 32 else 11
+    bits = 8 if not isinstance(size, int) or size <= MAX_BYTE_DIGIT_ROW or keys.bits < 32 else 11
     counts = [b.buffer(1 << bits, "local") for _ in range(0, keys.bits, bits)]
     source, target = ([b.buffer(size, "local", keys.type), b.buffer(size, "local")] for _ in range(2))
     for buffer in counts:
@@ -106,12 +107,13 @@ def sort(
             b.store(what, target[1], place)
 
         end = k == len(counts) - 1
-        _move(b, keys, count, (k * bits, bits), source, buffer, (lambda p, _, w: tell(p, w)) if end else keep)
+        put = (lambda p, _, w: emit(p, w)) if end else keep
+        _scatter_by_digit(b, keys, count, (k * bits, bits), source, buffer, put)
         source, target = target, source
 
 
-def _move(
-    b: Body,
+def _scatter_by_digit(
+    b: LoopBodyBuilder,
     keys: Keys,
     count: Number,
     digit: tuple[int, int],
@@ -119,7 +121,7 @@ def _move(
     counts: SSAValue,
     put: Callable[[SSAValue, SSAValue, SSAValue], None],
 ) -> None:
-    """Put each pair behind those of lesser digits and those of the same digit before it."""
+    """One pass of the radix sort: `put` each pair after those of smaller digits and earlier ones of the same digit."""
 
     def start(i: SSAValue, total: SSAValue) -> list[SSAValue]:
         here = b.load(counts, i)
@@ -138,9 +140,9 @@ def _move(
 
 
 class Heap:
-    """The best `size` pairs (integer, place) so far, the worst of them first."""
+    """A binary heap of the best `size` pairs (key, place), the worst of them at the root."""
 
-    def __init__(self, b: Body, keys: Keys, size: int) -> None:
+    def __init__(self, b: LoopBodyBuilder, keys: Keys, size: int) -> None:
         self.b, self.size = b, size
         self.key, self.place = b.buffer(size, "local", keys.type), b.buffer(size, "local")
 
@@ -150,7 +152,7 @@ class Heap:
         return b.binary(arith.OrIOp, b.compare("gt", key, than), later)
 
     def sink(self, start: Number, key: SSAValue, place: SSAValue, size: Number) -> None:
-        """Put a pair at `start`, or below it while one of the two below it is worse."""
+        """Sift down: insert a pair at `start`, moving worse children up."""
         b = self.b
 
         def step(_: SSAValue, at: SSAValue) -> list[SSAValue]:
@@ -171,7 +173,7 @@ class Heap:
         b.store(place, self.place, at)
 
     def begin(self, key_at: Callable[[SSAValue], SSAValue]) -> None:
-        """Take the first pairs."""
+        """Build the heap from the first `size` elements."""
         b = self.b
 
         def take(i: SSAValue) -> None:
@@ -186,67 +188,67 @@ class Heap:
         b.loop(0, self.size // 2, [], settle)
 
     def offer(self, key: SSAValue, place: SSAValue) -> None:
-        """Take a pair in place of the worst, if it is better."""
+        """Replace the worst pair by this one, if this one is better."""
         b = self.b
         better = b.compare("lt", key, b.load(self.key, 0))
         b.loop(0, b.as_number(better), [], lambda _: self.sink(0, key, place, self.size))
 
-    def drain(self, tell: Told) -> None:
-        """`tell(rank, place)` for each, the worst first."""
+    def drain(self, emit: Emit) -> None:
+        """`emit(rank, place)` each pair, the worst first."""
         b = self.b
 
         def step(i: SSAValue) -> None:
             end = b.minus(self.size - 1, i)
-            tell(end, b.load(self.place, 0))
+            emit(end, b.load(self.place, 0))
             self.sink(0, b.load(self.key, end), b.load(self.place, end), end)
 
         b.loop(0, self.size, [], step)
 
 
-def select(b: Body, keys: Keys, size: Dim, wanted: int, load: Callable[..., SSAValue], tell: Told) -> None:
-    """The best `wanted` of `size` elements; `load(i, lanes)` loads some, `tell(rank, place)` is told the result."""
+def select(b: LoopBodyBuilder, keys: Keys, size: Dim, wanted: int, load: Callable[..., SSAValue], emit: Emit) -> None:
+    """The best `wanted` of `size` elements; `load(i, lanes)` loads elements, `emit(rank, place)` stores the result."""
     heap = Heap(b, keys, wanted)
     heap.begin(lambda i: keys.of(load(i)))
     best = b.buffer(1, "local", keys.type)
-    blocks = (size - wanted) // LANES
+    blocks = (size - wanted) // SELECT_LANES
 
     def block(k: SSAValue) -> None:
-        """Look at each element only if one of them is better."""
-        first = b.plus(b.binary(arith.MuliOp, k, LANES), wanted)
-        b.store_tile(b.reduce("min", keys.of(load(first, LANES))), best)
+        """Offer the elements of a block one by one only if its best element enters the heap."""
+        first = b.plus(b.binary(arith.MuliOp, k, SELECT_LANES), wanted)
+        b.store_tile(b.reduce("min", keys.of(load(first, SELECT_LANES))), best)
         some = b.compare("lt", b.load(best, 0), b.load(heap.key, 0))
-        end = b.plus(first, b.select(some, LANES, 0))
+        end = b.plus(first, b.select(some, SELECT_LANES, 0))
         b.loop(first, end, [], lambda i: heap.offer(keys.of(load(i)), i))
 
     if keys.bits >= 32:
         b.loop(0, blocks, [], block)
-    done = wanted + blocks * LANES if keys.bits >= 32 else wanted
+    done = wanted + blocks * SELECT_LANES if keys.bits >= 32 else wanted
     b.loop(done, size, [], lambda i: heap.offer(keys.of(load(i)), i))
-    heap.drain(tell)
+    heap.drain(emit)
 
 
-def argsort(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
-    """Each row of its own: sorted, or the best of it if few are wanted."""
+def argsort(b: LoopBodyBuilder, op: graph.ArgsortOp, inputs: Sequence[SSAValue], outputs: Outputs) -> None:
+    """Each row separately: sorted, or its best elements selected by a heap if few are wanted."""
     (x,), (order,) = inputs, outputs
     shape, kept = shape_of(op.operands[0].type), shape_of(op.results[0].type)
     axis = op.axis % len(shape)
     size, wanted = shape[axis], kept[axis]
-    given = op.operands[0].type.element_type
-    keys = Keys(b, x.type.element_type, str(given).startswith("ui"), op.descending)
+    given = op.input_types[0].element_type
+    keys = Keys(b, element_of(x), str(given).startswith("ui"), op.descending)
 
     def row(at: list[SSAValue]) -> None:
         def load(i: SSAValue, lanes: int = 0) -> SSAValue:
             place = [*at[:axis], i, *at[axis:]]
             return b.load_tile(x, place, axis, lanes) if lanes else b.load(x, *place)
 
-        def tell(place: SSAValue, what: SSAValue) -> None:
+        def emit(rank: SSAValue, place: SSAValue) -> None:
             whole = wanted == size
-            b.store(what, order, *at[:axis], place, *at[axis:], where=None if whole else b.compare("lt", place, wanted))
+            b.store(place, order, *at[:axis], rank, *at[axis:], where=None if whole else b.compare("lt", rank, wanted))
 
-        if isinstance(wanted, int) and wanted * FEW <= (size if isinstance(size, int) else TYPICAL * FEW):
-            select(b, keys, size, wanted, load, tell)
+        if isinstance(wanted, int) and wanted * HEAP_RATIO <= (size if isinstance(size, int) else TYPICAL * HEAP_RATIO):
+            select(b, keys, size, wanted, load, emit)
         else:
-            sort(b, keys, size, size, lambda i: (keys.of(load(i)), i), tell)
+            sort(b, keys, size, size, lambda i: (keys.of(load(i)), i), emit)
 
     def visit(rest: Sequence[Dim], at: list[SSAValue]) -> None:
         if not rest:

@@ -1,43 +1,42 @@
 """
-Non-maximum suppression: for each batch and class, those above the score's threshold, sorted, each beside those chosen.
+Non-maximum suppression: per batch and class, candidates above the score threshold are sorted and chosen greedily.
 
-    candidates -> sort -> each against 16 chosen boxes at a time -> rows of its own -> all rows, one after the other
+    candidates -> sort -> compare each with the chosen boxes, 16 at a time -> rows of the class -> all rows compacted
 
-Classes are independent of each other: they run in parallel into parts of the result, which are put together at the end.
+Classes are independent: they run in parallel, each into its own part of the result; a final pass compacts the parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from mlc.dialects import loop
+from mlc.dialects import graph, loop
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import shape_of
-from mlc.lowering.graph_to_te.extern.body import Body
+from mlc.lowering.graph_to_te.extern.body import LoopBodyBuilder, Outputs
 from mlc.lowering.graph_to_te.extern.order import Keys, sort
 
-LANES = 16
-"""So many chosen boxes are compared with a candidate at a time."""
-STRIDE = 64
-"""After so many candidates it is asked whether enough boxes are chosen."""
+BOX_LANES = 16
+"""Chosen boxes that are compared with a candidate at once."""
+CANDIDATES_PER_CHECK = 64
+"""Candidates between two checks whether enough boxes are chosen."""
 
 
 @dataclass
 class Suppression:
-    """The boxes and what limits their choice."""
+    """The boxes and the overlap threshold."""
 
-    b: Body
+    b: LoopBodyBuilder
     center: bool
     boxes: SSAValue
     iou: SSAValue
 
     def corners(self, batch: SSAValue, box: SSAValue) -> list[SSAValue]:
-        """Least x, least y, greatest x and greatest y of a box (or y before x), and its area."""
+        """The lower corner, the upper corner (two coordinates each) and the area of a box."""
         b = self.b
         p = [b.load(self.boxes, batch, box, k) for k in range(4)]
         if self.center:
@@ -51,9 +50,9 @@ class Suppression:
         return [*low, *high, b.binary(arith.MulfOp, *sides)]
 
     def overlap(self, mine: Sequence[SSAValue], chosen: Sequence[SSAValue], first: SSAValue) -> SSAValue:
-        """The intersection over union of a box and chosen ones, lane by lane; 0 where there is no union."""
+        """The intersection over union of a box and chosen ones, lane by lane; 0 where the union is empty."""
         b = self.b
-        theirs = [b.load_tile(buffer, [first], 0, LANES) for buffer in chosen]
+        theirs = [b.load_tile(buffer, [first], 0, BOX_LANES) for buffer in chosen]
         mine = [b.spread(v, theirs[0].type) for v in mine]
         zero = b.spread(b.constant(0, self.iou.type), theirs[0].type)
         inner: list[SSAValue] = []
@@ -67,13 +66,13 @@ class Suppression:
         return b.select(there, b.binary(arith.DivfOp, common, union), zero)
 
     def hits(self, mine: Sequence[SSAValue], chosen: Sequence[SSAValue], taken: SSAValue, most: SSAValue) -> SSAValue:
-        """Whether a box overlaps one of the chosen too much: 1 or 0; `most` is room for a number."""
+        """1 if a box overlaps a chosen one by more than the threshold, else 0; `most` is a buffer of one element."""
         b = self.b
-        blocks = b.binary(arith.DivSIOp, b.plus(taken, LANES - 1), LANES)
+        blocks = b.binary(arith.DivSIOp, b.plus(taken, BOX_LANES - 1), BOX_LANES)
 
         def block(k: SSAValue, hit: SSAValue) -> list[SSAValue]:
             def look(_: SSAValue, hit: SSAValue) -> list[SSAValue]:
-                ratio = self.overlap(mine, chosen, b.binary(arith.MuliOp, k, LANES))
+                ratio = self.overlap(mine, chosen, b.binary(arith.MuliOp, k, BOX_LANES))
                 b.store_tile(b.reduce("max", ratio), most)
                 return [b.as_number(b.compare("gt", b.load(most, 0), self.iou))]
 
@@ -84,33 +83,33 @@ class Suppression:
 
 @dataclass
 class Selection:
-    """What is chosen of each class: rows of batch, class and box, `room` a class, and how many of them there are."""
+    """The chosen boxes as rows (batch, class, box), at most `room` per class, and their number per class."""
 
-    b: Body
+    b: LoopBodyBuilder
     sizes: tuple[Dim, Dim, Dim]
     """Batches, classes, boxes."""
     room: Dim
     scores: SSAValue
     limit: SSAValue
-    """What a score must be above."""
+    """The score threshold."""
     most: SSAValue
-    """How many boxes a class may have."""
+    """The largest number of chosen boxes per class."""
     boxed: Suppression
     keys: Keys
     rows: SSAValue
     counts: SSAValue
 
     def place(self, number: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """The batch and the class of a number."""
+        """(batch, class) of the linear number of a class."""
         classes = self.sizes[1]
         return self.b.binary(arith.DivSIOp, number, classes), self.b.binary(arith.RemSIOp, number, classes)
 
     def first_row(self, number: SSAValue) -> SSAValue:
-        """Where the rows of a class begin."""
+        """The first row of a class's part of the result."""
         return self.b.binary(arith.MuliOp, number, self.room)
 
     def each(self, number: SSAValue) -> None:
-        """The rows of one class: its candidates, sorted, and those that are chosen."""
+        """Select the boxes of one class: collect candidates, sort them, choose."""
         b, n = self.b, self.sizes[2]
         batch, kind = self.place(number)
         raw, order, places = b.buffer(n, "local", self.keys.type), b.buffer(n, "local"), b.buffer(n, "local")
@@ -128,7 +127,7 @@ class Selection:
         b.store(self.choose((batch, kind), self.first_row(number), order, found), self.counts, batch, kind)
 
     def choose(self, place: tuple[SSAValue, SSAValue], row: SSAValue, order: SSAValue, found: SSAValue) -> SSAValue:
-        """The number of boxes that are chosen, in this order."""
+        """Choose boxes in this order and store their rows; returns their number."""
         b = self.b
         chosen, best = self.nothing_chosen()
 
@@ -144,18 +143,18 @@ class Selection:
             return [b.plus(taken, b.as_number(good))]
 
         def part(k: SSAValue, taken: SSAValue) -> list[SSAValue]:
-            start = b.binary(arith.MuliOp, k, STRIDE)
-            end = b.binary(arith.MinSIOp, b.plus(start, STRIDE), found)
+            start = b.binary(arith.MuliOp, k, CANDIDATES_PER_CHECK)
+            end = b.binary(arith.MinSIOp, b.plus(start, CANDIDATES_PER_CHECK), found)
             end = b.select(b.compare("lt", taken, self.most), end, start)
             return b.loop(start, end, [taken], visit)
 
-        parts = b.binary(arith.DivSIOp, b.plus(found, STRIDE - 1), STRIDE)
+        parts = b.binary(arith.DivSIOp, b.plus(found, CANDIDATES_PER_CHECK - 1), CANDIDATES_PER_CHECK)
         return b.loop(0, parts, [0], part)[0]
 
     def nothing_chosen(self) -> tuple[list[SSAValue], SSAValue]:
-        """Buffers of zeros for the corners and areas of boxes, and room for a number."""
+        """Zeroed buffers for the corners and areas of chosen boxes, and a buffer of one element."""
         b, element = self.b, self.limit.type
-        rooms = -(-self.room // LANES) * LANES
+        rooms = -(-self.room // BOX_LANES) * BOX_LANES
         chosen, best = [b.buffer(rooms, "local", element) for _ in range(5)], b.buffer(1, "local", element)
         for buffer in chosen:
             zero = b.constant(0, element)
@@ -163,7 +162,7 @@ class Selection:
         return chosen, best
 
     def gather(self, number: SSAValue, total: SSAValue) -> list[SSAValue]:
-        """Move a class's rows to where the next ones belong, which is never behind them."""
+        """Compact: move a class's rows down to row `total`, never past their old place; returns the new total."""
         b = self.b
         rows, first = b.load(self.counts, *self.place(number)), self.first_row(number)
 
@@ -175,8 +174,10 @@ class Selection:
         return [b.plus(total, rows)]
 
 
-def non_max_suppression(b: Body, op: Any, inputs: Sequence[Any], outputs: Sequence[SSAValue | None]) -> None:
-    """The rows of each class, then all of them."""
+def non_max_suppression(
+    b: LoopBodyBuilder, op: graph.NonMaxSuppressionOp, inputs: Sequence[SSAValue], outputs: Outputs
+) -> None:
+    """Select the rows of each class in parallel, then compact them."""
     boxes, scores, most, iou, limit = inputs
     batches, classes, n = shape_of(op.operands[1].type)
     rows, count = outputs

@@ -1,8 +1,8 @@
 """
 graph-alter-op-layout: convolutions compute on blocks of channels, products on packed weights.
 
-Each value is computed in one layout and transformed, once for each other layout, where it is read in it. The
-transforms of weights are ops on weights, which graph-fold-constant computes.
+Each value is computed in one layout, and transformed once for each other layout in which it is read. Transforms of
+weights are ops on constants, which graph-fold-constant computes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ def alter_block(block: Block, size: int) -> None:
     versions = Versions()
     for op in list(block.ops):
         if op.results and op.results[0] in versions.of:
-            continue  # converted with what it reads
+            continue  # converted together with the op before it
         versions.at = op
-        rule = RULES.get(type(op))
-        converted = None if rule is None else rule(op, versions, size)
+        converted = RULES.first(op, versions, size)
         if converted is None:
             _keep_plain(op, versions)
             continue
@@ -40,7 +39,7 @@ def alter_block(block: Block, size: int) -> None:
 
 
 def _keep_plain(op: Operation, versions: Versions) -> None:
-    """Give an op the plain versions of its operands; what its regions read as well."""
+    """Give an op, and the ops of its regions, the plain versions of their operands."""
     inside = [inner for region in op.regions for inner in region.walk()] if op.regions else []
     for reader in (op, *inside):
         for index, operand in enumerate(reader.operands):
@@ -56,7 +55,7 @@ class AlterOpLayoutPass(ModulePass):
     `graph.conv2d %x, %w`  ->  `graph.conv2d (graph.layout_transform %x), (graph.layout_transform %w)
     {data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"}`
 
-    Elementwise ops, pools, concatenations and reductions over H and W stay in the layout of what they read.
+    Elementwise ops, pools, concatenations and reductions over H and W compute in the layout of their operands.
     x is `block`, or the elements of one native vector of `vector-bits`; z is twice that.
     """
 

@@ -48,7 +48,7 @@ def divisor_block(size: int, block: int) -> int:
 
 def groups_in_block(inputs: int, outputs: int, groups: int, block: int) -> int:
     """
-    How many groups lie side by side in a block of channels, where one leaves more than half of it empty; else 1.
+    How many groups lie side by side in a block of channels, if one group fills at most half of it; else 1.
 
     `block = 16: 4 channels in and out, 32 groups -> 4`; the channels in make a block that is no wider.
     """
@@ -58,7 +58,7 @@ def groups_in_block(inputs: int, outputs: int, groups: int, block: int) -> int:
 
 
 def static_size(size: Dim) -> int | None:
-    """A size that is known, or None."""
+    """The size if it is static; None if it is symbolic."""
     return None if isinstance(size, DimExpr) else size
 
 

@@ -1,20 +1,18 @@
 """
-How each op takes a blocked layout: one rule a family, in a table by op class.
+How each op computes on a blocked layout: one rule for each family of ops, in a table by op class.
 
 A rule returns the layout and the value that replace the op's result, or None: then the op keeps its plain operands.
-The channels that pad a block up hold anything finite: convolutions meet them with zero weights, and ops that could
+Channels that pad a block hold arbitrary finite values: convolutions multiply them by zero weights, and ops that could
 make infinities of them (division, logarithms) do not take padded blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.graph import (
-    OPS,
     AddOp,
     AvgPool2dOp,
     BiasAddOp,
@@ -46,11 +44,14 @@ from mlc.dialects.graph import (
     SumOp,
     UnaryOp,
     WhereOp,
+    op_classes,
     shape_of,
+    tensor,
 )
+from mlc.dialects.graph.base import AttrValue
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.ops.movement import END
-from mlc.dialects.graph.types import axis_of
+from mlc.dialects.graph.types import Dim, axis_of
 from mlc.dialects.loop import word_factors
 from mlc.passes.graph.alter_op_layout.blocks import (
     channel_block,
@@ -66,15 +67,18 @@ from mlc.passes.graph.alter_op_layout.blocks import (
 from mlc.passes.graph.alter_op_layout.subpixel import transposed_convolution
 from mlc.passes.graph.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
-from mlc.passes.rewriting import producer
+from mlc.passes.rewriting import RuleTable, defining_op
 
-Result = tuple[str, SSAValue] | None
-LayoutRule = Callable[[Any, Versions, int], Result]
-UNSAFE = {LogOp, SqrtOp, RsqrtOp, ReciprocalOp, DivideOp, PowerOp, ModOp}
-"""Ops that can make infinities or NaN of the anything that padded channels hold."""
+Version: TypeAlias = tuple[str, SSAValue]
+Result: TypeAlias = Version | None
+Pointwise: TypeAlias = BinaryOp | WhereOp | PreluOp
+RULES = RuleTable[[Versions, int], Version]()
+UNSAFE: set[type[Operation]] = {LogOp, SqrtOp, RsqrtOp, ReciprocalOp, DivideOp, PowerOp, ModOp}
+"""Ops that can make infinities or NaN of the arbitrary finite values in padded channels."""
 
 
-def convolution(op: Any, v: Versions, block: int) -> Result:
+@RULES.on(Conv2dOp)
+def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     """`conv2d %x, %w -> conv2d %x', %w' {data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"}`."""
     x, w = op.operands
     channels, (outputs, inputs, *_) = static_size(shape_of(x.type)[1]), map(static_size, shape_of(w.type))
@@ -102,27 +106,30 @@ def convolution(op: Any, v: Versions, block: int) -> Result:
     weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)
     picture = v.get(x, data_name(inner))
     logical = 0 if outputs % outer == 0 else outputs
-    layouts = {"data_layout": data_name(inner), "kernel_layout": kernel, "channels": logical}
-    if (more := -shape_of(w.type)[3] % layout(kernel).factors["W"]) > 0:  # taps of zeros
+    layouts: dict[str, AttrValue] = {"data_layout": data_name(inner), "kernel_layout": kernel, "channels": logical}
+    if (more := -shape_of(w.type)[3] % layout(kernel).factors["W"]) > 0:  # the transform pads rows of taps with zeros
         layouts["padding"] = (*op.padding[:3], op.padding[3] + more)
-    new = v.again(op, picture, weight, **layouts)
-    return producer(new, Conv2dOp).out_layout, new
+    new = v.clone(op, picture, weight, result=None, **layouts)
+    made = defining_op(new, Conv2dOp)
+    assert made is not None
+    return made.out_layout, new
 
 
 def near_block(channels: int, block: int, native: str) -> int:
-    """The block of a convolution's picture: the one that it is computed in, where that is not much smaller."""
+    """The block of a convolution's picture: that of its native layout, unless it is less than half of the best."""
     size, have = channel_block(channels, block), layout(native).factors["C"]
     return have if have < size <= 2 * have and size % have == channels % have == 0 else size
 
 
-def words(x: SSAValue, w: SSAValue, channels: Any) -> int:
-    """How many channels of a picture and its weights one word holds, where they can be multiplied as words."""
+def words(x: SSAValue, w: SSAValue, channels: Dim) -> int:
+    """Channels of picture and weights in one word, if dot-product instructions can multiply them; else 1."""
     counts = {word_factors(element_of(v)) for v in (x, w)}
     count = counts.pop()
     return count if not counts and isinstance(channels, int) and channels % count == 0 else 1
 
 
-def dense(op: Any, v: Versions, block: int) -> Result:
+@RULES.on(DenseOp)
+def dense(op: DenseOp, v: Versions, block: int) -> Result:
     """`dense %x, %w -> dense %x, %w' {kernel_layout = "OI32o"}` for a constant weight."""
     x, w = op.operands
     units = static_size(shape_of(w.type)[0])
@@ -146,16 +153,18 @@ def dense(op: Any, v: Versions, block: int) -> Result:
     return PLAIN, new
 
 
-def pool(op: Any, v: Versions, block: int) -> Result:
+@RULES.on(MaxPool2dOp, AvgPool2dOp, Resize2dOp)
+def pool(op: MaxPool2dOp | AvgPool2dOp | Resize2dOp, v: Versions, block: int) -> Result:
     """`max_pool2d %x -> max_pool2d %x' {layout = "NCHW16c"}` where x is computed blocked."""
     (x,) = op.operands
     name = v.native(x)
     if name == PLAIN or op.layout != PLAIN:
         return None
-    return name, v.again(op, v.get(x, name), layout=name)
+    return name, v.clone(op, v.get(x, name), layout=name)
 
 
-def unary(op: Any, v: Versions, block: int) -> Result:
+@RULES.on(*op_classes(UnaryOp), CastOp)
+def unary(op: UnaryOp | CastOp, v: Versions, block: int) -> Result:
     """`relu %x -> relu %x'` where x is computed blocked."""
     (x,) = op.operands
     name = v.native(x)
@@ -163,17 +172,19 @@ def unary(op: Any, v: Versions, block: int) -> Result:
         return None
     if isinstance(op, CastOp):
         return name, v.make(CastOp, v.get(x, name), location=op.location, dtype=op.type.element_type)
-    return name, v.again(op, v.get(x, name))
+    return name, v.clone(op, v.get(x, name))
 
 
-def lookup(op: Any, v: Versions, block: int) -> Result:
+@RULES.on(LookupOp)
+def lookup(op: LookupOp, v: Versions, block: int) -> Result:
     """`lookup %q, %table -> lookup %q', %table` where the bytes are computed blocked."""
     q, table = op.operands
     name = v.native(q)
-    return None if name == PLAIN else (name, v.again(op, v.get(q, name), v.get(table, PLAIN)))
+    return None if name == PLAIN else (name, v.clone(op, v.get(q, name), v.get(table, PLAIN)))
 
 
-def pointwise(op: Any, v: Versions, block: int) -> Result:
+@RULES.on(*op_classes(BinaryOp), WhereOp, PreluOp)
+def pointwise(op: Pointwise, v: Versions, block: int) -> Result:
     """`add %x, %y -> add %x', %y'` where an operand of the result's channels is computed blocked."""
     shape = shape_of(op.type)
     chosen = _chosen(op, v)
@@ -184,10 +195,10 @@ def pointwise(op: Any, v: Versions, block: int) -> Result:
         return None
     operands = [v.broadcast(operand, name, shape[1]) for operand in op.operands]
     fitting = [operand for operand in operands if operand is not None]
-    return (name, v.again(op, *fitting)) if len(fitting) == len(operands) else None
+    return (name, v.clone(op, *fitting)) if len(fitting) == len(operands) else None
 
 
-def _chosen(op: Any, v: Versions) -> SSAValue | None:
+def _chosen(op: Pointwise, v: Versions) -> SSAValue | None:
     """The operand whose layout a pointwise op takes: the first full-sized one that is computed blocked."""
     for operand in op.operands:
         shape = shape_of(operand.type)
@@ -196,7 +207,8 @@ def _chosen(op: Any, v: Versions) -> SSAValue | None:
     return None
 
 
-def bias(op: Any, v: Versions, block: int) -> Result:
+@RULES.on(BiasAddOp)
+def bias(op: BiasAddOp, v: Versions, block: int) -> Result:
     """`bias_add %x, %b -> add %x', %b'` where x is computed blocked, b' being 1 x C/16 x 1 x 1 x 16."""
     x, vector = op.operands
     name = v.native(x)
@@ -206,7 +218,8 @@ def bias(op: Any, v: Versions, block: int) -> Result:
     return name, v.make(AddOp, v.get(x, name), addend, location=op.location)
 
 
-def reduction(op: Any, v: Versions, block: int) -> Result:
+@RULES.on(MeanOp, SumOp, MaxOp, MinOp, ProdOp)
+def reduction(op: MeanOp | SumOp | MaxOp | MinOp | ProdOp, v: Versions, block: int) -> Result:
     """`mean %x {axes = [2, 3]} -> mean %x' {axes = [2, 3]}` over H and W of an x that is computed blocked."""
     (x,) = op.operands
     name = v.native(x)
@@ -216,17 +229,13 @@ def reduction(op: Any, v: Versions, block: int) -> Result:
     if op.keepdims:
         return name, new
     kept = [1 if axis in op.reduced_axes else size for axis, size in enumerate(shape_of(x.type))]
-    picture = v.make(LayoutTransformOp, new, src=name, dst=PLAIN, result=_like(op, kept))
+    plain = tensor(kept, op.type.element_type)
+    picture = v.make(LayoutTransformOp, new, src=name, dst=PLAIN, result=plain)
     return PLAIN, v.make(ReshapeOp, picture, result=op.type)
 
 
-def _like(op: Any, shape: Any) -> Any:
-    from mlc.dialects.graph import tensor
-
-    return tensor(shape, op.type.element_type)
-
-
-def concatenation(op: Any, v: Versions, block: int) -> Result:
+@RULES.on(ConcatenateOp)
+def concatenation(op: ConcatenateOp, v: Versions, block: int) -> Result:
     """`concatenate %x, %y {axis = 1} -> concatenate %x', %y' {axis = 1}` where the block divides all channels."""
     shapes = [shape_of(operand.type) for operand in op.operands]
     blocked = [v.native(operand) for operand in op.operands if v.native(operand) != PLAIN]
@@ -245,7 +254,8 @@ def concatenation(op: Any, v: Versions, block: int) -> Result:
     return name, v.make(ConcatenateOp, *operands, location=op.location, axis=axis)
 
 
-def window(op: Any, v: Versions, block: int) -> Result:
+@RULES.on(SliceOp, PadOp)
+def window(op: SliceOp | PadOp, v: Versions, block: int) -> Result:
     """`slice %x -> slice %x'`, `pad %x -> pad %x'` along H, W and (slices) whole blocks of an x computed blocked."""
     (x,) = op.operands
     name = v.native(x)
@@ -256,12 +266,12 @@ def window(op: Any, v: Versions, block: int) -> Result:
         if blocks is None or shape_of(op.type)[0] != shape_of(x.type)[0] or op.strides[:2] != (1, 1):
             return None
         begin, end = (op.begin[0], blocks[0], *op.begin[2:], 0), (op.end[0], blocks[1], *op.end[2:], END)
-        return name, v.again(op, v.get(x, name), begin=begin, end=end, strides=(*op.strides, 1))
-    return None if any(op.pad_width[:4]) else (name, v.again(op, v.get(x, name), pad_width=(*op.pad_width, 0, 0)))
+        return name, v.clone(op, v.get(x, name), begin=begin, end=end, strides=(*op.strides, 1))
+    return None if any(op.pad_width[:4]) else (name, v.clone(op, v.get(x, name), pad_width=(*op.pad_width, 0, 0)))
 
 
 def _channel_blocks(op: SliceOp, block: int) -> tuple[int, int] | None:
-    """The blocks of channels that a slice of a picture takes, from and to; None where it cuts one."""
+    """The first and the last + 1 block of channels of a slice; None where the slice cuts a block."""
     channels = static_size(shape_of(op.operands[0].type)[1])
     if channels is None:
         return None if shape_of(op.type)[1] != shape_of(op.operands[0].type)[1] else (0, END)
@@ -271,16 +281,4 @@ def _channel_blocks(op: SliceOp, block: int) -> tuple[int, int] | None:
     return None if start % block or stop % block or stop <= start else (start // block, stop // block)
 
 
-RULES: dict[type[Any], LayoutRule] = {
-    **{cls: unary for cls in OPS.values() if issubclass(cls, UnaryOp | CastOp)},
-    **{cls: pointwise for cls in OPS.values() if issubclass(cls, BinaryOp | WhereOp | PreluOp)},
-    **dict.fromkeys((MaxPool2dOp, AvgPool2dOp, Resize2dOp), pool),
-    **dict.fromkeys((MeanOp, SumOp, MaxOp, MinOp, ProdOp), reduction),
-    **dict.fromkeys((SliceOp, PadOp), window),
-    Conv2dOp: convolution,
-    Conv2dTransposeOp: transposed_convolution,
-    DenseOp: dense,
-    BiasAddOp: bias,
-    LookupOp: lookup,
-    ConcatenateOp: concatenation,
-}
+RULES.on(Conv2dTransposeOp)(transposed_convolution)

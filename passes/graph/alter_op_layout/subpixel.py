@@ -2,13 +2,11 @@
 Transposed convolutions in blocked layouts: a convolution of stride 1 for all sub-pixels at once.
 
 With stride s, rows o = s * q + r - top of the result are a convolution of the picture by the taps r, r + s, .. of the
-kernel. The kernels of all (r, c) side by side are one convolution with s * s times the channels; its result is
-shuffled: channel (r, c, o) at (q, p) goes to channel o at (s * q + r, s * p + c). No zero is multiplied.
+kernel. The kernels of all (r, c) are concatenated to one convolution with s * s times the channels. Its result is
+shuffled: channel (r, c, o) at (q, p) goes to channel o at (s * q + r, s * p + c). No inserted zeros are multiplied.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from xdsl.ir import SSAValue
 
@@ -17,6 +15,7 @@ from mlc.dialects.graph import (
     BiasAddOp,
     BroadcastToOp,
     Conv2dOp,
+    Conv2dTransposeOp,
     FlipOp,
     LayoutTransformOp,
     PadOp,
@@ -34,13 +33,13 @@ from mlc.passes.graph.shared.constants import is_constant
 class Subpixel:
     """The sizes of one transposed convolution, and the ops that replace it."""
 
-    def __init__(self, op: Any, v: Versions, block: int) -> None:
+    def __init__(self, op: Conv2dTransposeOp, v: Versions, block: int) -> None:
         self.op, self.v = op, v
         self.batch, inputs, *self.picture = shape_of(op.operands[0].type)
         self.inputs = static_size(inputs) or 0
         _, self.outputs, *self.taps = static_shape(op.operands[1].type)
         self.strides = op.strides
-        # Result channels in blocks of their own, or where they are few, all sub-pixels in one block.
+        # Each sub-pixel has blocks of its own; with few result channels, all sub-pixels share one block.
         phases = self.strides[0] * self.strides[1]
         self.few = self.outputs * phases <= block or self.outputs == 1
         self.block = channel_block(self.outputs * phases if self.few else self.outputs, block)
@@ -51,7 +50,7 @@ class Subpixel:
 
     @property
     def fits(self) -> bool:
-        """Whether the first and last rows and columns are known to meet the kernel, and blocks come out even."""
+        """Whether all rows and columns of the result overlap the kernel, for any symbol, and blocks divide evenly."""
         even = not self.few or padded(self.outputs * self.strides[0] * self.strides[1], self.block) == (
             self.outputs * self.strides[0] * self.strides[1]
         )
@@ -87,7 +86,7 @@ class Subpixel:
         )
 
     def _last(self, axis: int) -> Dim:
-        """The last row (column) of windows: where the result ends."""
+        """The last row (column) of windows that the result needs."""
         return (self.op.padding[axis] + shape_of(self.op.type)[2 + axis] - 1) // self.strides[axis]
 
     def biased(self, y: SSAValue, bias: SSAValue) -> SSAValue:
@@ -100,7 +99,7 @@ class Subpixel:
         return make(AddOp, y, make(ReshapeOp, bias, shape=(*blocks, self.block) if self.block > 1 else blocks))
 
     def shuffled(self, y: SSAValue) -> tuple[str, SSAValue]:
-        """Sub-pixels to their places, and what padding cuts off taken away."""
+        """Sub-pixels moved to their places, and the rows and columns of the padding cut off."""
         make, (sh, sw), n = self.v.make, self.strides, self.batch
         rows, columns = shape_of(y.type)[2:4]
         if self.few:
@@ -133,7 +132,7 @@ class Subpixel:
         return self.v.make(SliceOp, y, begin=tuple(begin), end=tuple(end), strides=(1,) * len(shape))
 
 
-def transposed_convolution(op: Any, v: Versions, block: int) -> tuple[str, SSAValue] | None:
+def transposed_convolution(op: Conv2dTransposeOp, v: Versions, block: int) -> tuple[str, SSAValue] | None:
     """
     `conv2d_transpose %x, %w {strides = [2, 2]} -> transpose (conv2d %x', %w')`, between reshapes.
 

@@ -1,20 +1,19 @@
 """
-The versions of each value while layouts change: one value, several layouts, transforms made where one is missing.
+The versions of each value in several layouts, while layouts change; missing versions are made by transforms.
 
-A value's first version is its native one, in which its op computes it. The values named are the old ones: their
-types hold the logical sizes.
+A value's first version is its native one, in which its op computes it. Values are identified by the old value, whose
+type holds the logical sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import LayoutTransformOp, ReshapeOp, shape_of
 from mlc.dialects.graph.layout import layout
-from mlc.dialects.graph.types import product, tensor
+from mlc.dialects.graph.types import Dim, Tensor, product, tensor, tensor_type
 from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import Rewriter
 
@@ -39,11 +38,11 @@ class Versions(Rewriter):
         return not order.is_plain and order.padded("C", shape_of(value.type)[1]) != shape_of(value.type)[1]
 
     def set(self, value: SSAValue, name: str, new: SSAValue) -> None:
-        """Note a version of a value."""
+        """Record a version of a value."""
         self.of.setdefault(value, {})[name] = new
 
     def get(self, value: SSAValue, name: str) -> SSAValue:
-        """The version of a value in a layout, made if need be before the op that is being converted."""
+        """The version of a value in a layout; a missing one is made before the op that is being converted."""
         versions = self.of.setdefault(value, {PLAIN: value})
         if name not in versions:
             source = PLAIN if PLAIN in versions else next(iter(versions))
@@ -51,15 +50,15 @@ class Versions(Rewriter):
             versions[name] = self.make(LayoutTransformOp, versions[source], src=source, dst=name, result=type)
         return versions[name]
 
-    def blocked_type(self, value: SSAValue, name: str) -> Any:
+    def blocked_type(self, value: SSAValue, name: str) -> Tensor:
         """The type of a value in a layout."""
         if name == PLAIN:
-            return value.type
+            return tensor_type(value.type)
         sizes = dict(zip(PLAIN, shape_of(value.type), strict=True))
         return tensor(layout(name).shape(sizes), element_of(value))
 
-    def broadcast(self, value: SSAValue, name: str, channels: Any) -> SSAValue | None:
-        """A value that broadcasts to a picture of rank 4, in the form that broadcasts to the picture in `name`."""
+    def broadcast(self, value: SSAValue, name: str, channels: Dim) -> SSAValue | None:
+        """A value that broadcasts to a picture of rank 4, in a shape that does so in layout `name`."""
         shape = shape_of(value.type)
         if product(shape) == 1:
             plain = self.get(value, PLAIN)
@@ -75,7 +74,7 @@ class Versions(Rewriter):
             return None
         return self.make(ReshapeOp, self.get(value, PLAIN), shape=(*full, *(1,) * (len(layout(name).parts) - 4)))
 
-    def reshaped_version(self, value: SSAValue, shape: Sequence[Any], name: str) -> SSAValue:
+    def reshaped_version(self, value: SSAValue, shape: Sequence[Dim], name: str) -> SSAValue:
         """The value with a shape of rank 4, in a layout."""
         picture = self.make(ReshapeOp, self.get(value, PLAIN), shape=tuple(shape))
         return self.get(picture, name)

@@ -1,11 +1,10 @@
-"""graph-canonicalize: one form for what can be written in several; chains of movements and casts collapse."""
+"""graph-canonicalize: one form for each of several equivalent ones; chains of movements and casts collapse."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -16,7 +15,6 @@ from xdsl.pattern_rewriter import PatternRewriter
 from mlc.dialects.graph import (
     OPS,
     AvgPool2dOp,
-    BinaryOp,
     ClipOp,
     Conv2dOp,
     GraphOp,
@@ -29,18 +27,20 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.canonicalize import PATTERNS
 from mlc.dialects.graph.types import is_float
 from mlc.passes.graph.canonicalize.concat import CONCATS
-from mlc.passes.graph.canonicalize.moves import MOVES, broadcast_operand
+from mlc.passes.graph.canonicalize.moves import MOVES
 from mlc.passes.graph.canonicalize.shuffle import SHUFFLES
 from mlc.passes.graph.canonicalize.sink import SINKS
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.shared.constants import splat
-from mlc.passes.rewriting import Replacement, Rewriter, Rules, apply_rules, merged, producer, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, Rules, apply_rules, defining_op
 
-LOCAL, on = rules_table()
+DIALECT = Rules()
+"""The dialect's own folds and canonicalization patterns."""
+LOCAL = Rules()
 
 
-@on(MaximumOp)
-def relu_from_maximum(op: Any, rw: Rewriter) -> Replacement:
+@LOCAL.on(MaximumOp)
+def relu_from_maximum(op: MaximumOp, rw: Rewriter) -> Replacement:
     """`graph.maximum %x, 0 -> graph.relu %x`."""
     for x, y in (op.operands, op.operands[::-1]):
         if splat(y) == 0.0 and x.type == op.type:
@@ -48,8 +48,8 @@ def relu_from_maximum(op: Any, rw: Rewriter) -> Replacement:
     return None
 
 
-@on(MaximumOp, MinimumOp)
-def bound_of_none(op: Any, rw: Rewriter) -> Replacement:
+@LOCAL.on(MaximumOp, MinimumOp)
+def infinite_bound(op: MaximumOp | MinimumOp, rw: Rewriter) -> Replacement:
     """`graph.maximum %x, -inf -> %x`, `graph.minimum %x, inf -> %x`."""
     bound = -math.inf if isinstance(op, MaximumOp) else math.inf
     for x, y in (op.operands, op.operands[::-1]):
@@ -58,25 +58,25 @@ def bound_of_none(op: Any, rw: Rewriter) -> Replacement:
     return None
 
 
-@on(ClipOp)
-def relu_from_clip(op: Any, rw: Rewriter) -> Replacement:
+@LOCAL.on(ClipOp)
+def relu_from_clip(op: ClipOp, rw: Rewriter) -> Replacement:
     """`graph.clip %x {min = 0, max = inf} -> graph.relu %x`."""
     if op.min == 0.0 and op.max == math.inf:
         return rw.make(ReluOp, op.operands[0])
     return op.operands[0] if op.min == -math.inf and op.max == math.inf else None
 
 
-@on(ReluOp)
-def relu_of_clip(op: Any, rw: Rewriter) -> Replacement:
+@LOCAL.on(ReluOp)
+def relu_of_clip(op: ReluOp, rw: Rewriter) -> Replacement:
     """`graph.relu (graph.clip %x {min = a}) -> graph.clip %x` where a >= 0."""
-    clip = producer(op.operands[0], ClipOp)
+    clip = defining_op(op.operands[0], ClipOp)
     return op.operands[0] if clip is not None and clip.min >= 0 else None
 
 
-@on(Conv2dOp, AvgPool2dOp, MaxPool2dOp)
-def pad_into_window(op: Any, rw: Rewriter) -> Replacement:
+@LOCAL.on(Conv2dOp, AvgPool2dOp, MaxPool2dOp)
+def pad_into_window(op: Conv2dOp | AvgPool2dOp | MaxPool2dOp, rw: Rewriter) -> Replacement:
     """`conv2d(pad(x, 0)) -> conv2d(x)` with the padding as an attribute; pools where padding cannot win."""
-    pad = producer(op.operands[0], PadOp)
+    pad = defining_op(op.operands[0], PadOp)
     name = op.data_layout if isinstance(op, Conv2dOp) else op.layout
     if pad is None or pad.mode != "constant" or name != "NCHW" or any(pad.pad_width[:4]):
         return None
@@ -88,10 +88,11 @@ def pad_into_window(op: Any, rw: Rewriter) -> Replacement:
         reach = [(size - 1) * step + 1 for size, step in zip(op.pool_size, op.dilation, strict=True)]
         if any(padding[i] >= reach[i % 2] for i in range(4)):
             return None
-    return rw.again(op, pad.operands[0], *op.operands[1:], padding=padding)
+    return rw.clone(op, pad.operands[0], *op.operands[1:], padding=padding)
 
 
-def _may_pad(op: Any, pad: Any) -> bool:
+def _may_pad(op: Conv2dOp | AvgPool2dOp | MaxPool2dOp, pad: PadOp) -> bool:
+    """Whether the value that `pad` adds is the one with which the window op pads by itself."""
     if isinstance(op, Conv2dOp):
         return pad.value == 0.0
     if isinstance(op, MaxPool2dOp):
@@ -101,24 +102,21 @@ def _may_pad(op: Any, pad: Any) -> bool:
     return pad.value == 0.0 and not op.ceil_mode and op.count_include_pad
 
 
-def from_dialect(op: Any, rw: Rewriter) -> Replacement:
-    """The op's own `fold`: what leaves an operand as it is."""
+@DIALECT.on(*(cls for cls in OPS.values() if cls.fold is not GraphOp.fold))
+def fold(op: GraphOp, rw: Rewriter) -> Replacement:
+    """The op's own `fold`, which gives an operand that already is the result: `reshape(x : t) : t -> x`."""
     return op.fold()
 
 
-def _pattern_rule(cls: type[Operation]) -> Any:
-    patterns = PATTERNS[cls]
-
-    def rule(op: GraphOp, rw: Rewriter) -> Replacement:
-        """The dialect's own pattern for this op."""
-        recorder = _Recorder(op, rw)
-        for pattern in patterns:
-            pattern.match_and_rewrite(op, recorder)
-            if recorder.values is not None:
-                return recorder.values
-        return None
-
-    return rule
+@DIALECT.on(*PATTERNS)
+def dialect_pattern(op: Operation, rw: Rewriter) -> Replacement:
+    """The xDSL patterns that the dialect declares for this op class."""
+    recorder = _Recorder(op, rw)
+    for pattern in PATTERNS[type(op)]:
+        pattern.match_and_rewrite(op, recorder)
+        if recorder.values is not None:
+            return recorder.values
+    return None
 
 
 class _Recorder(PatternRewriter):
@@ -136,7 +134,7 @@ class _Recorder(PatternRewriter):
         new_results: Sequence[SSAValue | None] | None = None,
         safe_erase: bool = True,
     ) -> None:
-        """Note what replaces the op."""
+        """Note the values that replace the op."""
         made = [new_ops] if isinstance(new_ops, Operation) else list(new_ops)
         for new in made:
             assert isinstance(new, GraphOp)
@@ -145,22 +143,13 @@ class _Recorder(PatternRewriter):
         self.values = [value for value in results if value is not None]
 
 
-RULES: Rules = merged(
-    {cls: [from_dialect] for cls in OPS.values() if cls.fold is not GraphOp.fold},
-    {cls: [_pattern_rule(cls)] for cls in PATTERNS},
-    {cls: [broadcast_operand] for cls in OPS.values() if issubclass(cls, BinaryOp)},
-    MOVES,
-    CONCATS,
-    SHUFFLES,
-    SINKS,
-    LOCAL,
-)
+RULES = Rules(DIALECT, MOVES, CONCATS, SHUFFLES, SINKS, LOCAL)
 
 
 @dataclass(frozen=True)
 class CanonicalizePass(ModulePass):
     """
-    Collapse chains of reshapes, transposes, layouts and casts, drop what does nothing, and remove dead code.
+    Collapse chains of reshapes, transposes, layouts and casts, drop ops without effect, and remove dead code.
 
     `%1 = graph.reshape %0; %2 = graph.reshape %1  ->  %2 = graph.reshape %0`
     """

@@ -1,27 +1,26 @@
-"""The canonical forms of concatenations: of parts of one tensor, of what another one has put together already."""
+"""Canonical forms of concatenations: of adjacent parts of one tensor, and of other concatenations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import ConcatenateOp, SliceOp, SplitOp, shape_of
 from mlc.dialects.graph.types import axis_of
 from mlc.passes.graph.shared.constants import is_static
-from mlc.passes.rewriting import Replacement, Rewriter, producer, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
 
-CONCATS, on = rules_table()
+CONCATS = Rules()
 
 
-@on(ConcatenateOp)
-def concatenate_of_split(op: Any, rw: Rewriter) -> Replacement:
+@CONCATS.on(ConcatenateOp)
+def concatenate_of_split(op: ConcatenateOp, rw: Rewriter) -> Replacement:
     """`concatenate(.., a, b, ..) -> concatenate(.., x, ..)` where a and b are all parts of a split of x, in order."""
     operands: list[SSAValue] = list(op.operands)
     for index, value in enumerate(operands):
-        split = producer(value, SplitOp)
+        split = defining_op(value, SplitOp)
         if split is None or not _same_axis(split, op):
             continue
         if operands[index : index + len(split.results)] == list(split.results):
@@ -30,13 +29,13 @@ def concatenate_of_split(op: Any, rw: Rewriter) -> Replacement:
     return None
 
 
-@on(ConcatenateOp)
-def concatenate_of_slices(op: Any, rw: Rewriter) -> Replacement:
+@CONCATS.on(ConcatenateOp)
+def concatenate_of_slices(op: ConcatenateOp, rw: Rewriter) -> Replacement:
     """`concatenate(.., x[a:b], x[b:c], ..) -> concatenate(.., x[a:c], ..)`."""
     operands: list[SSAValue] = list(op.operands)
     axis = axis_of(op.axis, len(shape_of(op.type)))
     for index, (left, right) in enumerate(pairwise(operands)):
-        a, b = _range(left, axis), _range(right, axis)
+        a, b = _slice_of(left, axis), _slice_of(right, axis)
         if a is None or b is None or a[0] is not b[0] or a[2] != b[1]:
             continue
         rank = len(shape_of(op.type))
@@ -47,9 +46,9 @@ def concatenate_of_slices(op: Any, rw: Rewriter) -> Replacement:
     return None
 
 
-def _range(value: SSAValue, axis: int) -> tuple[SSAValue, int, int] | None:
-    """A slice along this axis alone as what it cuts, and from where to where."""
-    cut = producer(value, SliceOp)
+def _slice_of(value: SSAValue, axis: int) -> tuple[SSAValue, int, int] | None:
+    """(x, begin, end) of a slice of x along this axis alone with stride 1; None for other values."""
+    cut = defining_op(value, SliceOp)
     if cut is None:
         return None
     x, shape = cut.operands[0], shape_of(cut.operands[0].type)
@@ -60,22 +59,22 @@ def _range(value: SSAValue, axis: int) -> tuple[SSAValue, int, int] | None:
     return (x, *spans[axis]) if whole and spans[axis][0] < spans[axis][1] else None
 
 
-@on(ConcatenateOp)
-def concatenate_of_concatenate(op: Any, rw: Rewriter) -> Replacement:
-    """`concatenate(.., concatenate(a, b), ..) -> concatenate(.., a, b, ..)` where nobody else reads the inner one."""
+@CONCATS.on(ConcatenateOp)
+def concatenate_of_concatenate(op: ConcatenateOp, rw: Rewriter) -> Replacement:
+    """`concatenate(.., concatenate(a, b), ..) -> concatenate(.., a, b, ..)` where the inner one has no other reader."""
     for index, value in enumerate(op.operands):
-        inner = producer(value, ConcatenateOp)
+        inner = defining_op(value, ConcatenateOp)
         if inner is not None and _same_axis(inner, op) and value.has_one_use():
             operands = list(op.operands)
             return _concatenated(op, rw, [*operands[:index], *inner.operands, *operands[index + 1 :]])
     return None
 
 
-@on(ConcatenateOp)
-def concatenate_again(op: Any, rw: Rewriter) -> Replacement:
-    """`concatenate(a, b, c) -> concatenate(x, c)` where x = concatenate(a, b) is there: what grows stays one piece."""
+@CONCATS.on(ConcatenateOp)
+def concatenate_of_prefix(op: ConcatenateOp, rw: Rewriter) -> Replacement:
+    """`concatenate(a, b, c) -> concatenate(x, c)` where x = concatenate(a, b) exists already."""
     operands = list(op.operands)
-    best: Any = None
+    best: ConcatenateOp | None = None
     for use in operands[0].uses:
         other = use.operation
         if not isinstance(other, ConcatenateOp) or other is op or not _same_axis(other, op):
@@ -86,15 +85,14 @@ def concatenate_again(op: Any, rw: Rewriter) -> Replacement:
     return None if best is None else _concatenated(op, rw, [best.result, *operands[len(best.operands) :]])
 
 
-def _is_before(first: Any, second: Any) -> bool:
-    block = second.parent
-    return isinstance(block, Block) and first.parent is block and first.is_before_in_block(second)
+def _is_before(first: ConcatenateOp, second: ConcatenateOp) -> bool:
+    return second.parent is not None and first.parent is second.parent and first.is_before_in_block(second)
 
 
-def _same_axis(a: Any, b: Any) -> bool:
+def _same_axis(a: ConcatenateOp | SplitOp, b: ConcatenateOp | SplitOp) -> bool:
     rank = len(shape_of(b.operands[0].type))
     return axis_of(a.axis, rank) == axis_of(b.axis, rank)
 
 
-def _concatenated(op: Any, rw: Rewriter, operands: Sequence[SSAValue]) -> SSAValue:
+def _concatenated(op: ConcatenateOp, rw: Rewriter, operands: Sequence[SSAValue]) -> SSAValue:
     return operands[0] if len(operands) == 1 else rw.make(ConcatenateOp, *operands, axis=op.axis)

@@ -1,8 +1,9 @@
 """
-Movements between convolutions sink: what is pointwise, and convolutions of single pixels, compute before them.
+Movements between convolutions sink below pointwise ops and 1x1 convolutions.
 
-The sub-pixels of a transposed convolution (alter_op_layout/subpixel.py) come out side by side and are shuffled to their
-places. Done last, the shuffle moves the channels of the last layer alone, and activations stay with convolutions.
+A transposed convolution is computed as one convolution for each sub-pixel (alter_op_layout/subpixel.py) and a shuffle,
+a reshape and a transpose, of their results. Below the layers that follow, the shuffle moves only the channels of the
+last layer, and activations can fuse with their convolutions.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TypeAlias
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import (
-    OPS,
     BiasAddOp,
     BinaryOp,
     Conv2dOp,
     ReshapeOp,
     TransposeOp,
     UnaryOp,
+    op_classes,
     shape_of,
 )
 from mlc.dialects.graph.dims import Dim, DimExpr
@@ -29,17 +30,24 @@ from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.types import product, sizes_at
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.graph.shared.views import divides, reshape_groups
-from mlc.passes.rewriting import Replacement, Rewriter, producer, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
 
-SHUFFLES, on = rules_table()
+SHUFFLES = Rules()
+Movement: TypeAlias = ReshapeOp | TransposeOp
 SUBPIXELS = (0, 3, 4, 1, 5, 2)
-"""The transpose (n, r, c, o, q, p) -> (n, o, q, r, p, c); inner channels stay behind."""
-_DEPTH = 8
+"""The transpose (n, r, c, o, q, p) -> (n, o, q, r, p, c); a block of inner channels stays the last axis."""
+MAX_POINTWISE = 8
+"""Pointwise ops that may lie between a convolution and the movements of its result."""
 
 
-def movements(value: SSAValue) -> tuple[SSAValue, list[Operation]]:
-    """The convolution's value, activations included, that reshapes and transposes made this one of, and these."""
-    chain: list[Operation] = []
+def movements(value: SSAValue) -> tuple[SSAValue, list[Movement]]:
+    """
+    The source of a chain of reshapes and transposes that ends in `value`, and the chain; [] if it does not sink.
+
+    It sinks if the source is a convolution, perhaps with pointwise ops behind it, and no value of the chain has another
+    reader.
+    """
+    chain: list[Movement] = []
     while isinstance(value.owner, ReshapeOp | TransposeOp) and value.has_one_use():
         chain.append(value.owner)
         value = value.owner.operands[0]
@@ -48,7 +56,7 @@ def movements(value: SSAValue) -> tuple[SSAValue, list[Operation]]:
 
 
 def _is_convolved(value: SSAValue) -> bool:
-    for _ in range(_DEPTH):
+    for _ in range(MAX_POINTWISE):
         if isinstance(value.owner, Conv2dOp):
             return True
         if not isinstance(value.owner, UnaryOp | BinaryOp | BiasAddOp):
@@ -57,7 +65,7 @@ def _is_convolved(value: SSAValue) -> bool:
     return False
 
 
-def again(rw: Rewriter, value: SSAValue, chain: Sequence[Operation]) -> SSAValue:
+def replay(rw: Rewriter, value: SSAValue, chain: Sequence[Movement]) -> SSAValue:
     """The same movements of another value of that shape."""
     for op in chain:
         if isinstance(op, TransposeOp):
@@ -67,15 +75,15 @@ def again(rw: Rewriter, value: SSAValue, chain: Sequence[Operation]) -> SSAValue
     return value
 
 
-@on(*[cls for cls in OPS.values() if issubclass(cls, UnaryOp)])
-def unary_of_movements(op: Any, rw: Rewriter) -> Replacement:
+@SHUFFLES.on(*op_classes(UnaryOp))
+def unary_of_movements(op: UnaryOp, rw: Rewriter) -> Replacement:
     """`relu(reshape(transpose(conv2d))) -> reshape(transpose(relu(conv2d)))`."""
     source, chain = movements(op.operands[0])
-    return again(rw, rw.again(op, source), chain) if chain else None
+    return replay(rw, rw.clone(op, source), chain) if chain else None
 
 
-@on(*[cls for cls in OPS.values() if issubclass(cls, BinaryOp)])
-def binary_of_movements(op: Any, rw: Rewriter) -> Replacement:
+@SHUFFLES.on(*op_classes(BinaryOp))
+def binary_of_movements(op: BinaryOp, rw: Rewriter) -> Replacement:
     """`add(transpose(conv2d), c) -> transpose(add(conv2d, c'))` where the constant c only needs a reshape."""
     for index, (x, constant) in enumerate((op.operands, op.operands[::-1])):
         if not is_constant(constant) or shape_of(x.type) != shape_of(op.type):
@@ -84,17 +92,17 @@ def binary_of_movements(op: Any, rw: Rewriter) -> Replacement:
         sizes = _moved_back(shape_of(constant.type), chain) if chain else None
         if sizes is not None:
             operands = [source, rw.make(ReshapeOp, constant, shape=sizes)]
-            return again(rw, rw.again(op, *operands[:: -1 if index else 1]), chain)
+            return replay(rw, rw.clone(op, *operands[:: -1 if index else 1]), chain)
     return None
 
 
-def _moved_back(sizes: Sequence[Any], chain: Sequence[Operation]) -> tuple[int, ...] | None:
-    """The shape in which what broadcasts behind movements broadcasts before them; None where that is no reshape."""
+def _moved_back(sizes: Sequence[Dim], chain: Sequence[Movement]) -> tuple[Dim, ...] | None:
+    """The shape that broadcasts before movements as `sizes` does behind them; None if a reshape is not enough."""
     rank = len(shape_of(chain[-1].results[0].type))
-    known = [*(1,) * (rank - len(sizes)), *sizes]
+    known: list[Dim] = [*(1,) * (rank - len(sizes)), *sizes]
     for op in reversed(chain):
         before, after = shape_of(op.operands[0].type), shape_of(op.results[0].type)
-        moved: list[Any] = [1] * len(before)
+        moved: list[Dim] = [1] * len(before)
         if isinstance(op, TransposeOp):
             places = [place for place, size in zip(op.axes, known, strict=True) if size != 1]
             if places != sorted(places):
@@ -112,12 +120,12 @@ def _moved_back(sizes: Sequence[Any], chain: Sequence[Operation]) -> tuple[int, 
     return tuple(known)
 
 
-@on(Conv2dOp)
-def convolution_of_subpixels(op: Any, rw: Rewriter) -> Replacement:
-    """`conv2d(shuffle(x)) -> shuffle(conv2d(x))` of single pixels: sub-pixels are a batch, if that moves less."""
+@SHUFFLES.on(Conv2dOp)
+def convolution_of_subpixels(op: Conv2dOp, rw: Rewriter) -> Replacement:
+    """`conv2d(shuffle(x)) -> shuffle(conv2d(x))` with a 1x1 kernel, if that moves fewer elements."""
     order, kernel = layout(op.data_layout), layout(op.kernel_layout)
-    reshape = producer(op.operands[0], ReshapeOp)
-    transpose = None if reshape is None else producer(reshape.operands[0], TransposeOp)
+    reshape = defining_op(op.operands[0], ReshapeOp)
+    transpose = None if reshape is None else defining_op(reshape.operands[0], TransposeOp)
     if reshape is None or transpose is None or order.axes != "NCHW" or op.groups != 1:
         return None
     sizes = kernel.sizes(shape_of(op.operands[1].type))
@@ -133,24 +141,24 @@ def convolution_of_subpixels(op: Any, rw: Rewriter) -> Replacement:
     if picture[:4] != (n, channels, rest[0] * sh, rest[1] * sw):
         return None
     batch = rw.make(ReshapeOp, transpose.operands[0], shape=(n * sh * sw, channels, *rest))
-    new = rw.again(op, batch, op.operands[1])
+    new = rw.clone(op, batch, op.operands[1])
     _, outputs, _, _, *inner = shape_of(new.type)
     value = rw.make(ReshapeOp, new, shape=(n, sh, sw, outputs, *rest[:2], *inner))
     axes = (*SUBPIXELS, *range(6, 6 + len(inner)))
     return rw.insert(ReshapeOp.make(rw.make(TransposeOp, value, axes=axes), result=op.type))
 
 
-@on(TransposeOp)
-def transpose_of_transpose(op: Any, rw: Rewriter) -> Replacement:
+@SHUFFLES.on(TransposeOp)
+def transpose_of_transpose(op: TransposeOp, rw: Rewriter) -> Replacement:
     """`transpose(reshape(transpose(x))) -> reshape(transpose(reshape(x)))`: elements move once."""
-    reshape = producer(op.operands[0], ReshapeOp)
-    inner = None if reshape is None else producer(reshape.operands[0], TransposeOp)
+    reshape = defining_op(op.operands[0], ReshapeOp)
+    inner = None if reshape is None else defining_op(reshape.operands[0], TransposeOp)
     if reshape is None or inner is None or not (inner.result.has_one_use() and reshape.result.has_one_use()):
         return None
     middle, after = shape_of(inner.type), shape_of(reshape.type)
     if 0 in middle:
         return None
-    # The common pieces of the axes between the two, each named by its place.
+    # The axes on both sides of the reshape consist of common factors, numbered in order.
     pieces = _pieces(middle, after)
     if pieces is None:
         return None
@@ -169,7 +177,7 @@ Pieces = tuple[list[list[int]], list[list[int]], list[Dim]]
 
 
 def _pieces(before: Sequence[Dim], after: Sequence[Dim]) -> Pieces | None:
-    """Which pieces each axis on either side of a reshape is of, and their sizes; None where they do not divide."""
+    """The common factors of the axes before and after a reshape, by number, and their sizes; None if none exist."""
     first: list[list[int]] = [[] for _ in before]
     second: list[list[int]] = [[] for _ in after]
     sizes: list[Dim] = []
@@ -192,12 +200,12 @@ def _marks(shape: Sequence[Dim], axes: Sequence[int]) -> list[Dim]:
 
 
 def _when_large(size: Dim) -> int:
-    """A size where all symbols are large: what divides another one comes before it."""
+    """A size at large values of all symbols: a divisor is smaller than its multiples."""
     return sizes_at([size], dict.fromkeys(size.symbols(), 1 << 20))[0] if isinstance(size, DimExpr) else size
 
 
 def _runs(source: Sequence[int], target: Sequence[int]) -> list[list[int]]:
-    """The pieces in the order of the source, those together that stay neighbours in the target."""
+    """The factors in the order of the source; those that stay adjacent in the target form one run."""
     behind = dict(pairwise(target))
     runs: list[list[int]] = []
     for piece in source:

@@ -1,18 +1,17 @@
 """
 Reshapes that only add or drop axes of size 1 sink below pointwise ops and reductions, next to other views.
 
-So a convolution's bias and activation stay with it in a model that squeezes in between (1-D convolutions do).
+A convolution's bias and activation then follow it directly, where a model squeezes the picture between them (exported
+1-D convolutions do), and fuse with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import (
-    OPS,
     AvgPool2dOp,
     BatchMatmulOp,
     BiasAddOp,
@@ -26,42 +25,42 @@ from mlc.dialects.graph import (
     ReshapeOp,
     SumOp,
     UnaryOp,
+    op_classes,
     shape_of,
 )
-from mlc.dialects.graph.types import product
+from mlc.dialects.graph.types import Dim, Shape, product
 from mlc.passes.graph.shared.constants import is_constant
-from mlc.passes.rewriting import Replacement, Rewriter, producer, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
 
-SINKS, on = rules_table()
-POINTWISE = [cls for cls in OPS.values() if issubclass(cls, BinaryOp)]
-ABOVE = (Conv2dOp, MaxPool2dOp, AvgPool2dOp, BatchMatmulOp, UnaryOp, BinaryOp, BiasAddOp, CastOp)
+SINKS = Rules()
+COMPUTING = (Conv2dOp, MaxPool2dOp, AvgPool2dOp, BatchMatmulOp, UnaryOp, BinaryOp, BiasAddOp, CastOp)
 
 
 def unit_reshape(value: SSAValue) -> SSAValue | None:
     """The operand of a reshape of a computed value that only adds or drops axes of size 1."""
-    reshape = producer(value, ReshapeOp)
-    if reshape is None or not isinstance(reshape.operands[0].owner, ABOVE):
+    reshape = defining_op(value, ReshapeOp)
+    if reshape is None or not isinstance(reshape.operands[0].owner, COMPUTING):
         return None
     source = reshape.operands[0]
     return source if _sizes(shape_of(source.type)) == _sizes(shape_of(value.type)) else None
 
 
-def _sizes(shape: Sequence[Any]) -> list[Any]:
+def _sizes(shape: Sequence[Dim]) -> list[Dim]:
     return [size for size in shape if size != 1]
 
 
-@on(*[cls for cls in OPS.values() if issubclass(cls, UnaryOp)])
-def sink_below_unary(op: Any, rw: Rewriter) -> Replacement:
+@SINKS.on(*op_classes(UnaryOp))
+def sink_below_unary(op: UnaryOp, rw: Rewriter) -> Replacement:
     """`relu(reshape(x)) -> reshape(relu(x))`."""
     source = unit_reshape(op.operands[0])
     if source is None:
         return None
-    new = rw.again(op, source)
+    new = rw.clone(op, source)
     return rw.insert(ReshapeOp.make(new, result=op.type))
 
 
-@on(*POINTWISE)
-def sink_below_binary(op: Any, rw: Rewriter) -> Replacement:
+@SINKS.on(*op_classes(BinaryOp))
+def sink_below_binary(op: BinaryOp, rw: Rewriter) -> Replacement:
     """`add(reshape(x), y) -> reshape(add(x, y'))` where y is constant or such a reshape too."""
     result = shape_of(op.type)
     sources = [unit_reshape(operand) for operand in op.operands]
@@ -75,11 +74,11 @@ def sink_below_binary(op: Any, rw: Rewriter) -> Replacement:
     fitting = [operand for operand in operands if operand is not None]
     if len(fitting) < len(operands):
         return None
-    new = rw.again(op, *fitting)
+    new = rw.clone(op, *fitting)
     return rw.insert(ReshapeOp.make(new, shape=result))
 
 
-def _fitted(rw: Rewriter, value: SSAValue, source: SSAValue | None, result: Any, shape: Any) -> SSAValue | None:
+def _fitted(rw: Rewriter, value: SSAValue, source: SSAValue | None, result: Shape, shape: Shape) -> SSAValue | None:
     """An operand that broadcasts to `result`, as it broadcasts to `shape`, which has other axes of size 1."""
     own = shape_of(value.type)
     if source is not None and shape_of(source.type) == shape:
@@ -93,8 +92,8 @@ def _fitted(rw: Rewriter, value: SSAValue, source: SSAValue | None, result: Any,
     return rw.make(ReshapeOp, value, shape=tuple(1 if size == 1 else next(along) for size in shape))
 
 
-@on(MeanOp, SumOp, MaxOp, MinOp)
-def sink_below_reduction(op: Any, rw: Rewriter) -> Replacement:
+@SINKS.on(MeanOp, SumOp, MaxOp, MinOp)
+def sink_below_reduction(op: MeanOp | SumOp | MaxOp | MinOp, rw: Rewriter) -> Replacement:
     """`max(reshape(x)) -> reshape(max(x))`."""
     source = unit_reshape(op.operands[0])
     if source is None:

@@ -1,14 +1,14 @@
 """
-Parallel branches: contractions of the same data, and the pointwise chains behind them, made one.
+Parallel branches: contractions of the same data, and the pointwise chains behind them, merged into one.
 
     %a = conv2d %x, %u          %c = conv2d %x, (concatenate %u, %v)
     %b = conv2d %x, %v    ->    %d = relu %c
     %c = relu %a                %a = slice %d [0 : O1]
     %d = relu %b                %b = slice %d [O1 : O1 + O2]
 
-A family (convolutions, dense layers, matrix products) says which ops may be one, how, and what that gains. The chains
-follow as far as every branch has the same op there, with the same attributes, and with constants that can be
-concatenated along the axis of the branches. Only groups that are faster as one are combined: branch_costs.py.
+A family (convolutions, dense layers, matrix products) defines which ops can be merged, how, and at what cost. Chains
+are merged as far as all branches have the same op with the same attributes, and constants that can be concatenated
+along the axis of the branches. Only groups that are expected to be faster as one are merged: costs.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -30,6 +30,7 @@ from mlc.dialects.graph import (
     BroadcastToOp,
     CastOp,
     ConcatenateOp,
+    GraphOp,
     PreluOp,
     ReshapeOp,
     SliceOp,
@@ -37,56 +38,57 @@ from mlc.dialects.graph import (
     shape_of,
     static_shape,
 )
-from mlc.dialects.graph.types import axis_of
+from mlc.dialects.graph.types import Dim, axis_of
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.rewriting import Rewriter, blocks, erase_dead
 from mlc.targets.cost.branches import Machine, Work
 from mlc.targets.cost.thresholds import COMBINED_GAIN
 
-POINTWISE = (UnaryOp, BinaryOp, BiasAddOp, PreluOp, CastOp)
+Pointwise: TypeAlias = UnaryOp | BinaryOp | BiasAddOp | PreluOp | CastOp
+OpT = TypeVar("OpT", bound=GraphOp)
 
 
 @dataclass
 class Branch:
     """A contraction and the pointwise ops behind it, each the only reader of the one before."""
 
-    root: Any
-    chain: list[Any] = field(default_factory=list)
+    root: GraphOp
+    chain: list[Pointwise] = field(default_factory=list[Pointwise])
 
     @property
-    def ops(self) -> list[Any]:
+    def ops(self) -> list[GraphOp]:
         """All ops, the contraction first."""
         return [self.root, *self.chain]
 
 
-class Family(ABC):
-    """Contractions that may be one: which, how, along which axis of the result, and what is gained."""
+class Family(ABC, Generic[OpT]):
+    """Contractions that can be merged: which, how, along which axis of the result, and at what cost."""
 
-    root: type[Any]
-
-    @abstractmethod
-    def key(self, op: Any) -> Hashable | None:
-        """What branches of one group share; None for an op that is in no group."""
+    root: type[OpT]
 
     @abstractmethod
-    def axis(self, op: Any) -> int:
-        """The axis of the result along which the branches lie side by side."""
+    def key(self, op: OpT) -> Hashable | None:
+        """The key that the ops of one group share; None for an op that cannot be merged."""
 
     @abstractmethod
-    def combine(self, rw: Rewriter, ops: Sequence[Any]) -> SSAValue:
-        """The one contraction."""
+    def axis(self, op: OpT) -> int:
+        """The axis of the result along which branches are concatenated."""
 
     @abstractmethod
-    def work(self, ops: Sequence[Any], machine: Machine) -> Work:
-        """The sizes of the one contraction of some ops; of one op, its own."""
+    def combine(self, rw: Rewriter, ops: Sequence[OpT]) -> SSAValue:
+        """The merged contraction."""
 
-    def copies(self, op: Any, machine: Machine, block: int) -> float:
-        """Cycles of the slice that gives one op's part of the one: none where the part lies in one piece."""
+    @abstractmethod
+    def work(self, ops: Sequence[OpT], machine: Machine) -> Work:
+        """The sizes of the contraction that some ops are merged into; of one op, its own."""
+
+    def copies(self, op: OpT, machine: Machine, block: int) -> float:
+        """Cycles of the slice that gives one op's part of the merged result: none where the part is contiguous."""
         shape, axis = static_shape(op.type), self.axis(op)
         return 0.0 if prod(shape[:axis]) == 1 else machine.copy(prod(shape))
 
-    def costs(self, ops: Sequence[Any], machine: Machine) -> tuple[float, float]:
-        """The cycles of all contractions, and of the one with its slices."""
+    def costs(self, ops: Sequence[OpT], machine: Machine) -> tuple[float, float]:
+        """The cycles of the separate contractions, and of the merged one with its slices."""
         apart = sum(machine.contraction(self.work([op], machine)) for op in ops)
         work = self.work(ops, machine)
         return apart, machine.contraction(work) + sum(self.copies(op, machine, work.block) for op in ops)
@@ -95,12 +97,12 @@ class Family(ABC):
 @dataclass(frozen=True)
 class CombineParallelPass(ModulePass):
     """
-    Make contractions of one tensor one contraction, and what is pointwise behind them with it.
+    Merge contractions of one tensor into one, together with the pointwise ops behind them.
 
-    At least `min-branches` of them, and only where the one is expected to be faster on `target` with `threads`.
+    At least `min-branches` of them, and only where the merged one is expected to be faster on `target` with `threads`.
     """
 
-    family: ClassVar[type[Family]]
+    family: ClassVar[type[Family[Any]]]
 
     min_branches: int = 3
     target: str = "native"
@@ -111,13 +113,13 @@ class CombineParallelPass(ModulePass):
         combine_parallel(op, self.family(), self.min_branches, Machine.of(self.target, self.threads))
 
 
-def combine_parallel(module: Operation, family: Family, min_branches: int, machine: Machine) -> int:
-    """Combine every group of a module that pays; how many there were."""
+def combine_parallel(module: Operation, family: Family[OpT], min_branches: int, machine: Machine) -> int:
+    """Merge every group of a module for which that is faster; the number of groups."""
     return sum(_combine_block(block, family, min_branches, machine) for block in list(blocks(module)))
 
 
-def _combine_block(block: Block, family: Family, min_branches: int, machine: Machine) -> int:
-    groups: dict[Hashable, list[Any]] = {}
+def _combine_block(block: Block, family: Family[OpT], min_branches: int, machine: Machine) -> int:
+    groups: dict[Hashable, list[OpT]] = {}
     for op in block.ops:
         if isinstance(op, family.root) and is_static(shape_of(op.results[0].type)):
             key = family.key(op)
@@ -127,11 +129,11 @@ def _combine_block(block: Block, family: Family, min_branches: int, machine: Mac
     for ops in groups.values():
         if len(ops) < max(2, min_branches):
             continue
-        branches = [Branch(op, follow(op.results[0])) for op in ops]
+        branches = [Branch(op, pointwise_chain(op.results[0])) for op in ops]
         steps = _common_steps(branches, family.axis(ops[0]))
         apart, together = family.costs(ops, machine)
-        if together + _rest(branches, len(steps), machine) < COMBINED_GAIN * apart:
-            _combine(block, family, branches, steps)
+        if together + _leftover_cost(branches, len(steps), machine) < COMBINED_GAIN * apart:
+            _combine(block, family, ops, branches, steps)
             count += 1
     return count
 
@@ -143,15 +145,16 @@ def _common_steps(branches: Sequence[Branch], axis: int) -> list[Step]:
     return steps
 
 
-def _rest(branches: Sequence[Branch], depth: int, machine: Machine) -> float:
-    """Cycles of what is left of chains: behind its contraction it cost nothing, behind a slice it is a kernel."""
+def _leftover_cost(branches: Sequence[Branch], depth: int, machine: Machine) -> float:
+    """Cycles of the rests of chains, which fused with their contraction, but are kernels of their own after a slice."""
     return sum(machine.copy(prod(static_shape(b.root.type))) for b in branches if len(b.chain) > depth)
 
 
-def _combine(block: Block, family: Family, branches: Sequence[Branch], steps: Sequence[Step]) -> None:
-    """Make the branches one, before the first of them."""
+def _combine(
+    block: Block, family: Family[OpT], roots: Sequence[OpT], branches: Sequence[Branch], steps: Sequence[Step]
+) -> None:
+    """Merge the branches before the first of them."""
     place = {op: index for index, op in enumerate(block.ops)}
-    roots = [branch.root for branch in branches]
     rw, first, depth = Rewriter(), roots[0], len(steps)
     rw.at = first
     axis = family.axis(first)
@@ -170,12 +173,12 @@ def _combine(block: Block, family: Family, branches: Sequence[Branch], steps: Se
         erase_dead(last)
 
 
-def follow(value: SSAValue) -> list[Any]:
+def pointwise_chain(value: SSAValue) -> list[Pointwise]:
     """The pointwise ops behind a value, each the only reader of the one before, with a result of its shape."""
-    chain: list[Any] = []
+    chain: list[Pointwise] = []
     while value.has_one_use():
         op = next(iter(value.uses)).operation
-        if not isinstance(op, POINTWISE) or shape_of(op.type) != shape_of(value.type):
+        if not isinstance(op, Pointwise) or shape_of(op.type) != shape_of(value.type):
             break
         chain.append(op)
         value = op.results[0]
@@ -184,16 +187,17 @@ def follow(value: SSAValue) -> list[Any]:
 
 @dataclass
 class Step:
-    """One pointwise op of every branch, which becomes one op: what its operands become."""
+    """The pointwise ops at one depth of all branches, which become one op."""
 
-    ops: list[Any]
+    ops: list[Pointwise]
     index: int
+    """The number of the operand that is the chain's value."""
     others: dict[int, list[SSAValue]]
     """Operand number -> the constants to concatenate; one value where all branches share it."""
 
 
 def _step(branches: Sequence[Branch], depth: int, axis: int) -> Step | None:
-    """The ops of all branches at this depth, if they are alike."""
+    """The ops of all branches at this depth, if they are equal up to constants that can be concatenated."""
     if any(len(branch.chain) <= depth for branch in branches):
         return None
     ops = [branch.chain[depth] for branch in branches]
@@ -207,15 +211,15 @@ def _step(branches: Sequence[Branch], depth: int, axis: int) -> Step | None:
     others: dict[int, list[SSAValue]] = {}
     for i in range(len(first.operands)):
         if i != index:
-            values = _alike([op.operands[i] for op in ops], ops, axis)
+            values = _mergeable([op.operands[i] for op in ops], ops, axis)
             if values is None:
                 return None
             others[i] = values
     return Step(ops, index, others)
 
 
-def _alike(values: list[SSAValue], ops: Sequence[Any], axis: int) -> list[SSAValue] | None:
-    """The branches' operands: the one that all share, or constants that differ in size on the axis alone."""
+def _mergeable(values: list[SSAValue], ops: Sequence[Pointwise], axis: int) -> list[SSAValue] | None:
+    """The branches' operands: one that all share, or constants that differ in size on the axis only; else None."""
     rank = len(shape_of(ops[0].type))
     if isinstance(ops[0], BiasAddOp):
         along = axis_of(ops[0].axis, rank) == axis
@@ -232,7 +236,7 @@ def _alike(values: list[SSAValue], ops: Sequence[Any], axis: int) -> list[SSAVal
 
 
 def _apply(
-    rw: Rewriter, step: Step, value: SSAValue, axis: int, sizes: Sequence[Any], place: dict[Operation, int]
+    rw: Rewriter, step: Step, value: SSAValue, axis: int, sizes: Sequence[Dim], place: dict[Operation, int]
 ) -> SSAValue:
     first = step.ops[0]
     operands: list[SSAValue] = []
@@ -242,12 +246,14 @@ def _apply(
             continue
         for other in step.others[index]:
             hoist(other, rw.at, place)
-        operands.append(_side_by_side(rw, step, index, axis, sizes))
-    return rw.again(first, *operands, **({"dtype": first.type.element_type} if isinstance(first, CastOp) else {}))
+        operands.append(_concatenated_operand(rw, step, index, axis, sizes))
+    if isinstance(first, CastOp):
+        return rw.clone(first, *operands, dtype=first.type.element_type)
+    return rw.clone(first, *operands)
 
 
-def _side_by_side(rw: Rewriter, step: Step, index: int, axis: int, sizes: Sequence[Any]) -> SSAValue:
-    """The constants of all branches along the axis, those of size 1 repeated."""
+def _concatenated_operand(rw: Rewriter, step: Step, index: int, axis: int, sizes: Sequence[Dim]) -> SSAValue:
+    """The constants of all branches concatenated along the axis, those of size 1 broadcast first."""
     values = step.others[index]
     first = step.ops[0]
     if isinstance(first, BiasAddOp):
@@ -265,20 +271,20 @@ def _side_by_side(rw: Rewriter, step: Step, index: int, axis: int, sizes: Sequen
 
 
 def concatenated(rw: Rewriter, values: Sequence[SSAValue], axis: int) -> SSAValue:
-    """The values one behind the other."""
+    """The values concatenated along an axis."""
     return rw.make(ConcatenateOp, *values, axis=axis)
 
 
-def slice_along(rw: Rewriter, value: SSAValue, axis: int, start: Any, end: Any) -> SSAValue:
+def slice_along(rw: Rewriter, value: SSAValue, axis: int, start: Dim, end: Dim) -> SSAValue:
     """A part of a value along an axis."""
     shape = shape_of(value.type)
-    begin, stop = [0] * len(shape), list(shape)
+    begin, stop = list[Dim]([0] * len(shape)), list(shape)
     begin[axis], stop[axis] = start, end
     return rw.make(SliceOp, value, begin=tuple(begin), end=tuple(stop), strides=(1,) * len(shape))
 
 
 def hoist(value: SSAValue, anchor: Operation | None, place: dict[Operation, int]) -> None:
-    """Move what computes a constant before the anchor, where it is not there already."""
+    """Move the ops that compute a constant before the anchor, if they are behind it."""
     op = value.owner
     if not isinstance(op, Operation) or anchor is None or op.parent is not anchor.parent or op not in place:
         return

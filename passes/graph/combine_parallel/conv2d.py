@@ -1,52 +1,51 @@
-"""graph-combine-parallel-conv2d: convolutions of one picture become one with the channels of all."""
+"""graph-combine-parallel-conv2d: convolutions of one picture become one, their output channels concatenated."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import Conv2dOp, shape_of, static_shape
 from mlc.passes.graph.alter_op_layout.blocks import channel_block
 from mlc.passes.graph.combine_parallel.branches import CombineParallelPass, Family, concatenated
-from mlc.passes.graph.shared.constants import is_constant, is_static
+from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import Rewriter
 from mlc.targets.cost.branches import Machine, Work
 
 
-class Convolutions(Family):
+class Convolutions(Family[Conv2dOp]):
     """
-    Plain convolutions in one group, equal but for their output channels.
+    Ungrouped convolutions in plain layouts that differ only in their output channels.
 
-    Narrow branches fill vectors and register tiles together, and pad the picture once. Against that stand the slices
-    of the result: parts of the memory where the batch is 1 and every branch has whole vectors of channels, else copies.
-    Wide branches gain next to nothing: a picture that is read again comes from a cache, behind the arithmetic.
+    Merged narrow branches fill vectors and register tiles, and pad the picture once. The price is the slices of the
+    result: views where the batch is 1 and every branch has whole vectors of channels, else copies. Wide branches gain
+    little: reading the picture again from a cache overlaps with the arithmetic.
     """
 
     root = Conv2dOp
 
-    def key(self, op: Any) -> Hashable | None:
+    def key(self, op: Conv2dOp) -> Hashable | None:
         """Window, layout and type; the kernel's height and width."""
         w = shape_of(op.operands[1].type)
         plain = op.data_layout == "NCHW" and op.kernel_layout == "OIHW" and not op.channels
         if op.groups != 1 or not plain or not is_static(w) or not is_constant(op.operands[1]):
             return None
-        return (op.strides, op.padding, op.dilation, op.out_dtype, w[1:], op.operands[1].type.element_type)
+        return (op.strides, op.padding, op.dilation, op.out_dtype, w[1:], element_of(op.operands[1]))
 
-    def axis(self, op: Any) -> int:
+    def axis(self, op: Conv2dOp) -> int:
         """The channels."""
         return 1
 
-    def combine(self, rw: Rewriter, ops: Sequence[Any]) -> SSAValue:
-        """One convolution by the kernels of all."""
+    def combine(self, rw: Rewriter, ops: Sequence[Conv2dOp]) -> SSAValue:
+        """One convolution with the concatenated kernels."""
         first = ops[0]
         weight = concatenated(rw, [op.operands[1] for op in ops], 0)
-        return rw.again(first, first.operands[0], weight)
+        return rw.clone(first, first.operands[0], weight)
 
-    def work(self, ops: Sequence[Any], machine: Machine) -> Work:
+    def work(self, ops: Sequence[Conv2dOp], machine: Machine) -> Work:
         """Rows are those of the picture; channels in the blocks that graph-alter-op-layout will choose."""
         first = ops[0]
         batch, _, height, width = static_shape(first.type)
@@ -56,8 +55,8 @@ class Convolutions(Family):
         data, padded = prod(static_shape(first.operands[0].type)), any(first.padding)
         return Work(batch * height, width, outputs, depth, data, outputs * depth, block, padded)
 
-    def copies(self, op: Any, machine: Machine, block: int) -> float:
-        """Parts of a picture are views where each has whole blocks of channels."""
+    def copies(self, op: Conv2dOp, machine: Machine, block: int) -> float:
+        """No copy where the batch is 1 and the part has whole blocks of channels."""
         shape = static_shape(op.type)
         return machine.copy(prod(shape), False) if shape[1] % block else super().copies(op, machine, block)
 
@@ -65,12 +64,12 @@ class Convolutions(Family):
 @dataclass(frozen=True)
 class CombineParallelConv2dPass(CombineParallelPass):
     """
-    Make convolutions of one picture with equal windows one convolution, and what is pointwise behind them with it.
+    Make convolutions of one picture with equal windows one convolution, with the pointwise ops behind them.
 
     `%1 = graph.conv2d %x, %u; %2 = graph.conv2d %x, %v`  ->
     `%0 = graph.conv2d %x, (graph.concatenate %u, %v); %1 = graph.slice %0; %2 = graph.slice %0`
 
-    At least `min-branches` of them, and only where the one is expected to be faster on `target` with `threads`:
+    At least `min-branches` of them, and only where that is expected to be faster on `target` with `threads`:
     costs.py counts register tiles, bytes from beyond L2, kernels started, slices that copy.
     """
 

@@ -1,13 +1,14 @@
 """
 graph-convert-layout: pictures in the layout that the user asks for, transposes at the borders only.
 
-The ops that are listed compute in the layouts that are given; what lies between and around them - pointwise ops,
-pools, reductions, concatenations, slices, transposes - computes in the order of what it reads.
+The listed ops compute in the given layouts. Ops between and around them - pointwise ops, pools, reductions,
+concatenations, slices, transposes - compute in the order of axes of their operands.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -15,13 +16,14 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import FusedOp, TransposeOp
+from mlc.dialects.graph.base import AttrValue
 from mlc.passes.graph.convert_layout.orders import Orders, inverse
-from mlc.passes.graph.convert_layout.rules import LAYOUTS, RULES, Results, in_order, order_to
+from mlc.passes.graph.convert_layout.rules import LAYOUTS, RULES, Pictured, Results, order_to, picture_in_order
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.rewriting import functions, outer_blocks
 from mlc.support.errors import did_you_mean, fail
 
-Desired = dict[type[Operation], tuple[str, str | None]]
+Desired: TypeAlias = dict[type[Operation], tuple[str, str | None]]
 """Op class -> the layout of pictures, and that of kernels or None."""
 
 
@@ -32,8 +34,8 @@ class ConvertLayoutPass(ModulePass):
 
     `graph.conv2d %x, %w`  ->  `graph.transpose (graph.conv2d (graph.transpose %x), %w {data_layout = "NHWC"})`
 
-    `desired=conv2d:NHWC` or `conv2d:NHWC:HWIO`, several with commas; TVM's ConvertLayout. Transposes that a model
-    has itself cancel against those that are made.
+    `desired=conv2d:NHWC` or `conv2d:NHWC:HWIO`, several with commas; TVM's ConvertLayout. Transposes of the
+    model cancel with those that the pass makes.
     """
 
     name = "graph-convert-layout"
@@ -42,7 +44,7 @@ class ConvertLayoutPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
-        desired = dict(self._parsed(op, text) for text in self.desired)
+        desired: Desired = dict(self._parsed(op, text) for text in self.desired)
         if any(isinstance(inner, FusedOp) for inner in op.walk()):
             fail(op, "expected a module without graph.fused; run graph-defuse-ops, or convert layouts before fusing")
         for function in functions(op):
@@ -51,7 +53,7 @@ class ConvertLayoutPass(ModulePass):
         eliminate_dead_code(op)
 
     @staticmethod
-    def _parsed(module: ModuleOp, text: str) -> tuple[type[Operation], tuple[str, str | None]]:
+    def _parsed(module: ModuleOp, text: str) -> tuple[type[Pictured], tuple[str, str | None]]:
         """One element of `desired`."""
         name, *layouts = text.split(":")
         known = {cls.name.removeprefix("graph."): cls for cls in LAYOUTS}
@@ -93,8 +95,8 @@ class _Converter:
                 orders.carried.add(old)
 
     def convert(self, op: Operation) -> Results:
-        """What replaces the op's results; None where it stays."""
-        if type(op) in self.desired and (results := self.heavy(op)) is not None:
+        """The values that replace the op's results, and their orders; None where the op stays."""
+        if type(op) in self.desired and isinstance(op, Pictured) and (results := self.heavy(op)) is not None:
             return results
         if not any(value in self.orders.carried for value in (*op.operands, *op.results)):
             return None
@@ -105,26 +107,26 @@ class _Converter:
             known = {tuple(places[axis] for axis in order): new for order, new in self.orders.known(x).items()}
             self.orders.of[op.results[0]] = known
             return [next(iter(known.items()))]
-        rule = RULES.get(type(op))
-        return None if rule is None or type(op) in self.desired else rule(op, self.orders)
+        return None if type(op) in self.desired else RULES.first(op, self.orders)
 
-    def heavy(self, op: Operation) -> Results:
+    def heavy(self, op: Pictured) -> Results:
         """A listed op in the layout given."""
         data, kernel = self.desired[type(op)]
         name = getattr(op, LAYOUTS[type(op)])
         if len(name) != 4:
             return None
-        weight, changed = None, {}
+        weight: SSAValue | None = None
+        changed: dict[str, AttrValue] = {}
         if kernel is not None and (own := getattr(op, "kernel_layout", kernel)) != kernel:
             if len(own) != 4:
                 return None
             plain = self.orders.plain(op.operands[1])
             weight = self.orders.make(TransposeOp, plain, axes=order_to(own, kernel))
             changed = {"kernel_layout": kernel}
-        return in_order(op, self.orders, order_to(name, data), weight, **changed)
+        return picture_in_order(op, self.orders, order_to(name, data), weight, **changed)
 
     def keep(self, op: Operation) -> None:
-        """Give an op its operands as they were; what its regions read as well."""
+        """Give an op, and the ops of its regions, their operands in the original order."""
         inside = [inner for region in op.regions for inner in region.walk()] if op.regions else []
         for reader in (op, *inside):
             for index, operand in enumerate(reader.operands):
@@ -133,7 +135,7 @@ class _Converter:
 
 
 def feeding(block: Block, desired: Desired) -> set[SSAValue]:
-    """The values from which ops that keep the order of axes lead to the picture of a listed op."""
+    """Values that the picture of a listed op is computed from by ops that have rules."""
     found: set[SSAValue] = set()
     for op in reversed(list(block.ops)):
         if type(op) in desired:

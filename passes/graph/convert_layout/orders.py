@@ -1,8 +1,8 @@
 """
-The orders of each value's axes while layouts change: one value, several orders, transposes made where one is missing.
+The orders of axes in which each value exists while layouts change; missing ones are made by transposes.
 
-An order p of a value is the value transposed by p: axis i of it is axis p[i] of the value. A value's first order is
-its native one, in which its op computes it. The values named are the old ones.
+A value in order p is the value transposed by p: its axis i is axis p[i] of the value. A value's first order is its
+native one, in which its op computes it. Values are identified by the old value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Order = tuple[int, ...]
 
 
 def identity(rank: int) -> Order:
-    """The order in which a value stands in the text."""
+    """The order of a value's axes in the module before the pass."""
     return tuple(range(rank))
 
 
@@ -33,10 +33,10 @@ class Orders(Rewriter):
         super().__init__()
         self.of: dict[SSAValue, dict[Order, SSAValue]] = {}
         self.carried: set[SSAValue] = set()
-        """Values that are computed in another order if what they are computed from is."""
+        """Values whose order follows that of the operands they are computed from."""
 
     def known(self, value: SSAValue) -> dict[Order, SSAValue]:
-        """The orders in which a value is there, the native one first."""
+        """The orders in which a value exists, the native one first."""
         return self.of.setdefault(value, {identity(len(shape_of(value.type))): value})
 
     def native(self, value: SSAValue) -> Order:
@@ -44,11 +44,11 @@ class Orders(Rewriter):
         return next(iter(self.known(value)))
 
     def set(self, value: SSAValue, order: Order, new: SSAValue) -> None:
-        """Note that an op computes a value in this order."""
+        """Record that an op computes a value in this order."""
         self.of[value] = {order: new}
 
     def get(self, value: SSAValue, order: Order) -> SSAValue:
-        """A value in an order, transposed before the op that is being converted if need be."""
+        """A value in an order; a missing one is made by a transpose before the op that is being converted."""
         known = self.known(value)
         if order not in known:
             native, source = next(iter(known.items()))
@@ -56,11 +56,11 @@ class Orders(Rewriter):
         return known[order]
 
     def plain(self, value: SSAValue) -> SSAValue:
-        """A value as it stands in the text."""
+        """A value with its axes in their original order."""
         return self.get(value, identity(len(shape_of(value.type))))
 
     def broadcast(self, value: SSAValue, order: Order) -> SSAValue:
-        """A value that broadcasts to one of this many axes, as it broadcasts to that one in this order."""
+        """A value that broadcasts to a tensor of the order's rank, in a shape that broadcasts to it in this order."""
         shape = shape_of(value.type)
         if product(shape) == 1 and len(shape) <= len(order):
             return self.plain(value)

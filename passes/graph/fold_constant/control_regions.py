@@ -1,4 +1,4 @@
-"""What control flow reads: weights and constants go into its regions, and what no region uses is not read."""
+"""Values read by control flow: weights and constants are cloned into its regions, unused values are removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mlc.passes.graph.shared.constants import SOURCES
 
 
 def first_read(op: ControlOp) -> int:
-    """The number of the argument of a region that is the first value it reads."""
+    """The number of a region's first argument that is a value read from outside."""
     if isinstance(op, LoopOp):
         return 1 + len(op.carried)
     return len(op.carried) + len(op.rows) if isinstance(op, ScanOp) else 0
@@ -20,7 +20,7 @@ def first_read(op: ControlOp) -> int:
 
 def tidy_reads(block: Block) -> int:
     """
-    Clone the sources that the control flow of a block reads into its regions, so that passes see what they are.
+    Clone weights and constants that the control flow of a block reads into its regions, where passes can use them.
 
     `graph.scan .. reads(%w : T) .. { ^bb0(.., %a: T): ..` -> `graph.scan .. { ^bb0(..): %a = graph.param "w" ..`
     """
@@ -28,7 +28,7 @@ def tidy_reads(block: Block) -> int:
 
 
 def _tidy(op: IfOp | LoopOp | ScanOp) -> int:
-    first, kept = first_read(op), []
+    first, kept = first_read(op), list[SSAValue]()
     for index, value in reversed(list(enumerate(op.reads))):
         arguments = [region.block.args[first + index] for region in op.regions]
         owner = value.owner

@@ -1,28 +1,29 @@
 """
 graph-fold-scale-axis: scales along channels move into the weights of the contractions behind or before them.
 
-Backward, a scale asks what computes its tensor to absorb it; forward, what reads it. The demand goes from op to op:
+A backward scale is absorbed by the op that computes its tensor, a forward one by all ops that read the product. The
+demand propagates from op to op:
 
     op                      backward                          forward
-    conv2d, dense           weight * s along O: takes it      weight * s along I (depthwise: O): takes it
-    multiply by constant    constant * s: takes it            constant * s: takes it
+    conv2d, dense           absorbs: weight * s along O       absorbs: weight * s along I (depthwise: O)
+    multiply by constant    absorbs: constant * s             absorbs: constant * s
     relu, max_pool2d, ..    passes on a positive s            passes on a positive s
     avg_pool2d, neg         passes it on                      passes it on (pools: not along H and W)
     bias_add, add constant  constant * s, passes it on        constant / s, passes it on
-    add of two tensors      both must take it                 -
-    all else                refuses                           refuses
+    add of two tensors      both operands must absorb it      -
+    other ops               refuse                            refuse
 
-Nothing changes unless every op on the way agrees; so each rewrite removes one product from the run of the model.
+The module changes only if no op on the way refuses; so each rewrite removes one product of the model.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypeAlias, TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import (
@@ -46,7 +47,7 @@ from mlc.dialects.graph.store import store_of
 from mlc.dialects.graph.types import axis_of, is_float
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fold_scale_axis.scales import (
-    LINEAR,
+    Linear,
     Scale,
     can_scale,
     input_axes,
@@ -60,27 +61,29 @@ from mlc.passes.graph.fold_scale_axis.scales import (
     with_scaled_weight,
 )
 from mlc.passes.graph.shared.constants import SOURCES, is_constant
-from mlc.passes.rewriting import Rewriter, blocks, replace
+from mlc.passes.rewriting import Rewriter, blocks, replace_op
+from mlc.support.weights import WeightStore
 
 HOMOGENEOUS = (ReluOp, LeakyReluOp, AbsOp, MaxPool2dOp)
 """f(s * x) == s * f(x) for s > 0."""
 ODD = (NegOp, AvgPool2dOp)
 """f(s * x) == s * f(x) for any s."""
-SUMS = (AddOp, SubtractOp)
-PRODUCTS = (MultiplyOp, DivideOp)
+Sum: TypeAlias = AddOp | SubtractOp
+Product: TypeAlias = MultiplyOp | DivideOp
 DEPTH = 16
+"""Ops that a scale may move across."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What is asked of ops: to take a scale along these axes; whether it is positive, and has no zeros."""
+    """A scale that an op is asked to absorb: its axes; whether it is positive, and has no zeros."""
 
     axes: frozenset[int]
     positive: bool
     nonzero: bool
 
 
-def demand_of(scale: SSAValue, rank: int, store: Any) -> Demand:
+def demand_of(scale: SSAValue, rank: int, store: WeightStore | None) -> Demand:
     """The demand of a constant operand."""
     import numpy as np
 
@@ -92,8 +95,8 @@ def demand_of(scale: SSAValue, rank: int, store: Any) -> Demand:
     return Demand(axes, bool((values > 0).all()), bool(np.isfinite(values).all() and (values != 0).all()))
 
 
-def constant_side(op: Any, like: Any) -> int | None:
-    """Which operand of a sum or product is a constant that broadcasts to the other, which has the result's type."""
+def constant_side(op: Sum | Product, like: Attribute) -> int | None:
+    """The number of the operand that is a constant scale, if the other operand has the result's type, `like`."""
     for index in (1, 0):
         other = op.operands[1 - index]
         if other.type == op.type == like and can_scale(op.operands[index], like):
@@ -101,35 +104,35 @@ def constant_side(op: Any, like: Any) -> int | None:
     return None
 
 
-def is_passed_by(op: Any, demand: Demand) -> bool:
-    """Whether an op of one tensor gives s * f(x) for s * x: of a pool's window, all elements must have one scale."""
+def commutes(op: Operation | Block, demand: Demand) -> TypeGuard[GraphOp]:
+    """Whether f(s * x) == s * f(x) for an op f of one tensor: all elements of a pool's window must have one scale."""
     if isinstance(op, MaxPool2dOp | AvgPool2dOp) and demand.axes & letter_axes(op.parsed_layout, "HW"):
         return False
     return isinstance(op, ODD) or (isinstance(op, HOMOGENEOUS) and demand.positive)
 
 
 class Backward:
-    """A scale moves to what computes its tensor; each value on the way has one reader."""
+    """Moves a scale to the ops that compute its tensor; each value on the way must have one reader."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: WeightStore | None) -> None:
         self.store = store
 
     def absorbs(self, value: SSAValue, demand: Demand, depth: int = DEPTH) -> bool:
-        """Whether the op that gives the value takes the scale, or passes it on to ops that do."""
-        op: Any = value.owner
+        """Whether the op that defines the value absorbs the scale, or passes it on to ops that do."""
+        op = value.owner
         if not depth or not value.has_one_use():
             return False
-        if isinstance(op, LINEAR):
+        if isinstance(op, Linear):
             return output_letter(op) is not None and demand.axes <= output_axes(op)
-        if is_passed_by(op, demand):
+        if commutes(op, demand):
             return self.absorbs(op.operands[0], demand, depth - 1)
         if isinstance(op, BiasAddOp):
             along = demand.axes <= {axis_of(op.axis, len(shape_of(op.type)))} and is_constant(op.operands[1])
             return along and self.absorbs(op.operands[0], demand, depth - 1)
-        if isinstance(op, PRODUCTS):
+        if isinstance(op, Product):
             side = constant_side(op, value.type)
             return side is not None and (side == 1 or isinstance(op, MultiplyOp))
-        if not isinstance(op, SUMS):
+        if not isinstance(op, Sum):
             return False
         side = constant_side(op, value.type)
         if side is not None:
@@ -140,103 +143,105 @@ class Backward:
 
     def scaled(self, rw: Rewriter, value: SSAValue, scale: Scale) -> SSAValue:
         """The value times the scale, computed anew without the product."""
-        op: Any = value.owner
-        if isinstance(op, LINEAR):
+        op = value.owner
+        if isinstance(op, Linear):
             letter = output_letter(op)
             assert letter is not None
             return with_scaled_weight(rw, op, op.operands[0], scale, letter, op.type)
         if isinstance(op, BiasAddOp):
             operands = [self.scaled(rw, op.operands[0], scale), rw.make(MultiplyOp, op.operands[1], flat(rw, scale))]
-        elif isinstance(op, PRODUCTS):
+        elif isinstance(op, Product):
             side = constant_side(op, value.type)
             assert side is not None
             factor = scale.value
             if isinstance(op, DivideOp):
                 return rw.make(MultiplyOp, op.operands[0], rw.make(DivideOp, factor, op.operands[1]))
             operands = [rw.make(MultiplyOp, v, factor) if i == side else v for i, v in enumerate(op.operands)]
-        elif isinstance(op, SUMS) and (side := constant_side(op, value.type)) is not None:
+        elif isinstance(op, Sum) and (side := constant_side(op, value.type)) is not None:
             operands = [
                 rw.make(MultiplyOp, v, scale.value) if i == side else self.scaled(rw, v, scale)
                 for i, v in enumerate(op.operands)
             ]
         else:
+            assert isinstance(op, GraphOp)
             operands = [self.scaled(rw, v, scale) for v in op.operands]
-        return rw.again(op, *operands)
+        return rw.clone(op, *operands)
 
 
 class Forward:
-    """A scale moves to all readers of its product; none may refuse."""
+    """Moves a scale to all readers of its product."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: WeightStore | None) -> None:
         self.store = store
 
     def absorbs(self, value: SSAValue, demand: Demand, depth: int = DEPTH) -> bool:
-        """Whether every reader of a value takes the scale, or passes it on to ops that do."""
+        """Whether every reader of a value absorbs the scale, or passes it on to ops that do."""
         uses = list(value.uses)
-        return bool(uses) and depth > 0 and all(self._takes(u.operation, u.index, value, demand, depth) for u in uses)
+        return bool(uses) and depth > 0 and all(self._absorbs(u.operation, u.index, value, demand, depth) for u in uses)
 
-    def _takes(self, op: Any, index: int, value: SSAValue, demand: Demand, depth: int) -> bool:
-        if isinstance(op, LINEAR):
+    def _absorbs(self, op: Operation, index: int, value: SSAValue, demand: Demand, depth: int) -> bool:
+        if isinstance(op, Linear):
             return index == 0 and input_letter(op) is not None and demand.axes <= input_axes(op)
-        if is_passed_by(op, demand):
+        if commutes(op, demand):
             return self.absorbs(op.results[0], demand, depth - 1)
         if isinstance(op, BiasAddOp):
             along = demand.axes <= {axis_of(op.axis, len(shape_of(op.type)))}
             fits = index == 0 and along and demand.nonzero and is_constant(op.operands[1])
             return fits and self.absorbs(op.results[0], demand, depth - 1)
-        if not isinstance(op, (*SUMS, *PRODUCTS)) or (side := constant_side(op, value.type)) in (None, index):
+        if not isinstance(op, Sum | Product) or (side := constant_side(op, value.type)) in (None, index):
             return False
-        if isinstance(op, PRODUCTS):
+        if isinstance(op, Product):
             return side == 1 or isinstance(op, MultiplyOp)
         return demand.nonzero and self.absorbs(op.results[0], demand, depth - 1)
 
     def push(self, rw: Rewriter, value: SSAValue, unscaled: SSAValue, scale: Scale) -> None:
-        """Make every reader of `value` read the unscaled one, and take the scale."""
+        """Make every reader of `value` read the unscaled one, and absorb the scale."""
         for use in list(value.uses):
-            op: Any = use.operation
+            op = use.operation
+            assert isinstance(op, GraphOp)
             rw.at = op
-            if isinstance(op, LINEAR):
+            if isinstance(op, Linear):
                 letter = input_letter(op)
                 assert letter is not None
                 new = with_scaled_weight(rw, op, unscaled, scale, letter, op.operands[0].type)
-                replace(op, [new])
+                replace_op(op, [new])
                 continue
             new = self._without(rw, op, use.index, unscaled, scale)
-            if isinstance(op, PRODUCTS):
-                replace(op, [new])
+            if isinstance(op, Product):
+                replace_op(op, [new])
             else:
                 self.push(rw, op.results[0], new, scale)
 
-    def _without(self, rw: Rewriter, op: Any, index: int, unscaled: SSAValue, scale: Scale) -> SSAValue:
-        """The op on the unscaled value, its constant divided or (of a product) multiplied by the scale."""
+    def _without(self, rw: Rewriter, op: GraphOp, index: int, unscaled: SSAValue, scale: Scale) -> SSAValue:
+        """The op on the unscaled value; its constant is divided or, in a product, multiplied by the scale."""
         if isinstance(op, DivideOp):
             return rw.make(MultiplyOp, unscaled, rw.make(DivideOp, scale.value, op.operands[1]))
         operands = list(op.operands)
         operands[index] = unscaled
         if isinstance(op, BiasAddOp):
             operands[1] = rw.make(DivideOp, operands[1], flat(rw, scale))
-        elif isinstance(op, (*SUMS, MultiplyOp)):
+        elif isinstance(op, Sum | MultiplyOp):
             cls = MultiplyOp if isinstance(op, MultiplyOp) else DivideOp
             operands[1 - index] = rw.make(cls, operands[1 - index], scale.value)
-        return rw.again(op, *operands)
+        return rw.clone(op, *operands)
 
 
 def flat(rw: Rewriter, scale: Scale) -> SSAValue:
-    """A scale of one axis as a vector."""
+    """A scale that varies along one axis, as a vector."""
     size = max(static_shape(scale.value.type), default=1) if scale.axes else 1
     return rw.insert(ReshapeOp.make(scale.value, shape=(size,)))
 
 
-def fold_block(block: Block, store: Any, forward: bool) -> int:
-    """Move the scales of a block one way; how many there were."""
+def fold_block(block: Block, store: WeightStore | None, forward: bool) -> int:
+    """Move the scales of a block in one direction; the number of scales moved."""
     way = Forward(store) if forward else Backward(store)
     count = 0
     constants: set[SSAValue] = set()
     for op in list(block.ops):
         if isinstance(op, GraphOp) and constants.issuperset(op.operands) and (op.operands or isinstance(op, SOURCES)):
-            constants.update(op.results)  # weights that folding will scale: none of our business
+            constants.update(op.results)  # a product of constants, which graph-fold-constant computes
             continue
-        if not isinstance(op, PRODUCTS) or op.parent is not block or not is_float(op.type):
+        if not isinstance(op, Product) or op.parent is not block or not is_float(op.type):
             continue
         side = constant_side(op, op.type)
         if side is None or (side == 0 and isinstance(op, DivideOp)):
@@ -253,7 +258,7 @@ def fold_block(block: Block, store: Any, forward: bool) -> int:
         if isinstance(way, Forward):
             way.push(rw, op.results[0], value, scale)
         else:
-            replace(op, [way.scaled(rw, value, scale)])
+            replace_op(op, [way.scaled(rw, value, scale)])
         count += 1
     return count
 
@@ -266,8 +271,9 @@ class FoldScaleAxisPass(ModulePass):
     `graph.multiply (graph.relu (graph.conv2d %x, %w)), %s` -> `graph.relu (graph.conv2d %x, (graph.multiply %w, %s))`
     `graph.conv2d (graph.multiply %x, %s), %w` -> `graph.conv2d %x, (graph.multiply %w, %s)`
 
-    A relu on the way needs a scale that is positive, a sum before which it moves one without zeros: what the weights
-    say, where the module has them. Forward into grouped convolutions other than depthwise ones, a scale stays.
+    Moving a scale across a relu needs positive values, and forward across a sum values other than 0, which the pass
+    reads from the weights; without weights it does not move them. Scales do not move forward into grouped convolutions
+    that are not depthwise.
     """
 
     name = "graph-fold-scale-axis"
@@ -278,12 +284,12 @@ class FoldScaleAxisPass(ModulePass):
         """Rewrite the module in place."""
         store, moved = store_of(op), False
         for block in list(blocks(op)):
-            # A scale that ends in another product may move on with it; each round leaves fewer products.
+            # A scale that another product absorbed may move on with it; each round leaves fewer products.
             while any([fold_block(block, store, way == "forward") for way in self.ways()]):
                 moved = True
         if moved:
             eliminate_dead_code(op)
 
     def ways(self) -> tuple[str, ...]:
-        """The directions, the better one first: what is absorbed backward needs no division."""
+        """The directions, backward first: it needs no division."""
         return ("backward", "forward") if self.direction == "both" else (self.direction,)

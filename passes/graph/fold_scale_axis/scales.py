@@ -1,16 +1,17 @@
 """
-Scales: constants that multiply a tensor along the channels of what computes or reads it.
+Scales: constants that multiply a tensor along the channels of the op that computes or reads it.
 
 A scale has the rank of the tensor, with sizes of 1 on all axes along which it does not vary; in a blocked layout it
-varies along the outer and the inner channels. Its values are known where the module has its weights.
+varies along the outer and the inner channels. Its values are known if the module has its weights.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 
 from mlc.dialects.graph import (
     BroadcastToOp,
@@ -28,10 +29,12 @@ from mlc.dialects.graph import (
     static_shape,
 )
 from mlc.dialects.graph.layout import Layout, layout
+from mlc.dialects.graph.types import Array, Dim
 from mlc.passes.graph.shared.constants import is_constant, is_short, is_static
 from mlc.passes.rewriting import Rewriter
+from mlc.support.weights import WeightStore
 
-LINEAR = (Conv2dOp, Conv2dTransposeOp, DenseOp)
+Linear: TypeAlias = Conv2dOp | Conv2dTransposeOp | DenseOp
 MAX_ELEMENTS = 1 << 16
 
 
@@ -44,7 +47,7 @@ class Scale:
 
 
 def scale_of(rw: Rewriter, value: SSAValue, rank: int, reciprocal: bool = False) -> Scale:
-    """The scale that a constant operand is, or that dividing by it is."""
+    """A constant operand, or its reciprocal, as a scale of a tensor of this rank."""
     shape = static_shape(value.type)
     full = (*(1,) * (rank - len(shape)), *shape)
     if reciprocal:
@@ -54,12 +57,12 @@ def scale_of(rw: Rewriter, value: SSAValue, rank: int, reciprocal: bool = False)
     return Scale(value, varying(full))
 
 
-def varying(shape: Any) -> frozenset[int]:
+def varying(shape: Sequence[Dim]) -> frozenset[int]:
     """The axes of a constant's shape along which it varies."""
     return frozenset(axis for axis, size in enumerate(shape) if size != 1)
 
 
-def can_scale(value: SSAValue, like: Any) -> bool:
+def can_scale(value: SSAValue, like: Attribute) -> bool:
     """Whether a value is a constant that a tensor of this type can be multiplied by."""
     shape, wanted = shape_of(value.type), shape_of(like)
     if not is_static(shape) or len(shape) > len(wanted) or not is_constant(value) or is_short(like):
@@ -67,14 +70,14 @@ def can_scale(value: SSAValue, like: Any) -> bool:
     return all(size == 1 or size == want for size, want in zip(reversed(shape), reversed(wanted), strict=False))
 
 
-def output_axes(op: Any) -> frozenset[int]:
+def output_axes(op: Linear) -> frozenset[int]:
     """The axes of a linear op's result that are its output channels."""
     if isinstance(op, Conv2dOp):
         return letter_axes(layout(op.out_layout), "C")
     return frozenset({1 if isinstance(op, Conv2dTransposeOp) else len(shape_of(op.type)) - 1})
 
 
-def input_axes(op: Any) -> frozenset[int]:
+def input_axes(op: Linear) -> frozenset[int]:
     """The axes of a linear op's data that are its input channels."""
     if isinstance(op, Conv2dOp):
         return letter_axes(layout(op.data_layout), "C")
@@ -86,7 +89,7 @@ def letter_axes(order: Layout, letters: str) -> frozenset[int]:
     return frozenset(i for i, (name, _) in enumerate(order.parts) if name in letters)
 
 
-def output_letter(op: Any) -> str | None:
+def output_letter(op: Linear) -> str | None:
     """The kernel's letter of the output channels; None where a scale of them cannot go into the weight."""
     if not _can_change_weight(op):
         return None
@@ -95,7 +98,7 @@ def output_letter(op: Any) -> str | None:
     return "O" if isinstance(op, Conv2dOp) or op.groups == 1 else None
 
 
-def input_letter(op: Any) -> str | None:
+def input_letter(op: Linear) -> str | None:
     """The kernel's letter of the input channels: I, or O of a depthwise kernel; None where groups share channels."""
     if not _can_change_weight(op) or (isinstance(op, Conv2dTransposeOp) and op.groups != 1):
         return None
@@ -106,13 +109,16 @@ def input_letter(op: Any) -> str | None:
     return "I"
 
 
-def _can_change_weight(op: Any) -> bool:
-    weight = op.operands[1].type
-    same = weight.element_type == op.operands[0].type.element_type == op.type.element_type
+def _can_change_weight(op: Linear) -> bool:
+    """Whether the weight is a constant of static sizes and of the type of data and result."""
+    data, weight = op.input_types
+    same = weight.element_type == data.element_type == op.type.element_type
     return same and is_static(shape_of(weight)) and is_constant(op.operands[1])
 
 
-def with_scaled_weight(rw: Rewriter, op: Any, data: SSAValue, scale: Scale, letter: str, like: Any) -> SSAValue:
+def with_scaled_weight(
+    rw: Rewriter, op: Linear, data: SSAValue, scale: Scale, letter: str, like: Attribute
+) -> SSAValue:
     """The linear op on `data`, with its weight multiplied along a letter by a scale of a tensor of type `like`."""
     weight, factor = op.operands[1], scale.value
     if scale.axes:
@@ -126,14 +132,14 @@ def with_scaled_weight(rw: Rewriter, op: Any, data: SSAValue, scale: Scale, lett
         factor = rw.insert(ReshapeOp.make(factor, shape=tuple(sizes)))
     else:
         factor = rw.insert(ReshapeOp.make(factor, shape=(1,)))
-    return rw.again(op, data, rw.make(MultiplyOp, weight, factor))
+    return rw.clone(op, data, rw.make(MultiplyOp, weight, factor))
 
 
-def known_values(value: SSAValue, store: Any, depth: int = 8) -> Any:
-    """The numpy array of a small constant; None where the module lacks the weights that it is made from."""
+def known_values(value: SSAValue, store: WeightStore | None, depth: int = 8) -> Array | None:
+    """The numpy array of a small constant; None if the module lacks weights that it is computed from."""
     import numpy as np
 
-    op: Any = value.owner
+    op = value.owner
     if (
         not isinstance(op, GraphOp)
         or not isinstance(value, OpResult)
@@ -146,8 +152,8 @@ def known_values(value: SSAValue, store: Any, depth: int = 8) -> Any:
         return op.array() if isinstance(op, ConstantOp) else np.full(static_shape(op.type), op.value)
     if isinstance(op, ParamOp):
         return store.array(op.entry) if store is not None and op.entry in store else None
-    arrays = [known_values(operand, store, depth - 1) for operand in op.operands]
-    if not arrays or any(array is None for array in arrays):
+    arrays = [array for v in op.operands if (array := known_values(v, store, depth - 1)) is not None]
+    if not op.operands or len(arrays) < len(op.operands):
         return None
     from mlc.dialects.graph.graph_numpy import evaluate
 

@@ -1,4 +1,4 @@
-"""graph-fuse-ops: ops that become one kernel go into one `graph.fused` region."""
+"""graph-fuse-ops: groups of ops that become one kernel each, as `graph.fused` regions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def fuse(ops: Sequence[Operation], inline_constants: bool = True) -> FusedOp:
         return arguments[value]
 
     for op in ops:
-        for index, operand in enumerate(op._operands):
+        for index, operand in enumerate(op.operands):
             new = inside(operand)
             if new is not operand:
                 op.operands[index] = new
@@ -84,7 +84,7 @@ def fuse(ops: Sequence[Operation], inline_constants: bool = True) -> FusedOp:
 
 
 def _replace(ops: Sequence[Operation], outputs: Sequence[SSAValue], fused: FusedOp) -> None:
-    """Put a region where the last op stands, for all readers outside, and take the ops out of their block."""
+    """Insert a region at the place of the last op, redirect readers outside to it, and detach the ops."""
     last, members = ops[-1], set(ops)
     fused.location = last.location
     assert last.parent is not None
@@ -98,7 +98,7 @@ def _replace(ops: Sequence[Operation], outputs: Sequence[SSAValue], fused: Fused
 
 
 def drop_unused_constants(constants: Iterable[Operation]) -> None:
-    """Erase constants whose every reader has a copy."""
+    """Erase constants that have no readers, because all of them have copies."""
     for op in constants:
         erase_dead(op)
 
@@ -110,9 +110,9 @@ class FuseOpsPass(ModulePass):
 
     `%1 = graph.dense %x, %w; %2 = graph.relu %1`  ->  `%2 = graph.fused "dense_relu" (%a = %x, %b = %w) { .. }`
 
-    mode=tvm follows TVM's rules to the letter; mode=mlc keeps softmax and layer norm with what surrounds them,
-    fuses movements into reductions and elementwise chains, and leaves reshapes as views. An op that fuses with
-    nothing stays as it is.
+    mode=tvm follows TVM's rules exactly; mode=mlc also fuses softmax and layer norm with the pointwise ops around
+    them, fuses movements into reductions and elementwise chains, and leaves reshapes as views. An op that fuses with
+    no other stays as it is.
     """
 
     name = "graph-fuse-ops"

@@ -1,8 +1,8 @@
 """
 Fusion of attention: `batch_matmul(softmax(f(batch_matmul(q, k))), v)` becomes one kernel.
 
-A block of queries keeps its strip of scores in the cache, so the scores of all queries against all keys never exist.
-Transposes of q, k and v, and of the result, are read and written through.
+Scores are computed for one block of queries at a time and stay in the cache; the whole matrix of scores is never
+stored. Transposes of q, k, v and of the result become part of the kernel's index expressions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def is_scores(group: Group | None, softmax: Operation) -> bool:
 
 
 def joins_attention(producer: Group, into: Group) -> bool:
-    """Whether an attention may take in a producer: its scores, or transposes in front of one of its products."""
+    """Whether a producer may join an attention: the product of the scores, or transposes before one of its products."""
     if isinstance(producer.anchor, BatchMatmulOp):
         return True  # only the scores feed the softmax of a group that `mixes` accepted
     if producer.anchor is not None or not all(isinstance(op, TransposeOp) for op in producer.ops):

@@ -4,19 +4,18 @@ The dataflow graph that operator fusion partitions: a node for each op, tuple an
     node   index in topological order, kind, extern flag, consumers with the kind of the edge
     edge   the consumer's kind; a broadcast whose operand has the result's shape is elementwise
 
-An op with several operands of one tensor list (concatenate) reads them through a tuple node; an op with several
-results (split) gives each through a projection. Values read by function ends, calls or regions are extern.
+The operands of concatenate are the inputs of a tuple node; each result of an op with several results (split) is a
+projection. Values that terminators, calls or regions read are extern.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from xdsl.dialects.builtin import TensorType, i1, i32, i64
 from xdsl.dialects.builtin import f32 as _f32
 from xdsl.dialects.builtin import f64 as _f64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import i1, i32, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from mlc.dialects.graph import ConcatenateOp, ConstantOp, FullOp, GraphOp, ReshapeOp, shape_of
 from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, INJECTIVE, OPAQUE, TUPLE
@@ -76,14 +75,14 @@ class _Builder:
             return
         if isinstance(op, ConcatenateOp):
             items = self.add(TUPLE, None)
-            for operand in op._operands:
+            for operand in op.operands:
                 self.edge(operand, items, INJECTIVE)
             node = self.add(op.kind, op)
             items.outputs.append((node, op.kind))
         else:
             node = self.add(source_kind(op), op)
             shape = getattr(op.results[0].type, "shape", None) if len(op.results) == 1 else None
-            for operand in op._operands:
+            for operand in op.operands:
                 same = op.kind == BROADCAST and getattr(operand.type, "shape", None) == shape
                 self.edge(operand, node, ELEMENTWISE if same else op.kind)
         if len(op.results) == 1:
@@ -94,8 +93,8 @@ class _Builder:
             node.outputs.append((projection, INJECTIVE))
             self.node_of[result] = projection
 
-    def captured(self, region: Any) -> None:
-        """What a region reads from outside is extern."""
+    def captured(self, region: Region) -> None:
+        """Values that a region reads from outside are extern."""
         for inner in region.walk():
             for operand in inner.operands:
                 self.edge(operand, None, OPAQUE)
@@ -105,12 +104,10 @@ def source_kind(op: GraphOp) -> int:
     """
     The op's kind; a constant of rank 0 is pulled into its consumers' groups, others are operands.
 
-    A reshape of symbolic sizes stays a view: its index expressions would multiply by a size.
+    A reshape of symbolic sizes is not fused: its index expressions would have products of symbols.
     """
-    if isinstance(op, ConstantOp | FullOp) and not op._operands:
-        type: Any = op.type
-        assert isinstance(type, TensorType)
-        simple = not type.shape.data and type.element_type in SCALARS
+    if isinstance(op, ConstantOp | FullOp) and not op.operands:
+        simple = not op.type.shape.data and op.type.element_type in SCALARS
         return ELEMENTWISE if simple or isinstance(op, FullOp) else OPAQUE
     if isinstance(op, ReshapeOp) and not is_static(shape_of(op.type)):
         return OPAQUE

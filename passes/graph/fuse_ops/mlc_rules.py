@@ -1,18 +1,18 @@
 """
-Operator fusion by mlc's rules: a producer joins its consumer's group when nobody else reads it.
+Operator fusion by mlc's rules: a producer joins the group of its consumers if all of its readers are in that group.
 
-    group       made of                                              may take in, as a producer
+    group       ops                                                  producers that may join
     pointwise   elementwise and broadcast ops                        anything, if the result has the same size
     moving      transposes, slices, layout changes and pointwise     pointwise, moving
     reduction   one reduction, pointwise after it                    pointwise, moving
     rows        one softmax or layer norm, pointwise after it        cheap pointwise
-    heavy       one convolution, product or pool, pointwise after    pointwise, into what follows the heavy op;
-                                                                     cheap pointwise, into the copy that pads
-    attention   product, softmax over its rows, product              transposes, which the products read through
-    alone       all else                                             nothing
+    heavy       one convolution, product or pool, pointwise after    pointwise, read after the heavy op;
+                                                                     cheap pointwise, computed in the padding copy
+    attention   product, softmax over its rows, product              transposes, read through by the products
+    alone       other ops                                            none
 
-Merging a producer whose every reader is in the group can make no cycle, so one rule serves chains and diamonds.
-A reshape is a view: it joins nothing. Constants of one element, fills and counting are copied to each group that reads
+Merging a producer whose readers are all in the group cannot make a cycle, so one rule serves chains and diamonds.
+A reshape is a view and joins no group. Constants of one element, fills and iotas are copied to each group that reads
 them.
 """
 
@@ -64,7 +64,7 @@ ROWS = (SoftmaxOp, LogSoftmaxOp, LayerNormOp)
 
 
 class Sort(IntEnum):
-    """What a group is made of; from REDUCTION to HEAVY it has an anchor."""
+    """The kinds of groups; those from REDUCTION to HEAVY have an anchor."""
 
     POINTWISE = 0
     MOVING = 1
@@ -77,7 +77,7 @@ class Sort(IntEnum):
 
 @dataclass(eq=False)
 class Group:
-    """Some ops with one output, `ops[-1]`."""
+    """Ops that become one kernel with one output, that of `ops[-1]`."""
 
     ops: list[Operation]
     sort: Sort
@@ -86,7 +86,7 @@ class Group:
 
     @property
     def output(self) -> Operation:
-        """The op whose result the others are for."""
+        """The op that computes the group's result."""
         return self.ops[-1]
 
 
@@ -98,8 +98,8 @@ def is_inlined(op: Operation) -> bool:
 
 
 def sort_of(op: GraphOp) -> Sort:
-    """The sort of group that one op is."""
-    if len(op.results) != 1 or isinstance(op, ReshapeOp | ConcatenateOp) or not op._operands:
+    """The kind of a group of one op."""
+    if len(op.results) != 1 or isinstance(op, ReshapeOp | ConcatenateOp) or not op.operands:
         return Sort.ALONE
     if isinstance(op, ROWS):
         return Sort.ROWS
@@ -130,7 +130,7 @@ class Fuser:
         return [group.ops for group in dict.fromkeys(self.group.values())]
 
     def absorb(self, into: Group) -> bool:
-        """Merge one producer into a group, if there is one that may; the latest first."""
+        """Merge one producer into a group, the latest one first; False if none may join."""
         for producer in self.producers(into):
             if self.read_only_by(producer, into) and self.fits(producer, into):
                 self.merge(producer, into)
@@ -141,7 +141,7 @@ class Fuser:
         """The groups that give operands to this one."""
         found: dict[Group, None] = {}
         for op in into.ops:
-            for operand in op._operands:
+            for operand in op.operands:
                 group = self.group_of(operand)
                 if group is not None and group is not into:
                     found[group] = None
@@ -188,7 +188,7 @@ class Fuser:
         return not (producer.expensive or repeats) or not _expands(result)
 
     def before_anchor(self, producer: Group, into: Group) -> bool:
-        """Whether what the producer feeds in the group comes before the anchor."""
+        """Whether all readers of the producer in the group come before the anchor."""
         assert into.anchor is not None
         readers = [use.operation for use in producer.output.results[0].uses]
         return all(self.position.get(op, 0) <= self.position[into.anchor] for op in readers)
@@ -203,14 +203,14 @@ def _prologue(producer: Group, into: Group) -> bool:
 
 
 def _copies(anchor: Operation | None, value: SSAValue) -> bool:
-    """Whether the anchor copies the value once before it reads it often, as a convolution does that pads."""
+    """Whether the anchor copies the value before reading it, as a convolution with padding does."""
     if not isinstance(anchor, Conv2dOp | Conv2dWinogradOp) or not any(anchor.padding):
         return False
     return anchor.operands[0] is value and value not in list(anchor.operands)[1:]
 
 
 def _expands(value: SSAValue) -> bool:
-    """Whether a reader is so much larger that it would compute each element of the value many times."""
+    """Whether a reader is so much larger that it would recompute each element of the value many times."""
     size = _elements(value)
     largest = max((_elements(result) for use in value.uses for result in use.operation.results), default=0)
     return largest > size and largest > SMALL_RESULT

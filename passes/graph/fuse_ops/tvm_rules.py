@@ -1,7 +1,7 @@
 """
 Operator fusion by TVM's rules: post-dominators, groups with a kind, three phases.
 
-Each merge is towards the sink, so a group's root is its output. A group holds at most one op of kind
+A node is merged into the group of its sink, so a group's root is its output. A group holds at most one op of kind
 out-elementwise-fusable: its anchor.
 """
 
@@ -111,7 +111,7 @@ class Partitioner:
 
     @staticmethod
     def condition(kind: int, edges: int, phase: int) -> Callable[[int, bool], bool] | None:
-        """What every node on the way to the sink must satisfy; None where this phase does not fuse the kind."""
+        """The condition on every node on the paths to the sink; None if this phase does not fuse the kind."""
         if kind == OUT_FUSABLE:
             return _broadcast if phase == 0 and edges == ELEMENTWISE else None
         if kind <= BROADCAST:
@@ -152,7 +152,7 @@ class Partitioner:
         return self.groups[sink.index].root().size + own
 
     def merge(self, source: Node, sink: Node) -> None:
-        """Put a node, and all on its paths to the sink, into the sink's group."""
+        """Merge a node, and all nodes on its paths to the sink, into the sink's group."""
         into = self.groups[sink.index]
         for node in self.between(source, sink):
             child, root = self.groups[node.index].root(), into.root()

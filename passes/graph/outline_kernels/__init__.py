@@ -2,10 +2,9 @@
 graph-outline-kernels: each fused region becomes a private function, equal regions the same one.
 
 In: functions of graph ops and `graph.fused`. Out: @main calls kernels (`graph.call`), and holds views (reshapes, and
-the slices, splits and concatenations that shared/views.py finds), weights and constants besides. Kernels are
-equal if their text is, names and locations aside; symbols of sizes are a kernel's own (kernel_symbols.py), and a call
-says what they are. Where regions differ in the value of a one-element constant only, the constant becomes an operand,
-so that they share one kernel.
+the slices, splits and concatenations that shared/views.py finds), weights and constants. Kernels are equal if their
+text is, without names and locations; they have symbols of their own (symbols.py), to which a call binds sizes. If
+regions differ only in the value of a one-element constant, the constant becomes an operand, and they share one kernel.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, TensorType, UnitAttr, UnknownLoc
@@ -66,10 +65,10 @@ class Outliner:
     outlined: dict[str, FuncOp] = field(default_factory=dict)
     entries: dict[Attribute, str] = field(default_factory=dict)
     symbols: dict[FusedOp, Symbols] = field(default_factory=dict)
-    """Those of the regions that have some, by region."""
+    """Region -> its symbols, for regions of symbolic sizes."""
 
     def run(self) -> None:
-        """Outline every function's regions; kernels come after all functions."""
+        """Outline every function's regions; kernels are appended to the module."""
         eliminate_dead_code(self.module)
         made: list[FusedOp] = []
         for function in list(functions(self.module)):
@@ -86,7 +85,7 @@ class Outliner:
         self.constants_to_store()
 
     def regions(self, block: Block) -> list[FusedOp]:
-        """The block's fused regions, one made for each op that is alone; regions of reshapes alone are dissolved."""
+        """The block's fused regions, with new ones for ops in none; regions of only reshapes are dissolved."""
         made: list[FusedOp] = []
         constants = [op for op in block.ops if not op.operands]
         in_place = concatenates_in_place(block)
@@ -108,7 +107,7 @@ class Outliner:
         return made
 
     def share_constants(self, regions: Iterable[FusedOp]) -> None:
-        """Make operands of the constants in which otherwise equal regions differ."""
+        """Make operands of one-element constants that differ between otherwise equal regions."""
         alike: dict[str, list[FusedOp]] = {}
         for fused in regions:
             alike.setdefault(self.signature(fused, mask=True), []).append(fused)
@@ -171,7 +170,7 @@ class Outliner:
         return {} if own is None else own.ranges(_enclosing_symbols(fused))
 
     def kernel(self, fused: FusedOp, digest: str) -> FuncOp:
-        """The function of a region, whose body it takes; new in the module."""
+        """A new function of the module, to which the region's body is moved."""
         name = unused_name(self.module, f"{fused.label.data or 'kernel'}_{digest[:8]}")
         symbols = self.ranges(fused)
         body = fused.detach_region(fused.body)
@@ -197,8 +196,8 @@ class Outliner:
         return function
 
     def constants_to_store(self) -> None:
-        """Constants that calls read become weights, where the module has a store."""
-        store: Any = store_of(self.module)
+        """Constants that calls read become weights, if the module has a store."""
+        store = store_of(self.module)
         if store is None:
             return
         for function in functions(self.module):
@@ -218,19 +217,19 @@ class Outliner:
 
 
 def _ends(attribute: Attribute) -> tuple[int, ...]:
-    """The ends that the symbols of a type say they have, which are no part of its equality."""
+    """The bounds of the symbols of a type, which its equality ignores."""
     dims = attribute.encoding if isinstance(attribute, TensorType) else None
     names = [name for size in dims.data for name in size.symbols()] if isinstance(dims, DimsAttr) else []
     return tuple(end for name in names if isinstance(name, Bounded) for end in (name.low, name.high))
 
 
 def _sources(op: Operation) -> list[FusedOp]:
-    """Kernels that make what an op reads of fills and of numbers that count up."""
+    """Copies, as kernels, of operands that are fills or iotas, for an op that reads buffers."""
     return [_copy(op, index) for index, value in enumerate(op.operands) if isinstance(value.owner, FullOp | IotaOp)]
 
 
 def _copy(op: Operation, index: int) -> FusedOp:
-    """A kernel that copies an operand, so that there is something to write in place."""
+    """A kernel that copies an operand into a buffer that may be written in place."""
     fused = fuse([insert_copy(op, index)])
     fused.label = StringAttr("copy")
     return fused
@@ -251,7 +250,7 @@ def lift(fused: FusedOp, constant: ConstantOp) -> None:
 
 
 def unused_name(module: ModuleOp, name: str) -> str:
-    """`name`, or with a number behind it, such that no symbol of the module has it."""
+    """`name`, with a number appended if a symbol of the module has it already."""
     candidate, count = name, 0
     while SymbolTable.lookup_symbol(module, candidate) is not None:
         count += 1
@@ -260,7 +259,7 @@ def unused_name(module: ModuleOp, name: str) -> str:
 
 
 def widen(kernel: FuncOp, ranges: Mapping[str, SymbolAttr]) -> None:
-    """Have a kernel's symbols take these values, too; its usual sizes stay those of its first call."""
+    """Extend the ranges of a kernel's symbols; their typical sizes stay those of the first call."""
     known = symbols_of(kernel)
     for name, span in ranges.items():
         old = known[name]
@@ -278,18 +277,18 @@ def _enclosing_symbols(op: Operation) -> dict[str, SymbolAttr]:
     return {} if function is None else symbols_of(function)
 
 
-def _is_scalar(op: Operation) -> bool:
+def _is_scalar(op: Operation) -> TypeGuard[ConstantOp]:
     return isinstance(op, ConstantOp) and all(size == 1 for size in op.type.get_shape())
 
 
-def _scalars(fused: FusedOp) -> list[Any]:
+def _scalars(fused: FusedOp) -> list[ConstantOp]:
     return [op for op in fused.body.block.ops if _is_scalar(op)]
 
 
 @dataclass(frozen=True)
 class OutlineKernelsPass(ModulePass):
     """
-    Make a private function of each fused region and of each op that is alone; equal ones share a function.
+    Outline each fused region, and each op outside of one, to a private function; equal ones share a function.
 
     `%1 = graph.fused "relu" (%a = %x) { .. }`
     ->  `%1 = graph.call @relu_0a1b2c3d(%x) {origins = [..]}` and `func.func private @relu_0a1b2c3d .. {graph.kernel}`

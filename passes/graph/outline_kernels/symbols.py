@@ -1,9 +1,9 @@
 """
-The symbols of a kernel's own: s0, s1, .. in order of appearance, so that kernels do not differ in their names.
+A kernel's own symbols, s0, s1, .. in order of appearance, so that equal kernels have equal text.
 
-A symbol of the caller becomes one of the kernel. An expression, or a product, that is the only way in which its symbols
-appear among the sizes of the kernel's operands becomes one as a whole; a factor of it stays: `H * 8` is a multiple of
-8 in the kernel, too.
+Each symbol of the caller becomes a symbol of the kernel. If symbols of the caller appear in the kernel's operand types
+only within one expression or product, this becomes one symbol as a whole; its constant factor is kept, so that `H * 8`
+is known to be a multiple of 8 in the kernel, too.
 
     exp(tensor<?x?xf32, #graph.dims<[H floordiv 4, W * 8]>>)  ->  exp(tensor<?x?xf32, #graph.dims<[s0, s1 * 8]>>)
                                                                   where s0 = H floordiv 4, s1 = W
@@ -15,25 +15,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import gcd, inf
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import DimExpr, GraphOp, SymbolAttr, infer
 from mlc.dialects.graph.dims import Atom, Dim, bounds_between, least_extent
 from mlc.dialects.graph.symbols import retype
-from mlc.dialects.graph.types import shape_of, tensor
+from mlc.dialects.graph.types import is_dynamic, shape_of, tensor, tensor_type
 
 LARGEST = (1 << 31) - 1
 
 
 class UnknownSize(Exception):
-    """A size that is not made of the symbols of a kernel."""
+    """A size that cannot be expressed in the symbols of a kernel."""
 
 
 @dataclass
 class Symbols:
-    """The symbols of one kernel: what each of them is in the caller."""
+    """The symbols of one kernel, and the expression of the caller that each stands for."""
 
     values: list[DimExpr] = field(default_factory=list)
     whole: dict[DimExpr, Dim] = field(default_factory=dict)
@@ -53,7 +52,7 @@ class Symbols:
             self.products.append((value.terms[0][0], name))
 
     def rewrite(self, size: Dim) -> Dim:
-        """A size of the caller over the kernel's symbols; UnknownSize if it is made of others."""
+        """A size of the caller over the kernel's symbols; raises UnknownSize if it has others."""
         if isinstance(size, int):
             return size
         factor, core = factored(size)
@@ -81,9 +80,9 @@ class Symbols:
 
     def type(self, type_: Attribute) -> Attribute:
         """A tensor type of the caller over the kernel's symbols."""
-        if not isinstance(type_, TensorType) or type_.has_static_shape():
+        if not is_dynamic(type_):
             return type_
-        return tensor([self.rewrite(size) for size in shape_of(type_)], type_.element_type)
+        return tensor([self.rewrite(size) for size in shape_of(type_)], tensor_type(type_).element_type)
 
     def ranges(self, known: Mapping[str, Attribute]) -> dict[str, SymbolAttr]:
         """The ranges of the kernel's symbols, which follow from those of the caller's."""
@@ -92,13 +91,13 @@ class Symbols:
 
 
 def factored(size: DimExpr) -> tuple[int, DimExpr]:
-    """A number, and an expression that no number divides, whose product is the size."""
+    """The size as an integer factor times an expression without one."""
     factor = gcd(*(c for _, c in size.terms))
     return factor, DimExpr({product: c // factor for product, c in size.terms})
 
 
 def symbols_for(sizes: Iterable[Dim]) -> Symbols:
-    """The symbols of which these sizes are made: as few, and as large expressions, as do."""
+    """Symbols for these sizes: the fewest, each for the largest expression possible."""
     cores = list(dict.fromkeys(factored(size)[1] for size in sizes if isinstance(size, DimExpr)))
     names = [set(core.symbols()) for core in cores]
     found = Symbols()
@@ -113,7 +112,7 @@ def symbols_for(sizes: Iterable[Dim]) -> Symbols:
 
 
 def _units(cores: Iterable[DimExpr]) -> dict[str, Atom]:
-    """For each symbol, the quotient that is the only place where its symbols are; else itself."""
+    """For each symbol, the quotient that contains all of its occurrences; else the symbol itself."""
     places: dict[str, set[Atom]] = {}
     for core in cores:
         for product, _ in core.terms:
@@ -130,12 +129,12 @@ def _units(cores: Iterable[DimExpr]) -> dict[str, Atom]:
 
 
 def _used(core: DimExpr, units: Mapping[str, Atom]) -> list[DimExpr]:
-    """The units of which an expression is made, in order."""
+    """The units that occur in an expression, in order."""
     return [DimExpr({(units[name],): 1}) for name in core.symbols()]
 
 
 def span_of(value: DimExpr, spans: Mapping[str, SymbolAttr]) -> SymbolAttr:
-    """The range of an expression, what divides it, and its usual value."""
+    """The range, step and typical value of an expression."""
     plain = SymbolAttr(1, LARGEST)
     names = set(value.symbols())
     given = {name: spans.get(name, plain) for name in names}
@@ -155,9 +154,9 @@ def span_of(value: DimExpr, spans: Mapping[str, SymbolAttr]) -> SymbolAttr:
 
 
 def own_symbols(block: Block) -> Symbols | None:
-    """Give a region's values types over symbols of its own; what these are in the caller, or None if there are none."""
+    """Give a region's values types over symbols of its own; returns these symbols, or None for static regions."""
     values = [*block.args, *(result for op in block.ops for result in op.results)]
-    if all(v.type.has_static_shape() for v in values if isinstance(v.type, TensorType)):
+    if not any(is_dynamic(v.type) for v in values):
         return None
     before = [(v, v.type) for v in values]
     symbols = symbols_for(_sizes(block.args))
@@ -171,11 +170,11 @@ def own_symbols(block: Block) -> Symbols | None:
 
 
 def _sizes(values: Iterable[SSAValue]) -> list[Dim]:
-    return [size for v in values if isinstance(v.type, TensorType) for size in shape_of(v.type)]
+    return [size for v in values if is_dynamic(v.type) for size in shape_of(v.type)]
 
 
 def _inferred(block: Block, symbols: Symbols) -> bool:
-    """Give a region's values the types that follow from those of its arguments; False where they are not the same."""
+    """Infer the types of a region's values from those of its arguments; False if they differ from the caller's."""
     given = {f"s{k}": value.evaluate({}) for k, value in enumerate(symbols.values)}
     try:
         for argument in block.args:

@@ -1,1 +1,1 @@
-"""Questions that several graph passes ask: is a value constant, which movements cost nothing in memory."""
+"""Analyses that several graph passes share: which values are constant, which data movements are views."""

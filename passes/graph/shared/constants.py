@@ -1,4 +1,4 @@
-"""What is known of a value at compile time: whether it is constant, and its one element."""
+"""Whether a value is known at compile time, and the number that a constant of one element is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SOURCES", "element_of", "is_constant", "is_short", "is_static", "sca
 
 
 def is_constant(value: SSAValue, depth: int = 32) -> bool:
-    """Whether a value comes from weights and constants alone, so that folding can compute it."""
+    """Whether a value depends on weights and constants only, so that graph-fold-constant can compute it."""
     owner = value.owner
     if isinstance(owner, SOURCES):
         return True
@@ -34,7 +34,7 @@ def scalar(value: SSAValue) -> float | None:
 
 
 def is_short(type: Attribute) -> bool:
-    """Whether products of ordinary numbers may be infinite: of f16, whose largest is 65504, rules keep the order."""
+    """Whether the elements are f16, whose largest number is 65504: reordering products could make infinities."""
     return getattr(type, "element_type", type) == f16
 
 

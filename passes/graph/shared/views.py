@@ -1,23 +1,22 @@
 """
-Which movements cost nothing in @main on buffers, because their results are parts of memory that is there anyway.
+Which data movements are views in @main on buffers: their results share memory with their operands.
 
     reshape           the same memory
-    slice, split      a part of the operand's memory, where the axes before the one that is cut have size 1
-    concatenate       each operand is written into its part of the result, where the axes before that axis have size 1
+    slice, split      a part of the operand's memory, if the axes before the one that is cut have size 1
+    concatenate       each operand is written into its part of the result, if the axes before that axis have size 1
 
-An operand that cannot be written in place - an input, a constant, a part of something else, an output of the model -
-is copied there, by a kernel.
+An operand that cannot be written in place - an input, a constant, a part of another value, an output of the model - is
+copied into the result by a kernel.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from xdsl.dialects.builtin import DictionaryAttr, TensorType
+from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import ConcatenateOp, FusedOp, GraphOp, ReshapeOp, SliceOp, SplitOp, TransposeOp
@@ -28,7 +27,7 @@ from mlc.passes.graph.shared.constants import SOURCES
 
 
 def base_of(value: SSAValue) -> SSAValue:
-    """What a value is a reshape of."""
+    """The value that a chain of reshapes starts from."""
     while isinstance(value.owner, ReshapeOp):
         value = value.owner.operands[0]
     return value
@@ -50,8 +49,8 @@ def typical_shape(value: SSAValue) -> tuple[int, ...]:
     return sizes_at(shape, values)
 
 
-def _ranges(value: SSAValue) -> Mapping[str, Any]:
-    """The symbols of the function in which a value is."""
+def _ranges(value: SSAValue) -> Mapping[str, Attribute]:
+    """The symbols of the function around a value, and their ranges."""
     owner = value.owner
     parent = owner.parent_op() if isinstance(owner, Block) else owner
     while parent is not None:
@@ -68,7 +67,7 @@ def cuts_outside(shape: Sequence[Dim], axis: int) -> bool:
 
 
 def part_starts(op: Operation) -> list[Dim] | None:
-    """Where the results of a slice or split start in the operand, in elements; None where they are not of one piece."""
+    """The offsets of the results of a slice or split in the operand, in elements; None if they are not contiguous."""
     if not isinstance(op, SliceOp | SplitOp) or min(elements(v) for v in (op.operands[0], *op.results)) <= 0:
         return None
     shape = shape_of(op.operands[0].type)
@@ -87,14 +86,14 @@ def part_starts(op: Operation) -> list[Dim] | None:
 
 
 def _first(size: Dim, kept: Dim, begin: int) -> Dim:
-    """The first element of a slice of an axis that keeps so many of them."""
+    """The index of the first element of a slice of an axis."""
     if begin >= 0:
         return begin
     return size + begin if isinstance(size, DimExpr) else max(0, size + begin)
 
 
 def reshape_groups(source: Sequence[Dim], target: Sequence[Dim]) -> list[tuple[list[int], list[int]]]:
-    """Runs of axes of both shapes with equal products, as short as possible; axes of size 1 are in none."""
+    """The shortest runs of axes of both shapes that have equal products; axes of size 1 are in no run."""
     if 0 in source:
         return []
     left = [a for a, n in enumerate(source) if n != 1]
@@ -118,12 +117,12 @@ def reshape_groups(source: Sequence[Dim], target: Sequence[Dim]) -> list[tuple[l
 
 
 def _smaller(a: Dim, b: Dim) -> bool:
-    """Whether a is the smaller one: of two integers, else where it divides the other."""
+    """Whether a < b for two integers; of symbolic sizes, whether a divides b."""
     return a < b if isinstance(a, int) and isinstance(b, int) else divides(a, b)
 
 
 def divides(a: Dim, b: Dim) -> bool:
-    """Whether b is a multiple of a whatever the symbols are."""
+    """Whether b is a multiple of a for all values of the symbols."""
     if isinstance(a, int) and isinstance(b, int):
         return b % a == 0
     try:
@@ -140,7 +139,7 @@ def is_part(op: Operation) -> bool:
 def concatenates_in_place(block: Block) -> dict[ConcatenateOp, list[int]]:
     """The concatenations of a block that are views, and the numbers of the operands that must be copied."""
     last = block.last_op
-    taken = {base_of(v) for v in last.operands} if isinstance(last, ReturnOp) else set()
+    taken = set(map(base_of, last.operands if isinstance(last, ReturnOp) else ()))
     found: dict[ConcatenateOp, list[int]] = {}
     for op in block.ops:
         if not isinstance(op, ConcatenateOp) or not _in_one_piece(op):
@@ -165,17 +164,16 @@ def _in_one_piece(op: ConcatenateOp) -> bool:
 
 
 def _is_computed(base: SSAValue) -> bool:
-    """Whether a kernel writes all of a value, or a concatenation is it."""
+    """Whether a kernel writes all of a value, or the value is a concatenation."""
     owner = base.owner
     return isinstance(owner, GraphOp | FusedOp) and not isinstance(owner, SOURCES) and not is_part(owner)
 
 
-def insert_copy(op: Operation, index: int) -> Any:
-    """A copy of an operand, made before the op that reads it; a transpose that moves nothing."""
+def insert_copy(op: Operation, index: int) -> TransposeOp:
+    """Replace an operand by a copy, made before the op that reads it: a transpose with the identity permutation."""
     value = op.operands[index]
     assert op.parent is not None
-    assert isinstance(value.type, TensorType)
-    copy = TransposeOp.make(value, axes=tuple(range(len(value.type.get_shape()))))
+    copy = TransposeOp.make(value, axes=tuple(range(len(shape_of(value.type)))))
     copy.location = op.location
     op.parent.insert_op_before(copy, op)
     op.operands[index] = copy.results[0]

@@ -1,4 +1,4 @@
-"""graph-simplify-inference: the forms that inference allows; norms, activations, scales and shifts."""
+"""graph-simplify-inference: norms, activations, table look-ups, and constant scales and shifts folded into weights."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mlc.passes.graph.simplify_inference.activations import ACTIVATIONS
 from mlc.passes.graph.simplify_inference.affine import AFFINE
 from mlc.passes.graph.simplify_inference.lookup import LOOKUPS
 from mlc.passes.graph.simplify_inference.norms import NORMS
-from mlc.passes.rewriting import Rules, apply_rules, merged
+from mlc.passes.rewriting import Rules, apply_rules
 
-# Layer norm before the rules that would take its square or its scale apart.
-RULES: Rules = merged(NORMS, ACTIVATIONS, LOOKUPS, AFFINE)
+# Layer norm comes before the rules that rewrite its square or its scale.
+RULES = Rules(NORMS, ACTIVATIONS, LOOKUPS, AFFINE)
 
 
 @dataclass(frozen=True)

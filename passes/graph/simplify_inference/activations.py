@@ -1,5 +1,5 @@
 """
-Activations that a model spells out: hard_sigmoid, hard_swish, silu, gelu, sigmoid, powers.
+Recognise activations that a model writes as several ops: hard_sigmoid, hard_swish, silu, gelu, sigmoid, powers.
 
 A product is matched as a number times a set of factors, so the order in which a model multiplies does not matter.
 """
@@ -7,7 +7,6 @@ A product is matched as a number times a set of factors, so the order in which a
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from xdsl.ir import SSAValue
 
@@ -18,6 +17,7 @@ from mlc.dialects.graph import (
     ErfOp,
     ExpOp,
     GeluOp,
+    GraphOp,
     HardSigmoidOp,
     HardSwishOp,
     MultiplyOp,
@@ -32,13 +32,13 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.types import is_float
 from mlc.passes.graph.shared.constants import scalar
-from mlc.passes.rewriting import Replacement, Rewriter, producer, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
 
-ACTIVATIONS, on = rules_table()
+ACTIVATIONS = Rules()
 
 
-@on(MultiplyOp, DivideOp)
-def activation_product(op: Any, rw: Rewriter) -> Replacement:
+@ACTIVATIONS.on(MultiplyOp, DivideOp)
+def activation_product(op: MultiplyOp | DivideOp, rw: Rewriter) -> Replacement:
     """`x * sigmoid(x) -> silu(x)`, `x * hard_sigmoid(x) -> hard_swish(x)`, `x / 2 * (1 + erf(x / sqrt 2)) -> gelu`."""
     if not is_float(op.type):
         return None
@@ -56,12 +56,12 @@ def activation_product(op: Any, rw: Rewriter) -> Replacement:
 
 def product_of(value: SSAValue) -> tuple[float, list[SSAValue]]:
     """A product as a number and its other factors: `0.5 * x * (y / 4) -> (0.125, [x, y])`."""
-    number, factors = 1.0, []
+    number, factors = 1.0, list[SSAValue]()
     pending = [value]
     while pending:
         current = pending.pop()
         constant = scalar(current)
-        owner: Any = current.owner
+        owner = current.owner
         if constant is not None:
             number *= constant
         elif (current is value or current.has_one_use()) and isinstance(owner, MultiplyOp):
@@ -82,9 +82,9 @@ def _near(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=1e-5)
 
 
-def _gate_class(number: float, x: SSAValue, gate: SSAValue) -> Any:
-    """Which activation `number * x * gate` is."""
-    sigmoid, hard, clip = (producer(gate, cls) for cls in (SigmoidOp, HardSigmoidOp, ClipOp))
+def _gate_class(number: float, x: SSAValue, gate: SSAValue) -> type[GraphOp] | None:
+    """The activation that `number * x * gate` computes, if it is one."""
+    sigmoid, hard, clip = defining_op(gate, SigmoidOp), defining_op(gate, HardSigmoidOp), defining_op(gate, ClipOp)
     if sigmoid is not None and sigmoid.operands[0] is x and number == 1.0:
         return SiluOp
     if hard is not None and hard.operands[0] is x and number == 1.0:
@@ -93,7 +93,7 @@ def _gate_class(number: float, x: SSAValue, gate: SSAValue) -> Any:
         shifted = _plus(clip.operands[0])
         return HardSwishOp if shifted is not None and shifted[0] is x and _near(shifted[1], 3.0) else None
     total = _plus(gate)
-    erf: Any = None if total is None or total[1] != 1.0 else producer(total[0], ErfOp)
+    erf = None if total is None or total[1] != 1.0 else defining_op(total[0], ErfOp)
     if erf is not None and _near(number, 0.5):
         inner, factors = product_of(erf.operands[0])
         return GeluOp if factors == [x] and _near(inner, math.sqrt(0.5)) else None
@@ -102,7 +102,7 @@ def _gate_class(number: float, x: SSAValue, gate: SSAValue) -> Any:
 
 def _plus(value: SSAValue) -> tuple[SSAValue, float] | None:
     """(x, c) of `x + c`."""
-    owner: Any = value.owner
+    owner = value.owner
     if not isinstance(owner, AddOp):
         return None
     for x, c in (owner.operands, owner.operands[::-1]):
@@ -114,7 +114,7 @@ def _plus(value: SSAValue) -> tuple[SSAValue, float] | None:
 
 def _scaled_clip(rw: Rewriter, number: float, value: SSAValue) -> SSAValue | None:
     """`clip(x + b, 0, m) / m -> hard_sigmoid(x) {alpha = 1 / m, beta = b / m}`."""
-    clip: Any = producer(value, ClipOp)
+    clip = defining_op(value, ClipOp)
     if clip is None or clip.min != 0.0 or not math.isfinite(clip.max) or not _near(number * clip.max, 1.0):
         return None
     shifted = _plus(clip.operands[0])
@@ -123,21 +123,21 @@ def _scaled_clip(rw: Rewriter, number: float, value: SSAValue) -> SSAValue | Non
     return rw.make(HardSigmoidOp, shifted[0], alpha=1 / clip.max, beta=shifted[1] / clip.max)
 
 
-@on(DivideOp, ReciprocalOp)
-def sigmoid(op: Any, rw: Rewriter) -> Replacement:
+@ACTIVATIONS.on(DivideOp, ReciprocalOp)
+def sigmoid(op: DivideOp | ReciprocalOp, rw: Rewriter) -> Replacement:
     """`1 / (1 + exp(-x)) -> sigmoid(x)`."""
     if isinstance(op, DivideOp) and scalar(op.operands[0]) != 1.0:
         return None
     total = _plus(op.operands[-1])
-    exp: Any = None if total is None or total[1] != 1.0 else producer(total[0], ExpOp)
-    negated: Any = None if exp is None else producer(exp.operands[0], NegOp)
+    exp = None if total is None or total[1] != 1.0 else defining_op(total[0], ExpOp)
+    negated = None if exp is None else defining_op(exp.operands[0], NegOp)
     if negated is None or negated.operands[0].type != op.type:
         return None
     return rw.make(SigmoidOp, negated.operands[0])
 
 
-@on(PowerOp)
-def small_power(op: Any, rw: Rewriter) -> Replacement:
+@ACTIVATIONS.on(PowerOp)
+def small_power(op: PowerOp, rw: Rewriter) -> Replacement:
     """`x ** 2 -> x * x`, `x ** 0.5 -> sqrt(x)`, `x ** -0.5 -> rsqrt(x)`, `x ** -1 -> 1 / x`."""
     x, exponent = op.operands[0], scalar(op.operands[1])
     if exponent is None or x.type != op.type:
@@ -148,8 +148,8 @@ def small_power(op: Any, rw: Rewriter) -> Replacement:
     return rw.make(unary, x) if unary is not None and is_float(op.type) else None
 
 
-@on(SubtractOp)
-def add_of_negative(op: Any, rw: Rewriter) -> Replacement:
+@ACTIVATIONS.on(SubtractOp)
+def add_of_negative(op: SubtractOp, rw: Rewriter) -> Replacement:
     """`x - (-y) -> x + y`."""
-    negated: Any = producer(op.operands[1], NegOp)
+    negated = defining_op(op.operands[1], NegOp)
     return None if negated is None else rw.make(AddOp, op.operands[0], negated.operands[0])

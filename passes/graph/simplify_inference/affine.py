@@ -1,5 +1,5 @@
 """
-Scales and shifts: batch norm becomes a scale and a shift, and both move into the weights and bias before them.
+Batch norm becomes a scale and a shift; scales and shifts fold into the weights and bias of the op before them.
 
 The new weights are written as graph ops on the old ones; graph-fold-constant computes them.
 """
@@ -7,7 +7,7 @@ The new weights are written as graph ops on the old ones; graph-fold-constant co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
@@ -30,16 +30,18 @@ from mlc.dialects.graph import (
     TransposeOp,
     shape_of,
 )
-from mlc.dialects.graph.types import FLOATS, axis_of, is_float, product
+from mlc.dialects.graph.types import FLOATS, Dim, axis_of, is_float, product
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_short, scalar
-from mlc.passes.rewriting import Replacement, Rewriter, producer, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
 
-AFFINE, on = rules_table()
-LINEAR = (Conv2dOp, Conv2dTransposeOp, DenseOp)
+AFFINE = Rules()
+Linear: TypeAlias = Conv2dOp | Conv2dTransposeOp | DenseOp
+Sum: TypeAlias = AddOp | SubtractOp
+Product: TypeAlias = MultiplyOp | DivideOp
 
 
-@on(BatchNormOp)
-def batch_norm(op: Any, rw: Rewriter) -> Replacement:
+@AFFINE.on(BatchNormOp)
+def batch_norm(op: BatchNormOp, rw: Rewriter) -> Replacement:
     """`batch_norm(x, g, b, m, v) -> bias_add(x * s, b - m * s)` with `s = g / sqrt(v + epsilon)`."""
     x, gamma, beta, mean, var = op.operands
     rank = len(shape_of(x.type))
@@ -52,8 +54,8 @@ def batch_norm(op: Any, rw: Rewriter) -> Replacement:
     return rw.make(BiasAddOp, scaled, shift, axis=axis)
 
 
-@on(MultiplyOp, DivideOp)
-def scale_into_weights(op: Any, rw: Rewriter) -> Replacement:
+@AFFINE.on(MultiplyOp, DivideOp)
+def scale_into_weights(op: MultiplyOp | DivideOp, rw: Rewriter) -> Replacement:
     """`conv2d(x, w) * c -> conv2d(x, w * c)` for a constant c per output channel; dense alike, through a bias."""
     found = _linear_and_vector(op, rw)
     if found is None:
@@ -62,12 +64,12 @@ def scale_into_weights(op: Any, rw: Rewriter) -> Replacement:
     weight = linear.operands[1]
     axis = 1 if isinstance(linear, Conv2dTransposeOp) else 0
     scaled = rw.make(type(op), weight, along(rw, vector, axis, len(shape_of(weight.type))))
-    result = rw.again(linear, linear.operands[0], scaled)
+    result = rw.clone(linear, linear.operands[0], scaled)
     return result if bias is None else _biased(rw, result, rw.make(type(op), bias.operands[1], vector), bias)
 
 
-@on(AddOp, SubtractOp)
-def shift_into_bias(op: Any, rw: Rewriter) -> Replacement:
+@AFFINE.on(AddOp, SubtractOp)
+def shift_into_bias(op: AddOp | SubtractOp, rw: Rewriter) -> Replacement:
     """`conv2d(x, w) + c -> bias_add(conv2d(x, w), c)` for a constant c per output channel; dense alike."""
     found = _linear_and_vector(op, rw, narrow=True)
     if found is None:
@@ -79,23 +81,30 @@ def shift_into_bias(op: Any, rw: Rewriter) -> Replacement:
     return rw.make(BiasAddOp, value, vector, axis=_channels(linear)[1])
 
 
-def _linear_and_vector(op: Any, rw: Rewriter, narrow: bool = False) -> tuple[SSAValue, Any, Any, SSAValue] | None:
+def _linear_and_vector(
+    op: Sum | Product, rw: Rewriter, narrow: bool = False
+) -> tuple[SSAValue, Linear, BiasAddOp | None, SSAValue] | None:
     """(value, the linear op that computes it, its bias_add or None, the other operand as a vector of channels)."""
     for value, other in _sides(op):
-        linear, bias = _linear(value)
-        if linear is None or (not narrow and element_of(linear.operands[1]) != linear.type.element_type):
-            continue  # a narrow weight would be rounded once more
+        found = _linear(value)
+        if found is None:
+            continue
+        linear, bias = found
+        if not narrow and element_of(linear.operands[1]) != linear.type.element_type:
+            continue  # a scaled weight of a narrow type would be rounded a second time
         vector = channel_vector(rw, other, *_channels(linear))
         if vector is not None:
             return value, linear, bias, vector
     return None
 
 
-@on(BiasAddOp)
-def bias_of_bias(op: Any, rw: Rewriter) -> Replacement:
+@AFFINE.on(BiasAddOp)
+def bias_of_bias(op: BiasAddOp, rw: Rewriter) -> Replacement:
     """`bias_add(bias_add(x, a), b) -> bias_add(x, a + b)` for constants on the same axis."""
     inner = op.operands[0].owner
-    if not isinstance(inner, BiasAddOp) or not op.operands[0].has_one_use() or not _constants(op, inner):
+    if not isinstance(inner, BiasAddOp) or not op.operands[0].has_one_use():
+        return None
+    if not is_constant(op.operands[1]) or not is_constant(inner.operands[1]):
         return None
     rank = len(shape_of(op.type))
     if axis_of(op.axis, rank) != axis_of(inner.axis, rank):
@@ -104,8 +113,8 @@ def bias_of_bias(op: Any, rw: Rewriter) -> Replacement:
     return rw.make(BiasAddOp, inner.operands[0], total, axis=op.axis)
 
 
-@on(BatchMatmulOp)
-def dense_from_matmul(op: Any, rw: Rewriter) -> Replacement:
+@AFFINE.on(BatchMatmulOp)
+def dense_from_matmul(op: BatchMatmulOp, rw: Rewriter) -> Replacement:
     """`batch_matmul(x, w) -> dense(x, transpose(w))` for one constant matrix w."""
     x, w = op.operands
     shape = shape_of(w.type)
@@ -123,8 +132,8 @@ def along(rw: Rewriter, vector: SSAValue, axis: int, rank: int) -> SSAValue:
     return vector if len(shape) == 1 else rw.make(ReshapeOp, vector, shape=shape)
 
 
-def channel_vector(rw: Rewriter, value: SSAValue, rank: int, axis: int, size: Any) -> SSAValue | None:
-    """A constant that varies along one axis only, as a vector of that axis's size; None for anything else."""
+def channel_vector(rw: Rewriter, value: SSAValue, rank: int, axis: int, size: Dim) -> SSAValue | None:
+    """A constant that varies along this axis only, as a vector of the axis's size; None for other values."""
     shape = shape_of(value.type)
     if not isinstance(element_of(value), FLOATS) or len(shape) > rank or not is_constant(value):
         return None
@@ -137,56 +146,55 @@ def channel_vector(rw: Rewriter, value: SSAValue, rank: int, axis: int, size: An
     return value if len(shape) == 1 else rw.make(ReshapeOp, value, shape=(size,))
 
 
-def _sides(op: Any) -> Sequence[tuple[SSAValue, SSAValue]]:
-    """(what may hold a product, the other operand); on both sides where the op commutes."""
+def _sides(op: Sum | Product) -> Sequence[tuple[SSAValue, SSAValue]]:
+    """The operands as (result of a linear op, constant): both orders where the op commutes."""
     a, b = op.operands
     sides = ((a, b), (b, a)) if isinstance(op, AddOp | MultiplyOp) else ((a, b),)
-    # The constant must not make the result larger than the product.
+    # The constant must not broadcast the result to a larger shape.
     return [side for side in sides if side[0].type == op.type]
 
 
-def _linear(value: SSAValue) -> tuple[Any, Any]:
-    """The convolution or dense behind a value, and the bias_add between them; used here alone, weights constant."""
-    owner: Any = value.owner
-    bias = None
-    if isinstance(owner, BiasAddOp) and value.has_one_use() and is_constant(owner.operands[1]):
-        linear: Any = owner.operands[0].owner
-        if isinstance(linear, LINEAR) and _channels(linear)[1] == axis_of(owner.axis, _channels(linear)[0]):
-            bias, value, owner = owner, owner.operands[0], linear
-    if not _is_plain(owner) or not value.has_one_use() or not is_constant(owner.operands[1]):
-        return None, None
-    return owner, bias
+def _linear(value: SSAValue) -> tuple[Linear, BiasAddOp | None] | None:
+    """The linear op that computes a value, and the bias_add between them; without other readers, weights constant."""
+    bias = defining_op(value, BiasAddOp)
+    if bias is not None and value.has_one_use() and is_constant(bias.operands[1]):
+        linear = _plain_linear(bias.operands[0])
+        if linear is not None and _channels(linear)[1] == axis_of(bias.axis, _channels(linear)[0]):
+            return linear, bias
+    linear = _plain_linear(value)
+    return None if linear is None else (linear, None)
 
 
-def _is_plain(owner: Any) -> bool:
-    """Whether an op is linear in a weight whose layout is the plain one, in one group where it is a transpose."""
-    if isinstance(owner, Conv2dTransposeOp):
-        return owner.groups == 1
-    if isinstance(owner, Conv2dOp):
-        return owner.data_layout == "NCHW" and owner.kernel_layout == "OIHW"
-    return isinstance(owner, DenseOp) and owner.kernel_layout == "OI"
+def _plain_linear(value: SSAValue) -> Linear | None:
+    """The linear op that computes a value, if the value is used once and the weight is constant, in a plain layout."""
+    op = value.owner
+    if isinstance(op, Conv2dTransposeOp):
+        plain = op.groups == 1
+    elif isinstance(op, Conv2dOp):
+        plain = op.data_layout == "NCHW" and op.kernel_layout == "OIHW"
+    elif isinstance(op, DenseOp):
+        plain = op.kernel_layout == "OI"
+    else:
+        return None
+    return op if plain and value.has_one_use() and is_constant(op.operands[1]) else None
 
 
-def _channels(linear: Any) -> tuple[int, int, Any]:
+def _channels(linear: Linear) -> tuple[int, int, Dim]:
     """Rank of the result, the axis of its output channels, and their number."""
     shape = shape_of(linear.type)
     axis = len(shape) - 1 if isinstance(linear, DenseOp) else 1
     return len(shape), axis, shape[axis]
 
 
-def _biased(rw: Rewriter, value: SSAValue, vector: SSAValue, bias: Any) -> SSAValue:
+def _biased(rw: Rewriter, value: SSAValue, vector: SSAValue, bias: BiasAddOp) -> SSAValue:
     return rw.make(BiasAddOp, value, vector, axis=bias.axis, location=bias.location)
 
 
-def _constants(*ops: Any) -> bool:
-    return all(is_constant(op.operands[1]) for op in ops)
-
-
-@on(BatchMatmulOp)
-def scale_behind_product(op: Any, rw: Rewriter) -> Replacement:
-    """`batch_matmul(x * c, y) -> batch_matmul(x, y) * c` for one number c, which costs nothing behind the product."""
+@AFFINE.on(BatchMatmulOp)
+def scale_behind_product(op: BatchMatmulOp, rw: Rewriter) -> Replacement:
+    """`batch_matmul(x * c, y) -> batch_matmul(x, y) * c` for one number c, so that the product can fuse with it."""
     for index, value in enumerate(op.operands):
-        scaled = producer(value, MultiplyOp)
+        scaled = defining_op(value, MultiplyOp)
         if scaled is None or not is_float(op.type) or is_short(op.type):
             continue
         for x, c in (scaled.operands, scaled.operands[::-1]):

@@ -1,8 +1,6 @@
-"""Tables that a model reads by a matrix product: one-hot rows times a weight."""
+"""Table look-ups written as matrix products: one-hot rows times a weight."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import SSAValue
@@ -25,35 +23,35 @@ from mlc.dialects.graph import (
     shape_of,
 )
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
-from mlc.passes.rewriting import Replacement, Rewriter, producer, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
 
-LOOKUPS, on = rules_table()
+LOOKUPS = Rules()
 
 
-@on(DenseOp)
-def one_hot(op: Any, rw: Rewriter) -> Replacement:
-    """`dense(cast(i == iota), w) -> take(w transposed, i)`, a row of zeros standing for what is out of range."""
-    cast = producer(op.operands[0], CastOp)
-    equal = None if cast is None else producer(cast.operands[0], EqualOp)
+@LOOKUPS.on(DenseOp)
+def one_hot(op: DenseOp, rw: Rewriter) -> Replacement:
+    """`dense(cast(i == iota), w) -> take(w transposed, i)`, with a row of zeros for indices out of range."""
+    cast = defining_op(op.operands[0], CastOp)
+    equal = None if cast is None else defining_op(cast.operands[0], EqualOp)
     weight = op.operands[1]
     if equal is None or op.kernel_layout != "OI" or not is_constant(weight) or not is_static(shape_of(weight.type)):
         return None
     for indices, numbers in (equal.operands, equal.operands[::-1]):
         if _counts(numbers, equal) and shape_of(indices.type) == (*shape_of(equal.type)[:-1], 1):
-            return _lookup(op, rw, indices, weight)
+            return _lookup(rw, indices, weight)
     return None
 
 
-def _counts(numbers: SSAValue, equal: Any) -> bool:
-    """Whether a value is 0, 1, .. along the last axis alone."""
-    iota = producer(numbers, IotaOp)
+def _counts(numbers: SSAValue, equal: EqualOp) -> bool:
+    """Whether a value is 0, 1, .. along the last axis of the comparison, and constant along the others."""
+    iota = defining_op(numbers, IotaOp)
     shape = shape_of(numbers.type)
     if iota is None or not shape or iota.axis % len(shape) != len(shape) - 1:
         return False
     return all(size == 1 for size in shape[:-1]) and shape[-1] == shape_of(equal.type)[-1]
 
 
-def _lookup(op: Any, rw: Rewriter, indices: SSAValue, weight: SSAValue) -> Replacement:
+def _lookup(rw: Rewriter, indices: SSAValue, weight: SSAValue) -> Replacement:
     element = element_of(indices)
     if not isinstance(element, IntegerType) or element == i1:
         return None

@@ -1,9 +1,8 @@
-"""What a model spells out: layer norm, softmax, means, global pools."""
+"""Recognise layer norm, softmax, means and global pools that a model writes as several ops."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from xdsl.ir import SSAValue
 
@@ -30,23 +29,23 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.types import is_float
 from mlc.passes.graph.shared.constants import is_constant, scalar, splat
-from mlc.passes.rewriting import Replacement, Rewriter, producer, rules_table
+from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
 
-NORMS, on = rules_table()
+NORMS = Rules()
 
 
-@on(DivideOp, MultiplyOp)
-def layer_norm(op: Any, rw: Rewriter) -> Replacement:
+@NORMS.on(DivideOp, MultiplyOp)
+def layer_norm(op: DivideOp | MultiplyOp, rw: Rewriter) -> Replacement:
     """`(x - mean x) / sqrt(mean((x - mean x) ** 2) + e) -> layer_norm(x, 1, 0) {epsilon = e}`."""
     for centred, other in (op.operands, op.operands[::-1]):
-        subtract = producer(centred, SubtractOp)
+        subtract = defining_op(centred, SubtractOp)
         variance = _variance(op, other)
         if subtract is None or variance is None or (isinstance(op, DivideOp) and centred is not op.operands[0]):
             continue
         x, mean = subtract.operands
         squares = _mean_over(variance[0], None)
-        axes = squares and squares.reduced_axes
-        if not axes or not _squares(squares.operands[0], subtract) or not _mean_over(mean, x, axes):
+        axes = None if squares is None else squares.reduced_axes
+        if squares is None or not axes or not _squares(squares.operands[0], subtract) or not _mean_over(mean, x, axes):
             continue
         shape = shape_of(x.type)
         if axes != tuple(range(len(shape) - len(axes), len(shape))) or op.type != x.type:
@@ -58,19 +57,19 @@ def layer_norm(op: Any, rw: Rewriter) -> Replacement:
     return None
 
 
-def _variance(op: Any, value: SSAValue) -> tuple[SSAValue, float] | None:
+def _variance(op: DivideOp | MultiplyOp, value: SSAValue) -> tuple[SSAValue, float] | None:
     """(v, e) of `sqrt(v + e)` under a division, of `rsqrt(v + e)` or `1 / sqrt(v + e)` under a product."""
     if isinstance(op, DivideOp):
-        root = producer(value, SqrtOp)
+        root = defining_op(value, SqrtOp)
     else:
-        root = producer(value, RsqrtOp)
-        inverse: Any = producer(value, ReciprocalOp)
-        quotient: Any = producer(value, DivideOp)
+        root = defining_op(value, RsqrtOp)
+        inverse = defining_op(value, ReciprocalOp)
+        quotient = defining_op(value, DivideOp)
         if inverse is not None:
-            root = producer(inverse.operands[0], SqrtOp)
+            root = defining_op(inverse.operands[0], SqrtOp)
         elif quotient is not None and scalar(quotient.operands[0]) == 1.0:
-            root = producer(quotient.operands[1], SqrtOp)
-    total = None if root is None else producer(root.operands[0], AddOp)
+            root = defining_op(quotient.operands[1], SqrtOp)
+    total = None if root is None else defining_op(root.operands[0], AddOp)
     if total is None:
         return None
     for v, e in (total.operands, total.operands[::-1]):
@@ -80,8 +79,9 @@ def _variance(op: Any, value: SSAValue) -> tuple[SSAValue, float] | None:
     return None
 
 
-def _mean_over(value: SSAValue, of: SSAValue | None, axes: Any = None) -> Any:
-    mean = producer(value, MeanOp)
+def _mean_over(value: SSAValue, of: SSAValue | None, axes: tuple[int, ...] | None = None) -> MeanOp | None:
+    """The mean op with `keepdims` that defines a value, of the operand `of` over `axes` where they are given."""
+    mean = defining_op(value, MeanOp)
     if (
         mean is None
         or not mean.keepdims
@@ -91,24 +91,24 @@ def _mean_over(value: SSAValue, of: SSAValue | None, axes: Any = None) -> Any:
     return mean
 
 
-def _squares(value: SSAValue, subtract: Any) -> bool:
+def _squares(value: SSAValue, subtract: SubtractOp) -> bool:
     """Whether a value is the square of a difference equal to `subtract`."""
-    power, times = producer(value, PowerOp), producer(value, MultiplyOp)
+    power, times = defining_op(value, PowerOp), defining_op(value, MultiplyOp)
     if power is not None and scalar(power.operands[1]) == 2.0:
         base = power.operands[0]
     elif times is not None and times.operands[0] is times.operands[1]:
         base = times.operands[0]
     else:
         return False
-    other = producer(base, SubtractOp)
+    other = defining_op(base, SubtractOp)
     return other is not None and tuple(other.operands) == tuple(subtract.operands)
 
 
-@on(MultiplyOp)
-def gamma_of_layer_norm(op: Any, rw: Rewriter) -> Replacement:
+@NORMS.on(MultiplyOp)
+def gamma_of_layer_norm(op: MultiplyOp, rw: Rewriter) -> Replacement:
     """`layer_norm(x, 1, 0) * g -> layer_norm(x, g, 0)` for a constant g over the normalised axes."""
     for value, other in (op.operands, op.operands[::-1]):
-        norm = producer(value, LayerNormOp)
+        norm = defining_op(value, LayerNormOp)
         if norm is None or splat(norm.operands[1]) != 1.0 or splat(norm.operands[2]) != 0.0:
             continue
         gamma = _trailing(rw, op, norm, value, other)
@@ -117,11 +117,11 @@ def gamma_of_layer_norm(op: Any, rw: Rewriter) -> Replacement:
     return None
 
 
-@on(AddOp)
-def beta_of_layer_norm(op: Any, rw: Rewriter) -> Replacement:
+@NORMS.on(AddOp)
+def beta_of_layer_norm(op: AddOp, rw: Rewriter) -> Replacement:
     """`layer_norm(x, g, 0) + b -> layer_norm(x, g, b)` for a constant b over the normalised axes."""
     for value, other in (op.operands, op.operands[::-1]):
-        norm = producer(value, LayerNormOp)
+        norm = defining_op(value, LayerNormOp)
         if norm is None or splat(norm.operands[2]) != 0.0:
             continue
         beta = _trailing(rw, op, norm, value, other)
@@ -130,8 +130,10 @@ def beta_of_layer_norm(op: Any, rw: Rewriter) -> Replacement:
     return None
 
 
-def _trailing(rw: Rewriter, op: Any, norm: Any, value: SSAValue, other: SSAValue) -> SSAValue | None:
-    """The constant in the shape of the normalised axes, if it has their elements and the norm is used here alone."""
+def _trailing(
+    rw: Rewriter, op: MultiplyOp | AddOp, norm: LayerNormOp, value: SSAValue, other: SSAValue
+) -> SSAValue | None:
+    """The constant `other` in the shape of the normalised axes; None if it has another shape, or the norm more uses."""
     wanted = shape_of(norm.operands[1].type)
     shape = shape_of(other.type)
     lead = len(shape) - len(wanted)
@@ -142,12 +144,12 @@ def _trailing(rw: Rewriter, op: Any, norm: Any, value: SSAValue, other: SSAValue
     return rw.make(ReshapeOp, other, shape=wanted) if lead else other
 
 
-@on(DivideOp)
-def softmax(op: Any, rw: Rewriter) -> Replacement:
+@NORMS.on(DivideOp)
+def softmax(op: DivideOp, rw: Rewriter) -> Replacement:
     """`e / sum(e) -> softmax(x)` for `e = exp(x - max(x))`, both over one axis."""
-    exp, total = producer(op.operands[0], ExpOp), producer(op.operands[1], SumOp)
-    shifted = None if exp is None else producer(exp.operands[0], SubtractOp)
-    top = None if shifted is None else producer(shifted.operands[1], MaxOp)
+    exp, total = defining_op(op.operands[0], ExpOp), defining_op(op.operands[1], SumOp)
+    shifted = None if exp is None else defining_op(exp.operands[0], SubtractOp)
+    top = None if shifted is None else defining_op(shifted.operands[1], MaxOp)
     if (
         exp is None
         or shifted is None
@@ -163,11 +165,11 @@ def softmax(op: Any, rw: Rewriter) -> Replacement:
     return rw.make(SoftmaxOp, top.operands[0], axis=axes[0])
 
 
-@on(MultiplyOp, DivideOp)
-def mean_from_sum(op: Any, rw: Rewriter) -> Replacement:
+@NORMS.on(MultiplyOp, DivideOp)
+def mean_from_sum(op: MultiplyOp | DivideOp, rw: Rewriter) -> Replacement:
     """`sum(x) * (1 / n) -> mean(x)`, `sum(x) / n -> mean(x)` where n elements are summed."""
     for value, other in (op.operands, op.operands[::-1]):
-        total, number = producer(value, SumOp), scalar(other)
+        total, number = defining_op(value, SumOp), scalar(other)
         divides = isinstance(op, DivideOp)
         if total is None or not number or value.type != op.type or not is_float(op.type):
             continue
@@ -178,8 +180,8 @@ def mean_from_sum(op: Any, rw: Rewriter) -> Replacement:
     return None
 
 
-@on(AvgPool2dOp, MaxPool2dOp)
-def global_pool(op: Any, rw: Rewriter) -> Replacement:
+@NORMS.on(AvgPool2dOp, MaxPool2dOp)
+def global_pool(op: AvgPool2dOp | MaxPool2dOp, rw: Rewriter) -> Replacement:
     """`avg_pool2d` over the whole picture `-> mean {axes = [H, W], keepdims}`; the maximum alike."""
     picture = op.parsed_layout
     shape = shape_of(op.operands[0].type)

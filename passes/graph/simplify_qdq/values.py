@@ -1,12 +1,12 @@
-"""What is known of quantised values: scales and zero points as numbers, bytes as unsigned or signed ones."""
+"""Constants of quantised models as numbers, and 8-bit factors of products, converted to unsigned or signed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import i8, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects.graph import (
     AddOp,
@@ -30,30 +30,31 @@ from mlc.dialects.graph import (
     tensor,
 )
 from mlc.dialects.graph.ops.quantize import integer_range, is_unsigned
-from mlc.dialects.graph.types import axis_of, dtype_name, element_of, element_type, numpy_dtype
+from mlc.dialects.graph.types import Array, axis_of, dtype_name, element_of, element_type, numpy_dtype
 from mlc.passes.graph.shared.constants import is_constant, is_static
-from mlc.passes.rewriting import Rewriter, producer
+from mlc.passes.rewriting import Rewriter, RuleTable, Values, attributes, defining_op
+from mlc.support.weights import WeightStore
 
 UNSIGNED = element_type("uint8")
 BYTES = (i8, UNSIGNED)
 MOVES = (ReshapeOp, TransposeOp, SliceOp, ConcatenateOp, MaxPool2dOp)
-"""Ops that give elements of what they read, so that they may read it quantised; resizing to the nearest is one, too."""
+"""Ops whose result elements are elements of their operands, so that they commute with quantising."""
 HALF = 128
-"""What signed bytes are less than unsigned ones."""
+"""The difference of unsigned and signed bytes that stand for the same number."""
 
 
-def moves(op: Any) -> bool:
-    """Whether an op gives elements of what it reads."""
+def moves(op: Operation | Block) -> TypeGuard[GraphOp]:
+    """Whether the result elements of an op are elements of its operands: `MOVES`, and resizing to the nearest."""
     return isinstance(op, MOVES) or (isinstance(op, Resize2dOp) and op.mode == "nearest")
 
 
 class Numbers:
     """The values of constants, from the module's weights where it has them."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: WeightStore | None) -> None:
         self.store = store
 
-    def of(self, value: SSAValue, depth: int = 8) -> Any:
+    def of(self, value: SSAValue, depth: int = 8) -> Array | None:
         """A constant's array; None where it is not known."""
         import numpy as np
 
@@ -66,13 +67,13 @@ class Numbers:
             return self.store.array(op.entry) if self.store is not None and op.entry in self.store else None
         if not isinstance(op, GraphOp) or depth == 0 or len(op.results) != 1 or not op.operands:
             return None
-        arrays = [self.of(v, depth - 1) for v in op.operands]
-        if any(a is None for a in arrays):
+        arrays = [array for v in op.operands if (array := self.of(v, depth - 1)) is not None]
+        if len(arrays) < len(op.operands):
             return None
         with np.errstate(all="ignore"):
             return np.asarray(op.evaluate(np, *arrays)[0]).astype(numpy_dtype(op.type.element_type))
 
-    def one(self, value: SSAValue) -> Any:
+    def one(self, value: SSAValue) -> int | float | None:
         """The number that all elements of a constant are; None where they differ, or are not known."""
         array = self.of(value)
         if array is None or not array.size or (array != array.flat[0]).any():
@@ -89,9 +90,13 @@ class Numbers:
         return x is not None and y is not None and bool((x == y).all())
 
 
+class QdqRules(RuleTable[[Rewriter, Numbers], Values]):
+    """Rewrite rules that are given the values of constants."""
+
+
 @dataclass
 class Factor:
-    """A factor of an integer product: bytes, their zero point (None: 0), what multiplies them (None: nothing)."""
+    """A factor of an integer product: bytes, their zero point (None: 0) and scale (None: 1)."""
 
     bytes: SSAValue
     zero: SSAValue | None = None
@@ -100,26 +105,26 @@ class Factor:
     """The axis along which zero point and scale vary."""
 
     @property
-    def element(self) -> Any:
+    def element(self) -> Attribute:
         """The type of the bytes."""
         return element_of(self.bytes)
 
 
 def factor_of(value: SSAValue, rw: Rewriter, numbers: Numbers) -> Factor | None:
     """
-    The bytes behind a factor: `dequantize %q, %s, %z`, `(cast %q : i32) - (cast %z : i32)` or `cast %q : i32`, also
-    where that is transposed; constants of i32 whose values are those of bytes.
+    The bytes that a factor is computed from by `dequantize %q, %s, %z`, `(cast %q : i32) - (cast %z : i32)` or
+    `cast %q : i32`, perhaps transposed; of an i32 constant whose values fit, the constant as bytes. None for others.
     """
-    transposed = producer(value, TransposeOp)
+    transposed = defining_op(value, TransposeOp)
     if transposed is not None:
         inner = factor_of(transposed.operands[0], rw, numbers)
         if inner is not None and inner.axis is not None:
             inner.axis = list(transposed.axes).index(inner.axis)
         return inner
-    dequantize = producer(value, DequantizeOp)
+    dequantize = defining_op(value, DequantizeOp)
     if dequantize is not None:
         q, scale, zero = dequantize.operands
-        if q.type.element_type not in BYTES:
+        if element_of(q) not in BYTES:
             return None
         axis = axis_of(dequantize.axis, len(shape_of(q.type))) if shape_of(scale.type) else None
         return Factor(q, zero, scale, axis)
@@ -127,7 +132,7 @@ def factor_of(value: SSAValue, rw: Rewriter, numbers: Numbers) -> Factor | None:
 
 
 def _constant_factor(value: SSAValue, rw: Rewriter, numbers: Numbers) -> Factor | None:
-    """Constants of i32 as signed bytes, where they are not, with a zero point that makes them so."""
+    """An i32 constant as signed bytes, and the zero point that moves its values into their range; None if too wide."""
     array = numbers.of(value) if element_of(value) == i32 and is_constant(value) else None
     if array is None or not array.size:
         return None
@@ -141,14 +146,15 @@ def _constant_factor(value: SSAValue, rw: Rewriter, numbers: Numbers) -> Factor 
 
 
 def _centred(value: SSAValue, rw: Rewriter, numbers: Numbers) -> Factor | None:
-    minus = producer(value, SubtractOp)
-    wide = producer(value if minus is None else minus.operands[0], CastOp)
-    if wide is None or wide.type.element_type != i32 or wide.operands[0].type.element_type not in BYTES:
+    """The bytes of `cast %q : i32`, and of it minus a zero point."""
+    minus = defining_op(value, SubtractOp)
+    wide = defining_op(value if minus is None else minus.operands[0], CastOp)
+    if wide is None or wide.type.element_type != i32 or element_of(wide.operands[0]) not in BYTES:
         return None
     q = wide.operands[0]
     if minus is None:
         return Factor(q)
-    zero = _zero_point(minus.operands[1], q.type.element_type, rw, numbers)
+    zero = _zero_point(minus.operands[1], element_of(q), rw, numbers)
     if minus.type != wide.type or zero is None:
         return None
     sizes = [k for k, n in enumerate(reversed(shape_of(zero.type))) if n != 1]
@@ -157,14 +163,14 @@ def _centred(value: SSAValue, rw: Rewriter, numbers: Numbers) -> Factor | None:
     return Factor(q, zero, None, len(shape_of(q.type)) - 1 - sizes[0] if sizes else None)
 
 
-def _zero_point(value: SSAValue, element: Any, rw: Rewriter, numbers: Numbers) -> SSAValue | None:
-    """A zero point of i32 as the byte that it was, or is by its value."""
-    cast = producer(value, CastOp)
-    if cast is not None and cast.operands[0].type.element_type == element:
+def _zero_point(value: SSAValue, element: Attribute, rw: Rewriter, numbers: Numbers) -> SSAValue | None:
+    """An i32 zero point as a byte: the operand of the cast that widened it, or a constant of its value."""
+    cast = defining_op(value, CastOp)
+    if cast is not None and element_of(cast.operands[0]) == element:
         return cast.operands[0]
     number = numbers.one(value)
     least, most = integer_range(element)
-    return integer(rw, number, dtype_name(element)) if number is not None and least <= number <= most else None
+    return integer(rw, int(number), dtype_name(element)) if number is not None and least <= number <= most else None
 
 
 def wide(rw: Rewriter, value: SSAValue) -> SSAValue:
@@ -184,11 +190,11 @@ def _moved(rw: Rewriter, value: SSAValue, by: int, dtype: str) -> SSAValue:
 
 def as_unsigned(rw: Rewriter, value: SSAValue, depth: int = 8) -> SSAValue:
     """
-    Signed bytes as unsigned ones, 128 more each: made so where they are quantised, through what moves them.
+    Signed bytes as unsigned ones, 128 more each: changed where they are quantised, through ops that move them.
 
     `quantize %x, %s, %z : i8` -> `quantize %x, %s, (%z + 128) : ui8`
     """
-    op: Any = value.owner
+    op = value.owner
     if isinstance(op, QuantizeOp):
         zero = _moved(rw, op.operands[2], HALF, "uint8")
         return rw.make(QuantizeOp, op.operands[0], op.operands[1], zero, axis=op.axis)
@@ -196,9 +202,8 @@ def as_unsigned(rw: Rewriter, value: SSAValue, depth: int = 8) -> SSAValue:
         return rw.make(LookupOp, op.operands[0], _moved(rw, op.operands[1], HALF, "uint8"))
     if moves(op) and depth:
         operands = [as_unsigned(rw, v, depth - 1) for v in op.operands]
-        attrs = {name: getattr(op, name) for name in op.declared}
-        given = {"result": tensor(shape_of(value.type), UNSIGNED)} if op.result_given else {}
-        return rw.make(type(op), *operands, **attrs, **given)
+        given = tensor(shape_of(value.type), UNSIGNED) if op.result_given else None
+        return rw.make(type(op), *operands, result=given, location=None, **attributes(op))
     return _moved(rw, value, HALF, "uint8")
 
 

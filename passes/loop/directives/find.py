@@ -36,7 +36,7 @@ def find_loops(kernel: Kernel, op: sched.LoopsOp) -> None:
 def find_child(kernel: Kernel, op: sched.ChildOp) -> None:
     """A handle on a loop or block inside a loop."""
     outer = kernel.loop(op.loop)
-    inside = [c for c in children(outer) if isinstance(c, loop.ForOp | loop.BlockOp)]
+    inside = list(children(outer))
     n = op.position.value.data
     if not 0 <= n < len(inside):
         kernel.fail(f"expected a position below {len(inside)} in {name_of(outer)}, but got {n}")

@@ -135,7 +135,7 @@ def fuse(kernel: Kernel, op: sched.FuseOp) -> None:
     fused = make_loop(total, name, loops[0], kernel.space.values)
     move_ops(body_of(loops[-1]), body_of(fused))
     insert_before(fused, loops[0])
-    rest, to = kernel.space.dim(fused.iv), {}
+    rest, to = kernel.space.dim(fused.iv), dict[SSAValue, Index]()
     for f in loops[:0:-1]:
         to[f.iv] = rest.mod(f.extent or 1, kernel.space.ranges)
         rest = rest.floordiv(f.extent or 1, kernel.space.ranges)

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects import loop, sched
+from mlc.dialects.constants import items
 from mlc.dialects.index import ZERO, Index, IndexMapAttr, Range, const, dim
 from mlc.passes.loop.directives.compute_at import buffers_read, buffers_written, place
 from mlc.passes.loop.directives.kernel import (
@@ -42,7 +43,7 @@ def sizes_of(kernel: Kernel, buffer: SSAValue) -> list[Index]:
         return [e.substitute(lambda d: kernel.space.dim(alloc.args[d])) for e in alloc.shape]
     if isinstance(buffer, BlockArgument) and isinstance(given, ArrayAttr):
         symbols = [a for a in kernel.func.args if isinstance(a.type, IndexType)]
-        sizes = given.data[buffer.index]
+        sizes = items(given)[buffer.index]
         assert isinstance(sizes, IndexMapAttr)
         return [e.substitute(lambda d: kernel.space.dim(symbols[d])) for e in sizes.data]
     kernel.fail(f"expected to know the sizes of %{buffer_name(buffer)}, but its type is {t}")

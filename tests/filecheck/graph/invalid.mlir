@@ -121,7 +121,7 @@ func.func @conv_channels(%x: tensor<1x4x8x8xf32>, %w: tensor<8x3x3x3xf32>) {
 // -----
 
 func.func @conv_window(%x: tensor<1x3x2x8xf32>, %w: tensor<8x3x3x3xf32>) {
-  // expected-error@+1 {{expected a window that fits: on axis H it spans 3, but the padded picture has 2}}
+  // expected-error@+1 {{expected a window that fits: on axis H it spans 3, but the padded image has 2}}
   %0 = graph.conv2d %x, %w : (tensor<1x3x2x8xf32>, tensor<8x3x3x3xf32>) -> tensor<1x8x1x6xf32>
   return
 }
@@ -145,7 +145,7 @@ func.func @conv_layout(%x: tensor<1x3x8x8xf32>, %w: tensor<8x3x3x3xf32>) {
 // -----
 
 func.func @conv_block(%x: tensor<1x1x8x8x8xf32>, %w: tensor<8x3x3x3xf32>) {
-  // expected-error@+1 {{expected the picture of layout NCHW16c to have 16 inner c, but got 8}}
+  // expected-error@+1 {{expected the image of layout NCHW16c to have 16 inner c, but got 8}}
   %0 = graph.conv2d %x, %w {data_layout = "NCHW16c"} : (tensor<1x1x8x8x8xf32>, tensor<8x3x3x3xf32>) -> tensor<1x8x6x6xf32>
   return
 }

@@ -37,7 +37,7 @@ func.func @main(%x: memref<8xf32>) {
 // -----
 
 func.func @main(%x: memref<?x8xf32>) {
-  // expected-error @below {{expected the bytes of memref<?x8xf32>, whose sizes are open; add `bytes %n`}}
+  // expected-error @below {{expected the size of memref<?x8xf32> in bytes, which its type leaves open; add `bytes %n`}}
   runtime.fill %x : memref<?x8xf32>
   return
 }
@@ -45,7 +45,7 @@ func.func @main(%x: memref<?x8xf32>) {
 // -----
 
 func.func @main(%x: memref<4x?xf32>, %i: index) {
-  // expected-error @below {{expected the bytes of memref<?xf32>, whose sizes are open; add `bytes %n`}}
+  // expected-error @below {{expected the size of memref<?xf32> in bytes, which its type leaves open; add `bytes %n`}}
   %0 = runtime.row %x[%i] : memref<4x?xf32> to memref<?xf32>
   return
 }
@@ -53,7 +53,7 @@ func.func @main(%x: memref<4x?xf32>, %i: index) {
 // -----
 
 func.func @main(%x: memref<4x?xf32>, %i: index) {
-  // expected-error @below {{expected the bytes of memref<?xf32>, whose sizes are open; add `bytes %n`}}
+  // expected-error @below {{expected the size of memref<?xf32> in bytes, which its type leaves open; add `bytes %n`}}
   %0 = runtime.part %x at 0 + %i : memref<4x?xf32> to memref<?xf32>
   return
 }

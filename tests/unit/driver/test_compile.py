@@ -257,15 +257,14 @@ def test_results_that_are_inputs_or_weights(tmp_path: Path):
 def test_warnings_of_kernels_are_told_once_and_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
-    import warnings
-
     from mlc.lowering.loop_to_llvm.convert import ConvertLoopToLLVMPass
+    from mlc.support.errors import warn
 
     apply = ConvertLoopToLLVMPass.apply
 
     def warning(self: Any, ctx: Any, op: Any) -> None:
         for _ in range(2):
-            warnings.warn("too many registers", UserWarning, stacklevel=1)
+            warn(None, "too many registers")
         apply(self, ctx, op)
 
     monkeypatch.setattr(ConvertLoopToLLVMPass, "apply", warning)

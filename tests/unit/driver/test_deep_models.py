@@ -16,17 +16,18 @@ from xdsl.ir import Block, SSAValue
 
 import mlc
 from mlc.dialects import runtime
+from mlc.dialects.attributes import MAIN_SCRATCH
 from mlc.dialects.graph.dims import DimExpr
+from mlc.dialects.scalar import INDEX
 from mlc.driver.compilation import Compilation
 from mlc.driver.load import parse_module
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.frontends.onnx import import_model
 from mlc.lowering.graph_to_main.convert import find_function
-from mlc.lowering.graph_to_main.sizes import INDEX, SizeReader, Sizes
-from mlc.lowering.graph_to_main.symbolic import SCRATCH
+from mlc.lowering.graph_to_main.sizes import SizeEmitter, SizeReader
 from mlc.validation.plan_check import PlanError, check_plan
-from mlc.validation.plan_places import lineage
+from mlc.validation.plan_places import wholes
 
 LIMIT = 1000
 """Python's own limit of recursion, which the parser of IR raises for the rest of a process."""
@@ -63,7 +64,7 @@ def test_decoders_of_an_open_cache(layers: int):
     check(decoder(layers), decoder_inputs(layers, 1, 5), decoder_inputs(layers, 3, 19))
 
 
-def chain(block: Block, sizes: Sizes, value: SSAValue, other: SSAValue) -> SSAValue:
+def chain(block: Block, sizes: SizeEmitter, value: SSAValue, other: SSAValue) -> SSAValue:
     """Offsets as deep models have them, each the greater of two ends, one of which it follows from."""
     for k in range(CHAIN):
         end = sizes.add(arith.AddiOp, value, sizes(64 * (k % 3)))
@@ -73,7 +74,7 @@ def chain(block: Block, sizes: Sizes, value: SSAValue, other: SSAValue) -> SSAVa
 
 def test_sizes_are_read_through_chains_of_any_length():
     block = Block(arg_types=[INDEX])
-    sizes = Sizes(block, {"N": block.args[0]})
+    sizes = SizeEmitter(block, {"N": block.args[0]})
     last = chain(block, sizes, block.args[0], sizes(128))
     steps = sum(64 * (k % 3) for k in range(CHAIN))
     for n in (40, 1000):
@@ -82,7 +83,7 @@ def test_sizes_are_read_through_chains_of_any_length():
 
 def test_a_chain_that_begins_with_what_is_no_size_is_none():
     block = Block(arg_types=[INDEX])
-    sizes = Sizes(block, {"N": block.args[0]})
+    sizes = SizeEmitter(block, {"N": block.args[0]})
     unknown = test.TestOp(result_types=[INDEX])
     block.add_op(unknown)
     read = SizeReader({block.args[0]: DimExpr.symbol("N")})
@@ -102,7 +103,7 @@ def test_the_checker_sees_one_wrong_offset_deep_in_a_model():
     views = [
         op for op in main.body.block.ops if isinstance(op, memref.ViewOp) and op.source is main.body.block.args[-1]
     ]
-    views = [op for op in views if SCRATCH not in op.attributes]
+    views = [op for op in views if MAIN_SCRATCH not in op.attributes]
     wrong = views[len(views) // 2]
     zero = arith.ConstantOp(IntegerAttr(0, INDEX))
     main.body.block.insert_op_before(zero, wrong)
@@ -130,4 +131,4 @@ def test_parts_of_parts_are_placed_at_any_depth():
     main = find_function(module, "main")
     assert check_plan(main) == parts + 1
     deep = [op for op in main.walk() if isinstance(op, runtime.PartOp)]
-    assert max(len(lineage(op.result)) for op in deep) >= parts
+    assert max(len(wholes(op.result)) for op in deep) >= parts

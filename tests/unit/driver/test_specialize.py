@@ -154,5 +154,7 @@ def test_shapes_that_say_what_is_so_change_nothing(tmp_path):
     assert mlc.load(model, shapes={"input0": ("N", 70)}) is model
     assert "tensor<4x70xf32>" in str(mlc.load(model, shapes={"input0": (4, 70)}).main.function_type)
     assert "graph.dims" in str(model.main.function_type)
-    with pytest.raises(UserError, match="expected symbols= for an ONNX model; others say what N may be themselves"):
+    with pytest.raises(
+        UserError, match="expected symbols= only for an ONNX model; others declare the ranges of N themselves"
+    ):
         mlc.load(model, symbols={"N": (1, 2)})

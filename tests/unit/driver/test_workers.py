@@ -8,7 +8,7 @@ import pytest
 
 from mlc.driver.workers import Job, KernelCrash, KernelError, run_jobs
 from mlc.support.errors import UserError
-from mlc.support.timing import Timing, table
+from mlc.support.timing import PhaseTimer, table
 
 
 def job(index: int, run: object = None) -> Job:
@@ -88,7 +88,7 @@ def test_progress_is_reported():
 
 
 def test_the_timing_tree_lists_children_below_their_phase():
-    timing = Timing()
+    timing = PhaseTimer()
     with timing.phase("load"):
         pass
     with timing.phase("graph"):

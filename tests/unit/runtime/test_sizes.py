@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import i8
 
 from mlc.dialects.graph.dims import DimExpr
 from mlc.driver.describe.symbolic import encoded
-from mlc.driver.export.sizes import Writer
+from mlc.driver.export.sizes import SizeFunctionWriter
 from mlc.lowering.graph_to_main.storage import Storage
 from mlc.lowering.graph_to_main.symbolic import aligned, ordered
 from mlc.runtime.sizes import Sizes, evaluate
@@ -47,7 +47,7 @@ def test_live_buffers_do_not_overlap_at_any_sizes(rows, typical, calls):
                 assert not together or end <= start or stop <= begin
 
 
-def interpreted(writer: Writer, result: str, known: dict[str, int]) -> int:
+def interpreted(writer: SizeFunctionWriter, result: str, known: dict[str, int]) -> int:
     """What straight-line i64 code computes."""
     values = dict(known)
 
@@ -77,7 +77,7 @@ def test_sizes_are_the_same_in_the_importer_the_runtime_and_c(tree, h, w):
     wanted = build(tree, {"H": h, "W": w})
     size = encoded(expr.evaluate({}))
     assert evaluate(size, {"H": h, "W": w}) == wanted
-    writer = Writer({"H": "%h", "W": "%w"})
+    writer = SizeFunctionWriter({"H": "%h", "W": "%w"})
     assert interpreted(writer, writer.size(size), {"%h": h, "%w": w}) == wanted
 
 

@@ -9,7 +9,7 @@ from small_graphs import Small, mismatches
 import mlc
 from mlc.driver.compilation import Compilation
 from mlc.driver.options import Options
-from mlc.support.timing import Timing
+from mlc.support.timing import PhaseTimer
 
 WINDOWS = [
     # channels, picture, window, strides, padding, dilation, zero point
@@ -73,7 +73,7 @@ def test_words_of_taps_are_what_is_multiplied() -> None:
     small = Small(case="depthwise")
     depthwise(small, np.uint8)
     compilation = Compilation(
-        mlc.load(small.proto()), Options("native", 3, 1, keep=frozenset({"graph"})), None, Timing()
+        mlc.load(small.proto()), Options("native", 3, 1, keep=frozenset({"graph"})), None, PhaseTimer()
     )
     compilation.optimize()
     assert (
@@ -94,7 +94,7 @@ def test_two_pixels_share_a_vector_that_the_channels_leave_half_empty() -> None:
     kernel = small.const(np.ones((24, 32, 3, 3)), np.int8)
     small.out(small.op("ConvInteger", small.x(1, 32, 7, 9, dtype=np.uint8), kernel, small.const(3, np.uint8), **pads))
     options = Options("x86-64-v4", 3, 1, keep=frozenset({"loop"}))
-    compilation = Compilation(mlc.load(small.proto()), options, None, Timing())
+    compilation = Compilation(mlc.load(small.proto()), options, None, PhaseTimer())
     _, sources = compilation.plan()
     texts = [code.texts["loop"] for code in compilation.compile_kernels(sources).values()]
     assert any("vector<1x3x16x4xi8>, vector" in text and "floordiv 8" in text for text in texts)

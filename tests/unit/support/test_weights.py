@@ -47,18 +47,6 @@ def test_fills_stay_fills(tmp_path):
     assert WeightStore.load(tmp_path / "w.safetensors").fill("g") == 3
 
 
-def test_a_blob_is_aligned(tmp_path):
-    path = tmp_path / "w.blob"
-    offsets = sample().write_blob(path)
-    assert all(offset % 64 == 0 for offset in offsets.values())
-    data = path.read_bytes()
-    assert data[offsets["a"] : offsets["a"] + 24] == sample().array("a").tobytes()
-    loaded = WeightStore.load_blob(path)
-    for name in sample():
-        np.testing.assert_array_equal(loaded.array(name), sample().array(name))
-    assert loaded.array("a").ctypes.data % 64 == 0
-
-
 def test_hashes_follow_content():
     store = sample()
     before = store.hash("a")
@@ -110,9 +98,6 @@ def test_malformed_files(tmp_path, content, message):
         WeightStore.load(path)
 
 
-def test_missing_files_and_wrong_blobs(tmp_path):
+def test_missing_files(tmp_path):
     with pytest.raises(ValueError, match="No such file"):
         WeightStore.load(tmp_path / "none")
-    (tmp_path / "x").write_bytes(header(GOOD))
-    with pytest.raises(ValueError, match="expected a blob of weights"):
-        WeightStore.load_blob(tmp_path / "x")

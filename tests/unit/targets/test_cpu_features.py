@@ -72,7 +72,10 @@ def test_features_of_an_arm_cpu():
 
 def test_this_machine_runs_its_own_code():
     target = native_target()
-    assert cpu.lacking(used_features(target.architecture, target.cpu, target.features), target.architecture) is None
+    assert (
+        cpu.missing_features(used_features(target.architecture, target.cpu, target.features), target.architecture)
+        is None
+    )
 
 
 @ON_X86
@@ -108,7 +111,8 @@ def test_the_compiled_check_agrees():
     status, message = told(check_text("all", "x86_64", X86), "all")
     assert status == ENOTSUP
     assert message == (
-        f"expected a CPU with {', '.join(lacks)}, which this one lacks; compile for --target {cpu.level('x86_64')}"
+        f"expected a CPU with {', '.join(lacks)}, which this one lacks; "
+        f"compile for --target {cpu.architecture_level('x86_64')}"
     )
     assert told(check_text("here", "x86_64", here), "here") == (0, "#" * 1000)
     assert told(check_text("none", "x86_64", []), "none")[0] == 0
@@ -178,7 +182,7 @@ def test_a_saved_model_names_what_it_needs(saved: Path):
 def test_a_saved_model_is_refused_where_features_are_missing(saved: Path, executor: str):
     edit(saved, cpu_features=[foreign()])
     wanted = f"expected a CPU with {foreign()}, which this one lacks; compile for --target "
-    with pytest.raises(UserError, match=wanted + cpu.level(os.uname().machine)):
+    with pytest.raises(UserError, match=wanted + cpu.architecture_level(os.uname().machine)):
         mlc.load_executable(saved, executor=executor)
 
 

@@ -14,7 +14,7 @@ from mlc.driver.pipeline.manager import BrokenByPass, make_context, parse_pipeli
 from mlc.driver.pipeline.text import PipelineError, pass_text
 from mlc.passes.verifier import InvalidIR, verify, verify_dominance
 from mlc.support.diagnostics import Diagnostic, Place
-from mlc.support.errors import UserError, did_you_mean, fail, warn, warning_sinks
+from mlc.support.errors import UserError, collected_warnings, did_you_mean, fail, warn
 from mlc.tools.opt.expected import compare, expectations
 from mlc.tools.opt.show import show_pipeline
 
@@ -199,11 +199,11 @@ def test_a_verifier_that_crashes_is_an_error_about_its_operation(monkeypatch):
 def test_warnings_go_to_the_last_sink(capsys):
     warn(None, "careful")
     assert capsys.readouterr().err == "warning: careful\n"
-    seen = []
-    warning_sinks.append(lambda op, message: seen.append(message))
-    warn(None, "quiet")
-    warning_sinks.pop()
-    assert seen == ["quiet"]
+    with collected_warnings() as seen:
+        warn(None, "quiet")
+        warn(module().body.block.first_op, "is odd")
+    assert seen == ["quiet", "'func.func' op is odd"]
+    assert capsys.readouterr().err == ""
 
 
 def test_did_you_mean():

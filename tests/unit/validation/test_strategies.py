@@ -8,14 +8,14 @@ from strategy_cases import CASES
 
 from mlc.driver.pipeline.manager import run_passes
 from mlc.driver.pipeline.registry import make_context
-from mlc.validation.execute import Executable
+from mlc.validation.execute import RunnableFunction
 from mlc.validation.validate_each import ValidateInstrument
 
 
 class Levels(ValidateInstrument):
     """Remembers on which levels functions were run."""
 
-    def _run(self, executable: Executable, arrays: Any) -> list[Any]:
+    def _run(self, executable: RunnableFunction, arrays: Any) -> list[Any]:
         seen.append(executable.level)
         return super()._run(executable, arrays)
 

@@ -15,7 +15,7 @@ from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.frontends.common.model import Model
 from mlc.interp import loop as interpreter
 from mlc.interp.graph import main_function, run_function
-from mlc.interp.sizes import chosen
+from mlc.interp.sizes import symbol_value
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
 from mlc.validation import c_run
@@ -179,8 +179,8 @@ def test_sizes_of_the_cases_are_possible():
         SymbolAttr(1, 99, 1, 7),
     ):
         for case in (0, 1):
-            value = chosen(span, case)
+            value = symbol_value(span, case)
             assert span.low.data <= value <= max(span.high.data, 71)
             assert value % span.step.data == 0
-    assert chosen(SymbolAttr(1, 10_000), 0) == 71
-    assert [chosen(SymbolAttr(1, 10_000), 1, which) for which in range(4)] == [7, 5, 3, 7]
+    assert symbol_value(SymbolAttr(1, 10_000), 0) == 71
+    assert [symbol_value(SymbolAttr(1, 10_000), 1, which) for which in range(4)] == [7, 5, 3, 7]

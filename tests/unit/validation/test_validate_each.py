@@ -16,7 +16,7 @@ from mlc.dialects.index import IndexMapAttr
 from mlc.driver.pipeline.manager import run_passes
 from mlc.driver.pipeline.registry import make_context
 from mlc.interp.compare import EXACT, Tolerance, difference, differences
-from mlc.validation.execute import OPERATIONS, count_operations
+from mlc.validation.execute import INTERPRETED_OPERATIONS, count_operations
 from mlc.validation.validate_each import ResultChanged, ValidateInstrument
 
 GEMM = """
@@ -367,7 +367,7 @@ def test_large_kernels_run_as_c():
     ctx, module = parse(text)
     func = next(iter(module.body.block.ops))
     assert isinstance(func, loop.FuncOp)
-    assert count_operations(func) > OPERATIONS
+    assert count_operations(func) > INTERPRETED_OPERATIONS
     with pytest.raises(ResultChanged, match="changed @gemm"):
         run_passes(module, ctx, [BugPass(upper_bound, 6)], instruments=[ValidateInstrument()])
     ctx, module = parse(text)

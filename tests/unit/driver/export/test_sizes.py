@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 import mlc
 from mlc.dialects.source import parse_module
-from mlc.driver.export.sizes import Writer
+from mlc.driver.export.sizes import SizeFunctionWriter
 from mlc.frontends.common.model import Model
 from mlc.support.weights import WeightStore
 
@@ -183,7 +183,7 @@ def test_a_shared_library_shows_only_its_interface(tmp_path):
 
 
 def test_each_size_is_computed_once():
-    w = Writer({"H": "%h"})
+    w = SizeFunctionWriter({"H": "%h"})
     size = [[2, [[[[1, ["H"]], [1, []]], 2]]], [3, []]]
     assert w.size(size) == w.size(size)
     assert sum("sdiv" in line for line in w.lines) == 1

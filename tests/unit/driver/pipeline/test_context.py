@@ -177,7 +177,7 @@ class RaisesPass(ModulePass):
         ),
         (
             {"before te-inline": RaisesPass},
-            r"kernel '.*: pass 'te-raises' raised LookupError: no such thing \(test_pass",
+            r"kernel '.*: pass 'te-raises' raised LookupError: no such thing \(test_context",
         ),
     ],
 )

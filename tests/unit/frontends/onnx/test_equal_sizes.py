@@ -14,7 +14,7 @@ from mlc.dialects.graph.dims import DimExpr, with_ends
 from mlc.frontends.common.sizes import applied
 from mlc.frontends.onnx.equal_sizes import substitutions
 from mlc.frontends.onnx.symbols import narrowed
-from mlc.support.errors import UserError, warning_sinks
+from mlc.support.errors import UserError, collected_warnings
 
 H, W, N, M, T = map(DimExpr.symbol, "HWNMT")
 ANY = dict.fromkeys("NMHWT", (1, 10**9 - 1))
@@ -135,12 +135,8 @@ def test_a_size_that_must_be_one_number_is_fixed():
     shape = helper.make_tensor("shape", TensorProto.INT64, [2], [-1, 6])
     nodes = [node("Reshape", ["x", "shape"], "flat"), node("Add", ["flat", "b"], "y")]
     model = model_of(nodes, {"x": ["n", 2, "k"], "b": ["n", 6]}, [shape])
-    heard = []
-    warning_sinks.append(lambda op, message: heard.append(message))
-    try:
+    with collected_warnings() as heard:
         loaded = mlc.load(model)
-    finally:
-        warning_sinks.pop()
     assert "tensor<?x2x3xf32, #graph.dims<[n]>>" in str(loaded.main.function_type.inputs.data[0])
     assert [m.partition(";")[0] for m in heard] == ["g: the size k is fixed at 3"]
 

@@ -107,7 +107,7 @@ def test_wide_runs_in_f64_and_large_grids_in_pieces(monkeypatch):
     b = te.compute((40,), lambda i: te.sum(a[i, k] * a[i, k], axis=k))
     func, x = te.func("f", [a], [b]), grid(40, 30)
     whole = interp.run(func, [x])[0]
-    monkeypatch.setattr(interp, "CHUNK", 100)
+    monkeypatch.setattr(interp, "CHUNK_POINTS", 100)
     np.testing.assert_array_equal(interp.run(func, [x])[0], whole)
     wide = interp.run(func, [x], wide=True)[0]
     assert wide.dtype == np.float64

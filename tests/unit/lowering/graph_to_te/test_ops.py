@@ -16,6 +16,7 @@ from mlc.dialects.graph.types import is_float, numpy_dtype, static_shape, tensor
 from mlc.dialects.te_builder.builder import signless
 from mlc.interp import loop as loop_interp
 from mlc.interp import te as interp
+from mlc.interp import values
 from mlc.lowering.graph_to_te.convert import convert_kernel
 from mlc.lowering.graph_to_te.extern.kernels import EXTERN
 from mlc.lowering.te_to_loop.convert import convert_func
@@ -146,7 +147,7 @@ CASES = (
 def check_results(got, wanted, op):
     for a, b, result in zip(got, wanted, op.results, strict=True):
         assert a.shape == b.shape
-        assert a.dtype == interp.dtype_for(signless(result.type.element_type)[0], False)
+        assert a.dtype == values.dtype_for(signless(result.type.element_type)[0], False)
         if is_float(result.type):
             eps = float(ml_dtypes.finfo(a.dtype).eps)
             tolerance = 4 * max(op.tolerance, 1) * eps * np.sqrt(op.reduction_length())
@@ -174,5 +175,5 @@ def test_te_means_what_the_op_means(cls, sample):
     check_results(interp.run(lowered, arrays), wanted, op)
     nest = convert_func(lowered)
     nest.verify()
-    outs = [np.zeros(r.type.get_shape(), interp.dtype_for(r.type.element_type, False)) for r in results(lowered)]
+    outs = [np.zeros(r.type.get_shape(), values.dtype_for(r.type.element_type, False)) for r in results(lowered)]
     check_results(loop_interp.run(nest, [*arrays, *outs]), wanted, op)

@@ -11,8 +11,9 @@ from mlc.dialects.graph import CastOp, ConcatenateOp, FusedOp
 from mlc.dialects.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
+from mlc.passes.graph import legalize
 from mlc.passes.graph.label_ops import HASH, Hasher
-from mlc.passes.graph.legalize import LEGALIZE, legalizes
+from mlc.passes.rewriting import RuleTable
 
 
 @pytest.mark.parametrize(("shape", "axis"), [("2x3x4", 0), ("2x3x4", 1), ("2x3x4", -1), ("3", 0)])
@@ -127,9 +128,10 @@ def test_widened_products_are_the_same_numbers(target):
 def test_a_rule_for_a_target_is_one_function(monkeypatch):
     from mlc.dialects.graph import HardSwishOp, MultiplyOp, SigmoidOp
 
-    monkeypatch.setitem(LEGALIZE, HardSwishOp, [])
+    table = RuleTable(legalize.LEGALIZE)
+    monkeypatch.setattr(legalize, "LEGALIZE", table)
 
-    @legalizes(HardSwishOp)
+    @table.on(HardSwishOp)
     def no_hard_swish(op, rw, target):
         return (
             rw.make(MultiplyOp, op.operands[0], rw.make(SigmoidOp, op.operands[0])) if target.lanes("f32") < 8 else None

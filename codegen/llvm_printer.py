@@ -1,6 +1,6 @@
-"""The printer that `llvm_ir` drives: names, types, functions, phis, intrinsics, metadata."""
+"""The printer of LLVM IR text: names, types, functions, phis, intrinsics, metadata."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import builtin, llvm
@@ -12,9 +12,9 @@ from mlc.dialects import llvm_ext
 from mlc.support.errors import UserError
 from mlc.targets.target import Target
 
-Handler = Callable[["Emitter", Any], str]
+Handler = Callable[["LLVMPrinter", Any], str]
 HANDLERS: dict[type[Operation], Handler] = {}
-# Operations that are only a name for a constant: printed in the places that use them.
+# Operations that define a constant: printed as operands of their users.
 CONSTANTS: dict[type[Operation], Callable[[Any], str]] = {
     llvm.ConstantOp: lambda op: constant_text(op.value, op.result.type),
     llvm.ZeroOp: lambda op: "null" if isinstance(op.res.type, llvm.LLVMPointerType) else "zeroinitializer",
@@ -29,8 +29,8 @@ def symbol(name: str) -> str:
     return name if name.replace("_", "a").replace(".", "a").isalnum() and name.isascii() else f'"{name}"'
 
 
-class Emitter:
-    """What one module's printing has gathered so far."""
+class LLVMPrinter:
+    """Prints one module: gathers globals, functions, declarations and metadata; `text` puts them together."""
 
     def __init__(self, target: Target | None) -> None:
         self.target = target
@@ -92,7 +92,7 @@ class Emitter:
         return f"{self.type(value.type)} {self.names[value]}"
 
     def fresh(self) -> str:
-        """Return a name for a value of the emitter's own."""
+        """Return a name for a value that no operation of the module defines."""
         self.count += 1
         return f"%t{self.count}"
 
@@ -216,7 +216,7 @@ class Emitter:
         self,
         name: str,
         result: Attribute | None,
-        operands: Any,
+        operands: Sequence[SSAValue],
         flags: str = "",
     ) -> str:
         """Print a call of an intrinsic whose name is completed from its types."""
@@ -225,7 +225,7 @@ class Emitter:
         return self.intrinsic(full, result, [self.names[v] for v in operands], types, flags)
 
 
-# Which types an intrinsic's name spells: the result's by default.
+# Overloaded intrinsics by the types whose suffixes complete their names; all others take the result's.
 _BY_OPERAND = ("llvm.vector.reduce.", "llvm.is.fpclass", "llvm.lifetime.", "llvm.prefetch", "llvm.assume")
 _BY_RESULT_AND_OPERAND = (
     "llvm.fptosi.sat",
@@ -244,7 +244,7 @@ _TWO_RESULT = ("llvm.powi", "llvm.ldexp")
 _PLAIN = ("llvm.assume", "llvm.trap", "llvm.debugtrap", "llvm.readcyclecounter", "llvm.x86.", "llvm.aarch64.")
 
 
-def overloaded(name: str, result: Attribute | None, operands: Any) -> list[Attribute]:
+def overloaded(name: str, result: Attribute | None, operands: Sequence[SSAValue]) -> list[Attribute]:
     """Return the types whose suffixes complete an intrinsic's name."""
     if name.startswith(_PLAIN):
         return []

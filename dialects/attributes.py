@@ -1,0 +1,68 @@
+"""
+The discardable attributes that mlc's levels exchange: their names, where they occur, and what they hold.
+
+Attributes that an op declares itself (its properties) are documented with the op.
+"""
+
+# --- functions of the graph level --------------------------------------------------------------------------------
+
+GRAPH_KERNEL = "graph.kernel"
+"""On func.func, a unit: the function is a kernel, which is lowered separately."""
+GRAPH_SYMBOLS = "graph.symbols"
+"""On func.func, a dictionary: the range of each symbol, `#graph.symbol`, by its name."""
+GRAPH_HASH = "graph.hash"
+"""On a kernel: a hash of its computation. Kernels with equal hashes are equal, up to names."""
+GRAPH_LAYOUTS = "graph.layouts"
+"""On a kernel: the layouts of its operands and results."""
+
+# --- kernels: te.func and loop.func ------------------------------------------------------------------------------
+
+KERNEL_SIZES = "sizes"
+"""An array of index maps: the shape of each input and output, over the kernel's index arguments (its symbols)."""
+KERNEL_TYPICAL = "typical"
+"""array<i64>: the typical value of each symbol, for which schedules are chosen."""
+KERNEL_LEAST = "least"
+"""array<i64>: the smallest value of each symbol."""
+KERNEL_TOLERANCE = "tolerance"
+"""A float: the error constant c of the kernel; results may differ by c * eps * sqrt(K)."""
+KERNEL_REDUCTION = "reduction"
+"""An integer: the number K of terms in the longest sum of the kernel."""
+
+# --- stages, loops, buffers --------------------------------------------------------------------------------------
+
+STAGE_NO_INLINE = "no_inline"
+"""On te.compute, a unit: te-inline does not inline the stage, because its elements are read many times."""
+LOOP_WORK = "work"
+"""On a parallel loop.for, an index map over the kernel's symbols: the product of its expressions is the loop's work."""
+LOOP_LEAST_WORK = "least"
+"""On a parallel loop.for, an integer: the `work` below which the loop runs on one thread."""
+LOOP_COLD = "cold"
+"""On loop.for, a unit: the loop runs rarely; it is outlined to a function that is not inlined."""
+LOOP_PREFETCH = "prefetch"
+"""On loop.for, an integer: during an iteration, the data of the next one is prefetched into L2."""
+
+# --- @main on buffers --------------------------------------------------------------------------------------------
+
+MAIN_INPUTS = "mlc.inputs"
+"""On @main, an integer: the number of inputs, which are its first arguments."""
+MAIN_OUTPUTS = "mlc.outputs"
+"""On @main, an integer: the number of outputs, the arguments after the inputs."""
+MAIN_PLAN = "mlc.plan"
+"""On @main, a dictionary: the figures of the memory plan, in bytes."""
+MAIN_SYMBOLS = "mlc.symbols"
+"""On @main with symbolic sizes, an array of {name, range}: its symbols, in the order of its arguments."""
+MAIN_SHAPES = "mlc.shapes"
+"""On @main with symbolic sizes, an array of tensor types: those of the inputs and outputs."""
+MAIN_BUFFERS = "mlc.buffers"
+"""On @main with symbolic sizes: for each buffer its size in bytes, and the numbers of the buffers directly below it."""
+MAIN_SCRATCH = "mlc.scratch"
+"""On memref.view, an integer: the view begins behind all buffers, where the kernels' own workspace is."""
+
+# --- native kernels: llvm.func -----------------------------------------------------------------------------------
+
+NATIVE_SCRATCH_BYTES = "mlc.scratch_bytes"
+"""An integer: the bytes of scratch memory that the kernel needs per thread."""
+NATIVE_WORKSPACE_BYTES = "mlc.workspace_bytes"
+"""An integer: the bytes of workspace that the kernel needs for buffers of static sizes."""
+NATIVE_SYMBOLIC_BYTES = "mlc.symbolic_bytes"
+"""An array of index maps: for each buffer of symbolic sizes, the factors of its size in bytes."""

@@ -1,0 +1,22 @@
+"""numpy's element types by the names that mlc gives them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+
+@cache
+def dtype_of(name: str) -> np.dtype[Any]:
+    """
+    The numpy dtype called `name`: `float32`, `uint8`, `bool`, ..., and `bfloat16`, which ml_dtypes defines.
+
+    Raises TypeError for a name that is no element type.
+    """
+    if name == "bfloat16":
+        import ml_dtypes  # not before it is needed: the import takes longer than running a small model
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
