@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mlc.dialects.graph import OPS
 from mlc.dialects.graph.ops.control import CONTROL
-from mlc.frontends.onnx.node import converters
+from mlc.frontends.onnx.table import converters
 
 ROOT = Path(__file__).resolve().parent.parent
 UNIT = ROOT / "tests" / "unit"

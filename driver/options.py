@@ -155,6 +155,6 @@ def _description(target: str) -> str:
 
 def has_own_passes() -> bool:
     """Whether this program has registered passes, dialects, ops or else of its own: what they do is not in any key."""
-    registry, ops = sys.modules.get("mlc.driver.pipeline.registry"), sys.modules.get("mlc.frontends.onnx.node")
+    registry, ops = sys.modules.get("mlc.driver.pipeline.registry"), sys.modules.get("mlc.frontends.onnx.table")
     own = registry is not None and (registry.USER_PASSES or registry.USER_DIALECTS or registry.USER_OPS)
     return bool(own) or (ops is not None and bool(ops.CUSTOM)) or not have_keys()

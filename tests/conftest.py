@@ -50,7 +50,7 @@ def _own_cache() -> Iterator[None]:
 def _own_registries() -> Iterator[None]:
     """What a test registers - passes, dialects, ops - is not there for the next one, whose cache would be off."""
     from mlc.driver.pipeline.registry import USER_DIALECTS, USER_OPS, USER_PASSES
-    from mlc.frontends.onnx.node import CUSTOM
+    from mlc.frontends.onnx.table import CUSTOM
     from mlc.passes.loop.directives.tensorize import INTRINSICS
     from mlc.schedules.registry import USER_STRATEGIES
     from mlc.support.registrations import REGISTERED

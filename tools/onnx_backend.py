@@ -16,9 +16,9 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
+from mlc.frontends.common.source_node import NeedsValues
 from mlc.frontends.onnx.importer import import_model
-from mlc.frontends.onnx.node import NeedsValues
-from mlc.frontends.onnx.structured import Parts, structure_of, tensor_type
+from mlc.frontends.onnx.structured import StructuredValues, structure_of, tensor_type
 from mlc.support.errors import UserError
 
 Structure = Mapping[str, list[str] | None]
@@ -61,7 +61,7 @@ class MlcBackendRep(BackendRep):
         shapes: dict[str, Any] = {}
         for name, value in given.items():
             if isinstance(value, list | tuple) and name in self.sequences:
-                parts = Parts().split(name, len(value), self.names)
+                parts = StructuredValues().split(name, len(value), self.names)
                 arrays |= (items := {part: np.asarray(array) for part, array in zip(parts, value, strict=True)})
                 shapes[name] = tuple(array.shape for array in items.values())
             elif value is None:

@@ -18,9 +18,9 @@ from torch import fx
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.driver.compile import compile as compile_model
-from mlc.frontends.onnx.node import Value
+from mlc.frontends.common.values import Value
 from mlc.frontends.torch.arrays import to_numpy, to_torch
-from mlc.frontends.torch.program import Program, check_calls
+from mlc.frontends.torch.importer import AtenImporter, check_calls
 from mlc.frontends.torch.sizes import expression
 from mlc.frontends.torch.table import graph_decompositions
 from mlc.support.errors import UserError, did_you_mean, warn
@@ -136,7 +136,7 @@ class Version:
     """A subgraph compiled for some weights and sizes."""
 
     def __init__(self, of: Subgraph, values: Sequence[Any]):
-        program = Program(SOURCE)
+        program = AtenImporter(SOURCE)
         given = self._bind(program, of, values)
         # The tensors stay alive with the executable, so that their addresses stand for them.
         self.weights = [values[i] for i in of.weights]
@@ -152,7 +152,7 @@ class Version:
             self.exe = compile_model(program.model([name for _, name, _ in self.tensors], outputs), **of.options)
 
     @staticmethod
-    def _bind(program: Program, of: Subgraph, values: Sequence[Any]) -> list[Any]:
+    def _bind(program: AtenImporter, of: Subgraph, values: Sequence[Any]) -> list[Any]:
         """Each placeholder as a weight, an argument, or nothing for a number."""
         weights = set(of.weights)
         pairs = list(zip(of.placeholders, values, strict=True))

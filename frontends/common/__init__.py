@@ -1,5 +1,12 @@
 """
-What the frontends share: the model that each of them gives, and the means to build and to edit its graph.
+The part that the frontends share: the model that each of them builds, and the means to build and to edit its graph.
 
-Goes in: nothing of ONNX or PyTorch. Comes out: a graph-level module with a function @main, and its weights.
+    values, builder    values during import; the base of the importers, which emits ops and folds constants
+    source_node        the base of a node under conversion: an ONNX node, a call of an ATen op
+    elementwise, movement, windows, regions    what converters are made of
+    sizes, size_data, spans, counted    symbolic and data-dependent sizes
+    ops/               conversions that ONNX and ATen ops share
+    model, edit        the result of an import
+
+Imports nothing of ONNX or PyTorch.
 """

@@ -3,21 +3,21 @@ Edit an imported model from Python: `with model.edit() as graph:`.
 
     graph.inputs["x"], graph.outputs["y"]           SSA values by the model's own names
     graph.find(ReluOp), graph.find("conv1")         ops of a class, or of a source node
-    value = graph.add(SoftmaxOp, value, axis=-1)    a new op, behind the operands that it reads
-    graph.constant(array)                           a value that is known now
+    value = graph.add(SoftmaxOp, value, axis=-1)    a new op, after its operands
+    graph.constant(array)                           a constant
     graph.replace(old, value)                       all uses of a value, or of an op's result
-    graph.output("probabilities", value)            another value of an output, or one output more
+    graph.output("probabilities", value)            the value of an output, or a new output
 
-When the block ends, types are inferred anew and the module is verified: what does not fit is one UserError.
+When the block ends, types are inferred again and the module is verified; a mismatch is a UserError.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xdsl.dialects.builtin import FunctionType, TensorType
+from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
@@ -29,7 +29,13 @@ from mlc.passes.graph.infer_types import infer_types
 from mlc.support.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from mlc.frontends.common.model import Model
+
+
+Operand: TypeAlias = "SSAValue | Operation | ArrayLike"
+"""A value, an op with one result, or a number or array, which becomes a constant."""
 
 
 class Editor:
@@ -48,7 +54,7 @@ class Editor:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Infer types, drop what nothing reads any more, verify."""
+        """Infer types, eliminate dead code, verify."""
         from mlc.frontends.common.model import name_attrs
 
         if error is not None:
@@ -69,7 +75,7 @@ class Editor:
             raise UserError(f"the edited model is not valid: {place}{problem}") from problem
 
     def find(self, what: type[Operation] | str) -> list[Any]:
-        """The ops of a class, or those that came from a source node of this name, in order."""
+        """The ops of a class, or those of a source node of this name, in order."""
         if isinstance(what, str):
             found = [op for op in self.block.walk() if location_name(op) == what]
             if not found:
@@ -78,8 +84,8 @@ class Editor:
             return found
         return [op for op in self.block.walk() if isinstance(op, what)]
 
-    def add(self, cls: type[GraphOp], *operands: Any, **attributes: Any) -> SSAValue:
-        """The (first) result of a new op, placed behind what it reads; numbers and arrays become constants."""
+    def add(self, cls: type[GraphOp], *operands: Operand, **attributes: Any) -> SSAValue:
+        """The (first) result of a new op, inserted after its operands; numbers and arrays become constants."""
         first = next((v for v in operands if isinstance(v, SSAValue | Operation)), None)
         element = None if first is None else element_of(SSAValue.get(first))
         values = [v if isinstance(v, SSAValue | Operation) else self.constant(v, element) for v in operands]
@@ -90,8 +96,8 @@ class Editor:
         self._place(op)
         return op.results[0]
 
-    def constant(self, value: Any, dtype: Attribute | None = None) -> SSAValue:
-        """A value that is known now: a small one in the text, a larger one among the weights."""
+    def constant(self, value: ArrayLike, dtype: Attribute | None = None) -> SSAValue:
+        """A constant: a small one in the text, a larger one among the weights."""
         import numpy as np
 
         array = np.asarray(value, None if dtype is None else dtype_name(dtype))
@@ -102,19 +108,19 @@ class Editor:
         self._place(op)
         return op.results[0]
 
-    def replace(self, old: Any, new: SSAValue) -> None:
-        """Let all that read a value (or an op's result) read another one; what the new one reads stays."""
+    def replace(self, old: SSAValue | Operation, new: SSAValue) -> None:
+        """Replace the uses of a value (or an op's result) by another one, except by the ops that compute the latter."""
         value = SSAValue.get(old)
         behind = _above(new)
         value.replace_uses_with_if(new, lambda use: use.operation not in behind)
         self.outputs = {name: new if v is value else v for name, v in self.outputs.items()}
 
     def output(self, name: str, value: SSAValue) -> None:
-        """Give an output another value; a name that the model does not have is one output more."""
+        """Set the value of an output; a name that the model does not have adds an output."""
         self.outputs[name] = value
 
     def _place(self, op: Operation) -> None:
-        """Insert an op behind the last of its operands."""
+        """Insert an op after the last of its operands."""
         owners = [v.owner for v in op.operands if isinstance(v.owner, Operation)]
         inside = [o for o in (self.block.find_ancestor_op_in_block(owner) for owner in owners) if o is not None]
         last: Operation | None = None
@@ -128,7 +134,7 @@ class Editor:
 
 
 def _above(value: SSAValue) -> set[Operation]:
-    """The ops that a value is computed by."""
+    """The ops that compute a value, transitively."""
     found: set[Operation] = set()
     work = [value]
     while work:
@@ -140,7 +146,7 @@ def _above(value: SSAValue) -> set[Operation]:
 
 
 def bind(model: Model, values: Mapping[str, Any]) -> None:
-    """Make weights of inputs: they are known from now on, and the compiled model does not ask for them."""
+    """Turn inputs into weights of these values; the compiled model does not have these inputs any more."""
     import numpy as np
 
     from mlc.frontends.common.model import name_attrs
@@ -152,15 +158,13 @@ def bind(model: Model, values: Mapping[str, Any]) -> None:
             raise UserError(f"expected the name of an input, but got '{name}'{did_you_mean(name, names)}")
         argument = block.args[names.index(name)]
         array = np.ascontiguousarray(value)
-        type_ = argument.type
-        assert isinstance(type_, TensorType)
-        wanted = (static_shape(type_), dtype_name(type_.element_type))
+        wanted = (static_shape(argument.type), dtype_name(element_of(argument)))
         if (array.shape, array.dtype.name) != wanted:
             raise UserError(
                 f"expected a value of input '{name}' of shape {wanted[0]} and dtype {wanted[1]}, "
                 f"but got {array.shape} {array.dtype.name}"
             )
-        param = ParamOp.make(entry=model.add_weight(array, name), result=type_)
+        param = ParamOp.make(entry=model.add_weight(array, name), result=tensor(*wanted))
         first = block.first_op
         assert first is not None
         block.insert_op_before(param, first)

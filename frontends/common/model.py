@@ -18,17 +18,19 @@ from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from mlc.frontends.common.edit import Editor
 
 COUNTED = "mlc.counted"
-"""The attribute of @main that says which outputs are as long as others say."""
+"""The attribute of @main for padded outputs: [output, axis] for each of the last outputs, which are their counts."""
 NAME = "graph.name"
-"""The attribute on arguments and results of @main that holds the model's own name for them."""
+"""The attribute on arguments and results of @main with their names in the model."""
 
 
 @dataclass
 class Model:
-    """What is compiled: `module` has a function @main, whose `graph.param`s `weights` holds."""
+    """A model to compile: `module` has a function @main, `weights` the contents of its `graph.param`s."""
 
     module: ModuleOp
     weights: WeightStore
@@ -52,7 +54,7 @@ class Model:
         return _names(self.main.res_attrs, len(self.main.function_type.outputs), "output")
 
     def save(self, path: str | Path) -> None:
-        """Write `path` (.mlir) and, beside it, the weights as .safetensors."""
+        """Write `path` (.mlir), and the weights next to it as .safetensors."""
         path = Path(path)
         stream = StringIO()
         Printer(stream, print_debuginfo=True).print_op(self.module)
@@ -64,7 +66,7 @@ class Model:
             self.weights.save(path.with_suffix(".safetensors"))
 
     def edit(self) -> Editor:
-        """What changes the graph: `with model.edit() as graph: ...` (frontends/common/edit.py)."""
+        """An editor of the graph: `with model.edit() as graph: ...` (frontends/common/edit.py)."""
         from mlc.frontends.common.edit import Editor
 
         return Editor(self)
@@ -75,8 +77,8 @@ class Model:
 
         bind(self, values)
 
-    def add_weight(self, array: Any, name: str = "edited") -> str:
-        """Put an array among the weights, under this name or one like it that is free; the name."""
+    def add_weight(self, array: NDArray[Any], name: str = "edited") -> str:
+        """Add an array to the weights, under this name or this name with a number; returns the name."""
         unique, n = name, 1
         while unique in self.weights:
             n += 1
@@ -85,19 +87,19 @@ class Model:
 
 
 def _names(attrs: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str) -> tuple[str, ...]:
-    records = [a.data for a in attrs.data] if attrs is not None else [{}] * count
+    records: list[Mapping[str, Attribute]] = [{}] * count if attrs is None else [a.data for a in attrs.data]
     names = [record.get(NAME) for record in records]
     return tuple(n.data if isinstance(n, StringAttr) else f"{prefix}{i}" for i, n in enumerate(names))
 
 
 def counted_attribute(counts: Mapping[str, tuple[int, int]]) -> dict[str, Attribute]:
-    """The attribute of @main that says of which outputs the last ones are counts, in order: [output, axis] each."""
+    """The attribute COUNTED for the counts of padded outputs, in order."""
     pairs = [ArrayAttr([IntegerAttr(n, i64) for n in pair]) for pair in counts.values()]
     return {COUNTED: ArrayAttr(pairs)} if pairs else {}
 
 
 def counted_outputs(main: FuncOp) -> list[list[int]]:
-    """[output, axis, output that is its count] for each output that has one."""
+    """[output, axis, output that is its count] for each padded output."""
     pairs: Any = main.attributes.get(COUNTED, ArrayAttr([]))
     first = len(main.function_type.outputs) - len(pairs.data)
     return [[*(n.value.data for n in pair.data), first + k] for k, pair in enumerate(pairs.data)]

@@ -1,12 +1,17 @@
 """
 ONNX models in: `import_model(path_or_proto, shapes)`.
 
-`files` reads the protobuf and its tensors as data that may be hostile; `importer` walks the nodes and folds what
-is constant; `functions` and `control` write out what is made of other nodes; the other files hold one converter
-function an ONNX op, and `register_op` adds one. `backend` is the interface of ONNX's own backend tests.
+    files        the protobuf and its tensors, as untrusted data
+    importer     walks the nodes and has each converted
+    node         one node under conversion: what a converter is given
+    table        (domain, op) -> converter; `register_op` adds one
+    functions    ops that are expanded: functions of the model and of ONNX's schemas
+    symbols      the symbolic sizes of the inputs
+    check        all problems of a model: `mlc check`
+    ops/         the converters, by family
 """
 
 from mlc.frontends.onnx.importer import import_model
-from mlc.frontends.onnx.node import register_op
+from mlc.frontends.onnx.table import register_op
 
 __all__ = ["import_model", "register_op"]

@@ -1,8 +1,8 @@
 """
-What is wrong with a model, all of it: `mlc check`.
+All problems of a model, not only the first: `mlc check`.
 
-A node that cannot be imported is noted, and stand-ins take the place of its results, of the types that ONNX's own shape
-inference knows for them: so the nodes after it are checked as well. What is left over is counted.
+Results of a node that cannot be imported are replaced by placeholders of the types that ONNX's shape inference gives,
+so that the nodes after it are checked as well. Nodes that remain unchecked are counted.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -17,20 +18,23 @@ import onnx
 from mlc.dialects.graph import ParamOp, tensor
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import shape_text
+from mlc.frontends.common.sizes import check_sizes
+from mlc.frontends.common.values import Value
 from mlc.frontends.onnx import narrow
-from mlc.frontends.onnx.files import check_model, check_sizes, dtype_of, printable, read_model
+from mlc.frontends.onnx.files import check_model, dtype_of, printable, read_model
 from mlc.frontends.onnx.functions import functions_of, missing_nodes
 from mlc.frontends.onnx.importer import MAX_RESTARTS, Importer, input_shape
-from mlc.frontends.onnx.node import Value, converters, node_path
+from mlc.frontends.onnx.node import node_path
 from mlc.frontends.onnx.ordered import in_order
-from mlc.frontends.onnx.sizes import Symbols
-from mlc.frontends.onnx.structured import Parts, take_apart
+from mlc.frontends.onnx.structured import StructuredValues, take_apart
+from mlc.frontends.onnx.symbols import InputSymbols
+from mlc.frontends.onnx.table import converters
 from mlc.support.errors import UserError, did_you_mean
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One thing that is wrong: where, at which op, what, the shapes of its inputs, and what would work instead."""
+class ModelProblem:
+    """One problem: the node, its op, the message, the shapes of its inputs, and a remedy."""
 
     node: str
     op: str
@@ -39,35 +43,35 @@ class Problem:
     instead: str = ""
 
     def record(self) -> dict[str, Any]:
-        """The problem as JSON has it."""
+        """The problem as a JSON object."""
         return asdict(self)
 
 
 @dataclass
-class Report:
-    """Everything that is wrong with a model, and how much of it was looked at."""
+class CheckReport:
+    """All problems of a model, and how many nodes were checked."""
 
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ModelProblem] = field(default_factory=list)
     checked: int = 0
     unknown: int = 0
-    """Nodes that were not checked, because what they read is not known."""
+    """Nodes that were not checked, because the types of their inputs are unknown."""
 
 
-class Anew(Exception):
-    """The check begins anew: sizes that a node needs to be equal have become so."""
+class RestartCheck(Exception):
+    """The check starts again, with sizes that a node requires to be equal made equal."""
 
 
 class Checker(Importer):
-    """An import that goes on after what is wrong."""
+    """An import that continues after errors."""
 
-    def __init__(self, source: str, directory: Any, types: Mapping[str, Any], symbols: Symbols):
+    def __init__(self, source: str, directory: Path | None, types: Mapping[str, Any], symbols: InputSymbols):
         super().__init__(source, directory)
         self.types = dict(types)
         self.symbols = symbols
-        self.report = Report()
+        self.report = CheckReport()
         self.lost: set[str] = set()
 
-    def look(self, proto: onnx.ModelProto, opsets: Mapping[str, int], shapes: Mapping[str, Any]) -> Report:
+    def check(self, proto: onnx.ModelProto, opsets: Mapping[str, int], shapes: Mapping[str, Any]) -> CheckReport:
         """Check weights, inputs, nodes and outputs, each on its own."""
         graph = proto.graph
         self.functions = functions_of(proto)
@@ -78,30 +82,32 @@ class Checker(Importer):
                 self.values[initializer.name] = narrow.initializer(initializer, place, self.directory)
             except UserError as error:
                 self.note(f"initializer '{initializer.name}'", "", error)
-                self.stand_in(initializer.name)
+                self.add_placeholder(initializer.name)
         given = [info.name for info in graph.input if info.name not in self.values or info.name in shapes]
         for name in [name for name in shapes if name not in given]:
             instead = f"its inputs are {', '.join(map(printable, given))}"
-            self.report.problems.append(Problem(f"input '{name}'", "", "the model has no such input", instead=instead))
+            self.report.problems.append(
+                ModelProblem(f"input '{name}'", "", "the model has no such input", instead=instead)
+            )
         for info in self.inputs(graph, shapes):
             try:
                 dtype_of(info.type.tensor_type.elem_type, f"input '{info.name}'")
             except UserError as error:
                 self.note(f"input '{info.name}'", "", error)
             self.open_input(info, shapes)
-            self.stand_in(info.name)
-        whole = {name: parts for name, parts in self.parts.names.items() if self.values.keys() >= set(parts or ())}
-        self.values |= Parts(whole).values(self.values)
+            self.add_placeholder(info.name)
+        whole = {name: parts for name, parts in self.structured.names.items() if self.values.keys() >= set(parts or ())}
+        self.values |= StructuredValues(whole).values(self.values)
         self.defined = set(self.values)
         for index, node in in_order(graph.node, self.values):
             self.node(node, node_path(node, index), opsets, missing)
         for info in graph.output:
             if info.name not in self.values and info.name not in self.lost:
-                self.report.problems.append(Problem(f"output '{printable(info.name)}'", "", "no node gives it"))
+                self.report.problems.append(ModelProblem(f"output '{printable(info.name)}'", "", "no node gives it"))
         return self.report
 
     def inputs(self, graph: onnx.GraphProto, shapes: Mapping[str, Any]) -> list[onnx.ValueInfoProto]:
-        """The inputs as tensors."""
+        """The inputs as tensors; sequences and optionals are taken apart."""
         found: list[onnx.ValueInfoProto] = []
         for info in graph.input:
             try:
@@ -110,16 +116,16 @@ class Checker(Importer):
                 self.note(f"input '{info.name}'", "", error)
                 self.lost.add(info.name)
                 continue
-            self.parts.names |= parts.names
+            self.structured.names |= parts.names
             found += tensors
             for one in tensors:
-                if one is not info:  # a part of it, of the shape that is given
+                if one is not info:  # a tensor of a sequence or optional, of the given shape
                     element = one.type.tensor_type.elem_type
                     self.types[one.name] = onnx.helper.make_tensor_type_proto(element, sizes[one.name]).tensor_type
         return found
 
     def open_input(self, info: onnx.ValueInfoProto, shapes: Mapping[str, Any]) -> None:
-        """An input of which sizes stay open: they are symbols, as in an import."""
+        """Define an input with symbolic sizes, as an import does."""
         try:
             shape = input_shape(info, shapes.get(info.name), self.source, [], self.symbols)
             if any(isinstance(size, DimExpr) for size in shape):
@@ -127,7 +133,7 @@ class Checker(Importer):
                 op = ParamOp.make(result=tensor(self.symbols.sizes(shape), element), entry=f"stand-in.{info.name}")
                 self.block.add_op(op)
                 self.values[info.name] = Value(op.result, None, info.name)
-        except UserError:  # said where the model is loaded, or a type that is noted already
+        except UserError:  # reported when the model is loaded, or noted already
             return
 
     def node(self, node: onnx.NodeProto, path: str, opsets: Mapping[str, int], missing: Mapping[str, Any]) -> None:
@@ -145,34 +151,34 @@ class Checker(Importer):
                 self.convert(node, path, opsets)
             except UserError as error:
                 if self.symbols.mended(error, self.source):
-                    raise Anew from error
+                    raise RestartCheck from error
                 self.note(path, node.op_type, error, node)
         for name in node.output:
-            self.stand_in(name)
+            self.add_placeholder(name)
 
     def unsupported(self, place: str, kind: str, why: str, node: onnx.NodeProto | None) -> None:
-        """Note an op that mlc does not have, with the nearest one that it has."""
+        """Note an op that mlc does not support, with the op of the most similar name."""
         domain, _, name = kind.rpartition(".")
-        theirs = all(where != domain for where, _ in converters())  # names in others' domains mean what they please
+        theirs = all(where != domain for where, _ in converters())  # in an unknown domain, similar names say nothing
         known = [] if theirs else [op for where, op in converters() if where in ("", domain)]
         instead = f"the op {name} of ai.onnx" if domain and ("", name) in converters() else ""
         instead = instead or did_you_mean(name, known).removeprefix("; ")
         instead = instead or "a model function of that name, or mlc.frontends.onnx.register_op"
         message = f"not an op that mlc has{f' ({why})' if why else ''}"
         inputs = self.shapes(node) if node is not None else ()
-        self.report.problems.append(Problem(place, kind, message, inputs, instead))
+        self.report.problems.append(ModelProblem(place, kind, message, inputs, instead))
 
     def note(self, place: str, kind: str, error: UserError, node: onnx.NodeProto | None = None) -> None:
-        """Note an error, without the places that stand elsewhere in the table; behind `;` it says what would work."""
+        """Note an error without its place, which has a column of its own; the text after `;` is the remedy."""
         text = (
             str(error).removeprefix(f"{self.source}: ").removeprefix(f"{place} ({kind}): ").removeprefix(f"{place}: ")
         )
         message, _, instead = text.partition("; ")
         inputs = self.shapes(node) if node is not None else ()
-        self.report.problems.append(Problem(printable(place), printable(kind), message, inputs, instead))
+        self.report.problems.append(ModelProblem(printable(place), printable(kind), message, inputs, instead))
 
     def shapes(self, node: onnx.NodeProto) -> tuple[str, ...]:
-        """The types of a node's inputs, as far as they are known."""
+        """The types of a node's inputs; `?` where unknown."""
         found: list[str] = []
         for name in node.input:
             value = self.values.get(name)
@@ -182,8 +188,8 @@ class Checker(Importer):
                 found.append("x".join([*([shape_text(value.shape)] if value.shape else []), value.dtype_name]))
         return tuple(found)
 
-    def stand_in(self, name: str) -> None:
-        """A value of the type that shape inference knows; a name that is lost, where it knows none."""
+    def add_placeholder(self, name: str) -> None:
+        """Define a placeholder of the type that shape inference gives for a name, or note the name as lost."""
         if not name or name in self.values or name in self.missing:
             return
         known = self.types.get(name)
@@ -204,20 +210,20 @@ class Checker(Importer):
 
 def check_onnx(
     source: Any, shapes: Mapping[str, Sequence[Any]] | None = None, symbols: Mapping[str, Sequence[int]] | None = None
-) -> Report:
-    """Everything that is wrong with the nodes of an ONNX model; UserError where it is no model at all."""
+) -> CheckReport:
+    """All problems of an ONNX model; UserError if the file is not a model at all."""
     proto, name, directory = read_model(source)
     opsets = check_model(proto, name)
-    types, sizes = inferred_types(proto, shapes or {}), Symbols(symbols)
+    types, sizes = inferred_types(proto, shapes or {}), InputSymbols(symbols)
     for _ in range(MAX_RESTARTS):
         sizes.begin()
-        with suppress(Anew):
-            return Checker(name, directory, types, sizes).look(proto, opsets, shapes or {})
+        with suppress(RestartCheck):
+            return Checker(name, directory, types, sizes).check(proto, opsets, shapes or {})
     raise UserError(f"{name}: expected fewer sizes that must be equal; give the inputs' sizes with shapes=")
 
 
 def inferred_types(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Name -> tensor type, as far as ONNX's shape inference knows it for inputs of these shapes."""
+    """Name -> tensor type by ONNX's shape inference, for inputs of these shapes."""
     light = onnx.ModelProto()
     light.CopyFrom(proto)
     for info in light.graph.input:
@@ -228,7 +234,7 @@ def inferred_types(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[Any]]) 
                 info.type.tensor_type.shape.dim.add().dim_value = size
     try:
         light = onnx.shape_inference.infer_shapes(light)
-    except Exception:  # what is wrong with the model is found node by node
+    except Exception:  # the problems of the model are found node by node
         pass
     graph = light.graph
     return {info.name: info.type.tensor_type for info in (*graph.input, *graph.value_info, *graph.output)}

@@ -1,5 +1,5 @@
 """
-When two sizes must be equal: what the symbols in them have to be.
+Substitutions of symbols that make two sizes equal.
 
     (H + 15) floordiv 16 == ((H + 31) floordiv 32) * 2     H -> H * 32     the smallest step
     M == N                                                 M -> N          one symbol in place of two
@@ -7,8 +7,7 @@ When two sizes must be equal: what the symbols in them have to be.
     (H + 15) floordiv 48 == 1                              H -> H in 33 to 80   a range
     k * 2 == 6                                             k -> 3          a number
 
-Each is a substitution of symbols. Put into the sizes of the inputs, it is checked when the model runs, and all that
-follows from the sizes is known exactly.
+Applied to the sizes of the inputs, a substitution is checked at run time, and all sizes that follow are exact.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv
+from mlc.frontends.common.sizes import Span
 
 MAX_STEP = 128
-"""The largest step that is tried for a symbol."""
-MAX_SIZE = 4096
-"""The largest number that is tried for a symbol."""
+"""The largest step of a symbol that is tried."""
+MAX_TRIED_SIZE = 4096
+"""The largest value of a symbol that is tried."""
 
-Span = tuple[int, int]
 Substitution = dict[str, Dim]
 
 
 def substitutions(a: Dim, b: Dim, spans: Mapping[str, Span], counts: Collection[str] = ()) -> Iterator[Substitution]:
     """
-    What makes two sizes equal, the mildest first.
+    Substitutions that make two sizes equal, the least restrictive first.
 
-    `spans` has each symbol's lowest and highest value, in order; those in `counts` get steps only if others do not do.
+    `spans` has the range of each symbol, in order; symbols in `counts` get steps only if the others do not suffice.
     """
     difference = without_common_factors(a - b)
     if not isinstance(difference, DimExpr):
@@ -46,7 +45,7 @@ def substitutions(a: Dim, b: Dim, spans: Mapping[str, Span], counts: Collection[
 
 
 def without_common_factors(size: Dim) -> Dim:
-    """`x * a - x * b -> a - b`: sizes are not negative, and of no elements all is right."""
+    """`x * a - x * b -> a - b`: for x == 0 the tensors are empty, and any sizes agree."""
     if not isinstance(size, DimExpr) or not size.terms[0][0]:
         return size
     terms = [(list(product), c) for product, c in size.terms]
@@ -61,7 +60,7 @@ def without_common_factors(size: Dim) -> Dim:
 
 
 def _steps(difference: DimExpr, names: list[str], spans: Mapping[str, Span]) -> Iterator[Substitution]:
-    """The smallest step of the symbols for which nothing is left of a difference."""
+    """The smallest step of the symbols for which the difference is 0."""
     for step in range(2, MAX_STEP + 1):
         several: Substitution = {
             name: DimExpr.symbol(name, *((0, spans[name][1] // step) if spans[name][0] == 0 else ())) * step
@@ -73,7 +72,7 @@ def _steps(difference: DimExpr, names: list[str], spans: Mapping[str, Span]) -> 
 
 
 def _solved(difference: DimExpr, names: list[str]) -> Iterator[Substitution]:
-    """A symbol, the last one first, as what makes a difference 0; it must stand there once, and by itself."""
+    """The difference solved for a symbol, the last one first, that is in it once and as a term of its own."""
     terms = dict(difference.terms)
     for name in reversed(names):
         c = terms.get((name,))
@@ -85,7 +84,7 @@ def _solved(difference: DimExpr, names: list[str]) -> Iterator[Substitution]:
 
 
 def _range(difference: DimExpr, name: str, span: Span) -> Iterator[Substitution]:
-    """The longest range in which a difference is 0, as the ends of the symbol say."""
+    """The longest range of the symbol in which the difference is 0."""
     runs: list[list[int]] = []
     for n in _roots(difference, name, span):
         if runs and runs[-1][1] == n - 1:
@@ -100,11 +99,11 @@ def _range(difference: DimExpr, name: str, span: Span) -> Iterator[Substitution]
 
 def _roots(difference: DimExpr, name: str, span: Span) -> list[int]:
     low, high = span
-    return [n for n in range(low, min(high, MAX_SIZE) + 1) if difference.evaluate({name: n}) == 0]
+    return [n for n in range(low, min(high, MAX_TRIED_SIZE) + 1) if difference.evaluate({name: n}) == 0]
 
 
 def _number(difference: DimExpr, name: str, span: Span) -> Iterator[Substitution]:
-    """The number for which a difference is 0: of several one that the divisors divide."""
+    """A value of the symbol for which the difference is 0, preferably a multiple of the divisors."""
     found = _roots(difference, name, span)
     whole = [n for n in found if all(n % d == 0 for d in _divisors(difference))]
     if found:
@@ -119,9 +118,4 @@ def _divisors(size: DimExpr) -> Iterator[int]:
                 yield from (divisor for part in atom.parts for divisor in _divisors(part))
 
 
-def applied(size: Dim, substitution: Mapping[str, Dim]) -> Dim:
-    """A size after a substitution."""
-    return size.evaluate(substitution) if isinstance(size, DimExpr) else size
-
-
-__all__ = ["Span", "Substitution", "applied", "substitutions"]
+__all__ = ["MAX_TRIED_SIZE", "Substitution", "substitutions"]

@@ -12,35 +12,39 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 
 from mlc.dialects.graph.types import ELEMENT_TYPES
+from mlc.frontends.common.sizes import check_sizes
+from mlc.frontends.common.values import Array
 from mlc.support.errors import UserError
 from mlc.support.files import read_file
 from mlc.support.limits import limits
 
-MAX_BYTES = (1 << 31) - 1
-"""Bytes of a model file: more, protobuf cannot read; larger weights are stored beside it."""
+DType: TypeAlias = "np.dtype[Any]"
+ModelSource: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto"
+MAX_MODEL_BYTES = (1 << 31) - 1
+"""Bytes of the largest model file that protobuf reads; larger weights are external data."""
 
 
-NARROW = {
+NARROW_INTEGERS = {
     number: (4 if name.endswith("4") else 2, name.startswith("INT"))
     for name, number in onnx.TensorProto.DataType.items()
     if name in ("INT4", "UINT4", "INT2", "UINT2")
 }
-"""Element type -> (bits, whether they are signed) of the integers that are packed into bytes."""
+"""Element type -> (bits, whether it is signed) of the integers that are packed into bytes."""
 
 
-def read_model(source: Any) -> tuple[onnx.ModelProto, str, Path | None]:
+def read_model(source: ModelSource) -> tuple[onnx.ModelProto, str, Path | None]:
     """The model of a file or a ModelProto, a name for messages, and the directory of its external data."""
     if isinstance(source, onnx.ModelProto):
         return source, source.graph.name or "<model>", None
     path = Path(source)
-    data = read_file(path, MAX_BYTES)
+    data = read_file(path, MAX_MODEL_BYTES)
     try:
         model = onnx.ModelProto.FromString(data)
     except DecodeError as error:
@@ -49,7 +53,7 @@ def read_model(source: Any) -> tuple[onnx.ModelProto, str, Path | None]:
 
 
 def check_model(model: onnx.ModelProto, source: str) -> dict[str, int]:
-    """The opset version of each domain; what cannot be a model is an error."""
+    """The opset version of each domain; UserError for what is not a model."""
     if not model.opset_import or not model.HasField("graph"):
         raise UserError(f"{source}: not an ONNX model: it has no {'graph' if model.opset_import else 'opset_import'}")
     if (count := len(model.graph.node)) > limits.ops:
@@ -76,24 +80,12 @@ def check_model(model: onnx.ModelProto, source: str) -> dict[str, int]:
 
 
 def printable(name: str) -> str:
-    """A name from a file as messages may show it: what would move a terminal's cursor is spelled out."""
+    """A name from a file, with control characters escaped, so that messages can show it."""
     return name if name.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
-def check_sizes(shape: Iterable[Any], what: str) -> None:
-    """UserError unless a tensor of this shape may be made; symbolic sizes are checked when they are known."""
-    sizes = list(shape)
-    known = [size for size in sizes if isinstance(size, int)]
-    most = limits.tensor_elements
-    if len(sizes) > limits.rank or any(size < 0 for size in known) or math.prod(max(n, 1) for n in known) > most:
-        text = "x".join(map(str, sizes[: limits.rank + 1]))
-        raise UserError(
-            f"{what}: expected at most {limits.rank} dims, each >= 0, of {most} elements in all, but got {text}"
-        )
-
-
 def _texts(model: onnx.ModelProto) -> Iterator[Any]:
-    """Every name that an import reads; protobuf gives those that are not UTF-8 as bytes."""
+    """Every name that an import reads; protobuf returns those that are not UTF-8 as bytes."""
     for opset in model.opset_import:
         yield opset.domain
     yield from _graph_texts(model.graph)
@@ -138,7 +130,7 @@ def dtype_of(elem_type: int, place: str) -> Any:
 
 def tensor_array(tensor: onnx.TensorProto, place: str, directory: Path | None) -> Any:
     """The array of a tensor; raw bytes are not copied. Integers of less than 8 bits are unpacked, one to a byte."""
-    bits, signed = NARROW.get(tensor.data_type, (0, False))
+    bits, signed = NARROW_INTEGERS.get(tensor.data_type, (0, False))
     dtype = np.dtype(np.uint8) if bits else dtype_of(tensor.data_type, place)
     shape = tuple(tensor.dims)
     if len(shape) > limits.rank or any(size < 0 for size in shape):
@@ -151,7 +143,9 @@ def tensor_array(tensor: onnx.TensorProto, place: str, directory: Path | None) -
     return _stored(tensor, place, directory, dtype, shape)
 
 
-def _stored(tensor: onnx.TensorProto, place: str, directory: Path | None, dtype: Any, shape: tuple[int, ...]) -> Any:
+def _stored(
+    tensor: onnx.TensorProto, place: str, directory: Path | None, dtype: DType, shape: tuple[int, ...]
+) -> Array:
     """The elements of a dtype that a tensor stores."""
     count = math.prod(shape)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
@@ -164,7 +158,7 @@ def _stored(tensor: onnx.TensorProto, place: str, directory: Path | None, dtype:
     return _typed_data(tensor, place, dtype, count).reshape(shape)
 
 
-def _typed_data(tensor: onnx.TensorProto, place: str, dtype: Any, count: int) -> Any:
+def _typed_data(tensor: onnx.TensorProto, place: str, dtype: DType, count: int) -> Array:
     """The values of the field (float_data, int32_data, ..) that holds a dtype's elements."""
     fields = {
         "float32": "float_data", "float64": "double_data", "int64": "int64_data",
@@ -172,29 +166,29 @@ def _typed_data(tensor: onnx.TensorProto, place: str, dtype: Any, count: int) ->
     }  # fmt: skip
     values = getattr(tensor, fields.get(dtype.name, "int32_data"))
     if len(values) != count:
-        what = "packed values" if tensor.data_type in NARROW else "values"
+        what = "packed values" if tensor.data_type in NARROW_INTEGERS else "values"
         raise UserError(f"{place}: expected {count} {what} for {list(tensor.dims)}, but got {len(values)}")
     if dtype.name in ("float16", "bfloat16"):
         return np.array(values, np.uint16).view(dtype)
     return np.array(values).astype(dtype)
 
 
-def unpack(packed: Any, bits: int) -> Any:
-    """Bytes as the unsigned numbers of so many bits that they hold along the last axis, the lowest bits first."""
+def unpack(packed: Array, bits: int) -> Array:
+    """Packed bytes unpacked along the last axis to unsigned numbers of `bits` bits, the lowest bits first."""
     count = 8 // bits
     apart = packed[..., None] >> np.arange(0, 8, bits, dtype=np.uint8) & np.uint8((1 << bits) - 1)
     return apart.reshape(*packed.shape[:-1], packed.shape[-1] * count)
 
 
-def _unpacked(packed: Any, bits: int, signed: bool, count: int) -> Any:
-    """`count` numbers of so many bits, one to a byte."""
+def _unpacked(packed: Array, bits: int, signed: bool, count: int) -> Array:
+    """`count` numbers of `bits` bits, one to a byte."""
     numbers = unpack(packed, bits)[:count]
     sign = np.uint8(1 << (bits - 1))
     return (numbers ^ sign).view(np.int8) - np.int8(sign) if signed else numbers
 
 
 def _external(tensor: onnx.TensorProto, place: str, directory: Path | None, size: int) -> Any:
-    """The bytes of a tensor that is stored in a file of its own: a view of the mapped file."""
+    """The bytes of a tensor of external data: a view of the mapped file."""
     record = {entry.key: entry.value for entry in tensor.external_data}
     location = record.get("location", "")
     if directory is None:
@@ -203,7 +197,7 @@ def _external(tensor: onnx.TensorProto, place: str, directory: Path | None, size
         offset, length = int(record.get("offset", 0)), int(record.get("length", size))
     except ValueError as error:
         raise UserError(f"{place}: expected integers for offset and length of external data: {error}") from error
-    with _open_beside(directory, location, place) as file:
+    with _open_external(directory, location, place) as file:
         available = os.fstat(file.fileno()).st_size
         if length != size or offset < 0 or offset + length > available:
             found = f"{length} at {offset} of {available}"
@@ -211,11 +205,11 @@ def _external(tensor: onnx.TensorProto, place: str, directory: Path | None, size
         return np.asarray(np.memmap(file, np.uint8, "r", offset, (size,))) if size else np.zeros(0, np.uint8)
 
 
-def _open_beside(directory: Path, location: str, place: str) -> IO[bytes]:
+def _open_external(directory: Path, location: str, place: str) -> IO[bytes]:
     """
-    External data, open, if it is a regular file without links, below the model's directory.
+    Open external data, which must be a regular file without links below the model's directory.
 
-    Each part of its path is opened from the one before it, so that nothing can be exchanged between check and use.
+    Each part of its path is opened relative to the one before, so that nothing can be replaced between check and use.
     """
     parts = PurePosixPath(location).parts
     if not parts or location.startswith(("/", "\\")) or "\\" in location or ".." in parts or "\0" in location:
@@ -234,7 +228,7 @@ def _open_beside(directory: Path, location: str, place: str) -> IO[bytes]:
 
 
 def _open_part(directory: int, part: str, location: str, place: str) -> int:
-    """One part of a path, opened from the directory that it is in; no link is followed, no pipe waited for."""
+    """Open one part of a path relative to its directory, without following links or waiting for pipes."""
     try:
         return os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except OSError as error:

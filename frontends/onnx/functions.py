@@ -1,4 +1,4 @@
-"""Ops that are defined by other ops: functions of the model, and the function bodies in ONNX's own op schemas."""
+"""Expansion of ops that are defined by others: functions of the model, function bodies of ONNX's op schemas."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ from typing import Any
 
 import onnx
 
+from mlc.frontends.common.values import Value, dtype_like
 from mlc.frontends.onnx.files import printable
-from mlc.frontends.onnx.node import Node, Value, dtype_like, find_converter, node_path, op_key, plain_domain
+from mlc.frontends.onnx.node import Node, node_path, op_key, plain_domain
 from mlc.frontends.onnx.ordered import in_order
+from mlc.frontends.onnx.table import find_converter
 
 Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
 """(domain, name, overload) -> a function of the model."""
-MAX_DEPTH = 32
-"""How deeply functions may call functions."""
+MAX_FUNCTION_DEPTH = 32
+"""The deepest nesting of function calls."""
 
 
 def functions_of(model: onnx.ModelProto) -> Functions:
-    """The functions that a model brings along."""
+    """The functions in a model."""
     return {(plain_domain(one), one.name, one.overload): one for one in model.functions}
 
 
 def function_key(node: onnx.NodeProto) -> tuple[str, str, str]:
-    """What a model's function is found by."""
+    """The key of a model's function: (domain, name, overload)."""
     return *op_key(node), node.overload
 
 
 def missing_nodes(
     graph: onnx.GraphProto, opsets: Mapping[str, int], functions: Functions
 ) -> Iterator[tuple[str, str, str]]:
-    """(node path, op type, why) of each node that mlc has no way to compute, those in bodies included."""
+    """(node path, op type, reason) of each node that mlc does not support, including nodes in bodies."""
     yield from _missing(graph.node, "", opsets, functions, set())
 
 
@@ -52,7 +54,7 @@ def _missing(
 
 
 def count_nodes(nodes: Iterable[onnx.NodeProto], functions: Functions, known: dict[Any, int]) -> int:
-    """How many nodes there are when the model's functions are written out; calls in circles count as one."""
+    """The number of nodes after expanding the model's functions; recursive calls count as one."""
     total = 0
     for node in nodes:
         total += 1
@@ -71,7 +73,7 @@ def inner_opsets(function: onnx.FunctionProto, opsets: Mapping[str, int]) -> dic
 
 
 def _schema(node: onnx.NodeProto, opsets: Mapping[str, int]) -> Any:
-    """The schema of a node's op at the model's opset; None if there is none."""
+    """The schema of a node's op at the model's opset, or None."""
     domain = plain_domain(node)
     try:
         return onnx.defs.get_schema(node.op_type, opsets.get(domain, 1), domain)
@@ -85,13 +87,13 @@ def _has_body(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
 
 
 def expand(node: Node) -> list[Value | None]:
-    """The results of a node whose op is a function."""
+    """The results of a node, by expanding the function that defines its op."""
     importer = node.importer
     function = importer.functions.get(function_key(node.proto)) or _body(node)
     if function is None:
         raise node.fail("expected an op that mlc has, but got one without a counterpart")
-    if importer.depth >= MAX_DEPTH:
-        raise node.fail(f"expected functions nested at most {MAX_DEPTH} deep, but got more")
+    if importer.depth >= MAX_FUNCTION_DEPTH:
+        raise node.fail(f"expected functions nested at most {MAX_FUNCTION_DEPTH} deep, but got more")
     inner = inner_opsets(function, node.opsets)
     outer, missing, names = importer.values, importer.missing, importer.defined
     given: dict[str, Any] = dict(zip(function.input, [*node.inputs, *[None] * len(function.input)], strict=False))
@@ -123,7 +125,7 @@ def _body(node: Node) -> onnx.FunctionProto | None:
 
 
 def _version(versions: list[int], opset: int) -> int:
-    """The newest version up to the opset, else the oldest: a body may be written for a later opset than its op."""
+    """The newest version up to the opset, else the oldest, since a body may be of a later opset than its op."""
     return max((v for v in versions if v <= opset), default=min(versions))
 
 
@@ -138,7 +140,7 @@ def _type_proto(value: Value | None) -> onnx.TypeProto:
 
 
 def _bound_attributes(inner: onnx.NodeProto, node: Node, function: onnx.FunctionProto) -> onnx.NodeProto:
-    """A node of a function's body with the attributes that refer to those of the call."""
+    """A node of a function's body, with references to attributes of the call replaced by their values."""
     if not any(a.ref_attr_name for a in inner.attribute):
         return inner
     given = {a.name: a for a in (*_defaults(node), *function.attribute_proto, *node.proto.attribute)}
@@ -155,7 +157,7 @@ def _bound_attributes(inner: onnx.NodeProto, node: Node, function: onnx.Function
 
 
 def _defaults(node: Node) -> list[onnx.AttributeProto]:
-    """The attributes that the op's schema gives where the node does not."""
+    """The default attributes of the op's schema."""
     try:
         schema = onnx.defs.get_schema(node.proto.op_type, node.opset, plain_domain(node.proto))
     except onnx.defs.SchemaError:

@@ -1,102 +1,31 @@
-"""One ONNX node during its conversion, its values, and the table of converters."""
+"""One ONNX node during its conversion: its inputs and attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import onnx
-from xdsl.ir import Block, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph import CastOp, shape_of
 from mlc.dialects.graph.dims import DimExpr
-from mlc.dialects.graph.types import dtype_name, element_of
-from mlc.frontends.onnx.counted import Count
+from mlc.frontends.common.source_node import NeedsValues, SourceNode
+from mlc.frontends.common.values import Value
 from mlc.frontends.onnx.files import printable, tensor_array
-from mlc.frontends.onnx.narrow import Narrow
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
     from mlc.frontends.onnx.importer import Importer
 
-
-@dataclass(eq=False)
-class Value:
-    """
-    A tensor during import: an SSA value, a constant array, or (once an op used the constant) both.
-
-    A bound value is computed by the model, and its array is what it computes for the inputs at hand.
-    """
-
-    ssa: SSAValue | None
-    array: Any
-    name: str
-    bound: bool = False
-    items: tuple[Value, ...] | None = None
-    """The tensors of a sequence, which is nothing else."""
-    absent: bool = False
-    """Whether this is an optional that holds nothing."""
-    wide: Value | None = None
-    """Of probabilities rounded to f16 or bf16: the same in f32."""
-    span: tuple[Any, Any] | None = None
-    """Of a small value: arrays that no element is less, or more, than."""
-    counted: Count | None = None
-    """Of a value of which only a part is there: which."""
-    made: bool = False
-    """Whether it is computed from constants alone."""
-    narrow: Narrow | None = None
-    """Of integers of 4 or 2 bits, each in a byte: their type."""
-
-    @property
-    def known(self) -> Any:
-        """The array of a constant."""
-        if self.array is None:
-            kind = "an optional that is absent" if self.absent else "a sequence"
-            raise ValueError(f"expected a tensor, but '{self.name}' is {kind}")
-        return self.array
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """The sizes."""
-        return self.known.shape if self.ssa is None else shape_of(self.ssa.type)
-
-    @property
-    def dtype(self) -> Any:
-        """The element type, as a numpy dtype or an xDSL type."""
-        return self.known.dtype if self.ssa is None else element_of(self.ssa)
-
-    @property
-    def dtype_name(self) -> str:
-        """numpy's name of the element type."""
-        if self.ssa is None:
-            return "int64" if self.known.dtype == object else self.known.dtype.name
-        return dtype_name(element_of(self.ssa))
-
-
-Converter: TypeAlias = "Callable[[Node], Value | Sequence[Value]]"
-
-
-OWN_OPSET = 13
-"""Ops of other domains that are as ONNX's are so as of this opset at least."""
-
-
-class NeedsValues(UserError):
-    """An op must know a value that depends on `inputs`, the names of inputs of the model."""
-
-    def __init__(self, message: str, inputs: set[str]):
-        super().__init__(message)
-        self.inputs = inputs
+Result: TypeAlias = "Value | Sequence[Value | None]"
+"""The results of a node; None for one that mlc does not compute."""
+Converter: TypeAlias = "Callable[[Node], Result]"
 
 
 class UseBody(Exception):
-    """A converter leaves this node to the function body of its op."""
+    """Raised by a converter: expand the function body of the op's schema instead."""
 
 
-class Node:
+class Node(SourceNode):
     """One ONNX node during its conversion: its inputs and attributes, and the means to emit graph ops."""
 
     def __init__(
@@ -107,21 +36,18 @@ class Node:
         inputs: list[Value | None],
         opsets: Mapping[str, int],
     ):
-        self.importer = importer
+        super().__init__(importer, path)
+        self.importer: Importer = importer
         self.proto = proto
-        self.path = path
         self.inputs = inputs
         self.opsets = opsets
         self.opset = opsets.get(plain_domain(proto), 1)
         self._attributes = {attribute.name: attribute for attribute in proto.attribute}
 
-    def standard(self, kind: str, *inputs: Value | None) -> Any:
-        """What an op of ONNX's own makes of inputs, with this node's attributes."""
-        proto = onnx.NodeProto()
-        proto.CopyFrom(self.proto)
-        proto.op_type, proto.domain = kind, ""
-        opsets = {**self.opsets, "": max(self.opsets.get("", 1), OWN_OPSET)}
-        return converters()["", kind](Node(self.importer, proto, self.path, list(inputs), opsets))
+    @property
+    def kind(self) -> str:
+        """The op type, without its domain."""
+        return self.proto.op_type
 
     def check_attributes(self) -> None:
         """Check the attributes' types against ONNX's own schema of the op, where it has one."""
@@ -172,15 +98,6 @@ class Node:
         value = self.input(index)
         return self.known(value, f"input {index} ('{value.name}')")
 
-    def known(self, value: Value, what: str) -> Any:
-        """A value as an array; it must be known at import."""
-        if self.importer.computed(value) is None:
-            if reason := self.importer.why_unknown(value):
-                raise self.fail(f"{reason}; give their ranges with symbols=, or the inputs' sizes with shapes=")
-            error = self.fail(f"expected {what} to be constant, but it depends on the model's input")
-            raise NeedsValues(str(error), self.importer.sources(value)) from None
-        return value.array
-
     def ints(self, index: int, name: str | None = None, default: Any = None) -> Any:
         """Integers from an attribute `name`, else from input `index`."""
         if name is not None and name in self._attributes:
@@ -189,120 +106,27 @@ class Node:
             return default
         return [v if isinstance(v, DimExpr) else int(v) for v in self.constant(index).reshape(-1).tolist()]
 
-    def emit(self, op: Any, *operands: Value, **attrs: Any) -> Value:
-        """The (first) result of an op on values."""
-        return self.emit_all(op, *operands, **attrs)[0]
-
-    def emit_all(self, op: Any, *operands: Value, **attrs: Any) -> list[Value]:
-        """The results of an op on values: a new op, or arrays if everything is small and constant."""
-        try:
-            return self.importer.emit(op, operands, attrs, self.path)
-        except VerifyException as error:
-            raise self.fail(str(error)) from error
-
-    def array(self, array: Any, like: Value | None = None) -> Value:
-        """A constant, with the element type of `like` if given."""
-        array = np.asarray(array)
-        if array.dtype == object and not any(isinstance(v, DimExpr) for v in array.reshape(-1)):
-            array = array.astype(np.int64)
-        if array.dtype == object and like is not None and np.dtype(dtype_like(like)) != np.int64:
-            return self.emit(CastOp, self.array(array), dtype=np.dtype(dtype_like(like)))
-        if array.dtype != object and like is not None:
-            array = array.astype(dtype_like(like))
-        return Value(None, array, self.importer.fresh(self.path))
-
-
-def ancestors(value: SSAValue | None, captures: Mapping[SSAValue, SSAValue]) -> Iterator[SSAValue]:
-    """A value, and all that it is computed from; `captures` says what arguments of regions stand for."""
-    seen: set[SSAValue] = set()
-    left = [] if value is None else [value]
-    while left:
-        one = left.pop()
-        if one not in seen:
-            seen.add(one)
-            yield one
-            if one in captures:
-                left.append(captures[one])
-            elif not isinstance(one.owner, Block):
-                left.extend(one.owner.operands)
-
-
-def dtype_like(value: Value) -> Any:
-    """The numpy dtype of a value's elements."""
-    from mlc.dialects.graph.types import numpy_dtype
-
-    return value.known.dtype if value.ssa is None else numpy_dtype(value.dtype)
-
 
 def node_path(node: onnx.NodeProto, index: int) -> str:
-    """What messages and locations call a node: its name, else type and index."""
+    """The name of a node in messages and locations: its own, else op type and index."""
     return printable(node.name or f"{node.op_type}_{index}")
 
 
 def one_line(message: str) -> str:
-    """A message without line breaks: those of libraries have them."""
+    """A message with line breaks, as those of libraries have, replaced by spaces."""
     return " ".join(message.split()) if "\n" in message else message
 
 
 def plain_domain(node: onnx.NodeProto | onnx.FunctionProto) -> str:
-    """The domain of a node or function, `ai.onnx` by its other name."""
+    """The domain of a node or function; that of `ai.onnx` is ''."""
     return "" if node.domain == "ai.onnx" else node.domain
 
 
 def op_key(node: onnx.NodeProto) -> tuple[str, str]:
-    """What converters and functions are found by: (domain, op type)."""
+    """The key of a node in the table of converters: (domain, op type)."""
     return plain_domain(node), node.op_type
 
 
-CUSTOM: dict[tuple[str, str], Converter] = {}
-"""What this program taught the import, by (domain, op type)."""
-
-
-def register_op(name: str, converter: Converter, domain: str = "") -> None:
-    """
-    Teach the import an op: `converter` turns a Node into the Value (or Values) of its results.
-
-    `register_op("Twice", lambda node: node.emit(g.AddOp, node.input(0), node.input(0)), domain="my.ops")`
-    """
-    if not name or not callable(converter):
-        raise UserError(f"expected the op's name and a function, but got {name!r} and {converter!r}")
-    CUSTOM[domain if domain != "ai.onnx" else "", name] = converter
-
-
-def find_converter(key: tuple[str, str]) -> Converter | None:
-    """What converts an op: the program's own converter before mlc's."""
-    return CUSTOM.get(key) or converters().get(key)
-
-
-@cache
-def converters() -> dict[tuple[str, str], Converter]:
-    """(domain, op type) -> what converts a node of it."""
-    from mlc.frontends.onnx.ops import (
-        computed,
-        control,
-        einsum,
-        indexing,
-        legacy,
-        microsoft,
-        nn,
-        pooling,
-        quantized,
-        recurrent,
-        resize,
-        sampling,
-        selection,
-        sequences,
-        shape,
-        signal,
-        special,
-    )
-    from mlc.frontends.onnx.ops import math as math_ops
-
-    modules = (
-        math_ops, nn, pooling, resize, shape, indexing, quantized, recurrent, control, einsum, sampling, signal,
-        special, sequences, selection, computed,
-    )  # fmt: skip
-    newest = {name: function for module in modules for name, function in module.CONVERTERS.items()}
-    own = {("", name): function for name, function in legacy.dated(newest).items()}
-    theirs = {(microsoft.DOMAIN, name): function for name, function in microsoft.CONVERTERS.items()}
-    return own | theirs | {("", name): function for name, function in microsoft.SIMPLIFIED.items()}
+__all__ = [
+    "Converter", "NeedsValues", "Node", "Result", "UseBody", "Value", "node_path", "one_line", "op_key", "plain_domain",
+]  # fmt: skip

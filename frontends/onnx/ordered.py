@@ -1,7 +1,7 @@
 """
-Nodes behind those that give what they read.
+Topological order of nodes.
 
-ONNX wants files to have them so; those of some tools have not, since onnxruntime does not mind.
+ONNX requires it of files; those of some tools do not have it, since onnxruntime accepts them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import onnx
 
 def in_order(nodes: Sequence[onnx.NodeProto], known: Container[str]) -> list[tuple[int, onnx.NodeProto]]:
     """
-    Nodes with their places in the file, each behind those that give its inputs; `known` are names that stand before.
+    Nodes with their indices in the file, in topological order; `known` has names that are defined before them.
 
-    Where the file has them in an order, or where there is none, they stay as they are.
+    Nodes that are in order already, or have a cycle, are left as they are.
     """
-    giver = {name: k for k, one in enumerate(nodes) for name in one.output if name and name not in known}
-    needs = [{giver[name] for name in _read(one) if name in giver} - {k} for k, one in enumerate(nodes)]
+    producer = {name: k for k, one in enumerate(nodes) for name in one.output if name and name not in known}
+    needs = [{producer[name] for name in _read(one) if name in producer} - {k} for k, one in enumerate(nodes)]
     places = list(range(len(nodes)))
     if any(before > k for k in places for before in needs[k]):
         found = _sorted(needs)
@@ -28,7 +28,7 @@ def in_order(nodes: Sequence[onnx.NodeProto], known: Container[str]) -> list[tup
 
 
 def _sorted(needs: list[set[int]]) -> list[int]:
-    """What needs nothing that is not before it, the first of the file first; without what needs itself."""
+    """The topological order, the first of the file first among ready nodes; nodes in or after a cycle are left out."""
     readers: list[list[int]] = [[] for _ in needs]
     for k, before in enumerate(needs):
         for one in before:
@@ -46,7 +46,7 @@ def _sorted(needs: list[set[int]]) -> list[int]:
 
 
 def _read(node: onnx.NodeProto) -> Iterator[str]:
-    """The names that a node reads, and its bodies from what stands round them."""
+    """The names that a node reads, including those that its bodies read from outside."""
     yield from node.input
     for attribute in node.attribute:
         if attribute.HasField("g"):

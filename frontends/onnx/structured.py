@@ -1,11 +1,11 @@
 """
-Inputs and outputs that are no tensors: sequences and optionals, of lengths known at import, are taken apart.
+Inputs and outputs that are sequences or optionals, of lengths known at import: they become tensors.
 
     x : sequence of 2 tensors   ->  "x.0", "x.1"
-    x : optional, which is absent  ->  nothing
-    x : optional, which is there   ->  "x", as what it holds
+    x : optional, absent        ->  nothing
+    x : optional, present       ->  "x", of the type of its content
 
-@main has the tensors; its attribute `graph.structure` says what they are parts of: {x = ["x.0", "x.1"], y = unit}.
+@main has the tensors; its attribute `graph.structure` has the parts of each name: {x = ["x.0", "x.1"], y = unit}.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ import onnx
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute
 
-from mlc.frontends.onnx.node import Value
+from mlc.frontends.common.values import Value
 from mlc.support.errors import UserError
 
 STRUCTURE = "graph.structure"
-"""The attribute of @main: name -> the names of a sequence's tensors, or nothing of an absent optional."""
+"""The attribute of @main: name -> the names of a sequence's tensors, or unit for an absent optional."""
 
 
 @dataclass
-class Parts:
-    """What names stand for that are no tensors: the names of a sequence's tensors, or None of an absent optional."""
+class StructuredValues:
+    """The sequences and optionals by name: the names of a sequence's tensors, or None for an absent optional."""
 
     names: dict[str, list[str] | None] = field(default_factory=dict)
 
     def split(self, name: str, count: int, taken: Iterable[str]) -> list[str]:
-        """Names for the tensors of a sequence, none of which is taken."""
+        """Unused names for the tensors of a sequence."""
         used = set(taken)
         while any(f"{name}.{k}" in used for k in range(count)):
             name += "_"
         return [f"{name}.{k}" for k in range(count)]
 
     def values(self, tensors: Mapping[str, Value]) -> dict[str, Value]:
-        """The sequences and absent optionals, made of these tensors."""
+        """The sequences and absent optionals as values, from their tensors."""
         return {
             name: Value(None, None, name, absent=True)
             if parts is None
@@ -48,7 +48,7 @@ class Parts:
         }
 
     def attribute(self) -> dict[str, Attribute]:
-        """What @main says about them."""
+        """The attributes of @main."""
         if not self.names:
             return {}
         parts = {
@@ -68,7 +68,7 @@ def structure_of(attributes: Mapping[str, Attribute]) -> dict[str, list[str] | N
 
 
 def tensor_type(proto: onnx.TypeProto) -> tuple[bool, bool, onnx.TypeProto | None]:
-    """(whether a type is optional, whether it is a sequence, the type of its tensors; None where it has others)."""
+    """(whether a type is optional, whether it is a sequence, its tensor type; None if its elements are not tensors)."""
     optional = proto.HasField("optional_type")
     proto = proto.optional_type.elem_type if optional else proto
     sequence = proto.HasField("sequence_type")
@@ -78,11 +78,11 @@ def tensor_type(proto: onnx.TypeProto) -> tuple[bool, bool, onnx.TypeProto | Non
 
 def take_apart(
     infos: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, Any], source: str
-) -> tuple[list[onnx.ValueInfoProto], dict[str, Any], Parts]:
-    """The inputs as tensors, their shapes by name, and what they are parts of."""
+) -> tuple[list[onnx.ValueInfoProto], dict[str, Any], StructuredValues]:
+    """The inputs as tensors, the shapes that are given for these, and the sequences and optionals."""
     tensors: list[onnx.ValueInfoProto] = []
     sizes: dict[str, Any] = dict(shapes)
-    parts = Parts()
+    parts = StructuredValues()
     for info in infos:
         optional, sequence, element = tensor_type(info.type)
         if not (optional or sequence):
@@ -111,8 +111,8 @@ def take_apart(
     return tensors, sizes, parts
 
 
-def outputs_apart(names: Sequence[str], values: dict[str, Value], parts: Parts) -> list[str]:
-    """The outputs' names, with those of tensors for sequences; the tensors become values."""
+def outputs_apart(names: Sequence[str], values: dict[str, Value], parts: StructuredValues) -> list[str]:
+    """The outputs' names, with a sequence's replaced by those of its tensors, which are added to the values."""
     result: list[str] = []
     for name in names:
         value = values.get(name)

@@ -1,4 +1,4 @@
-"""Tensors as arrays and back, without a copy."""
+"""Tensors as arrays and back, sharing memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mlc.dialects.graph.types import ELEMENT_TYPES
 from mlc.support import dtypes
@@ -35,7 +36,7 @@ def to_numpy(tensor: torch.Tensor, what: str = "a tensor") -> Any:
     return tensor.numpy()
 
 
-def to_torch(array: Any) -> torch.Tensor:
+def to_torch(array: NDArray[Any]) -> torch.Tensor:
     """The tensor of an array's elements: a view."""
     if array.dtype == _BFLOAT16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)

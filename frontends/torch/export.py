@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec
 
 from mlc.frontends.common.model import Model
-from mlc.frontends.onnx.node import Value
+from mlc.frontends.common.values import Value
 from mlc.frontends.torch.guards import conditions, was_traced_here
+from mlc.frontends.torch.importer import AtenImporter, check_calls
 from mlc.frontends.torch.lengths import OpenLengths
-from mlc.frontends.torch.program import Program, check_calls
 from mlc.frontends.torch.saved.text import read_condition
 from mlc.frontends.torch.sizes import expression
 from mlc.frontends.torch.structure import known_dataclasses, leaf_names, unused
@@ -37,7 +37,7 @@ def from_torch(
     """
     The model of a module on arguments like these, by torch.export; its weights are shared.
 
-    `dynamic_shapes` is torch.export's: sizes that stay symbols, unless `shapes` gives them.
+    `dynamic_shapes` is torch.export's: sizes that stay symbolic unless `shapes` gives them.
     """
     if not isinstance(module, torch.nn.Module):
         raise UserError(f"expected a torch.nn.Module, but got {type(module).__name__}; mlc.load takes programs")
@@ -53,7 +53,7 @@ def from_torch(
 
 
 def import_file(path: Path, shapes: Shapes | None = None) -> Model:
-    """The model of a .pt2 file that torch.export.save wrote; nothing of the file runs (saved/)."""
+    """The model of a .pt2 file of torch.export.save; no code in the file is run (saved/)."""
     from mlc.frontends.torch.saved.program import load_program
 
     saved = load_program(path)
@@ -67,9 +67,9 @@ def import_program(
     program: ExportedProgram, shapes: Shapes | None = None, assumed: Sequence[str] | None = None
 ) -> Model:
     """
-    The model of a torch.export program; `shapes` gives sizes that it leaves open.
+    The model of a torch.export program; `shapes` gives sizes that are symbolic in it.
 
-    `assumed` is the text of the conditions under which it was traced, where the program itself does not have them.
+    `assumed` has the guards of the trace as text, for a program that does not have them itself.
     """
     taken = conditions(size for facts in _tensors(program).values() for size in facts.shape)
     if not was_traced_here(size for facts in _tensors(program).values() for size in facts.shape):
@@ -85,7 +85,7 @@ def import_program(
                 f"{SOURCE}: torch cannot decompose the program: {type(error).__name__}: {reason}"
             ) from error
     check_calls(program.graph_module, SOURCE)
-    importer = Program(SOURCE)
+    importer = AtenImporter(SOURCE)
     inputs = _inputs(importer, program, dict(shapes or {}), taken)
     outputs = importer.run_graph(program.graph_module, inputs)
     names, values = _outputs(program, outputs)
@@ -93,7 +93,7 @@ def import_program(
 
 
 def _read_conditions(texts: Sequence[str], inputs: Mapping[str, torch.Tensor]) -> list[Any]:
-    """The conditions of a program that was loaded: torch keeps them as text, and speaks of inputs by their paths."""
+    """The guards of a program that was loaded: torch keeps them as text, with inputs by their paths."""
 
     def size_of(words: Sequence[str], axis: int) -> Any:
         name = "_".join(re.sub(r"[^a-zA-Z0-9]", "_", word).lower() for word in words)
@@ -116,13 +116,13 @@ def _read_conditions(texts: Sequence[str], inputs: Mapping[str, torch.Tensor]) -
 
 
 def _placeholders(program: ExportedProgram) -> list[tuple[Any, Any]]:
-    """The nodes that are inputs or weights, and what the signature says of each."""
+    """The placeholder nodes with their entries in the signature."""
     nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
     return list(zip(nodes, program.graph_signature.input_specs, strict=True))
 
 
 def _tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
-    """The inputs that are tensors, as torch knows them."""
+    """The fake tensors of the inputs that are tensors."""
     return {
         node.name: node.meta["val"]
         for node, spec in _placeholders(program)
@@ -130,8 +130,10 @@ def _tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
     }
 
 
-def _inputs(importer: Program, program: ExportedProgram, shapes: dict[str, Any], taken: Sequence[Any]) -> list[Any]:
-    """What each placeholder is: an argument, a weight, or None for a number."""
+def _inputs(
+    importer: AtenImporter, program: ExportedProgram, shapes: dict[str, Any], taken: Sequence[Any]
+) -> list[Any]:
+    """The value of each placeholder: an argument, a weight, or None for a number."""
     user = _tensors(program)
     if unknown := [name for name in shapes if name not in user]:
         raise UserError(f"{SOURCE}: shapes= names {unknown}, but the inputs are {list(user)}")
@@ -152,29 +154,29 @@ def _inputs(importer: Program, program: ExportedProgram, shapes: dict[str, Any],
     return values
 
 
-def _check_rank(name: str, shape: Sequence[Any], given: Any) -> None:
+def _check_rank(name: str, shape: Sequence[Any], given: Sequence[int]) -> None:
     fixed = [(own, new) for own, new in zip(map(expression, shape), given, strict=False) if isinstance(own, int)]
     if len(shape) != len(given) or any(own != new for own, new in fixed):
         raise _misfit(name, shape, given)
 
 
-def _misfit(name: str, shape: Sequence[Any], given: Any) -> UserError:
+def _misfit(name: str, shape: Sequence[Any], given: Sequence[int]) -> UserError:
     sizes = [str(expression(size)) for size in shape]
     return UserError(f"{SOURCE}: input '{name}': expected a shape like ({', '.join(sizes)}), but got {tuple(given)}")
 
 
-def _weight(program: ExportedProgram, spec: Any) -> torch.Tensor:
-    """The tensor behind a placeholder that is not an argument."""
+def _weight(program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
+    """The tensor of a placeholder that is a weight or a constant."""
     if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in program.state_dict:
         return program.state_dict[spec.target]
-    value = program.constants.get(spec.target)
+    value = program.constants.get(str(spec.target))
     if not isinstance(value, torch.Tensor):
         raise UserError(f"{SOURCE}: expected '{spec.target}' to be a tensor, but got {type(value).__name__}")
     return value
 
 
 def _outputs(program: ExportedProgram, values: Sequence[Any]) -> tuple[list[str], list[Value]]:
-    """The outputs by name: where they stand in what the module returns, and inputs that it writes, by their names."""
+    """The outputs by name: those the module returns by their paths, and inputs that it writes by their names."""
     specs = program.graph_signature.output_specs
     written = [str(spec.target) for spec in specs if spec.kind == OutputKind.BUFFER_MUTATION]
     if written:
@@ -194,12 +196,12 @@ def _outputs(program: ExportedProgram, values: Sequence[Any]) -> tuple[list[str]
     return [name for name, _ in kept], [value for _, value in kept]
 
 
-def _writes_input(spec: Any) -> bool:
+def _writes_input(spec: OutputSpec) -> bool:
     return spec.kind == OutputKind.USER_INPUT_MUTATION
 
 
 def _output_names(program: ExportedProgram) -> list[str]:
-    """The names of what the module returns (structure.py)."""
+    """The names of the module's results (structure.py)."""
     output = next(node for node in program.graph.nodes if node.op == "output").args[0]
     pairs = zip(program.graph_signature.output_specs, output, strict=True)
     own = [value for spec, value in pairs if spec.kind == OutputKind.USER_OUTPUT]

@@ -1,15 +1,15 @@
 """
-What torch.export took for granted about open sizes, as substitutions of its symbols.
+The guards of torch.export on symbolic sizes, solved as substitutions of its symbols.
 
-Tracing takes one branch of `if x.shape[1] > y.shape[1]`, and a view as rows of four takes sizes that four divides.
-Torch keeps each such condition beside the program. Here a condition that does not hold for every size becomes
+Tracing follows one branch of `if x.shape[1] > y.shape[1]`, and a view as rows of four requires a multiple of four.
+Torch keeps each such condition (guard) with the program. A guard that does not hold for every size becomes
 
-- one symbol in terms of others: `s1 + s2 == s1 + s3` says s3 := s2;
-- a multiple: `s % 4 == 0` says s := 4 * t;
-- a distance: `s1 > s2` says s1 := s2 + 1 + t, with t from 0 on;
-- a least size, or a greatest one.
+- one symbol in terms of others: `s1 + s2 == s1 + s3` gives s3 := s2;
+- a multiple: `s % 4 == 0` gives s := 4 * t;
+- a distance: `s1 > s2` gives s1 := s2 + 1 + t, t >= 0;
+- a lower or upper bound.
 
-Put into the sizes of the inputs, it is checked when the model runs. What has no such form is an error of the import.
+Substituted into the sizes of the inputs, it is checked at run time. A guard without such a form is an import error.
 """
 
 from __future__ import annotations
@@ -22,46 +22,47 @@ from functools import cache
 from typing import Any
 
 import sympy
+import torch
 from torch.utils._sympy.printers import PythonPrinter
 
-MANY = 64
-"""How many of the least sizes are tried, and how many combinations of several."""
-FAR = 4096
-"""Sizes are tried up to so many above the least one."""
+MAX_SAMPLES = 64
+"""Sample sizes, from the least on, for which a guard of one symbol is tested; random samples of several symbols."""
+SAMPLE_RANGE = 4096
+"""The distance of the largest sample from the least size."""
 
 
 @dataclass
-class Taken:
-    """Symbols of torch in terms of others, and the ranges and traced values of those that are left."""
+class Assumptions:
+    """Substitutions of torch's symbols, and the ranges and traced values of the symbols that remain."""
 
     ranges: dict[Any, tuple[int, int]] = field(default_factory=dict)
     traced: dict[Any, int] = field(default_factory=dict)
     known: dict[Any, Any] = field(default_factory=dict)
     unmet: list[Any] = field(default_factory=list)
-    """Conditions that no substitution makes true."""
+    """Guards that no substitution makes true."""
 
-    def applied(self, expr: Any) -> Any:
-        """An expression of torch's symbols in those that are left."""
+    def applied(self, expr: sympy.Basic) -> Any:
+        """An expression after the substitutions."""
         return expr.subs(self.known) if self.known and expr.free_symbols & self.known.keys() else expr
 
     def take(self, conditions: Iterable[Any]) -> None:
-        """Make conditions true; those that say what a symbol is come first."""
+        """Find substitutions that make the conditions true, equations first."""
         unique = [c for c in dict.fromkeys(conditions) if not isinstance(c, sympy.Ne)]
         for condition in sorted(unique, key=lambda c: not isinstance(c, sympy.Eq)):
             if not self._holds(self.applied(condition)):
                 self._settle(self.applied(condition))
         self.unmet = [c for c in unique if not self._holds(self.applied(c))]
 
-    def _settle(self, condition: Any) -> None:
+    def _settle(self, condition: sympy.Basic) -> None:
         """The first substitution, or range, that makes a condition true."""
         for symbol, expr, new in _candidates(condition, self):
-            trial = Taken({**self.ranges, **new.ranges}, {**self.traced, **new.traced})
+            trial = Assumptions({**self.ranges, **new.ranges}, {**self.traced, **new.traced})
             trial.known = {} if symbol == expr else {symbol: expr}
             if trial._holds(trial.applied(condition)):
                 self._adopt(trial)
                 return
 
-    def _adopt(self, trial: Taken) -> None:
+    def _adopt(self, trial: Assumptions) -> None:
         self.ranges, self.traced = trial.ranges, trial.traced
         self.known = {one: what.subs(trial.known) for one, what in self.known.items()} | trial.known
         for symbol, expr in trial.known.items():
@@ -69,12 +70,12 @@ class Taken:
                 (low, high), (least, greatest) = self.ranges[symbol], self.ranges[expr]
                 self.ranges[expr] = max(low, least), min(high, greatest)
 
-    def _holds(self, condition: Any) -> bool:
-        """Whether a condition is true for all of many sizes."""
+    def _holds(self, condition: sympy.Basic) -> bool:
+        """Whether a condition is true for all sampled sizes."""
         if not condition.free_symbols:
             return bool(condition)
         if not condition.free_symbols <= self.ranges.keys():
-            return True  # of sizes that depend on data torch says nothing that could be checked
+            return True  # data-dependent sizes have no guards that could be checked
         try:
             return all(map(_function(condition), self._samples(condition.free_symbols)))
         except (ArithmeticError, NameError, TypeError, SyntaxError):
@@ -83,9 +84,9 @@ class Taken:
     def _samples(self, symbols: Iterable[Any]) -> Iterator[dict[str, int]]:
         names = sorted(symbols, key=str)
         pick = random.Random(0)
-        spans = [(low, min(high, low + FAR)) for low, high in (self.ranges[s] for s in names)]
+        spans = [(low, min(high, low + SAMPLE_RANGE)) for low, high in (self.ranges[s] for s in names)]
         yield {str(s): self.traced[s] for s in names}
-        for k in range(MANY):
+        for k in range(MAX_SAMPLES):
             values = [min(low + (k if len(names) == 1 else pick.randrange(6)), high) for low, high in spans]
             yield dict(zip(map(str, names), values, strict=True))
             yield {str(s): pick.randint(*span) for s, span in zip(names, spans, strict=True)}
@@ -97,8 +98,8 @@ class _New:
     traced: dict[Any, int] = field(default_factory=dict)
 
 
-def _candidates(condition: Any, taken: Taken) -> Iterator[tuple[Any, Any, _New]]:
-    """Symbols, what they may be, and the new symbols in that; a symbol that is itself has another range."""
+def _candidates(condition: sympy.Basic, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]]:
+    """(symbol, its substitution, the new symbols in it) to try; a symbol substituted by itself gets a new range."""
     parts: Sequence[Any] = condition.args if isinstance(condition, sympy.Or) else (condition,)
     equal: list[Any] = [part for part in parts if isinstance(part, sympy.Eq)]
     for part in equal:
@@ -111,8 +112,8 @@ def _candidates(condition: Any, taken: Taken) -> Iterator[tuple[Any, Any, _New]]
             yield from _distances(part, taken)
 
 
-def _alone(difference: Any) -> Iterator[tuple[Any, Any, int]]:
-    """(s, e, sign) for each symbol s of a sum that is `sign * (s + e)`, the last one first."""
+def _alone(difference: sympy.Expr) -> Iterator[tuple[Any, Any, int]]:
+    """(s, e, sign) for each symbol s such that the sum is `sign * (s + e)`, the last symbol first."""
     total = sympy.expand(difference)
     terms = sympy.Add.make_args(total)
     for symbol in sorted(total.free_symbols, key=str, reverse=True):
@@ -122,13 +123,13 @@ def _alone(difference: Any) -> Iterator[tuple[Any, Any, int]]:
             yield symbol, rest, sign
 
 
-def _is_plain(expr: Any) -> bool:
+def _is_plain(expr: sympy.Expr) -> bool:
     """Whether an expression is a sum of products of symbols."""
-    return expr.is_polynomial() and all(number.is_Integer for number in expr.atoms(sympy.Number))
+    return bool(expr.is_polynomial()) and all(number.is_Integer for number in expr.atoms(sympy.Number))
 
 
-def _between(condition: Any, taken: Taken) -> Iterator[tuple[Any, Any, _New]]:
-    """A condition on one symbol that is true from some size on; of an order also to some size."""
+def _between(condition: sympy.Basic, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]]:
+    """The range in which a condition on one symbol holds, around its traced value."""
     (symbol,) = condition.free_symbols
     low, high = taken.ranges[symbol]
     holds = _function(condition)
@@ -136,17 +137,17 @@ def _between(condition: Any, taken: Taken) -> Iterator[tuple[Any, Any, _New]]:
     while least > low and holds({str(symbol): least - 1}):
         least -= 1
     while greatest < high and holds({str(symbol): greatest + 1}):
-        greatest = greatest + 1 if greatest < taken.traced[symbol] + MANY else high
+        greatest = greatest + 1 if greatest < taken.traced[symbol] + MAX_SAMPLES else high
     yield symbol, symbol, _New({symbol: (least, greatest)})
 
 
-def _multiples(condition: Any, taken: Taken) -> Iterator[tuple[Any, Any, _New]]:
-    """What is divided by a number is a multiple of it and the rest that it had."""
+def _multiples(condition: sympy.Basic, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]]:
+    """A symbol that is divided by a constant, as a multiple of it plus the remainder of its traced value."""
     for part in sorted(condition.atoms(sympy.Function), key=str):
         if type(part).__name__ not in ("FloorDiv", "Mod", "PythonMod", "CleanDiv") or len(part.free_symbols) != 1:
             continue
-        (symbol,), by = part.free_symbols, part.args[1]
-        factor = part.args[0].coeff(symbol, 1)
+        (symbol,), (divided, by) = part.free_symbols, arguments(part)
+        factor = divided.coeff(symbol, 1)
         if by.is_Integer and factor.is_Integer and (step := int(by) // math.gcd(int(by), int(factor))) > 1:
             (low, high), (count, rest) = taken.ranges[symbol], divmod(taken.traced[symbol], step)
             new = sympy.Symbol(f"{symbol}_by_{step}", integer=True, positive=True)
@@ -154,8 +155,13 @@ def _multiples(condition: Any, taken: Taken) -> Iterator[tuple[Any, Any, _New]]:
             yield symbol, step * new + rest, _New({new: span}, {new: count})
 
 
-def _distances(order: Any, taken: Taken) -> Iterator[tuple[Any, Any, _New]]:
-    """`a > b` says that a is b and 1 and what is between them."""
+def arguments(expr: sympy.Basic) -> Sequence[Any]:
+    """The arguments of an expression, which sympy declares too widely."""
+    return expr.args
+
+
+def _distances(order: Any, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]]:
+    """`a > b` as a := b + 1 + t, t >= 0."""
     less, more = (order.lhs, order.rhs) if order.rel_op in ("<", "<=") else (order.rhs, order.lhs)
     between = more - less - int(order.rel_op in ("<", ">"))
     for symbol, rest, sign in _alone(between):
@@ -166,32 +172,32 @@ def _distances(order: Any, taken: Taken) -> Iterator[tuple[Any, Any, _New]]:
 
 
 @cache
-def _function(condition: Any) -> Callable[[Mapping[str, int]], bool]:
-    """A condition of sizes by their names."""
+def _function(condition: sympy.Basic) -> Callable[[Mapping[str, int]], bool]:
+    """A condition as a function of the sizes by their names."""
     code = compile(renamed(condition, {}), "<condition>", "eval")
     return lambda sizes: bool(eval(code, {"math": math}, dict(sizes)))  # torch's own text of its own condition
 
 
-def renamed(condition: Any, names: Mapping[Any, str]) -> str:
-    """The text of a condition, some of its symbols by other names."""
+def renamed(condition: sympy.Basic, names: Mapping[Any, str]) -> str:
+    """The text of a condition, with some symbols renamed."""
     return PythonPrinter().doprint(condition.subs({symbol: sympy.Symbol(name) for symbol, name in names.items()}))
 
 
-def traced(size: Any) -> Mapping[Any, Any]:
-    """The sizes that a program was traced with, by torch's symbols; `size` is any symbolic one of it."""
+def traced(size: torch.SymInt) -> Mapping[Any, Any]:
+    """The sizes that a program was traced with, by torch's symbols; `size` is any symbolic size of the program."""
     environment = size.node.shape_env
     return environment.backed_var_to_val
 
 
 def was_traced_here(sizes: Iterable[Any]) -> bool:
-    """Whether the conditions on these sizes are at hand: torch knows which inputs its symbols come from."""
+    """Whether the program was traced in this process, so that torch still has its guards."""
     return any(size.node.shape_env.var_to_sources for size in sizes if hasattr(size, "node"))
 
 
 def conditions(sizes: Iterable[Any]) -> list[Any]:
-    """What torch took for granted about the symbols of these sizes."""
+    """The guards on the symbols of these sizes."""
     environments = {id(s.node.shape_env): s.node.shape_env for s in sizes if hasattr(s, "node")}
     return [guard.expr for environment in environments.values() for guard in environment.guards]
 
 
-__all__ = ["Taken", "conditions", "renamed", "traced", "was_traced_here"]
+__all__ = ["Assumptions", "arguments", "conditions", "renamed", "traced", "was_traced_here"]

@@ -1,8 +1,8 @@
 """
-Recurrent layers of open lengths: torch.export would unroll one to know its result's shape, and so fix the length.
+Recurrent layers over sequences of symbolic length, which torch.export would unroll, and so fix the length.
 
-While a module is exported, its calls of `torch.lstm`, `gru`, `rnn_tanh` and `rnn_relu` become calls of ops of mlc's own
-with the same arguments, of which nothing but the shapes is known.
+While a module is exported, its calls of `torch.lstm`, `gru`, `rnn_tanh` and `rnn_relu` become calls of ops that mlc
+defines with the same arguments and a shape function only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SCHEMAS = {
 
 def _shapes(
     x: torch.Tensor,
-    hx: Any,
+    hx: torch.Tensor | list[torch.Tensor] | tuple[torch.Tensor, ...],
     params: Sequence[torch.Tensor],
     has_biases: bool,
     num_layers: int,
@@ -33,14 +33,14 @@ def _shapes(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[torch.Tensor, ...]:
-    """Tensors like a recurrent layer's results."""
+    """The shape function: tensors like a recurrent layer's results."""
     states = hx if isinstance(hx, list | tuple) else [hx]
     width = states[0].shape[-1] * (2 if bidirectional else 1)
     return x.new_empty((*x.shape[:-1], width)), *(x.new_empty(state.shape) for state in states)
 
 
 def _defined() -> tuple[Any, Mapping[Callable[..., Any], Callable[..., Any]]]:
-    """The library of the ops, which must live as long as they, and torch's function -> the op."""
+    """The library of the ops, which must outlive them, and torch's function -> the op."""
     library = torch.library.Library("mlc", "DEF")
     ops: dict[Callable[..., Any], Callable[..., Any]] = {}
     for name, schema in _SCHEMAS.items():
@@ -54,7 +54,7 @@ _LIBRARY, _OPS = _defined()
 
 
 class OpenLengths(TorchFunctionMode):
-    """While it is entered, recurrent layers of sequences of one length are calls of mlc's ops."""
+    """In this context, recurrent layers of unpacked sequences are calls of mlc's ops."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         op = _OPS.get(func)

@@ -1,4 +1,4 @@
-"""Numbers that follow from open sizes, `1 / x.shape[1]`: computed when the model runs, in double precision."""
+"""Numbers computed from symbolic sizes, such as `1 / x.shape[1]`: at run time, in f64."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import sympy
 
 from mlc.dialects import graph as g
-from mlc.frontends.onnx.node import Value
-from mlc.frontends.onnx.tools import add, binary, cast, divide, multiply
+from mlc.frontends.common.elementwise import add, binary, cast, divide, multiply
+from mlc.frontends.common.values import Value
+from mlc.frontends.torch.guards import arguments
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
-    from mlc.frontends.torch.step import Step
+    from mlc.frontends.torch.call import AtenCall
 
 
 @dataclass(frozen=True)
-class Number:
-    """A number by torch's expression of open sizes; `float()` of it is an error."""
+class SymbolicNumber:
+    """A number as torch's expression of symbolic sizes; `float()` of it is a UserError."""
 
     expression: Any
     source: str
@@ -31,39 +33,39 @@ class Number:
         )
 
 
-def tensor_of(step: Step, number: Number) -> Value:
-    """A number as a tensor of one double."""
-    return _value(step, number.expression, number)
+def tensor_of(call: AtenCall, number: SymbolicNumber) -> Value:
+    """A number as an f64 scalar."""
+    return _value(call, number.expression, number)
 
 
-def _value(step: Step, expr: Any, number: Number) -> Value:
+def _value(call: AtenCall, expr: sympy.Expr, number: SymbolicNumber) -> Value:
     if expr.is_number:
-        return step.array(np.array(float(expr)))
+        return call.array(np.array(float(expr)))
     kind = type(expr).__name__
     if kind in _COMPUTE:
-        first, *others = (_value(step, part, number) for part in expr.args)
+        first, *others = (_value(call, part, number) for part in arguments(expr))
         for other in others or [None]:
-            first = _COMPUTE[kind](step, first, other)
+            first = _COMPUTE[kind](call, first, other)
         return first
     try:
-        size = step.program.sizes.size_of(expr)
+        size = call.importer.sizes.size_of(expr)
     except UserError:
         float(number)
         raise
-    return cast(step, step.array(size), np.float64)
+    return cast(call, call.array(size), np.float64)
 
 
-_COMPUTE: dict[str, Callable[[Step, Value, Any], Value]] = {
+_COMPUTE: dict[str, Callable[[AtenCall, Value, Any], Value]] = {
     "Add": add,
     "Mul": multiply,
-    "Pow": lambda step, x, y: binary(step, g.PowerOp, x, y),
-    "FloatPow": lambda step, x, y: binary(step, g.PowerOp, x, y),
+    "Pow": lambda call, x, y: binary(call, g.PowerOp, x, y),
+    "FloatPow": lambda call, x, y: binary(call, g.PowerOp, x, y),
     "IntTrueDiv": divide,
     "FloatTrueDiv": divide,
-    "ToFloat": lambda step, x, _: x,
-    "OpaqueUnaryFn_sqrt": lambda step, x, _: step.emit(g.SqrtOp, x),
-    "OpaqueUnaryFn_exp": lambda step, x, _: step.emit(g.ExpOp, x),
-    "OpaqueUnaryFn_log": lambda step, x, _: step.emit(g.LogOp, x),
-    "OpaqueUnaryFn_log2": lambda step, x, _: divide(step, step.emit(g.LogOp, x), float(np.log(2))),
+    "ToFloat": lambda call, x, _: x,
+    "OpaqueUnaryFn_sqrt": lambda call, x, _: call.emit(g.SqrtOp, x),
+    "OpaqueUnaryFn_exp": lambda call, x, _: call.emit(g.ExpOp, x),
+    "OpaqueUnaryFn_log": lambda call, x, _: call.emit(g.LogOp, x),
+    "OpaqueUnaryFn_log2": lambda call, x, _: divide(call, call.emit(g.LogOp, x), float(np.log(2))),
 }
-"""sympy's name of a function of numbers -> the graph ops that compute it."""
+"""The name of the sympy function -> the graph ops that compute it."""

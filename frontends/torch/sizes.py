@@ -1,4 +1,4 @@
-"""Sizes that torch.export leaves open: its symbols as those of the graph dialect, or as the numbers given for them."""
+"""The symbolic sizes of a torch.export program, as symbols of the graph dialect or as the numbers given for them."""
 
 from __future__ import annotations
 
@@ -7,41 +7,44 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
+import sympy
+import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._sympy.value_ranges import ValueRanges
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation
 
 from mlc.dialects.graph import Dim, DimExpr, SliceOp, SymbolAttr, shape_of
 from mlc.dialects.graph.dims import greatest, least, least_extent
 from mlc.dialects.graph.ops.movement import END
-from mlc.frontends.torch.guards import Taken, renamed, traced
+from mlc.frontends.torch.guards import Assumptions, arguments, renamed, traced
 from mlc.support.errors import UserError
 
-MAX_SIZE = (1 << 31) - 1
+MAX_SYMBOL = (1 << 31) - 1
 """The upper bound of a symbol that has none."""
 MAX_DIVISOR = 1 << 20
-"""The finest part of a size that a scale may be: a product with its numerator has to fit into 64 bits."""
+"""The largest denominator of a scale of a size: a size times the numerator has to fit into 64 bits."""
 
 Input: TypeAlias = "tuple[str, Sequence[Any], Sequence[int] | None]"
-"""An input's name, the sizes that torch knows, and those that are given."""
+"""An input's name, its sizes in torch (integers or symbolic), and its sizes in `shapes=`."""
 
 
-class Sizes:
-    """What each symbol of a program is: a number, or a symbol of the function."""
+class TorchSizes:
+    """The value of each of torch's symbols: a number, or a symbol of @main."""
 
     def __init__(self, source: str):
         self.source = source
         self.values: dict[Any, Dim] = {}
         self._ranges: dict[str, SymbolAttr] = {}
-        self._taken = Taken()
+        self._assumptions = Assumptions()
         self._from_two: list[str] = []
-        """Symbols of which nothing is said: torch takes them to be 2 at least, but runs programs at 1, too."""
+        """Symbols without a declared range: torch takes them to be at least 2, though its programs run at 1 as well."""
 
     def bind(self, inputs: Sequence[Input], ranges: Mapping[Any, Any], conditions: Sequence[Any] = ()) -> None:
         """
-        Bind the symbols that are sizes of inputs, those that are the whole size of an axis first.
+        Bind the symbols in the sizes of inputs, those that are the whole size of an axis first.
 
-        The conditions are those under which the program was traced; they put some symbols in terms of others.
+        The conditions are the guards of the trace; they express some symbols by others.
         """
         self._take(inputs, ranges, conditions)
         for derived in (False, True):
@@ -55,36 +58,36 @@ class Sizes:
                         symbol = free.pop()
                         self._bind(symbol, expr, name, axis, None if given is None else given[axis])
                         if given is None and axis == 0 and len(shape) > 1:
-                            self._count(symbol)
+                            self._note_batch(symbol)
         self._check_conditions(inputs)
 
     def _take(self, inputs: Sequence[Input], ranges: Mapping[Any, Any], conditions: Sequence[Any]) -> None:
-        """Take the conditions for granted: they say of some symbols what they are."""
+        """Substitute symbols such that the conditions hold."""
         for size in [size for _, shape, _ in inputs for size in shape if not isinstance(expression(size), int)]:
             for symbol in expression(size).free_symbols:
-                self._taken.ranges[symbol] = _range(ranges.get(symbol))
+                self._assumptions.ranges[symbol] = _range(ranges.get(symbol))
                 if conditions:
-                    self._taken.traced[symbol] = int(traced(size)[symbol])
-        self._taken.take(conditions)
+                    self._assumptions.traced[symbol] = int(traced(size)[symbol])
+        self._assumptions.take(conditions)
 
     def _check_conditions(self, inputs: Sequence[Input]) -> None:
-        """UserError where a condition can be neither checked when the model runs, nor is true of the sizes given."""
+        """UserError for a condition that can neither be checked at run time nor holds for the sizes given."""
         known = {symbol: size for symbol, size in self.values.items() if isinstance(size, int)}
         axes = [(f"{name}_{axis}", expression(size)) for name, shape, _ in inputs for axis, size in enumerate(shape)]
         names: dict[Any, str] = {expr: name for name, expr in reversed(axes) if not isinstance(expr, int)}
-        for condition in self._taken.unmet:
-            if self._taken.applied(condition).subs(known) != True:  # noqa: E712  (sympy's)
+        for condition in self._assumptions.unmet:
+            if self._assumptions.applied(condition).subs(known) != True:  # noqa: E712  (sympy's)
                 text = renamed(condition, names)
                 raise UserError(f"{self.source}: torch.export took for granted that {text}; fix it with shapes=")
 
-    def _bind(self, symbol: Any, expr: Any, name: str, axis: int, given: int | None) -> None:
-        """A symbol is a number if a size is given that follows from it, otherwise a symbol named after the axis."""
-        low, high = self._taken.ranges[symbol]
+    def _bind(self, symbol: sympy.Symbol, expr: sympy.Expr, name: str, axis: int, given: int | None) -> None:
+        """Bind a symbol to the number that makes `expr` the given size, or else to a symbol named after the axis."""
+        low, high = self._assumptions.ranges[symbol]
         if given is None:
             own = f"{name}_{axis}"
             self._ranges[own] = SymbolAttr(low, high)
             self.values[symbol] = DimExpr.symbol(own, *((0, high) if low == 0 else ()))
-            if (low, high) == (2, MAX_SIZE):
+            if (low, high) == (2, MAX_SYMBOL):
                 self._from_two.append(own)
             return
         found = [int(one) for one in _solutions(expr, symbol, given) if one.is_Integer and low <= one <= high]
@@ -93,14 +96,14 @@ class Sizes:
             raise UserError(f"{self.source}: input '{name}': expected {wanted} on axis {axis}, but got {given}")
         self.values[symbol] = found[0]
 
-    def _count(self, symbol: Any) -> None:
-        """The first of several axes counts things of one kind: usually there is one, or as few as may be."""
+    def _note_batch(self, symbol: sympy.Symbol) -> None:
+        """The first of several axes is the batch: its typical size is 1, or the least that is allowed."""
         (name,) = self.values[symbol].symbols()  # pyright: ignore[reportAttributeAccessIssue]
         low, high = self._ranges[name].low.data, self._ranges[name].high.data
         self._ranges[name] = SymbolAttr(low, high, 1, max(low, 1))
 
     def admit_one(self, block: Block) -> None:
-        """Let symbols of which nothing is said be 1, where all sizes are then at least 1 and all slices fit."""
+        """Extend symbols without a declared range to 1, where all sizes are then at least 1 and all slices fit."""
         lows: dict[str, int | DimExpr] = {name: known.low.data for name, known in self._ranges.items()}
         for name in self._from_two:
             values = {**lows, name: 1}
@@ -108,23 +111,23 @@ class Sizes:
                 known = self._ranges[name]
                 self._ranges[name] = SymbolAttr(1, known.high.data, 1, min(known.usual.data, 1))
 
-    def _expression(self, size: Any) -> Any:
-        """The number or the sympy expression of a size in the symbols that are left."""
+    def _expression(self, size: int | torch.SymInt) -> Any:
+        """The number or the sympy expression of a size, after the substitutions of the conditions."""
         expr = expression(size)
-        expr = expr if isinstance(expr, int) else self._taken.applied(expr)
+        expr = expr if isinstance(expr, int) else self._assumptions.applied(expr)
         return int(expr) if getattr(expr, "is_Integer", False) else expr
 
-    def size(self, value: Any) -> Dim:
+    def size(self, value: int | torch.SymInt) -> Dim:
         """A size (an int, or torch's symbolic one) as the graph dialect's."""
         expr = expression(value)
         return expr if isinstance(expr, int) else self.size_of(expr)
 
-    def size_of(self, expr: Any) -> Dim:
+    def size_of(self, expr: sympy.Expr) -> Dim:
         """A size by its sympy expression."""
-        return self._evaluate(self._taken.applied(expr))
+        return self._evaluate(self._assumptions.applied(expr))
 
     def learn(self, sizes: Sequence[Any], found: Sequence[Dim]) -> None:
-        """Bind symbols of sizes that depend on data, once it is found what they are."""
+        """Bind torch's symbols of data-dependent sizes to the sizes of the op that computes them."""
         for size, one in zip(sizes, found, strict=False):
             if not isinstance(size, int) and free_unbacked_symbols(size):
                 self.values.setdefault(expression(size), one)
@@ -134,21 +137,22 @@ class Sizes:
         return tuple(self.size(size) for size in sizes)
 
     def attribute(self) -> DictionaryAttr | None:
-        """The ranges of the symbols that stay."""
+        """The attribute of @main with the ranges of its symbols."""
         return DictionaryAttr(self._ranges) if self._ranges else None
 
-    def _evaluate(self, expr: Any) -> Any:
+    def _evaluate(self, expr: sympy.Expr) -> Any:
+        args = arguments(expr)
         if expr.is_Integer:
             return int(expr)
         if type(expr).__name__ in _ROUND:
             given = expr.subs({symbol: size for symbol, size in self.values.items() if isinstance(size, int)})
             if given.is_Integer:
                 return int(given)
-            top, bottom = self._ratio(expr.args[0])
+            top, bottom = self._ratio(args[0])
             return _ROUND[type(expr).__name__](top, bottom)
         if expr in self.values:
             return self.values[expr]
-        parts = [self._evaluate(part) for part in expr.args]
+        parts = [self._evaluate(part) for part in args]
         compute = _COMPUTE.get(type(expr).__name__)
         if compute is None or (not parts):
             raise UserError(
@@ -160,17 +164,17 @@ class Sizes:
         except TypeError as error:
             raise UserError(f"{self.source}: mlc cannot express the size {expr}; fix it with shapes=") from error
 
-    def _ratio(self, expr: Any) -> tuple[Any, int]:
-        """A number as a size over a whole number: a scale of a size is a float."""
-        kind = type(expr).__name__
+    def _ratio(self, expr: sympy.Expr) -> tuple[Any, int]:
+        """A sympy number as a fraction: (a size, an integer); a scale of a size is a float in torch."""
+        kind, args = type(expr).__name__, arguments(expr)
         if expr.is_Float or (expr.is_Rational and not expr.is_Integer):
             top, bottom = float(expr).as_integer_ratio()
             if bottom <= MAX_DIVISOR:
                 return top, bottom
         elif kind == "ToFloat":
-            return self._ratio(expr.args[0])
+            return self._ratio(args[0])
         elif kind in ("Mul", "IntTrueDiv", "FloatTrueDiv"):
-            parts: list[tuple[Any, Any]] = [self._ratio(part) for part in expr.args]
+            parts: list[tuple[Any, Any]] = [self._ratio(part) for part in args]
             if kind != "Mul" and isinstance(parts[1][0], int):
                 parts[1] = (parts[1][1], parts[1][0])
             if kind == "Mul" or isinstance(parts[1][1], int):
@@ -180,8 +184,8 @@ class Sizes:
         raise UserError(f"{self.source}: mlc cannot express the size {expr}; fix it with shapes=")
 
 
-def _fits(op: Any, values: Mapping[str, int | DimExpr]) -> bool:
-    """Whether an op has no result without elements for some values of the symbols, and a slice lies inside."""
+def _fits(op: Operation, values: Mapping[str, int | DimExpr]) -> bool:
+    """Whether, for some values of the symbols, no result of an op is empty and a slice is in bounds."""
     shapes = [shape_of(result.type) for result in op.results if isinstance(result.type, TensorType)]
     if any(isinstance(size, DimExpr) and size.evaluate(values) < least_extent(size) for s in shapes for size in s):
         return False
@@ -192,7 +196,7 @@ def _fits(op: Any, values: Mapping[str, int | DimExpr]) -> bool:
     return all(size.evaluate(values) >= count for size, count in needed if isinstance(size, DimExpr))
 
 
-def expression(value: Any) -> Any:
+def expression(value: float | torch.SymInt) -> Any:
     """The number or the sympy expression of a size."""
     if isinstance(value, int | float):
         return value
@@ -200,25 +204,23 @@ def expression(value: Any) -> Any:
     return int(expr) if expr.is_Integer else expr
 
 
-def _solutions(expr: Any, symbol: Any, size: int) -> Any:
+def _solutions(expr: sympy.Expr, symbol: sympy.Symbol, size: int) -> Any:
     """The values of a symbol that make an expression a size."""
-    import sympy
-
     return sympy.solve(expr - size, symbol)
 
 
-def _range(known: Any) -> tuple[int, int]:
-    """The bounds of a symbol; infinities become those of a size."""
+def _range(known: ValueRanges[Any] | None) -> tuple[int, int]:
+    """The range of a symbol, with infinities replaced by 0 and MAX_SYMBOL."""
 
-    def bound(value: Any, default: int) -> int:
+    def bound(value: float | sympy.Expr, default: int) -> int:
         return int(value) if getattr(value, "is_Integer", isinstance(value, int)) else default
 
     if known is None:
-        return 0, MAX_SIZE
-    return max(bound(known.lower, 0), 0), min(bound(known.upper, MAX_SIZE), MAX_SIZE)
+        return 0, MAX_SYMBOL
+    return max(bound(known.lower, 0), 0), min(bound(known.upper, MAX_SYMBOL), MAX_SYMBOL)
 
 
-def _power(base: Any, exponent: int) -> Any:
+def _power(base: Dim, exponent: int) -> Dim:
     return math.prod([base] * exponent)
 
 
@@ -227,7 +229,7 @@ _ROUND: dict[str, Any] = {
     "FloorToInt": lambda top, bottom: top // bottom,
     "CeilToInt": lambda top, bottom: -(-top // bottom),
 }
-"""sympy's name of a rounding -> its meaning on a ratio; sizes are not negative."""
+"""The name of torch's sympy function -> its value for a fraction; sizes are not negative."""
 
 _COMPUTE: dict[str, Any] = {
     "Add": lambda *parts: sum(parts[1:], parts[0]),
@@ -240,4 +242,4 @@ _COMPUTE: dict[str, Any] = {
     "Max": lambda *parts: reduce(greatest, parts),
     "Min": lambda *parts: reduce(least, parts),
 }
-"""sympy's name of a function of sizes -> its meaning on integers and size expressions."""
+"""The name of the sympy function -> its value on integers and size expressions."""

@@ -1,4 +1,4 @@
-"""The structure of what a module returns: names of its tensors, and dataclasses that torch does not know yet."""
+"""The structure of a module's results: names of its tensors, and registration of dataclasses with torch."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-Step = tuple[str, str]
-"""One step into a structure: what joins it to the steps before, and its word: ("_", "0"), (".", "logits")."""
+PathStep = tuple[str, str]
+"""One step into a structure: the separator before it, and its word: ("_", "0"), (".", "logits")."""
 
 DICTIONARIES = (dict, OrderedDict, defaultdict)
 
 
 class Fields(dict[str, Any]):
-    """Named parts of a class that a file names, but that need not be importable where the file is read."""
+    """The named parts of an object whose class need not be importable where the file is read."""
 
 
 pytree.register_pytree_node(
@@ -53,7 +53,7 @@ def unused(name: str, taken: Sequence[str]) -> str:
     return unique
 
 
-def _paths(spec: pytree.TreeSpec, leaves: Sequence[Any]) -> Iterator[tuple[Step, ...]]:
+def _paths(spec: pytree.TreeSpec, leaves: Sequence[Any]) -> Iterator[tuple[PathStep, ...]]:
     """The steps to each leaf, in order."""
     if spec.is_leaf():
         yield ()
@@ -65,7 +65,7 @@ def _paths(spec: pytree.TreeSpec, leaves: Sequence[Any]) -> Iterator[tuple[Step,
         first += child.num_leaves
 
 
-def _steps(spec: pytree.TreeSpec, leaves: Sequence[Any]) -> list[Step]:
+def _steps(spec: pytree.TreeSpec, leaves: Sequence[Any]) -> list[PathStep]:
     """The step to each child of a structure."""
     count = spec.num_children
     if spec.type in (tuple, list, deque):
@@ -78,10 +78,10 @@ def _steps(spec: pytree.TreeSpec, leaves: Sequence[Any]) -> list[Step]:
 
 def names_of(kind: Any, context: Any, count: int) -> list[Any] | None:
     """
-    What the context of a structure says about its `count` children, where it says anything: keys or names of fields.
+    The names of the `count` children of a structure by its context: keys or names of fields; None if it has none.
 
-    The context is what a `flatten` returns beside the children: keys of a dict, the class of a named tuple, and for
-    other classes often the names of the parts, alone or followed by other facts (as `register_dataclass` has it).
+    The context is what `flatten` returns with the children: keys of a dict, the class of a named tuple, and for other
+    classes often the names of the parts, alone or followed by more (as with `register_dataclass`).
     """
     if kind is defaultdict:
         context = context[1]
@@ -100,9 +100,9 @@ def _are_fields(names: Sequence[Any]) -> bool:
 
 def _asked(spec: pytree.TreeSpec, leaves: Sequence[Any]) -> list[Any] | None:
     """
-    The keys that a class gives its parts by its `flatten_with_keys`, called with an object rebuilt from the leaves.
+    The keys that `flatten_with_keys` of a class gives for an object rebuilt from the leaves.
 
-    None for a class that has none, or whose parts are others for this object than for the one that was traced.
+    None for a class without it, or if this object has other parts than the one that was traced.
     """
     known = pytree.SUPPORTED_NODES.get(spec.type)
     if known is None or known.flatten_with_keys_fn is None:
@@ -110,13 +110,13 @@ def _asked(spec: pytree.TreeSpec, leaves: Sequence[Any]) -> list[Any] | None:
     try:
         pairs, _ = known.flatten_with_keys_fn(pytree.tree_unflatten(list(leaves), spec))
         keys = [getattr(key, "key", getattr(key, "name", getattr(key, "idx", key))) for key, _ in pairs]
-    except Exception:  # the class is the user's, and names are all that is asked of it
+    except Exception:  # the class is the user's, and only names depend on it
         return None
     return keys if len(keys) == spec.num_children else None
 
 
 def register_dataclasses(value: Any) -> None:
-    """Make the dataclasses in a structure known to torch.export; their fields that are None are left out."""
+    """Register the dataclasses in a structure with torch.export; fields that are None are dropped."""
     kind = type(value)
     if dataclasses.is_dataclass(kind) and kind not in pytree.SUPPORTED_NODES:
         torch.export.register_dataclass(kind, serialized_type_name=f"{kind.__module__}.{kind.__qualname__}")
@@ -133,7 +133,7 @@ def register_dataclasses(value: Any) -> None:
 
 @contextmanager
 def known_dataclasses(module: torch.nn.Module, given: Any) -> Iterator[None]:
-    """While a module is exported, dataclasses among its arguments and in what it returns become known to torch."""
+    """A context in which the dataclasses among a module's arguments and results are registered with torch."""
     register_dataclasses(given)
     hook = module.register_forward_hook(lambda module, args, output: register_dataclasses(output))
     try:

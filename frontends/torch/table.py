@@ -1,15 +1,17 @@
-"""ATen op -> what converts a call of it, and which ops are converted whole rather than decomposed."""
+"""The table of converters of ATen ops, and which ops torch must not decompose."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import torch
+from torch.fx.node import Target
 
-from mlc.frontends.torch.step import Convert, op_name
+from mlc.frontends.torch.call import Convert, op_name
 
-KEPT = frozenset(
+NOT_DECOMPOSED = frozenset(
     {
         "einsum", "gelu", "group_norm", "gru", "hardshrink", "hardsigmoid", "hardswish", "instance_norm", "layer_norm",
         "linear", "lstm", "matmul", "mish", "pixel_shuffle", "pixel_unshuffle", "prelu", "rms_norm", "rnn_relu",
@@ -22,24 +24,34 @@ KEPT = frozenset(
         "replication_pad2d", "replication_pad3d", "tril", "triu", "roll", "stack", "var", "addcmul", "_safe_softmax",
     }
 )  # fmt: skip
-"""Ops that torch would take apart, but the graph dialect says as they are."""
+"""Ops that torch would decompose, but that have converters of their own."""
 
 
-TAKEN_APART = ("addmv", "tril_indices", "triu_indices")
-"""Ops that torch could take apart, but does not for core ATen."""
+DECOMPOSED = ("addmv", "tril_indices", "triu_indices")
+"""Ops that torch has a decomposition of, but does not decompose for core ATen."""
 
 
 @cache
 def converters() -> dict[str, Convert]:
-    """The name of an ATen op -> what converts a call of it."""
+    """The name of an ATen op -> its converter; no op has two."""
     from mlc.frontends.torch.ops import bags, elementwise, indexing, layers, make, recurrent, reduce, shape, windows
 
-    modules = (elementwise, reduce, shape, indexing, bags, make, layers, windows, recurrent)
-    return {name: convert for module in modules for name, convert in module.CONVERTERS.items()}
+    modules = (bags, elementwise, indexing, layers, make, recurrent, reduce, shape, windows)
+    return assembled({module.__name__: module.CONVERTERS for module in modules})
 
 
-def _is_kept(op: Any) -> bool:
-    return op_name(op) in KEPT & converters().keys()
+def assembled(modules: Mapping[str, Mapping[str, Convert]]) -> dict[str, Convert]:
+    """The converters of all modules; ValueError for an op that two of them have."""
+    table: dict[str, Convert] = {}
+    for module, converters in modules.items():
+        if twice := converters.keys() & table.keys():
+            raise ValueError(f"expected one converter of each op, but {module} has another of {sorted(twice)}")
+        table |= converters
+    return table
+
+
+def _is_not_decomposed(op: Target) -> bool:
+    return op_name(op) in NOT_DECOMPOSED & converters().keys()
 
 
 def decompositions() -> Any:
@@ -47,7 +59,7 @@ def decompositions() -> Any:
     from torch.export import default_decompositions
 
     table: Any = default_decompositions()
-    for op in [op for op in table if _is_kept(op)]:
+    for op in [op for op in table if _is_not_decomposed(op)]:
         del table[op]
     table.update(_further())
     return table
@@ -56,12 +68,12 @@ def decompositions() -> Any:
 def _further() -> dict[Any, Any]:
     from torch._decomp import get_decompositions
 
-    return get_decompositions([getattr(torch.ops.aten, name) for name in TAKEN_APART])
+    return get_decompositions([getattr(torch.ops.aten, name) for name in DECOMPOSED])
 
 
 def graph_decompositions() -> dict[Any, Any]:
     """torch's decompositions to core ATen, for AOTAutograd."""
     from torch._decomp import core_aten_decompositions
 
-    table = {op: function for op, function in core_aten_decompositions().items() if not _is_kept(op)}
+    table = {op: function for op, function in core_aten_decompositions().items() if not _is_not_decomposed(op)}
     return {**table, **_further()}

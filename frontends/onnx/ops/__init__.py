@@ -1,5 +1,5 @@
 """
-ONNX operators: one converter function each, by family, entered into the table of converters.
+ONNX operators: one converter function each, by family, in the dict CONVERTERS of each file (see `table.py`).
 
-In: a node and its values. Out: graph ops. The engine that calls them stands one folder up.
+In: a node. Out: the values of its results. What an ATen op shares with it is in `common/ops/`.
 """

@@ -1,8 +1,8 @@
 """
 Control flow: If, Loop and Scan become graph.if, graph.loop and graph.scan.
 
-An If whose condition is known takes its branch. A Loop or Scan of few iterations is written out, as is one whose body
-is no region: its shapes change from one iteration to the next, or it handles sequences.
+An If whose condition is known takes its branch. A Loop or Scan of few iterations is unrolled, and so is one whose body
+cannot be a region, because its shapes change from one iteration to the next or it handles sequences.
 """
 
 from __future__ import annotations
@@ -17,25 +17,28 @@ from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import DimExpr, greatest
 from mlc.dialects.graph.ops.control import NO_ITERATION_BOUND, NUMBER, TRUTH
 from mlc.dialects.graph.types import axis_of
+from mlc.frontends.common.counted import marked, plain
+from mlc.frontends.common.elementwise import add, cast, iota, select
+from mlc.frontends.common.movement import index_axis, reshape, stack, transpose
+from mlc.frontends.common.regions import RegionBuilder, counted_loop, filled_up, scan
+from mlc.frontends.common.source_node import NeedsValues
+from mlc.frontends.common.values import Value
 from mlc.frontends.onnx import narrow
-from mlc.frontends.onnx.counted import marked, plain
 from mlc.frontends.onnx.files import dtype_of
-from mlc.frontends.onnx.node import Converter, NeedsValues, Node, Value, node_path
+from mlc.frontends.onnx.node import Converter, Node, node_path
 from mlc.frontends.onnx.ordered import in_order
-from mlc.frontends.onnx.regions import Region, counted_loop, filled_up, scan
-from mlc.frontends.onnx.tools import add, cast, element, iota, reshape, select, stack, transpose
 from mlc.support.errors import UserError
 
-MAX_ITERATIONS = 1024
-"""How many iterations are written out."""
-FEW_NODES = 64
-"""So many nodes in all iterations are written out rather than made a loop."""
-MAX_STACK = 1 << 30
-"""Bytes of a stack of rows whose number only a bound limits."""
+MAX_UNROLLED_ITERATIONS = 1024
+"""Iterations of the longest loop that is unrolled."""
+PREFER_UNROLLED_NODES = 64
+"""Nodes in all iterations together up to which a loop is unrolled rather than made a graph.loop."""
+MAX_STACK_BYTES = 1 << 30
+"""Bytes of the largest stack of rows that is allocated for a bound of their number."""
 
 
 def run_body(node: Node, graph: onnx.GraphProto, inputs: Sequence[Value], label: str) -> list[Value]:
-    """The results of a subgraph, which sees the values round it, on these inputs."""
+    """The results of a subgraph on inputs; it may read the values of the graphs around it."""
     importer = node.importer
     outer, names = importer.values, importer.defined
     given = dict(zip((info.name for info in graph.input), inputs, strict=True))
@@ -60,7 +63,7 @@ def run_body(node: Node, graph: onnx.GraphProto, inputs: Sequence[Value], label:
 
 
 def _check_hidden(node: Node, name: str, array: Any, outer: Value | None) -> None:
-    """Refuse another array by the name of a value round a body: readers of ONNX differ in which of the two is meant."""
+    """UserError for an initializer that shadows another value: readers of ONNX differ in which of the two is meant."""
     if outer is not None and (outer.array is None or not np.array_equal(outer.array, array)):
         raise node.fail(f"expected a name of its own for initializer '{name}' of a body; another value has it")
 
@@ -86,15 +89,15 @@ def _if(node: Node) -> list[Value]:
     return [y if axis is None else marked(y, axis, next(counts)) for y, axis in zip(results, axes, strict=False)]
 
 
-def _branches(node: Node, branches: Sequence[onnx.GraphProto]) -> tuple[list[Region], list[int | None]]:
+def _branches(node: Node, branches: Sequence[onnx.GraphProto]) -> tuple[list[RegionBuilder], list[int | None]]:
     """
-    The regions of an If, and along which axis of each result a count says how much is there.
+    The regions of an If, and the padded axis of each result (None of one that is not padded).
 
-    Results that differ in one size are filled up to the greater one; their counts stand behind the results.
+    Results that differ in one size are padded to the greater one; their counts follow the results.
     """
 
-    def built(fill: Callable[[list[Value]], list[Value]]) -> list[Region]:
-        regions = [Region(node, []) for _ in branches]
+    def built(fill: Callable[[list[Value]], list[Value]]) -> list[RegionBuilder]:
+        regions = [RegionBuilder(node, []) for _ in branches]
         try:
             for region, branch, label in zip(regions, branches, ("then/", "else/"), strict=True):
                 region.build(lambda _, branch=branch, label=label: fill(run_body(node, branch, [], label)))
@@ -118,7 +121,7 @@ def _branches(node: Node, branches: Sequence[onnx.GraphProto]) -> tuple[list[Reg
 
 
 def _open_axis(node: Node, a: Value, b: Value) -> int | None:
-    """The axis along which the sizes of two branches' results differ, or the data says them."""
+    """The axis along which the sizes of two branches' results differ or are data-dependent; None if they are equal."""
     if a.items is not None or b.items is not None or len(a.shape) != len(b.shape):
         return None
     axes = {k for k, (m, n) in enumerate(zip(a.shape, b.shape, strict=True)) if m != n}
@@ -129,7 +132,7 @@ def _open_axis(node: Node, a: Value, b: Value) -> int | None:
 
 
 def first_that_works(*ways: Callable[[], list[Value]]) -> list[Value]:
-    """The results of the first way that a node can be imported in; the most telling error if there is none."""
+    """The results of the first way that raises no UserError; if all do, the error that names inputs, else the first."""
     errors: list[UserError] = []
     for way in ways:
         try:
@@ -140,24 +143,24 @@ def first_that_works(*ways: Callable[[], list[Value]]) -> list[Value]:
 
 
 def _loop(node: Node) -> list[Value]:
-    """A region, or the body once an iteration, where their number is known."""
+    """A graph.loop, or the body unrolled where the number of iterations is known."""
     body: onnx.GraphProto = node.attr("body")
     limit = node.input(0).array if node.has(0) else None
-    written, region = lambda: _written_out(node, body), lambda: _region_loop(node, body)
+    unrolled, region = lambda: _unrolled(node, body), lambda: _region_loop(node, body)
     if any(v is not None and (v.items is not None or v.absent) for v in node.inputs[2:]):
-        return written()
+        return unrolled()
     if limit is not None and isinstance(limit.reshape(()).item(), DimExpr):
         return _symbolic_loop(node, body, limit.reshape(()).item())
-    few = limit is not None and int(limit.reshape(())) * len(body.node) <= FEW_NODES
-    return first_that_works(written, region) if few else first_that_works(region, written)
+    few = limit is not None and int(limit.reshape(())) * len(body.node) <= PREFER_UNROLLED_NODES
+    return first_that_works(unrolled, region) if few else first_that_works(region, unrolled)
 
 
 class _EndsEarly(Exception):
-    """A loop has a condition that may end it before its number of iterations does."""
+    """A loop has a condition that may end it early."""
 
 
 def _symbolic_loop(node: Node, body: onnx.GraphProto, length: DimExpr) -> list[Value]:
-    """A loop that runs as often as a size says: a scan of the numbers of its iterations."""
+    """A loop whose number of iterations is a symbolic size: a scan over the iteration numbers."""
     carried, numbers = [node.input(i) for i in range(2, len(node.inputs))], [iota(node, (length,), 0)]
     first = reshape(node, node.input(1), ()) if node.has(1) else node.array(np.array(True))
 
@@ -190,7 +193,7 @@ def _symbolic_loop(node: Node, body: onnx.GraphProto, length: DimExpr) -> list[V
 def _region_loop(node: Node, body: onnx.GraphProto) -> list[Value]:
     condition = node.input(1) if node.has(1) else node.array(np.array(True))
     if condition.array is not None and not condition.array.reshape(()):
-        return _written_out(node, body)
+        return _unrolled(node, body)
     carried = [node.input(i) for i in range(2, len(node.inputs))]
     most, limit = NO_ITERATION_BOUND, None
     if node.has(0):
@@ -199,7 +202,7 @@ def _region_loop(node: Node, body: onnx.GraphProto) -> list[Value]:
             limit = reshape(node, value, ())
         elif int(value.array.reshape(())) < np.iinfo(np.int64).max:
             most = max(0, int(value.array.reshape(())))
-    region = Region(node, [NUMBER, *(node.importer.materialize(v, node.path).type for v in carried)])
+    region = RegionBuilder(node, [NUMBER, *(node.importer.materialize(v, node.path).type for v in carried)])
     region.trace(1, carried)
     always = node.array(np.array(True))  # the body runs while the condition holds
     results = region.build(lambda args: run_body(node, body, [args[0], always, *args[1:]], ""))
@@ -212,7 +215,7 @@ def _region_loop(node: Node, body: onnx.GraphProto) -> list[Value]:
         region.drop_first()
     region.check(carried, 1 if test is not None else 0)
     rows = len(body.output) - 1 - len(carried)
-    if rows and (most < 0 or most * region.row_bytes(rows) > MAX_STACK):
+    if rows and (most < 0 or most * region.row_bytes(rows) > MAX_STACK_BYTES):
         region.discard()
         if limit is not None:
             node.known(limit, "the number of iterations")
@@ -220,16 +223,16 @@ def _region_loop(node: Node, body: onnx.GraphProto) -> list[Value]:
     return counted_loop(region, carried, most, limit, test)
 
 
-def _written_out(node: Node, body: onnx.GraphProto) -> list[Value]:
-    """The body once an iteration; how many there are must be known."""
-    limit = int(node.constant(0).reshape(())) if node.has(0) else MAX_ITERATIONS + 1
+def _unrolled(node: Node, body: onnx.GraphProto) -> list[Value]:
+    """The body once per iteration; their number must be known."""
+    limit = int(node.constant(0).reshape(())) if node.has(0) else MAX_UNROLLED_ITERATIONS + 1
     condition = node.input(1) if node.has(1) else node.array(np.array(True))
     carried = [v if v is not None else node.input(i) for i, v in enumerate(node.inputs[2:], 2)]
     scanned: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     count = 0
     while count < limit and bool(node.known(condition, "the condition").reshape(())):
-        if count == MAX_ITERATIONS:
-            raise node.fail(f"expected at most {MAX_ITERATIONS} iterations, but got more")
+        if count == MAX_UNROLLED_ITERATIONS:
+            raise node.fail(f"expected at most {MAX_UNROLLED_ITERATIONS} iterations, but got more")
         index = node.array(np.array(count, np.int64))
         condition, *results = run_body(node, body, [index, condition, *carried], f"{count}/")
         carried, rows = results[: len(carried)], results[len(carried) :]
@@ -240,7 +243,7 @@ def _written_out(node: Node, body: onnx.GraphProto) -> list[Value]:
 
 
 def _stacked(node: Node, rows: Sequence[Value], axis: int, info: onnx.ValueInfoProto) -> Value:
-    """The rows of all iterations; of no iteration, what the body's output says that they are."""
+    """The rows of all iterations; of no iterations an empty tensor of the type that the body's output declares."""
     if rows:
         return stack(node, rows, axis)
     declared = info.type.tensor_type
@@ -251,7 +254,7 @@ def _stacked(node: Node, rows: Sequence[Value], axis: int, info: onnx.ValueInfoP
 
 
 def _scan(node: Node) -> list[Value]:
-    """The body once a row of the scanned inputs."""
+    """The body once per row of the scanned inputs."""
     body: onnx.GraphProto = node.attr("body")
     if node.opset < 9:
         return _scan_batches(node, body)
@@ -260,9 +263,9 @@ def _scan(node: Node) -> list[Value]:
     length: Any = inputs[-1].shape[axis]
     if not isinstance(length, int):
         return _region_scan(node, body, inputs)
-    written, region = lambda: _scan_once(node, body, inputs, ""), lambda: _region_scan(node, body, inputs)
-    few = length * len(body.node) <= FEW_NODES
-    return first_that_works(written, region) if few else first_that_works(region, written)
+    unrolled, region = lambda: _scan_once(node, body, inputs, ""), lambda: _region_scan(node, body, inputs)
+    few = length * len(body.node) <= PREFER_UNROLLED_NODES
+    return first_that_works(unrolled, region) if few else first_that_works(region, unrolled)
 
 
 def _region_scan(node: Node, body: onnx.GraphProto, inputs: Sequence[Value]) -> list[Value]:
@@ -285,18 +288,18 @@ def _region_scan(node: Node, body: onnx.GraphProto, inputs: Sequence[Value]) -> 
 
 
 def _axis_moved(node: Node, x: Value, source: int, target: int) -> Value:
-    """`x` with one axis at another place."""
+    """`x` with one axis moved."""
     order = [a for a in range(len(x.shape)) if a != source]
     return transpose(node, x, [*order[:target], source, *order[target:]])
 
 
 def _scan_batches(node: Node, body: onnx.GraphProto) -> list[Value]:
-    """Before opset 9 each batch is scanned on its own, and an input says the lengths."""
+    """Scan of opset 8: each batch is scanned on its own."""
     if node.has(0):
         raise node.fail("expected no sequence_lens, but got them")
     inputs = [node.input(i) for i in range(1, len(node.inputs))]
     each = [
-        _scan_once(node, body, [element(node, x, 0, batch) for x in inputs], f"{batch}/")
+        _scan_once(node, body, [index_axis(node, x, 0, batch) for x in inputs], f"{batch}/")
         for batch in range(inputs[0].shape[0])
     ]
     return [stack(node, values, 0) for values in zip(*each, strict=True)]
@@ -310,12 +313,12 @@ def _scan_once(node: Node, body: onnx.GraphProto, inputs: Sequence[Value], label
     backward = node.attr(old, [0] * count)
     axes = [axis_of(a, len(x.shape)) for a, x in zip(node.attr("scan_input_axes", [0] * count), rows, strict=True)]
     length = rows[0].shape[axes[0]]
-    if length > MAX_ITERATIONS:
-        raise node.fail(f"expected at most {MAX_ITERATIONS} iterations, but got {length}")
+    if length > MAX_UNROLLED_ITERATIONS:
+        raise node.fail(f"expected at most {MAX_UNROLLED_ITERATIONS} iterations, but got {length}")
     scanned: list[list[Value]] = [[] for _ in range(outputs)]
     for step in range(length):
         at = [length - 1 - step if back else step for back in backward]
-        parts = [element(node, x, axis, i) for x, axis, i in zip(rows, axes, at, strict=True)]
+        parts = [index_axis(node, x, axis, i) for x, axis, i in zip(rows, axes, at, strict=True)]
         results = run_body(node, body, [*states, *parts], f"{label}{step}/")
         states = results[: len(states)]
         for row, into in zip(results[len(states) :], scanned, strict=True):

@@ -1,4 +1,4 @@
-"""ONNX ops that read or write at computed places, sort, accumulate along an axis, or compare with positions."""
+"""ONNX ops that gather, scatter, sort, accumulate along an axis, or are made of index comparisons."""
 
 from __future__ import annotations
 
@@ -10,23 +10,12 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import axis_of
-from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
-from mlc.frontends.onnx.sizes import holds_sizes
-from mlc.frontends.onnx.tools import (
-    add,
-    binary,
-    cast,
-    concat,
-    element,
-    full,
-    iota,
-    multiply,
-    number,
-    part,
-    reshape,
-    select,
-    subtract,
-)
+from mlc.frontends.common.elementwise import add, binary, cast, full, iota, multiply, number, select, subtract
+from mlc.frontends.common.movement import index_axis, reshape, slice_axis
+from mlc.frontends.common.ops.cumulative import Combine, cumulative
+from mlc.frontends.common.sizes import holds_sizes
+from mlc.frontends.common.values import Value, dtype_like
+from mlc.frontends.onnx.node import Converter, Node
 
 
 def _gather_elements(node: Node) -> Value:
@@ -35,9 +24,9 @@ def _gather_elements(node: Node) -> Value:
 
 def gather_elements(node: Node, x: Value, indices: Value, axis: int) -> Value:
     """
-    Elements at indices along an axis; where the last axis of symbolic size is another one, by linear places.
+    Elements at indices along an axis; by linear indices where another axis than that one has a symbolic size.
 
-    A vector of elements along an axis that ends at run time must not look up elements behind it.
+    (A vector along an axis of symbolic size must not read indices beyond its end.)
     """
     axis, rank = axis_of(axis, len(x.shape)), len(x.shape)
     open_axes = [a for a, n in enumerate(indices.shape) if not isinstance(n, int)]
@@ -61,14 +50,14 @@ def _gather_nd(node: Node) -> Value:
 
 
 def gather_nd(node: Node, x: Value, indices: Value, batch: int = 0) -> Value:
-    """What tuples of indices name: the axes that they index become one, and the tuples numbers."""
+    """Rows at tuples of indices: the indexed axes are flattened to one, and the tuples to linear indices."""
     depth = _depth(node, indices)
     sizes = x.shape[batch : batch + depth]
     if not 0 < depth <= len(x.shape) - batch:
         raise node.fail(f"expected indices of 1 to {len(x.shape) - batch} axes, but got {depth}")
     place: Value | None = None
     for axis, size in enumerate(sizes):
-        at = cast(node, element(node, indices, -1, axis), np.int64)
+        at = cast(node, index_axis(node, indices, -1, axis), np.int64)
         at = select(node, binary(node, g.LessOp, at, 0), add(node, at, size), at) if depth > 1 else at
         place = at if place is None else add(node, binary(node, g.MultiplyOp, place, size), at)
     assert place is not None
@@ -77,7 +66,7 @@ def gather_nd(node: Node, x: Value, indices: Value, batch: int = 0) -> Value:
 
 
 def _depth(node: Node, indices: Value) -> int:
-    """How many axes tuples of indices name."""
+    """The number of axes that tuples of indices index."""
     if not isinstance(depth := indices.shape[-1], int):
         raise node.fail(f"expected a known number of axes that the indices name, but got {depth}; give it with shapes=")
     return depth
@@ -109,13 +98,13 @@ def _scatter_nd(node: Node) -> Value:
 
 
 def _is_constant(indices: Value) -> bool:
-    """Whether the model says what the indices are, and there are some."""
+    """Whether indices are constant and not empty."""
     return indices.array is not None and not indices.bound and indices.array.size > 0
 
 
 def _put(node: Node, x: Value, places: np.ndarray, updates: Value, depth: int) -> Value:
     """
-    Updates written at known places, linear over the first `depth` axes: each row is read from where its last update is.
+    Updates written at constant linear indices over the first `depth` axes; each row is read from its last update.
 
     `scatter(x, places, updates)` -> `where(hit, gather_rows(updates, last), x)`
     """
@@ -128,7 +117,7 @@ def _put(node: Node, x: Value, places: np.ndarray, updates: Value, depth: int) -
 
 
 def _tensor_scatter(node: Node) -> Value:
-    """Updates written into a cache from a position on that each batch has of its own."""
+    """Updates written into a cache from a start position, one per batch."""
     cache, update = node.input(0), node.input(1)
     axis = axis_of(node.attr("axis", -2), len(cache.shape))
     places = iota(node, update.shape, axis)
@@ -150,7 +139,7 @@ def _one_hot(node: Node) -> Value:
     places = select(node, negative, add(node, places, depth), places)
     places = reshape(node, places, (*indices.shape[:axis], 1, *indices.shape[axis:]))
     hot = node.emit(g.EqualOp, places, iota(node, shape, axis))
-    return select(node, hot, element(node, values, 0, 1), element(node, values, 0, 0))
+    return select(node, hot, index_axis(node, values, 0, 1), index_axis(node, values, 0, 0))
 
 
 def _top_k(node: Node) -> list[Value]:
@@ -169,50 +158,33 @@ def _top_k(node: Node) -> list[Value]:
 
 
 def k_of(node: Node) -> Any:
-    """How many elements a TopK wants: a number, or a size."""
+    """The k of a TopK: a number or a size."""
     return node.attr("k") if node.opset < 10 else node.constant(1).reshape(()).item()
 
 
-def _open_top_k(node: Node, x: Value, axis: int, count: Any) -> list[Value]:
-    """The first of all that are sorted, of an axis of symbolic size or as many as a size says."""
+def _open_top_k(node: Node, x: Value, axis: int, count: Dim) -> list[Value]:
+    """The first k of all elements sorted, where the axis or k is symbolic."""
     if isinstance(size := x.shape[axis], DimExpr):
         node.importer.symbols.at_least(size - count, 0)
     elif not node.importer.symbols.at_most(count, size):
         raise node.fail(f"expected k of at most {size}, but got {count}")
     keys = cast(node, x, np.float32) if x.dtype_name in ("float16", "bfloat16") else x
-    few = count if isinstance(count, int) else 0
-    order = node.emit(g.ArgsortOp, keys, axis=axis, descending=bool(node.attr("largest", 1)), count=few)
-    order = order if few else part(node, order, axis, 0, count)
+    known = count if isinstance(count, int) else 0
+    order = node.emit(g.ArgsortOp, keys, axis=axis, descending=bool(node.attr("largest", 1)), count=known)
+    order = order if known else slice_axis(node, order, axis, 0, count)
     return [gather_elements(node, x, order, axis), order]
 
 
-def _cumulative(op: Any, combine: str, neutral: float) -> Converter:
-    """A running sum or product; of few elements in steps of 1, 2, 4, ...: each takes in what stands that far before."""
+def _cumulative(combine: Combine) -> Converter:
+    """A running sum or product."""
 
     def convert(node: Node) -> Value:
-        x = node.input(0)
-        axis = axis_of(int(node.constant(1).reshape(())), len(x.shape))
-        size, backward, exclusive = x.shape[axis], bool(node.attr("reverse", 0)), bool(node.attr("exclusive", 0))
-        if size == 0:
-            return x
-        if not isinstance(size, int) or size > FEW:
-            return node.emit(g.CumulativeOp, x, axis=axis, combine=combine, exclusive=exclusive, backward=backward)
-        x = node.emit(g.FlipOp, x, axes=(axis,)) if backward else x
-        if exclusive:
-            x = _moved(node, x, axis, 1, neutral)
-        step = 1
-        while step < size:
-            x = node.emit(op, x, _moved(node, x, axis, step, neutral))
-            step *= 2
-        return node.emit(g.FlipOp, x, axes=(axis,)) if backward else x
+        axis = int(node.constant(1).reshape(()))
+        return cumulative(
+            node, node.input(0), axis, combine, bool(node.attr("exclusive", 0)), bool(node.attr("reverse", 0))
+        )
 
     return convert
-
-
-def _moved(node: Node, x: Value, axis: int, by: int, filler: float) -> Value:
-    """`x` moved up along an axis; what comes in at the front is the filler."""
-    front = full(node, [*x.shape[:axis], by, *x.shape[axis + 1 :]], filler, dtype_like(x))
-    return concat(node, [front, part(node, x, axis, 0, x.shape[axis] - by)], axis)
 
 
 def _trilu(node: Node) -> Value:
@@ -225,7 +197,7 @@ def _trilu(node: Node) -> Value:
 
 
 def _reverse_sequence(node: Node) -> Value:
-    """The first elements along the time axis, as many as each batch says, in reverse."""
+    """The first elements along the time axis in reverse order, as many as the length of each batch."""
     x = node.input(0)
     rank = len(x.shape)
     batch, time = axis_of(node.attr("batch_axis", 1), rank), axis_of(node.attr("time_axis", 0), rank)
@@ -275,7 +247,7 @@ def _range(node: Node) -> Value:
 
 
 def _range_of_sizes(node: Node, start: Any, limit: Any, delta: Any) -> Value:
-    """A range between symbolic sizes, or by them: positions, as many as there are steps."""
+    """A range whose bounds or step are symbolic sizes."""
     count = _steps(limit - start, delta)
     if count is None:
         raise node.fail(f"expected a range upwards in known or whole steps, but got {start} to {limit} by {delta}")
@@ -285,7 +257,7 @@ def _range_of_sizes(node: Node, start: Any, limit: Any, delta: Any) -> Value:
 
 
 def _steps(extent: Dim, delta: Dim) -> Dim | None:
-    """How many steps there are: rounded up, or exactly that many where `delta` is symbolic; None where it is not."""
+    """`ceil(extent / delta)`; None where it cannot be expressed: a symbolic `delta` must divide the extent."""
     if isinstance(delta, int):
         return (extent + delta - 1) // delta if delta >= 1 else None
     ((atoms, factor),) = delta.terms if len(delta.terms) == 1 else [((), 0)]
@@ -303,12 +275,11 @@ def _steps(extent: Dim, delta: Dim) -> Dim | None:
 
 
 MAX_RANGE = 1 << 31
-FEW = 32
-"""Running sums of up to so many elements are a few elementwise steps, which fuse with what is round them."""
+"""Elements of the longest range."""
 
 
 def _max_unpool(node: Node) -> Value:
-    """The elements of a max pooling back where they came from; the rest is 0."""
+    """The maxima of a pool written back to where they came from; the rest is 0."""
     x, places = node.input(0), node.input(1)
     kernel = node.attr("kernel_shape")
     rank = len(kernel)
@@ -328,7 +299,7 @@ def _max_unpool(node: Node) -> Value:
 
 
 def _relocated(node: Node, places: Value, inner: tuple[int, ...], outer: tuple[int, ...]) -> Value:
-    """Linear indices into one shape as those of the same places in another."""
+    """Linear indices into one shape as linear indices of the same elements in another."""
     result: Value | None = None
     left, scale = places, 1
     for old, new in zip(reversed(inner), reversed(outer), strict=True):
@@ -348,8 +319,8 @@ CONVERTERS: dict[str, Converter] = {
     "TensorScatter": _tensor_scatter,
     "OneHot": _one_hot,
     "TopK": _top_k,
-    "CumSum": _cumulative(g.AddOp, "add", 0.0),
-    "CumProd": _cumulative(g.MultiplyOp, "mul", 1.0),
+    "CumSum": _cumulative("add"),
+    "CumProd": _cumulative("mul"),
     "Trilu": _trilu,
     "Hardmax": _hardmax,
     "ReverseSequence": _reverse_sequence,

@@ -9,23 +9,18 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph import GraphOp
 from mlc.dialects.graph.types import broadcast
-from mlc.frontends.onnx.node import Converter, Node, UseBody, Value, dtype_like
-from mlc.frontends.onnx.tools import (
-    add,
-    binary,
-    cast,
-    divide,
-    full,
-    matmul_weight,
-    multiply,
-    reshape,
-    subtract,
-    transpose,
-)
+from mlc.frontends.common.elementwise import binary, cast, full, subtract
+from mlc.frontends.common.movement import reshape, transpose
+from mlc.frontends.common.ops.einsum import einsum
+from mlc.frontends.common.ops.hyperbolic import acosh, asinh, atanh
+from mlc.frontends.common.ops.matmul import matmul
+from mlc.frontends.common.values import Value, dtype_like
+from mlc.frontends.onnx.node import Converter, Node, UseBody
 
 
-def _unary(op: Any, **attrs: tuple[str, Any]) -> Converter:
+def _unary(op: type[GraphOp], **attrs: tuple[str, Any]) -> Converter:
     """An op on one tensor; `attrs` maps its attributes to ONNX's names and defaults."""
 
     def convert(node: Node) -> Value:
@@ -35,11 +30,11 @@ def _unary(op: Any, **attrs: tuple[str, Any]) -> Converter:
     return convert
 
 
-def _binary(op: Any) -> Converter:
+def _binary(op: type[GraphOp]) -> Converter:
     return lambda node: node.emit(op, node.input(0), node.input(1))
 
 
-def _variadic(op: Any) -> Converter:
+def _variadic(op: type[GraphOp]) -> Converter:
     def convert(node: Node) -> Value:
         value = node.input(0)
         for index in range(1, len(node.inputs)):
@@ -105,7 +100,9 @@ def _gelu(node: Node) -> Value:
     return node.emit(g.GeluOp, node.input(0))
 
 
-def _reduce(op: Any, before: Callable[[Node, Value], Value] | None = None, after: Any = None) -> Converter:
+def _reduce(
+    op: type[GraphOp], before: Callable[[Node, Value], Value] | None = None, after: type[GraphOp] | None = None
+) -> Converter:
     """A reduction: axes are an attribute, or since opset 18 (ReduceSum: 13) an input."""
 
     def convert(node: Node) -> Value:
@@ -121,7 +118,7 @@ def _reduce(op: Any, before: Callable[[Node, Value], Value] | None = None, after
     return convert
 
 
-def _applied(node: Node, x: Value, before: Any, after: Any) -> Value:
+def _applied(node: Node, x: Value, before: Callable[[Node, Value], Value] | None, after: type[GraphOp] | None) -> Value:
     x = before(node, x) if before else x
     return node.emit(after, x) if after else x
 
@@ -130,7 +127,7 @@ def _square(node: Node, x: Value) -> Value:
     return node.emit(g.MultiplyOp, x, x)
 
 
-def _arg(op: Any) -> Converter:
+def _arg(op: type[GraphOp]) -> Converter:
     def convert(node: Node) -> Value:
         x, axis = node.input(0), node.attr("axis", 0)
         if x.shape[axis] == 0:
@@ -145,7 +142,7 @@ def _arg(op: Any) -> Converter:
     return convert
 
 
-def _softmax(op: Any) -> Converter:
+def _softmax(op: type[GraphOp]) -> Converter:
     """Since opset 13 along one axis; before, over all axes from `axis` (1) on."""
 
     def convert(node: Node) -> Value:
@@ -162,25 +159,11 @@ def _softmax(op: Any) -> Converter:
 
 
 def _matmul(node: Node) -> Value:
-    a, b = node.input(0), node.input(1)
-    left, right = len(a.shape), len(b.shape)
-    if left == 0 or right == 0:
-        raise node.fail("expected operands of rank 1 or more, but got a scalar")
-    if right == 2 and b.array is not None:
-        return node.emit(g.DenseOp, a, matmul_weight(node, b))
-    a = reshape(node, a, (1, *a.shape)) if left == 1 else a
-    b = reshape(node, b, (*b.shape, 1)) if right == 1 else b
-    y = node.emit(g.BatchMatmulOp, a, b)
-    if left == 1 or right == 1:
-        shape = list(y.shape)
-        shape = shape[:-1] if right == 1 else shape
-        y = reshape(node, y, [*shape[:-1], *shape[-1:]] if left != 1 else _without(shape, -2 if right != 1 else -1))
-    return y
+    return matmul(node, node.input(0), node.input(1))
 
 
-def _without(shape: list[Any], axis: int) -> list[Any]:
-    axis %= len(shape)
-    return shape[:axis] + shape[axis + 1 :]
+def _einsum(node: Node) -> Value:
+    return einsum(node, node.attr("equation"), [node.input(i) for i in range(len(node.inputs))])
 
 
 def _gemm(node: Node) -> Value:
@@ -242,28 +225,6 @@ def _is_inf(node: Node) -> Value:
     return binary(node, g.EqualOp, x, math.inf if positive else -math.inf)
 
 
-def _asinh(node: Node) -> Value:
-    # asinh(x) == sign(x) * log(|x| + sqrt(x * x + 1))
-    x = node.input(0)
-    size = node.emit(g.AbsOp, x)
-    root = node.emit(g.SqrtOp, add(node, multiply(node, x, x), 1.0))
-    return multiply(node, node.emit(g.SignOp, x), node.emit(g.LogOp, add(node, size, root)))
-
-
-def _acosh(node: Node) -> Value:
-    # acosh(x) == log(x + sqrt(x * x - 1))
-    x = node.input(0)
-    root = node.emit(g.SqrtOp, subtract(node, multiply(node, x, x), 1.0))
-    return node.emit(g.LogOp, add(node, x, root))
-
-
-def _atanh(node: Node) -> Value:
-    # atanh(x) == log((1 + x) / (1 - x)) / 2
-    x = node.input(0)
-    quotient = divide(node, add(node, 1.0, x), subtract(node, 1.0, x))
-    return multiply(node, node.emit(g.LogOp, quotient), 0.5)
-
-
 def _bit_shift(node: Node) -> Value:
     direction = node.attr("direction")
     if direction not in ("LEFT", "RIGHT"):
@@ -310,9 +271,9 @@ CONVERTERS: dict[str, Converter] = {
     "Atan": _unary(g.AtanOp),
     "Sinh": _unary(g.SinhOp),
     "Cosh": _unary(g.CoshOp),
-    "Asinh": _asinh,
-    "Acosh": _acosh,
-    "Atanh": _atanh,
+    "Asinh": lambda node: asinh(node, node.input(0)),
+    "Acosh": lambda node: acosh(node, node.input(0)),
+    "Atanh": lambda node: atanh(node, node.input(0)),
     "Sign": _unary(g.SignOp),
     "Not": _unary(g.LogicalNotOp),
     "Softplus": _unary(g.SoftplusOp),
@@ -371,4 +332,5 @@ CONVERTERS: dict[str, Converter] = {
     # matrix products
     "MatMul": _matmul,
     "Gemm": _gemm,
+    "Einsum": _einsum,
 }

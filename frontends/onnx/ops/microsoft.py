@@ -1,20 +1,22 @@
-"""The ops of com.microsoft that onnxruntime's tools write into models: fusions of common ops, and quantised ones."""
+"""The ops of com.microsoft that onnxruntime's tools write into models: fusions of ONNX's ops."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.frontends.onnx.node import Converter, Node, Value
-from mlc.frontends.onnx.ops import microsoft_attention, microsoft_quantized
+from mlc.frontends.common.elementwise import add, multiply, reduce
+from mlc.frontends.common.movement import slice_axis, transpose
+from mlc.frontends.common.ops.recurrent import ACTIVATIONS, ActivationKind, activate
+from mlc.frontends.common.values import Value
+from mlc.frontends.onnx.node import Converter, Node
 from mlc.frontends.onnx.ops.microsoft_attention import optional
 from mlc.frontends.onnx.ops.microsoft_quantized import channels_first
 from mlc.frontends.onnx.ops.nn import convolution
-from mlc.frontends.onnx.ops.recurrent import ACTIVATIONS
-from mlc.frontends.onnx.tools import add, multiply, part, reduce, transpose
+from mlc.frontends.onnx.ops.simplified import root_mean_square_norm
+from mlc.frontends.onnx.table import convert_as
 
 DOMAIN = "com.microsoft"
 
@@ -40,7 +42,7 @@ def _quick_gelu(node: Node) -> Value:
 
 
 def _rows_inside(node: Node, x: Value, outside: bool) -> Value:
-    """An operand whose first axis stands before those of the batch, with it behind them."""
+    """With `outside`, an operand with its first axis moved after the batch axes."""
     rank = len(x.shape)
     return transpose(node, x, (*range(1, rank - 1), 0, rank - 1)) if outside else x
 
@@ -54,23 +56,24 @@ def _fused_matmul(node: Node) -> Value:
     return y if alpha == 1.0 else multiply(node, y, alpha)
 
 
-_ACTIVATIONS: dict[str, tuple[Any, dict[str, float]]] = {
+_ACTIVATIONS: dict[str, ActivationKind] = {
     **ACTIVATIONS,
     "Clip": (g.ClipOp, {"min": -math.inf, "max": math.inf}),
 }
 
 
 def _activated(node: Node, x: Value) -> Value:
-    """The activation that a fused op ends in; its numbers are in a list, or each in an attribute."""
+    """The activation of a fused op; its parameters are in activation_params or in an attribute each."""
     name = node.attr("activation", "")
     if not name:
         return x
     if name not in _ACTIVATIONS:
         raise node.fail(f"expected an activation of {', '.join(_ACTIVATIONS)}, but got {name}")
-    op, numbers = _ACTIVATIONS[name]
+    kind = _ACTIVATIONS[name]
+    numbers = kind[1]
     numbers = numbers | dict(zip(numbers, map(float, node.attr("activation_params", [])), strict=False))
     numbers = {key: float(node.attr(f"activation_{key}", number)) for key, number in numbers.items()}
-    return node.emit(op, x, **numbers) if isinstance(op, type) else op(node, x, **numbers)
+    return activate(node, kind, x, numbers)
 
 
 def _fused_conv(node: Node) -> Value:
@@ -79,7 +82,7 @@ def _fused_conv(node: Node) -> Value:
 
 
 def _skip_layer_norm(node: Node) -> list[Value | None]:
-    """The normalised sum of input, skip and bias; and the sum."""
+    """The layer norm of input + skip + bias, and that sum."""
     total = add(node, node.input(0), node.input(1))
     if node.has(4):
         total = add(node, total, node.input(4))
@@ -91,34 +94,22 @@ def _layer_norm(node: Node, x: Value, gamma: Value, beta: Value | None) -> Value
     return node.emit(g.LayerNormOp, x, gamma, beta, axis=-1, epsilon=float(node.attr("epsilon", 1e-12)))
 
 
-def _root_mean_square(node: Node, x: Value, gamma: Value, axis: int = -1) -> Value:
-    """x / sqrt(mean(x * x) + epsilon) * gamma."""
-    rank = len(x.shape)
-    mean = reduce(node, g.MeanOp, multiply(node, x, x), range(axis % rank, rank), True)
-    scale = node.emit(g.RsqrtOp, add(node, mean, float(node.attr("epsilon", 1e-5))))
-    return multiply(node, multiply(node, x, scale), gamma)
-
-
-def _simplified_layer_norm(node: Node) -> Value:
-    return _root_mean_square(node, node.input(0), node.input(1), node.attr("axis", -1))
-
-
 def _skip_simplified_layer_norm(node: Node) -> list[Value | None]:
     total = add(node, node.input(0), node.input(1))
     if node.has(3):
         total = add(node, total, node.input(3))
-    return [_root_mean_square(node, total, node.input(2)), None, None, total]
+    return [root_mean_square_norm(node, total, node.input(2)), None, None, total]
 
 
 def _embed_layer_norm(node: Node) -> list[Value | None]:
-    """Words, positions and segments looked up, added and normalised; and how long each row of the mask is."""
+    """The layer norm of word + position + segment embeddings; and the number of ones in each row of the mask."""
     words = node.input(0)
     length = words.shape[1]
     total = node.emit(g.TakeOp, node.input(2), words, axis=0)
     if node.has(8):
         total = add(node, total, node.emit(g.TakeOp, node.input(3), node.input(8), axis=0))
     else:
-        total = add(node, total, part(node, node.input(3), 0, 0, length))
+        total = add(node, total, slice_axis(node, node.input(3), 0, 0, length))
     if node.has(1) and node.has(4):
         total = add(node, total, node.emit(g.TakeOp, node.input(4), node.input(1), axis=0))
     y = _layer_norm(node, total, node.input(5), node.input(6))
@@ -129,28 +120,28 @@ def _embed_layer_norm(node: Node) -> list[Value | None]:
 
 def _main(name: str) -> Converter:
     """The op of the same name in ONNX's own domain."""
-    return lambda node: node.standard(name, *node.inputs)
+    return lambda node: convert_as(node, name, *node.inputs)
 
 
 def _channels_last(name: str) -> Converter:
-    """The op of ONNX on pictures whose channels are last, and weights whose input channels are."""
+    """An op of ONNX with channels-last pictures and weights."""
 
     def convert(node: Node) -> Value:
         rest = [optional(node, k) for k in range(1, len(node.inputs))]
         if rest and rest[0] is not None:
             rank = len(rest[0].shape)
             rest[0] = transpose(node, rest[0], (0, rank - 1, *range(1, rank - 1)))
-        y = channels_first(node, node.input(0), lambda x: node.standard(name, x, *rest[:2]), True)
+        y = channels_first(node, node.input(0), lambda x: convert_as(node, name, x, *rest[:2]), True)
         return _activated(node, y if len(rest) < 3 or rest[2] is None else add(node, y, rest[2]))
 
     return convert
 
 
 def _fused_gemm(node: Node) -> Value:
-    return _activated(node, node.standard("Gemm", *node.inputs))
+    return _activated(node, convert_as(node, "Gemm", *node.inputs))
 
 
-CONVERTERS: dict[str, Converter] = {  # pyright: ignore[reportAssignmentType]
+CONVERTERS: dict[str, Converter] = {
     "Gelu": _gelu,
     "BiasGelu": _gelu,
     "FastGelu": _fast_gelu,
@@ -168,8 +159,4 @@ CONVERTERS: dict[str, Converter] = {  # pyright: ignore[reportAssignmentType]
     "FusedGemm": _fused_gemm,
     "QuantizeLinear": _main("QuantizeLinear"),
     "DequantizeLinear": _main("DequantizeLinear"),
-    **microsoft_attention.CONVERTERS,
-    **microsoft_quantized.CONVERTERS,
 }
-SIMPLIFIED: dict[str, Converter] = {"SimplifiedLayerNormalization": _simplified_layer_norm}
-"""What onnxruntime writes into ONNX's own domain."""

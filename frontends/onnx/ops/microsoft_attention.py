@@ -1,11 +1,11 @@
 """
-Attention as onnxruntime's tools write it: heads side by side in a row, masks of several forms, keys and values kept.
+The attention ops of com.microsoft: packed heads, masks of several forms, caches of keys and values.
 
-    Attention                one product for queries, keys and values, then
-    QAttention               the same on integers
-    MultiHeadAttention       queries, keys and values given, side by side or as heads
-    GroupQueryAttention      fewer heads of keys and values than of queries, and positions by rotation
-    RotaryEmbedding          that rotation alone
+    Attention                one projection to queries, keys and values, then attention
+    QAttention               the same with a quantised projection
+    MultiHeadAttention       queries, keys and values given, packed or as heads
+    GroupQueryAttention      fewer heads of keys and values than of queries, rotary positions
+    RotaryEmbedding          the rotary positions alone
 """
 
 from __future__ import annotations
@@ -19,27 +19,13 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
+from mlc.dialects.graph.dims import Dim
+from mlc.frontends.common.elementwise import add, binary, cast, divide, full, iota, multiply, select, subtract
+from mlc.frontends.common.movement import broadcast_to, concat, index_axis, reshape, slice_axis, stack, transpose
+from mlc.frontends.common.values import Value, dtype_like
+from mlc.frontends.onnx.node import Converter, Node
 from mlc.frontends.onnx.ops.quantized import product
-from mlc.frontends.onnx.tools import (
-    add,
-    binary,
-    broadcast_to,
-    cast,
-    concat,
-    divide,
-    element,
-    full,
-    iota,
-    multiply,
-    part,
-    reshape,
-    select,
-    stack,
-    subtract,
-    transpose,
-    wants,
-)
+from mlc.frontends.onnx.windows import is_output_used
 
 
 def optional(node: Node, index: int) -> Value | None:
@@ -49,26 +35,26 @@ def optional(node: Node, index: int) -> Value | None:
 
 @dataclass
 class Scores:
-    """What is done to the product of queries and keys: B x heads x queries x keys."""
+    """How the product of queries and keys, B x heads x queries x keys, becomes attention scores."""
 
     scale: float
     bias: Value | None = None
-    """Added to it."""
+    """Added to the scores."""
     kept: Value | None = None
-    """Which keys count; the others have `off` added."""
+    """The mask of keys that count; `off` is added to the scores of the others."""
     off: float = -10000.0
     seen: Value | None = None
-    """Which keys a query may see at all."""
+    """The mask of keys that a query may see; the scores of the others are the lowest number."""
     softcap: float = 0.0
     sink: Value | None = None
-    """For each head, the score of a key whose value is 0."""
+    """The attention sink: for each head, the score of a further key whose value is 0."""
 
 
 _LOWEST = {"float16": -65504.0}
 
 
 def attend(node: Node, q: Value, k: Value, v: Value, how: Scores) -> Value:
-    """Weighted sums of values, heads side by side: B x queries x (heads * size), of B x heads x rows x size."""
+    """Attention of B x heads x rows x size: the packed result, B x queries x (heads * size)."""
     batch, heads, length, _ = q.shape
     scores = multiply(node, node.emit(g.BatchMatmulOp, q, k, transpose_b=True), how.scale)
     if how.softcap:
@@ -84,13 +70,13 @@ def attend(node: Node, q: Value, k: Value, v: Value, how: Scores) -> Value:
 
 
 def _shares(node: Node, scores: Value, sink: Value | None) -> Value:
-    """What each key counts for, beside that of the sink where there is one."""
+    """The softmax of the scores; a sink takes part in it and is dropped from the result."""
     if sink is None:
         return node.emit(g.SoftmaxOp, scores, axis=-1)
     batch, heads, length, keys = scores.shape
     sink = broadcast_to(node, reshape(node, sink, (1, math.prod(sink.shape), 1, 1)), (batch, heads, length, 1))
     shares = node.emit(g.SoftmaxOp, concat(node, [scores, cast(node, sink, dtype_like(scores))], 3), axis=-1)
-    return part(node, shares, 3, 0, keys)
+    return slice_axis(node, shares, 3, 0, keys)
 
 
 def as_heads(node: Node, x: Value, heads: int) -> Value:
@@ -99,11 +85,11 @@ def as_heads(node: Node, x: Value, heads: int) -> Value:
     return transpose(node, reshape(node, x, (batch, length, heads, width // heads)), (0, 2, 1, 3))
 
 
-def earlier(node: Node, length: Any, keys: Any, kept: Any) -> Value:
+def earlier(node: Node, length: Any, keys: Dim, kept: Any) -> Value:
     """
-    Which keys stand not behind a query, the first of which has `kept` before it: 1 x 1 x length x keys.
+    The causal mask, 1 x 1 x length x keys, of queries the first of which follows `kept` keys.
 
-    As onnxruntime has it the last query sees all, where there are more keys than that, too.
+    As in onnxruntime the last query sees all keys, even if there are more than kept + length.
     """
     shape = (1, 1, length, keys)
     query = iota(node, shape, 2)
@@ -113,8 +99,8 @@ def earlier(node: Node, length: Any, keys: Any, kept: Any) -> Value:
     return node.emit(g.LogicalOrOp, seen, node.emit(g.GreaterEqualOp, query, node.array(length - 1)))
 
 
-def kept_keys(node: Node, mask: Value, batch: Any, length: Any, keys: Any) -> Value:
-    """Which keys count: a mask of ones for keys, or for queries and keys; or how many keys of each row do."""
+def kept_keys(node: Node, mask: Value, batch: Any, length: Any, keys: Dim) -> Value:
+    """The mask of keys that count, given as ones per key (and query), or as lengths (or ends and begins) per row."""
     if mask.shape in ((batch, keys), (batch, length, keys)):
         rows = 1 if len(mask.shape) == 2 else length
         return reshape(node, binary(node, g.GreaterOp, mask, 0), (batch, 1, rows, keys))
@@ -122,7 +108,7 @@ def kept_keys(node: Node, mask: Value, batch: Any, length: Any, keys: Any) -> Va
     if mask.shape == (batch,):
         return node.emit(g.LessOp, places, reshape(node, mask, (batch, 1, 1, 1)))
     if mask.shape == (2 * batch,):  # the ends, then the beginnings
-        end, begin = (reshape(node, part(node, mask, 0, n, n + batch), (batch, 1, 1, 1)) for n in (0, batch))
+        end, begin = (reshape(node, slice_axis(node, mask, 0, n, n + batch), (batch, 1, 1, 1)) for n in (0, batch))
         inside = node.emit(g.GreaterEqualOp, places, begin)
         return node.emit(g.LogicalAndOp, inside, node.emit(g.LessOp, places, end))
     raise node.fail(
@@ -132,18 +118,18 @@ def kept_keys(node: Node, mask: Value, batch: Any, length: Any, keys: Any) -> Va
 
 
 def _with_past(node: Node, past: Value | None, k: Value, v: Value) -> tuple[Value, Value, Value]:
-    """Keys and values behind those kept (2 x B x heads x rows x size), and both together as they are kept."""
+    """Keys and values appended to the cache (2 x B x heads x rows x size), and the new cache."""
     if past is not None:
-        k, v = (concat(node, [element(node, past, 0, n), new], 2) for n, new in enumerate((k, v)))
-    return k, v, stack(node, [k, v], 0) if wants(node, 1) else k
+        k, v = (concat(node, [index_axis(node, past, 0, n), new], 2) for n, new in enumerate((k, v)))
+    return k, v, stack(node, [k, v], 0) if is_output_used(node, 1) else k
 
 
 def _attended(node: Node, flat: Value, sizes: Sequence[int], inputs: Sequence[Value | None]) -> list[Value]:
-    """Attention on queries, keys and values side by side: (the result, what is kept)."""
+    """Attention on packed queries, keys and values: (the result, the new cache)."""
     mask, past, bias = inputs
     heads = node.attr("num_heads")
     starts = np.cumsum([0, *sizes]).tolist()
-    q, k, v = (as_heads(node, part(node, flat, 2, a, b), heads) for a, b in itertools.pairwise(starts))
+    q, k, v = (as_heads(node, slice_axis(node, flat, 2, a, b), heads) for a, b in itertools.pairwise(starts))
     k, v, kept = _with_past(node, past, k, v)
     batch, _, length, size = q.shape
     keys = k.shape[2]
@@ -158,7 +144,7 @@ def _off(node: Node) -> float:
 
 
 def _attention(node: Node) -> list[Value]:
-    """Queries, keys and values of one product, heads side by side; keys off the mask count for (almost) nothing."""
+    """One projection to packed queries, keys and values, then attention."""
     if node.attr("do_rotary", 0):
         raise node.fail("expected do_rotary = 0, but got 1")
     weights = node.input(1)
@@ -169,7 +155,7 @@ def _attention(node: Node) -> list[Value]:
 
 
 def _quantised_attention(node: Node) -> list[Value]:
-    """The product of integers without their zero points, scaled, and then as in Attention."""
+    """The projection in integers without their zero points, scaled; then as Attention."""
     if node.attr("do_rotary", 0):
         raise node.fail("expected do_rotary = 0, but got 1")
     x, w = (cast(node, node.input(k), np.int32) for k in (0, 1))
@@ -181,7 +167,7 @@ def _quantised_attention(node: Node) -> list[Value]:
 
 
 def _biased(node: Node, parts: Sequence[Value], heads: int, given: Sequence[bool]) -> list[Value]:
-    """Queries, keys and values as heads, with the bias that they share added to those that are not heads already."""
+    """Queries, keys and values as heads; the packed ones have their slice of the common bias added."""
     found: list[Value] = []
     start = 0
     for x, flat in zip(parts, given, strict=True):
@@ -190,20 +176,20 @@ def _biased(node: Node, parts: Sequence[Value], heads: int, given: Sequence[bool
             start += heads * x.shape[3]
             continue
         if node.has(3):
-            x = add(node, x, part(node, node.input(3), 0, start, start + x.shape[2]))
+            x = add(node, x, slice_axis(node, node.input(3), 0, start, start + x.shape[2]))
         start += x.shape[2]
         found.append(as_heads(node, x, heads))
     return found
 
 
 def _taken_apart(node: Node, x: Value, heads: int) -> list[Value]:
-    """B x rows x heads x parts x size as parts of B x rows x (heads * size)."""
+    """B x rows x heads x parts x size, split into parts of B x rows x (heads * size)."""
     batch, length, _, count, size = x.shape
-    return [reshape(node, element(node, x, 3, k), (batch, length, heads * size)) for k in range(count)]
+    return [reshape(node, index_axis(node, x, 3, k), (batch, length, heads * size)) for k in range(count)]
 
 
 def _multi_head(node: Node) -> list[Value]:
-    """Attention of queries, keys and values that are given."""
+    """Attention of given queries, keys and values."""
     heads, first = node.attr("num_heads"), node.input(0)
     if node.has(8) or node.has(9):
         raise node.fail("expected no past_sequence_length and no cache_indirection, but got them")
@@ -226,14 +212,14 @@ def _multi_head(node: Node) -> list[Value]:
 
 
 def rotated(node: Node, x: Value, tables: tuple[Value, Value], places: Value, interleaved: bool) -> Value:
-    """B x heads x rows x size, the first columns of which are turned by the angles of their row's place (B x rows)."""
+    """B x heads x rows x size with the first columns rotated by the angles of the rows' positions (B x rows)."""
     batch, _, length, size = x.shape
     half = tables[0].shape[1]
-    rest = part(node, x, 3, 2 * half, size)
+    rest = slice_axis(node, x, 3, 2 * half, size)
     if interleaved:
-        a, b = (part(node, x, 3, k, 2 * half, 2) for k in (0, 1))
+        a, b = (slice_axis(node, x, 3, k, 2 * half, 2) for k in (0, 1))
     else:
-        a, b = part(node, x, 3, 0, half), part(node, x, 3, half, 2 * half)
+        a, b = slice_axis(node, x, 3, 0, half), slice_axis(node, x, 3, half, 2 * half)
     cos, sin = (reshape(node, node.emit(g.TakeOp, table, places, axis=0), (batch, 1, length, half)) for table in tables)
     first = subtract(node, multiply(node, a, cos), multiply(node, b, sin))
     second = add(node, multiply(node, b, cos), multiply(node, a, sin))
@@ -244,7 +230,7 @@ def rotated(node: Node, x: Value, tables: tuple[Value, Value], places: Value, in
 
 
 def _rotary_embedding(node: Node) -> Value:
-    """Rows turned by the angles of their places: one place a row, or that of the first."""
+    """Rows rotated by the angles of their positions; one position per row, or that of the first row."""
     x, places, tables = node.input(0), cast(node, node.input(1), np.int64), (node.input(2), node.input(3))
     if node.attr("is_packed_batching", 0):
         raise node.fail("expected is_packed_batching = 0, but got 1")
@@ -258,8 +244,8 @@ def _rotary_embedding(node: Node) -> Value:
     return reshape(node, transpose(node, y, (0, 2, 1, 3)), x.shape) if flat else y
 
 
-def _kept_rows(node: Node, past: Value | None, new: Value, before: Value, total: Any) -> Value:
-    """Rows kept (B x heads x rows x size) with new ones behind the first `before` (B), then zeros: `total` in all."""
+def _kept_rows(node: Node, past: Value | None, new: Value, before: Value, total: Dim) -> Value:
+    """A cache (B x heads x rows x size) of `total` rows: `before` (B) rows of the old one, the new ones, then zeros."""
     batch, heads, length, size = new.shape
     shape = (batch, heads, total, size)
     at = subtract(node, iota(node, (batch, 1, total, 1), 2), reshape(node, before, (batch, 1, 1, 1)))
@@ -282,16 +268,16 @@ def _repeated_heads(node: Node, x: Value, count: int) -> Value:
     return reshape(node, wide, (batch, heads * count, length, size))
 
 
-_NOT_YET = {"k_quant_type": "NONE", "v_quant_type": "NONE", "qk_output": 0}
+_ONLY_DEFAULTS = {"k_quant_type": "NONE", "v_quant_type": "NONE", "qk_output": 0}
 
 
 def _group_query(node: Node) -> list[Value]:
     """
-    Attention with keys and values kept; each batch has a length of its own, before which nothing stands behind.
+    Attention with a cache of keys and values; each batch has its own length in it.
 
-    Where all rows of a batch are new, those kept before count for nothing.
+    Where all rows are new (the prompt), the rows in the cache are ignored.
     """
-    for name, plain in _NOT_YET.items():
+    for name, plain in _ONLY_DEFAULTS.items():
         if (got := node.attr(name, plain)) not in (plain, -1):
             raise node.fail(f"expected {name} = {plain}, but got {got}")
     heads, groups = node.attr("num_heads"), node.attr("kv_num_heads")
@@ -324,19 +310,19 @@ def _group_query(node: Node) -> list[Value]:
 
 
 def _group_parts(node: Node, heads: int, groups: int) -> list[Value]:
-    """Queries, keys and values as heads; side by side where only queries are given."""
+    """Queries, keys and values as heads; packed in the first input if the others are absent."""
     q = node.input(0)
     if node.has(1):
         parts = [q, node.input(1), node.input(2)]
     else:
         size = q.shape[2] // (heads + 2 * groups)
         ends = [0, heads * size, (heads + groups) * size, q.shape[2]]
-        parts = [part(node, q, 2, a, b) for a, b in itertools.pairwise(ends)]
+        parts = [slice_axis(node, q, 2, a, b) for a, b in itertools.pairwise(ends)]
     return [as_heads(node, x, n) for x, n in zip(parts, (heads, groups, groups), strict=True)]
 
 
 def _group_seen(node: Node, shape: Sequence[Any], before: Value) -> Value:
-    """Which keys a query sees: those up to its own place, and not further back than the window."""
+    """The mask of keys that a query sees: up to its own position, within the local window."""
     own = add(node, iota(node, (shape[0], 1, shape[2], 1), 2), reshape(node, before, (shape[0], 1, 1, 1)))
     back = subtract(node, own, iota(node, (1, 1, 1, shape[3]), 3))
     seen = binary(node, g.GreaterEqualOp, back, 0)
@@ -344,18 +330,20 @@ def _group_seen(node: Node, shape: Sequence[Any], before: Value) -> Value:
     return seen if window < 0 else node.emit(g.LogicalAndOp, seen, binary(node, g.LessOp, back, window))
 
 
-def _group_bias(node: Node, keys: Any) -> Value | None:
-    """The attention bias, which may be longer than there are keys, or end where those that count do."""
+def _group_bias(node: Node, keys: Dim) -> Value | None:
+    """The attention bias, cut or padded with zeros to the number of keys."""
     if not node.has(10):
         return None
     bias = node.input(10)
     *shape, given = bias.shape
     if given < keys:
         return concat(node, [bias, full(node, (*shape, keys - given), 0, dtype_like(bias))], 3)
-    return part(node, bias, 3, 0, keys)
+    return slice_axis(node, bias, 3, 0, keys)
 
 
-CONVERTERS: dict[str, Converter] = {  # pyright: ignore[reportAssignmentType]
+DOMAIN = "com.microsoft"
+
+CONVERTERS: dict[str, Converter] = {
     "Attention": _attention,
     "QAttention": _quantised_attention,
     "MultiHeadAttention": _multi_head,

@@ -1,4 +1,4 @@
-"""The quantised ops of com.microsoft, in integers or in floats between; and weights of a few bits."""
+"""The quantised ops of com.microsoft: computed in integers, or dequantised; and weights of 2, 4 or 8 bits."""
 
 from __future__ import annotations
 
@@ -10,32 +10,22 @@ import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph.types import axis_of
+from mlc.frontends.common.elementwise import add, binary, cast, multiply, reduce, select, subtract
+from mlc.frontends.common.movement import concat, pad_axis, reshape, slice_axis, transpose
+from mlc.frontends.common.ops.pooling import out_size, pool, whole_windows
+from mlc.frontends.common.values import Value, dtype_like
 from mlc.frontends.onnx.files import unpack
-from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
+from mlc.frontends.onnx.node import Converter, Node
 from mlc.frontends.onnx.ops.microsoft_attention import optional
-from mlc.frontends.onnx.ops.pooling import out_size, pool, whole_windows
 from mlc.frontends.onnx.ops.quantized import by_blocks, dequantized, product, quantized
-from mlc.frontends.onnx.tools import (
-    add,
-    binary,
-    cast,
-    concat,
-    multiply,
-    pad,
-    part,
-    reduce,
-    reshape,
-    select,
-    subtract,
-    transpose,
-    window,
-)
+from mlc.frontends.onnx.table import convert_as
+from mlc.frontends.onnx.windows import window
 
 Compute = Callable[[Node, list[Value]], Value]
 
 
 def _quantised(first: int, compute: Compute) -> Converter:
-    """An op on `first` quantised inputs (each with scale and zero point), in floats between."""
+    """An op on `first` quantised inputs (each with scale and zero point): dequantise, compute, quantise."""
 
     def convert(node: Node) -> Value:
         starts, end = range(0, 3 * first, 3), 3 * first
@@ -62,7 +52,7 @@ def _average(node: Node, inputs: list[Value]) -> Value:
 
 
 def _softmax(node: Node, inputs: list[Value]) -> Value:
-    """As of the opset that an attribute names: before 13 over all axes from one on."""
+    """The softmax of the opset in an attribute: before 13 over all axes from `axis` on."""
     (x,) = inputs
     axis = axis_of(node.attr("axis", -1), len(x.shape))
     if node.attr("opset", 13) >= 13:
@@ -72,10 +62,10 @@ def _softmax(node: Node, inputs: list[Value]) -> Value:
 
 
 def _pooled(node: Node, inputs: list[Value]) -> Value:
-    """As ONNX's, but that windows which end beyond the padding count what is there for zeros."""
+    """ONNX's AveragePool, except that windows beyond the padding count what they miss as zeros."""
     (x,) = inputs
     if not (node.attr("ceil_mode", 0) and node.attr("count_include_pad", 0)):
-        return channels_first(node, x, lambda y: node.standard("AveragePool", y))
+        return channels_first(node, x, lambda y: convert_as(node, "AveragePool", y))
 
     def pooled(y: Value) -> Value:
         w = window(node, y, list(node.attr("kernel_shape")))
@@ -87,7 +77,7 @@ def _pooled(node: Node, inputs: list[Value]) -> Value:
 
 
 def channels_first(node: Node, x: Value, compute: Callable[[Value], Value], given: bool | None = None) -> Value:
-    """`compute` of a picture whose channels are last where the node says so."""
+    """`compute` on a picture with channels first, transposed before and after if `channels_last` is set."""
     if not (node.attr("channels_last", 0) if given is None else given):
         return compute(x)
     rank = len(x.shape)
@@ -102,7 +92,7 @@ def _mean(node: Node, inputs: list[Value]) -> Value:
 
 
 def _where(node: Node) -> Value:
-    """`x if condition else y`, each of them with a scale and a zero point of its own."""
+    """`x if condition else y`; each has its own scale and zero point."""
     x, y = (dequantized(node, node.input(k), node.input(k + 1), optional(node, k + 2)) for k in (1, 4))
     chosen = select(node, node.input(0), x, y)
     return quantized(node, chosen, node.input(7), optional(node, 8), dtype_of_input(node, 1))
@@ -117,9 +107,9 @@ def _concat(node: Node) -> Value:
 
 
 def _convolution(node: Node) -> Value:
-    """ONNX's, of pictures whose channels are last where `channels_last` says so; weights are as ONNX has them."""
+    """ONNX's QLinearConv with optional `channels_last`; weights are channels first."""
     rest = [optional(node, k) for k in range(1, len(node.inputs))]
-    return channels_first(node, node.input(0), lambda x: node.standard("QLinearConv", x, *rest))
+    return channels_first(node, node.input(0), lambda x: convert_as(node, "QLinearConv", x, *rest))
 
 
 def _centred(node: Node, x: Value, zero: Value | None) -> Value:
@@ -135,7 +125,7 @@ def _integer_matmul(node: Node, a: Value, b: Value, zeros: tuple[Value | None, V
 
 
 def _gemm(node: Node) -> Value:
-    """alpha * A' @ B' + C in integers; C is of the scale of the product."""
+    """alpha * A' @ B' + C in integers; C has the scale of the product."""
     a, b = (
         _centred(
             node, transpose(node, node.input(k), (1, 0)) if node.attr(name, 0) else node.input(k), optional(node, k + 2)
@@ -173,7 +163,7 @@ def _dynamic_quantize_matmul(node: Node) -> Value:
 
 
 def _dynamic_lstm(node: Node) -> list[Value]:
-    """An LSTM whose weights are quantised; the rest of it stays in floats, which onnxruntime quantises as well."""
+    """An LSTM with quantised weights; activations stay in floats (onnxruntime quantises them as well)."""
 
     def weight(index: int, scale: int) -> Value:
         w = node.input(index)
@@ -184,19 +174,19 @@ def _dynamic_lstm(node: Node) -> list[Value]:
         return transpose(node, multiply(node, wide, _each_direction(node, node.input(scale), shape)), (0, 2, 1))
 
     rest = [optional(node, k) for k in range(3, 8)]
-    return node.standard("LSTM", node.input(0), weight(1, 8), weight(2, 10), *rest)
+    return convert_as(node, "LSTM", node.input(0), weight(1, 8), weight(2, 10), *rest)
 
 
 def _each_direction(node: Node, scale: Value, shape: tuple[int, int, int]) -> Value:
-    """A scale for each direction, or for each column of each, as it broadcasts."""
+    """Scales per direction, or per direction and column, reshaped to broadcast."""
     return reshape(node, scale, (shape[0], 1, math.prod(scale.shape) // shape[0]))
 
 
-# --- weights of a few bits ------------------------------------------------------------------------------------------
+# --- weights of 2, 4 or 8 bits ---------------------------------------------------------------------------------------
 
 
 def unpacked(node: Node, x: Value, bits: int) -> Value:
-    """Bytes as the numbers of so many bits that they hold along the last axis, the lowest first."""
+    """Packed bytes unpacked along the last axis to numbers of `bits` bits, the lowest bits first."""
     if bits not in (2, 4, 8):
         raise node.fail(f"expected bits of 2, 4 or 8, but got {bits}")
     if bits == 8:
@@ -210,14 +200,14 @@ def unpacked(node: Node, x: Value, bits: int) -> Value:
 
 
 def _scaled(node: Node, x: Value, scale: Value, zero: Value | None, middle: int) -> Value:
-    """(x - zero) * scale, of scales and zero points that broadcast; `middle` is the zero point where there is none."""
+    """(x - zero) * scale with operands that broadcast; `middle` is the zero point if none is given."""
     wide = cast(node, x, dtype_like(scale))
     shifted = subtract(node, wide, middle if zero is None else cast(node, zero, dtype_like(scale)))
     return multiply(node, shifted, scale)
 
 
 def _sized(node: Node, x: Value, what: str, *shapes: tuple[int, ...]) -> Value:
-    """An input as a tensor of the first of some shapes; UserError where it has none of them."""
+    """An input of one of some shapes, reshaped to the first; UserError if it has none of them."""
     if tuple(x.shape) not in shapes:
         wanted = " or ".join(str(list(shape)) for shape in shapes)
         raise node.fail(f"expected {what} of shape {wanted}, but got {list(x.shape)}")
@@ -225,7 +215,7 @@ def _sized(node: Node, x: Value, what: str, *shapes: tuple[int, ...]) -> Value:
 
 
 def _product_sizes(node: Node) -> tuple[int, int, int, int]:
-    """K, N, block_size and bits of a product with weights of a few bits."""
+    """K, N, block_size and bits of a MatMulNBits."""
     k, n, block, bits = (int(node.attr(name, 4 if name == "bits" else 0)) for name in ("K", "N", "block_size", "bits"))
     if min(k, n) < 1 or block < 16 or block & (block - 1):
         got = f"K = {k}, N = {n} and block_size = {block}"
@@ -236,7 +226,7 @@ def _product_sizes(node: Node) -> tuple[int, int, int, int]:
 
 
 def _weight_zeros(node: Node, n: int, blocks: int, bits: int) -> Value | None:
-    """The zero points of N rows of blocks, of which packed ones begin a byte in each row; None where there are none."""
+    """The zero points, N x blocks; packed ones are padded to whole bytes per row. None if they are not given."""
     if not node.has(3):
         return None
     zeros = node.input(3)
@@ -244,11 +234,11 @@ def _weight_zeros(node: Node, n: int, blocks: int, bits: int) -> Value | None:
         return _sized(node, zeros, "zero_points", (n, blocks), (n * blocks,))
     width = -(-blocks * bits // 8)
     packed = _sized(node, zeros, "packed zero_points", (n, width), (n * width,))
-    return part(node, unpacked(node, packed, bits), 1, 0, blocks)
+    return slice_axis(node, unpacked(node, packed, bits), 1, 0, blocks)
 
 
 def _matmul_bits(node: Node) -> Value:
-    """A @ B' + bias, of which B has K numbers of a few bits in each of N rows, and a scale for each block of them."""
+    """A @ B' + bias; B has N rows of K packed numbers, with a scale for each block of a row."""
     k, n, block, bits = _product_sizes(node)
     if node.attr("weight_prepacked", 0):
         raise node.fail(f"expected weight_prepacked = 0, but got {node.attr('weight_prepacked')}")
@@ -263,24 +253,30 @@ def _matmul_bits(node: Node) -> Value:
 
 
 def _weight(node: Node, numbers: Value, k: int, block: int, zeros: Value | None, bits: int) -> Value:
-    """Rows of numbers, in whole blocks, as the floats that the first K of them stand for."""
+    """The first K numbers of each row, dequantised by blocks, or by the group index of each column."""
     n, blocks = numbers.shape[0], numbers.shape[1] // block
     scales, middle = _sized(node, node.input(2), "scales", (n, blocks), (n * blocks,)), 1 << (bits - 1)
     if not node.has(4):
         return by_blocks(
-            node, part(node, numbers, 1, 0, k), scales, zeros, 1, block, lambda a, s, z: _scaled(node, a, s, z, middle)
+            node,
+            slice_axis(node, numbers, 1, 0, k),
+            scales,
+            zeros,
+            1,
+            block,
+            lambda a, s, z: _scaled(node, a, s, z, middle),
         )
     groups = node.input(4)
     if tuple(groups.shape) not in ((k,), (blocks * block,)):
         raise node.fail(f"expected g_idx of shape [{k}], but got {list(groups.shape)}")
-    groups = part(node, groups, 0, 0, k)
+    groups = slice_axis(node, groups, 0, 0, k)
     each = [None if v is None else node.emit(g.TakeOp, v, groups, axis=1) for v in (scales, zeros)]
     assert each[0] is not None
-    return _scaled(node, part(node, numbers, 1, 0, k), each[0], each[1], middle)
+    return _scaled(node, slice_axis(node, numbers, 1, 0, k), each[0], each[1], middle)
 
 
 def _gather_bits(node: Node) -> Value:
-    """Parts of a table of numbers of a few bits, each less its block's zero point, times the block's scale."""
+    """Rows gathered from a table that is quantised by blocks, dequantised."""
     data, places, scales = node.input(0), node.input(1), node.input(2)
     zeros, block = optional(node, 3), int(node.attr("block_size", 128))
     rank, bits = len(data.shape), int(node.attr("bits", 4))
@@ -296,17 +292,19 @@ def _gather_bits(node: Node) -> Value:
             raise node.fail(f"expected data of uint8, or of 4 bits, but got {data.dtype_name}")
         data, middle = unpacked(node, data, bits), 1 << (bits - 1)
         zeros = None if zeros is None else unpacked(node, zeros, bits)
-        zeros = None if zeros is None else part(node, zeros, rank - 1, 0, scales.shape[-1])
+        zeros = None if zeros is None else slice_axis(node, zeros, rank - 1, 0, scales.shape[-1])
     size = data.shape[axis]
-    numbers = pad(node, data, axis, 0, -size % block)  # before rows are gathered: this is done at compile time
+    numbers = pad_axis(node, data, axis, 0, -size % block)  # before the gather, so that it is folded at compile time
     x, scale = (node.emit(g.TakeOp, table, places, axis=gather) for table in (numbers, scales))
     zero = None if zeros is None else node.emit(g.TakeOp, zeros, places, axis=gather)
     axis = axis + len(places.shape) - 1 if axis > gather else axis
     y = by_blocks(node, x, scale, zero, axis, block, lambda a, s, z: _scaled(node, a, s, z, middle))
-    return part(node, y, axis, 0, size)
+    return slice_axis(node, y, axis, 0, size)
 
 
-CONVERTERS: dict[str, Converter] = {  # pyright: ignore[reportAssignmentType]
+DOMAIN = "com.microsoft"
+
+CONVERTERS: dict[str, Converter] = {
     "QLinearAdd": _quantised(2, lambda node, v: add(node, *v)),
     "QLinearMul": _quantised(2, lambda node, v: multiply(node, *v)),
     "QLinearSigmoid": _quantised(1, lambda node, v: node.emit(g.SigmoidOp, *v)),

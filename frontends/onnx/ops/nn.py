@@ -5,25 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.frontends.onnx.node import Converter, Node, UseBody, Value, dtype_like
-from mlc.frontends.onnx.tools import (
-    Window,
-    add,
-    as_picture,
-    cast,
-    from_picture,
-    full,
-    multiply,
-    pad,
-    part,
-    reduce,
-    reshape,
-    stack,
-    subtract,
-    transpose,
-    wants,
-    window,
-)
+from mlc.frontends.common.elementwise import add, cast, full, multiply, reduce, subtract
+from mlc.frontends.common.movement import reshape
+from mlc.frontends.common.ops import conv
+from mlc.frontends.common.values import Value, dtype_like
+from mlc.frontends.onnx.node import Converter, Node, UseBody
+from mlc.frontends.onnx.windows import is_output_used, window
 
 
 def _conv(node: Node) -> Value:
@@ -31,39 +18,11 @@ def _conv(node: Node) -> Value:
 
 
 def convolution(node: Node, x: Value, w: Value, bias: Value | None) -> Value:
-    """Convolution of one, two or three axes; one axis is a picture of height 1."""
+    """Convolution of one, two or three axes by the attributes of a node."""
     kernel = list(node.attr("kernel_shape", w.shape[2:]))
     if kernel != list(w.shape[2:]):
         raise node.fail(f"expected kernel_shape {list(w.shape[2:])}, like the weight, but got {kernel}")
-    one = window(node, x, kernel)
-    rank, groups = len(kernel), node.attr("group", 1)
-    if rank > 3:
-        raise node.fail(f"expected an input of rank 3, 4 or 5, but got rank {rank + 2}")
-    if rank == 3:
-        return _deep_convolution(node, x, w, bias, one)
-    if rank == 1:
-        x, w = as_picture(node, x), reshape(node, w, (*w.shape[:2], 1, w.shape[2]))
-    y = _with_bias(node, node.emit(g.Conv2dOp, x, w, groups=groups, **one.picture()), bias)
-    return from_picture(node, y) if rank == 1 else y
-
-
-def _with_bias(node: Node, y: Value, bias: Value | None) -> Value:
-    return y if bias is None else node.emit(g.BiasAddOp, y, bias, axis=1)
-
-
-def _deep_convolution(node: Node, x: Value, w: Value, bias: Value | None, one: Window) -> Value:
-    """Three axes: the slices that a kernel sees along the first are channels of one picture a slice of the result."""
-    n, c, depth, *picture = x.shape
-    stride, dilation, taps = one.strides[0], one.dilation[0], one.kernel[0]
-    count = (depth + one.begins[0] + one.ends[0] - one.span(0)) // stride + 1
-    x = pad(node, x, 2, one.begins[0], one.ends[0])
-    parts = [part(node, x, 2, k * dilation, k * dilation + (count - 1) * stride + 1, stride) for k in range(taps)]
-    pictures = transpose(node, stack(node, parts, 2), (0, 3, 1, 2, 4, 5))
-    pictures = reshape(node, pictures, (n * count, c * taps, *picture))
-    flat = reshape(node, w, (w.shape[0], w.shape[1] * taps, *w.shape[3:]))
-    y = node.emit(g.Conv2dOp, pictures, flat, groups=node.attr("group", 1), **one.picture())
-    y = _with_bias(node, y, bias)
-    return transpose(node, reshape(node, y, (n, count, *y.shape[1:])), (0, 2, 1, 3, 4))
+    return conv.convolution(node, x, w, bias, window(node, x, kernel), node.attr("group", 1))
 
 
 def _batch_norm(node: Node) -> Value | list[Value]:
@@ -92,7 +51,7 @@ def _instance_norm(node: Node) -> Value:
 
 
 def _layer_norm(node: Node) -> Value:
-    if wants(node, 1) or wants(node, 2):
+    if is_output_used(node, 1) or is_output_used(node, 2):
         raise UseBody
     x, gamma = node.input(0), node.input(1)
     axis = node.attr("axis", -1) % len(x.shape)
@@ -108,9 +67,9 @@ def _first_input(node: Node) -> Value:
 
 def _dropout(node: Node) -> list[Value]:
     """
-    What goes in comes out, and the mask drops nothing.
+    The input, and a mask of ones.
 
-    In training the mask follows from the seed alone, as in ONNX's reference evaluator: it is a weight.
+    In training mode the mask is computed from the seed, as in ONNX's reference evaluator, and becomes a weight.
     """
     x = node.input(0)
     training = node.has(2) and bool(node.constant(2).reshape(()))
@@ -119,7 +78,7 @@ def _dropout(node: Node) -> list[Value]:
         raise node.fail(f"expected a ratio from 0 to less than 1, but got {ratio}")
     if ratio == 0:
         mask = np.bool_ if node.opset >= 10 else dtype_like(x)
-        return [x, full(node, x.shape, 1, mask)] if wants(node, 1) else [x]
+        return [x, full(node, x.shape, 1, mask)] if is_output_used(node, 1) else [x]
     seed = node.attr("seed")
     if seed is None or not all(isinstance(size, int) for size in x.shape):
         raise node.fail("expected a seed and a known shape, from which the mask follows in training, but got none")

@@ -10,15 +10,17 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import axis_of
+from mlc.frontends.common.elementwise import add, cast, divide, multiply, subtract
+from mlc.frontends.common.movement import pad_axis, reshape, slice_axis
+from mlc.frontends.common.values import NarrowInteger, Value, dtype_like
 from mlc.frontends.onnx.files import dtype_of
-from mlc.frontends.onnx.narrow import Narrow, result_type
-from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
+from mlc.frontends.onnx.narrow import result_type
+from mlc.frontends.onnx.node import Converter, Node
 from mlc.frontends.onnx.ops.nn import convolution
-from mlc.frontends.onnx.tools import add, cast, divide, multiply, pad, part, reshape, subtract
 
 
 def _along(node: Node, scale: Value, x: Value) -> Value:
-    """A scale (or zero point) as it broadcasts to x: one number, or one an element of `axis`."""
+    """A scale (or zero point) reshaped to broadcast with x: one number, or one per element of `axis`."""
     rank = len(x.shape)
     if len(scale.shape) == 0 or scale.shape == (1,):
         return reshape(node, scale, ())
@@ -29,7 +31,9 @@ def _along(node: Node, scale: Value, x: Value) -> Value:
     return reshape(node, scale, [scale.shape[0] if a == axis else 1 for a in range(rank)])
 
 
-def _saturated(node: Node, x: Value, zero: Value | None, dtype: Any, narrow: Narrow | None = None) -> Value:
+def _saturated(
+    node: Node, x: Value, zero: Value | None, dtype: np.dtype[Any], narrow: NarrowInteger | None = None
+) -> Value:
     """A float rounded to the nearest integer (halves to even), moved by the zero point, clipped and converted."""
     rounded = node.emit(g.RoundOp, x)
     if zero is not None:
@@ -38,8 +42,8 @@ def _saturated(node: Node, x: Value, zero: Value | None, dtype: Any, narrow: Nar
     return cast(node, node.emit(g.ClipOp, rounded, min=float(low), max=float(high)), dtype)
 
 
-def _result_type(node: Node, zero: int) -> tuple[Any, Narrow | None]:
-    """The integer type of a quantised result: the zero point's, or what output_dtype says."""
+def _result_type(node: Node, zero: int) -> tuple[Any, NarrowInteger | None]:
+    """The integer type of a quantised result: that of the zero point, or output_dtype."""
     if (narrow := result_type(node)) is not None:
         return narrow.dtype, narrow
     wanted = node.attr("output_dtype", 0)
@@ -48,7 +52,7 @@ def _result_type(node: Node, zero: int) -> tuple[Any, Narrow | None]:
     return _integer(node, dtype), None
 
 
-def _integer(node: Node, dtype: Any) -> Any:
+def _integer(node: Node, dtype: np.dtype[Any]) -> Any:
     if np.dtype(dtype).kind not in "iu" or np.dtype(dtype).itemsize > 2:
         raise node.fail(f"expected a quantised type of int8, uint8, int16 or uint16, but got {dtype}")
     return dtype
@@ -61,10 +65,10 @@ Compute = Callable[[Value, Value, Value | None], Value]
 
 def by_blocks(node: Node, x: Value, scale: Value, zero: Value | None, axis: int, block: int, compute: Compute) -> Value:
     """
-    `compute(x, scale, zero)` of numbers with a scale, and maybe a zero point, for each block of an axis.
+    `compute(x, scale, zero)` with a scale, and maybe a zero point, for each block of an axis.
 
-    x has its axis taken apart into blocks, and scales an axis of size 1 behind it; the last block may be a part of one.
-    UserError where x has not as many blocks as there are scales.
+    It is given x with the axis split into blocks x elements, and scales with an axis of size 1 after the blocks; the
+    last block may be partial. UserError unless there is a scale for each block.
     """
     size, blocks = x.shape[axis], scale.shape[axis]
     if not (isinstance(size, int) and isinstance(blocks, int)):
@@ -79,21 +83,21 @@ def by_blocks(node: Node, x: Value, scale: Value, zero: Value | None, axis: int,
     apart = (*x.shape[:axis], blocks, block, *x.shape[axis + 1 :])
     one = (*scale.shape[: axis + 1], 1, *scale.shape[axis + 1 :])
     y = compute(
-        reshape(node, pad(node, x, axis, 0, blocks * block - size), apart),
+        reshape(node, pad_axis(node, x, axis, 0, blocks * block - size), apart),
         reshape(node, scale, one),
         None if zero is None else reshape(node, zero, one),
     )
     whole = (*x.shape[:axis], blocks * block, *x.shape[axis + 1 :])
-    return part(node, reshape(node, y, whole), axis, 0, size)
+    return slice_axis(node, reshape(node, y, whole), axis, 0, size)
 
 
 def same_size(a: Dim, b: Dim) -> bool:
-    """Whether sizes are equal, or not known to differ: those that are symbolic are compared by the ops that follow."""
+    """Whether sizes are equal or symbolic; symbolic sizes are compared by the ops that follow."""
     return a == b or not (isinstance(a, int) and isinstance(b, int))
 
 
 def _block_size(node: Node, x: Value, scale: Value) -> int:
-    """How many elements of `axis` have a scale in common; 0 where scales are none of blocks."""
+    """The number of elements of `axis` that share a scale; 0 if the scales are not per block."""
     rank = len(x.shape)
     block = node.attr("block_size", 0)
     if not block and len(scale.shape) == rank > 1:
@@ -116,9 +120,9 @@ def _quantize(node: Node) -> Value:
 
 
 def quantized(
-    node: Node, x: Value, scale: Value, zero: Value | None, dtype: Any, narrow: Narrow | None = None
+    node: Node, x: Value, scale: Value, zero: Value | None, dtype: np.dtype[Any], narrow: NarrowInteger | None = None
 ) -> Value:
-    """A float tensor in integers of a scale and a zero point, of less than 8 bits where `narrow` says it."""
+    """A float tensor quantised by a scale and a zero point, to the range of `narrow` if that is given."""
     if narrow is None and _is_plain(node, x, scale, dtype) and dtype_like(x) == np.float32:
         scale, zero, axis = _parameters(node, scale, zero, dtype, len(x.shape))
         return node.emit(g.QuantizeOp, x, scale, zero, axis=axis)
@@ -126,8 +130,10 @@ def quantized(
     return _quantized(node, x, _along(node, scale, x), zero, dtype, narrow)
 
 
-def _quantized(node: Node, x: Value, scale: Value, zero: Value | None, dtype: Any, narrow: Narrow | None) -> Value:
-    """The same, of a scale and a zero point that broadcast to the tensor."""
+def _quantized(
+    node: Node, x: Value, scale: Value, zero: Value | None, dtype: np.dtype[Any], narrow: NarrowInteger | None
+) -> Value:
+    """The same, for a scale and a zero point that broadcast with the tensor."""
     wide = divide(node, cast(node, x, np.float32), cast(node, scale, np.float32))
     return _saturated(node, wide, zero, dtype, narrow)
 
@@ -145,16 +151,16 @@ def _dequantize(node: Node) -> Value:
 
 
 def dequantized(node: Node, x: Value, scale: Value, zero: Value | None) -> Value:
-    """What integers of a scale and a zero point stand for."""
+    """`(x - zero) * scale`, as graph.dequantize where that has the same meaning."""
     if _is_plain(node, x, scale, dtype_like(x)):
         scale, zero, axis = _parameters(node, scale, zero, dtype_like(x), len(x.shape))
-        return node.emit(g.DequantizeOp, _kept(node, x), scale, zero, axis=axis)
+        return node.emit(g.DequantizeOp, _unfolded(node, x), scale, zero, axis=axis)
     zero = None if zero is None else _along(node, zero, x)
     return _dequantized(node, x, _along(node, scale, x), zero)
 
 
 def _dequantized(node: Node, x: Value, scale: Value, zero: Value | None) -> Value:
-    """The same, of a scale and a zero point that broadcast to the tensor."""
+    """The same, for a scale and a zero point that broadcast with the tensor."""
     wide = cast(node, x, np.int32)
     if zero is not None:
         wide = subtract(node, wide, cast(node, zero, np.int32))
@@ -162,22 +168,24 @@ def _dequantized(node: Node, x: Value, scale: Value, zero: Value | None) -> Valu
     return cast(node, scaled, dtype_like(scale))
 
 
-def _is_plain(node: Node, x: Value, scale: Value, dtype: Any) -> bool:
-    """Whether the ops of the graph say it: one f32 scale, or one for each place of an axis."""
-    if dtype_like(scale) != np.float32 or np.dtype(dtype).name not in _PLAIN or len(scale.shape) > 1:
+def _is_plain(node: Node, x: Value, scale: Value, dtype: np.dtype[Any]) -> bool:
+    """Whether graph.quantize and graph.dequantize apply: one f32 scale, or one per element of an axis."""
+    if dtype_like(scale) != np.float32 or np.dtype(dtype).name not in _GRAPH_DTYPES or len(scale.shape) > 1:
         return False
     return scale.shape in ((), (1,)) or scale.shape == (x.shape[axis_of(node.attr("axis", 1), len(x.shape))],)
 
 
-def _kept(node: Node, x: Value) -> Value:
-    """The value without its array: what is computed of it is not folded, so quantised weights stay so."""
+def _unfolded(node: Node, x: Value) -> Value:
+    """The value without its array, so that ops on it are not folded and quantised weights stay quantised."""
     return x if x.array is None else Value(node.importer.materialize(x, node.path), None, x.name)
 
 
-_PLAIN = {"uint8", "int8", "int32"}
+_GRAPH_DTYPES = {"uint8", "int8", "int32"}
 
 
-def _parameters(node: Node, scale: Value, zero: Value | None, dtype: Any, rank: int) -> tuple[Value, Value, int]:
+def _parameters(
+    node: Node, scale: Value, zero: Value | None, dtype: np.dtype[Any], rank: int
+) -> tuple[Value, Value, int]:
     """Scale, zero point and axis as graph.quantize takes them."""
     shape = () if scale.shape == (1,) else scale.shape
     zero = node.array(np.zeros(shape, dtype)) if zero is None else reshape(node, zero, shape)
@@ -185,7 +193,7 @@ def _parameters(node: Node, scale: Value, zero: Value | None, dtype: Any, rank: 
 
 
 def _centred(node: Node, x: int, zero: int, axis: int) -> Value:
-    """Input x as i32 without its zero point, which may be one number for each element of an axis."""
+    """Input `x` in i32 minus its zero point, a scalar or one per element of an axis."""
     value = node.input(x)
     wide = cast(node, value, np.int32)
     if not node.has(zero):
@@ -194,7 +202,7 @@ def _centred(node: Node, x: int, zero: int, axis: int) -> Value:
 
 
 def _on_axis(node: Node, scale: Value, rank: int, axis: int) -> Value:
-    """One number, or one for each element of an axis, as it broadcasts."""
+    """A scalar, or a vector along an axis, reshaped to broadcast."""
     if len(scale.shape) != 1 or scale.shape == (1,):
         return reshape(node, scale, ()) if scale.shape == (1,) else scale
     return reshape(node, scale, [scale.shape[0] if a == axis % rank else 1 for a in range(rank)])
@@ -221,7 +229,7 @@ def _qlinear_matmul(node: Node) -> Value:
 
 
 def _requantized(node: Node, x: Value, scales: list[Value], scale: Value, zero: Value) -> Value:
-    """An i32 result of two scales as integers of another scale."""
+    """An i32 product of operands of two scales, requantised to a third."""
     wide = [cast(node, s, np.float32) for s in (*scales, reshape(node, scale, ()))]
     factor = divide(node, multiply(node, wide[0], wide[1]), wide[2])
     scaled = multiply(node, cast(node, x, np.float32), factor)

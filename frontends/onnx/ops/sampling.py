@@ -1,183 +1,33 @@
-"""Reading pictures between their elements, at computed places: GridSample, DeformConv, RoiAlign."""
+"""ONNX ops that sample pictures at computed places: GridSample, DeformConv, RoiAlign, MaxRoiPool."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import Dim, UnequalSizes
-from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
+from mlc.frontends.common.elementwise import add, binary, cast, divide, iota, multiply, number, reduce, select, subtract
+from mlc.frontends.common.movement import broadcast_to, index_axis, reshape, slice_axis, stack, transpose
+from mlc.frontends.common.ops.sampling import BorderRule, Taps, clamped, grid_sample, linear_taps, weighted_sum
+from mlc.frontends.common.values import Value, dtype_like
+from mlc.frontends.onnx.node import Converter, Node
 from mlc.frontends.onnx.ops.indexing import gather_nd
-from mlc.frontends.onnx.tools import (
-    add,
-    binary,
-    broadcast_to,
-    cast,
-    divide,
-    element,
-    iota,
-    multiply,
-    number,
-    part,
-    reduce,
-    reshape,
-    select,
-    stack,
-    subtract,
-    transpose,
-    window,
-)
-
-Taps = list[tuple[Value, Value, Value | None]]
-"""Of one axis: (index as a float, its weight, whether it lies inside) of each element that is read."""
-
-
-def gather_pixels(node: Node, x: Value, places: Sequence[Value]) -> Value:
-    """Elements of N x C x spatial at integral places N x P, one tensor an axis: N x C x P."""
-    n, c, *sizes = x.shape
-    flat: Value | None = None
-    for place, size in zip(places, sizes, strict=True):
-        at = cast(node, place, np.int64)
-        flat = at if flat is None else add(node, multiply(node, flat, size), at)
-    assert flat is not None
-    count = flat.shape[1]
-    index = broadcast_to(node, reshape(node, flat, (n, 1, count)), (n, c, count))
-    return node.emit(g.GatherElementsOp, reshape(node, x, (n, c, math.prod(sizes))), index, axis=2)
-
-
-def weighted_sum(node: Node, x: Value, taps: Sequence[Taps]) -> Value:
-    """The sum over all combinations of one tap an axis: N x C x P."""
-    total: Value | None = None
-    for combination in itertools.product(*taps):
-        pixels = gather_pixels(node, x, [place for place, _, _ in combination])
-        weight: Value | None = None
-        for _, factor, inside in combination:
-            factor = factor if inside is None else select(node, inside, factor, 0)
-            weight = factor if weight is None else multiply(node, weight, factor)
-        assert weight is not None
-        term = multiply(node, pixels, reshape(node, weight, (weight.shape[0], 1, weight.shape[1])))
-        total = term if total is None else add(node, total, term)
-    assert total is not None
-    return total
-
-
-def linear_taps(node: Node, at: Value, place: Callable[[Value], tuple[Value, Value | None]]) -> Taps:
-    """The two elements round a coordinate; `place` says where an index that may lie outside is read."""
-    low = node.emit(g.FloorOp, at)
-    ratio = subtract(node, at, low)
-    (first, a), (second, b) = place(low), place(add(node, low, 1.0))
-    return [(first, subtract(node, 1.0, ratio), a), (second, ratio, b)]
-
-
-def _cubic_weights(node: Node, ratio: Value) -> list[Value]:
-    """Keys' cubic convolution, a = -0.75, of the elements before, at, behind, and two behind."""
-    a = -0.75
-    other = subtract(node, 1.0, ratio)
-
-    def near(t: Value) -> Value:  # ((a + 2) t - (a + 3)) t t + 1
-        inner = add(node, multiply(node, t, a + 2), -(a + 3))
-        return add(node, multiply(node, multiply(node, inner, t), t), 1.0)
-
-    def far(t: Value) -> Value:  # ((a s - 5 a) s + 8 a) s - 4 a, s = t + 1
-        s = add(node, t, 1.0)
-        inner = add(node, multiply(node, add(node, multiply(node, s, a), -5 * a), s), 8 * a)
-        return add(node, multiply(node, inner, s), -4 * a)
-
-    return [far(ratio), near(ratio), near(other), far(other)]
-
-
-def _inside(node: Node, at: Value, size: Dim) -> Value:
-    """Whether an index names one of `size` elements."""
-    above = binary(node, g.GreaterEqualOp, at, 0.0)
-    return node.emit(g.LogicalAndOp, above, binary(node, g.LessOp, at, number(node, size, at)))
-
-
-def _clamped(node: Node, at: Value, size: Dim) -> Value:
-    if isinstance(size, int):
-        return node.emit(g.ClipOp, at, min=0.0, max=float(size - 1))
-    return binary(node, g.MinimumOp, binary(node, g.MaximumOp, at, 0.0), number(node, size - 1, at))
-
-
-def _reflected(node: Node, at: Value, low: float, size: Dim) -> Value:
-    """A coordinate thrown back from both ends of a range until it lies inside: from `low` to as far from the end."""
-    between = size - 1 if low == 0 else size
-    if isinstance(between, int) and between <= 0:
-        return multiply(node, at, 0.0)
-    span = number(node, between, at)
-    high = add(node, span, low) if isinstance(span, Value) else span + low
-    if isinstance(span, Value):
-        span = binary(node, g.MaximumOp, span, 1.0)  # of one element all coordinates are 0
-    away = node.emit(g.AbsOp, add(node, at, -low))
-    turns = node.emit(g.FloorOp, divide(node, away, span))
-    rest = subtract(node, away, multiply(node, turns, span))
-    half = multiply(node, turns, 0.5)
-    even = binary(node, g.EqualOp, node.emit(g.FloorOp, half), half)
-    return select(node, even, add(node, rest, low), subtract(node, high, rest))
-
-
-class _Border:
-    """What lies outside of an axis."""
-
-    def __init__(self, node: Node, mode: str, size: Dim, corners: bool):
-        self.node, self.mode, self.size = node, mode, size
-        self.low = 0.0 if corners else -0.5
-
-    def coordinate(self, at: Value) -> Value:
-        """Where a coordinate is moved to before anything is read."""
-        if self.mode == "border":
-            return _clamped(self.node, at, self.size)
-        return _reflected(self.node, at, self.low, self.size) if self.mode == "reflection" else at
-
-    def place(self, at: Value) -> tuple[Value, Value | None]:
-        """Where an index is read, and whether it lies inside (None: it always does)."""
-        if self.mode == "zeros":
-            return _clamped(self.node, at, self.size), _inside(self.node, at, self.size)
-        moved = _reflected(self.node, at, self.low, self.size) if self.mode == "reflection" else at
-        return _clamped(self.node, moved, self.size), None
+from mlc.frontends.onnx.windows import window
 
 
 def _grid_sample(node: Node) -> Value:
-    x, grid = node.input(0), node.input(1)
-    n, c, *sizes = x.shape
-    outs = grid.shape[1:-1]
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.attr("mode", "linear"), node.attr("mode", "linear"))
-    corners, border = bool(node.attr("align_corners", 0)), node.attr("padding_mode", "zeros")
-    if mode not in ("linear", "nearest", "cubic") or border not in ("zeros", "border", "reflection"):
-        raise node.fail(f"expected mode linear, nearest or cubic and a known padding_mode, but got {mode}, {border}")
-    if grid.shape[-1] != len(sizes) or grid.shape[0] != n:
-        message = f"expected a grid of {n} x .. x {len(sizes)}, but got {list(grid.shape)}"
-        raise UnequalSizes(message, (grid.shape[-1], len(sizes)), (grid.shape[0], n))
-    flat = cast(node, reshape(node, grid, (n, math.prod(outs), len(sizes))), dtype_like(x))
-    taps: list[Taps] = []
-    for axis, size in enumerate(sizes):
-        at = add(node, element(node, flat, -1, len(sizes) - 1 - axis), 1.0)
-        at = multiply(node, multiply(node, at, number(node, size - 1 if corners else size, at)), 0.5)
-        at = at if corners else add(node, at, -0.5)
-        taps.append(_grid_taps(node, at, mode, _Border(node, border, size, corners)))
-    return reshape(node, weighted_sum(node, x, taps), (n, c, *outs))
-
-
-def _grid_taps(node: Node, at: Value, mode: str, border: _Border) -> Taps:
-    """The elements that a coordinate reads along one axis."""
-    if mode == "nearest":
-        place, inside = border.place(border.coordinate(node.emit(g.RoundOp, at)))
-        return [(node.emit(g.RoundOp, place), node.array(np.ones((1, 1)), like=at), inside)]
-    if mode == "linear":
-        return linear_taps(node, border.coordinate(at), border.place)
-    at = at if border.mode == "border" else border.coordinate(at)  # each of the four is at the border, then
-    low = node.emit(g.FloorOp, at)
-    weights = _cubic_weights(node, subtract(node, at, low))
-    places = [border.place(add(node, low, float(k - 1))) for k in range(4)]
-    return [(place, weight, inside) for (place, inside), weight in zip(places, weights, strict=True)]
+    mode: str = node.attr("mode", "linear")
+    mode, border = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode), node.attr("padding_mode", "zeros")
+    return grid_sample(node, node.input(0), node.input(1), mode, border, bool(node.attr("align_corners", 0)))
 
 
 def _deform_conv(node: Node) -> Value:
-    """A convolution whose windows read where the offsets say: columns of samples, then a 1 x 1 convolution."""
+    """A convolution whose taps are shifted by the offsets: columns of samples, then a 1 x 1 convolution."""
     x, w, offset = node.input(0), node.input(1), node.input(2)
     n, c, *sizes = x.shape
     kernel, outs = w.shape[2:], offset.shape[2:]
@@ -191,9 +41,9 @@ def _deform_conv(node: Node) -> Value:
         corner = multiply(node, iota(node, (1, taps, *outs), 2 + axis, dtype_like(x)), float(one.strides[axis]))
         digits = np.arange(taps) // math.prod(kernel[axis + 1 :]) % kernel[axis] * one.dilation[axis] - one.begins[axis]
         corner = add(node, corner, node.array(digits.reshape(1, taps, 1, 1), like=x))
-        at = add(node, element(node, moved, 2, axis), corner)
+        at = add(node, index_axis(node, moved, 2, axis), corner)
         at = reshape(node, at, (n * parts, taps * math.prod(outs)))
-        places.append(linear_taps(node, at, _Border(node, "zeros", size, False).place))
+        places.append(linear_taps(node, at, BorderRule(node, "zeros", size, False).place))
     pictures = reshape(node, x, (n * parts, c // parts, *sizes))
     columns = weighted_sum(node, pictures, places)
     columns = reshape(node, columns, (n, parts, c // parts, taps, *outs))
@@ -218,7 +68,7 @@ def _roi_align(node: Node) -> Value:
     known = None if ratio > 0 else _grid_counts(node.constant(1), outs, scale, mode == "half_pixel")
     axes: list[tuple[Taps, Value]] = []
     for axis in range(2):  # rois are x1, y1, x2, y2
-        ends = (part(node, rois, 1, k, k + 1) for k in (1 - axis, 3 - axis))
+        ends = (slice_axis(node, rois, 1, k, k + 1) for k in (1 - axis, 3 - axis))
         start, end = (add(node, multiply(node, one, scale), -shift) for one in ends)
         length = subtract(node, end, start)
         if mode != "half_pixel":
@@ -229,34 +79,34 @@ def _roi_align(node: Node) -> Value:
 
 
 def _grid_counts(rois: Any, outs: Sequence[int], scale: float, half: bool) -> list[Any]:
-    """How many samples a bin of each region has along y and x: one an element."""
+    """The number of samples of a bin along y and along x, for each region."""
     lengths = [(rois[:, 3] - rois[:, 1]) * scale, (rois[:, 2] - rois[:, 0]) * scale]
     lengths = lengths if half else [np.maximum(length, 1.0) for length in lengths]
     return [np.maximum(np.ceil(length / out), 1).astype(int) for length, out in zip(lengths, outs, strict=True)]
 
 
 def _roi_taps(node: Node, start: Value, length: Value, out: int, each: Any, size: Dim) -> tuple[Taps, Value]:
-    """The samples of an axis, regions x (bins * samples): their two taps, and what of them counts."""
+    """The samples of an axis, regions x (bins * samples): their two taps, and 1 (else 0) for samples that count."""
     most = int(each.max(initial=1))
     samples = (np.arange(most) + 0.5)[None, None, :] / each[:, None, None] + np.arange(out)[None, :, None]
     steps = node.array(samples.reshape(len(each), out * most), like=start)
     at = add(node, start, multiply(node, steps, divide(node, length, float(out))))
     beyond = binary(node, g.GreaterOp, at, number(node, size, at))
     outside = node.emit(g.LogicalOrOp, binary(node, g.LessOp, at, -1.0), beyond)
-    at = _clamped(node, at, size)
+    at = clamped(node, at, size)
     low = node.emit(g.FloorOp, at)
     ratio = subtract(node, at, low)
     keep = node.emit(g.LogicalNotOp, outside)
     taps: Taps = [
         (low, subtract(node, 1.0, ratio), keep),
-        (_clamped(node, add(node, low, 1.0), size), ratio, keep),
+        (clamped(node, add(node, low, 1.0), size), ratio, keep),
     ]
     counts = np.broadcast_to((np.arange(most) < each[:, None])[:, None, :], (len(each), out, most))
     return taps, node.array(counts.reshape(len(each), out * most), like=start)
 
 
 def _roi_bins(node: Node, x: Value, batch: Value, axes: Sequence[tuple[Taps, Value]], outs: Sequence[int]) -> Value:
-    """Regions x channels x bins of the samples."""
+    """The bins of the samples: regions x channels x bins along y x bins along x."""
     (rows, row_counts), (columns, column_counts) = axes
     count, high, wide = batch.shape[0], row_counts.shape[1], column_counts.shape[1]
     shape = (count, high, wide)
@@ -292,11 +142,11 @@ def _roi_bins(node: Node, x: Value, batch: Value, axes: Sequence[tuple[Taps, Val
 
 
 def _max_roi_pool(node: Node) -> Value:
-    """Each bin of a region is the maximum of the elements in it: first over rows of the picture, then over columns."""
+    """Each bin of a region is the maximum of the elements in it: first along the rows of the picture, then columns."""
     x, rois = node.input(0), node.input(1)
     scale, outs = float(node.attr("spatial_scale", 1.0)), node.attr("pooled_shape")
     count, channels = rois.shape[0], x.shape[1]
-    batch = reshape(node, cast(node, part(node, rois, 1, 0, 1), np.int64), (count,))
+    batch = reshape(node, cast(node, slice_axis(node, rois, 1, 0, 1), np.int64), (count,))
     y = node.emit(g.TakeOp, x, batch, axis=0)
     for axis in (3, 2):  # rois are batch, x1, y1, x2, y2
         size, bins = x.shape[axis], outs[axis - 2]
@@ -310,15 +160,15 @@ def _max_roi_pool(node: Node) -> Value:
 
 
 def _in_bins(node: Node, rois: Value, scale: float, column: int, size: Dim, bins: int) -> Value:
-    """Which elements of an axis are in which bin of which region: regions x bins x size."""
-    ends = (multiply(node, part(node, rois, 1, k, k + 1), scale) for k in (column, column + 2))
+    """The mask, regions x bins x size, of the elements of an axis in each bin of each region."""
+    ends = (multiply(node, slice_axis(node, rois, 1, k, k + 1), scale) for k in (column, column + 2))
     start, end = (node.emit(g.FloorOp, add(node, one, 0.5)) for one in ends)
     length = node.emit(g.MaximumOp, add(node, subtract(node, end, start), 1.0), node.array(1.0, like=rois))
     each = divide(node, length, float(bins))
     number = node.array(np.arange(bins + 1)[None, :], like=rois)
     edges = multiply(node, number, each)
-    low = add(node, node.emit(g.FloorOp, part(node, edges, 1, 0, bins)), start)
-    high = add(node, node.emit(g.CeilOp, part(node, edges, 1, 1, bins + 1)), start)
+    low = add(node, node.emit(g.FloorOp, slice_axis(node, edges, 1, 0, bins)), start)
+    high = add(node, node.emit(g.CeilOp, slice_axis(node, edges, 1, 1, bins + 1)), start)
     low, high = (reshape(node, v, (rois.shape[0], bins, 1)) for v in (low, high))
     places = cast(node, iota(node, (1, 1, size), 2), dtype_like(rois))
     return node.emit(g.LogicalAndOp, binary(node, g.GreaterEqualOp, places, low), binary(node, g.LessOp, places, high))

@@ -1,9 +1,8 @@
-"""Ops whose results are as long as the data says: NonZero, Compress, Unique, NonMaxSuppression, TopK of computed k."""
+"""Ops with data-dependent result sizes: NonZero, Compress, Unique, NonMaxSuppression, TopK of a computed k."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,24 +10,27 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import least
 from mlc.dialects.graph.types import axis_of
-from mlc.frontends.onnx.counted import marked, plain
-from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
-from mlc.frontends.onnx.ops import indexing, shape
-from mlc.frontends.onnx.sizes import size_array
-from mlc.frontends.onnx.tools import cast, part, reshape, transpose
+from mlc.frontends.common.counted import marked, plain
+from mlc.frontends.common.elementwise import cast
+from mlc.frontends.common.movement import reshape, slice_axis, transpose
+from mlc.frontends.common.sizes import size_array
+from mlc.frontends.common.values import Value, dtype_like
+from mlc.frontends.onnx.node import Converter, Node, Result
+from mlc.frontends.onnx.ops.indexing import gather_elements
+from mlc.frontends.onnx.table import Wraps, wraps
 
 MAX_BOXES = 4096
-"""Of an open number of boxes room is made for so many of a class, or else for all."""
+"""The largest bound of boxes per class that is allocated where the number of boxes is symbolic; beyond it, all are."""
 
 
 def counted(node: Node, x: Value, axis: int, count: Value) -> Value:
-    """The first `count` elements of `x` along an axis."""
+    """The first `count` elements of `x` along an axis: a padded tensor, or a slice if the count is known."""
     known = node.importer.computed(count) if count.made else count.array
     if known is None:
         return marked(x, axis, count)
     length = int(known)
     if length:
-        return part(node, x, axis, 0, length)
+        return slice_axis(node, x, axis, 0, length)
     return node.array(np.zeros((*x.shape[:axis], 0, *x.shape[axis + 1 :]), dtype_like(x)))
 
 
@@ -50,7 +52,7 @@ def _compress(node: Node) -> Value:
     if axis is None:
         x, axis = _flat(node, x), 0
     axis = axis_of(axis, len(x.shape))
-    condition = part(node, condition, 0, 0, least(condition.shape[0], x.shape[axis]))
+    condition = slice_axis(node, condition, 0, 0, least(condition.shape[0], x.shape[axis]))
     found, count = node.emit_all(g.NonzeroOp, condition)
     where = counted(node, _flat(node, found), 0, count)
     if 0 in where.shape:
@@ -70,11 +72,9 @@ def _unique(node: Node) -> list[Value]:
         rows = cast(node, rows, np.float32)
     first, which, often, count = node.emit_all(g.UniqueOp, rows, sorted=bool(node.attr("sorted", 1)))
     values = node.emit(g.TakeOp, x, first, axis=axis)
-    return [counted(node, values, axis, count), *_cut(node, [first], count), which, *_cut(node, [often], count)]
-
-
-def _cut(node: Node, values: Sequence[Value], count: Value) -> list[Value]:
-    return [counted(node, v, 0, count) for v in values]
+    padded = ((values, axis), (first, 0), (often, 0))
+    values, first, often = (counted(node, v, along, count) for v, along in padded)
+    return [values, first, which, often]
 
 
 def _non_max_suppression(node: Node) -> Value:
@@ -96,47 +96,47 @@ def _non_max_suppression(node: Node) -> Value:
     return counted(node, rows, 0, count)
 
 
-def _top_k(node: Node) -> Value | Sequence[Value]:
+def _top_k(node: Node, own: Converter) -> Result:
     if node.opset < 10 or node.input(1).array is not None:
-        return indexing.CONVERTERS["TopK"](node)
+        return own(node)
     x = node.input(0)
     axis = axis_of(node.attr("axis", -1), len(x.shape))
     count = cast(node, reshape(node, node.input(1), ()), np.int64)
     order = node.emit(g.ArgsortOp, x, axis=axis, descending=bool(node.attr("largest", 1)))
-    values = indexing.gather_elements(node, x, order, axis)
+    values = gather_elements(node, x, order, axis)
     return [counted(node, v, axis, count) for v in (values, order)]
 
 
 def _sizes(node: Node, x: Value) -> list[Value]:
-    """Each size of a value, as one element: the count where only a part is there."""
+    """Each size of a padded tensor as a tensor of one element; of the padded axis, the count."""
     assert x.counted is not None
     parts = [node.array(size_array([n])) for n in x.shape]
     parts[x.counted.axis] = reshape(node, x.counted.value, (1,))
     return parts
 
 
-def _shape(node: Node) -> Value | Sequence[Value]:
+def _shape(node: Node, own: Converter) -> Result:
     x = node.input(0)
     if x.counted is None:
-        return shape.CONVERTERS["Shape"](node)
+        return own(node)
     parts = _sizes(node, x)[slice(node.attr("start", 0), node.attr("end"))]
     return node.emit(g.ConcatenateOp, *parts, axis=0) if len(parts) > 1 else plain(parts[0])
 
 
-def _size(node: Node) -> Value | Sequence[Value]:
+def _size(node: Node, own: Converter) -> Result:
     x = node.input(0)
     if x.counted is None:
-        return shape.CONVERTERS["Size"](node)
+        return own(node)
     rest = math.prod(n for axis, n in enumerate(x.shape) if axis != x.counted.axis)
     return node.emit(g.MultiplyOp, x.counted.value, node.array(size_array(rest)))
 
 
-CONVERTERS: dict[str, Converter] = {
+CONVERTERS: dict[str, Converter | Wraps] = {
     "NonZero": _nonzero,
     "Compress": _compress,
     "Unique": _unique,
     "NonMaxSuppression": _non_max_suppression,
-    "TopK": _top_k,
-    "Shape": _shape,
-    "Size": _size,
+    "TopK": wraps("indexing", _top_k),
+    "Shape": wraps("shape", _shape),
+    "Size": wraps("shape", _size),
 }

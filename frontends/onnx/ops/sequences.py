@@ -1,12 +1,13 @@
-"""Sequences of lengths known at import, and optionals: nothing of them is left in the graph."""
+"""Sequences of lengths known at import, and optionals: both are resolved at import and leave no ops."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from mlc.dialects.graph.types import axis_of
-from mlc.frontends.onnx.node import Converter, Node, Value
-from mlc.frontends.onnx.tools import concat, part, reshape, stack
+from mlc.frontends.common.movement import concat, reshape, slice_axis, stack
+from mlc.frontends.common.values import Value
+from mlc.frontends.onnx.node import Converter, Node
 
 
 def _items(node: Node, index: int) -> list[Value]:
@@ -22,7 +23,7 @@ def _sequence(node: Node, items: list[Value]) -> Value:
 
 
 def _position(node: Node, index: int, length: int, last: int) -> int:
-    """A place up to `last` in a sequence of this length, negative ones counted from the end; `last` if not given."""
+    """A position from 0 to `last` in a sequence (negative inputs count from the end); `last` if it is not given."""
     place = int(node.constant(index).reshape(())) if node.has(index) else last
     if not -length <= place <= last:
         raise node.fail(f"expected a position in [{-length}, {last}], but got {place}")
@@ -76,14 +77,14 @@ def _split(node: Node) -> Value:
     else:
         sizes = [1] * size
     starts = [sum(sizes[:k]) for k in range(len(sizes))]
-    parts = [part(node, x, axis, start, start + n) for start, n in zip(starts, sizes, strict=True)]
+    parts = [slice_axis(node, x, axis, start, start + n) for start, n in zip(starts, sizes, strict=True)]
     if not node.has(1) and not node.attr("keepdims", 1):
         parts = [reshape(node, p, (*x.shape[:axis], *x.shape[axis + 1 :])) for p in parts]
     return _sequence(node, parts)
 
 
 def _optional(node: Node) -> Value:
-    """An optional that holds something is what it holds."""
+    """An optional that is present is represented by its content."""
     return node.input(0) if node.has(0) else Value(None, None, node.path, absent=True)
 
 

@@ -1,4 +1,4 @@
-"""ONNX ops that make, move and measure tensors."""
+"""ONNX ops that make constants, read shapes, reshape, slice, join and pad."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import DimExpr, UnequalSizes, greatest, least, least_extent
+from mlc.dialects.graph.dims import Dim, DimExpr, UnequalSizes, greatest, least, least_extent
 from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.types import axis_of, broadcast, shape_of
-from mlc.frontends.onnx.node import Converter, Node, UseBody, Value
-from mlc.frontends.onnx.sizes import LARGEST, size_array
-from mlc.frontends.onnx.tools import binary, broadcast_to, elements, iota, part, reshape, select, subtract, transpose
+from mlc.frontends.common.elementwise import binary, iota, select, subtract
+from mlc.frontends.common.movement import broadcast_to, reshape, slice_axis, take_strided, transpose
+from mlc.frontends.common.sizes import LARGEST_SIZE, size_array
+from mlc.frontends.common.values import Value
+from mlc.frontends.onnx.node import Converter, Node, UseBody
 
 MAX_FILL = 1 << 31
+"""Elements of the largest ConstantOfShape."""
 
 
 def _constant(node: Node) -> Value:
@@ -65,14 +68,14 @@ def _reshape(node: Node) -> Value:
         if rest == 0 or left != 0:
             raise UnequalSizes(
                 f"expected a shape for the {math.prod(x.shape)} elements of {list(x.shape)}, but got {shape}",
-                *([] if rest == 0 else _written_out(x.shape, shape) or [(left, 0)]),
+                *([] if rest == 0 else _traced_sizes(x.shape, shape) or [(left, 0)]),
             )
         shape[shape.index(-1)] = sizes // rest
     return reshape(node, x, shape)
 
 
 def _without_common(sizes: Sequence[Any], others: Sequence[Any]) -> tuple[Any, Any]:
-    """The products of sizes and of others, without the symbolic ones that are among both."""
+    """The products of two lists of sizes, after cancelling symbolic sizes that are in both."""
     left, rest = list(sizes), list(others)
     for size in others:
         if isinstance(size, DimExpr) and size in left:
@@ -81,11 +84,11 @@ def _without_common(sizes: Sequence[Any], others: Sequence[Any]) -> tuple[Any, A
     return math.prod(left), math.prod(rest)
 
 
-def _written_out(sizes: Sequence[Any], shape: Sequence[Any]) -> list[tuple[Any, Any]]:
+def _traced_sizes(sizes: Sequence[Any], shape: Sequence[Any]) -> list[tuple[Any, Any]]:
     """
-    The symbols for which a shape has numbers, as exporters write for sizes that they saw: `N x T x 4 -> 7, -1, 4`.
+    Pairs of (symbol, number) of a shape into which an exporter wrote the sizes that it traced: `N x T x 4 -> 7, -1, 4`.
 
-    That is so if, with these numbers, -1 stands for one of the symbols that are left.
+    Empty unless, with these numbers, -1 stands for one of the symbols that are left.
     """
     place = list(shape).index(-1)
     pairs = [(a, b) for a, b in zip(sizes[:place], shape[:place], strict=True) if a != b] if place < len(sizes) else []
@@ -167,48 +170,48 @@ def _slice(node: Node) -> Value:
 
 
 def _bounds(start: int, end: int, step: int, size: int) -> tuple[int, int, int]:
-    """ONNX's clamped bounds as Python's: an end before the first element is -size - 1."""
+    """The bounds of a slice clamped as in Python; an end before the first element is -size - 1."""
     first, last, _ = slice(start, end, step).indices(size)
     return max(first, 0), last if last >= 0 else -size - 1, step  # a first place before all others is the first one
 
 
 def _open_slice(node: Node, x: Value, axis: int, start: Any, end: Any, step: Any) -> Value:
-    """A slice of an axis of symbolic size, or with symbolic bounds; only where sizes may be 0 may it leave nothing."""
+    """A slice of an axis of symbolic size, or with symbolic bounds; it may be empty only where sizes may be 0."""
     if not isinstance(step, int) or step == 0:
         raise node.fail(f"expected a step that is known, and not 0, but got {step}")
     symbols, size = node.importer.symbols, x.shape[axis]
     if isinstance(size, int) and isinstance(end, DimExpr) and start == 0 and step == 1:
-        # the first of a table of positions: there are no more
+        # the first rows of a table of positions, which limits the symbol
         if not symbols.at_most(end, size):
             wanted = f"expected a place within the {size} elements of axis {axis}, but got {end}"
             raise node.fail(f"{wanted}; say with symbols= what its sizes may be")
-        return part(node, x, axis, 0, end)
+        return slice_axis(node, x, axis, 0, end)
     first, last = (_from_front(node, n, size) for n in (start, end))
     if step < 0:
         return _backwards(node, x, axis, least(first, size - 1), greatest(last, -1), step)
     last = last if symbols.within(last, size) else least(last, size)
     if least_extent(size + last - first) == 0:
         first = least(greatest(first, 0), size)
-        return part(node, x, axis, first, greatest(last, first), step)
+        return slice_axis(node, x, axis, first, greatest(last, first), step)
     symbols.at_least(last - first, 1)
-    return part(node, x, axis, greatest(first, 0), last, step)
+    return slice_axis(node, x, axis, greatest(first, 0), last, step)
 
 
 def _backwards(node: Node, x: Value, axis: int, first: Any, last: Any, step: int) -> Value:
-    """Elements from the first one back to before the last one."""
+    """Elements from `first` back to before `last`, with a negative step."""
     if least_extent(x.shape[axis]) == 0:
         last = least(last, first)
     node.importer.symbols.at_least(first - last, least_extent(x.shape[axis]))
     count = (first - last - step - 1) // -step
     if count == x.shape[axis] and step == -1:
         return node.emit(g.FlipOp, x, axes=(axis,))
-    return elements(node, x, axis, first, count, step)
+    return take_strided(node, x, axis, first, count, step)
 
 
-def _from_front(node: Node, place: Any, size: Any) -> Any:
-    """A place of a slice, of which negative ones count from the end; -1 is before the first."""
+def _from_front(node: Node, place: Any, size: Dim) -> Any:
+    """A bound of a slice counted from the front; ONNX's negative bounds count from the end."""
     if isinstance(place, int):
-        if abs(place) > LARGEST:
+        if abs(place) > LARGEST_SIZE:
             return size if place > 0 else -1
         return place if place >= 0 else place + size
     if isinstance(left := place - size, int):
@@ -242,26 +245,26 @@ def _split(node: Node) -> list[Value]:
             wanted = f"expected sections that sum to {size}, but got {sections}"
             raise UnequalSizes(wanted, (size, sum(sections)))
         starts = [sum(sections[:k]) for k in range(len(sections))]
-        return [part(node, x, axis, start, start + n) for start, n in zip(starts, sections, strict=True)]
+        return [slice_axis(node, x, axis, start, start + n) for start, n in zip(starts, sections, strict=True)]
     if min(sections, default=1) == 0 and sum(sections) == x.shape[axis]:
         starts = [sum(sections[:k]) for k in range(len(sections))]
-        return [part(node, x, axis, start, start + size) for start, size in zip(starts, sections, strict=True)]
+        return [slice_axis(node, x, axis, start, start + size) for start, size in zip(starts, sections, strict=True)]
     return node.emit_all(g.SplitOp, x, axis=axis, sections=tuple(sections))
 
 
 def _gather(node: Node) -> Value:
     x, places = node.input(0), node.input(1)
     axis = axis_of(node.attr("axis", 0), len(x.shape))
-    count = _places_from_0(places)
+    count = _iota_length(places)
     if isinstance(count, DimExpr) and isinstance(x.shape[axis], int):
         node.importer.symbols.at_most(count, x.shape[axis])
-    if all(least_extent(n) == 1 for n in places.shape):  # something is looked up
+    if all(least_extent(n) == 1 for n in places.shape):  # the gather reads at least one element
         node.importer.symbols.at_least(x.shape[axis], 1)
     return node.emit(g.TakeOp, x, places, axis=axis)
 
 
-def _places_from_0(value: Value) -> Any:
-    """How many places from 0 on a value counts; 0 of one that is computed in another way."""
+def _iota_length(value: Value) -> Any:
+    """The n of indices 0 .. n-1, seen through casts and reshapes; 0 of indices that are computed in another way."""
     op = None if value.ssa is None else value.ssa.owner
     while isinstance(op, g.CastOp | g.ReshapeOp):
         op = op.operands[0].owner
@@ -302,12 +305,12 @@ def _pad(node: Node) -> Value:
     for axis in axes if mode != "constant" else ():
         node.importer.symbols.at_least(x.shape[axis], 1)
     if mode == "wrap" or any(isinstance(n, DimExpr) for n in width):
-        return _padded_by_places(node, x, before, after, mode, value)
+        return _padded_by_gather(node, x, before, after, mode, value)
     return node.emit(g.PadOp, x, pad_width=tuple(width), mode=mode, value=value)
 
 
 def _cropped(node: Node, x: Value, axis: int, front: Any, back: Any) -> tuple[Any, Any, Value]:
-    """Pads of an axis without the negative ones, and what these leave of it."""
+    """The pads of an axis with negative ones set to 0, and the operand cropped by these."""
     size = x.shape[axis]
     begin, end = (max(0, -pad) if isinstance(pad, int) else 0 for pad in (front, back))
     if begin == end == 0:
@@ -315,13 +318,13 @@ def _cropped(node: Node, x: Value, axis: int, front: Any, back: Any) -> tuple[An
     end = size - end
     if isinstance(size, int) and begin > end:
         raise node.fail(f"expected pads that crop at most the {size} elements of axis {axis}, but got {front}, {back}")
-    return front if begin == 0 else 0, back if end == size else 0, part(node, x, axis, begin, end)
+    return front if begin == 0 else 0, back if end == size else 0, slice_axis(node, x, axis, begin, end)
 
 
-def _padded_by_places(
+def _padded_by_gather(
     node: Node, x: Value, before: Sequence[Any], after: Sequence[Any], mode: str, value: float
 ) -> Value:
-    """Padding that is what stands at other places: at the other end, or by widths that are sizes."""
+    """Padding as a gather along each axis: for the mode wrap, and for widths that are symbolic sizes."""
     for axis, (front, back) in enumerate(zip(before, after, strict=True)):
         size = x.shape[axis]
         if front == 0 and back == 0:

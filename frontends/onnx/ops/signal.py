@@ -9,28 +9,15 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import axis_of
+from mlc.frontends.common.elementwise import add, binary, cast, divide, iota, multiply, select, subtract
+from mlc.frontends.common.movement import index_axis, pad_axis, reshape, slice_axis, stack, transpose
+from mlc.frontends.common.values import Value, dtype_like
 from mlc.frontends.onnx.files import dtype_of
-from mlc.frontends.onnx.node import Converter, Node, Value, dtype_like
-from mlc.frontends.onnx.tools import (
-    add,
-    binary,
-    cast,
-    divide,
-    element,
-    iota,
-    multiply,
-    pad,
-    part,
-    reshape,
-    select,
-    stack,
-    subtract,
-    transpose,
-)
+from mlc.frontends.onnx.node import Converter, Node
 
 
 def _waves(node: Node, length: Dim, rows: Dim, columns: Dim, inverse: bool, like: Value) -> tuple[Value, Value]:
-    """cos and sin of 2 pi k n / length, of rows k and columns n; of an inverse divided by the length."""
+    """cos and sin of 2 pi k n / length for rows k and columns n; divided by the length for an inverse."""
     if not isinstance(length, int):
         return _open_waves(node, length, rows, columns, inverse, like)
     cos, sin = _known_waves(length, int(rows), int(columns), inverse)
@@ -38,7 +25,7 @@ def _waves(node: Node, length: Dim, rows: Dim, columns: Dim, inverse: bool, like
 
 
 def _open_waves(node: Node, length: Dim, rows: Dim, columns: Dim, inverse: bool, like: Value) -> tuple[Value, Value]:
-    """The same of an open length, computed in f64 when the model runs."""
+    """The same for a symbolic length, computed in f64 at run time."""
     whole = node.array(np.array(length, object))
     turns = node.emit(g.MultiplyOp, iota(node, (rows, columns), 0), iota(node, (rows, columns), 1))
     turns = cast(node, node.emit(g.ModOp, turns, whole), np.float64)
@@ -59,7 +46,7 @@ def _known_waves(length: int, rows: int, columns: int, inverse: bool) -> tuple[A
 
 
 def _transform(node: Node, re: Value, im: Value | None, length: Dim, bins: Dim, inverse: bool) -> Value:
-    """The first `bins` of the transform along the last axis, real and imaginary parts along a new one."""
+    """The first `bins` of the transform along the last axis; real and imaginary parts are a new last axis."""
     cos, sin = _waves(node, length, bins, re.shape[-1], inverse, re)
 
     def product(x: Value, wave: Value) -> Value:
@@ -85,10 +72,10 @@ def _dft(node: Node) -> Value:
     half = onesided and inverse
     length = int(node.constant(1).reshape(())) if node.has(1) else 2 * (size - 1) if half else size
     kept = length // 2 + 1 if half else length
-    x = part(node, pad(node, x, axis, 0, max(0, kept - size)), axis, 0, kept)
+    x = slice_axis(node, pad_axis(node, x, axis, 0, max(0, kept - size)), axis, 0, kept)
     order = [a for a in range(rank - 1) if a != axis] + [axis]
-    re = transpose(node, element(node, x, -1, 0), order)
-    im = transpose(node, element(node, x, -1, 1), order) if x.shape[-1] == 2 else None
+    re = transpose(node, index_axis(node, x, -1, 0), order)
+    im = transpose(node, index_axis(node, x, -1, 1), order) if x.shape[-1] == 2 else None
     if half:
         y = _real_inverse(node, re, im, length)
     else:
@@ -98,7 +85,7 @@ def _dft(node: Node) -> Value:
 
 
 def _real_inverse(node: Node, re: Value, im: Value | None, length: int) -> Value:
-    """The real signal of half a spectrum: the bins that are not there are conjugates of those that are."""
+    """The real signal of a one-sided spectrum, whose other bins are the conjugates of the given ones."""
     bins = re.shape[-1]
     cos, sin = _known_waves(length, length, int(bins), True)
     twice = np.full(bins, 2.0)
@@ -132,14 +119,14 @@ def _stft(node: Node) -> Value:
         places = node.emit(g.AddOp, first, node.array(np.arange(length)[None, :]))
     parts: list[Value] = []
     for k in range(x.shape[2]):
-        frames = node.emit(g.TakeOp, element(node, x, -1, k), places, axis=1)
+        frames = node.emit(g.TakeOp, index_axis(node, x, -1, k), places, axis=1)
         parts.append(frames if window is None else multiply(node, frames, window))
     bins = length // 2 + 1 if node.attr("onesided", 1) else length
     return _transform(node, parts[0], parts[1] if len(parts) == 2 else None, length, bins, False)
 
 
 def _mel_weight_matrix(node: Node) -> Value:
-    """Triangles between bins that are evenly spaced in mel."""
+    """Triangular filters between centres that are evenly spaced on the mel scale."""
     count, length = (int(node.constant(i).reshape(())) for i in (0, 1))
     rate, low, high = (reshape(node, cast(node, node.input(i), np.float64), ()) for i in (2, 3, 4))
     dtype = dtype_of(node.attr("output_datatype", 1), node.path)
@@ -149,7 +136,7 @@ def _mel_weight_matrix(node: Node) -> Value:
     hertz = node.emit(g.ExpOp, multiply(node, mels, float(np.log(10) / 2595)))
     hertz = multiply(node, subtract(node, hertz, 1.0), 700.0)
     bins = node.emit(g.FloorOp, divide(node, multiply(node, hertz, float(length + 1)), rate))
-    left, middle, right = (reshape(node, part(node, bins, 0, k, k + count), (1, count)) for k in range(3))
+    left, middle, right = (reshape(node, slice_axis(node, bins, 0, k, k + count), (1, count)) for k in range(3))
     shape = (length // 2 + 1, count)
     row = iota(node, shape, 0, np.float64)
 

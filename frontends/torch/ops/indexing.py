@@ -1,4 +1,4 @@
-"""ATen ops that read or write at places which tensors say."""
+"""ATen ops that gather and scatter."""
 
 from __future__ import annotations
 
@@ -11,30 +11,17 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.types import Shape, axis_of, broadcast
-from mlc.frontends.onnx.node import Value
-from mlc.frontends.onnx.tools import (
-    add,
-    binary,
-    broadcast_to,
-    cast,
-    concat,
-    divide,
-    iota,
-    multiply,
-    part,
-    reshape,
-    select,
-    spread,
-    subtract,
-    transpose,
-)
-from mlc.frontends.torch.step import Convert, Step
+from mlc.frontends.common.elementwise import add, binary, cast, divide, iota, multiply, select, subtract
+from mlc.frontends.common.movement import broadcast_to, concat, dilate_axis, reshape, slice_axis, transpose
+from mlc.frontends.common.ops.cumulative import cumulative
+from mlc.frontends.common.values import Value
+from mlc.frontends.torch.call import AtenCall, Convert
 
 REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min", "": "none"}
-"""torch's name of how a scatter combines -> the graph dialect's."""
+"""torch's name of the reduction of a scatter -> the graph dialect's."""
 
 
-def _extreme(dtype: Any, sign: int) -> Any:
+def _extreme(dtype: np.dtype[Any], sign: int) -> Any:
     if dtype.kind in "iu":
         return np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min
     return sign * np.inf
@@ -47,37 +34,37 @@ NEUTRAL: dict[str, Any] = {
     "amax": lambda dtype: _extreme(dtype, -1),
     "amin": lambda dtype: _extreme(dtype, 1),
 }
-"""torch's name of how a scatter combines -> what changes nothing, for elements of a type."""
+"""torch's name of the reduction of a scatter -> its neutral element, by dtype."""
 
 
-def _embedding(step: Step) -> Value:
-    return step.emit(g.TakeOp, step["weight"], step["indices"], axis=0)
+def _embedding(call: AtenCall) -> Value:
+    return call.emit(g.TakeOp, call["weight"], call["indices"], axis=0)
 
 
-def _index_select(step: Step) -> Value:
-    x, index = step["self"], step["index"]
-    index = index if index.shape else reshape(step, index, (1,))
-    return step.emit(g.TakeOp, x, index, axis=step["dim"]) if x.shape else x
+def _index_select(call: AtenCall) -> Value:
+    x, index = call["self"], call["index"]
+    index = index if index.shape else reshape(call, index, (1,))
+    return call.emit(g.TakeOp, x, index, axis=call["dim"]) if x.shape else x
 
 
-def _gather(step: Step) -> Value:
-    x, index = step["self"], step["index"]
-    return step.emit(g.GatherElementsOp, x, index, axis=step["dim"]) if x.shape else x
+def _gather(call: AtenCall) -> Value:
+    x, index = call["self"], call["index"]
+    return call.emit(g.GatherElementsOp, x, index, axis=call["dim"]) if x.shape else x
 
 
 @dataclass(frozen=True)
-class _Places:
-    """What an index of tensors says: the axes that they index, which come first in `order`, and one place each."""
+class _IndexTensors:
+    """Advanced indexing: the axes that are indexed, which come first in `order`, and an index tensor for each."""
 
     axes: list[int]
     order: list[int]
     shape: Shape
     indices: list[Value]
     together: bool
-    """Whether the axes stand side by side: the places then stay where these were."""
+    """Whether the axes are adjacent: the axes of the indices then replace them in the result, else they come first."""
 
     def back(self, rank: int) -> list[int]:
-        """The order that puts the places of a result, which come first, where torch has them."""
+        """The permutation of a result with the axes of the indices first to torch's order of axes."""
         if not self.together:
             return list(range(rank))
         many, first = len(self.shape), self.axes[0]
@@ -85,7 +72,7 @@ class _Places:
 
 
 def _unmasked(given: list[Value | None]) -> list[Value | None]:
-    """An index in which a mask that is a constant is the places that it keeps, one tensor for each of its axes."""
+    """Indices in which each constant mask is replaced by the indices of its true elements, one tensor per axis."""
     result: list[Value | None] = []
     for index in given:
         if index is None or index.dtype_name != "bool" or index.array is None or index.bound:
@@ -95,144 +82,146 @@ def _unmasked(given: list[Value | None]) -> list[Value | None]:
     return result
 
 
-def _places(step: Step, x: Value, given: list[Value | None]) -> _Places:
+def _places(call: AtenCall, x: Value, given: list[Value | None]) -> _IndexTensors:
     axes = [axis for axis, index in enumerate(given) if index is not None]
     indices = [index for index in given if index is not None]
     if any(index.dtype_name == "bool" for index in indices):
-        raise step.fail("expected indices of integers, but got a mask: how much it keeps depends on data; use where")
+        raise call.fail("expected indices of integers, but got a mask: how much it keeps depends on data; use where")
     shape = broadcast([index.shape for index in indices])
-    indices = [broadcast_to(step, cast(step, index, np.int64), shape) for index in indices]
+    indices = [broadcast_to(call, cast(call, index, np.int64), shape) for index in indices]
     order = [*axes, *(axis for axis in range(len(x.shape)) if axis not in axes)]
-    return _Places(axes, order, tuple(shape), indices, axes == list(range(axes[0], axes[-1] + 1)))
+    return _IndexTensors(axes, order, tuple(shape), indices, axes == list(range(axes[0], axes[-1] + 1)))
 
 
-def _index(step: Step) -> Value:
-    """`x[:, i, j]`: one tensor is a take; several are one place in their axes, made one."""
-    x, given = step["self"], _unmasked(step["indices"])
+def _index(call: AtenCall) -> Value:
+    """`x[:, i, j]`: one index tensor is a take; several index their axes flattened to one."""
+    x, given = call["self"], _unmasked(call["indices"])
     present = [(axis, index) for axis, index in enumerate(given) if index is not None]
     if len(present) == 1 and present[0][1].dtype_name != "bool":
-        return step.emit(g.TakeOp, x, present[0][1], axis=present[0][0])
-    places = _places(step, x, given)
+        return call.emit(g.TakeOp, x, present[0][1], axis=present[0][0])
+    places = _places(call, x, given)
     sizes = [x.shape[axis] for axis in places.axes]
     flat: Value | None = None
     for index, size in zip(places.indices, sizes, strict=True):
-        index = select(step, binary(step, g.LessOp, index, 0), add(step, index, size), index)
-        flat = index if flat is None else add(step, multiply(step, flat, size), index)
+        index = select(call, binary(call, g.LessOp, index, 0), add(call, index, size), index)
+        flat = index if flat is None else add(call, multiply(call, flat, size), index)
     assert flat is not None
-    moved = transpose(step, x, places.order)
+    moved = transpose(call, x, places.order)
     rest = moved.shape[len(sizes) :]
-    y = step.emit(g.TakeOp, reshape(step, moved, (math.prod(sizes), *rest)), flat, axis=0)
-    return transpose(step, y, places.back(len(y.shape)))
+    y = call.emit(g.TakeOp, reshape(call, moved, (math.prod(sizes), *rest)), flat, axis=0)
+    return transpose(call, y, places.back(len(y.shape)))
 
 
-def _index_put(step: Step) -> Value:
-    x, given = step["self"], _unmasked(step["indices"])
-    values, accumulate = cast(step, step["values"], step.dtype), bool(step.get("accumulate", False))
+def _index_put(call: AtenCall) -> Value:
+    x, given = call["self"], _unmasked(call["indices"])
+    values, accumulate = cast(call, call["values"], call.dtype), bool(call.get("accumulate", False))
     present = [index for index in given if index is not None]
     if len(present) == 1 and present[0].dtype_name == "bool":
-        return _masked_put(step, x, given, values, accumulate)
-    places = _places(step, x, given)
+        return _masked_put(call, x, given, values, accumulate)
+    places = _places(call, x, given)
     depth, count = len(places.axes), math.prod(places.shape)
-    moved = transpose(step, x, places.order)
+    moved = transpose(call, x, places.order)
     rest = moved.shape[depth:]
     back = places.back(len(places.shape) + len(rest))
     arranged = [0] * len(back)
     for at, axis in enumerate(back):
         arranged[axis] = at
     whole = (*places.shape, *rest)
-    values = broadcast_to(step, values, [whole[axis] for axis in back])
-    updates = reshape(step, transpose(step, values, arranged), (count, *rest))
-    indices = concat(step, [reshape(step, index, (count, 1)) for index in places.indices], 1)
-    y = step.emit(g.ScatterNdOp, moved, indices, updates, reduction="add" if accumulate else "none")
+    values = broadcast_to(call, values, [whole[axis] for axis in back])
+    updates = reshape(call, transpose(call, values, arranged), (count, *rest))
+    indices = concat(call, [reshape(call, index, (count, 1)) for index in places.indices], 1)
+    y = call.emit(g.ScatterNdOp, moved, indices, updates, reduction="add" if accumulate else "none")
     inverse = [places.order.index(axis) for axis in range(len(x.shape))]
-    return transpose(step, y, inverse)
+    return transpose(call, y, inverse)
 
 
-def _masked_put(step: Step, x: Value, given: list[Any], values: Value, accumulate: bool) -> Value:
-    """One value where a mask says so."""
+def _masked_put(call: AtenCall, x: Value, given: list[Any], values: Value, accumulate: bool) -> Value:
+    """One value written where a mask is true."""
     if math.prod(values.shape) != 1:
-        raise step.fail(
+        raise call.fail(
             "expected one value for the elements of a mask, but got several: which is which depends on data"
         )
     (axis,) = (a for a, index in enumerate(given) if index is not None)
     mask = given[axis]
-    mask = reshape(step, mask, (*mask.shape, *[1] * (len(x.shape) - axis - len(mask.shape))))
-    value = reshape(step, values, ())
-    return step.emit(g.WhereOp, mask, add(step, x, value) if accumulate else value, x)
+    mask = reshape(call, mask, (*mask.shape, *[1] * (len(x.shape) - axis - len(mask.shape))))
+    value = reshape(call, values, ())
+    return call.emit(g.WhereOp, mask, add(call, x, value) if accumulate else value, x)
 
 
-def _scatter(step: Step) -> Value:
-    x, index, axis = step["self"], step["index"], step["dim"]
-    source = step["src"] if "src" in step else step["value"]
-    source = step.typed(source, step.dtype)
-    reduction = REDUCTIONS["add" if step.kind == "scatter_add" else step.get("reduce", "")]
+def _scatter(call: AtenCall) -> Value:
+    x, index, axis = call["self"], call["index"], call["dim"]
+    source = call["src"] if "src" in call else call["value"]
+    source = call.typed(source, call.dtype)
+    reduction = REDUCTIONS["add" if call.kind == "scatter_add" else call.get("reduce", "")]
     if not x.shape:
-        return reshape(step, source, ())
+        return reshape(call, source, ())
     if 0 in index.shape:
         return x
-    source = broadcast_to(step, source, index.shape) if not source.shape else source
+    source = broadcast_to(call, source, index.shape) if not source.shape else source
     for a, size in enumerate(index.shape):
-        source = part(step, source, a, 0, size)
-    return step.emit(g.ScatterElementsOp, x, index, source, axis=axis, reduction=reduction)
+        source = slice_axis(call, source, a, 0, size)
+    return call.emit(g.ScatterElementsOp, x, index, source, axis=axis, reduction=reduction)
 
 
-def _scatter_reduce(step: Step) -> Value:
-    """What is scattered, combined; a mean is the sum over the count, and what is not included is 0 or 1 before."""
-    x, index, axis, how = step["self"], step["index"], step["dim"], step["reduce"]
-    kept = step.get("include_self", True)
+def _scatter_reduce(call: AtenCall) -> Value:
+    """A scatter with a reduction; a mean is sum / count; without include_self the targets are set to neutral first."""
+    x, index, axis, how = call["self"], call["index"], call["dim"], call["reduce"]
+    kept = call.get("include_self", True)
     if not x.shape or 0 in index.shape or (how != "mean" and kept):
-        return _scatter(step)
-    source = step.typed(step["src"], step.dtype)
+        return _scatter(call)
+    source = call.typed(call["src"], call.dtype)
     for a, size in enumerate(index.shape):
-        source = part(step, source, a, 0, size)
+        source = slice_axis(call, source, a, 0, size)
 
     def put(into: Value, what: Any, reduction: str) -> Value:
-        what = broadcast_to(step, step.typed(what, step.dtype), index.shape)
-        return step.emit(g.ScatterElementsOp, into, index, what, axis=axis, reduction=reduction)
+        what = broadcast_to(call, call.typed(what, call.dtype), index.shape)
+        return call.emit(g.ScatterElementsOp, into, index, what, axis=axis, reduction=reduction)
 
-    first = x if kept else put(x, NEUTRAL[how](step.dtype), "none")
+    first = x if kept else put(x, NEUTRAL[how](call.dtype), "none")
     total = put(first, source, REDUCTIONS["sum" if how == "mean" else how])
     if how != "mean":
         return total
-    ones = broadcast_to(step, step.typed(1, step.dtype), x.shape)
+    ones = broadcast_to(call, call.typed(1, call.dtype), x.shape)
     count = put(ones if kept else put(ones, 0, "none"), 1, "add")
-    if step.dtype.kind in "iu":
-        raise step.fail("expected a mean of floats, but got integers")
-    return divide(step, total, count)
+    if call.dtype.kind in "iu":
+        raise call.fail("expected a mean of floats, but got integers")
+    return divide(call, total, count)
 
 
-def _select_scatter(step: Step) -> Value:
+def _select_scatter(call: AtenCall) -> Value:
     """A tensor with one slice replaced."""
-    x, axis = step["self"], axis_of(step["dim"], len(step["self"].shape))
-    index = step["index"] % x.shape[axis]
-    source = reshape(step, step.typed(step["src"], step.dtype), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
-    return concat(step, [part(step, x, axis, 0, index), source, part(step, x, axis, index + 1, x.shape[axis])], axis)
+    x, axis = call["self"], axis_of(call["dim"], len(call["self"].shape))
+    index = call["index"] % x.shape[axis]
+    source = reshape(call, call.typed(call["src"], call.dtype), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    return concat(
+        call, [slice_axis(call, x, axis, 0, index), source, slice_axis(call, x, axis, index + 1, x.shape[axis])], axis
+    )
 
 
-def _slice_scatter(step: Step) -> Value:
-    """A tensor with some slices replaced: its parts round them, or a choice where they are not side by side."""
-    x, source = step["self"], step.typed(step["src"], step.dtype)
-    axis = axis_of(step.get("dim", 0), len(x.shape))
+def _slice_scatter(call: AtenCall) -> Value:
+    """A tensor with a slice replaced: a concatenation, or a select for strides other than 1."""
+    x, source = call["self"], call.typed(call["src"], call.dtype)
+    axis = axis_of(call.get("dim", 0), len(x.shape))
     size = x.shape[axis]
     if not isinstance(size, int):
-        return _slice_put(step, x, source, axis)
-    start, end, stride = slice(step.get("start"), step.get("end"), step.get("step", 1)).indices(size)
+        return _slice_put(call, x, source, axis)
+    start, end, stride = slice(call.get("start"), call.get("end"), call.get("step", 1)).indices(size)
     count = len(range(start, end, stride))
     if not count:
         return x
     if stride == 1:
-        return concat(step, [part(step, x, axis, 0, start), source, part(step, x, axis, end, size)], axis)
-    apart = spread(step, source, axis, stride, start, size)
+        return concat(call, [slice_axis(call, x, axis, 0, start), source, slice_axis(call, x, axis, end, size)], axis)
+    apart = dilate_axis(call, source, axis, stride, start, size)
     hot = np.zeros(size, bool)
     hot[start:end:stride] = True
-    mask = step.array(hot.reshape([size if a == axis else 1 for a in range(len(x.shape))]))
-    return step.emit(g.WhereOp, mask, apart, x)
+    mask = call.array(hot.reshape([size if a == axis else 1 for a in range(len(x.shape))]))
+    return call.emit(g.WhereOp, mask, apart, x)
 
 
-def _slice_put(step: Step, x: Value, source: Value, axis: int) -> Value:
-    """A tensor with a slice of an axis of open size replaced: each place says which element it takes, or none."""
+def _slice_put(call: AtenCall, x: Value, source: Value, axis: int) -> Value:
+    """A tensor with a slice of an axis of symbolic size replaced, by a gather and a select."""
     size, rank = x.shape[axis], len(x.shape)
-    start, end, stride = step.get("start", 0), step.get("end", END), step.get("step", 1)
+    start, end, stride = call.get("start", 0), call.get("end", END), call.get("step", 1)
     start, end = (
         size + place
         if isinstance(place, int) and place < 0
@@ -241,48 +230,48 @@ def _slice_put(step: Step, x: Value, source: Value, axis: int) -> Value:
         else place
         for place in (start, end)
     )
-    places = subtract(step, step.counted(size), start)
+    places = subtract(call, call.counted(size), start)
     inside = binary(
-        step, g.LogicalAndOp, binary(step, g.GreaterEqualOp, places, 0), binary(step, g.LessOp, step.counted(size), end)
+        call, g.LogicalAndOp, binary(call, g.GreaterEqualOp, places, 0), binary(call, g.LessOp, call.counted(size), end)
     )
     if stride != 1:
-        inside = binary(step, g.LogicalAndOp, inside, binary(step, g.EqualOp, binary(step, g.ModOp, places, stride), 0))
-        places = binary(step, g.DivideOp, places, stride)
-    chosen = step.emit(g.TakeOp, source, binary(step, g.MaximumOp, places, 0), axis=axis)
-    mask = reshape(step, inside, [size if a == axis else 1 for a in range(rank)])
-    return step.emit(g.WhereOp, mask, chosen, x)
+        inside = binary(call, g.LogicalAndOp, inside, binary(call, g.EqualOp, binary(call, g.ModOp, places, stride), 0))
+        places = binary(call, g.DivideOp, places, stride)
+    chosen = call.emit(g.TakeOp, source, binary(call, g.MaximumOp, places, 0), axis=axis)
+    mask = reshape(call, inside, [size if a == axis else 1 for a in range(rank)])
+    return call.emit(g.WhereOp, mask, chosen, x)
 
 
-def _masked_scatter(step: Step) -> Value:
-    """Where a mask says so, the next element of the source."""
-    x, mask, source = step["self"], step["mask"], step.typed(step["source"], step.dtype)
-    mask = broadcast_to(step, mask, x.shape)
-    flat = reshape(step, cast(step, mask, np.int64), (math.prod(x.shape),))
-    count = step.onnx("CumSum", [flat, step.array(np.array(0, np.int64))])[0]
-    place = select(step, binary(step, g.GreaterOp, count, 0), add(step, count, -1), 0)
-    elements = reshape(step, source, (math.prod(source.shape),))
-    place = step.emit(g.MinimumOp, place, step.array(elements.shape[0] - 1, like=place))
-    chosen = reshape(step, step.emit(g.TakeOp, elements, place, axis=0), x.shape)
-    return step.emit(g.WhereOp, mask, chosen, x)
+def _masked_scatter(call: AtenCall) -> Value:
+    """The elements of the source written in order where a mask is true."""
+    x, mask, source = call["self"], call["mask"], call.typed(call["source"], call.dtype)
+    mask = broadcast_to(call, mask, x.shape)
+    flat = reshape(call, cast(call, mask, np.int64), (math.prod(x.shape),))
+    count = cumulative(call, flat, 0, "add")
+    place = select(call, binary(call, g.GreaterOp, count, 0), add(call, count, -1), 0)
+    elements = reshape(call, source, (math.prod(source.shape),))
+    place = call.emit(g.MinimumOp, place, call.array(elements.shape[0] - 1, like=place))
+    chosen = reshape(call, call.emit(g.TakeOp, elements, place, axis=0), x.shape)
+    return call.emit(g.WhereOp, mask, chosen, x)
 
 
-def _one_hot(step: Step) -> Value:
-    x, depth = step["self"], step.shape[-1]
-    places = reshape(step, x, (*x.shape, 1))
-    return cast(step, step.emit(g.EqualOp, places, iota(step, (depth,), 0)), step.dtype)
+def _one_hot(call: AtenCall) -> Value:
+    x, depth = call["self"], call.shape[-1]
+    places = reshape(call, x, (*x.shape, 1))
+    return cast(call, call.emit(g.EqualOp, places, iota(call, (depth,), 0)), call.dtype)
 
 
-def _bucketize(step: Step) -> Value:
-    """How many boundaries lie below (or, with `right`, not above) each element."""
-    name = "boundaries" if "boundaries" in step else "sorted_sequence"
-    if step.get("sorter") is not None:
-        raise step.fail("expected boundaries in order, but got a sorter")
-    x, bounds = step.promoted("self", name)
+def _bucketize(call: AtenCall) -> Value:
+    """The number of boundaries below (with `right`, not above) each element."""
+    name = "boundaries" if "boundaries" in call else "sorted_sequence"
+    if call.get("sorter") is not None:
+        raise call.fail("expected boundaries in order, but got a sorter")
+    x, bounds = call.promoted("self", name)
     many = len(bounds.shape) > 1
-    bounds = reshape(step, bounds, (*bounds.shape[:-1], 1, bounds.shape[-1])) if many else bounds
-    right = step.get("right", False) or step.get("side", "left") == "right"
-    above = step.emit(g.GreaterEqualOp if right else g.GreaterOp, reshape(step, x, (*x.shape, 1)), bounds)
-    return step.emit(g.SumOp, cast(step, above, step.dtype), axes=(len(x.shape),))
+    bounds = reshape(call, bounds, (*bounds.shape[:-1], 1, bounds.shape[-1])) if many else bounds
+    right = call.get("right", False) or call.get("side", "left") == "right"
+    above = call.emit(g.GreaterEqualOp if right else g.GreaterOp, reshape(call, x, (*x.shape, 1)), bounds)
+    return call.emit(g.SumOp, cast(call, above, call.dtype), axes=(len(x.shape),))
 
 
 CONVERTERS: dict[str, Convert] = {

@@ -1,4 +1,4 @@
-"""ATen ops that make tensors of nothing but their shape."""
+"""ATen ops that create tensors: fills, ranges, identity matrices."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph import DimExpr
-from mlc.frontends.onnx.node import Value
-from mlc.frontends.onnx.tools import add, full, iota, multiply
-from mlc.frontends.torch.numbers import Number
-from mlc.frontends.torch.step import Convert, Step
+from mlc.frontends.common.elementwise import add, full, iota, multiply
+from mlc.frontends.common.values import Value
+from mlc.frontends.torch.call import AtenCall, Convert
+from mlc.frontends.torch.numbers import SymbolicNumber
 
 
-def _full(step: Step) -> Value:
-    value = step.get("fill_value", step.get("value", step.get("s", 0)))
-    if isinstance(value, Value | DimExpr | Number):
-        return step.emit(g.BroadcastToOp, step.typed(value, step.dtype), shape=step.shape)
-    return _filled(step, value)
+def _full(call: AtenCall) -> Value:
+    value = call.get("fill_value", call.get("value", call.get("s", 0)))
+    if isinstance(value, Value | DimExpr | SymbolicNumber):
+        return call.emit(g.BroadcastToOp, call.typed(value, call.dtype), shape=call.shape)
+    return _filled(call, value)
 
 
-def _filled(step: Step, value: float) -> Value:
-    """A constant, which takes no memory, if its sizes are known."""
-    shape = step.shape
+def _filled(call: AtenCall, value: float) -> Value:
+    """A constant (a broadcast array, which takes no memory) if its sizes are known."""
+    shape = call.shape
     if all(isinstance(size, int) for size in shape):
-        return step.array(np.broadcast_to(np.array(value).astype(step.dtype), shape))
-    return full(step, shape, float(value), step.dtype)
+        return call.array(np.broadcast_to(np.array(value).astype(call.dtype), shape))
+    return full(call, shape, float(value), call.dtype)
 
 
-def _ones(step: Step) -> Value:
-    return _filled(step, 1)
+def _ones(call: AtenCall) -> Value:
+    return _filled(call, 1)
 
 
-def _zeros(step: Step) -> Value:
-    return _filled(step, 0)
+def _zeros(call: AtenCall) -> Value:
+    return _filled(call, 0)
 
 
-def _arange(step: Step) -> Value:
-    start, by = step.get("start", 0), step.get("step", 1)
-    (count,) = step.shape
+def _arange(call: AtenCall) -> Value:
+    start, by = call.get("start", 0), call.get("step", 1)
+    (count,) = call.shape
     if isinstance(count, int) and isinstance(start, int | float):
-        return step.array((start + by * np.arange(count)).astype(step.dtype))
-    return add(step, multiply(step, iota(step, (count,), 0, step.dtype), by), start)
+        return call.array((start + by * np.arange(count)).astype(call.dtype))
+    return add(call, multiply(call, iota(call, (count,), 0, call.dtype), by), start)
 
 
-def _eye(step: Step) -> Value:
-    rows, *columns = map(int, step.shape)
-    return step.array(np.eye(rows, columns[0] if columns else None, dtype=step.dtype))
+def _eye(call: AtenCall) -> Value:
+    rows, *columns = map(int, call.shape)
+    return call.array(np.eye(rows, columns[0] if columns else None, dtype=call.dtype))
 
 
 CONVERTERS: dict[str, Convert] = {

@@ -1,81 +1,113 @@
-"""ATen's recurrent layers, one layer and both its directions after the other, by the converters of ONNX's."""
+"""ATen's recurrent layers: one layer with its directions after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
-from mlc.frontends.onnx.node import Value
-from mlc.frontends.onnx.tools import concat, part, reshape, stack, transpose
-from mlc.frontends.torch.step import Convert, Step
+from mlc.frontends.common.movement import concat, reshape, slice_axis, stack, transpose
+from mlc.frontends.common.ops.recurrent import (
+    ACTIVATIONS,
+    RECURRENT_KINDS,
+    RecurrentKind,
+    RecurrentLayer,
+    activation,
+    recurrent,
+)
+from mlc.frontends.common.values import Value
+from mlc.frontends.torch.call import AtenCall, Convert
 
-# ATen op -> (ONNX's op, where in torch's order of gates each of ONNX's is, attributes, how many states)
-KINDS: dict[str, tuple[str, tuple[int, ...], dict[str, Any], int]] = {
-    "lstm": ("LSTM", (0, 3, 1, 2), {}, 2),
-    "gru": ("GRU", (1, 0, 2), {"linear_before_reset": 1}, 1),
-    "rnn_tanh": ("RNN", (0,), {}, 1),
-    "rnn_relu": ("RNN", (0,), {"activations": ["Relu"]}, 1),
+
+@dataclass(frozen=True)
+class AtenRecurrentKind:
+    """A recurrent layer of ATen in terms of ONNX's."""
+
+    kind: RecurrentKind
+    gates: tuple[int, ...]
+    """Of each of ONNX's gates, its place in torch's order."""
+    activations: tuple[str, ...]
+
+
+KINDS = {
+    "lstm": AtenRecurrentKind(RECURRENT_KINDS["LSTM"], (0, 3, 1, 2), ("Sigmoid", "Tanh", "Tanh")),
+    "gru": AtenRecurrentKind(RECURRENT_KINDS["GRU"], (1, 0, 2), ("Sigmoid", "Tanh")),
+    "rnn_tanh": AtenRecurrentKind(RECURRENT_KINDS["RNN"], (0,), ("Tanh",)),
+    "rnn_relu": AtenRecurrentKind(RECURRENT_KINDS["RNN"], (0,), ("Relu",)),
 }
+"""The recurrent layers by their ATen ops."""
 
 
-def _recurrent(step: Step) -> list[Value]:
+def _recurrent(call: AtenCall) -> list[Value]:
     """(the outputs of all steps, the last state of each layer and direction, for each state)."""
-    op, order, attrs, count = KINDS[step.kind.removeprefix("mlc::")]
-    if step["train"] and step["dropout"]:
-        raise step.fail("expected a module that is not in training, but its dropout is on; call eval() before")
-    if "batch_sizes" in step:
-        raise step.fail("expected a tensor of sequences of one length, but got a packed sequence")
-    states = step["hx"] if isinstance(step["hx"], list) else [step["hx"]]
-    directions = 2 if step["bidirectional"] else 1
-    x = step["input"]
+    own = KINDS[call.kind.removeprefix("mlc::")]
+    count = own.kind.states
+    if call["train"] and call["dropout"]:
+        raise call.fail("expected a module that is not in training, but its dropout is on; call eval() before")
+    if "batch_sizes" in call:
+        raise call.fail("expected a tensor of sequences of one length, but got a packed sequence")
+    states = call["hx"] if isinstance(call["hx"], list) else [call["hx"]]
+    directions = 2 if call["bidirectional"] else 1
+    x = call["input"]
     if batched := len(x.shape) == 3:
-        x = transpose(step, x, (1, 0, 2)) if step["batch_first"] else x
-    weights = _weights(step, states[0].shape[0] // directions, directions)
+        x = transpose(call, x, (1, 0, 2)) if call["batch_first"] else x
+    weights = _weights(call, states[0].shape[0] // directions, directions)
     last: list[list[Value]] = [[] for _ in range(count)]
-    for layer, own in enumerate(weights):
-        at = layer * directions
-        first = [part(step, state, 0, at, at + directions) for state in states[:count]]
-        y, *ends = step.onnx(
-            op,
-            [x, *_packed(step, own, order), None, *first],
-            1 + count,
-            hidden_size=own[0][1].shape[-1],
-            direction="bidirectional" if directions == 2 else "forward",
-            **{name: value * directions for name, value in attrs.items() if isinstance(value, list)},
-            **{name: value for name, value in attrs.items() if not isinstance(value, list)},
-        )
+    for number, parameters in enumerate(weights):
+        at = number * directions
+        first = [slice_axis(call, state, 0, at, at + directions) for state in states[:count]]
+        y, *ends = recurrent(call, x, _layer(call, own, parameters, first))
         length, _, batch, hidden = y.shape
-        x = reshape(step, transpose(step, y, (0, 2, 1, 3)), (length, batch, directions * hidden))
+        x = reshape(call, transpose(call, y, (0, 2, 1, 3)), (length, batch, directions * hidden))
         for into, end in zip(last, ends, strict=True):
             into.append(end)
-    x = transpose(step, x, (1, 0, 2)) if batched and step["batch_first"] else x
-    return [x, *(concat(step, ends, 0) for ends in last)]
+    x = transpose(call, x, (1, 0, 2)) if batched and call["batch_first"] else x
+    return [x, *(concat(call, ends, 0) for ends in last)]
 
 
-def _weights(step: Step, layers: int, directions: int) -> list[list[list[Value]]]:
+def _layer(
+    call: AtenCall, own: AtenRecurrentKind, parameters: Sequence[Sequence[Value]], states: Sequence[Value]
+) -> RecurrentLayer:
+    """One layer; `parameters` has the weights and biases of each direction."""
+    w, r, bias = _packed(call, parameters, own.gates)
+    activations = [activation(call, ACTIVATIONS[name], ACTIVATIONS[name][1]) for name in own.activations]
+    return RecurrentLayer(
+        own.kind,
+        w,
+        r,
+        bias,
+        None,
+        states,
+        None,
+        [False, True][: len(parameters)],
+        [activations] * len(parameters),
+        linear_before_reset=True,
+    )
+
+
+def _weights(call: AtenCall, layers: int, directions: int) -> list[list[list[Value]]]:
     """By layer and direction: the weights of input and state, and their biases."""
-    flat = step["params"]
-    each = 4 if step["has_biases"] else 2
+    flat = call["params"]
+    each = 4 if call["has_biases"] else 2
     if len(flat) != layers * directions * each:
-        raise step.fail("expected an LSTM without projections, but got proj_size")
+        raise call.fail("expected an LSTM without projections, but got proj_size")
     groups = [flat[i : i + each] for i in range(0, len(flat), each)]
     return [groups[i : i + directions] for i in range(0, len(groups), directions)]
 
 
-def _packed(step: Step, own: Sequence[Sequence[Value]], order: Sequence[int]) -> list[Value | None]:
+def _packed(call: AtenCall, own: Sequence[Sequence[Value]], order: Sequence[int]) -> tuple[Value, Value, Value | None]:
     """W, R and B of all directions, their gates in ONNX's order."""
-    w, r = (stack(step, [_reordered(step, one[i], order) for one in own], 0) for i in (0, 1))
+    w, r = (stack(call, [_reordered(call, one[i], order) for one in own], 0) for i in (0, 1))
     if len(own[0]) == 2:
-        return [w, r, None]
-    biases = [concat(step, [_reordered(step, b, order) for b in one[2:]], 0) for one in own]
-    return [w, r, stack(step, biases, 0)]
+        return w, r, None
+    biases = [concat(call, [_reordered(call, b, order) for b in one[2:]], 0) for one in own]
+    return w, r, stack(call, biases, 0)
 
 
-def _reordered(step: Step, weight: Value, order: Sequence[int]) -> Value:
+def _reordered(call: AtenCall, weight: Value, order: Sequence[int]) -> Value:
     size = weight.shape[0] // len(order)
     if list(order) == sorted(order):
         return weight
-    return concat(step, [part(step, weight, 0, gate * size, (gate + 1) * size) for gate in order], 0)
+    return concat(call, [slice_axis(call, weight, 0, gate * size, (gate + 1) * size) for gate in order], 0)
 
 
 CONVERTERS: dict[str, Convert] = dict.fromkeys((*KINDS, *(f"mlc::{kind}" for kind in KINDS)), _recurrent)

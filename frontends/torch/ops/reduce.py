@@ -1,4 +1,4 @@
-"""ATen ops that reduce, accumulate or normalise along axes, and the order of elements."""
+"""ATen ops that reduce, accumulate, normalise or sort along axes."""
 
 from __future__ import annotations
 
@@ -8,185 +8,189 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph import GraphOp
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.types import axis_of
-from mlc.frontends.onnx.node import Value
-from mlc.frontends.onnx.tools import binary, cast, concat, divide, multiply, reduce, reshape, select, subtract
+from mlc.frontends.common.elementwise import binary, cast, divide, multiply, reduce, select, subtract
+from mlc.frontends.common.movement import concat, reshape
+from mlc.frontends.common.ops.cumulative import Combine, cumulative
+from mlc.frontends.common.values import Value
+from mlc.frontends.torch.call import AtenCall, Convert
 from mlc.frontends.torch.ops.shape import sliced
-from mlc.frontends.torch.step import Convert, Step
 
 
-def _axes(step: Step, x: Value) -> list[int]:
-    """The axes that a call reduces; none given says all of them."""
+def _axes(call: AtenCall, x: Value) -> list[int]:
+    """The axes that a call reduces; all of them if none are given."""
     rank = len(x.shape)
-    given = step.integers("dim") if "dim" in step else None
+    given = call.integers("dim") if "dim" in call else None
     return sorted(axis_of(axis, rank) for axis in given) if given else list(range(rank))
 
 
-def _reduction(op: Any) -> Convert:
+def _reduction(op: type[GraphOp]) -> Convert:
     """A reduction in the result's type."""
 
-    def convert(step: Step) -> Value:
-        x = cast(step, step["self"], step.dtype)
-        return reduce(step, op, x, _axes(step, x), bool(step.get("keepdim", False)))
+    def convert(call: AtenCall) -> Value:
+        x = cast(call, call["self"], call.dtype)
+        return reduce(call, op, x, _axes(call, x), bool(call.get("keepdim", False)))
 
     return convert
 
 
-def _extreme(op: Any, arg: Any, both: Any = None) -> Convert:
-    """`max` and `min`: of all elements, along an axis with the places, or of two tensors."""
+def _extreme(op: type[GraphOp], arg: type[GraphOp], both: type[GraphOp] | None = None) -> Convert:
+    """`max` and `min`: of all elements, along an axis with the indices, or of two tensors."""
 
-    def convert(step: Step) -> Any:
-        x = step["self"]
-        if "other" in step:
-            return step.emit(both, *step.promoted("self", "other"))
+    def convert(call: AtenCall) -> Any:
+        x = call["self"]
+        if "other" in call:
+            assert both is not None
+            return call.emit(both, *call.promoted("self", "other"))
         if x.dtype_name == "bool":
-            raise step.fail("expected numbers, but got booleans; use any or all")
-        keep = bool(step.get("keepdim", False))
-        if "dim" not in step:
-            return reduce(step, op, x, range(len(x.shape)))
-        axis = step["dim"]
+            raise call.fail("expected numbers, but got booleans; use any or all")
+        keep = bool(call.get("keepdim", False))
+        if "dim" not in call:
+            return reduce(call, op, x, range(len(x.shape)))
+        axis = call["dim"]
         if not x.shape:
-            return [x, step.array(np.array(0, np.int64))]
-        return [reduce(step, op, x, [axis], keep), reduce(step, arg, x, [axis], keep)]
+            return [x, call.array(np.array(0, np.int64))]
+        return [reduce(call, op, x, [axis], keep), reduce(call, arg, x, [axis], keep)]
 
     return convert
 
 
-def _arg(op: Any) -> Convert:
-    def convert(step: Step) -> Value:
-        x, axis = step["self"], step.get("dim")
+def _arg(op: type[GraphOp]) -> Convert:
+    def convert(call: AtenCall) -> Value:
+        x, axis = call["self"], call.get("dim")
         if axis is None:
-            flat = reshape(step, x, (math.prod(x.shape),))
-            return reshape(step, reduce(step, op, flat, [0]), step.shape)
-        return reduce(step, op, x, [axis], bool(step.get("keepdim", False)))
+            flat = reshape(call, x, (math.prod(x.shape),))
+            return reshape(call, reduce(call, op, flat, [0]), call.shape)
+        return reduce(call, op, x, [axis], bool(call.get("keepdim", False)))
 
     return convert
 
 
-def _truth(op: Any) -> Convert:
+def _truth(op: type[GraphOp]) -> Convert:
     """`any` and `all`, as a maximum or a minimum of 0 and 1."""
 
-    def convert(step: Step) -> Value:
-        x = step["self"]
+    def convert(call: AtenCall) -> Value:
+        x = call["self"]
         if x.dtype_name != "bool":
-            x = step.emit(g.LogicalNotOp, binary(step, g.EqualOp, x, 0))
-        y = reduce(step, op, cast(step, x, np.int32), _axes(step, x), bool(step.get("keepdim", False)))
-        return cast(step, y, np.bool_)
+            x = call.emit(g.LogicalNotOp, binary(call, g.EqualOp, x, 0))
+        y = reduce(call, op, cast(call, x, np.int32), _axes(call, x), bool(call.get("keepdim", False)))
+        return cast(call, y, np.bool_)
 
     return convert
 
 
-def _moments(step: Step) -> tuple[Value, Value]:
+def _moments(call: AtenCall) -> tuple[Value, Value]:
     """(the variance, the mean), both with the axes kept."""
-    x = step["self"]
-    x = cast(step, x, np.float32) if x.dtype_name in ("float16", "bfloat16") else x
-    axes = _axes(step, x)
-    if "unbiased" in step:
-        correction = 1.0 if step["unbiased"] else 0.0
+    x = call["self"]
+    x = cast(call, x, np.float32) if x.dtype_name in ("float16", "bfloat16") else x
+    axes = _axes(call, x)
+    if "unbiased" in call:
+        correction = 1.0 if call["unbiased"] else 0.0
     else:
-        correction = float(step.get("correction", 1))
-    mean = reduce(step, g.MeanOp, x, axes, True)
-    centred = subtract(step, x, mean)
-    var = reduce(step, g.MeanOp, multiply(step, centred, centred), axes, True)
+        correction = float(call.get("correction", 1))
+    mean = reduce(call, g.MeanOp, x, axes, True)
+    centred = subtract(call, x, mean)
+    var = reduce(call, g.MeanOp, multiply(call, centred, centred), axes, True)
     count = math.prod(x.shape[axis] for axis in axes)
     if correction:
-        var = multiply(step, var, _unbiased(step, count, correction))
+        var = multiply(call, var, _unbiased(call, count, correction))
     return var, mean
 
 
-def _unbiased(step: Step, count: Any, correction: float) -> Any:
-    """What the mean of squares is multiplied by; where the count is open it is computed."""
+def _unbiased(call: AtenCall, count: Dim, correction: float) -> Any:
+    """The factor from the mean of squares to the variance; computed at run time if the count is symbolic."""
     if isinstance(count, int):
         return count / (count - correction) if count > correction else math.nan
-    size = step.typed(count, step.dtype)
-    return divide(step, size, binary(step, g.SubtractOp, size, correction))
+    size = call.typed(count, call.dtype)
+    return divide(call, size, binary(call, g.SubtractOp, size, correction))
 
 
-def _variance(step: Step) -> Value:
-    return reshape(step, _moments(step)[0], step.shape)
+def _variance(call: AtenCall) -> Value:
+    return reshape(call, _moments(call)[0], call.shape)
 
 
-def _variance_and_mean(step: Step) -> list[Value]:
-    return [reshape(step, x, step.shape) for x in _moments(step)]
+def _variance_and_mean(call: AtenCall) -> list[Value]:
+    return [reshape(call, x, call.shape) for x in _moments(call)]
 
 
-def _softmax(op: Any) -> Convert:
-    def convert(step: Step) -> Value:
-        x = cast(step, step["self"], step.dtype)
-        return step.emit(op, x, axis=step["dim"]) if x.shape else reshape(step, _softmax_of_one(step, op, x), ())
+def _softmax(op: type[GraphOp]) -> Convert:
+    def convert(call: AtenCall) -> Value:
+        x = cast(call, call["self"], call.dtype)
+        return call.emit(op, x, axis=call["dim"]) if x.shape else reshape(call, _softmax_of_one(call, op, x), ())
 
     return convert
 
 
-def _softmax_of_one(step: Step, op: Any, x: Value) -> Value:
-    return step.emit(op, reshape(step, x, (1,)), axis=0)
+def _softmax_of_one(call: AtenCall, op: type[GraphOp], x: Value) -> Value:
+    return call.emit(op, reshape(call, x, (1,)), axis=0)
 
 
-def _safe_softmax(step: Step) -> Value:
-    """Softmax that is 0 where all elements are -inf, which only what was masked is."""
-    x = cast(step, step["self"], step.dtype)
-    y = step.emit(g.SoftmaxOp, x, axis=step["dim"])
+def _safe_softmax(call: AtenCall) -> Value:
+    """Softmax that is 0 where all elements are -inf, as in rows that are masked completely."""
+    x = cast(call, call["self"], call.dtype)
+    y = call.emit(g.SoftmaxOp, x, axis=call["dim"])
     if _is_product(x):
         return y
-    none = binary(step, g.EqualOp, reduce(step, g.MaxOp, x, [step["dim"]], True), -math.inf)
-    return select(step, none, 0, y)
+    none = binary(call, g.EqualOp, reduce(call, g.MaxOp, x, [call["dim"]], True), -math.inf)
+    return select(call, none, 0, y)
 
 
 def _is_product(x: Value) -> bool:
-    """Whether a tensor is a matrix product, seen through reshapes."""
+    """Whether a tensor is a matrix product (seen through reshapes), and so without rows of -inf."""
     owner = None if x.ssa is None else x.ssa.owner
     while isinstance(owner, g.ReshapeOp | g.BroadcastToOp):
         owner = owner.operands[0].owner
     return isinstance(owner, g.BatchMatmulOp | g.DenseOp)
 
 
-def _cumulative(op: str) -> Convert:
-    def convert(step: Step) -> Value:
-        x = cast(step, step["self"], step.dtype)
-        axis = axis_of(step["dim"], len(x.shape)) if x.shape else 0
-        return step.onnx(op, [x, step.array(np.array(axis, np.int64))])[0] if x.shape else x
+def _cumulative(combine: Combine) -> Convert:
+    def convert(call: AtenCall) -> Value:
+        x = cast(call, call["self"], call.dtype)
+        return cumulative(call, x, call["dim"], combine) if x.shape else x
 
     return convert
 
 
-def _sort(step: Step) -> list[Value]:
-    x, axis = step["self"], step.get("dim", -1)
-    order = step.emit(g.ArgsortOp, x, axis=axis, descending=bool(step.get("descending", False)))
-    return [step.emit(g.GatherElementsOp, x, order, axis=axis), order]
+def _sort(call: AtenCall) -> list[Value]:
+    x, axis = call["self"], call.get("dim", -1)
+    order = call.emit(g.ArgsortOp, x, axis=axis, descending=bool(call.get("descending", False)))
+    return [call.emit(g.GatherElementsOp, x, order, axis=axis), order]
 
 
-def _argsort(step: Step) -> Value:
-    axis, descending = step.get("dim", -1), bool(step.get("descending", False))
-    return step.emit(g.ArgsortOp, step["self"], axis=axis, descending=descending)
+def _argsort(call: AtenCall) -> Value:
+    axis, descending = call.get("dim", -1), bool(call.get("descending", False))
+    return call.emit(g.ArgsortOp, call["self"], axis=axis, descending=descending)
 
 
-def _ranked(step: Step) -> Any:
-    """The k-th smallest element along an axis, and its place; the median is that of the lower half's end."""
-    x = step["self"]
-    whole = step.kind == "median" and "dim" not in step
-    x = reshape(step, x, (math.prod(x.shape),)) if whole or not x.shape else x
-    axis = 0 if whole else axis_of(step.get("dim", -1), len(x.shape))
-    rank = step["k"] - 1 if "k" in step else (x.shape[axis] - 1) // 2
-    order = sliced(step, step.emit(g.ArgsortOp, x, axis=axis, descending=False), axis, rank, rank + 1)
-    found = step.emit(g.GatherElementsOp, x, order, axis=axis)
-    return reshape(step, found, step.shape) if whole else [reshape(step, y, step.shape) for y in (found, order)]
+def _ranked(call: AtenCall) -> Any:
+    """The k-th smallest element along an axis, and its index; the median is the lower one of the middle."""
+    x = call["self"]
+    whole = call.kind == "median" and "dim" not in call
+    x = reshape(call, x, (math.prod(x.shape),)) if whole or not x.shape else x
+    axis = 0 if whole else axis_of(call.get("dim", -1), len(x.shape))
+    rank = call["k"] - 1 if "k" in call else (x.shape[axis] - 1) // 2
+    order = sliced(call, call.emit(g.ArgsortOp, x, axis=axis, descending=False), axis, rank, rank + 1)
+    found = call.emit(g.GatherElementsOp, x, order, axis=axis)
+    return reshape(call, found, call.shape) if whole else [reshape(call, y, call.shape) for y in (found, order)]
 
 
-def _running(op: Any) -> Convert:
-    """The greatest, or least, element so far: in steps of 1, 2, 4, ... each takes in what stands that far before it."""
+def _running(op: type[GraphOp]) -> Convert:
+    """Running maxima or minima, in steps of 1, 2, 4, ...: each element is combined with the one that far before it."""
 
-    def convert(step: Step) -> list[Value | None]:
-        x = step["self"]
-        if step.used(1):
-            raise step.fail("expected no places of running extremes, but the module uses them")
-        axis, by = axis_of(step["dim"], len(x.shape)) if x.shape else 0, 1
+    def convert(call: AtenCall) -> list[Value | None]:
+        x = call["self"]
+        if call.used(1):
+            raise call.fail("expected no places of running extremes, but the module uses them")
+        axis, by = axis_of(call["dim"], len(x.shape)) if x.shape else 0, 1
         if x.shape and not isinstance(x.shape[axis], int):
-            raise step.fail(f"expected an axis of a known size, but got {x.shape[axis]}; fix it with shapes=")
+            raise call.fail(f"expected an axis of a known size, but got {x.shape[axis]}; fix it with shapes=")
         while x.shape and by < x.shape[axis]:
-            before = sliced(step, x, axis, 0, x.shape[axis] - by)
+            before = sliced(call, x, axis, 0, x.shape[axis] - by)
             x = concat(
-                step, [sliced(step, x, axis, 0, by), step.emit(op, sliced(step, x, axis, by, END), before)], axis
+                call, [sliced(call, x, axis, 0, by), call.emit(op, sliced(call, x, axis, by, END), before)], axis
             )
             by *= 2
         return [x, None]
@@ -194,29 +198,29 @@ def _running(op: Any) -> Convert:
     return convert
 
 
-def _top_k(step: Step) -> list[Value]:
-    x, axis = step["self"], step.get("dim", -1)
-    order = step.emit(g.ArgsortOp, x, axis=axis, descending=bool(step.get("largest", True)))
-    order = sliced(step, order, axis_of(axis, len(x.shape)), 0, step["k"]) if x.shape else order
-    return [step.emit(g.GatherElementsOp, x, order, axis=axis), order]
+def _top_k(call: AtenCall) -> list[Value]:
+    x, axis = call["self"], call.get("dim", -1)
+    order = call.emit(g.ArgsortOp, x, axis=axis, descending=bool(call.get("largest", True)))
+    order = sliced(call, order, axis_of(axis, len(x.shape)), 0, call["k"]) if x.shape else order
+    return [call.emit(g.GatherElementsOp, x, order, axis=axis), order]
 
 
-def _norm(step: Step) -> Value:
+def _norm(call: AtenCall) -> Value:
     """The vector norm of order `ord`."""
-    x = cast(step, step["self"], step.dtype)
-    axes, keep, order = _axes(step, x), bool(step.get("keepdim", False)), float(step.get("ord", 2))
-    size = step.emit(g.AbsOp, x)
+    x = cast(call, call["self"], call.dtype)
+    axes, keep, order = _axes(call, x), bool(call.get("keepdim", False)), float(call.get("ord", 2))
+    size = call.emit(g.AbsOp, x)
     if order == 0:
-        present = step.emit(g.LogicalNotOp, binary(step, g.EqualOp, x, 0))
-        return reduce(step, g.SumOp, cast(step, present, step.dtype), axes, keep)
+        present = call.emit(g.LogicalNotOp, binary(call, g.EqualOp, x, 0))
+        return reduce(call, g.SumOp, cast(call, present, call.dtype), axes, keep)
     if math.isinf(order):
-        return reduce(step, g.MaxOp if order > 0 else g.MinOp, size, axes, keep)
+        return reduce(call, g.MaxOp if order > 0 else g.MinOp, size, axes, keep)
     if order == 1:
-        return reduce(step, g.SumOp, size, axes, keep)
+        return reduce(call, g.SumOp, size, axes, keep)
     if order == 2:
-        return step.emit(g.SqrtOp, reduce(step, g.SumOp, multiply(step, x, x), axes, keep))
-    total = reduce(step, g.SumOp, binary(step, g.PowerOp, size, order), axes, keep)
-    return binary(step, g.PowerOp, total, 1 / order)
+        return call.emit(g.SqrtOp, reduce(call, g.SumOp, multiply(call, x, x), axes, keep))
+    total = reduce(call, g.SumOp, binary(call, g.PowerOp, size, order), axes, keep)
+    return binary(call, g.PowerOp, total, 1 / order)
 
 
 CONVERTERS: dict[str, Convert] = {
@@ -228,7 +232,7 @@ CONVERTERS: dict[str, Convert] = {
     "var": _variance, "var_mean": _variance_and_mean, "linalg_vector_norm": _norm,
     "softmax": _softmax(g.SoftmaxOp), "_softmax": _softmax(g.SoftmaxOp), "_safe_softmax": _safe_softmax,
     "log_softmax": _softmax(g.LogSoftmaxOp), "_log_softmax": _softmax(g.LogSoftmaxOp),
-    "cumsum": _cumulative("CumSum"), "cumprod": _cumulative("CumProd"),
+    "cumsum": _cumulative("add"), "cumprod": _cumulative("mul"),
     "sort": _sort, "argsort": _argsort, "topk": _top_k, "median": _ranked, "kthvalue": _ranked,
     "cummax": _running(g.MaximumOp), "cummin": _running(g.MinimumOp),
 }  # fmt: skip

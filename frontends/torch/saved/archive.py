@@ -1,4 +1,4 @@
-"""The records of a .pt2 file: a zip archive whose records lie in it as they are."""
+"""The records of a .pt2 file: a zip archive of uncompressed records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENCRYPTED = 1
 
 
 class Archive:
-    """An open .pt2 file, whose records are called by their names below the archive's one folder."""
+    """An open .pt2 file; records are named by their paths below the archive's one folder."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -105,7 +105,7 @@ class Archive:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """What zipfile says about a malformed archive is the user's error."""
+        """A context that turns zipfile's errors about a malformed archive into a UserError."""
         try:
             yield
         except UserError:

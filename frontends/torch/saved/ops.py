@@ -1,4 +1,4 @@
-"""Which calls a program of a file may make: ATen ops on tensors and numbers, arithmetic on sizes."""
+"""The calls that a program in a file may make: ATen ops on tensors and numbers, arithmetic on sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from mlc.frontends.torch.program import REGIONS
+from mlc.frontends.torch.importer import REGIONS
 
 _ATEN = re.compile(r"torch\.ops\.aten\.(\w+)\.(\w+)", re.ASCII)
 _HIGHER = "torch.ops.higher_order."
@@ -26,7 +26,7 @@ _TEXTS = frozenset(
         "norm", "ord", "p", "pad_mode", "padding", "padding_side", "reduce", "rounding_mode", "side",
     }
 )  # fmt: skip
-"""Arguments of ATen ops that are text and choose what is computed; others name files."""
+"""Text arguments of ATen ops that select a computation; other text arguments may name files."""
 
 
 def is_known(target: object) -> bool:

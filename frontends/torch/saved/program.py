@@ -1,7 +1,7 @@
 """
 The program of a .pt2 file: checked, then made by torch's own deserializer.
 
-What torch would run, or could be led to run, is checked or left out: the text of sizes (evaluated), names (they become
+What torch would run, or could be made to run, is checked or dropped: the text of sizes (evaluated), names (they become
 Python source), ops (called on constants), structures (they name modules to import), metadata and conditions.
 """
 
@@ -30,11 +30,11 @@ from mlc.support.errors import UnsupportedOps, UserError
 
 _IDENTIFIER = re.compile(r"(?:[A-Za-z_]\w*)?", re.ASCII)
 _PATH = re.compile(r"""[^"'\\\x00-\x1f]*""")
-"""Names of weights and modules: what is no identifier in them stands in quotes in the source that torch makes."""
+"""Names of weights and modules: torch quotes parts that are not identifiers in the source that it generates."""
 _FREE = ("as_string", "as_strings")
 """Arguments that are text; torch quotes them."""
 _KEPT_METADATA = ("stack_trace", "nn_module_stack")
-"""Where a call stands: in which module, and in which line."""
+"""The metadata that is kept: the module and the source line of a call."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ def load_program(path: Path) -> Saved:
 
 
 class _Checker:
-    """A walk over a program as torch's schema describes it; ValueError for what is not data."""
+    """A walk over a program in torch's schema; ValueError for anything but data."""
 
     def __init__(self) -> None:
         self.fields: dict[str, list[str]] = {}
         self.unknown: list[tuple[str, str, str]] = []
 
     def check(self, program: Any) -> None:
-        """Check a program, and leave out what is not needed of it."""
+        """Check a program, and drop the parts that are not needed."""
         module = program.graph_module
         self.fields = {kind: list(one.field_names) for kind, one in module.treespec_namedtuple_fields.items()}
         module.treespec_namedtuple_fields = {}

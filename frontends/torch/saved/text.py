@@ -1,5 +1,5 @@
 """
-The two kinds of text of sizes in an exported program, read without running them.
+The two kinds of text about sizes in an exported program, parsed without evaluating them.
 
 torch evaluates both as Python: an expression, `Mul(Integer(2), Symbol('s0', integer=True))`, when it loads a program,
 and a condition, `L['x'].size()[1] > L['y'].size()[1]`, when it runs one.
@@ -32,7 +32,7 @@ _FUNCTIONS = frozenset(
         "Symbol", "ToFloat", "TruncToFloat", "TruncToInt", "Unequality", "Where", "ceiling", "floor",
     }
 )  # fmt: skip
-"""What an expression may call: functions of sympy and of torch's sizes."""
+"""The functions of sympy and of torch that an expression may call."""
 _POWERS = frozenset({"FloatPow", "LShift", "Pow", "PowByNatural"})
 _SYMBOL = re.compile(r"[a-z]{1,5}\d+", re.ASCII)
 _NUMBER = re.compile(r"-?[\d.]+(e[-+]?\d{1,3})?", re.ASCII)

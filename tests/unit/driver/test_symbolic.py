@@ -6,7 +6,7 @@ from symbolic_models import POINTWISE, PRODUCT, SOFTMAX, softmax
 
 import mlc
 from mlc.dialects.graph.dims import DimExpr, basis
-from mlc.frontends.onnx.sizes import Symbols
+from mlc.frontends.onnx.symbols import InputSymbols
 from mlc.runtime.sizes import Sizes, evaluate, text
 from mlc.support.errors import UserError
 
@@ -123,7 +123,7 @@ def test_a_symbol_may_follow_from_a_size_and_others():
 @pytest.mark.parametrize("span", [(1,), (-1, 5), (0, 0), (5, 1), (1, 2, 0), "12", (1.0, 2), (33, 63, 32)])
 def test_ranges_of_symbols_are_checked(span):
     with pytest.raises(UserError, match="symbol 'H'"):
-        Symbols({"H": span})
+        InputSymbols({"H": span})
 
 
 def test_sizes_compare_where_that_is_known():

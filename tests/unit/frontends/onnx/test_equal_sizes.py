@@ -11,8 +11,9 @@ from size_expressions import build, expressions
 
 import mlc
 from mlc.dialects.graph.dims import DimExpr, with_ends
-from mlc.frontends.onnx.equal_sizes import applied, substitutions
-from mlc.frontends.onnx.sizes import narrowed
+from mlc.frontends.common.sizes import applied
+from mlc.frontends.onnx.equal_sizes import substitutions
+from mlc.frontends.onnx.symbols import narrowed
 from mlc.support.errors import UserError, collected_warnings
 
 H, W, N, M, T = map(DimExpr.symbol, "HWNMT")

@@ -12,7 +12,8 @@ from onnx_graphs import check_beside_onnxruntime, one_node
 import mlc
 from mlc.dialects import graph as g
 from mlc.driver.cache import Cache
-from mlc.frontends.onnx import import_model, node, register_op
+from mlc.frontends.onnx import import_model, register_op, table
+from mlc.frontends.onnx.node import Node, Value
 from mlc.interp.graph import run_function
 from mlc.support.errors import UserError
 
@@ -182,12 +183,12 @@ def test_what_is_refused(name: str):
 
 
 def test_an_op_of_ones_own(monkeypatch):
-    monkeypatch.setattr(node, "CUSTOM", {})
+    monkeypatch.setattr(table, "CUSTOM", {})
     model = theirs("Scaled", X, domain="my.ops", by=3.0)
     with pytest.raises(UserError, match=r"op: my\.ops\.Scaled \(another domain\)"):
         import_model(model)
 
-    def scaled(one: node.Node) -> node.Value:
+    def scaled(one: Node) -> Value:
         x = one.input(0)
         return one.emit(g.MultiplyOp, x, one.array(one.attr("by", 1.0), like=x))
 
@@ -199,7 +200,7 @@ def test_an_op_of_ones_own(monkeypatch):
 
 
 def test_ones_own_converter_comes_first(monkeypatch):
-    monkeypatch.setattr(node, "CUSTOM", {})
+    monkeypatch.setattr(table, "CUSTOM", {})
     register_op("Relu", lambda one: one.emit(g.NegOp, one.input(0)), domain="ai.onnx")
     model = import_model(one_node("Relu", X))
     np.testing.assert_array_equal(run_function(model.main, [X["x"]], model.weights)[0], -X["x"])

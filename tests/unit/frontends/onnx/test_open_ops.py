@@ -15,7 +15,7 @@ from onnx_sizes import node
 from open_ops import SIZES, Open, case, model_of
 
 import mlc
-from mlc.frontends.onnx.node import converters
+from mlc.frontends.onnx.table import converters
 from mlc.support.errors import UserError
 
 GROUPS = {

@@ -1,37 +1,41 @@
 """
-What small values that the model computes lie between: so that sizes made of them have a bound.
+Bounds of small values that the model computes at run time, so that sizes made of them have a bound.
 
-A count lies between 0 and its bound; what is computed from it by ops that rise with their operands lies between what
-they make of the lower ends and of the upper ends.
+A count lies between 0 and its bound. The bounds of the result of an op that is monotonic in its operands are its
+results on the operands' lower and upper bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import DimExpr, greatest, least
-from mlc.frontends.onnx.node import Value
-from mlc.frontends.onnx.sizes import size_array
+from mlc.dialects.graph import GraphOp
+from mlc.dialects.graph.dims import Dim, DimExpr, greatest, least
+from mlc.frontends.common.sizes import size_array
+from mlc.frontends.common.values import Array, Value
 
-Span = tuple[Any, Any]
-LIMIT = 64
-"""Values of more elements have no span."""
+Bounds: TypeAlias = "tuple[Array, Array]"
+"""Elementwise lower and upper bounds."""
+MAX_SPAN_ELEMENTS = 64
+"""Elements of the largest value whose bounds are kept."""
 
 
-def span_of(value: Value) -> Span | None:
-    """The least and the greatest that each element may be."""
+def span_of(value: Value) -> Bounds | None:
+    """The bounds of each element; None where they are not known."""
     if value.array is not None and not value.bound:
-        return (value.array, value.array) if value.array.size <= LIMIT else None
+        return (value.array, value.array) if value.array.size <= MAX_SPAN_ELEMENTS else None
     return value.span
 
 
-def result_span(cls: Any, operands: Sequence[Value], evaluate: Callable[[list[Value]], Any]) -> Span | None:
-    """The span of an op's result, of operands of which some have spans; None where it is not known."""
+def result_span(
+    cls: type[GraphOp], operands: Sequence[Value], evaluate: Callable[[list[Value]], list[Value] | None]
+) -> Bounds | None:
+    """The bounds of an op's result; None where they are not known. `evaluate` folds the op on constants."""
     spans = [span_of(v) for v in operands]
     if cls is g.WhereOp:
         spans[0] = spans[0] if spans[0] is not None and (spans[0][0] == spans[0][1]).all() else None
@@ -53,7 +57,7 @@ def result_span(cls: Any, operands: Sequence[Value], evaluate: Callable[[list[Va
             return None
     elif cls is g.TakeOp and (lows[1] != highs[1]).any():
         return None
-    elif cls not in RISING:
+    elif cls not in MONOTONIC:
         return None
     try:
         low, high = (evaluate([Value(None, np.asarray(array), "") for array in ends]) for ends in (lows, highs))
@@ -62,15 +66,15 @@ def result_span(cls: Any, operands: Sequence[Value], evaluate: Callable[[list[Va
     return None if low is None or high is None else (low[0].array, high[0].array)
 
 
-def _may_be_negative(value: Any) -> bool:
+def _may_be_negative(value: Dim) -> bool:
     return bool(value.bounds()[0] < 0 if isinstance(value, DimExpr) else value < 0)
 
 
-RISING = frozenset(
+MONOTONIC = frozenset(
     {
         g.AddOp, g.MinimumOp, g.MaximumOp, g.CastOp, g.ReshapeOp, g.TakeOp, g.ConcatenateOp, g.SliceOp, g.ClipOp,
         g.IdentityOp, g.CeilOp, g.FloorOp, g.TransposeOp, g.BroadcastToOp, g.SumOp, g.MaxOp, g.MinOp, g.SqrtOp,
         g.WhereOp, g.ReluOp, g.TileOp,
     }
 )  # fmt: skip
-"""Ops whose results rise, or stay, where operands rise."""
+"""Ops that are monotonically non-decreasing in each operand."""

@@ -1,9 +1,9 @@
 """
-Sizes as data: a tensor of what symbolic sizes are when the model runs.
+Symbolic sizes as data: tensors of the values that the symbols have at run time.
 
     H  ->  max(iota : tensor<?xi64, #graph.dims<[H]>>) + 1
 
-A size is arithmetic on such symbols; each symbol is counted once.
+A size is arithmetic on symbols; the tensor of each symbol is made once.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.dims import Bounded, DimExpr, FloorDiv, Least
-from mlc.frontends.onnx.node import Value
+from mlc.dialects.graph import GraphOp
+from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, FloorDiv, Least
+from mlc.frontends.common.values import Array, Value
 
 if TYPE_CHECKING:
-    from mlc.frontends.onnx.importer import Importer
+    from mlc.frontends.common.builder import GraphBuilder
 
 
 class SizeData:
-    """The sizes that an import has made tensors of."""
+    """The tensors of the symbolic sizes of one import."""
 
-    def __init__(self, importer: Importer) -> None:
+    def __init__(self, importer: GraphBuilder) -> None:
         self.importer = importer
         self.known: dict[str, Value] = {}
 
-    def tensor(self, array: Any, location: str) -> SSAValue:
-        """A tensor of sizes, of i64; `array` holds at least one that is symbolic."""
+    def tensor(self, array: Array, location: str) -> SSAValue:
+        """An i64 tensor of sizes; `array` holds at least one that is symbolic."""
         parts = [self.size(one, location) for one in array.reshape(-1)]
         whole = parts[0] if len(parts) == 1 else self._emit(g.ConcatenateOp, parts, location, axis=0)
         shape = tuple(array.shape)
         whole = whole if shape == tuple(whole.shape) else self._emit(g.ReshapeOp, [whole], location, shape=shape)
         return self.importer.materialize(whole, location)
 
-    def size(self, size: Any, location: str) -> Value:
+    def size(self, size: Dim, location: str) -> Value:
         """One size, as a tensor of one element."""
         if not isinstance(size, DimExpr):
             return Value(None, np.array([size], np.int64), self.importer.fresh(location))
@@ -51,7 +52,7 @@ class SizeData:
         return total
 
     def symbol(self, name: str, location: str) -> Value:
-        """The value of a symbol: the last of so many places, and one more; of one that may be 0, a sum of ones."""
+        """The run-time value of a symbol: the last index along its size, plus 1; if it may be 0, a sum of ones."""
         if name not in self.known and isinstance(name, Bounded) and name.low < 1:
             ones = self._emit(g.FullOp, [], location, value=1, shape=(DimExpr({(name,): 1}),), dtype=np.dtype(np.int64))
             self.known[name] = self._emit(g.SumOp, [ones], location, axes=(0,), keepdims=True)
@@ -72,8 +73,8 @@ class SizeData:
             value = self._emit(g.SubtractOp, [value, rest], location)
         return self._emit(g.DivideOp, [value, divisor], location)
 
-    def _emit(self, op: Any, operands: list[Value], location: str, **attrs: Any) -> Value:
-        """An op before the branches and loops round the place at hand, which read its result from outside."""
+    def _emit(self, op: type[GraphOp], operands: list[Value], location: str, **attrs: Any) -> Value:
+        """An op in the outermost block, so that branches and loops read its result from outside."""
         outer, self.importer.block = self.importer.block, self.importer.root
         try:
             return self.importer.emit(op, operands, attrs, location)[0]

@@ -1,31 +1,42 @@
 """
-Resizing along any axes, in every mode of ONNX: each element of the result is a weighted sum of a few of the operand's.
+Resizing along one axis, in every mode of ONNX: each element of the result is a weighted sum of a few taps.
 
-Which ones, and with what weights, is known at import; an axis is done after the other.
+The indices and weights of the taps are constants, since the sizes are known.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.frontends.onnx.node import Node, Value, dtype_like
-from mlc.frontends.onnx.ops.open_taps import Rule, open_axis
-from mlc.frontends.onnx.tools import add, cast, multiply, select
-
-Array = Any
+from mlc.dialects.graph.dims import Dim
+from mlc.frontends.common.elementwise import add, cast, multiply, select
+from mlc.frontends.common.ops.resize_open_axis import open_axis
+from mlc.frontends.common.ops.resize_rule import ResizeRule
+from mlc.frontends.common.source_node import SourceNode
+from mlc.frontends.common.values import Array, Value, dtype_like
 
 
 def resize_axis(
-    node: Node, x: Value, axis: int, out: Any, scale: Any, roi: tuple[float, float] | None, rule: Rule
+    node: SourceNode,
+    x: Value,
+    axis: int,
+    out: Dim,
+    scale: float | None,
+    roi: tuple[float, float] | None,
+    rule: ResizeRule,
 ) -> Value:
-    """`x` with `out` elements along an axis, `scale` of them for each of its own."""
+    """
+    `x` with `out` elements along an axis, `scale` of them for each of its own.
+
+    The scale may be None, the ratio of the sizes, only if one of them is symbolic.
+    """
     size = x.shape[axis]
     if not isinstance(size, int) or not isinstance(out, int):
         return open_axis(node, x, axis, out, scale, rule)
+    assert scale is not None
     at, outside = _coordinates(size, out, scale, roi, rule.coordinates)
     if rule.mode == "nearest":
         places = np.clip(_nearest(at, rule.rounding), 0, size - 1)
@@ -38,8 +49,8 @@ def resize_axis(
     return select(node, node.array(outside.reshape(shape)), rule.extrapolation, y)
 
 
-def _coordinates(size: int, out: int, scale: float, roi: Any, mode: str) -> tuple[Array, Array]:
-    """Where in the operand each element of the result lies, and whether that is outside of it (tf_crop_and_resize)."""
+def _coordinates(size: int, out: int, scale: float, roi: tuple[float, float] | None, mode: str) -> tuple[Array, Array]:
+    """The coordinate in the operand of each element of the result, and whether it is outside (tf_crop_and_resize)."""
     o, width = np.arange(out, dtype=np.float64), scale * size
     nowhere = np.zeros(out, bool)
     if mode == "asymmetric":
@@ -67,12 +78,12 @@ def _nearest(at: Array, rounding: str) -> Array:
     return whole.astype(np.int64)
 
 
-def _interpolated(node: Node, x: Value, axis: int, at: Array, scale: float, rule: Rule) -> Value:
+def _interpolated(node: SourceNode, x: Value, axis: int, at: Array, scale: float, rule: ResizeRule) -> Value:
     """The sum of the taps, each a take and a product."""
     size, dtype = x.shape[axis], np.dtype(dtype_like(x))
-    low = np.floor(at).astype(np.int64)
+    low: Array = np.floor(at).astype(np.int64)
     first, weights = _weights(at - low, scale, rule)
-    places = low[:, None] + first + np.arange(weights.shape[1])
+    places: Array = low[:, None] + first + np.arange(weights.shape[1])
     if rule.exclude_outside:
         weights = np.where((places < 0) | (places >= size), 0.0, weights)
         total = weights.sum(axis=1, keepdims=True)
@@ -91,8 +102,8 @@ def _interpolated(node: Node, x: Value, axis: int, at: Array, scale: float, rule
     return cast(node, y, dtype)
 
 
-def _weights(ratio: Array, scale: float, rule: Rule) -> tuple[int, Array]:
-    """The first tap, counted from the element before the coordinate, and the weights of all, elements x taps."""
+def _weights(ratio: Array, scale: float, rule: ResizeRule) -> tuple[int, Array]:
+    """The first tap, relative to the element before the coordinate, and the weights of all: elements x taps."""
     shrink = min(scale, 1.0) if rule.antialias else 1.0
     reach = 1 if rule.mode == "linear" else 2
     first = math.floor(-reach / shrink) + 1
@@ -107,4 +118,4 @@ def _weights(ratio: Array, scale: float, rule: Rule) -> tuple[int, Array]:
     return first, weights / weights.sum(axis=1, keepdims=True) if rule.antialias else weights
 
 
-__all__ = ["Rule", "resize_axis"]
+__all__ = ["resize_axis"]

@@ -8,16 +8,18 @@ from collections.abc import Collection, Sequence
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import UnequalSizes
-from mlc.frontends.onnx.node import Converter, Node, Value
-from mlc.frontends.onnx.tools import broadcast_to, iota, reduce, reshape, select, transpose
+from mlc.frontends.common.elementwise import iota, reduce, select
+from mlc.frontends.common.movement import broadcast_to, reshape, transpose
+from mlc.frontends.common.source_node import SourceNode
+from mlc.frontends.common.values import Value
 
 Labels = tuple[str, ...]
 
 
-def _einsum(node: Node) -> Value:
-    equation = node.attr("equation").replace(" ", "")
+def einsum(node: SourceNode, equation: str, values: Sequence[Value]) -> Value:
+    """numpy's einsum of an equation such as `ij,jk->ik`, with ellipses and repeated labels."""
+    equation = equation.replace(" ", "")
     left, arrow, right = equation.partition("->")
-    values = [node.input(i) for i in range(len(node.inputs))]
     terms = left.split(",")
     if len(terms) != len(values):
         raise node.fail(f"expected an equation of {len(values)} terms, but got '{equation}'")
@@ -38,8 +40,8 @@ def _einsum(node: Node) -> Value:
     return transpose(node, value, [names.index(label) for label in output])
 
 
-def _labels(node: Node, term: str, rank: int | None, rest: int) -> Labels:
-    """One label an axis; those of an ellipsis are numbers, counted from its end."""
+def _labels(node: SourceNode, term: str, rank: int | None, rest: int) -> Labels:
+    """One label per axis; those of an ellipsis are numbers, counted from its last axis."""
     before, dots, after = term.partition("...")
     hidden = rest if rank is None else rank - len(before) - len(after)
     if hidden < 0 or (not dots and rank is not None and hidden):
@@ -49,13 +51,13 @@ def _labels(node: Node, term: str, rank: int | None, rest: int) -> Labels:
 
 
 def _implicit(labels: Sequence[Labels], rest: int) -> Labels:
-    """Without an arrow: the ellipsis, then the labels that occur once, in the alphabet's order."""
+    """The output without an arrow: the ellipsis, then the labels that occur once, in alphabetical order."""
     count = Counter(label for of in labels for label in of)
     hidden = [str(i) for i in range(rest) if str(i) in count]
     return (*hidden, *sorted(label for label, n in count.items() if n == 1 and not label.isdigit()))
 
 
-def _sizes(node: Node, labels: Sequence[Labels], values: Sequence[Value]) -> dict[str, int]:
+def _sizes(node: SourceNode, labels: Sequence[Labels], values: Sequence[Value]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for of, x in zip(labels, values, strict=True):
         for label, size in zip(of, x.shape, strict=True):
@@ -67,8 +69,8 @@ def _sizes(node: Node, labels: Sequence[Labels], values: Sequence[Value]) -> dic
     return sizes
 
 
-def _diagonal(node: Node, x: Value, labels: Labels) -> tuple[Value, Labels]:
-    """An operand with each label once: of axes with one label, the elements whose indices are equal."""
+def _diagonal(node: SourceNode, x: Value, labels: Labels) -> tuple[Value, Labels]:
+    """The diagonal of an operand over axes with the same label, so that each label occurs once."""
     while len(set(labels)) < len(labels):
         label = next(a for a in labels if labels.count(a) > 1)
         first = labels.index(label)
@@ -79,16 +81,16 @@ def _diagonal(node: Node, x: Value, labels: Labels) -> tuple[Value, Labels]:
     return x, labels
 
 
-def _summed(node: Node, x: Value, labels: Labels, wanted: Collection[str]) -> tuple[Value, Labels]:
-    """Without the labels that nobody wants."""
+def _summed(node: SourceNode, x: Value, labels: Labels, wanted: Collection[str]) -> tuple[Value, Labels]:
+    """Summed over the labels that are not needed."""
     axes = [a for a, label in enumerate(labels) if label not in wanted]
     return reduce(node, g.SumOp, x, axes), tuple(label for label in labels if label in wanted)
 
 
 def _contract(
-    node: Node, a: tuple[Value, Labels], b: tuple[Value, Labels], wanted: Collection[str], sizes: dict[str, int]
+    node: SourceNode, a: tuple[Value, Labels], b: tuple[Value, Labels], wanted: Collection[str], sizes: dict[str, int]
 ) -> tuple[Value, Labels]:
-    """The product of two operands, summed over what they share and nobody else wants."""
+    """The product of two operands, summed over the labels that they share and that are not needed later."""
     x, left = _summed(node, *a, {*wanted, *b[1]})
     y, right = _summed(node, *b, {*wanted, *left})
     shared = [label for label in left if label in right]
@@ -108,4 +110,4 @@ def _contract(
     return reshape(node, product, [sizes[label] for label in names]), names
 
 
-CONVERTERS: dict[str, Converter] = {"Einsum": _einsum}
+__all__ = ["einsum"]

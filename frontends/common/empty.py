@@ -1,4 +1,4 @@
-"""Ops of no elements: nothing to compute, or nothing to compute it from."""
+"""Ops with empty results or empty operands, which are replaced by constants."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from mlc.dialects.graph import (
     static_shape,
 )
 from mlc.dialects.graph.types import element_of, is_static, numpy_dtype
+from mlc.frontends.common.values import Array
 
 
-def without_elements(op: GraphOp) -> list[Any] | None:
-    """The results of an op that has nothing to compute, or nothing to compute it from; None of any other."""
+def without_elements(op: GraphOp) -> list[Array] | None:
+    """The results of an op whose results, or the operands that it reduces, are empty; None of any other."""
     if not all(is_static(shape_of(t)) for t in (*op.result_types, *op.input_types)):
         return None
     if all(0 in shape_of(result.type) for result in op.results):
@@ -34,19 +35,19 @@ def without_elements(op: GraphOp) -> list[Any] | None:
     return [np.full(static_shape(op.type), _EMPTY.get(type(op), lambda dtype: 0)(dtype), dtype)]
 
 
-def _least(dtype: Any) -> Any:
+def _least(dtype: np.dtype[Any]) -> float:
     return -np.inf if dtype.kind in "fV" else np.iinfo(dtype).min if dtype.kind in "iu" else False
 
 
-def _most(dtype: Any) -> Any:
+def _most(dtype: np.dtype[Any]) -> float:
     return np.inf if dtype.kind in "fV" else np.iinfo(dtype).max if dtype.kind in "iu" else True
 
 
-_EMPTY: dict[type[GraphOp], Callable[[Any], Any]] = {
+_EMPTY: dict[type[GraphOp], Callable[[np.dtype[Any]], float]] = {
     SumOp: lambda dtype: 0,
     ProdOp: lambda dtype: 1,
     MeanOp: lambda dtype: np.nan if dtype.kind in "fV" else 0,
     MaxOp: _least,
     MinOp: _most,
 }
-"""What a reduction of no elements gives, by the dtype."""
+"""The value of a reduction of no elements, by the dtype."""

@@ -1,7 +1,7 @@
 """
-From a graph of ATen calls to a module: what torch.export programs and torch.compile's subgraphs have in common.
+The importer of ATen graphs, shared by torch.export programs and the subgraphs of torch.compile.
 
-Numbers and sizes are no values: an argument that torch knows as a symbolic number becomes a size by its expression.
+Numbers and sizes are not values: an argument that is a symbolic number in torch becomes a size by its expression.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.node import Argument
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Region
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import DimExpr, name_location, tensor
+from mlc.frontends.common.builder import GraphBuilder, hoist_sources
+from mlc.frontends.common.elementwise import cast
 from mlc.frontends.common.model import Model, name_attrs
-from mlc.frontends.onnx.importer import Importer, hoist_sources, identifier
-from mlc.frontends.onnx.node import Value
-from mlc.frontends.onnx.tools import cast
+from mlc.frontends.common.sizes import identifier
+from mlc.frontends.common.values import Value
 from mlc.frontends.torch.arrays import dtype_of, to_numpy
-from mlc.frontends.torch.numbers import Number
-from mlc.frontends.torch.sizes import Sizes
-from mlc.frontends.torch.step import Step, module_path, op_name, source_line
+from mlc.frontends.torch.call import AtenCall, module_path, op_name, source_line
+from mlc.frontends.torch.numbers import SymbolicNumber
+from mlc.frontends.torch.sizes import TorchSizes
 from mlc.frontends.torch.table import converters
 from mlc.support.errors import UnsupportedOps, UserError
 from mlc.support.limits import limits
@@ -40,22 +42,22 @@ ASSERTIONS = frozenset(
         "sym_constrain_range_for_size",
     }
 )
-"""Ops that check what mlc knows by the types."""
+"""Ops that check facts which mlc has in its types; they are dropped."""
 REGIONS = frozenset({"wrap_with_set_grad_enabled", "wrap_with_autocast"})
-"""Calls of a subgraph as it stands; how many of their arguments come before it is found by its kind."""
+"""Calls of a subgraph whose meaning is that of the subgraph alone."""
 
 
-class Program(Importer):
+class AtenImporter(GraphBuilder):
     """The state of one import of ATen calls."""
 
     def __init__(self, source: str):
-        super().__init__(source, None)
-        self.sizes = Sizes(source)
+        super().__init__(source)
+        self.sizes = TorchSizes(source)
         self.nodes: dict[fx.Node, Any] = {}
         self.names: list[str] = []
 
     def argument(self, name: str, facts: torch.Tensor) -> Value:
-        """A new argument of @main, by what torch knows about it."""
+        """A new argument of @main, of the type of a fake tensor."""
         type_ = tensor(self.sizes.shape(facts.shape), dtype_of(facts.dtype, f"input '{name}'"))
         argument = self.block.insert_arg(type_, len(self.block.args))
         argument.name_hint = identifier(name)
@@ -68,7 +70,7 @@ class Program(Importer):
         """A weight, which shares the tensor's memory."""
         return Value(None, to_numpy(value, f"'{name}'"), name)
 
-    def resolve(self, argument: Any) -> Any:
+    def resolve(self, argument: Argument) -> Any:
         """An argument of a call: Values for tensors, sizes for symbolic numbers, lists of these."""
         if isinstance(argument, list | tuple):
             return [self.resolve(one) for one in argument]
@@ -87,14 +89,16 @@ class Program(Importer):
             f"{self.source}: mlc does not compute {argument.name} ({argument.target}){source_line(argument)}"
         )
 
-    def _number(self, node: fx.Node, value: Any) -> float | Number:
-        """What is not known before the model runs is a Number, which a converter may make a tensor of."""
+    def _number(self, node: fx.Node, value: float | torch.SymFloat) -> float | SymbolicNumber:
+        """A float, or a SymbolicNumber, which a converter may compute at run time."""
         known = {symbol: size for symbol, size in self.sizes.values.items() if not isinstance(size, DimExpr)}
-        expr = value if isinstance(value, float) else value.node.expr.subs(known)
-        return float(expr) if isinstance(expr, float) or expr.is_number else Number(expr, self.source, node.name)
+        expr: Any = value.node.expr.subs(known) if isinstance(value, torch.SymFloat) else value
+        return (
+            float(expr) if isinstance(expr, float) or expr.is_number else SymbolicNumber(expr, self.source, node.name)
+        )
 
     def run_graph(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
-        """The results of a graph on these inputs (None for those that are numbers)."""
+        """The results of a graph on inputs; None for an input that is a number."""
         given = iter(inputs)
         for node in graph.graph.nodes:
             if node.op == "placeholder":
@@ -122,7 +126,7 @@ class Program(Importer):
             given = [self.resolve(one) for one in node.args]
             place = next(i for i, one in enumerate(given) if isinstance(one, fx.GraphModule))
             self.nodes[node] = self.run_graph(given[place], given[place + 1 :])
-        elif _is_made(node):
+        elif _is_constant(node):
             make: Any = node.target
             self.nodes[node] = self.constant(node.name, make(*node.args, **node.kwargs))
         else:
@@ -141,30 +145,30 @@ class Program(Importer):
             raise UserError(f"{self.source}: mlc does not compute {what}")
 
     def _convert(self, node: fx.Node) -> None:
-        step = Step(self, node, module_path(node))
+        call = AtenCall(self, node, module_path(node))
         if _is_too_large(node.meta.get("val")):
-            raise step.fail(f"expected a result of at most {limits.tensor_elements} elements")
+            raise call.fail(f"expected a result of at most {limits.tensor_elements} elements")
         try:
-            results = converters()[step.kind](step)
+            results = converters()[call.kind](call)
             values = [results] if isinstance(results, Value) else list(results)
             facts = node.meta["val"]
             several = isinstance(facts, list | tuple)
-            checked = [self._checked(step, v, f) for v, f in zip(values, facts if several else [facts], strict=False)]
+            checked = [self._checked(call, v, f) for v, f in zip(values, facts if several else [facts], strict=False)]
             self.nodes[node] = checked if several else checked[0]
         except (VerifyException, ValueError, TypeError, LookupError, ArithmeticError) as error:
-            raise error if isinstance(error, UserError) else step.fail(str(error)) from error
+            raise error if isinstance(error, UserError) else call.fail(str(error)) from error
 
-    def _checked(self, step: Step, value: Value | None, facts: Any) -> Value | None:
-        """A result with the elements that torch says it has, and of the sizes."""
+    def _checked(self, call: AtenCall, value: Value | None, facts: torch.Tensor) -> Value | None:
+        """A result cast to the dtype that torch has for it; UserError if its shape is another."""
         if value is None:
             return None
         self.sizes.learn(facts.shape, value.shape)
         shape = self.sizes.shape(facts.shape)
         if tuple(value.shape) != shape:
-            raise step.fail(
+            raise call.fail(
                 f"expected a result of shape {list(map(str, shape))}, but got {list(map(str, value.shape))}"
             )
-        return cast(step, value, dtype_of(facts.dtype, "a result"))
+        return cast(call, value, dtype_of(facts.dtype, "a result"))
 
     def model(self, names: Sequence[str], values: Sequence[Value]) -> Model:
         """The model whose outputs these are."""
@@ -197,12 +201,16 @@ def _missing(graph: fx.GraphModule) -> Any:
                     inner = operator.attrgetter(str(one.target))(graph)
                     if isinstance(inner, fx.GraphModule):
                         yield from _missing(inner)
-        elif op_name(node.target) not in ASSERTIONS and op_name(node.target) not in converters() and not _is_made(node):
+        elif (
+            op_name(node.target) not in ASSERTIONS
+            and op_name(node.target) not in converters()
+            and not _is_constant(node)
+        ):
             yield module_path(node), str(node.target), source_line(node).strip(" []")
 
 
-def _is_made(node: fx.Node) -> bool:
-    """Whether a call that has no converter makes a tensor of numbers alone, always the same: the torch at hand may."""
+def _is_constant(node: fx.Node) -> bool:
+    """Whether a call without a converter makes a constant tensor of numbers alone, so that torch can compute it now."""
     target: Any = node.target
     if not isinstance(target, torch._ops.OpOverload) or op_name(target) in converters() or node.all_input_nodes:
         return False

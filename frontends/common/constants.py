@@ -1,44 +1,43 @@
 """
-The elements of values that are computed from constants alone.
+Evaluation of values that are computed from constants alone.
 
-Ops on small constants fold while they are made. Larger ones become ops, which graph-fold-constant computes later; where
-an import must know their elements before, or they become few, they are computed here.
+Ops on small constants fold while they are emitted. Larger ones become ops, which graph-fold-constant computes later;
+where the import needs their elements before that, or an op makes few elements of them, they are computed here.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.graph import ConstantOp, GraphOp, ParamOp, static_shape
 from mlc.dialects.graph.base import OPAQUE, OUT_FUSABLE
 from mlc.dialects.graph.graph_numpy import evaluate
-from mlc.dialects.graph.types import is_static, numpy_dtype, shape_of
-from mlc.frontends.onnx.node import Value, ancestors
+from mlc.dialects.graph.types import element_of, is_static, numpy_dtype, shape_of
+from mlc.frontends.common.values import Array, Value, ancestors
 from mlc.support.limits import limits
 from mlc.support.weights import WeightStore
 
 
 class TooLarge(ValueError):
-    """What is computed from constants takes more memory than a file may ask for."""
+    """Constant evaluation would exceed the memory limit (limits.folded_bytes)."""
 
 
 def is_constant(value: Value) -> bool:
-    """Whether a value is numbers, or computed from numbers alone, whatever the inputs are."""
+    """Whether a value is a constant or computed from constants alone, independent of the inputs."""
     if value.array is None:
         return value.made
     return not value.bound and value.array.dtype != object
 
 
 def is_cheap(op: GraphOp) -> bool:
-    """Whether an op takes about as long as reading its operands: no product, and nothing that sorts or searches."""
+    """Whether an op takes about as long as reading its operands: no matrix product, sort or search."""
     return op.kind not in (OUT_FUSABLE, OPAQUE)
 
 
-def computed(value: SSAValue, weights: WeightStore) -> Any:
+def computed(value: SSAValue, weights: WeightStore) -> Array | None:
     """
     The array of a value that is computed from constants alone; None of any other.
 
@@ -46,7 +45,7 @@ def computed(value: SSAValue, weights: WeightStore) -> Any:
     """
     if not all(_is_computable(one, weights) for one in ancestors(value, {})):
         return None
-    arrays: dict[SSAValue, Any] = {}
+    arrays: dict[SSAValue, Array] = {}
     sources: dict[SSAValue, int] = {}
     room, left = limits.folded_bytes, [value]
     while left:
@@ -76,19 +75,18 @@ def _is_computable(value: SSAValue, weights: WeightStore) -> bool:
     return all(is_static(shape_of(result.type)) for result in op.results)
 
 
-def _evaluate(op: GraphOp, operands: Sequence[Any], weights: WeightStore) -> Sequence[Any]:
+def _evaluate(op: GraphOp, operands: Sequence[Array], weights: WeightStore) -> Sequence[Array]:
     if isinstance(op, ParamOp):
         return [weights.array(op.entry)]
     return [op.array()] if isinstance(op, ConstantOp) else evaluate(op, operands)
 
 
 def _stored_bytes(op: GraphOp, weights: WeightStore) -> int:
-    """The bytes that a constant takes where it is stored; a fill takes none."""
+    """The bytes that a constant takes in storage; a fill takes none."""
     if isinstance(op, ParamOp):
         return 0 if weights.entry(op.entry).is_fill else weights.entry(op.entry).nbytes
     return op.array().nbytes if isinstance(op, ConstantOp) else 0
 
 
 def _bytes(value: SSAValue) -> int:
-    type_: Any = value.type
-    return math.prod(static_shape(type_)) * numpy_dtype(type_.element_type).itemsize
+    return math.prod(static_shape(value.type)) * numpy_dtype(element_of(value)).itemsize

@@ -1,4 +1,4 @@
-"""Regions of control flow during import: a block of their own, whose outer values become operands at the end."""
+"""Regions of control flow during import: blocks that read outer values until these become operands at the end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir import Region as IRRegion
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from mlc.dialects import graph as g
 from mlc.dialects.graph import name_location
@@ -16,34 +15,36 @@ from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops.control import ControlOp, captured, isolate
 from mlc.dialects.graph.types import numpy_dtype, shape_of, static_shape
 from mlc.dialects.index import TYPICAL
-from mlc.frontends.onnx.counted import marked, plain
-from mlc.frontends.onnx.node import Node, Value, dtype_like
-from mlc.frontends.onnx.tools import cast, full, iota, reshape
+from mlc.frontends.common.counted import marked, plain
+from mlc.frontends.common.elementwise import cast, full, iota
+from mlc.frontends.common.movement import reshape
+from mlc.frontends.common.source_node import SourceNode
+from mlc.frontends.common.values import Value, dtype_like
 
 Build = Callable[[list[Value]], Sequence[Value]]
 
 
-class Region:
+class RegionBuilder:
     """A region that is being imported."""
 
-    def __init__(self, node: Node, types: Sequence[Attribute]) -> None:
+    def __init__(self, node: SourceNode, types: Sequence[Attribute]) -> None:
         self.node = node
         self.block = Block(arg_types=types)
 
     @property
     def types(self) -> list[Attribute]:
-        """The types of what it yields."""
+        """The types of the values that it yields."""
         assert self.block.last_op is not None
         return list(self.block.last_op.operand_types)
 
     def trace(self, first: int, values: Sequence[Value]) -> None:
-        """Say what the arguments from `first` on are at the beginning."""
+        """Note the initial values of the arguments from `first` on."""
         importer = self.node.importer
         for argument, value in zip(self.block.args[first:], values, strict=False):
             importer.captures[argument] = importer.materialize(value, self.node.path)
 
     def build(self, fill: Build) -> list[Value]:
-        """Import what `fill` makes of the arguments into the block, which ends by yielding it."""
+        """Run `fill` on the block's arguments with the block as the insertion point, and yield its results."""
         importer, path = self.node.importer, self.node.path
         outer, importer.block = importer.block, self.block
         try:
@@ -61,13 +62,13 @@ class Region:
         return results
 
     def discard(self) -> None:
-        """Take back what the block holds."""
+        """Erase the ops of the block."""
         for op in reversed(list(self.block.ops)):
             op.detach()
             op.erase(safe_erase=False)
 
-    def set_first(self, node: Node, type_: Attribute) -> None:
-        """Give the first yielded value a type, in which it has as many elements."""
+    def set_first(self, node: SourceNode, type_: Attribute) -> None:
+        """Reshape the first yielded value to a type of as many elements."""
         importer, last = node.importer, self.block.last_op
         assert last is not None
         value = last.operands[0]
@@ -82,7 +83,7 @@ class Region:
             last.operands[0] = op.results[0]
 
     def drop_first(self) -> None:
-        """No longer yield the first value."""
+        """Remove the first of the yielded values."""
         last = self.block.last_op
         assert last is not None
         new = g.YieldOp(*last.operands[1:])
@@ -91,7 +92,7 @@ class Region:
         last.erase()
 
     def check(self, carried: Sequence[Value], skip: int) -> None:
-        """Refuse a region that does not carry on what it was given."""
+        """UserError for a region whose results, from `skip` on, have other types than the values it carries."""
         path, importer = self.node.path, self.node.importer
         for index, (value, found) in enumerate(zip(carried, self.types[skip:], strict=False)):
             wanted = importer.materialize(value, path).type
@@ -102,19 +103,19 @@ class Region:
                 )
 
     def row_bytes(self, rows: int) -> int:
-        """The bytes of the last `rows` values that are yielded; at usual sizes, where they are symbolic."""
+        """The bytes of the last `rows` values that are yielded; symbolic sizes count as TYPICAL."""
         types: list[Any] = self.types[len(self.types) - rows :]
         shapes = [[n if isinstance(n, int) else TYPICAL for n in shape_of(t)] for t in types]
         return sum(math.prod(s) * numpy_dtype(t.element_type).itemsize for s, t in zip(shapes, types, strict=True))
 
     def captured(self) -> list[SSAValue]:
-        """The values from outside."""
+        """The outer values that the block reads."""
         return captured(self.block)
 
-    def isolated(self, reads: Sequence[SSAValue]) -> IRRegion:
-        """The region, in which these values are arguments."""
+    def isolated(self, reads: Sequence[SSAValue]) -> Region:
+        """The region, with arguments in place of these outer values."""
         isolate(self.block, reads)
-        return IRRegion(self.block)
+        return Region(self.block)
 
     def add(self, op: ControlOp) -> list[Value]:
         """Append the op that has the region; its results."""
@@ -124,7 +125,7 @@ class Region:
 
 
 def scan(
-    node: Node, carried: Sequence[Value], rows: Sequence[Value], build: Build, backward: Sequence[bool] = ()
+    node: SourceNode, carried: Sequence[Value], rows: Sequence[Value], build: Build, backward: Sequence[bool] = ()
 ) -> list[Value]:
     """The results of a graph.scan over axis 0 of the rows."""
     importer = node.importer
@@ -132,7 +133,7 @@ def scan(
     scanned: list[Any] = [importer.materialize(v, node.path) for v in rows]
     types = [v.type for v in states]
     types += [g.tensor(shape_of(v.type)[1:], v.type.element_type) for v in scanned]
-    region = Region(node, types)
+    region = RegionBuilder(node, types)
     region.trace(0, [*carried, *rows])
     region.build(build)
     region.check(carried, 0)
@@ -141,9 +142,9 @@ def scan(
 
 
 def counted_loop(
-    region: Region, carried: Sequence[Value], most: int, limit: Value | None, condition: Value | None
+    region: RegionBuilder, carried: Sequence[Value], most: int, limit: Value | None, condition: Value | None
 ) -> list[Value]:
-    """The results of a graph.loop; the number of its iterations says how long those are that stack rows."""
+    """The results of a graph.loop; those that stack rows are as long as the number of iterations."""
     importer, path = region.node.importer, region.node.path
 
     def value(v: Value | None) -> SSAValue | None:
@@ -159,9 +160,9 @@ def counted_loop(
 
 
 def filled_up(
-    node: Node, values: Sequence[Value], axes: Sequence[int | None], rooms: Sequence[Dim | None]
+    node: SourceNode, values: Sequence[Value], axes: Sequence[int | None], rooms: Sequence[Dim | None]
 ) -> list[Value]:
-    """Values with room for so many elements along an axis each, and how many are there behind them."""
+    """Values padded to `rooms` elements along an axis each, followed by their counts."""
     results, counts = list(values), list[Value]()
     for k, (value, axis, room) in enumerate(zip(values, axes, rooms, strict=True)):
         if axis is None or room is None:
@@ -183,4 +184,4 @@ def filled_up(
     return [*results, *counts]
 
 
-__all__ = ["Build", "Operation", "Region", "counted_loop", "filled_up", "scan"]
+__all__ = ["Build", "RegionBuilder", "counted_loop", "filled_up", "scan"]

@@ -1,0 +1,163 @@
+"""Reading pictures between their elements, at places that are computed at run time: a weighted sum of taps."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import Dim, UnequalSizes
+from mlc.frontends.common.elementwise import add, binary, cast, divide, multiply, number, select, subtract
+from mlc.frontends.common.movement import broadcast_to, index_axis, reshape
+from mlc.frontends.common.source_node import SourceNode
+from mlc.frontends.common.values import Value, dtype_like
+
+Taps: TypeAlias = "list[tuple[Value, Value, Value | None]]"
+"""The taps of one axis: (index as a float, weight, whether it is inside; None: it always is)."""
+
+
+def gather_pixels(node: SourceNode, x: Value, places: Sequence[Value]) -> Value:
+    """Elements of N x C x spatial at integral places N x P, one tensor an axis: N x C x P."""
+    n, c, *sizes = x.shape
+    flat: Value | None = None
+    for place, size in zip(places, sizes, strict=True):
+        at = cast(node, place, np.int64)
+        flat = at if flat is None else add(node, multiply(node, flat, size), at)
+    assert flat is not None
+    count = flat.shape[1]
+    index = broadcast_to(node, reshape(node, flat, (n, 1, count)), (n, c, count))
+    return node.emit(g.GatherElementsOp, reshape(node, x, (n, c, math.prod(sizes))), index, axis=2)
+
+
+def weighted_sum(node: SourceNode, x: Value, taps: Sequence[Taps]) -> Value:
+    """The sum over all combinations of one tap an axis: N x C x P."""
+    total: Value | None = None
+    for combination in itertools.product(*taps):
+        pixels = gather_pixels(node, x, [place for place, _, _ in combination])
+        weight: Value | None = None
+        for _, factor, inside in combination:
+            factor = factor if inside is None else select(node, inside, factor, 0)
+            weight = factor if weight is None else multiply(node, weight, factor)
+        assert weight is not None
+        term = multiply(node, pixels, reshape(node, weight, (weight.shape[0], 1, weight.shape[1])))
+        total = term if total is None else add(node, total, term)
+    assert total is not None
+    return total
+
+
+def linear_taps(node: SourceNode, at: Value, place: Callable[[Value], tuple[Value, Value | None]]) -> Taps:
+    """The two elements around a coordinate; `place` maps indices that may be outside (BorderRule.place)."""
+    low = node.emit(g.FloorOp, at)
+    ratio = subtract(node, at, low)
+    (first, a), (second, b) = place(low), place(add(node, low, 1.0))
+    return [(first, subtract(node, 1.0, ratio), a), (second, ratio, b)]
+
+
+def _cubic_weights(node: SourceNode, ratio: Value) -> list[Value]:
+    """The weights of Keys' cubic convolution, a = -0.75, for the taps -1, 0, 1 and 2."""
+    a = -0.75
+    other = subtract(node, 1.0, ratio)
+
+    def near(t: Value) -> Value:  # ((a + 2) t - (a + 3)) t t + 1
+        inner = add(node, multiply(node, t, a + 2), -(a + 3))
+        return add(node, multiply(node, multiply(node, inner, t), t), 1.0)
+
+    def far(t: Value) -> Value:  # ((a s - 5 a) s + 8 a) s - 4 a, s = t + 1
+        s = add(node, t, 1.0)
+        inner = add(node, multiply(node, add(node, multiply(node, s, a), -5 * a), s), 8 * a)
+        return add(node, multiply(node, inner, s), -4 * a)
+
+    return [far(ratio), near(ratio), near(other), far(other)]
+
+
+def _inside(node: SourceNode, at: Value, size: Dim) -> Value:
+    """Whether an index names one of `size` elements."""
+    above = binary(node, g.GreaterEqualOp, at, 0.0)
+    return node.emit(g.LogicalAndOp, above, binary(node, g.LessOp, at, number(node, size, at)))
+
+
+def clamped(node: SourceNode, at: Value, size: Dim) -> Value:
+    """An index clamped to an axis of `size` elements."""
+    if isinstance(size, int):
+        return node.emit(g.ClipOp, at, min=0.0, max=float(size - 1))
+    return binary(node, g.MinimumOp, binary(node, g.MaximumOp, at, 0.0), number(node, size - 1, at))
+
+
+def _reflected(node: SourceNode, at: Value, low: float, size: Dim) -> Value:
+    """A coordinate reflected at both ends of the axis, `low` and as far beyond the last element, until it is inside."""
+    between = size - 1 if low == 0 else size
+    if isinstance(between, int) and between <= 0:
+        return multiply(node, at, 0.0)
+    span = number(node, between, at)
+    high = add(node, span, low) if isinstance(span, Value) else span + low
+    if isinstance(span, Value):
+        span = binary(node, g.MaximumOp, span, 1.0)  # of one element all coordinates are 0
+    away = node.emit(g.AbsOp, add(node, at, -low))
+    turns = node.emit(g.FloorOp, divide(node, away, span))
+    rest = subtract(node, away, multiply(node, turns, span))
+    half = multiply(node, turns, 0.5)
+    even = binary(node, g.EqualOp, node.emit(g.FloorOp, half), half)
+    return select(node, even, add(node, rest, low), subtract(node, high, rest))
+
+
+class BorderRule:
+    """How coordinates and indices outside of an axis are read: zeros, border or reflection."""
+
+    def __init__(self, node: SourceNode, mode: str, size: Dim, corners: bool):
+        self.node, self.mode, self.size = node, mode, size
+        self.low = 0.0 if corners else -0.5
+
+    def coordinate(self, at: Value) -> Value:
+        """A coordinate after the rule, before taps are chosen."""
+        if self.mode == "border":
+            return clamped(self.node, at, self.size)
+        return _reflected(self.node, at, self.low, self.size) if self.mode == "reflection" else at
+
+    def place(self, at: Value) -> tuple[Value, Value | None]:
+        """The index that is read in place of one, and whether that one is inside (None: it counts as inside)."""
+        if self.mode == "zeros":
+            return clamped(self.node, at, self.size), _inside(self.node, at, self.size)
+        moved = _reflected(self.node, at, self.low, self.size) if self.mode == "reflection" else at
+        return clamped(self.node, moved, self.size), None
+
+
+def grid_sample(node: SourceNode, x: Value, grid: Value, mode: str, border: str, corners: bool) -> Value:
+    """
+    N x C x spatial, read at the places of a grid: N x outs x axes coordinates from -1 to 1, the last axis first.
+
+    `mode` is nearest, linear or cubic, `border` zeros, border or reflection (BorderRule). With `corners` -1 and 1 are
+    the centres of the first and the last element, otherwise their outer edges.
+    """
+    n, c, *sizes = x.shape
+    outs = grid.shape[1:-1]
+    if mode not in ("linear", "nearest", "cubic") or border not in ("zeros", "border", "reflection"):
+        raise node.fail(f"expected mode linear, nearest or cubic and a known padding_mode, but got {mode}, {border}")
+    if grid.shape[-1] != len(sizes) or grid.shape[0] != n:
+        message = f"expected a grid of {n} x .. x {len(sizes)}, but got {list(grid.shape)}"
+        raise UnequalSizes(message, (grid.shape[-1], len(sizes)), (grid.shape[0], n))
+    flat = cast(node, reshape(node, grid, (n, math.prod(outs), len(sizes))), dtype_like(x))
+    taps: list[Taps] = []
+    for axis, size in enumerate(sizes):
+        at = add(node, index_axis(node, flat, -1, len(sizes) - 1 - axis), 1.0)
+        at = multiply(node, multiply(node, at, number(node, size - 1 if corners else size, at)), 0.5)
+        at = at if corners else add(node, at, -0.5)
+        taps.append(_grid_taps(node, at, mode, BorderRule(node, border, size, corners)))
+    return reshape(node, weighted_sum(node, x, taps), (n, c, *outs))
+
+
+def _grid_taps(node: SourceNode, at: Value, mode: str, border: BorderRule) -> Taps:
+    """The elements that a coordinate reads along one axis."""
+    if mode == "nearest":
+        place, inside = border.place(border.coordinate(node.emit(g.RoundOp, at)))
+        return [(node.emit(g.RoundOp, place), node.array(np.ones((1, 1)), like=at), inside)]
+    if mode == "linear":
+        return linear_taps(node, border.coordinate(at), border.place)
+    at = at if border.mode == "border" else border.coordinate(at)  # each of the four is at the border, then
+    low = node.emit(g.FloorOp, at)
+    weights = _cubic_weights(node, subtract(node, at, low))
+    places = [border.place(add(node, low, float(k - 1))) for k in range(4)]
+    return [(place, weight, inside) for (place, inside), weight in zip(places, weights, strict=True)]
