@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from inspect import isroutine
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from mlc.dialects import source as text_source
 from mlc.frontends.common.model import Model
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
+
+    from mlc.frontends.onnx.files import ModelSource
 
 
 class HasExportedProgram(Protocol):
@@ -72,7 +74,8 @@ def load(
         return _with_sizes(_load_torch(source if program is None else program, shapes), None, symbols)
     from mlc.frontends.onnx import import_model
 
-    return import_model(source, shapes, symbols=symbols)
+    # import_model refuses what is no ONNX model; programs of torch have returned above
+    return import_model(cast("ModelSource", source), shapes, symbols=symbols)
 
 
 def _with_sizes(

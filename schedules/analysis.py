@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import te
+from mlc.dialects.access import is_integers
 from mlc.dialects.constants import items
 from mlc.dialects.index import TYPICAL, Div, Index, IndexMapAttr, axis_range, const, dim
 from mlc.dialects.loop import word_factors
@@ -262,7 +262,7 @@ def shape_of(tensor: SSAValue) -> tuple[int, ...]:
 def _tensor_type(tensor: SSAValue) -> TensorType[Attribute]:
     t = tensor.type
     assert isinstance(t, TensorType)
-    return cast("TensorType[Attribute]", t)
+    return t
 
 
 def _through_casts(v: SSAValue) -> SSAValue:

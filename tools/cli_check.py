@@ -9,7 +9,7 @@ from mlc.tools.opt.limits import add_limits
 
 if TYPE_CHECKING:
     from mlc.frontends.common.model import Model
-    from mlc.frontends.onnx.check import Report
+    from mlc.frontends.onnx.check import CheckReport
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     return _accept(args, load_model(args.model, shapes, symbols_of(args)))
 
 
-def _refuse(args: argparse.Namespace, report: "Report") -> int:
+def _refuse(args: argparse.Namespace, report: "CheckReport") -> int:
     """Print the problems of the model."""
     if args.json:
         record = {"problems": [p.record() for p in report.problems], "checked": report.checked}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -54,7 +53,7 @@ def buffer_type(buffer: SSAValue) -> MemRefType[Attribute]:
     """The type of a buffer."""
     t = buffer.type
     assert isinstance(t, MemRefType)
-    return cast("MemRefType[Attribute]", t)
+    return t
 
 
 @irdl_op_definition

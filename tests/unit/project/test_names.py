@@ -8,26 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 ROOMS = sorted(link.name for link in (ROOT / "mlc").iterdir() if link.is_symlink())
 
-# Names that still stand for two classes. The list only gets shorter.
-TWICE = {
-    "Access", "Executable", "Group", "InlinePass", "InterpreterError", "Kernel", "Known", "Level", "Machine", "Node",
-    "Parts", "Place", "Problem", "Program", "Sizes", "Stage", "Step", "Symbols", "Window", "Work",
-}  # fmt: skip
 VAGUE = ("FEW", "MANY", "SMALL", "LARGE")
-# The files in which these names still stand. The list only gets shorter.
-STILL_VAGUE = {
-    "dialects/graph/base.py",
-    "frontends/onnx/ops/indexing.py",
-    "frontends/torch/guards.py",
-    "lowering/graph_to_te/extern/kernels.py",
-    "lowering/graph_to_te/extern/order.py",
-    "lowering/loop_to_llvm/prefetch.py",
-    "passes/graph/fuse_ops/mlc_rules.py",
-    "passes/loop/partition.py",
-    "passes/loop/promote_tiles.py",
-    "schedules/attention.py",
-    "validation/plan_places.py",
-}
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
@@ -48,7 +29,7 @@ def test_no_public_class_name_stands_for_two_classes():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and not is_operation(module, node):
                 found[node.name].append(module)
     assert len(found) > 300
-    assert {name: where for name, where in found.items() if len(where) > 1 and name not in TWICE} == {}
+    assert {name: where for name, where in found.items() if len(where) > 1} == {}
 
 
 def test_no_vague_constant_has_two_values():
@@ -60,4 +41,4 @@ def test_no_vague_constant_has_two_values():
                     if isinstance(target, ast.Name) and target.id.strip("_") in VAGUE:
                         found[target.id.strip("_")][module] = ast.unparse(node.value)
     twice = {name: values for name, values in found.items() if len(set(values.values())) > 1}
-    assert {module for values in twice.values() for module in values} <= STILL_VAGUE, twice
+    assert twice == {}
