@@ -8,11 +8,12 @@ from functools import cached_property
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseArrayBase, IntegerType, TensorType
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import te
-from mlc.dialects.index import TYPICAL, Div, Index, axis_range, const, dim
+from mlc.dialects.constants import integers
+from mlc.dialects.index import TYPICAL, Div, Index, IndexMapAttr, axis_range, const, dim
 from mlc.dialects.loop import word_factors
 from mlc.targets.cost.thresholds import LEAST_LANES
 
@@ -236,9 +237,9 @@ def representative(op: Operation, exprs: Sequence[Index], symbols: Sequence[SSAV
         return tuple(e.const for e in exprs)
     func = op if isinstance(op, te.FuncOp) else op.parent_op()
     assert isinstance(func, te.FuncOp)
-    given = func.attributes.get("typical")
+    given = integers(func.attributes.get("typical"))
     own = [a for a in func.args if not isinstance(a.type, TensorType)]
-    known = given.get_values() if isinstance(given, DenseArrayBase) else (TYPICAL,) * len(own)
+    known = (TYPICAL,) * len(own) if given is None else given
     values = dict(zip(own, known, strict=True))
     return tuple(max(1, int(e.evaluate([values[s] for s in symbols]))) for e in exprs)
 
@@ -257,7 +258,9 @@ def shape_of(tensor: SSAValue) -> tuple[int, ...]:
     sizes = func.attributes["sizes"]
     assert isinstance(sizes, ArrayAttr)
     symbols = [a for a in func.args if not isinstance(a.type, TensorType)]
-    return representative(func, sizes.data[tensor.index].data, symbols)
+    shape = sizes.data[tensor.index]
+    assert isinstance(shape, IndexMapAttr)
+    return representative(func, shape.data, symbols)
 
 
 def _through_casts(v: SSAValue) -> SSAValue:

@@ -42,6 +42,7 @@ from mlc.dialects.access import (
     print_tile,
     verify_access,
 )
+from mlc.dialects.constants import integers
 from mlc.dialects.index import Index, IndexMapAttr, compact, const
 from mlc.dialects.text import TextOp, parse_defined
 
@@ -134,8 +135,7 @@ class _Access(TextOp):
     @property
     def tile_sizes(self) -> tuple[int, ...]:
         """The sizes of the tile axes; () for a scalar access."""
-        tile = self.properties.get("tile")
-        return tuple(tile.get_values()) if isinstance(tile, DenseArrayBase) else ()
+        return integers(self.properties.get("tile")) or ()
 
     @property
     def mask_exprs(self) -> tuple[Index, ...]:

@@ -440,7 +440,7 @@ def _given_shape(given: Any, what: str) -> tuple[Any, ...]:
     message = f"{what}: expected a tuple of whole numbers and names as its shape, but got {given!r}"
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise UserError(message)
-    sizes = tuple(given)
+    sizes: tuple[Any, ...] = tuple(given)
     if any(isinstance(s, str) and identifier(s) != s for s in sizes):
         raise UserError(message)
     try:

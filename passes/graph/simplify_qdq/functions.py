@@ -106,13 +106,15 @@ def _evaluate(value: SSAValue, steps: dict[SSAValue, Array], numbers: Numbers) -
     if value not in steps:
         op = value.owner
         assert isinstance(op, GraphOp)
-        arrays: list[Array | None] = []
+        arrays: list[Array] = []
         for operand in op.operands:
             number = numbers.of(operand) if product(shape_of(operand.type)) == 1 else None
             if number is not None:
                 arrays.append(number.reshape(()))
             elif isinstance(op, LookupOp) and operand is op.operands[1]:
-                arrays.append(numbers.of(operand))
+                table = numbers.of(operand)
+                assert table is not None
+                arrays.append(table)
             else:
                 arrays.append(_evaluate(operand, steps, numbers))
         with np.errstate(all="ignore"):
