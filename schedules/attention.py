@@ -38,7 +38,7 @@ from mlc.targets.target import Target
 
 
 @dataclass(frozen=True)
-class Parts:
+class AttentionStages:
     """The stages of an attention kernel and what its operands are."""
 
     scores: Stage
@@ -57,7 +57,7 @@ class Parts:
         return self.scores.num_spatial
 
 
-def parts_of(kernel: KernelInfo) -> Parts | None:
+def parts_of(kernel: KernelInfo) -> AttentionStages | None:
     """The parts of a kernel that is an attention; None of any other."""
     products = [st for st in kernel.stages if st.factors is not None]
     if len(products) != 2 or len(kernel.outputs) != 1 or kernel.stages[0] is not products[0]:
@@ -83,7 +83,7 @@ def parts_of(kernel: KernelInfo) -> Parts | None:
     after = kernel.after(mix)
     if any(st.is_reduction or len(st.extents) != rank for st in after) or len(after) > 1:
         return None
-    return Parts(scores, between, mix, after, query, key, value)
+    return AttentionStages(scores, between, mix, after, query, key, value)
 
 
 def _by_use(factors: tuple[Read, Read], axis: int) -> tuple[Read | None, Read]:
@@ -104,7 +104,7 @@ def attention(kernel: KernelInfo, target: Target, threads: int) -> sched.Schedul
 class AttentionSchedule:
     """Writes the schedule of one kernel."""
 
-    def __init__(self, kernel: KernelInfo, parts: Parts, target: Target, threads: int) -> None:
+    def __init__(self, kernel: KernelInfo, parts: AttentionStages, target: Target, threads: int) -> None:
         self.kernel, self.parts, self.target, self.threads = kernel, parts, target, threads
         self.s = ScheduleBuilder(kernel.name)
         self.width = target.lanes("f32")

@@ -24,7 +24,7 @@ from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.parallel import deal
 from mlc.schedules.registry import strategy
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far
-from mlc.targets.cost.grids import Grid, Work, choose_grid, open_block
+from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block
 from mlc.targets.cost.thresholds import (
     DOT_COLUMNS,
     DOT_ROWS,
@@ -242,7 +242,7 @@ class ContractionSchedule:
                 return Grid(min(each, open_block(self.cycles / rows, self.threads)) if is_open else each, 1)
             row_bytes, halo = r.scalar.bytes / max(rows, 1), 0
         taken = (r.rows, r.columns, r.lanes, outer_row)
-        work = Work(
+        work = GridWork(
             batches=prod(st.extents[k] for k in st.spatial if k not in taken),
             rows=rows,
             columns=column_tiles,

@@ -27,7 +27,7 @@ from mlc.schedules.contraction import ContractionSchedule, Handle, Roles, TileSi
 from mlc.schedules.parallel import deal
 from mlc.schedules.registry import strategy
 from mlc.targets.cost.caches import FLOAT_BYTES, depth_block, is_far, planned_l2_bytes, share_a_set, streams
-from mlc.targets.cost.grids import Grid, Work, choose_grid, product_parts
+from mlc.targets.cost.grids import Grid, GridWork, choose_grid, product_parts
 from mlc.targets.cost.thresholds import L2_SHARE_UNPACKED, LEAST_LANES, TRANSPOSED_ROWS
 from mlc.targets.cost.tiles import even_split
 from mlc.targets.target import Target
@@ -119,7 +119,7 @@ class MatmulSchedule(ContractionSchedule):
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
         """How rows and columns are dealt out, with the bytes of one batch."""
         rows = self._count(self._rows, tile_rows)
-        work = Work(
+        work = GridWork(
             batches=prod(self.stage.extents[k] for k in self._batches),
             rows=rows,
             columns=column_tiles,

@@ -60,7 +60,7 @@ PASSES: dict[str, str] = {
     "graph-alter-op-layout": "mlc.passes.graph.alter_op_layout:AlterOpLayoutPass",
     # te
     "te-factor-reductions": "mlc.passes.te.factor_reductions:FactorReductionsPass",
-    "te-inline": "mlc.passes.te.inline:InlinePass",
+    "te-inline": "mlc.passes.te.inline:InlineStagesPass",
     "te-read-schedules": "mlc.passes.te.read_schedules:ReadSchedulesPass",
     "te-add-schedule": "mlc.schedules.strategy:AddSchedulePass",
     # loop

@@ -99,10 +99,6 @@ def _number(count: DimExpr, element: Attribute) -> Scalar:
     return total
 
 
-Element = Callable[[Tensor, tuple[te.IndexLike, ...]], Scalar]
-"""The term of a reduction at some indices of a tensor: `f(tensor, indices)`."""
-
-
 @lowering(graph.SoftmaxOp, graph.LogSoftmaxOp)
 def softmax(op: graph.SoftmaxOp | graph.LogSoftmaxOp, x: Tensor) -> Tensor:
     """Stages: maximum, exponentials, reciprocal of their sum, product; for log_softmax, the difference instead."""

@@ -26,7 +26,7 @@ EXPENSIVE = frozenset(
 
 
 @dataclass(frozen=True)
-class InlinePass(ModulePass):
+class InlineStagesPass(ModulePass):
     """
     An elementwise chain becomes one stage; stages with the attribute `no_inline`, reductions and outputs stay.
 

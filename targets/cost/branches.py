@@ -15,7 +15,7 @@ from mlc.targets.target import Target
 
 
 @dataclass(frozen=True)
-class Work:
+class Contraction:
     """A contraction: `count` times `rows` x `outputs` sums of `depth` terms; elements of data and of weights."""
 
     count: int
@@ -31,23 +31,23 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Machine:
+class BranchCosts:
     """What the cost condition knows of the target."""
 
     target: Target
     threads: int
 
     @staticmethod
-    def of(target: str, threads: int) -> Machine:
+    def of(target: str, threads: int) -> BranchCosts:
         """The machine of a target's name."""
-        return Machine(Target.parse(target), max(1, threads))
+        return BranchCosts(Target.parse(target), max(1, threads))
 
     @property
     def lanes(self) -> int:
         """Elements of f32 in a native vector."""
         return self.target.lanes("f32")
 
-    def contraction(self, work: Work) -> float:
+    def contraction(self, work: Contraction) -> float:
         """Cycles of one, started alone; two rows share a vector of which one would fill half."""
         block = work.block or self.lanes
         rows, vectors = work.rows, ceil(work.outputs / block)

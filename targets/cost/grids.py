@@ -29,7 +29,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Work:
+class GridWork:
     """
     What a grid deals out.
 
@@ -70,7 +70,7 @@ class Work:
         return self.cycles * share + (moved + core.task_cycles * rounds) * self.rows / rows
 
 
-def choose_grid(work: Work, threads: int, target: Target, open_rows: bool = False) -> Grid:
+def choose_grid(work: GridWork, threads: int, target: Target, open_rows: bool = False) -> Grid:
     """
     Blocks of rows that stay in L2 while all columns pass over them, in a grid that keeps every thread busy.
 

@@ -35,7 +35,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Problem:
+class WinogradProblem:
     """A convolution by tiles of m x m outputs; channels in vectors of the machine where they are lanes."""
 
     m: int
@@ -132,14 +132,14 @@ def direct_cycles(points: int, inputs: int, outputs: int, vectors: float, target
 
 def problem(
     m: int, batch: int, size: tuple[int, int], inputs: tuple[int, int], outputs: tuple[int, int], wide: int, lanes: int
-) -> Problem:
+) -> WinogradProblem:
     """
     The problem of a picture of height x width results, channels as (blocks, channels of a block).
 
     `wide` is the block of output channels in the product.
     """
     channels = outputs[0] * outputs[1]
-    return Problem(
+    return WinogradProblem(
         m,
         batch,
         ceil(size[0] / m),

@@ -12,7 +12,7 @@ from mlc.dialects.graph import BatchMatmulOp, shape_of, static_shape
 from mlc.passes.graph.combine_parallel.branches import CombineParallelPass, Family, concatenated
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import Rewriter
-from mlc.targets.cost.branches import Machine, Work
+from mlc.targets.cost.branches import BranchCosts, Contraction
 
 
 class Products(Family[BatchMatmulOp]):
@@ -43,14 +43,14 @@ class Products(Family[BatchMatmulOp]):
         right = concatenated(rw, [op.operands[1] for op in ops], rank - 2 if first.transpose_b else rank - 1)
         return rw.clone(first, first.operands[0], right)
 
-    def work(self, ops: Sequence[BatchMatmulOp], machine: Machine) -> Work:
+    def work(self, ops: Sequence[BatchMatmulOp], machine: BranchCosts) -> Contraction:
         """Rows are those of one matrix of the left operand."""
         first = ops[0]
         *batch, rows, _ = static_shape(first.type)
         columns, depth = sum(static_shape(op.type)[-1] for op in ops), first.reduction_length()
         data = prod(static_shape(first.operands[0].type))
         weights = sum(prod(static_shape(op.operands[1].type)) for op in ops)
-        return Work(prod(batch), rows, columns, depth, data, weights)
+        return Contraction(prod(batch), rows, columns, depth, data, weights)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.types import Dim, axis_of
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.rewriting import Rewriter, blocks, erase_dead
-from mlc.targets.cost.branches import Machine, Work
+from mlc.targets.cost.branches import BranchCosts, Contraction
 from mlc.targets.cost.thresholds import COMBINED_GAIN
 
 Pointwise: TypeAlias = UnaryOp | BinaryOp | BiasAddOp | PreluOp | CastOp
@@ -79,15 +79,15 @@ class Family(ABC, Generic[OpT]):
         """The merged contraction."""
 
     @abstractmethod
-    def work(self, ops: Sequence[OpT], machine: Machine) -> Work:
+    def work(self, ops: Sequence[OpT], machine: BranchCosts) -> Contraction:
         """The sizes of the contraction that some ops are merged into; of one op, its own."""
 
-    def copies(self, op: OpT, machine: Machine, block: int) -> float:
+    def copies(self, op: OpT, machine: BranchCosts, block: int) -> float:
         """Cycles of the slice that gives one op's part of the merged result: none where the part is contiguous."""
         shape, axis = static_shape(op.type), self.axis(op)
         return 0.0 if prod(shape[:axis]) == 1 else machine.copy(prod(shape))
 
-    def costs(self, ops: Sequence[OpT], machine: Machine) -> tuple[float, float]:
+    def costs(self, ops: Sequence[OpT], machine: BranchCosts) -> tuple[float, float]:
         """The cycles of the separate contractions, and of the merged one with its slices."""
         apart = sum(machine.contraction(self.work([op], machine)) for op in ops)
         work = self.work(ops, machine)
@@ -110,15 +110,15 @@ class CombineParallelPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
-        combine_parallel(op, self.family(), self.min_branches, Machine.of(self.target, self.threads))
+        combine_parallel(op, self.family(), self.min_branches, BranchCosts.of(self.target, self.threads))
 
 
-def combine_parallel(module: Operation, family: Family[OpT], min_branches: int, machine: Machine) -> int:
+def combine_parallel(module: Operation, family: Family[OpT], min_branches: int, machine: BranchCosts) -> int:
     """Merge every group of a module for which that is faster; the number of groups."""
     return sum(_combine_block(block, family, min_branches, machine) for block in list(blocks(module)))
 
 
-def _combine_block(block: Block, family: Family[OpT], min_branches: int, machine: Machine) -> int:
+def _combine_block(block: Block, family: Family[OpT], min_branches: int, machine: BranchCosts) -> int:
     groups: dict[Hashable, list[OpT]] = {}
     for op in block.ops:
         if isinstance(op, family.root) and is_static(shape_of(op.results[0].type)):
@@ -138,20 +138,20 @@ def _combine_block(block: Block, family: Family[OpT], min_branches: int, machine
     return count
 
 
-def _common_steps(branches: Sequence[Branch], axis: int) -> list[Step]:
-    steps: list[Step] = []
+def _common_steps(branches: Sequence[Branch], axis: int) -> list[ChainStep]:
+    steps: list[ChainStep] = []
     while (step := _step(branches, len(steps), axis)) is not None:
         steps.append(step)
     return steps
 
 
-def _leftover_cost(branches: Sequence[Branch], depth: int, machine: Machine) -> float:
+def _leftover_cost(branches: Sequence[Branch], depth: int, machine: BranchCosts) -> float:
     """Cycles of the rests of chains, which fused with their contraction, but are kernels of their own after a slice."""
     return sum(machine.copy(prod(static_shape(b.root.type))) for b in branches if len(b.chain) > depth)
 
 
 def _combine(
-    block: Block, family: Family[OpT], roots: Sequence[OpT], branches: Sequence[Branch], steps: Sequence[Step]
+    block: Block, family: Family[OpT], roots: Sequence[OpT], branches: Sequence[Branch], steps: Sequence[ChainStep]
 ) -> None:
     """Merge the branches before the first of them."""
     place = {op: index for index, op in enumerate(block.ops)}
@@ -186,7 +186,7 @@ def pointwise_chain(value: SSAValue) -> list[Pointwise]:
 
 
 @dataclass
-class Step:
+class ChainStep:
     """The pointwise ops at one depth of all branches, which become one op."""
 
     ops: list[Pointwise]
@@ -196,7 +196,7 @@ class Step:
     """Operand number -> the constants to concatenate; one value where all branches share it."""
 
 
-def _step(branches: Sequence[Branch], depth: int, axis: int) -> Step | None:
+def _step(branches: Sequence[Branch], depth: int, axis: int) -> ChainStep | None:
     """The ops of all branches at this depth, if they are equal up to constants that can be concatenated."""
     if any(len(branch.chain) <= depth for branch in branches):
         return None
@@ -215,7 +215,7 @@ def _step(branches: Sequence[Branch], depth: int, axis: int) -> Step | None:
             if values is None:
                 return None
             others[i] = values
-    return Step(ops, index, others)
+    return ChainStep(ops, index, others)
 
 
 def _mergeable(values: list[SSAValue], ops: Sequence[Pointwise], axis: int) -> list[SSAValue] | None:
@@ -236,7 +236,7 @@ def _mergeable(values: list[SSAValue], ops: Sequence[Pointwise], axis: int) -> l
 
 
 def _apply(
-    rw: Rewriter, step: Step, value: SSAValue, axis: int, sizes: Sequence[Dim], place: dict[Operation, int]
+    rw: Rewriter, step: ChainStep, value: SSAValue, axis: int, sizes: Sequence[Dim], place: dict[Operation, int]
 ) -> SSAValue:
     first = step.ops[0]
     operands: list[SSAValue] = []
@@ -252,7 +252,7 @@ def _apply(
     return rw.clone(first, *operands)
 
 
-def _concatenated_operand(rw: Rewriter, step: Step, index: int, axis: int, sizes: Sequence[Dim]) -> SSAValue:
+def _concatenated_operand(rw: Rewriter, step: ChainStep, index: int, axis: int, sizes: Sequence[Dim]) -> SSAValue:
     """The constants of all branches concatenated along the axis, those of size 1 broadcast first."""
     values = step.others[index]
     first = step.ops[0]

@@ -13,7 +13,7 @@ from mlc.passes.graph.alter_op_layout.blocks import channel_block
 from mlc.passes.graph.combine_parallel.branches import CombineParallelPass, Family, concatenated
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import Rewriter
-from mlc.targets.cost.branches import Machine, Work
+from mlc.targets.cost.branches import BranchCosts, Contraction
 
 
 class Convolutions(Family[Conv2dOp]):
@@ -45,7 +45,7 @@ class Convolutions(Family[Conv2dOp]):
         weight = concatenated(rw, [op.operands[1] for op in ops], 0)
         return rw.clone(first, first.operands[0], weight)
 
-    def work(self, ops: Sequence[Conv2dOp], machine: Machine) -> Work:
+    def work(self, ops: Sequence[Conv2dOp], machine: BranchCosts) -> Contraction:
         """Rows are those of the picture; channels in the blocks that graph-alter-op-layout will choose."""
         first = ops[0]
         batch, _, height, width = static_shape(first.type)
@@ -53,9 +53,9 @@ class Convolutions(Family[Conv2dOp]):
         outputs, depth = sum(w[0] for w in weights), prod(weights[0][1:])
         block = channel_block(outputs, machine.lanes)
         data, padded = prod(static_shape(first.operands[0].type)), any(first.padding)
-        return Work(batch * height, width, outputs, depth, data, outputs * depth, block, padded)
+        return Contraction(batch * height, width, outputs, depth, data, outputs * depth, block, padded)
 
-    def copies(self, op: Conv2dOp, machine: Machine, block: int) -> float:
+    def copies(self, op: Conv2dOp, machine: BranchCosts, block: int) -> float:
         """No copy where the batch is 1 and the part has whole blocks of channels."""
         shape = static_shape(op.type)
         return machine.copy(prod(shape), False) if shape[1] % block else super().copies(op, machine, block)

@@ -12,7 +12,7 @@ from mlc.dialects.graph import DenseOp, shape_of, static_shape
 from mlc.passes.graph.combine_parallel.branches import CombineParallelPass, Family, concatenated
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import Rewriter
-from mlc.targets.cost.branches import Machine, Work
+from mlc.targets.cost.branches import BranchCosts, Contraction
 
 
 class DenseLayers(Family[DenseOp]):
@@ -44,11 +44,11 @@ class DenseLayers(Family[DenseOp]):
         weight = concatenated(rw, [op.operands[1] for op in ops], 0)
         return rw.make(DenseOp, first.operands[0], weight, location=first.location, out_dtype=first.out_dtype)
 
-    def work(self, ops: Sequence[DenseOp], machine: Machine) -> Work:
+    def work(self, ops: Sequence[DenseOp], machine: BranchCosts) -> Contraction:
         """Rows are those of the data."""
         weights = [static_shape(op.operands[1].type) for op in ops]
         rows, outputs, depth = prod(static_shape(ops[0].type)[:-1]), sum(w[0] for w in weights), weights[0][1]
-        return Work(1, rows, outputs, depth, rows * depth, outputs * depth)
+        return Contraction(1, rows, outputs, depth, rows * depth, outputs * depth)
 
 
 @dataclass(frozen=True)

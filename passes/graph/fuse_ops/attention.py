@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation, SSAValue
 
-    from mlc.passes.graph.fuse_ops.mlc_rules import Group
+    from mlc.passes.graph.fuse_ops.mlc_rules import KernelGroup
 
-    Find = Callable[[SSAValue], Group | None]
+    Find = Callable[[SSAValue], KernelGroup | None]
 
 
-def mixes(producer: Group, into: Group, group_of: Find) -> bool:
+def mixes(producer: KernelGroup, into: KernelGroup, group_of: Find) -> bool:
     """Whether `into` is the second product of an attention, and `producer` the softmax in front of it."""
     product, softmax = into.anchor, producer.anchor
     if not isinstance(product, BatchMatmulOp) or not isinstance(softmax, SoftmaxOp) or into.ops != [product]:
@@ -38,7 +38,7 @@ def mixes(producer: Group, into: Group, group_of: Find) -> bool:
     return len(producer.ops) == 1 and is_scores(group_of(softmax.operands[0]), softmax)
 
 
-def is_scores(group: Group | None, softmax: Operation) -> bool:
+def is_scores(group: KernelGroup | None, softmax: Operation) -> bool:
     """Whether a group is the first product of an attention: read by the softmax alone, in its shape."""
     if group is None or not isinstance(group.anchor, BatchMatmulOp):
         return False
@@ -49,7 +49,7 @@ def is_scores(group: Group | None, softmax: Operation) -> bool:
     return all(len(shape_of(operand.type)) == len(shape) for operand in group.anchor.operands)
 
 
-def joins_attention(producer: Group, into: Group) -> bool:
+def joins_attention(producer: KernelGroup, into: KernelGroup) -> bool:
     """Whether a producer may join an attention: the product of the scores, or transposes before one of its products."""
     if isinstance(producer.anchor, BatchMatmulOp):
         return True  # only the scores feed the softmax of a group that `mixes` accepted
@@ -63,7 +63,7 @@ def joins_attention(producer: Group, into: Group) -> bool:
     return not values or all(keeps_last(op) for op in producer.ops)
 
 
-def leaves_attention(into: Group) -> bool:
+def leaves_attention(into: KernelGroup) -> bool:
     """Whether the only op that reads an attention is a transpose that keeps the lanes."""
     return len(into.ops) == 1 and keeps_last(into.output)
 

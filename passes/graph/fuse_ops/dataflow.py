@@ -25,7 +25,7 @@ SCALARS = (_f32, _f64, i1, i32, i64)
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class DataflowNode:
     """One node; `op` is None for a tuple, and a projection's is the op whose result it is."""
 
     index: int
@@ -33,10 +33,10 @@ class Node:
     op: Operation | None
     result: int | None = None
     extern: bool = False
-    outputs: list[tuple[Node, int]] = field(default_factory=list)
+    outputs: list[tuple[DataflowNode, int]] = field(default_factory=list)
 
 
-def dataflow(block: Block) -> list[Node]:
+def dataflow(block: Block) -> list[DataflowNode]:
     """The nodes of a block's ops in topological order; block arguments have none."""
     builder = _Builder()
     for op in block.ops:
@@ -46,16 +46,16 @@ def dataflow(block: Block) -> list[Node]:
 
 class _Builder:
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        self.node_of: dict[SSAValue, Node] = {}
+        self.nodes: list[DataflowNode] = []
+        self.node_of: dict[SSAValue, DataflowNode] = {}
 
-    def add(self, kind: int, op: Operation | None, result: int | None = None) -> Node:
+    def add(self, kind: int, op: Operation | None, result: int | None = None) -> DataflowNode:
         """A new node, after all others."""
-        node = Node(len(self.nodes), kind, op, result)
+        node = DataflowNode(len(self.nodes), kind, op, result)
         self.nodes.append(node)
         return node
 
-    def edge(self, value: SSAValue, consumer: Node | None, kind: int) -> None:
+    def edge(self, value: SSAValue, consumer: DataflowNode | None, kind: int) -> None:
         """An edge to a value's consumer; without one, the value is extern."""
         node = self.node_of.get(value)
         if node is None:

@@ -76,7 +76,7 @@ class Sort(IntEnum):
 
 
 @dataclass(eq=False)
-class Group:
+class KernelGroup:
     """Ops that become one kernel with one output, that of `ops[-1]`."""
 
     ops: list[Operation]
@@ -114,13 +114,13 @@ class Fuser:
     def __init__(self, block: Block, max_depth: int = 256):
         self.max_depth = max_depth
         self.position: dict[Operation, int] = {}
-        self.group: dict[Operation, Group] = {}
+        self.group: dict[Operation, KernelGroup] = {}
         for index, op in enumerate(block.ops):
             self.position[op] = index
             if isinstance(op, GraphOp) and not isinstance(op, SOURCES):
                 sort = sort_of(op)
                 anchor = op if Sort.REDUCTION <= sort <= Sort.HEAVY else None
-                self.group[op] = Group([op], sort, anchor, type(op) in EXPENSIVE)
+                self.group[op] = KernelGroup([op], sort, anchor, type(op) in EXPENSIVE)
 
     def run(self) -> list[list[Operation]]:
         """The groups, each as its ops in order, the output last."""
@@ -129,7 +129,7 @@ class Fuser:
                 pass
         return [group.ops for group in dict.fromkeys(self.group.values())]
 
-    def absorb(self, into: Group) -> bool:
+    def absorb(self, into: KernelGroup) -> bool:
         """Merge one producer into a group, the latest one first; False if none may join."""
         for producer in self.producers(into):
             if self.read_only_by(producer, into) and self.fits(producer, into):
@@ -137,9 +137,9 @@ class Fuser:
                 return True
         return False
 
-    def producers(self, into: Group) -> list[Group]:
+    def producers(self, into: KernelGroup) -> list[KernelGroup]:
         """The groups that give operands to this one."""
-        found: dict[Group, None] = {}
+        found: dict[KernelGroup, None] = {}
         for op in into.ops:
             for operand in op.operands:
                 group = self.group_of(operand)
@@ -147,15 +147,15 @@ class Fuser:
                     found[group] = None
         return sorted(found, key=lambda group: -self.position[group.output])
 
-    def group_of(self, value: SSAValue) -> Group | None:
+    def group_of(self, value: SSAValue) -> KernelGroup | None:
         """The group of the op that gives a value, if one does."""
         return self.group.get(value.owner) if isinstance(value.owner, Operation) else None
 
-    def read_only_by(self, producer: Group, into: Group) -> bool:
+    def read_only_by(self, producer: KernelGroup, into: KernelGroup) -> bool:
         """Whether every use of the producer's result is inside the group."""
         return all(self.group.get(use.operation) is into for use in producer.output.results[0].uses)
 
-    def merge(self, producer: Group, into: Group) -> None:
+    def merge(self, producer: KernelGroup, into: KernelGroup) -> None:
         """Put the producer's ops into the group."""
         into.ops = sorted(producer.ops + into.ops, key=self.position.__getitem__)
         both = producer.anchor is not None and into.anchor is not None
@@ -165,7 +165,7 @@ class Fuser:
         for op in producer.ops:
             self.group[op] = into
 
-    def fits(self, producer: Group, into: Group) -> bool:
+    def fits(self, producer: KernelGroup, into: KernelGroup) -> bool:
         """Whether the table at the top of this file allows the merge."""
         if len(producer.ops) + len(into.ops) > self.max_depth or Sort.ALONE in (producer.sort, into.sort):
             return False
@@ -187,14 +187,14 @@ class Fuser:
         repeats = into.sort == Sort.MOVING and len(producer.ops) > RECOMPUTED_OPS
         return not (producer.expensive or repeats) or not _expands(result)
 
-    def before_anchor(self, producer: Group, into: Group) -> bool:
+    def before_anchor(self, producer: KernelGroup, into: KernelGroup) -> bool:
         """Whether all readers of the producer in the group come before the anchor."""
         assert into.anchor is not None
         readers = [use.operation for use in producer.output.results[0].uses]
         return all(self.position.get(op, 0) <= self.position[into.anchor] for op in readers)
 
 
-def _prologue(producer: Group, into: Group) -> bool:
+def _prologue(producer: KernelGroup, into: KernelGroup) -> bool:
     """Whether a producer may be computed as the anchor reads it."""
     if into.sort == Sort.REDUCTION:
         return True

@@ -11,20 +11,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, INJECTIVE, OPAQUE, OUT_FUSABLE, REDUCTION, TUPLE
-from mlc.passes.graph.fuse_ops.dataflow import Node
+from mlc.passes.graph.fuse_ops.dataflow import DataflowNode
 
 
 @dataclass(eq=False, slots=True)
 class Dominator:
     """A node's place in the post-dominator tree; `kind` is the highest edge kind on the paths to its parent."""
 
-    node: Node
+    node: DataflowNode
     parent: Dominator | None
     depth: int
     kind: int
 
 
-def post_dominators(nodes: list[Node]) -> list[Dominator]:
+def post_dominators(nodes: list[DataflowNode]) -> list[Dominator]:
     """The post-dominator tree, in one reverse pass; extern nodes are roots."""
     tree: dict[int, Dominator] = {}
     for node in reversed(nodes):
@@ -54,16 +54,16 @@ def _common_ancestor(a: Dominator | None, b: Dominator | None, kind: int) -> tup
 
 
 @dataclass(eq=False, slots=True)
-class Group:
+class PatternGroup:
     """Union-find element of one node; kind and anchor hold for the root."""
 
     index: int
     kind: int
     anchored: bool
-    parent: Group | None = None
+    parent: PatternGroup | None = None
     size: int = 1
 
-    def root(self) -> Group:
+    def root(self) -> PatternGroup:
         """The representative; its index is the group's output node."""
         top = self
         while top.parent is not None:
@@ -76,11 +76,11 @@ class Group:
 class Partitioner:
     """Runs the three phases over a dataflow graph."""
 
-    def __init__(self, nodes: list[Node], max_depth: int = 256):
+    def __init__(self, nodes: list[DataflowNode], max_depth: int = 256):
         self.nodes = nodes
         self.max_depth = max_depth
         self.tree = post_dominators(nodes)
-        self.groups = [Group(node.index, node.kind, node.kind == OUT_FUSABLE) for node in nodes]
+        self.groups = [PatternGroup(node.index, node.kind, node.kind == OUT_FUSABLE) for node in nodes]
 
     def run(self) -> list[int]:
         """For each node, the index of its group's output node."""
@@ -89,7 +89,7 @@ class Partitioner:
                 self.visit(node, phase)
         return [group.root().index for group in self.groups]
 
-    def visit(self, node: Node, phase: int) -> None:
+    def visit(self, node: DataflowNode, phase: int) -> None:
         """Try to fuse a node with its post-dominator."""
         group, dominator = self.groups[node.index], self.tree[node.index]
         if group.kind == OPAQUE or dominator.parent is None:
@@ -120,9 +120,9 @@ class Partitioner:
             return _injective if phase == 1 else None
         return None
 
-    def path(self, source: Node, sink: Node, condition: Callable[[int, bool], bool]) -> bool:
+    def path(self, source: DataflowNode, sink: DataflowNode, condition: Callable[[int, bool], bool]) -> bool:
         """Whether every node after `source`, up to the sink, is in a group of a kind that the condition allows."""
-        seen: set[Node] = set()
+        seen: set[DataflowNode] = set()
         pending = [node for node, _ in source.outputs]
         while pending:
             node = pending.pop()
@@ -135,9 +135,9 @@ class Partitioner:
                 pending += [consumer for consumer, _ in node.outputs]
         return True
 
-    def between(self, source: Node, sink: Node) -> list[Node]:
+    def between(self, source: DataflowNode, sink: DataflowNode) -> list[DataflowNode]:
         """`source` and all nodes on its paths to the sink, without the sink."""
-        seen: dict[Node, None] = {}
+        seen: dict[DataflowNode, None] = {}
         pending = [source]
         while pending:
             node = pending.pop()
@@ -146,12 +146,12 @@ class Partitioner:
                 pending += [consumer for consumer, _ in node.outputs]
         return list(seen)
 
-    def size_with(self, source: Node, sink: Node) -> int:
+    def size_with(self, source: DataflowNode, sink: DataflowNode) -> int:
         """How many nodes the sink's group would have."""
         own = sum(self.groups[node.index].size for node in self.between(source, sink))
         return self.groups[sink.index].root().size + own
 
-    def merge(self, source: Node, sink: Node) -> None:
+    def merge(self, source: DataflowNode, sink: DataflowNode) -> None:
         """Merge a node, and all nodes on its paths to the sink, into the sink's group."""
         into = self.groups[sink.index]
         for node in self.between(source, sink):

@@ -41,7 +41,7 @@ from mlc.dialects.graph.symbols import symbols_of
 from mlc.passes.graph.defuse_ops import defuse
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fuse_ops import drop_unused_constants, fuse
-from mlc.passes.graph.outline_kernels.symbols import Symbols, own_symbols
+from mlc.passes.graph.outline_kernels.symbols import KernelSymbols, own_symbols
 from mlc.passes.graph.shared.constants import SOURCES
 from mlc.passes.graph.shared.views import concatenates_in_place, insert_copy, is_part
 from mlc.passes.rewriting import functions, outer_blocks
@@ -64,7 +64,7 @@ class Outliner:
     texts: dict[tuple[Attribute, tuple[int, ...]], str] = field(default_factory=dict)
     outlined: dict[str, FuncOp] = field(default_factory=dict)
     entries: dict[Attribute, str] = field(default_factory=dict)
-    symbols: dict[FusedOp, Symbols] = field(default_factory=dict)
+    symbols: dict[FusedOp, KernelSymbols] = field(default_factory=dict)
     """Region -> its symbols, for regions of symbolic sizes."""
 
     def run(self) -> None:

@@ -31,7 +31,7 @@ class UnknownSize(Exception):
 
 
 @dataclass
-class Symbols:
+class KernelSymbols:
     """The symbols of one kernel, and the expression of the caller that each stands for."""
 
     values: list[DimExpr] = field(default_factory=list)
@@ -96,11 +96,11 @@ def factored(size: DimExpr) -> tuple[int, DimExpr]:
     return factor, DimExpr({product: c // factor for product, c in size.terms})
 
 
-def symbols_for(sizes: Iterable[Dim]) -> Symbols:
-    """Symbols for these sizes: the fewest, each for the largest expression possible."""
+def symbols_for(sizes: Iterable[Dim]) -> KernelSymbols:
+    """KernelSymbols for these sizes: the fewest, each for the largest expression possible."""
     cores = list(dict.fromkeys(factored(size)[1] for size in sizes if isinstance(size, DimExpr)))
     names = [set(core.symbols()) for core in cores]
-    found = Symbols()
+    found = KernelSymbols()
     alone = [all(own.isdisjoint(n) for k, n in enumerate(names) if k != j) for j, own in enumerate(names)]
     units = _units([core for core, single in zip(cores, alone, strict=True) if not single])
     for core, single in zip(cores, alone, strict=True):
@@ -153,7 +153,7 @@ def span_of(value: DimExpr, spans: Mapping[str, SymbolAttr]) -> SymbolAttr:
     return SymbolAttr(low, max(low, high), step, min(max(usual, low, 1), max(low, high)))
 
 
-def own_symbols(block: Block) -> Symbols | None:
+def own_symbols(block: Block) -> KernelSymbols | None:
     """Give a region's values types over symbols of its own; returns these symbols, or None for static regions."""
     values = [*block.args, *(result for op in block.ops for result in op.results)]
     if not any(is_dynamic(v.type) for v in values):
@@ -173,7 +173,7 @@ def _sizes(values: Iterable[SSAValue]) -> list[Dim]:
     return [size for v in values if is_dynamic(v.type) for size in shape_of(v.type)]
 
 
-def _inferred(block: Block, symbols: Symbols) -> bool:
+def _inferred(block: Block, symbols: KernelSymbols) -> bool:
     """Infer the types of a region's values from those of its arguments; False if they differ from the caller's."""
     given = {f"s{k}": value.evaluate({}) for k, value in enumerate(symbols.values)}
     try:
@@ -202,4 +202,4 @@ def _names(value: SSAValue) -> set[str]:
     return {name for n in shape_of(value.type) if isinstance(n, DimExpr) for name in n.symbols()}
 
 
-__all__ = ["Symbols", "factored", "own_symbols", "span_of", "symbols_for"]
+__all__ = ["KernelSymbols", "factored", "own_symbols", "span_of", "symbols_for"]

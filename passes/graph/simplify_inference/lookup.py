@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerType, i1
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.graph import (
     CastOp,
@@ -22,6 +22,7 @@ from mlc.dialects.graph import (
     WhereOp,
     shape_of,
 )
+from mlc.dialects.graph.types import is_integer
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
 
@@ -52,8 +53,8 @@ def _counts(numbers: SSAValue, equal: EqualOp) -> bool:
 
 
 def _lookup(rw: Rewriter, indices: SSAValue, weight: SSAValue) -> Replacement:
-    element = element_of(indices)
-    if not isinstance(element, IntegerType) or element == i1:
+    element: Attribute = element_of(indices)
+    if not is_integer(element) or element == i1:
         return None
     units, count = shape_of(weight.type)
     flat = rw.make(ReshapeOp, indices, shape=shape_of(indices.type)[:-1])

@@ -111,9 +111,7 @@ def _evaluate(value: SSAValue, steps: dict[SSAValue, Array], numbers: Numbers) -
             number = numbers.of(operand) if product(shape_of(operand.type)) == 1 else None
             if number is not None:
                 arrays.append(number.reshape(()))
-            elif isinstance(op, LookupOp) and operand is op.operands[1]:
-                table = numbers.of(operand)
-                assert table is not None
+            elif isinstance(op, LookupOp) and operand is op.operands[1] and (table := numbers.of(operand)) is not None:
                 arrays.append(table)
             else:
                 arrays.append(_evaluate(operand, steps, numbers))

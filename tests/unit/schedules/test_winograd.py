@@ -17,7 +17,7 @@ from mlc.lowering.graph_to_te.winograd import _element, multiplied
 from mlc.passes.graph.select_algorithm import Shape
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
-from mlc.targets.cost.winograd import Block, Problem, problem
+from mlc.targets.cost.winograd import Block, WinogradProblem, problem
 from mlc.targets.target import Target
 
 CONV = """
@@ -123,7 +123,7 @@ BLOCKS = [Block(3, 7), Block(1, 7), Block(1, 2), Block(2, 7), Block(3, 7, True)]
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_blocking_computes_the_same(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Problem, "best", lambda self, target, threads: (0.0, block))
+    monkeypatch.setattr(WinogradProblem, "best", lambda self, target, threads: (0.0, block))
     exe, x, expected = compiled(2, 16, 24, 11, 27, (1, 1, 1, 1), threads=1)
     assert is_fast(exe, x)
     np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=3e-5)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mlc.targets.cost import thresholds
-from mlc.targets.cost.branches import Machine
-from mlc.targets.cost.branches import Work as Branch
+from mlc.targets.cost.branches import BranchCosts
+from mlc.targets.cost.branches import GridWork as Branch
 from mlc.targets.cost.caches import (
     depth_block,
     far_bytes_per_cycle,
@@ -16,7 +16,7 @@ from mlc.targets.cost.caches import (
     spilled_bytes_per_cycle,
     streams,
 )
-from mlc.targets.cost.grids import Grid, Work, choose_grid, open_block, product_parts
+from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block, product_parts
 from mlc.targets.cost.threads import balance, least_work, worth_threads
 from mlc.targets.cost.tiles import RegisterTile, divisors, even_split, pieces, register_tile, sliding_rows, step_cycles
 from mlc.targets.cost.winograd import Block, direct_cycles, overlapped, problem
@@ -102,7 +102,7 @@ def test_columns_are_shared_where_the_right_operand_is_the_larger() -> None:
 
 
 def test_a_grid_keeps_threads_busy_and_blocks_in_l2() -> None:
-    work = Work(1, rows=56, columns=4, row_bytes=14336, halo_rows=2, weight_bytes=147456, cycles=4e6, pads=True)
+    work = GridWork(1, rows=56, columns=4, row_bytes=14336, halo_rows=2, weight_bytes=147456, cycles=4e6, pads=True)
     for threads in (1, 2, 4):
         grid = choose_grid(work, threads, ZEN5)
         tasks = -(-56 // grid.row_block) * grid.column_parts
@@ -113,7 +113,7 @@ def test_a_grid_keeps_threads_busy_and_blocks_in_l2() -> None:
 
 
 def test_a_grid_costs_its_arithmetic_its_bytes_and_its_tasks() -> None:
-    work = Work(1, rows=8, columns=2, row_bytes=1000.0, halo_rows=0, weight_bytes=8000.0, cycles=1e5, pads=False)
+    work = GridWork(1, rows=8, columns=2, row_bytes=1000.0, halo_rows=0, weight_bytes=8000.0, cycles=1e5, pads=False)
     l2 = planned_l2_bytes(ZEN5)
     assert work.cost(Grid(8, 1), 8, 1, l2, CORE) == 1e5 + 8000 / 8 + 8000 / 16 + 300
     assert work.cost(Grid(4, 1), 8, 1, l2, CORE) == 1e5 + 8000 / 8 + 8000 / 16 + 2 * 300
@@ -151,7 +151,7 @@ def test_winograd_beats_the_direct_sum_of_many_channels() -> None:
 
 
 def test_branches_share_their_data() -> None:
-    machine = Machine(ZEN5, 1)
+    machine = BranchCosts(ZEN5, 1)
     one = Branch(1, 49, 64, 512, 49 * 512, 64 * 512)
     three = Branch(1, 49, 192, 512, 49 * 512, 192 * 512)
     assert machine.contraction(three) < 3 * machine.contraction(one)

@@ -7,7 +7,7 @@ from mlc.dialects.graph import Conv2dOp, shape_of
 from mlc.dialects.source import parse_module
 from mlc.interp.graph import main_function
 from mlc.passes.graph.combine_parallel.conv2d import Convolutions
-from mlc.targets.cost.branches import Machine
+from mlc.targets.cost.branches import BranchCosts
 
 CONV, DENSE, MATMUL = (f"graph-combine-parallel-{kind}" for kind in ("conv2d", "dense", "batch-matmul"))
 
@@ -157,7 +157,7 @@ def relative_gain(batch, channels, size=56, threads=1):
     module = parse_module(inception(size, batch, channels, inputs=64))
     convs = [op for op in main_function(module).body.block.ops if isinstance(op, Conv2dOp)]
     assert shape_of(convs[0].type)[0] == batch
-    apart, together = Convolutions().costs(convs, Machine.of("x86-64-v4", threads))
+    apart, together = Convolutions().costs(convs, BranchCosts.of("x86-64-v4", threads))
     return 1 - together / apart
 
 

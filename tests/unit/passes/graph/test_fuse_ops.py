@@ -24,7 +24,7 @@ from mlc.dialects.graph.store import store_of
 from mlc.dialects.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
-from mlc.passes.graph.fuse_ops.dataflow import Node
+from mlc.passes.graph.fuse_ops.dataflow import DataflowNode
 from mlc.passes.graph.fuse_ops.tvm_rules import Partitioner, post_dominators
 from mlc.passes.graph.outline_kernels import kernels
 
@@ -219,7 +219,7 @@ def test_max_depth_bounds_a_group(depth, sizes):
 
 
 def graph_of(kinds, edges):
-    nodes = [Node(i, kind, None) for i, kind in enumerate(kinds)]
+    nodes = [DataflowNode(i, kind, None) for i, kind in enumerate(kinds)]
     for source, sink in edges:
         nodes[source].outputs.append((nodes[sink], kinds[sink]))
     return nodes
