@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import TypeGuard
 
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerType, i64
 from xdsl.ir import Attribute, SSAValue
@@ -27,11 +26,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.index import ZERO, Index, IndexMapAttr, const, dim, dim_name, tile
 from mlc.dialects.text import TextOp, parse_defined
-
-
-def is_integers(attribute: Attribute | None) -> TypeGuard[DenseArrayBase[IntegerType]]:
-    """Whether an attribute is a dense array of integers."""
-    return isinstance(attribute, DenseArrayBase) and isinstance(attribute.elt_type, IntegerType)
 
 
 def i64_array(values: Sequence[int]) -> DenseArrayBase[IntegerType]:

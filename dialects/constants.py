@@ -1,9 +1,9 @@
 """The elements of dense constants and array attributes."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerType
 from xdsl.ir import Attribute
 
 
@@ -11,6 +11,13 @@ def numbers(value: DenseIntOrFPElementsAttr) -> Sequence[int | float]:
     """All elements in row-major order; complex elements, which xDSL's type admits, occur in no dialect here."""
     values: Any = value.get_values()
     return values
+
+
+def integers(attribute: Attribute | None) -> tuple[int, ...] | None:
+    """The elements of a dense array of integers; None for other attributes and without one."""
+    if not isinstance(attribute, DenseArrayBase):
+        return None
+    return cast("DenseArrayBase[IntegerType]", attribute).get_values()
 
 
 def items(attribute: Attribute) -> tuple[Attribute, ...]:

@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import ArrayAttr, IndexType, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mlc.dialects.access import is_integers
 from mlc.dialects.attributes import KERNEL_SIZES, KERNEL_TYPICAL
+from mlc.dialects.constants import integers
 from mlc.dialects.graph.dims import Dim, DimExpr, SymbolAttr
 from mlc.dialects.graph.symbols import bind, symbols_of
 from mlc.dialects.graph.types import shape_of
@@ -95,8 +95,7 @@ def at_sizes(func: FuncOp, values: Mapping[str, int]) -> FuncOp:
 
 def typical_of(func: Operation) -> tuple[int, ...] | None:
     """The typical values of a kernel's index arguments: its attribute `typical`, if present."""
-    usual = func.attributes.get(KERNEL_TYPICAL)
-    return usual.get_values() if is_integers(usual) else None
+    return integers(func.attributes.get(KERNEL_TYPICAL))
 
 
 def shapes_at(func: Operation, symbols: Sequence[int]) -> list[tuple[int, ...]] | None:

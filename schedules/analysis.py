@@ -12,8 +12,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import te
-from mlc.dialects.access import is_integers
-from mlc.dialects.constants import items
+from mlc.dialects.constants import integers, items
 from mlc.dialects.index import TYPICAL, Div, Index, IndexMapAttr, axis_range, const, dim
 from mlc.dialects.loop import word_factors
 from mlc.targets.cost.thresholds import LEAST_LANES
@@ -236,9 +235,9 @@ def representative(op: Operation, exprs: Sequence[Index], symbols: Sequence[SSAV
         return tuple(e.const for e in exprs)
     func = op if isinstance(op, te.FuncOp) else op.parent_op()
     assert isinstance(func, te.FuncOp)
-    given = func.attributes.get("typical")
+    given = integers(func.attributes.get("typical"))
     own = [a for a in func.args if not isinstance(a.type, TensorType)]
-    known = given.get_values() if is_integers(given) else (TYPICAL,) * len(own)
+    known = given if given is not None else (TYPICAL,) * len(own)
     values = dict(zip(own, known, strict=True))
     return tuple(max(1, int(e.evaluate([values[s] for s in symbols]))) for e in exprs)
 

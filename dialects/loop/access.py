@@ -35,7 +35,6 @@ from mlc.dialects.access import (
     IndexParser,
     MaskedReadOp,
     i64_array,
-    is_integers,
     parse_access,
     parse_tile,
     print_access,
@@ -43,6 +42,7 @@ from mlc.dialects.access import (
     print_tile,
     verify_access,
 )
+from mlc.dialects.constants import integers
 from mlc.dialects.index import Index, IndexMapAttr, compact, const
 from mlc.dialects.text import TextOp, parse_defined
 
@@ -142,8 +142,7 @@ class _Access(TextOp):
     @property
     def tile_sizes(self) -> tuple[int, ...]:
         """The sizes of the tile axes; () for a scalar access."""
-        tile = self.properties.get("tile")
-        return tile.get_values() if is_integers(tile) else ()
+        return integers(self.properties.get("tile")) or ()
 
     @property
     def mask_exprs(self) -> tuple[Index, ...]:

@@ -43,7 +43,7 @@ def is_symbolic(main: func.FuncOp) -> bool:
 def input_symbols(main: func.FuncOp) -> dict[str, SymbolAttr]:
     """The symbols in the sizes of the inputs, in order, each with its range."""
     known = main.attributes.get(GRAPH_SYMBOLS)
-    ranges = known.data if isinstance(known, DictionaryAttr) else {}
+    ranges: Mapping[str, Attribute] = known.data if isinstance(known, DictionaryAttr) else {}
     found: dict[str, SymbolAttr] = {}
     for t in main.function_type.inputs:
         for size in shape_of(t) if isinstance(t, TensorType) else ():

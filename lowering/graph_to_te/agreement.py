@@ -92,7 +92,7 @@ def _ranges(op: Operation) -> Mapping[str, SymbolAttr]:
     """The ranges of the symbols that the enclosing function declares."""
     parent = op.parent_op()
     known: Attribute | None = parent.attributes.get(GRAPH_SYMBOLS) if parent is not None else None
-    data = known.data if isinstance(known, DictionaryAttr) else {}
+    data: Mapping[str, Attribute] = known.data if isinstance(known, DictionaryAttr) else {}
     return {name: symbol for name, symbol in data.items() if isinstance(symbol, SymbolAttr)}
 
 

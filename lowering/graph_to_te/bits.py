@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation
@@ -12,7 +10,7 @@ from mlc.dialects.graph.ops import bits, trigonometry
 from mlc.dialects.scalar import make
 from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import Scalar, Tensor
-from mlc.lowering.graph_to_te.elementwise import broadcast_read
+from mlc.lowering.graph_to_te.elementwise import Binary, broadcast_read, of_values
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 
@@ -28,10 +26,10 @@ def _shift(x: Scalar, y: Scalar, op: bits.BitwiseOp) -> Scalar:
     return shifted if shift is arith.ShRSIOp else te.where(inside, shifted, 0)
 
 
-BINARY: dict[type[Operation], Callable[..., Scalar]] = {
-    bits.BitwiseAndOp: lambda x, y, op: x & y,
-    bits.BitwiseOrOp: lambda x, y, op: x | y,
-    bits.BitwiseXorOp: lambda x, y, op: x ^ y,
+BINARY: dict[type[Operation], Binary] = {
+    bits.BitwiseAndOp: of_values(lambda x, y: x & y),
+    bits.BitwiseOrOp: of_values(lambda x, y: x | y),
+    bits.BitwiseXorOp: of_values(lambda x, y: x ^ y),
     bits.ShiftLeftOp: _shift,
     bits.ShiftRightOp: _shift,
 }

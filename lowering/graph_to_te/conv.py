@@ -54,7 +54,7 @@ def pad_stage(x: Tensor, name: str, window: WindowGeometry, out: Sequence[Dim], 
         shape[of.position(letter)] = window.reach(axis, out[axis])
 
     def body(*i: te.IndexExpr) -> Scalar:
-        at, mask = list(i), []
+        at, mask = list(i), list[te.IndexExpr]()
         for axis, letter in enumerate("HW"):
             p = of.position(letter)
             at[p] = i[p] - window.padding[axis]
@@ -138,7 +138,7 @@ def _window_sum(
     kh, kw = te.reduce_axis(window.kernel[0], "kh"), te.reduce_axis(window.kernel[1], "kw")
 
     def body(*i: te.IndexExpr) -> te.Reduction:
-        at, mask = list(i), []
+        at, mask = list(i), list[te.IndexExpr]()
         for axis, (letter, k) in enumerate((("H", kh), ("W", kw))):
             p = of.position(letter)
             at[p] = window.at(axis, i[p], k) - window.padding[axis]
@@ -152,13 +152,17 @@ def _window(op: graph.PoolOp) -> WindowGeometry:
     return WindowGeometry(tuple(op.pool_size), op.strides, op.padding, op.dilation)
 
 
+def _max_in_f32(x: Scalar, axis: Sequence[ReduceAxis]) -> te.Reduction:
+    return te.max(te.cast(x, f32), axis)
+
+
 @lowering(graph.MaxPool2dOp)
 def max_pool2d(op: graph.MaxPool2dOp, x: Tensor) -> Tensor:
     """The maximum; padding is the lowest value. bf16 is compared in f32."""
     lowest = COMBINERS["max"].identity(x.element)
     if x.element != bf16:
         return _window_sum(op, x, _window(op), te.max, 0 if x.unsigned else lowest, stage_name(op))
-    largest = _window_sum(op, x, _window(op), lambda v, axis: te.max(te.cast(v, f32), axis), lowest, "largest")
+    largest = _window_sum(op, x, _window(op), _max_in_f32, lowest, "largest")
     return te.compute(largest.shape, lambda *i: te.cast(largest[i], bf16), stage_name(op))
 
 
@@ -195,7 +199,7 @@ def _counts(op: graph.AvgPool2dOp, window: WindowGeometry, axis: int, size: Dim,
         starts = [o * window.strides[axis] - before + k * window.dilation[axis] for k in range(taps)]
         return max(1, len([s for s in starts if low <= s < high]))
 
-    numbers = {inside(o) for o in range(out)} if isinstance(out, int) and isinstance(size, int) else set()
+    numbers = {inside(o) for o in range(out)} if isinstance(out, int) and isinstance(size, int) else set[int]()
     if not numbers and low + before <= 0 and _ends_below(window, axis, out, high + before):
         numbers = {taps}
     if len(numbers) == 1:

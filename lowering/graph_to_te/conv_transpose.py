@@ -24,7 +24,9 @@ def conv2d_transpose(op: Conv2dTransposeOp, x: Tensor, w: Tensor) -> Tensor:
     reduce = [ic, *(t for t in taps if t is not None)]
 
     def body(n: te.IndexExpr, oc: te.IndexExpr, oh: te.IndexExpr, ow: te.IndexExpr) -> te.Reduction:
-        rows, kernel, inside, exists = [], [], [], []
+        rows: list[te.IndexExpr] = []
+        kernel: list[te.IndexExpr | ReduceAxis] = []
+        inside, exists = list[te.IndexExpr](), list[te.IndexExpr]()
         for axis, o in enumerate((oh, ow)):
             row, tap, meets = _meeting(op, axis, o, taps[axis])
             rows.append(row)

@@ -16,6 +16,9 @@ from mlc.dialects.te_builder.builder import Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 Unary = Callable[..., Scalar]
+"""The result's element of an element and the op: `f(x, op)`, where `op` is of the class that the table maps to f."""
+Binary = Callable[..., Scalar]
+"""The result's element of two elements and the op: `f(x, y, op)`."""
 
 
 def _clamp(x: Scalar, low: float, high: float) -> Scalar:
@@ -53,34 +56,64 @@ def _clip(x: Scalar, op: graph.ClipOp) -> Scalar:
     return x if high == math.inf else te.minimum(x, high)
 
 
+def _hard_sigmoid(x: Scalar, op: graph.HardSigmoidOp) -> Scalar:
+    return _clamp(x * op.alpha + op.beta, 0.0, 1.0)
+
+
+def _leaky_relu(x: Scalar, op: graph.LeakyReluOp) -> Scalar:
+    return te.where(x >= 0.0, x, x * op.alpha)
+
+
+def _cast(x: Scalar, op: graph.CastOp) -> Scalar:
+    return te.cast(x, op.type.element_type)
+
+
+def of_value(fn: Callable[[Scalar], Scalar]) -> Unary:
+    """A table entry for an op without attributes: `fn` of the operand's element."""
+
+    def element(x: Scalar, op: Operation) -> Scalar:
+        return fn(x)
+
+    return element
+
+
+def of_values(fn: Callable[[Scalar, Scalar], Scalar]) -> Binary:
+    """A table entry for an op without attributes: `fn` of the two operands' elements."""
+
+    def element(x: Scalar, y: Scalar, op: Operation) -> Scalar:
+        return fn(x, y)
+
+    return element
+
+
 UNARY: dict[type[Operation], Unary] = {
-    graph.ReluOp: lambda x, op: te.maximum(x, 0),
-    graph.ExpOp: lambda x, op: te.exp(x),
-    graph.LogOp: lambda x, op: te.log(x),
-    graph.TanhOp: lambda x, op: te.tanh(x),
-    graph.SigmoidOp: lambda x, op: _sigmoid(x),
-    graph.ErfOp: lambda x, op: te.erf(x),
-    graph.SqrtOp: lambda x, op: te.sqrt(x),
-    graph.RsqrtOp: lambda x, op: te.rsqrt(x),
-    graph.ReciprocalOp: lambda x, op: 1.0 / x,
-    graph.NegOp: lambda x, op: -x,
-    graph.AbsOp: lambda x, op: te.abs(x),
-    graph.FloorOp: lambda x, op: te.floor(x),
-    graph.CeilOp: lambda x, op: te.ceil(x),
-    graph.RoundOp: lambda x, op: te.round(x),
-    graph.HardSigmoidOp: lambda x, op: _clamp(x * op.alpha + op.beta, 0.0, 1.0),
-    graph.HardSwishOp: lambda x, op: x * _clamp(x * (1 / 6) + 0.5, 0.0, 1.0),
-    graph.LeakyReluOp: lambda x, op: te.where(x >= 0.0, x, x * op.alpha),
+    graph.ReluOp: of_value(lambda x: te.maximum(x, 0)),
+    graph.ExpOp: of_value(te.exp),
+    graph.LogOp: of_value(te.log),
+    graph.TanhOp: of_value(te.tanh),
+    graph.SigmoidOp: of_value(_sigmoid),
+    graph.ErfOp: of_value(te.erf),
+    graph.SqrtOp: of_value(te.sqrt),
+    graph.RsqrtOp: of_value(te.rsqrt),
+    graph.ReciprocalOp: of_value(lambda x: 1.0 / x),
+    graph.NegOp: of_value(lambda x: -x),
+    graph.AbsOp: of_value(te.abs),
+    graph.FloorOp: of_value(te.floor),
+    graph.CeilOp: of_value(te.ceil),
+    graph.RoundOp: of_value(te.round),
+    graph.HardSigmoidOp: _hard_sigmoid,
+    graph.HardSwishOp: of_value(lambda x: x * _clamp(x * (1 / 6) + 0.5, 0.0, 1.0)),
+    graph.LeakyReluOp: _leaky_relu,
     graph.EluOp: _elu,
-    graph.SoftplusOp: lambda x, op: _softplus(x),
-    graph.GeluOp: lambda x, op: (te.erf(x * math.sqrt(0.5)) + 1.0) * (x * 0.5),
-    graph.SiluOp: lambda x, op: x / (te.exp(-x) + 1.0),
-    graph.LogicalNotOp: lambda x, op: ~x,
-    graph.SinOp: lambda x, op: te.sin(x),
-    graph.CosOp: lambda x, op: te.cos(x),
-    graph.SignOp: lambda x, op: _sign(x),
+    graph.SoftplusOp: of_value(_softplus),
+    graph.GeluOp: of_value(lambda x: (te.erf(x * math.sqrt(0.5)) + 1.0) * (x * 0.5)),
+    graph.SiluOp: of_value(lambda x: x / (te.exp(-x) + 1.0)),
+    graph.LogicalNotOp: of_value(lambda x: ~x),
+    graph.SinOp: of_value(te.sin),
+    graph.CosOp: of_value(te.cos),
+    graph.SignOp: of_value(_sign),
     graph.ClipOp: _clip,
-    graph.CastOp: lambda x, op: te.cast(x, op.type.element_type),
+    graph.CastOp: _cast,
 }
 
 
@@ -105,12 +138,12 @@ def _mod(x: Scalar, y: Scalar, op: graph.ModOp) -> Scalar:
     return te.cast(r, narrow) if x.is_float else r
 
 
-def _compare(name: str) -> Callable[..., Scalar]:
-    return lambda x, y, op: te.scalars.compare(name, x, y)
+def _compare(name: str) -> Binary:
+    return of_values(lambda x, y: te.scalars.compare(name, x, y))
 
 
-def _binary(name: str) -> Callable[..., Scalar]:
-    return lambda x, y, op: te.scalars.binary(name, x, y)
+def _binary(name: str) -> Binary:
+    return of_values(lambda x, y: te.scalars.binary(name, x, y))
 
 
 def _divide(x: Scalar, y: Scalar, op: graph.BinaryOp) -> Scalar:
@@ -123,12 +156,12 @@ def _divide(x: Scalar, y: Scalar, op: graph.BinaryOp) -> Scalar:
     return te.scalars.binary("divide", x, y)
 
 
-BINARY: dict[type[Operation], Callable[..., Scalar]] = {
+BINARY: dict[type[Operation], Binary] = {
     graph.AddOp: _binary("add"),
     graph.SubtractOp: _binary("subtract"),
     graph.MultiplyOp: _binary("multiply"),
     graph.DivideOp: _divide,
-    graph.PowerOp: lambda x, y, op: te.power(x, y),
+    graph.PowerOp: of_values(te.power),
     graph.MaximumOp: _binary("maximum"),
     graph.MinimumOp: _binary("minimum"),
     graph.ModOp: _mod,
@@ -140,7 +173,7 @@ BINARY: dict[type[Operation], Callable[..., Scalar]] = {
     graph.LogicalAndOp: _binary("and"),
     graph.LogicalOrOp: _binary("or"),
     graph.LogicalXorOp: _binary("xor"),
-    graph.PreluOp: lambda x, y, op: te.where(x >= 0, x, x * y),
+    graph.PreluOp: of_values(lambda x, y: te.where(x >= 0, x, x * y)),
 }
 
 

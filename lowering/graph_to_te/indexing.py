@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from operator import and_
 
 from mlc.dialects.graph.ops import indexing as graph
 from mlc.dialects.te_builder import builder as te
@@ -132,7 +131,7 @@ def scatter_nd(op: graph.ScatterNdOp, x: Tensor, indices: Tensor, updates: Tenso
     def places(i: Sequence[te.IndexExpr], k: te.IndexLike | Scalar) -> tuple[Hit, Update]:
         def hit() -> Scalar:
             ones = [te.equal(_wrapped(indices[k, d], x.shape[d]), te.cast(i[d], "int64")) for d in range(depth)]
-            return reduce(and_, ones)
+            return reduce(Scalar.__and__, ones)
 
         return hit, lambda m: updates[(m, *i[depth:])]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import func
@@ -32,7 +32,7 @@ def _sizes_attribute(types: Sequence[Attribute], symbols: Sequence[DimExpr]) -> 
 def _ranges(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> dict[str, SymbolAttr]:
     """The declared ranges of the graph's symbols."""
     known = kernel.attributes.get(GRAPH_SYMBOLS)
-    ranges = known.data if isinstance(known, DictionaryAttr) else {}
+    ranges: Mapping[str, Attribute] = known.data if isinstance(known, DictionaryAttr) else {}
     names = {name for symbol in symbols for name in symbol.symbols()}
     return {name: s for name in names if isinstance(s := ranges.get(name), SymbolAttr)}
 

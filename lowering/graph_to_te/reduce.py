@@ -55,7 +55,11 @@ def _plain(op: graph.ReduceOp, x: Tensor) -> Tensor:
 
 def _indexed(op: graph.ReduceOp, x: Tensor) -> Tensor:
     reducer = PAIRS[type(op)]
-    return _reduce(op, x, lambda value, axis: reducer(value, axis[0]))[1]
+
+    def first(value: Scalar, axis: Sequence[ReduceAxis]) -> te.Reduction:
+        return reducer(value, axis[0])
+
+    return _reduce(op, x, first)[1]
 
 
 for _op in REDUCERS:
@@ -105,9 +109,14 @@ def softmax(op: graph.SoftmaxOp | graph.LogSoftmaxOp, x: Tensor) -> Tensor:
     def row(i: Sequence[te.IndexLike]) -> tuple[te.IndexLike, ...]:
         return (*i[:axis], *i[axis + 1 :])
 
-    def along(t: Tensor, reducer: Reducer, name: str, f: Callable[..., Scalar]) -> Tensor:
+    def along(
+        t: Tensor, reducer: Reducer, name: str, f: Callable[[Tensor, tuple[te.IndexLike, ...]], Scalar]
+    ) -> Tensor:
         k = te.reduce_axis(x.shape[axis])
-        body = lambda *i: reducer(f(t, (*i[:axis], k, *i[axis:])), axis=k)  # noqa: E731
+
+        def body(*i: te.IndexExpr) -> te.Reduction:
+            return reducer(f(t, (*i[:axis], k, *i[axis:])), axis=k)
+
         return te.compute(rows, body, name, reduce=[k])
 
     top = along(x, te.max, "max", lambda t, i: t[i])
@@ -168,7 +177,11 @@ def instance_norm(op: graph.InstanceNormOp, x: Tensor, gamma: Tensor, beta: Tens
 def batch_norm(op: graph.BatchNormOp, x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, var: Tensor) -> Tensor:
     """A scale for each channel, then one multiplication and addition an element."""
     axis = op.axis % x.ndim
-    scale = te.compute(gamma.shape, lambda c: gamma[c] * te.rsqrt(var[c] + op.epsilon), "scale")
+
+    def factor(c: te.IndexExpr) -> Scalar:
+        return gamma[c] * te.rsqrt(var[c] + op.epsilon)
+
+    scale = te.compute(gamma.shape, factor, "scale")
 
     def body(*i: te.IndexExpr) -> Scalar:
         c = i[axis]

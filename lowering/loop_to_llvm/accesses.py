@@ -63,7 +63,7 @@ class Accesses:
 
     def condition(self, exprs: Sequence[Index], lane: int, chunk: Chunk) -> SSAValue | bool:
         """Whether all expressions are >= 0: a static bool, an i1 (the same for all lanes), or a vector of i1."""
-        b, parts = self.b, []
+        b, parts = self.b, list[SSAValue]()
         spans = self.addresses.spans({lane: (0, max(chunk.valid - 1, 0))})
         for e in exprs:
             if self.addresses.holds(e, spans):

@@ -34,7 +34,7 @@ def strides_of(t: MemRefType) -> tuple[Stride, ...]:
     """Row-major strides of a buffer whose sizes are static, except perhaps the first."""
     if any(n < 0 for n in t.get_shape()[1:]):
         raise UserError(f"convert-loop-to-llvm: expected a buffer of static inner sizes, but got {t}")
-    strides, n = [], 1
+    strides, n = list[Stride](), 1
     for size in reversed(t.get_shape()):
         strides.append((n, None))
         n *= size

@@ -76,7 +76,7 @@ def constant_of(value: SSAValue) -> float | int | None:
     attr = value.owner.value
     if isinstance(attr, DenseIntOrFPElementsAttr):
         return numbers(attr)[0] if attr.is_splat() else None
-    return attr.value.data if isinstance(attr, IntegerAttr | FloatAttr) else None
+    return attr.value.data
 
 
 def _dense(t: VectorType, values: Sequence[float]) -> DenseIntOrFPElementsAttr:
@@ -92,7 +92,7 @@ class Builder:
         self.block = entry
         self.region = entry.parent
         self._constants: dict[tuple[object, Attribute], SSAValue] = {}
-        self._last_constant: Operation | None = None
+        self.last_constant: Operation | None = None  # of the entry block, whose constants come first
         self._splats: dict[tuple[SSAValue, int], tuple[Block, SSAValue]] = {}
         self.rounds_bf16 = False  # the machine has an instruction that rounds f32 to bf16
 
@@ -114,13 +114,13 @@ class Builder:
         if (known := self._constants.get(key)) is not None:
             return known
         op = llvm.ConstantOp.create(properties={"value": make()}, result_types=[key[1]])
-        if self._last_constant is not None:
-            self.entry.insert_op_after(op, self._last_constant)
+        if self.last_constant is not None:
+            self.entry.insert_op_after(op, self.last_constant)
         elif self.entry.first_op is not None:
             self.entry.insert_op_before(op, self.entry.first_op)
         else:
             self.entry.add_op(op)
-        self._last_constant = op
+        self.last_constant = op
         self._constants[key] = op.results[0]
         return op.results[0]
 

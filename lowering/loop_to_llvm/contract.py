@@ -134,7 +134,7 @@ def contract(f: FunctionLowering, op: loop.ContractOp) -> None:
         factors, unsigned = factors[::-1], (True, False)
     apart = [_taken_apart(f.b, p, element, t.element_type, u) for p, u in zip(factors, unsigned, strict=True)]
     pairs = [_pairs(f.b, p, element, u) for p, u in zip(factors, unsigned, strict=True)]
-    addend, out = f.tile(op.c), []
+    addend, out = f.tile(op.c), list[SSAValue]()
     per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
     for k, (outer, chunk) in enumerate(f.positions(t)):
 

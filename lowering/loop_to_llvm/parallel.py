@@ -169,8 +169,8 @@ def _on_stack(b: Builder, slots: int) -> SSAValue:
     """An alloca of n pointers or integers, in the entry block."""
     size = b.int(max(slots, 1))
     op = llvm.AllocaOp(size, i64, alignment=8)
-    assert b._last_constant is not None
-    b.entry.insert_op_after(op, b._last_constant)
+    assert b.last_constant is not None
+    b.entry.insert_op_after(op, b.last_constant)
     return op.results[0]
 
 

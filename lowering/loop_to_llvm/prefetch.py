@@ -12,7 +12,7 @@ In each step of %k, row %i fetches its share of the data that %w will load in pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from xdsl.dialects.builtin import IntegerAttr, i64
@@ -39,7 +39,7 @@ class Prefetcher:
         self.row: tuple[int, int] | None = None  # variable and extent
 
     @contextmanager
-    def inside(self, op: loop.ForOp, extent: int | None) -> Iterator[None]:
+    def inside(self, op: loop.ForOp, extent: int | None) -> Generator[None]:
         """Context of the lowering of a loop's body; the loop's variable is the newest machine variable."""
         saved = self.panel, self.row
         newest = len(self.addresses.variables) - 1

@@ -88,7 +88,7 @@ def _fma(f: FunctionLowering, op: loop.FmaOp) -> None:
         f.define(op.result, [_fma_native(f.b, f.scalar(op.a), f.scalar(op.b), f.scalar(op.c))])
         return
     parts = [f.values[v] for v in (op.a, op.b)]
-    addend, out = f.tile(op.c), []
+    addend, out = f.tile(op.c), list[SSAValue]()
     per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
     for k, (outer, chunk) in enumerate(f.positions(t)):
         x, y = (
@@ -153,7 +153,7 @@ def _index(f: FunctionLowering, op: loop.IndexOp) -> None:
         f.addresses.index[op.result] = expr
         return
     access = LoweredAccess(f.rt, expr, (), i64, len(op.tile_sizes))
-    natives = []
+    natives: list[SSAValue] = []
     for outer, chunk in f.positions(t):
         offset, _ = access.place(f.addresses, outer, chunk)
         lane = -access.rank

@@ -43,6 +43,10 @@ class Fill:
 
 Buffer = SSAValue | Fill
 """An operand of an extern op."""
+Body = (
+    Callable[[SSAValue], None] | Callable[[SSAValue, SSAValue], Sequence[SSAValue]] | Callable[..., Sequence[SSAValue]]
+)
+"""The body of a loop over i: `body(i)`, or with carried values `body(i, *carried)`, which returns the next ones."""
 
 
 class LoopBodyBuilder:
@@ -210,7 +214,7 @@ class LoopBodyBuilder:
         lower: Number,
         upper: Number,
         carried: Sequence[Number],
-        body: Callable[..., Sequence[SSAValue] | None],
+        body: Body,
         kind: str = "serial",
     ) -> list[SSAValue]:
         """A loop from lower to upper over `body(i, *carried)`, which returns the next carried values."""

@@ -106,8 +106,11 @@ def sort(
             b.store(key, target[0], place)
             b.store(what, target[1], place)
 
+        def last(place: SSAValue, key: SSAValue, what: SSAValue) -> None:
+            emit(place, what)
+
         end = k == len(counts) - 1
-        put = (lambda p, _, w: emit(p, w)) if end else keep
+        put = last if end else keep
         _scatter_by_digit(b, keys, count, (k * bits, bits), source, buffer, put)
         source, target = target, source
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import Block, SSAValue
 
-from mlc.dialects.access import is_integers
+from mlc.dialects.constants import integers
 from mlc.dialects.graph import ControlOp, IfOp, LoopOp, ScanOp
 from mlc.passes.graph.shared.constants import SOURCES
 
@@ -58,6 +58,6 @@ def _set_reads(op: ControlOp, reads: Sequence[SSAValue]) -> None:
     """Have an op read these values; they are its last operands."""
     assert isinstance(op, IfOp | LoopOp | ScanOp)
     op.operands = [*op.operands[: len(op.operands) - len(op.reads)], *reads]
-    sizes = op.properties.get("operandSegmentSizes")
-    if is_integers(sizes):
-        op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [*sizes.get_values()[:-1], len(reads)])
+    sizes = integers(op.properties.get("operandSegmentSizes"))
+    if sizes is not None:
+        op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [*sizes[:-1], len(reads)])

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.access import is_integers
+from mlc.dialects.constants import integers
 from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, Range, Ranges, axis_range, size_of
 from mlc.dialects.loop import BlockOp, ForOp, FuncOp, YieldOp
 
@@ -52,9 +52,9 @@ def is_symbol(value: SSAValue) -> bool:
 
 def smallest_value(func: FuncOp, symbol: SSAValue) -> int:
     """The smallest value of a kernel's symbol, from the kernel's attribute `least`; 0 without it."""
-    known = func.attributes.get("least")
+    known = integers(func.attributes.get("least"))
     symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
-    return known.get_values()[symbols.index(symbol)] if is_integers(known) else 0
+    return known[symbols.index(symbol)] if known is not None else 0
 
 
 def range_of(value: SSAValue) -> Range:
