@@ -5,12 +5,14 @@ The sizes at which functions with symbolic sizes are run: such a function is run
     case 1     small odd sizes, which no tile size divides; the function is then called "k #1"
 """
 
+# pyright: strictGenericNarrowing=true
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IndexType, TensorType
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IndexType, IntegerType, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -95,7 +97,9 @@ def at_sizes(func: FuncOp, values: Mapping[str, int]) -> FuncOp:
 def typical_of(func: Operation) -> tuple[int, ...] | None:
     """The typical values of a kernel's index arguments: its attribute `typical`, if present."""
     usual = func.attributes.get(KERNEL_TYPICAL)
-    return tuple(int(n) for n in usual.get_values()) if isinstance(usual, DenseArrayBase) else None
+    if not isinstance(usual, DenseArrayBase):
+        return None
+    return tuple(int(n) for n in cast("DenseArrayBase[IntegerType]", usual).get_values())
 
 
 def shapes_at(func: Operation, symbols: Sequence[int]) -> list[tuple[int, ...]] | None:
