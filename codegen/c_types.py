@@ -1,5 +1,7 @@
 """C types, literals and roundings of the loop dialect's element types."""
 
+# pyright: strictGenericNarrowing=true
+
 from __future__ import annotations
 
 import math
@@ -19,8 +21,8 @@ from xdsl.ir import Attribute
 from mlc.dialects import loop
 from mlc.support.errors import UserError
 
-NARROW = {BFloat16Type: "bf16", Float16Type: "f16"}
-_FLOATS = {Float32Type: "float", Float64Type: "double"}
+NARROW: dict[type[Attribute], str] = {BFloat16Type: "bf16", Float16Type: "f16"}
+_FLOATS: dict[type[Attribute], str] = {Float32Type: "float", Float64Type: "double"}
 
 
 def storage_type(element: Attribute) -> str:

@@ -11,7 +11,7 @@ and drops alignment, fast-math flags of intrinsics and target attributes).
 
 from xdsl.dialects import builtin
 
-from mlc.codegen import llvm_ops as _llvm_ops  # noqa: F401  (fills the table of printers)
+from mlc.codegen import llvm_ops as _llvm_ops  # noqa: F401  # pyright: ignore[reportUnusedImport] fills the table of printers
 from mlc.codegen.llvm_printer import LLVMPrinter
 from mlc.targets.target import Target
 

@@ -1,5 +1,7 @@
 """Printers of llvm and llvm_ext operations: one small function, or one row of a table, for each."""
 
+# pyright: strictGenericNarrowing=true
+
 from collections.abc import Callable
 
 from xdsl.dialects import builtin, llvm
@@ -70,6 +72,10 @@ INTRINSICS: dict[type[Operation], str] = {
 _FLAGS = ("", "nsw ", "nuw ", "nuw nsw ")
 
 
+def _operands(op: Operation) -> tuple[SSAValue, ...]:
+    return op._operands  # pyright: ignore[reportPrivateUsage] `op.operands` makes a view at every access
+
+
 def handles(*classes: type[Operation]) -> Callable[[Handler], Handler]:
     """Register a function as the printer of some classes of operations."""
 
@@ -103,7 +109,7 @@ def alignment(op: Operation, type_: Attribute | None = None) -> str:
 
 def _binary(word: str) -> Handler:
     def emit(e: LLVMPrinter, op: Operation) -> str:
-        lhs, rhs = op._operands
+        lhs, rhs = _operands(op)
         properties = op.properties
         flags = ""
         if properties:
@@ -121,7 +127,7 @@ def _binary(word: str) -> Handler:
 
 def _float_binary(word: str) -> Handler:
     def emit(e: LLVMPrinter, op: Operation) -> str:
-        lhs, rhs = op._operands
+        lhs, rhs = _operands(op)
         return f"{word} {fast_math(op)}{e.type(lhs.type)} {e.names[lhs]}, {e.names[rhs]}"
 
     return emit
@@ -132,14 +138,14 @@ def _cast(word: str) -> Handler:
         flags = "nneg " if "nonNeg" in op.properties else ""
         if isinstance(overflow := op.properties.get("overflowFlags"), llvm.OverflowAttr):
             flags = _FLAGS[overflow.to_int()]
-        return f"{word} {flags}{e.typed(op._operands[0])} to {e.type(op.results[0].type)}"
+        return f"{word} {flags}{e.typed(_operands(op)[0])} to {e.type(op.results[0].type)}"
 
     return emit
 
 
 def _intrinsic(name: str) -> Handler:
     def emit(e: LLVMPrinter, op: Operation) -> str:
-        return e.call_intrinsic(name, op.results[0].type, op._operands, fast_math(op))
+        return e.call_intrinsic(name, op.results[0].type, _operands(op), fast_math(op))
 
     return emit
 
@@ -160,7 +166,7 @@ def _fneg(e: LLVMPrinter, op: llvm.FNegOp) -> str:
 
 @handles(llvm.ICmpOp)
 def _icmp(e: LLVMPrinter, op: llvm.ICmpOp) -> str:
-    lhs, rhs = op._operands
+    lhs, rhs = _operands(op)
     return f"icmp {ICMP[op.predicate.value.data]} {e.type(lhs.type)} {e.names[lhs]}, {e.names[rhs]}"
 
 
@@ -177,7 +183,7 @@ def _fcmp_ext(e: LLVMPrinter, op: llvm_ext.FCmpOp) -> str:
 
 @handles(llvm.SelectOp, llvm_ext.SelectOp)
 def _select(e: LLVMPrinter, op: Operation) -> str:
-    cond, lhs, rhs = op._operands
+    cond, lhs, rhs = _operands(op)
     return f"select {fast_math(op)}{e.typed(cond)}, {e.typed(lhs)}, {e.typed(rhs)}"
 
 
@@ -207,7 +213,7 @@ def _order(op: Operation) -> tuple[str, str]:
 @handles(llvm.LoadOp)
 def _load(e: LLVMPrinter, op: llvm.LoadOp) -> str:
     atomic, order = _order(op)
-    ptr = op._operands[0]
+    ptr = _operands(op)[0]
     type_ = op.results[0].type
     text = f"load {atomic}{e.type(type_)}, {e.typed(ptr)}{order}{alignment(op, type_)}"
     return text + _metadata(e, op) if op.attributes else text
@@ -217,7 +223,7 @@ def _load(e: LLVMPrinter, op: llvm.LoadOp) -> str:
 def _store(e: LLVMPrinter, op: llvm.StoreOp) -> str:
     atomic, order = _order(op)
     volatile = "volatile " if "volatile_" in op.properties else ""
-    value, ptr = op._operands
+    value, ptr = _operands(op)
     align = alignment(op, value.type)
     return f"store {atomic}{volatile}{e.typed(value)}, {e.typed(ptr)}{order}{align}{_metadata(e, op)}"
 
@@ -229,7 +235,7 @@ def _alloca(e: LLVMPrinter, op: llvm.AllocaOp) -> str:
 
 @handles(llvm.GEPOp)
 def _gep(e: LLVMPrinter, op: llvm.GEPOp) -> str:
-    base, *indices = op._operands
+    base, *indices = _operands(op)
     given = iter(indices)
     texts: list[str] = []
     # A constant index into a struct has to be i32; i32 is right for arrays too.
@@ -268,7 +274,7 @@ def _masked(
 
 @handles(llvm_ext.MaskedLoadOp)
 def _masked_load(e: LLVMPrinter, op: llvm_ext.MaskedLoadOp) -> str:
-    type_, operands = op.res.type, op._operands
+    type_, operands = op.res.type, _operands(op)
     name = f"llvm.masked.load.{suffix(type_)}.p0"
     types = [e.type(v.type) for v in operands]
     return _masked(e, name, type_, types, [e.names[v] for v in operands], 0, op)
@@ -276,7 +282,7 @@ def _masked_load(e: LLVMPrinter, op: llvm_ext.MaskedLoadOp) -> str:
 
 @handles(llvm_ext.MaskedStoreOp, llvm.MaskedStoreOp)
 def _masked_store(e: LLVMPrinter, op: llvm_ext.MaskedStoreOp | llvm.MaskedStoreOp) -> str:
-    operands = op._operands
+    operands = _operands(op)
     name = f"llvm.masked.store.{suffix(op.value.type)}.p0"
     types = [e.type(v.type) for v in operands]
     return _masked(e, name, None, types, [e.names[v] for v in operands], 1, op)
@@ -395,7 +401,7 @@ def _call_intrinsic(e: LLVMPrinter, op: llvm.CallIntrinsicOp) -> str:
 @handles(llvm_ext.IntrinsicOp)
 def _intrinsic_ext(e: LLVMPrinter, op: llvm_ext.IntrinsicOp) -> str:
     result = op.results[0].type if op.results else None
-    return e.call_intrinsic(op.intrin.data, result, op._operands, fast_math(op))
+    return e.call_intrinsic(op.intrin.data, result, _operands(op), fast_math(op))
 
 
 @handles(llvm_ext.MathOp)
@@ -404,12 +410,12 @@ def _math(e: LLVMPrinter, op: llvm_ext.MathOp) -> str:
     name, key = prelude.function_for(op.function.data, type_)
     e.math.add(key)
     text = e.type(type_)
-    return f"call {text} @{name}({', '.join(map(e.typed, op._operands))})"
+    return f"call {text} @{name}({', '.join(map(e.typed, _operands(op)))})"
 
 
 @handles(llvm.ReturnOp)
 def _return(e: LLVMPrinter, op: llvm.ReturnOp) -> str:
-    return f"ret {e.typed(op._operands[0])}" if op._operands else "ret void"
+    return f"ret {e.typed(_operands(op)[0])}" if _operands(op) else "ret void"
 
 
 @handles(llvm.UnreachableOp)
@@ -439,5 +445,5 @@ def _cond_br(e: LLVMPrinter, op: llvm.CondBrOp) -> str:
             raise UserError("expected llvm.cond_br to stand in a block, but it is detached")
         other = f"{e.labels[block]}.else"
         tail = f"\n{other}:\n  br label %{then}"
-    cond = e.names[op._operands[0]]
+    cond = e.names[_operands(op)[0]]
     return f"br i1 {cond}, label %{then}, label %{other}{_loop_metadata(e, op)}{tail}"

@@ -1,5 +1,7 @@
 """The printer of LLVM IR text: names, types, functions, phis, intrinsics, metadata."""
 
+# pyright: strictGenericNarrowing=true
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

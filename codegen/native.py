@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable
 from functools import cache
+from typing import cast
 
+# llvmlite has neither annotations nor stubs.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 import llvmlite.binding as llvm
 
 from mlc.support.errors import UserError
@@ -106,7 +109,7 @@ class Library:
         """Return the address of a function or a global."""
         if symbol not in self.symbols:
             raise UserError(f"expected a symbol of the library ({', '.join(self.symbols)}), but got '{symbol}'")
-        return self._tracker[symbol]
+        return cast("int", self._tracker[symbol])
 
 
 def defined_symbols(data: bytes) -> list[str]:

@@ -16,6 +16,8 @@ against float64, over all of float32's range (tests/unit/codegen/test_prelude.py
 f16 and bf16 compute in f32. f64 calls libm lane by lane: right, and slow.
 """
 
+# pyright: strictGenericNarrowing=true
+
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -28,7 +30,7 @@ from mlc.targets.target import Target
 
 Key = tuple[str, str, int]
 """A prelude function: its name, its element type (f32), its lanes (0: a scalar)."""
-_ELEMENTS = {
+_ELEMENTS: dict[type[Attribute], str] = {
     builtin.Float16Type: "f16",
     builtin.BFloat16Type: "bf16",
     builtin.Float32Type: "f32",

@@ -1,5 +1,7 @@
 """`mlc.build`: one operator, from te or loop IR to a function on numpy arrays."""
 
+# pyright: strictGenericNarrowing=true
+
 from __future__ import annotations
 
 import ctypes
@@ -220,7 +222,7 @@ def _schedule_of(schedule: sched.ScheduleOp | str) -> sched.ScheduleOp:
         if len(ops) != 1 or not isinstance(ops[0], sched.ScheduleOp):
             raise UserError("expected the text of one sched.schedule as schedule")
         return ops[0]
-    if not isinstance(schedule, sched.ScheduleOp):
+    if not isinstance(schedule, sched.ScheduleOp):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected a sched.schedule op or its text as schedule, but got {type(schedule).__name__}")
     return schedule
 

@@ -166,7 +166,13 @@ def load_model(
 def _plain(*given: Shapes | None) -> list[str]:
     """Shapes and symbols as parts of a cache key; wrong ones are refused when the model is loaded."""
     return [
-        repr(sorted((str(n), tuple(s) if isinstance(s, Sequence) else s) for n, s in one.items()) or None)
+        repr(
+            sorted(
+                (str(n), tuple(s) if isinstance(s, Sequence) else s)  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
+                for n, s in one.items()
+            )
+            or None
+        )
         if isinstance(one, Mapping)
         else repr(one)
         for one in given

@@ -119,7 +119,7 @@ def _exported_program(source: object) -> ExportedProgram | None:
 
 def _load_pt2(path: Path, shapes: Mapping[str, Sequence[int]] | None) -> Model:
     try:
-        import torch.export  # noqa: F401
+        import torch.export  # noqa: F401  # pyright: ignore[reportUnusedImport] whether it is installed
     except ImportError as error:
         raise UserError(f"{path}: expected torch to be installed, which reads .pt2 files: {error}") from error
     from mlc.frontends.torch import import_file

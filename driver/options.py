@@ -46,7 +46,7 @@ class Options:
             raise UserError(f"expected precision to be one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
         if not self.error_growth >= 0:
             raise UserError(f"expected error_growth to be at least 0, but got {self.error_growth!r}")
-        if not isinstance(self.target, str):
+        if not isinstance(self.target, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
             raise UserError(f"expected target to be a name like 'native' or 'x86-64-v3', but got {self.target!r}")
 
     def model_key(self) -> str:

@@ -35,7 +35,7 @@ def kept_of(specialize: bool | int) -> int:
     """The number of executables to keep; 0: one executable for all sizes."""
     if isinstance(specialize, bool):
         return DEFAULT_KEPT if specialize else 0
-    if not isinstance(specialize, int) or specialize < 1:
+    if not isinstance(specialize, int) or specialize < 1:  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(
             f"expected specialize to be True, False or how many shapes to keep (from 1 on), but got {specialize!r}"
         )

@@ -63,7 +63,7 @@ def epsilon(dtype: np.dtype[Any]) -> float:
         return float(np.finfo(dtype).eps)
     import ml_dtypes
 
-    return float(ml_dtypes.finfo(dtype).eps)
+    return float(ml_dtypes.finfo(dtype).eps)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] its type depends on the dtype
 
 
 def differences(expected: Sequence[Any], got: Sequence[Any], tolerance: Tolerance = EXACT) -> Difference | None:
@@ -111,4 +111,4 @@ def _largest(dtype: np.dtype[Any]) -> float:
         return float(np.finfo(dtype).max)
     import ml_dtypes
 
-    return float(ml_dtypes.finfo(dtype).max)
+    return float(ml_dtypes.finfo(dtype).max)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] its type depends on the dtype

@@ -126,7 +126,7 @@ class PythonEmitter:
 
     def bounds(self, expr: Index, operands: Sequence[SSAValue]) -> Range | None:
         """The range of an expression; None if the range of an operand is unknown."""
-        known = {}
+        known: dict[int, Range] = {}
         for d in expr.dims():
             r = self.ranges.get(operands[d])
             if r is None:

@@ -5,6 +5,8 @@ Axes are open grids (`numpy.ogrid`), so that a value has only the dimensions on 
 `CHUNK_POINTS` points are split along the first axis. Reads outside of a tensor raise an InterpreterError.
 """
 
+# pyright: strictGenericNarrowing=true
+
 from __future__ import annotations
 
 import math
@@ -212,7 +214,7 @@ def _compare(stage: _Stage, op: arith.CmpfOp | arith.CmpiOp) -> Any:
 
 
 def _select(stage: _Stage, op: arith.SelectOp) -> Any:
-    return np.where(*(stage.values[v] for v in op.operands))
+    return meaning.where(*(stage.values[v] for v in op.operands))
 
 
 def _cast(stage: _Stage, op: Operation) -> Any:

@@ -4,6 +4,8 @@ The numpy semantics of the scalar and tile operations: one table entry per opera
 Transcendental functions of f32 and narrower types are computed in f64 and rounded once, as the C99 printer does it.
 """
 
+# pyright: strictGenericNarrowing=true
+
 from __future__ import annotations
 
 import ctypes
@@ -30,7 +32,9 @@ from xdsl.ir import Attribute
 from mlc.support import dtypes
 
 Values = Any
-Function = Callable[..., Any]
+Unary = Callable[[Values], Values]
+Binary = Callable[[Values, Values], Values]
+Ternary = Callable[[Values, Values, Values], Values]
 
 
 @cache
@@ -89,11 +93,11 @@ def _as(x: Values, like: Values) -> Values:
     return x.view(like.dtype) if hasattr(like, "dtype") else int(x)
 
 
-def _unsigned(f: Function) -> Function:
+def _unsigned(f: Binary) -> Binary:
     return lambda a, b: _as(f(unsigned(a), unsigned(b)), a)
 
 
-def _wide(f: Function) -> Function:
+def _wide(f: Callable[..., Values]) -> Callable[..., Values]:
     """The function computed in f64 and rounded to the operand's type."""
 
     def apply(*args: Values) -> Values:
@@ -103,7 +107,7 @@ def _wide(f: Function) -> Function:
     return apply
 
 
-def _each(f: Callable[..., float]) -> Function:
+def _each(f: Callable[[float], float]) -> Unary:
     return np.vectorize(f, otypes=[np.float64])
 
 
@@ -113,7 +117,7 @@ def div_trunc(a: Values, b: Values) -> Values:
     return q + ((a % b != 0) & ((a < 0) != (b < 0)))
 
 
-def _keep(f: Function) -> Function:
+def _keep(f: Binary) -> Binary:
     """The function, its result cast to the first operand's dtype (for a Python int, to int)."""
 
     def apply(a: Values, b: Values) -> Values:
@@ -127,7 +131,24 @@ def _shift_right(a: Values, b: Values) -> Values:
     return a >> b
 
 
-BINARY: dict[str, Function] = {
+where: Ternary = np.where
+"""`np.where` of three arguments."""
+
+
+def _round(a: Values) -> Values:
+    """Rounding to the nearest integer, ties away from zero."""
+    return where(np.abs(a) < 2.0**52, np.trunc(a + np.copysign(0.5, a)), a)
+
+
+def _rsqrt(a: Values) -> Values:
+    return 1.0 / np.sqrt(a)
+
+
+def _multiply_add(a: Values, b: Values, c: Values) -> Values:
+    return a * b + c
+
+
+BINARY: dict[str, Binary] = {
     "arith.addf": lambda a, b: a + b,
     "arith.subf": lambda a, b: a - b,
     "arith.mulf": lambda a, b: a * b,
@@ -177,7 +198,7 @@ INFIX = {
 # One bit wraps at once: 1 + 1 == 0.
 INFIX_BIT = INFIX | {"arith.addi": "^", "arith.subi": "^", "arith.muli": "&"}
 
-UNARY: dict[str, Function] = {
+UNARY: dict[str, Unary] = {
     "arith.negf": lambda a: -a,
     "math.absf": np.abs,
     "math.absi": np.abs,
@@ -185,9 +206,9 @@ UNARY: dict[str, Function] = {
     "math.floor": np.floor,
     "math.trunc": np.trunc,
     "math.roundeven": np.rint,
-    "math.round": _wide(lambda a: np.where(np.abs(a) < 2.0**52, np.trunc(a + np.copysign(0.5, a)), a)),
+    "math.round": _wide(_round),
     "math.sqrt": _wide(np.sqrt),
-    "math.rsqrt": _wide(lambda a: 1.0 / np.sqrt(a)),
+    "math.rsqrt": _wide(_rsqrt),
     "math.cbrt": _wide(np.cbrt),
     "math.exp": _wide(np.exp),
     "math.exp2": _wide(np.exp2),
@@ -211,9 +232,9 @@ UNARY: dict[str, Function] = {
     "math.erf": _wide(_each(math.erf)),
 }
 
-TERNARY: dict[str, Function] = {"math.fma": _wide(lambda a, b, c: a * b + c)}
+TERNARY: dict[str, Ternary] = {"math.fma": _wide(_multiply_add)}
 
-COMPARE: dict[str, Function] = {
+COMPARE: dict[str, Binary] = {
     "oeq": lambda a, b: a == b,
     "one": lambda a, b: (a < b) | (a > b),
     "olt": lambda a, b: a < b,
@@ -233,7 +254,7 @@ COMPARE: dict[str, Function] = {
     "uge": lambda a, b: unsigned(a) >= unsigned(b),
 }
 
-COMBINE: dict[str, tuple[Function, Function]] = {
+COMBINE: dict[str, tuple[Binary, Binary]] = {
     "sum": (BINARY["arith.addf"], BINARY["arith.addi"]),
     "prod": (BINARY["arith.mulf"], BINARY["arith.muli"]),
     "max": (np.maximum, np.maximum),
@@ -283,7 +304,7 @@ CAST: dict[str, Callable[[Values, np.dtype[Any]], Values]] = {
 
 
 @cache
-def _libm_fma() -> Function:
+def _libm_fma() -> Ternary:
     fma = ctypes.CDLL(ctypes.util.find_library("m")).fma
     fma.restype, fma.argtypes = ctypes.c_double, [ctypes.c_double] * 3
     return fma
@@ -311,7 +332,7 @@ def contract(a: Values, b: Values, c: Values, unsigned: tuple[bool, bool] = (Fal
     return c
 
 
-def fma32_scalar(a: Values, b: Values, c: Values, f32: Function = np.float32) -> Values:
+def fma32_scalar(a: Values, b: Values, c: Values, f32: Unary = np.float32) -> Values:
     """
     One f32 fma in f64 arithmetic: the product is exact; the sum is rounded to f64, then to f32. If the first rounding
     produced a tie for the second, the error of the first rounding decides the direction.
@@ -339,4 +360,4 @@ def fma32(a: Values, b: Values, c: Values) -> Values:
     other = r + 2 * rest
     t = s - p
     away = ((p - (s - t)) + (d - t)) * rest > 0
-    return np.where(away & (other.astype(np.float32) == other), other.astype(np.float32), r)
+    return where(away & (other.astype(np.float32) == other), other.astype(np.float32), r)

@@ -4,6 +4,8 @@ A compiled model in this process: `exe({"x": array}) -> {"y": array}`.
 One native call runs the model. Workspace and weights are placed once; a call allocates only its outputs.
 """
 
+# pyright: strictGenericNarrowing=true
+
 import ctypes
 import mmap
 import os
@@ -159,7 +161,7 @@ class Executable:
 
     def _check_inputs(self, inputs: Mapping[str, Any]) -> "list[np.ndarray[Any, Any]]":
         """The inputs in order, contiguous; ValueError if one is missing, unknown or of another shape or dtype."""
-        if not isinstance(inputs, Mapping):
+        if not isinstance(inputs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
             raise ValueError(f"expected inputs as a dict of name -> array, but got {type(inputs).__name__}")
         known = [spec.name for spec in self.inputs]
         for name in inputs:
@@ -185,7 +187,7 @@ class Executable:
         specs = specs or (*self.outputs, *self._counts)
         if out is None:
             return [np.empty(spec.shape, dtype) for spec, dtype in zip(specs, self._dtypes, strict=True)]
-        if not isinstance(out, Mapping):
+        if not isinstance(out, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
             raise ValueError(f"expected out as a dict of name -> array, but got {type(out).__name__}")
         known = [spec.name for spec in self.outputs]
         for name in out:
@@ -245,7 +247,7 @@ class Executable:
 
 def check_names(inputs: Mapping[str, Any], specs: "Sequence[TensorSpec]") -> None:
     """ValueError unless `inputs` has exactly the names of the specs."""
-    if not isinstance(inputs, Mapping):
+    if not isinstance(inputs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise ValueError(f"expected inputs as a dict of name -> array, but got {type(inputs).__name__}")
     known = [spec.name for spec in specs]
     for name in inputs:

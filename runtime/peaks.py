@@ -54,7 +54,7 @@ class _Bench:
         self.memory = ctypes.create_string_buffer(4096 * (threads + 2) + 4096)
         self.ctx = (ctypes.addressof(self.memory) + 4095) & -4096
 
-    def set(self, offset: int, value: int, type_: type = ctypes.c_int64) -> None:
+    def set(self, offset: int, value: int, type_: type[ctypes.c_int64 | ctypes.c_int32] = ctypes.c_int64) -> None:
         type_.from_address(self.ctx + offset).value = value
 
     def seconds(self, name: str, tasks: int) -> float:

@@ -41,7 +41,7 @@ class KernelProfile:
     """The strategy that chose its schedule, the register tile of its main stage, the parallel loop."""
     compute_seconds: float = 0.0
     """Seconds that its flops take at the machine's FMA peak."""
-    memory_seconds: Mapping[str, float] = field(default_factory=dict)
+    memory_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     """Seconds that reading its operands takes, by level of memory, at that level's bandwidth."""
     count: int = 1
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from mlc.runtime.sizes import Size, evaluate
 
 _COMPUTE: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max, "and": operator.and_,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max, "and": lambda a, b: a & b,
     "<": operator.lt,
 }  # fmt: skip
 _TYPES = {"i1": ctypes.c_bool, "i8": ctypes.c_int8, "i32": ctypes.c_int32, "i64": ctypes.c_int64}

@@ -128,7 +128,7 @@ class Sizes:
         self.inputs = [(name, shape) for name, shape, _ in model["inputs"]]
         self.order = binding_order([shape for _, shape in self.inputs], [symbol.name for symbol in self.symbols])
         self.outputs = [shape for _, shape, _ in model["outputs"]]
-        self.buffers = model["buffers"]
+        self.buffers: Sequence[tuple[Size, Sequence[int]]] = model["buffers"]
         on_the_way = [value["shape"] for value in model.get("values", ())]
         shapes = {repr(shape): shape for shape in (*on_the_way, *self.outputs)}
         self.shapes = [shape for shape in shapes.values() if any(not isinstance(size, int) for size in shape)]

@@ -42,7 +42,11 @@ class Stepper:
         value = self._values[index]
         kind = value["storage"]
         row = self._runner.offset(index) if "rows" in value and self._runner is not None else 0
-        return (io[kind][value["index"]] if kind in io else self._bases[kind]) + value["offset"] + row
+        offset: int = value["offset"]
+        if kind in io:
+            at: int = value["index"]
+            return io[kind][at] + offset + row
+        return self._bases[kind] + offset + row
 
     def step(self, index: int, io: Mapping[str, Sequence[int]], rt: int | None = None) -> float:
         """Run one call, on another rt if that is given; return the seconds it took."""

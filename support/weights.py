@@ -5,6 +5,8 @@ A store is saved as safetensors (fills stand in its metadata), and loaded withou
 a view of the mapped file.
 """
 
+# pyright: strictGenericNarrowing=true
+
 from __future__ import annotations
 
 import hashlib
@@ -13,7 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 
@@ -167,6 +169,18 @@ class WeightStore:
         return store
 
 
+def _are_records(value: object) -> TypeGuard[dict[str, dict[str, Any]]]:
+    """Whether a JSON value is an object of objects."""
+    return isinstance(value, dict) and all(
+        isinstance(record, dict) for record in cast("dict[object, object]", value).values()
+    )
+
+
+def _are_ints(value: object) -> TypeGuard[list[int]]:
+    """Whether a JSON value is a list of whole numbers."""
+    return isinstance(value, list) and all(isinstance(n, int) for n in cast("list[object]", value))
+
+
 def _read_header(path: Path, at: int) -> tuple[dict[str, Any], int]:
     """The JSON header behind its 8-byte length, and where the data starts."""
     with open_file(path) as file:
@@ -179,7 +193,7 @@ def _read_header(path: Path, at: int) -> tuple[dict[str, Any], int]:
             header = json.loads(file.read(length))
         except (ValueError, RecursionError) as error:
             raise UserError(f"{path}: the header is not JSON: {error}") from error
-    if not isinstance(header, dict) or not all(isinstance(record, dict) for record in header.values()):
+    if not _are_records(header):
         raise UserError(f"{path}: expected a header that maps names to records")
     return header, at + 8 + length
 
@@ -190,7 +204,7 @@ def _fills(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
         fills = json.loads(metadata.get(_FILLS, "{}"))
     except (ValueError, TypeError, RecursionError) as error:
         raise UserError(f"{path}: the records of fills are not JSON: {error}") from error
-    if not isinstance(fills, dict) or not all(isinstance(record, dict) for record in fills.values()):
+    if not _are_records(fills):
         raise UserError(f"{path}: expected records of fills by name")
     return fills
 
@@ -210,14 +224,14 @@ def _shape(path: Path, name: str, record: Mapping[str, Any]) -> tuple[np.dtype[A
     dtype, shape = record.get("dtype"), record.get("shape")
     if dtype not in _DTYPES:
         raise UserError(f"{path}: expected a dtype among {', '.join(_DTYPES)} for '{name}', but got {dtype}")
-    if not isinstance(shape, list) or not all(isinstance(s, int) and s >= 0 for s in shape) or len(shape) > 32:
+    if not _are_ints(shape) or not all(s >= 0 for s in shape) or len(shape) > 32:
         raise UserError(f"{path}: expected a shape of at most 32 sizes >= 0 for '{name}', but got {shape}")
     return dtype_of(_DTYPES[dtype]), tuple(shape)
 
 
 def _offsets(path: Path, name: str, record: Mapping[str, Any]) -> tuple[int, int]:
     offsets = record.get("data_offsets")
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(isinstance(o, int) for o in offsets):
+    if not _are_ints(offsets) or len(offsets) != 2:
         raise UserError(f"{path}: expected two data_offsets for '{name}', but got {offsets}")
     return offsets[0], offsets[1]
 

@@ -121,7 +121,10 @@ CPUS: dict[str, frozenset[str]] = {
         "neoverse-n1": "lse rdm fullfp16 dotprod rcpc",
     }.items()
 }
-LEVELS = {"x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"), "aarch64": ("aarch64",)}
+LEVELS: dict[str, tuple[str, ...]] = {
+    "x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
+    "aarch64": ("aarch64",),
+}
 """Machine -> its architecture levels, the most demanding first; any CPU of the machine meets the last."""
 
 

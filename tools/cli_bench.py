@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mlc.runtime.report.roofline import FORMATS
 from mlc.tools.cli import COMPILED, UsageError, add_model_arguments, executable_of, print_table, seconds, shapes_of
@@ -152,16 +152,16 @@ def _handover() -> float:
 def _onnxruntime(path: str, inputs: dict[str, Any], threads: int) -> Callable[[], Any]:
     """The same model in onnxruntime, at the same number of threads."""
     try:
-        import onnxruntime
+        import onnxruntime  # pyright: ignore[reportMissingTypeStubs] it has none
     except ImportError as error:
         raise UsageError("expected onnxruntime to be installed for --compare onnxruntime") from error
     if not path.endswith(".onnx"):
         raise UsageError(f"expected an .onnx file for --compare onnxruntime, but got '{path}'")
-    options = onnxruntime.SessionOptions()
+    options: Any = cast("Any", onnxruntime).SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
     try:
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        session: Any = cast("Any", onnxruntime).InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its own exception classes have no common base
         raise UsageError(f"onnxruntime refuses the model: {error}") from error
     return lambda: session.run(None, inputs)

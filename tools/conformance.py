@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import onnx
 
@@ -73,19 +73,25 @@ def light_cases() -> list[TestCase]:
     directory = Path(onnx.__file__).parent / "backend/test/data/light"
     cases: list[TestCase] = []
     for path in sorted(directory.glob("*.onnx")):
-        model = onnx.load(path)
+        model = onnx.load(path)  # pyright: ignore[reportUnknownMemberType] onnx annotates a bare PathLike
         constant = {tensor.name for tensor in model.graph.initializer}
         infos = [info for info in model.graph.input if info.name not in constant]
         inputs = [Runner.generate_dummy_data(info, name=path.stem) for info in infos]
-        outputs = [onnx.load_tensor(str(path.with_name(f"{path.stem}_output_{i}.pb"))) for i in range(1)]
+        outputs = [_tensor(path.with_name(f"{path.stem}_output_{i}.pb")) for i in range(1)]
         data: Any = [(inputs, outputs)]
         cases.append(TestCase(f"test_{path.stem}", path.stem, "", "", model, data, "light", 1e-3, 1e-7))
     return cases
 
 
+def _tensor(path: Path) -> onnx.TensorProto:
+    return onnx.load_tensor(str(path))  # pyright: ignore[reportUnknownMemberType] onnx annotates a bare PathLike
+
+
 def model_of(case: TestCase) -> onnx.ModelProto:
     """The model of a case."""
-    return case.model if case.model is not None else onnx.load(_directory(case) / "model.onnx")
+    if case.model is not None:
+        return case.model
+    return onnx.load(_directory(case) / "model.onnx")  # pyright: ignore[reportUnknownMemberType] onnx annotates a bare PathLike
 
 
 def _directory(case: TestCase) -> Path:
@@ -103,7 +109,7 @@ def data_of(case: TestCase, model: onnx.ModelProto) -> Iterator[tuple[list[Any],
     for directory in sorted(_directory(case).glob("test_data_set*")):
         counts = [len(list(directory.glob(f"{what}_*.pb"))) for what in ("input", "output")]
         inputs, outputs = (
-            [_array(onnx.load_tensor(str(directory / f"{what}_{i}.pb"))) for i in range(count)]
+            [_array(_tensor(directory / f"{what}_{i}.pb")) for i in range(count)]
             for what, count in zip(("input", "output"), counts, strict=True)
         )
         yield inputs, outputs
@@ -115,7 +121,9 @@ def _array(value: onnx.TensorProto | ArrayLike) -> Any:
 
 def _tensors(value: object) -> list[Any]:
     """The tensors of a tensor, a sequence or an optional: the runner compares those of lists row by row."""
-    return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
+    if value is None:
+        return []
+    return list(cast("Sequence[Any]", value)) if isinstance(value, list | tuple) else [value]
 
 
 def out_of_scope(model: onnx.ModelProto) -> str:
@@ -211,7 +219,7 @@ def _work(cases: Sequence[TestCase], cpu: int, pipe: Connection) -> None:
     """A worker: runs the tests whose indices it is sent, on one CPU."""
     warnings.simplefilter("ignore")
     os.sched_setaffinity(0, {cpu})
-    while (index := pipe.recv()) >= 0:
+    while (index := cast("int", pipe.recv())) >= 0:
         pipe.send(run_case(cases[index]))
 
 

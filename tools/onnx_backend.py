@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -31,7 +31,7 @@ class MlcBackendRep(BackendRep):
 
     def __init__(self, model: onnx.ModelProto, **options: Any):
         self.model = model
-        self.options = {"cache": False, "threads": 1, **options}
+        self.options: dict[str, Any] = {"cache": False, "threads": 1, **options}
         constant = {tensor.name for tensor in model.graph.initializer}
         infos = [info for info in model.graph.input if info.name not in constant]
         self.names = [info.name for info in infos]
@@ -51,9 +51,9 @@ class MlcBackendRep(BackendRep):
     def _arrays(self, inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The inputs' tensors, those of sequences by names of their own; and the shapes of all inputs."""
         if isinstance(inputs, Mapping):
-            given = dict(inputs)
+            given = dict(cast("Mapping[str, Any]", inputs))
         else:
-            sequence = list(inputs) if isinstance(inputs, Sequence) else [inputs]
+            sequence = list(cast("Sequence[Any]", inputs)) if isinstance(inputs, Sequence) else [inputs]
             if len(sequence) > len(self.names):
                 raise UserError(f"expected {len(self.names)} inputs, but got {len(sequence)}")
             given = dict(zip(self.names, sequence, strict=False))
@@ -61,13 +61,14 @@ class MlcBackendRep(BackendRep):
         shapes: dict[str, Any] = {}
         for name, value in given.items():
             if isinstance(value, list | tuple) and name in self.sequences:
-                parts = StructuredValues().split(name, len(value), self.names)
-                arrays |= (items := {part: np.asarray(array) for part, array in zip(parts, value, strict=True)})
+                elements = cast("Sequence[Any]", value)
+                parts = StructuredValues().split(name, len(elements), self.names)
+                arrays |= (items := {part: np.asarray(array) for part, array in zip(parts, elements, strict=True)})
                 shapes[name] = tuple(array.shape for array in items.values())
             elif value is None:
                 shapes[name] = None
             else:
-                arrays[name] = np.asarray(value)
+                arrays[name] = np.asarray(cast("Any", value))
                 shapes[name] = arrays[name].shape
         return arrays, shapes
 

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx
@@ -74,8 +74,8 @@ def _compiler(options: Mapping[str, Any]) -> Callable[..., Any]:
 
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
         check_calls(graph, SOURCE)
-        context = torch._guards.TracingContext.try_get()  # pyright: ignore[reportAttributeAccessIssue]
-        facts = None if context is None else context.fw_metadata
+        context: Any = cast("Any", torch)._guards.TracingContext.try_get()
+        facts: Any = None if context is None else context.fw_metadata
         return Subgraph(graph, frozenset(facts.static_input_indices if facts else ()), options)
 
     return compiler
@@ -187,7 +187,8 @@ def _strides(node: object) -> tuple[int, ...] | None:
     if not isinstance(facts, torch.Tensor) or facts.is_contiguous():
         return None
     strides = facts.stride()
-    return strides if all(isinstance(stride, int) for stride in strides) else None
+    whole = all(isinstance(stride, int) for stride in strides)  # pyright: ignore[reportUnnecessaryIsInstance] may be SymInt
+    return strides if whole else None
 
 
 def _laid_out(tensor: torch.Tensor, strides: tuple[int, ...] | None) -> torch.Tensor:

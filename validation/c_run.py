@@ -1,5 +1,7 @@
 """Compile C99 kernels with the system's compiler and call them on numpy arrays."""
 
+# pyright: strictGenericNarrowing=true
+
 from __future__ import annotations
 
 import ctypes

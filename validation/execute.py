@@ -3,6 +3,8 @@ Run a function of any level on numpy arrays: the graph, te and loop interpreters
 code for the llvm level. `_MAKERS` has one function per level, which returns None for functions that it cannot run.
 """
 
+# pyright: strictGenericNarrowing=true
+
 from __future__ import annotations
 
 import ctypes
@@ -352,7 +354,10 @@ def _llvm(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     if facts is None:
         return None
     ins, outs, symbols = facts.inputs, facts.outputs, facts.symbols
-    run = lambda arrays: _native(m.library, func, name, facts, arrays)  # noqa: E731
+
+    def run(arrays: Sequence[Array]) -> list[Array]:
+        return _native(m.library, func, name, facts, arrays)
+
     return RunnableFunction(case_name(name, case), "llvm", func, ins, outs, run, symbols=symbols)
 
 

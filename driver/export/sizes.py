@@ -200,7 +200,8 @@ def _workspace(model: Mapping[str, Any], prefix: str) -> str:
     w = _given(model)
     threads = w.let("sext i32 %threads to i64")
     ends: list[str] = []
-    for size, below in model["buffers"]:
+    buffers: Sequence[tuple[Any, Sequence[int]]] = model["buffers"]
+    for size, below in buffers:
         offset = w.largest([ends[k] for k in below])
         ends.append(w.let(f"add i64 {offset}, {w.size(size)}"))
     rooms: list[str] = []

@@ -13,6 +13,8 @@ A pass of the user's own goes where `insert` says, by the name of another one:
     with mlc.PassContext(insert={"before graph-fuse-ops": SwapReluPass(), "after te-inline": "te-my-pass{limit=4}"}):
 """
 
+# pyright: strictGenericNarrowing=true
+
 from __future__ import annotations
 
 import contextvars
@@ -21,7 +23,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from xdsl.passes import ModulePass
 
@@ -50,20 +52,20 @@ class PassContext:
     required: Sequence[str] = ()
     disabled: Sequence[str] = ()
     instruments: Sequence[Any] = ()
-    config: Mapping[str, Any] = field(default_factory=dict)
-    insert: Mapping[str, Extra | Sequence[Extra]] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    insert: Mapping[str, Extra | Sequence[Extra]] = field(default_factory=dict[str, "Extra | Sequence[Extra]"])
 
     def __post_init__(self) -> None:
         if type(self.opt_level) is not int or self.opt_level not in range(5):
             raise UserError(f"expected opt_level to be 0 to 4, but got {self.opt_level!r}")
         for what, names in (("required", self.required), ("disabled", self.disabled)):
-            if isinstance(names, str) or not isinstance(names, Collection):
+            if isinstance(names, str) or not _is_collection(names):
                 text = "the text " if isinstance(names, str) else ""
                 raise UserError(f"expected {what} to be a list of pass names, but got {text}{names!r}")
             for name in names:
                 _known_pass(name)
         for what, given in (("config", self.config), ("insert", self.insert)):
-            if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+            if not _is_by_text(given):
                 raise UserError(f"expected {what} to be a dict with texts as keys, but got {given!r}")
         _check_instruments(self.instruments)
         both = sorted(set(self.required) & set(self.disabled))
@@ -187,7 +189,7 @@ def _passes(extra: Extra, settings: Mapping[str, str | int | float] | None) -> l
     if isinstance(extra, str):
         return parse_pipeline(extra, settings)
     cls = extra if isinstance(extra, type) else type(extra)
-    if not issubclass(cls, ModulePass):
+    if not issubclass(cls, ModulePass):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected insert to hold passes, their classes or the text of a pipeline, but got {extra!r}")
     if not is_pass(cls.name) or pass_class(cls.name) is not cls:
         register_pass(cls)
@@ -216,10 +218,18 @@ def check_option(cls: type[ModulePass], name: str, value: object, what: str) -> 
         raise UserError(f"expected {what} to be {wanted}, but got {value!r}{nearest}")
 
 
+def _is_collection(value: object) -> bool:
+    return isinstance(value, Collection)
+
+
+def _is_by_text(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(key, str) for key in cast("Mapping[object, object]", value))
+
+
 def _known_pass(name: str) -> None:
     from mlc.driver.pipeline.registry import is_pass, pass_names
 
-    if not isinstance(name, str):
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected the name of a pass, but got {name!r}")
     if not is_pass(name):
         raise UserError(f"unknown pass '{name}'{did_you_mean(name, pass_names())}")

@@ -161,7 +161,7 @@ def _options(reader: _Reader) -> dict[str, tuple[int, ParameterListType]]:
         if reader.token == "=":
             reader.next()
             values.append(_value(reader))
-            while reader.token == ",":
+            while reader.token == ",":  # pyright: ignore[reportUnnecessaryComparison] reading a value moves it
                 reader.next()
                 values.append(_value(reader))
         if (given := _settled(reader, values)) is not None:

@@ -1,13 +1,17 @@
 """Printing a module as text, with large constants elided on request."""
 
+# pyright: strictGenericNarrowing=true
+
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerType, ModuleOp
 from xdsl.ir import Attribute
 from xdsl.printer import Printer
+
+_Array: TypeAlias = "DenseArrayBase[AnyFloat | IntegerType]"
 
 
 @dataclass(eq=False, repr=False)
@@ -20,12 +24,12 @@ class ElidingPrinter(Printer):
         if isinstance(attribute, DenseIntOrFPElementsAttr) and self._is_large(attribute):
             self.print_string("dense_resource<__elided__> : ")
             self.print_attribute(attribute.type)
-        elif isinstance(attribute, DenseArrayBase) and len(attribute) > self.elide_above:
+        elif isinstance(attribute, DenseArrayBase) and len(cast("_Array", attribute)) > self.elide_above:
             self.print_string("array<")
-            self.print_attribute(attribute.elt_type)
+            self.print_attribute(cast("_Array", attribute).elt_type)
             self.print_string(": ...>")
         else:
-            super().print_attribute(attribute)
+            super().print_attribute(cast("Attribute", attribute))
 
     def _is_large(self, attribute: DenseIntOrFPElementsAttr) -> bool:
         return len(attribute) > self.elide_above and not attribute.is_splat()

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 from collections.abc import Iterator
 from importlib import import_module
+from typing import cast
 
 from xdsl.dialects import get_all_dialects
 from xdsl.passes import ModulePass
@@ -93,7 +94,7 @@ def _describe_options(cls: type[ModulePass]) -> Iterator[str]:
 def _value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return ",".join(map(str, cast("tuple[object, ...]", value))) if isinstance(value, tuple) else str(value)
 
 
 def show_pipeline(name: str) -> str:
