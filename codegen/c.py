@@ -6,8 +6,6 @@ loops over local arrays, parallel loops as plain ones, masks as ifs, `loop.fma` 
 interpreter computes, about a hundred times faster: the reference for large kernels.
 """
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 import math

@@ -1,7 +1,5 @@
 """C types, literals and roundings of the loop dialect's element types."""
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 import math

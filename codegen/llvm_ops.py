@@ -1,7 +1,5 @@
 """Printers of llvm and llvm_ext operations: one small function, or one row of a table, for each."""
 
-# pyright: strictGenericNarrowing=true
-
 from collections.abc import Callable
 
 from xdsl.dialects import builtin, llvm

@@ -1,7 +1,5 @@
 """The printer of LLVM IR text: names, types, functions, phis, intrinsics, metadata."""
 
-# pyright: strictGenericNarrowing=true
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """LLVM IR text of types and constants, and the type suffixes of overloaded intrinsics."""
 
-# pyright: strictGenericNarrowing=true
-
 import struct
 from collections.abc import Callable, Sequence
 

@@ -16,8 +16,6 @@ against float64, over all of float32's range (tests/unit/codegen/test_prelude.py
 f16 and bf16 compute in f32. f64 calls libm lane by lane: right, and slow.
 """
 
-# pyright: strictGenericNarrowing=true
-
 from collections.abc import Callable, Iterable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """`mlc.build`: one operator, from te or loop IR to a function on numpy arrays."""
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 import ctypes

@@ -7,8 +7,6 @@ are filled with NaN or an unlikely integer, which exposes reads of uninitialized
 an error that names the operation and the index.
 """
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 import random

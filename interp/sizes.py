@@ -5,8 +5,6 @@ The sizes at which functions with symbolic sizes are run: such a function is run
     case 1     small odd sizes, which no tile size divides; the function is then called "k #1"
 """
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ Axes are open grids (`numpy.ogrid`), so that a value has only the dimensions on 
 `CHUNK_POINTS` points are split along the first axis. Reads outside of a tensor raise an InterpreterError.
 """
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 import math

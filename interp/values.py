@@ -4,8 +4,6 @@ The numpy semantics of the scalar and tile operations: one table entry per opera
 Transcendental functions of f32 and narrower types are computed in f64 and rounded once, as the C99 printer does it.
 """
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 import ctypes

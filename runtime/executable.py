@@ -4,8 +4,6 @@ A compiled model in this process: `exe({"x": array}) -> {"y": array}`.
 One native call runs the model. Workspace and weights are placed once; a call allocates only its outputs.
 """
 
-# pyright: strictGenericNarrowing=true
-
 import ctypes
 import mmap
 import os

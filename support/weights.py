@@ -5,8 +5,6 @@ A store is saved as safetensors (fills stand in its metadata), and loaded withou
 a view of the mapped file.
 """
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 import hashlib

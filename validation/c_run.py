@@ -1,7 +1,5 @@
 """Compile C99 kernels with the system's compiler and call them on numpy arrays."""
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 import ctypes

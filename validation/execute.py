@@ -3,8 +3,6 @@ Run a function of any level on numpy arrays: the graph, te and loop interpreters
 code for the llvm level. `_MAKERS` has one function per level, which returns None for functions that it cannot run.
 """
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 import ctypes

@@ -1,7 +1,5 @@
 """Locates the buffers of @main at given sizes: each is a byte range of one of @main's arguments."""
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 import math

@@ -1,7 +1,5 @@
 """The description of @main on buffers for model.json: calls, their buffers, and the offsets of the weights."""
 
-# pyright: strictGenericNarrowing=true
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

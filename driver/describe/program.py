@@ -9,8 +9,6 @@ The description of @main for model.json where it branches and loops: a program o
 `{"loop": 0}` is the number of the iteration of loop 0; runtime/program.py runs it.
 """
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

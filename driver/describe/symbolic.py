@@ -1,7 +1,5 @@
 """The description of @main of symbolic sizes for model.json, with sizes as expressions (runtime/sizes.py)."""
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -13,8 +13,6 @@ A pass of the user's own goes where `insert` says, by the name of another one:
     with mlc.PassContext(insert={"before graph-fuse-ops": SwapReluPass(), "after te-inline": "te-my-pass{limit=4}"}):
 """
 
-# pyright: strictGenericNarrowing=true
-
 from __future__ import annotations
 
 import contextvars

@@ -1,7 +1,5 @@
 """Printing a module as text, with large constants elided on request."""
 
-# pyright: strictGenericNarrowing=true
-
 from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any, TypeAlias, cast
