@@ -257,8 +257,8 @@ PICTURE, KERNEL = g.tensor((1, 4, 5, 6)), g.tensor((4, 3, 2, 2))
     ("types", "attrs", "message"),
     [
         ((PICTURE, g.tensor((3, 4, 2, 2))), {}, "expected a kernel for 4 input channels, but got one for 3"),
-        ((PICTURE, g.tensor((4, 3, 2))), {}, "expected a picture and a kernel of rank 4, but got"),
-        ((PICTURE, g.tensor((4, 3, 2, 2), "float64")), {}, "expected picture and kernel with the same element type"),
+        ((PICTURE, g.tensor((4, 3, 2))), {}, "expected an image and a kernel of rank 4, but got"),
+        ((PICTURE, g.tensor((4, 3, 2, 2), "float64")), {}, "expected image and kernel with the same element type"),
         ((PICTURE, KERNEL), {"groups": 3}, "expected groups that divide 4 input channels, but got 3"),
         ((PICTURE, KERNEL), {"output_padding": (1, 0)}, "expected output_padding of 2 integers >= 0 below the stride"),
         ((PICTURE, KERNEL), {"strides": (0, 1)}, "expected strides of 2 integers >= 1"),
