@@ -6,7 +6,7 @@ import pytest
 
 from mlc.targets.cost import thresholds
 from mlc.targets.cost.branches import BranchCosts
-from mlc.targets.cost.branches import GridWork as Branch
+from mlc.targets.cost.branches import Contraction as Branch
 from mlc.targets.cost.caches import (
     depth_block,
     far_bytes_per_cycle,
