@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -130,3 +131,13 @@ def op_key(node: onnx.NodeProto) -> tuple[str, str]:
 __all__ = [
     "Converter", "NeedsValues", "Node", "Result", "UseBody", "Value", "node_path", "one_line", "op_key", "plain_domain",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """The table of converters stood here in mlc 0.1: its names work for one more release, with a warning."""
+    if name not in ("CUSTOM", "converters", "find_converter", "register_op"):
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from mlc.frontends.onnx import table
+
+    warnings.warn(f"{__name__}.{name} is now {table.__name__}.{name}", DeprecationWarning, stacklevel=2)
+    return getattr(table, name)

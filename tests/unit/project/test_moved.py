@@ -45,3 +45,12 @@ def test_mlc_itself_uses_no_old_name():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_names_of_the_onnx_table_warn_where_they_stood():
+    from mlc.frontends.onnx import node, register_op
+
+    with pytest.warns(DeprecationWarning, match=r"is now mlc\.frontends\.onnx\.table\.register_op"):
+        assert node.register_op is register_op
+    with pytest.raises(AttributeError, match="onnx_table"):
+        _ = node.onnx_table
