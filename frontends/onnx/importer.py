@@ -251,7 +251,7 @@ def input_shape(
 def _given_shape(given: Iterable[int | str] | str, what: str) -> tuple[Any, ...]:
     """The sizes that `shapes=` gives for one input: integers and names of symbols."""
     message = f"{what}: expected a tuple of whole numbers and names as its shape, but got {given!r}"
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(given, str) or not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(message)
     sizes: tuple[Any, ...] = tuple(given)
     if any(isinstance(s, str) and identifier(s) != s for s in sizes):
@@ -275,9 +275,9 @@ def import_model(
     stay symbolic, (low, high) or (low, high, step) by name. `values` gives the values of inputs that shapes depend on:
     the model is then valid for these values alone.
     """
-    if not isinstance(source, str | os.PathLike | onnx.ModelProto):
+    if not isinstance(source, str | os.PathLike | onnx.ModelProto):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected a path, an onnx.ModelProto or an mlc.Model, but got {type(source).__name__}")
-    if not isinstance(shapes or {}, Mapping):
+    if not isinstance(shapes or {}, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
     proto, name, directory = read_model(source)
     opsets = check_model(proto, name)

@@ -20,6 +20,7 @@ from mlc.dialects.graph.dims import (
 )
 from mlc.dialects.graph.types import sizes_at
 from mlc.frontends.common.sizes import LARGEST_SIZE, Span, applied, identifier
+from mlc.frontends.common.untyped import is_sequence
 from mlc.frontends.onnx.equal_sizes import MAX_TRIED_SIZE, substitutions
 from mlc.support.errors import UserError, warn
 
@@ -39,7 +40,7 @@ class InputSymbols:
     """
 
     def __init__(self, given: Mapping[str, Sequence[int]] | None) -> None:
-        if not isinstance(given or {}, Mapping):
+        if not isinstance(given or {}, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
             raise UserError(f"expected symbols as a dict of name -> (low, high, step), but got {type(given).__name__}")
         self.given = {name: _span(name, span) for name, span in (given or {}).items()}
         self.found: dict[str, SymbolAttr] = {}
@@ -147,7 +148,7 @@ class InputSymbols:
 
     def at_least(self, size: Dim, limit: int) -> None:
         """Restrict the symbol of a size of one symbol such that the size is at least a limit."""
-        names = set(size.symbols()) if isinstance(size, DimExpr) else set()
+        names: set[str] = set(size.symbols()) if isinstance(size, DimExpr) else set()
         if len(names) != 1 or (name := names.pop()) not in self.spans:
             return
         low, high = self.spans[name]
@@ -226,7 +227,7 @@ def narrowed(spans: Mapping[str, Span], substitution: Mapping[str, Dim]) -> dict
 
 
 def _span(name: str, span: Any) -> tuple[int, int, int]:
-    values: tuple[Any, ...] = tuple(span) if isinstance(span, tuple | list) else ()
+    values: tuple[Any, ...] = tuple(span) if is_sequence(span) else ()
     whole = all(isinstance(v, int) and not isinstance(v, bool) for v in values)
     if len(values) not in (2, 3) or not whole or not 0 <= values[0] <= values[1] or values[-1] < 1:
         raise UserError(f"expected symbol '{name}' as (low, high) or (low, high, step) from 0 on, but got {span!r}")

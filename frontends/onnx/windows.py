@@ -31,7 +31,8 @@ def window_padding(
         return [0] * (2 * rank)
     if auto not in ("SAME_UPPER", "SAME_LOWER"):
         raise node.fail(f"expected auto_pad NOTSET, VALID, SAME_UPPER or SAME_LOWER, but got {auto}")
-    begins, ends = [], []
+    begins: list[int] = []
+    ends: list[int] = []
     for axis in range(rank):
         if (left := spatial[axis] % strides[axis]) != 0 and not isinstance(left, int):
             message = f"expected a size that the stride {strides[axis]} divides, with {auto}, but got {spatial[axis]}"

@@ -38,6 +38,7 @@ def to_numpy(tensor: torch.Tensor, what: str = "a tensor") -> Any:
 
 def to_torch(array: NDArray[Any]) -> torch.Tensor:
     """The tensor of an array's elements: a view."""
-    if array.dtype == _BFLOAT16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    narrow = array.dtype == _BFLOAT16
+    words: NDArray[Any] = array.view(np.int16) if narrow else array
+    tensor = torch.from_numpy(words)  # pyright: ignore[reportUnknownMemberType] torch does not type its parameter
+    return tensor.view(torch.bfloat16) if narrow else tensor

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, DTypeLike
 from torch import fx
-from torch.fx.node import Argument, Target
+from torch._ops import OpOverload
+from torch.fx.node import Target
 
 from mlc.dialects.graph import Dim, DimExpr
 from mlc.frontends.common.elementwise import add, cast, iota, multiply
 from mlc.frontends.common.source_node import SourceNode
+from mlc.frontends.common.untyped import is_sequence
 from mlc.frontends.common.values import Value, dtype_like
 from mlc.frontends.torch.arrays import dtype_of
 from mlc.frontends.torch.numbers import SymbolicNumber, tensor_of
@@ -62,7 +64,7 @@ class AtenCall(SourceNode):
     def integers(self, name: str, default: Any = None) -> Any:
         """An argument of integers as a list; a single integer is a list of one."""
         value = self.get(name, default)
-        return list(value) if isinstance(value, list | tuple) else value if value is None else [value]
+        return list(value) if is_sequence(value) else value if value is None else [value]
 
     def per_axis(self, name: str, rank: int, default: Any = 1) -> list[int]:
         """An argument of one integer per axis; a single integer stands for all axes."""
@@ -73,7 +75,7 @@ class AtenCall(SourceNode):
     def facts(self) -> Any:
         """The fake tensor of the (first) result."""
         value = self.node.meta["val"]
-        return value[0] if isinstance(value, list | tuple) else value
+        return value[0] if is_sequence(value) else value
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -132,7 +134,17 @@ class AtenCall(SourceNode):
 
 def op_name(target: Target) -> str:
     """The name of an ATen op without its overload; '' for other targets."""
-    return target._schema.name.removeprefix("aten::") if isinstance(target, torch._ops.OpOverload) else ""
+    return schema_of(target).name.removeprefix("aten::") if is_overload(target) else ""
+
+
+def is_overload(target: object) -> TypeGuard[OpOverload[..., Any]]:
+    """Whether the target of a call is an op, and not a Python function."""
+    return isinstance(target, OpOverload)
+
+
+def schema_of(op: OpOverload[..., Any]) -> torch.FunctionSchema:
+    """The schema of an op: its name and its arguments."""
+    return op._schema  # pyright: ignore[reportPrivateUsage] torch has no public name for it
 
 
 def _by_name(node: fx.Node) -> dict[str, Any]:
@@ -145,10 +157,14 @@ def _by_name(node: fx.Node) -> dict[str, Any]:
     return result
 
 
-def _facts(argument: Argument) -> Any:
+_STAND_INS: dict[type, float] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
+"""The type of a symbolic number -> a number of that type."""
+
+
+def _facts(argument: object) -> Any:
     """The fake tensor or the number of an argument; for a symbolic number, a number of its type."""
-    value = argument.meta["val"] if isinstance(argument, fx.Node) else argument
-    return {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}.get(type(value), value)
+    value: object = argument.meta["val"] if isinstance(argument, fx.Node) else argument
+    return _STAND_INS.get(type(value), value)
 
 
 def source_line(node: fx.Node) -> str:
@@ -166,8 +182,8 @@ def source_line(node: fx.Node) -> str:
 
 def module_path(node: fx.Node) -> str:
     """The path of the module that made a call, and the call's name: `encoder.layer.0/linear_3`."""
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    where = str(stack[-1][0]) if stack else ""
+    stack: dict[str, Any] = node.meta.get("nn_module_stack") or {}
+    where = str(list(stack.values())[-1][0]) if stack else ""
     for prefix in ("L['self'].", "L__self__."):
         where = where.removeprefix(prefix)
     where = "" if where in ("L['self']", "L__self__") else where
@@ -185,4 +201,14 @@ def widened(convert: Callable[[AtenCall, Value], Value]) -> Callable[[AtenCall],
     return apply
 
 
-__all__ = ["AtenCall", "Convert", "Result", "module_path", "op_name", "source_line", "widened"]
+__all__ = [
+    "AtenCall",
+    "Convert",
+    "Result",
+    "is_overload",
+    "module_path",
+    "op_name",
+    "schema_of",
+    "source_line",
+    "widened",
+]

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.export import ExportedProgram
@@ -39,9 +39,9 @@ def from_torch(
 
     `dynamic_shapes` is torch.export's: sizes that stay symbolic unless `shapes` gives them.
     """
-    if not isinstance(module, torch.nn.Module):
+    if not isinstance(module, torch.nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected a torch.nn.Module, but got {type(module).__name__}; mlc.load takes programs")
-    given = tuple(args) if isinstance(args, Sequence) else (args,)
+    given = tuple(args) if isinstance(args, Sequence) else (args,)  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
     try:
         with torch.no_grad(), OpenLengths(), known_dataclasses(module, (given, dict(kwargs or {}))):
             program = torch.export.export(
@@ -78,7 +78,7 @@ def import_program(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)  # torch's own, of its copies
         try:
-            program = program.run_decompositions(decompositions())
+            program = program.run_decompositions(decompositions())  # pyright: ignore[reportUnknownMemberType] torch types its table in part
         except Exception as error:
             reason = (str(error).strip().splitlines() or [""])[0]
             raise UserError(
@@ -140,7 +140,8 @@ def _inputs(
     for name, facts in user.items():
         if name in shapes:
             _check_rank(name, facts.shape, shapes[name])
-    importer.sizes.bind([(n, f.shape, shapes.get(n)) for n, f in user.items()], program.range_constraints, taken)
+    ranges = cast("Any", program).range_constraints  # torch types them by sympy's classes, which have no types
+    importer.sizes.bind([(n, f.shape, shapes.get(n)) for n, f in user.items()], ranges, taken)
     values: list[Any] = []
     for node, spec in _placeholders(program):
         if node.name in user:

@@ -19,9 +19,9 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
-import sympy
+import sympy  # pyright: ignore[reportMissingTypeStubs] sympy ships none
 import torch
 from torch.utils._sympy.printers import PythonPrinter
 
@@ -114,18 +114,24 @@ def _candidates(condition: sympy.Basic, taken: Assumptions) -> Iterator[tuple[An
 
 def _alone(difference: sympy.Expr) -> Iterator[tuple[Any, Any, int]]:
     """(s, e, sign) for each symbol s such that the sum is `sign * (s + e)`, the last symbol first."""
-    total = sympy.expand(difference)
+    total = _expanded(difference)
     terms = sympy.Add.make_args(total)
     for symbol in sorted(total.free_symbols, key=str, reverse=True):
         sign = next((k for k in (1, -1) if k * symbol in terms), 0)
-        rest = sympy.expand(sign * total - symbol)
+        rest = _expanded(sign * total - symbol)
         if sign and symbol not in rest.free_symbols and _is_plain(rest):
             yield symbol, rest, sign
 
 
+def _expanded(expr: sympy.Expr) -> Any:
+    """An expression multiplied out."""
+    return sympy.expand(expr)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] sympy has no types
+
+
 def _is_plain(expr: sympy.Expr) -> bool:
     """Whether an expression is a sum of products of symbols."""
-    return bool(expr.is_polynomial()) and all(number.is_Integer for number in expr.atoms(sympy.Number))
+    polynomial = bool(expr.is_polynomial())  # pyright: ignore[reportUnknownMemberType] sympy has no types
+    return polynomial and all(number.is_Integer for number in expr.atoms(sympy.Number))
 
 
 def _between(condition: sympy.Basic, taken: Assumptions) -> Iterator[tuple[Any, Any, _New]]:
@@ -180,13 +186,18 @@ def _function(condition: sympy.Basic) -> Callable[[Mapping[str, int]], bool]:
 
 def renamed(condition: sympy.Basic, names: Mapping[Any, str]) -> str:
     """The text of a condition, with some symbols renamed."""
-    return PythonPrinter().doprint(condition.subs({symbol: sympy.Symbol(name) for symbol, name in names.items()}))
+    own = condition.subs({symbol: sympy.Symbol(name) for symbol, name in names.items()})
+    return PythonPrinter().doprint(own)  # pyright: ignore[reportUnknownMemberType] sympy has no types
+
+
+def symbolic(number: torch.SymInt | torch.SymFloat) -> Any:
+    """What torch knows of a symbolic number, which it does not type: its expression and its environment."""
+    return cast("Any", number).node
 
 
 def traced(size: torch.SymInt) -> Mapping[Any, Any]:
     """The sizes that a program was traced with, by torch's symbols; `size` is any symbolic size of the program."""
-    environment = size.node.shape_env
-    return environment.backed_var_to_val
+    return symbolic(size).shape_env.backed_var_to_val
 
 
 def was_traced_here(sizes: Iterable[Any]) -> bool:
@@ -200,4 +211,4 @@ def conditions(sizes: Iterable[Any]) -> list[Any]:
     return [guard.expr for environment in environments.values() for guard in environment.guards]
 
 
-__all__ = ["Assumptions", "arguments", "conditions", "renamed", "traced", "was_traced_here"]
+__all__ = ["Assumptions", "arguments", "conditions", "renamed", "symbolic", "traced", "was_traced_here"]

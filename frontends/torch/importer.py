@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import HigherOrderOperator
 from torch.fx.node import Argument
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -24,9 +25,11 @@ from mlc.frontends.common.builder import GraphBuilder, hoist_sources
 from mlc.frontends.common.elementwise import cast
 from mlc.frontends.common.model import Model, name_attrs
 from mlc.frontends.common.sizes import identifier
+from mlc.frontends.common.untyped import is_sequence
 from mlc.frontends.common.values import Value
 from mlc.frontends.torch.arrays import dtype_of, to_numpy
-from mlc.frontends.torch.call import AtenCall, module_path, op_name, source_line
+from mlc.frontends.torch.call import AtenCall, is_overload, module_path, op_name, source_line
+from mlc.frontends.torch.guards import symbolic
 from mlc.frontends.torch.numbers import SymbolicNumber
 from mlc.frontends.torch.sizes import TorchSizes
 from mlc.frontends.torch.table import converters
@@ -92,7 +95,7 @@ class AtenImporter(GraphBuilder):
     def _number(self, node: fx.Node, value: float | torch.SymFloat) -> float | SymbolicNumber:
         """A float, or a SymbolicNumber, which a converter may compute at run time."""
         known = {symbol: size for symbol, size in self.sizes.values.items() if not isinstance(size, DimExpr)}
-        expr: Any = value.node.expr.subs(known) if isinstance(value, torch.SymFloat) else value
+        expr: Any = symbolic(value).expr.subs(known) if isinstance(value, torch.SymFloat) else value
         return (
             float(expr) if isinstance(expr, float) or expr.is_number else SymbolicNumber(expr, self.source, node.name)
         )
@@ -152,7 +155,7 @@ class AtenImporter(GraphBuilder):
             results = converters()[call.kind](call)
             values = [results] if isinstance(results, Value) else list(results)
             facts = node.meta["val"]
-            several = isinstance(facts, list | tuple)
+            several = is_sequence(facts)
             checked = [self._checked(call, v, f) for v, f in zip(values, facts if several else [facts], strict=False)]
             self.nodes[node] = checked if several else checked[0]
         except (VerifyException, ValueError, TypeError, LookupError, ArithmeticError) as error:
@@ -212,32 +215,38 @@ def _missing(graph: fx.GraphModule) -> Any:
 def _is_constant(node: fx.Node) -> bool:
     """Whether a call without a converter makes a constant tensor of numbers alone, so that torch can compute it now."""
     target: Any = node.target
-    if not isinstance(target, torch._ops.OpOverload) or op_name(target) in converters() or node.all_input_nodes:
+    if not is_overload(target) or op_name(target) in converters() or node.all_input_nodes:
         return False
     facts = node.meta.get("val")
-    fixed = isinstance(facts, torch.Tensor) and all(isinstance(size, int) for size in facts.shape)
+    fixed = isinstance(facts, torch.Tensor) and _are_integers(facts.shape)
     return fixed and not _is_too_large(facts) and torch.Tag.nondeterministic_seeded not in target.tags
 
 
 def _is_too_large(facts: object) -> bool:
     """Whether a tensor of fixed sizes has more elements than the limits allow."""
-    if isinstance(facts, list | tuple):
+    if is_sequence(facts):
         return any(map(_is_too_large, facts))
     sizes = facts.shape if isinstance(facts, torch.Tensor) else ()
-    return all(isinstance(size, int) for size in sizes) and math.prod(sizes) > limits.tensor_elements
+    return _are_integers(sizes) and math.prod(sizes) > limits.tensor_elements
+
+
+def _are_integers(sizes: Iterable[object]) -> bool:
+    """Whether no size is symbolic; torch declares the sizes of all shapes as integers."""
+    return all(isinstance(size, int) for size in sizes)
 
 
 def _is_number(node: fx.Node) -> bool:
     """Whether a call computes a number from sizes, or checks one."""
     value = node.meta.get("val")
     numbers = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not is_overload(node.target):
         return isinstance(value, numbers) or (value is None and not _is_region(node) and node.target in _CHECKS)
     return isinstance(value, numbers) and op_name(node.target).startswith("sym_")
 
 
-_CHECKS: tuple[Callable[..., Any], ...] = (torch._check, torch._check_is_size)
+_CHECKS: tuple[Callable[..., Any], ...] = tuple(getattr(torch, name) for name in ("_check", "_check_is_size"))
+"""torch's functions that check sizes, by name: torch has no types for them and declares one of them deprecated."""
 
 
 def _is_region(node: fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) in REGIONS
+    return isinstance(node.target, HigherOrderOperator) and str(node.target) in REGIONS

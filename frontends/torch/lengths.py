@@ -44,9 +44,10 @@ def _defined() -> tuple[Any, Mapping[Callable[..., Any], Callable[..., Any]]]:
     library = torch.library.Library("mlc", "DEF")
     ops: dict[Callable[..., Any], Callable[..., Any]] = {}
     for name, schema in _SCHEMAS.items():
-        library.define(name + schema)
-        torch.library.register_fake(f"mlc::{name}", _shapes, lib=library)
-        ops[getattr(torch._VF, name)] = getattr(torch.ops.mlc, name)
+        library.define(name + schema)  # pyright: ignore[reportUnknownMemberType] torch does not type all its parameters
+        torch.library.register_fake(f"mlc::{name}", _shapes, lib=library)  # pyright: ignore[reportUnknownMemberType] torch does not type all its parameters
+        function = getattr(torch._VF, name)  # pyright: ignore[reportPrivateUsage] torch has no public name for it
+        ops[function] = getattr(torch.ops.mlc, name)
     return library, ops
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sympy
+import sympy  # pyright: ignore[reportMissingTypeStubs] sympy ships none
 
 from mlc.dialects import graph as g
 from mlc.frontends.common.elementwise import add, binary, cast, divide, multiply

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
-import sympy
+import sympy  # pyright: ignore[reportMissingTypeStubs] sympy ships none
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
@@ -17,7 +18,7 @@ from xdsl.ir import Block, Operation
 from mlc.dialects.graph import Dim, DimExpr, SliceOp, SymbolAttr, shape_of
 from mlc.dialects.graph.dims import greatest, least, least_extent
 from mlc.dialects.graph.ops.movement import END
-from mlc.frontends.torch.guards import Assumptions, arguments, renamed, traced
+from mlc.frontends.torch.guards import Assumptions, arguments, renamed, symbolic, traced
 from mlc.support.errors import UserError
 
 MAX_SYMBOL = (1 << 31) - 1
@@ -98,7 +99,9 @@ class TorchSizes:
 
     def _note_batch(self, symbol: sympy.Symbol) -> None:
         """The first of several axes is the batch: its typical size is 1, or the least that is allowed."""
-        (name,) = self.values[symbol].symbols()  # pyright: ignore[reportAttributeAccessIssue]
+        size = self.values[symbol]
+        assert isinstance(size, DimExpr)
+        (name,) = size.symbols()
         low, high = self._ranges[name].low.data, self._ranges[name].high.data
         self._ranges[name] = SymbolAttr(low, high, 1, max(low, 1))
 
@@ -200,13 +203,13 @@ def expression(value: float | torch.SymInt) -> Any:
     """The number or the sympy expression of a size."""
     if isinstance(value, int | float):
         return value
-    expr = value.node.expr
+    expr = symbolic(value).expr
     return int(expr) if expr.is_Integer else expr
 
 
 def _solutions(expr: sympy.Expr, symbol: sympy.Symbol, size: int) -> Any:
     """The values of a symbol that make an expression a size."""
-    return sympy.solve(expr - size, symbol)
+    return sympy.solve(expr - size, symbol)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] sympy has no types
 
 
 def _range(known: ValueRanges[Any] | None) -> tuple[int, int]:
@@ -224,22 +227,42 @@ def _power(base: Dim, exponent: int) -> Dim:
     return math.prod([base] * exponent)
 
 
-_ROUND: dict[str, Any] = {
-    "TruncToInt": lambda top, bottom: top // bottom,
-    "FloorToInt": lambda top, bottom: top // bottom,
+def _quotient(top: Dim, bottom: Dim) -> Dim:
+    return top // bottom
+
+
+def _sum(first: Dim, *others: Dim) -> Dim:
+    return sum(others, first)
+
+
+def _product(*parts: Dim) -> Dim:
+    return math.prod(parts)
+
+
+def _greatest(*parts: Dim) -> Dim:
+    return reduce(greatest, parts)
+
+
+def _least(*parts: Dim) -> Dim:
+    return reduce(least, parts)
+
+
+_ROUND: dict[str, Callable[[Any, Any], Any]] = {
+    "TruncToInt": _quotient,
+    "FloorToInt": _quotient,
     "CeilToInt": lambda top, bottom: -(-top // bottom),
 }
 """The name of torch's sympy function -> its value for a fraction; sizes are not negative."""
 
-_COMPUTE: dict[str, Any] = {
-    "Add": lambda *parts: sum(parts[1:], parts[0]),
-    "Mul": lambda *parts: math.prod(parts),
+_COMPUTE: dict[str, Callable[..., Any]] = {
+    "Add": _sum,
+    "Mul": _product,
     "Pow": _power,
-    "FloorDiv": lambda a, b: a // b,
-    "CleanDiv": lambda a, b: a // b,
-    "Mod": lambda a, b: a % b,
-    "PythonMod": lambda a, b: a % b,
-    "Max": lambda *parts: reduce(greatest, parts),
-    "Min": lambda *parts: reduce(least, parts),
+    "FloorDiv": _quotient,
+    "CleanDiv": _quotient,
+    "Mod": operator.mod,
+    "PythonMod": operator.mod,
+    "Max": _greatest,
+    "Min": _least,
 }
 """The name of the sympy function -> its value on integers and size expressions."""

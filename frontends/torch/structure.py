@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils import _pytree as pytree
+
+from mlc.frontends.common.untyped import is_sequence
 
 PathStep = tuple[str, str]
 """One step into a structure: the separator before it, and its word: ("_", "0"), (".", "logits")."""
@@ -87,8 +89,8 @@ def names_of(kind: Any, context: Any, count: int) -> list[Any] | None:
         context = context[1]
     elif isinstance(context, type):
         context = getattr(context, "_fields", None)
-    for names in (context, context[0] if isinstance(context, list | tuple) and context else None):
-        if isinstance(names, list | tuple) and len(names) == count:
+    for names in (context, context[0] if is_sequence(context) and context else None):
+        if is_sequence(names) and len(names) == count:
             if kind in DICTIONARIES or _are_fields(names):
                 return list(names)
     return None
@@ -117,22 +119,22 @@ def _asked(spec: pytree.TreeSpec, leaves: Sequence[Any]) -> list[Any] | None:
 
 def register_dataclasses(value: Any) -> None:
     """Register the dataclasses in a structure with torch.export; fields that are None are dropped."""
-    kind = type(value)
+    kind = cast("type[Any]", type(value))
     if dataclasses.is_dataclass(kind) and kind not in pytree.SUPPORTED_NODES:
         torch.export.register_dataclass(kind, serialized_type_name=f"{kind.__module__}.{kind.__qualname__}")
     if kind in pytree.SUPPORTED_NODES:
         for part in pytree.SUPPORTED_NODES[kind].flatten_fn(value)[0]:
             register_dataclasses(part)
     elif isinstance(value, Mapping):
-        for part in value.values():
+        for part in cast("Mapping[Any, Any]", value).values():
             register_dataclasses(part)
-    elif isinstance(value, tuple | list):
+    elif is_sequence(value):
         for part in value:
             register_dataclasses(part)
 
 
 @contextmanager
-def known_dataclasses(module: torch.nn.Module, given: Any) -> Iterator[None]:
+def known_dataclasses(module: torch.nn.Module, given: Any) -> Generator[None]:
     """A context in which the dataclasses among a module's arguments and results are registered with torch."""
     register_dataclasses(given)
     hook = module.register_forward_hook(lambda module, args, output: register_dataclasses(output))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.fx.node import Target
@@ -66,14 +66,15 @@ def decompositions() -> Any:
 
 
 def _further() -> dict[Any, Any]:
-    from torch._decomp import get_decompositions
+    from torch._decomp import get_decompositions  # pyright: ignore[reportUnknownVariableType] torch types it in part
 
-    return get_decompositions([getattr(torch.ops.aten, name) for name in DECOMPOSED])
+    return cast("dict[Any, Any]", get_decompositions([getattr(torch.ops.aten, name) for name in DECOMPOSED]))
 
 
 def graph_decompositions() -> dict[Any, Any]:
     """torch's decompositions to core ATen, for AOTAutograd."""
     from torch._decomp import core_aten_decompositions
 
-    table = {op: function for op, function in core_aten_decompositions().items() if not _is_not_decomposed(op)}
+    core = cast("dict[Any, Any]", core_aten_decompositions())  # torch leaves its functions untyped
+    table = {op: function for op, function in core.items() if not _is_not_decomposed(op)}
     return {**table, **_further()}

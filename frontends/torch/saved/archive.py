@@ -6,7 +6,7 @@ import json
 import os
 import struct
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,7 @@ class Archive:
         return record
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _reading(self) -> Generator[None]:
         """A context that turns zipfile's errors about a malformed archive into a UserError."""
         try:
             yield

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from mlc.frontends.torch.call import is_overload, schema_of
 from mlc.frontends.torch.importer import REGIONS
 
 _ATEN = re.compile(r"torch\.ops\.aten\.(\w+)\.(\w+)", re.ASCII)
@@ -41,9 +42,9 @@ def is_known(target: object) -> bool:
 
 def _is_computation(name: str, overload: str) -> bool:
     op: Any = getattr(getattr(torch.ops.aten, name, None), overload, None)
-    if not isinstance(op, torch._ops.OpOverload):
+    if not is_overload(op):
         return False
-    return all(argument.name in _TEXTS or "str" not in str(argument.type) for argument in op._schema.arguments)
+    return all(argument.name in _TEXTS or "str" not in str(argument.type) for argument in schema_of(op).arguments)
 
 
 __all__ = ["is_known"]

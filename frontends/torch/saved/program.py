@@ -13,14 +13,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._export.serde import schema
-from torch._export.serde.serialize import ExportedProgramDeserializer, _dict_to_dataclass
-from torch._export.serde.union import _Union
+from torch._export.serde.serialize import (
+    ExportedProgramDeserializer,
+    _dict_to_dataclass,  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType] torch has no public reader
+)
+from torch._export.serde.union import _Union  # pyright: ignore[reportPrivateUsage] the base of all unions of the schema
 from torch.export import ExportedProgram
 
+from mlc.frontends.common.untyped import is_sequence, is_table
 from mlc.frontends.torch.saved.archive import Archive
 from mlc.frontends.torch.saved.ops import is_known
 from mlc.frontends.torch.saved.tensors import tensors_of
@@ -51,7 +55,7 @@ def load_program(path: Path) -> Saved:
         name = archive.program()
         record = archive.json(f"models/{name}.json")
         try:
-            described: Any = _dict_to_dataclass(schema.ExportedProgram, record)
+            described = cast("schema.ExportedProgram", _dict_to_dataclass(schema.ExportedProgram, record))
             conditions = tuple(map(str, described.guards_code))
             described.guards_code = []
             _Checker().check(described)
@@ -90,10 +94,10 @@ class _Checker:
             self._visit(value.value, str(value.type))
         elif dataclasses.is_dataclass(value):
             self._visit_record(value)
-        elif isinstance(value, list | tuple):
+        elif is_sequence(value):
             for one in value:
                 self._visit(one, key)
-        elif isinstance(value, dict):
+        elif is_table(value):
             for name, one in value.items():
                 self._visit(name, "key")
                 self._visit(one, key)

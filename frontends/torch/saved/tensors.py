@@ -7,8 +7,11 @@ import re
 from typing import Any
 
 import torch
-from torch._export.serde.serialize import _SERIALIZE_TO_TORCH_DTYPE
+from torch._export.serde.serialize import (
+    _SERIALIZE_TO_TORCH_DTYPE,  # pyright: ignore[reportPrivateUsage] torch has no public table of them
+)
 
+from mlc.frontends.common.untyped import is_sequence, is_table
 from mlc.frontends.torch.saved.archive import Archive
 from mlc.support.limits import limits
 
@@ -22,8 +25,8 @@ def tensors_of(archive: Archive, program: str, kind: str) -> dict[str, torch.Ten
     They share one private mapping of the file: what is written to them stays in memory.
     """
     config = archive.json(f"data/{kind}/{program}_{kind}_config.json")
-    entries = config.get("config") if isinstance(config, dict) else None
-    if not isinstance(entries, dict):
+    entries = config.get("config") if is_table(config) else None
+    if not is_table(entries):
         raise archive.fail(f"expected a table of the {kind}")
     if not entries:
         return {}
@@ -32,10 +35,10 @@ def tensors_of(archive: Archive, program: str, kind: str) -> dict[str, torch.Ten
 
 
 def _tensor(archive: Archive, mapped: torch.Tensor, kind: str, name: str, entry: Any) -> torch.Tensor:
-    if not isinstance(entry, dict) or entry.get("use_pickle") is not False:
+    if not is_table(entry) or entry.get("use_pickle") is not False:
         raise archive.fail(f"expected '{name}' to be a plain tensor, but it is a pickled object, which mlc never loads")
     meta, file = entry.get("tensor_meta"), entry.get("path_name")
-    if not isinstance(meta, dict) or not isinstance(file, str) or not _FILE.fullmatch(file):
+    if not is_table(meta) or not isinstance(file, str) or not _FILE.fullmatch(file):
         raise archive.fail(f"expected the type and the record of '{name}'")
     dtype = _dtype(archive, name, meta)
     sizes, strides = _numbers(archive, name, meta.get("sizes")), _numbers(archive, name, meta.get("strides"))
@@ -56,9 +59,9 @@ def _tensor(archive: Archive, mapped: torch.Tensor, kind: str, name: str, entry:
 
 def _dtype(archive: Archive, name: str, meta: dict[str, Any]) -> torch.dtype:
     device, kind = meta.get("device"), meta.get("dtype")
-    if not isinstance(device, dict) or device.get("type") != "cpu":
+    if not is_table(device) or device.get("type") != "cpu":
         raise archive.fail(f"expected tensors on the CPU, but '{name}' is not; move the module before its export")
-    dtype = _SERIALIZE_TO_TORCH_DTYPE.get(kind) if isinstance(kind, int) else None  # pyright: ignore[reportArgumentType]
+    dtype = _SERIALIZE_TO_TORCH_DTYPE.get(kind) if isinstance(kind, int) else None  # pyright: ignore[reportArgumentType] torch declares its enum as the key
     if dtype is None:
         raise archive.fail(f"expected an element type of torch for '{name}', but got {kind}")
     return dtype
@@ -66,9 +69,9 @@ def _dtype(archive: Archive, name: str, meta: dict[str, Any]) -> torch.dtype:
 
 def _numbers(archive: Archive, name: str, values: Any) -> list[int]:
     """Sizes, strides, or the offset of a tensor: numbers from 0 on."""
-    found = [one.get("as_int") if isinstance(one, dict) else None for one in values] if isinstance(values, list) else []
+    found = [one.get("as_int") if is_table(one) else None for one in values] if is_sequence(values) else []
     numbers = [one for one in found if type(one) is int and 0 <= one < 1 << 63]
-    if not isinstance(values, list) or len(numbers) != len(values) or len(numbers) > limits.rank:
+    if not is_sequence(values) or len(numbers) != len(values) or len(numbers) > limits.rank:
         raise archive.fail(f"'{name}': expected sizes and strides that are numbers from 0 on")
     return numbers
 

@@ -11,9 +11,9 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
-import sympy
+import sympy  # pyright: ignore[reportMissingTypeStubs] sympy ships none
 from torch.utils._sympy import functions
 
 MAX_TEXT = 1 << 14
@@ -71,7 +71,8 @@ def _check(node: ast.expr) -> None:
             return _check(right)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in _FUNCTIONS:
             return _check_call(name, args, keywords)
-    raise ValueError(f"expected an expression of sizes, but it holds {ast.unparse(node)[:80]!r}")
+        case _:
+            raise ValueError(f"expected an expression of sizes, but it holds {ast.unparse(node)[:80]!r}")
 
 
 def _check_call(name: str, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> None:
@@ -131,8 +132,9 @@ def _read(node: ast.expr, size_of: SizeOf) -> Any:
             value=ast.Call(func=ast.Attribute(attr="size", value=source), args=[], keywords=[]),
             slice=ast.Constant(value=int() as axis),
         ):
-            return sympy.sympify(size_of(_words(source), axis))
-    raise ValueError(f"expected a condition on sizes, but it holds {ast.unparse(node)[:80]!r}")
+            return cast("Any", sympy.sympify(size_of(_words(source), axis)))  # sympy has no types
+        case _:
+            raise ValueError(f"expected a condition on sizes, but it holds {ast.unparse(node)[:80]!r}")
 
 
 def _words(source: ast.expr) -> list[str]:
@@ -144,7 +146,8 @@ def _words(source: ast.expr) -> list[str]:
             return [*_words(inner), str(key)]
         case ast.Attribute(value=inner, attr=name):
             return [*_words(inner), name]
-    raise ValueError(f"expected an input, but got {ast.unparse(source)[:80]!r}")
+        case _:
+            raise ValueError(f"expected an input, but got {ast.unparse(source)[:80]!r}")
 
 
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -154,7 +157,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: functions.IntTrueDiv,
     ast.FloorDiv: functions.FloorDiv,
     ast.Mod: functions.Mod,
-    ast.Pow: operator.pow,
+    ast.Pow: lambda base, exponent: base**exponent,
 }
 _ORDERS: dict[type[ast.cmpop], Any] = {
     ast.Eq: sympy.Eq,
