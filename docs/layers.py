@@ -49,7 +49,7 @@ def imports() -> Iterator[Import]:
 
 def _targets(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """(line, room) of each import and of each mention in a string that is no docstring."""
-    docs = {id(node.body[0].value) for node in ast.walk(tree) if _has_docstring(node)}  # type: ignore[attr-defined]
+    docs = {id(node.body[0].value) for node in ast.walk(tree) if _has_docstring(node)}
     for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(module="mlc"):

@@ -36,7 +36,7 @@ class Bounded(str):
         self.low, self.high = low, high
         return self
 
-    def __getnewargs__(self) -> tuple[str, int, int]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __getnewargs__(self) -> tuple[str, int, int]:  # pyright: ignore[reportIncompatibleMethodOverride] - its own __new__
         return str(self), self.low, self.high
 
 
