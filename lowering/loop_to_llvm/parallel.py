@@ -177,7 +177,7 @@ def _on_stack(b: Builder, slots: int) -> SSAValue:
 def call_indirect(b: Builder, callee: SSAValue, args: Sequence[SSAValue]) -> SSAValue:
     """Call a function pointer that returns an i32 status; return that status from the caller if it is not 0."""
     t = llvm.LLVMFunctionType([a.type for a in args], i32)
-    op = llvm.CallOp(None, callee, *args, return_type=i32)  # pyright: ignore[reportArgumentType] - a value
+    op = llvm.CallOp(None, callee, *args, return_type=i32)  # pyright: ignore[reportArgumentType] - xDSL declares symbols only
     op.properties["var_callee_type"] = t
     b.block.add_op(op)
     status = op.results[0]
