@@ -13,7 +13,6 @@ made again. The directory is this user's alone (0700): its content is executed. 
 
 import hashlib
 import os
-import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -25,6 +24,7 @@ from stat import S_IMODE
 
 from mlc.driver.options import has_own_passes
 from mlc.runtime.artifact import Artifact, DamagedArtifact
+from mlc.support.errors import warn
 from mlc.support.plugins import plugins_key
 from mlc.support.scratch import PREFIX, release_scratch, remove_scratch
 
@@ -57,7 +57,7 @@ class Cache:
                 if not os.access(root / part, os.W_OK):
                     raise OSError("it cannot be written")
         except OSError as error:
-            _warn(f"no cache: {root}: {error.strerror or error}")
+            warn(None, f"no cache: {root}: {error.strerror or error}")
             return None
         return Cache(root, _size_bound())
 
@@ -71,7 +71,7 @@ class Cache:
         try:
             artifact = Artifact.open(path)
         except DamagedArtifact as error:
-            _warn(f"a cached model is damaged and will be compiled again: {error}")
+            warn(None, f"a cached model is damaged and will be compiled again: {error}")
             rmtree(path, ignore_errors=True)
             return None
         _touch(path)
@@ -105,7 +105,7 @@ class Cache:
         except OSError:
             return None
         if hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
-            _warn(f"a cached kernel is damaged and will be compiled again: {path}")
+            warn(None, f"a cached kernel is damaged and will be compiled again: {path}")
             path.unlink(missing_ok=True)
             return None
         _touch(path)
@@ -124,7 +124,7 @@ class Cache:
                 Path(temporary).unlink(missing_ok=True)
                 raise
         except OSError as error:
-            _warn(f"a kernel was not cached: {error.strerror}")
+            warn(None, f"a kernel was not cached: {error.strerror}")
 
     # --- size ---
 
@@ -212,7 +212,7 @@ def _cpu() -> str:
 def _size_bound() -> int:
     text = os.environ.get("MLC_CACHE_SIZE", "")
     if text and not text.isdecimal():
-        _warn(f"expected MLC_CACHE_SIZE to be a number of bytes, but got '{text}'")
+        warn(None, f"expected MLC_CACHE_SIZE to be a number of bytes, but got '{text}'")
     return int(text) if text.isdecimal() else DEFAULT_SIZE
 
 
@@ -229,7 +229,3 @@ def _touch(path: Path) -> None:
         os.utime(path)
     except OSError:
         pass
-
-
-def _warn(message: str) -> None:
-    print(f"mlc: warning: {message}", file=sys.stderr)

@@ -160,7 +160,7 @@ def test_a_place_that_cannot_be_made_is_a_warning(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MLC_CACHE_DIR", str(tmp_path / "file" / "cache"))
     run(path)
-    assert "mlc: warning: no cache" in capfd.readouterr().err
+    assert "warning: no cache" in capfd.readouterr().err
 
 
 def test_a_directory_that_cannot_be_written_is_a_warning(
