@@ -279,7 +279,7 @@ by a constant at least, so analyses take what reaches UNBOUNDED >> 10 for the wh
 """
 
 UNKNOWN: Range = (-(1 << 62), 1 << 62)
-"""The range of an index of which nothing is known, such as one read from memory: any 64-bit index that adds up."""
+"""The range of an unconstrained index, such as one that is read from memory: 64 bits, with room for sums."""
 
 TYPICAL = 256
 """The typical value of an unbounded symbol: a multiple of every tile."""

@@ -1,4 +1,4 @@
-"""Privatization: the buffers of which each thread of a parallel loop has its own copy."""
+"""Privatization: the buffers that each thread of a parallel loop has as its own copy."""
 
 from xdsl.ir import SSAValue
 

@@ -221,7 +221,7 @@ _RULES: Mapping[type[GraphOp], _Rule] = {
 
 
 def marked(value: Value, axis: int, count: Value) -> Value:
-    """A padded tensor of which the first `count` elements along an axis are valid."""
+    """A padded tensor whose first `count` elements along an axis are valid."""
     if count.array is None and count.span is None:
         room = value.shape[axis]
         count.span = np.array(0, np.int64), np.array(room, np.int64 if isinstance(room, int) else object)

@@ -84,6 +84,17 @@ def add_arguments(parser: argparse.ArgumentParser, version_action: type[argparse
         metavar="FILE.py",
         help="run a Python file that defines passes, ops, dialects and strategies; may be repeated",
     )
+    _add_watching(parser)
+    add("-v", "--version", action=version_action, version_format="mlc-opt on xDSL {xdsl_version}")
+    for flags, help_text in _SWITCHES.items():
+        add(*flags, action="store_true", help=help_text)
+    add_limits(parser)
+    parser.error = lambda message: _refuse(parser, message)
+
+
+def _add_watching(parser: argparse.ArgumentParser) -> None:
+    """Add the options that verify, print, time and list passes."""
+    add = parser.add_argument
     add(
         "--verify-each",
         type=boolean,
@@ -119,11 +130,6 @@ def add_arguments(parser: argparse.ArgumentParser, version_action: type[argparse
     )
     add("--show-passes", metavar="NAME", help="list the passes; with a NAME describe one")
     add("--show-pipeline", metavar="NAME", help="print the passes of a pipeline of the compiler, such as O3")
-    add("-v", "--version", action=version_action, version_format="mlc-opt on xDSL {xdsl_version}")
-    for flags, help_text in _SWITCHES.items():
-        add(*flags, action="store_true", help=help_text)
-    add_limits(parser)
-    parser.error = lambda message: _refuse(parser, message)
 
 
 def _refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
