@@ -15,13 +15,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
 import numpy as np
-from operators import OPERATORS, Change, MutationOperator, function_of
+from operators import OPERATORS, Change, MutationOperator, WrongDecision
 from program import Kernels, ProgramInterpreter, differ, kernel_runner, name_of
 from subjects import SUBJECTS, Built
 from xdsl.dialects.builtin import ModuleOp
@@ -175,8 +174,8 @@ class Injector:
     report: Callable[[Outcome], None]
     index: int = -1
     mutant: Outcome | None = None
-    armed: Slot | None = None
-    context: AbstractContextManager[bool] | None = None
+    wrong: WrongDecision | None = None
+    correct: ModuleOp | None = None
 
     def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
         """Fork for the bugs in decisions of the pass."""
@@ -187,19 +186,21 @@ class Injector:
         for slot in self.slots(module_pass):
             operator = OPERATORS[slot.operator]
             if operator.around is not None and self.fork(slot):
-                self.context = operator.around(module, Random(slot.seed))
-                if not self.context.__enter__():
+                self.correct = module.clone()
+                self.wrong = operator.around(module, Random(slot.seed))
+                if not self.wrong.enter():
                     self.leave("no place")
-                self.armed = slot
                 return
+
+    def failed(self, module_pass: ModulePass, module: ModuleOp, error: Exception) -> None:
+        """A pass that a wrong decision stops has noticed it."""
+        if self.wrong is not None:
+            self.leave("invalid", str(error))
 
     def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
         """Fork for the bugs in the result of the pass."""
-        if self.context is not None:
-            self.context.__exit__(None, None, None)
-            self.context = None
-            assert self.armed is not None and self.mutant is not None
-            self.mutant.status = "missed"
+        if self.wrong is not None:
+            self.decided(module_pass, module)
         if self.mutant is not None:
             return
         for slot in self.slots(module_pass):
@@ -208,6 +209,18 @@ class Injector:
                 self.try_places(slot, operator, module)
                 if self.mutant is not None:
                     return
+
+    def decided(self, module_pass: ModulePass, module: ModuleOp) -> None:
+        """The pass has run with a wrong decision: end the process unless that changes what the program computes."""
+        assert self.wrong is not None
+        assert self.correct is not None
+        assert self.mutant is not None
+        lied, self.wrong = self.wrong.exit(), None
+        if not lied:
+            self.leave("same")
+        module_pass.apply(make_context(), self.correct)
+        before = {name_of(op): str(op) for op in self.correct.body.block.ops}
+        self.settle(self.correct, module, before, OPERATORS[self.mutant.slot.operator])
 
     def slots(self, module_pass: ModulePass) -> list[Slot]:
         """The mutants of the pass that has run."""
@@ -235,6 +248,11 @@ class Injector:
         before = {name_of(op): str(op) for op in module.body.block.ops}
         reference = module.clone()
         place()
+        self.settle(reference, module, before, operator)
+
+    def settle(self, reference: ModuleOp, module: ModuleOp, before: dict[str, str], operator: MutationOperator) -> None:
+        """End the process unless the module is valid and computes something else than its reference."""
+        assert self.mutant is not None
         try:
             verify(module)
         except InvalidIR as error:
@@ -242,8 +260,9 @@ class Injector:
         changed = [name_of(op) for op in module.body.block.ops if before.get(name_of(op)) != str(op)]
         if not changed:
             self.leave("same")
-        self.mutant.function = changed[0]
-        if operator.evidence != "construction" and not self.is_wrong(reference, module, changed[0], operator):
+        self.mutant.function = changed[0].partition(".")[0]
+        wrong = operator.evidence == "construction"
+        if not wrong and not self.is_wrong(reference, module, self.mutant.function, operator):
             self.leave("same")
         self.mutant.status = "missed"
 
@@ -310,7 +329,7 @@ def received(reader: int, child: int, slot: Slot) -> Outcome:
     return Outcome(slot, **facts)
 
 
-# --- one compilation --------------------------------------------------------------------------------------------------
+# --- one compilation ---------------------------------------------------------------------------------------------
 
 
 def run_subject(name: str, slots: Sequence[Slot], seed: int, report: Callable[[Outcome], None]) -> str:
@@ -354,7 +373,7 @@ def finish(injector: Injector, problem: BaseException | None) -> None:
     os._exit(0)
 
 
-# --- what may be mutated where ------------------------------------------------------------------------------------------
+# --- what may be mutated where -----------------------------------------------------------------------------------
 
 
 @dataclass

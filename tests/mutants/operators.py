@@ -7,10 +7,9 @@ valid IR: what the verifier refuses is no mutant.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
+from typing import Literal, Protocol
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -34,6 +33,18 @@ DIALECTS: dict[Level, tuple[str, ...]] = {
 """The dialects in whose ops the operators of a level look for places."""
 
 
+class WrongDecision(Protocol):
+    """A bug in a decision that a pass takes."""
+
+    def enter(self) -> bool:
+        """Make the bug before the pass; False where it has no place."""
+        ...
+
+    def exit(self) -> bool:
+        """Undo it after the pass; whether some decision was wrong."""
+        ...
+
+
 @dataclass(frozen=True)
 class MutationOperator:
     """
@@ -48,7 +59,7 @@ class MutationOperator:
     doc: str
     rule: Rule | None = None
     evidence: Evidence = "values"
-    around: "Callable[[ModuleOp, Random], AbstractContextManager[bool]] | None" = None
+    around: Callable[[ModuleOp, Random], WrongDecision] | None = None
     """For a bug in a decision of a pass rather than in its result: what is wrong while the pass runs."""
     passes: tuple[str, ...] = ()
     """The passes that can have this bug; all where it is empty."""

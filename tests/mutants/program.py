@@ -1,4 +1,4 @@
-"""Runs programs in the middle of a pipeline: @main by the graph interpreter, one kernel in the form that it has then."""
+"""Runs programs in the middle of a pipeline: @main by the graph interpreter, one kernel in its form of then."""
 
 import ctypes
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from mlc.codegen.native import Library, emit_object
 from mlc.codegen.pool.loaded import Pool
 from mlc.dialects import loop, te
 from mlc.dialects.graph import CallOp
-from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import sizes_at, static_shape
 from mlc.interp import loop as loop_interpreter
 from mlc.interp import te as te_interpreter

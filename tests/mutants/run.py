@@ -2,16 +2,18 @@
 The mutation score of `--validate-each`: `make mutants SEED=0 COUNT=200 JOBS=2`.
 
 Each mutant is a wrong rewrite at a random place of one pass of a compilation. It counts if the program then computes
-something else by more than 1e-3 of the largest output, and is caught if the validation blames that pass. The exit code is
-1 below a score of 99 % or if a correct compilation is blamed.
+something else by more than 1e-3 of the largest output, and is caught if the validation blames that pass. The exit code
+is 1 below a score of 99 % or if a correct compilation is blamed.
 """
 
 import argparse
 import json
-import multiprocessing
 import os
+import pickle
+import select
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -52,25 +54,63 @@ def worked(job: Job) -> tuple[str, list[Outcome], str, float]:
     return name, outcomes, blamed, time.monotonic() - start
 
 
-def chunks(slots: Sequence[Slot], names: Sequence[str], seed: int, most: int = 12) -> list[Job]:
+def chunks(slots: Sequence[Slot], names: Sequence[str], seed: int, most: int = 24) -> list[Job]:
     """The jobs: the mutants of each subject, at most so many in one; a subject without mutants is validated alone."""
     jobs: list[Job] = []
     for name in names:
         own = sorted((s for s in slots if s.subject == name), key=lambda s: s.index)
         parts = [tuple(own[k : k + most]) for k in range(0, len(own), most)] or [()]
         jobs += [(name, part, seed) for part in parts]
-    return sorted(jobs, key=lambda job: -len(job[1]))
+    return sorted(jobs, key=lambda job: (SUBJECTS[job[0]].small, -len(job[1])))
 
 
 def mapped(function: Any, items: Sequence[Any], jobs: int, what: str, console: Console) -> Iterator[Any]:
-    """The results of a function in worker processes, each of which does one thing, with a progress bar."""
+    """
+    The results of a function in processes, each of which does one thing, with a progress bar.
+
+    The bar is drawn between results: a thread that draws it could hold a lock when a process is forked.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    context = multiprocessing.get_context("fork")
-    with Progress(*columns, console=console) as progress, context.Pool(jobs, maxtasksperchild=1) as pool:
+    left, running = list(reversed(items)), dict[Any, tuple[int, bytes]]()
+    with Progress(*columns, console=console, auto_refresh=False) as progress:
         task = progress.add_task(what, total=len(items))
-        for result in pool.imap_unordered(function, items):
-            progress.advance(task)
-            yield result
+        while left or running:
+            while left and len(running) < jobs:
+                file, child = forked(function, left.pop())
+                running[file] = child, b""
+            for file in select.select(list(running), [], [], 1.0)[0]:
+                child, data = running[file]
+                part = os.read(file, 1 << 20)
+                running[file] = child, data + part
+                if not part:
+                    del running[file]
+                    os.close(file)
+                    os.waitpid(child, 0)
+                    progress.advance(task)
+                    if not data:
+                        raise SystemExit(f"a process of {what} died")
+                    result, error = pickle.loads(data)
+                    if error:
+                        raise SystemExit(error)
+                    yield result
+            progress.refresh()
+
+
+def forked(function: Any, item: Any) -> tuple[int, int]:
+    """Start a process that computes a function; the file to read its pickled result from, and its number."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writer)
+        return reader, child
+    os.close(reader)
+    try:
+        answer = function(item), ""
+    except BaseException:
+        answer = None, traceback.format_exc()
+    with os.fdopen(writer, "wb") as file:
+        file.write(pickle.dumps(answer))
+    os._exit(0)
 
 
 def table_of(outcomes: Sequence[Outcome]) -> Table:
@@ -172,7 +212,8 @@ def summed_up(
         console.print(f"[red]false alarm[/red] {name}: ", text[:600], soft_wrap=True, highlight=False, markup=True)
     why = Counter(o.status for o in outcomes if not o.counts)
     console.print(
-        f"{len(counted)} mutants of {len(outcomes)} count ({dict(why)} do not); {len(counted) - len(missed)} are caught; "
+        f"{len(counted)} mutants of {len(outcomes)} count ({dict(why)} do not); "
+        f"{len(counted) - len(missed)} are caught; "
         f"{len(alarms)} of {models} correct compilations are blamed",
         soft_wrap=True, highlight=False,
     )  # fmt: skip

@@ -61,7 +61,6 @@ def wrong_block(op: Operation, random: Random) -> Iterator[Change]:
     if isinstance(op, g.LayoutTransformOp) and layout(op.src).is_plain and not layout(op.dst).is_plain:
         shape = static(op.result)
         if shape and op.dst.startswith("NCHW") and len(shape) == 5 and shape[1] > 1:
-            n, blocks, h, w, lanes = shape
 
             def change() -> None:
                 plain = op.clone()

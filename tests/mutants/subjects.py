@@ -1,23 +1,27 @@
 """The models and kernels that are mutated: each is built anew, with its weights, its pipeline and its inputs."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from deep_models import decoder, encoder
+from loop_kernels import conv as loop_conv
+from loop_kernels import gemm, layer_norm, softmax
 from sched_kernels import KERNELS as SCHEDULED
 from small_graphs import Small
 from strategy_cases import CASES
 from test_precision import convolutions, transformer
+from xdsl.passes import ModulePass
 
 import mlc
 from mlc.dialects.graph.store import attach_store
-from mlc.driver.pipeline.manager import resolve
 from mlc.dialects.source import parse_module
+from mlc.driver.options import settings_of
+from mlc.driver.pipeline.manager import parse_pipeline
 from mlc.frontends.common.model import Model
 from mlc.support.weights import WeightStore
-from xdsl.passes import ModulePass
 
 OPEN = {"batch": (1, 4), "length": (1, 20)}
 """Ranges of open sizes that keep the runs of interpreters short."""
@@ -47,7 +51,7 @@ def compiled(model: Model, level: int = 4, precision: str = "") -> Built:
     """A model with the pipeline of an optimisation level, down to machine code."""
     attach_store(model.module, model.weights)
     graph = f"graph-O{level}"
-    passes = resolve([graph, *LEVELS])
+    passes = parsed([graph, *LEVELS])
     if precision:
         from mlc.passes.graph.to_mixed_precision import ToMixedPrecisionPass
 
@@ -55,6 +59,11 @@ def compiled(model: Model, level: int = 4, precision: str = "") -> Built:
             ToMixedPrecisionPass(precision=precision) if isinstance(p, ToMixedPrecisionPass) else p for p in passes
         ]
     return Built(model.module, model.weights, passes)
+
+
+def parsed(specs: Sequence[str]) -> list[ModulePass]:
+    """The passes of a compilation for two threads."""
+    return parse_pipeline(",".join(specs), settings_of(["threads=2"]))
 
 
 def onnx_subject(proto: Callable[[], Any], level: int = 4, **options: Any) -> Callable[[], Built]:
@@ -80,7 +89,7 @@ def text_subject(text: str, level: int = 4) -> Callable[[], Built]:
 
 def kernel_subject(text: str, specs: Sequence[str]) -> Callable[[], Built]:
     """A kernel as te or loop text."""
-    return lambda: Built(parse_module(text, "<mutant>"), None, resolve(specs))
+    return lambda: Built(parse_module(text, "<mutant>"), None, parsed(specs))
 
 
 def quantised(build: Callable[..., None]) -> Callable[[], Built]:
@@ -163,6 +172,20 @@ def zoo_subject(name: str) -> Callable[[], Built]:
     return made
 
 
+TILED = {
+    "gemm": gemm(20, 70, 24),
+    "convolution": loop_conv(16, 32, 9),
+    "softmax": softmax(9, 40),
+    "layer norm": layer_norm(6, 35),
+}
+"""Kernels that are scheduled already, with parallel loops."""
+
+
+def hyphened(name: str) -> str:
+    """A name of one word."""
+    return re.sub("[^a-z0-9]+", "-", name)
+
+
 SUBJECTS: dict[str, Subject] = {
     one.name: one
     for one in (
@@ -179,10 +202,10 @@ SUBJECTS: dict[str, Subject] = {
         Subject("f16", onnx_subject(small_proto(transformer), precision="f16")),
         Subject("quantised", quantised(small_pictures), True),
         Subject("squeezenet", zoo_subject("squeezenet")),
-        *(Subject(f"te {name}", kernel_subject(text, ["kernel-O3"]), True) for name, text in CASES.items()),
+        *(Subject(hyphened(f"te-{name}"), kernel_subject(text, ["kernel-O3"]), True) for name, text in CASES.items()),
         *(
-            Subject(f"loop {name}", kernel_subject(text, ["loop-tiles", "convert-loop-to-llvm"]), True)
-            for name, text in SCHEDULED.items()
+            Subject(hyphened(f"loop-{name}"), kernel_subject(text, ["loop-tiles", "convert-loop-to-llvm"]), True)
+            for name, text in (SCHEDULED | TILED).items()
         ),
     )
 }
