@@ -38,6 +38,8 @@ from mlc.validation.validate_each import ValidateInstrument, random_arrays
 
 TIME_LIMIT = 240
 """Seconds after which the validation of a mutant has failed."""
+WHOLE_INDEX = -1
+"""The index of the passes that only a whole compilation runs (whole.py)."""
 TRIES = 6
 """Places that are tried until one of them changes what the program computes."""
 
@@ -185,12 +187,18 @@ class Injector:
         self.truth.note(module)
         for slot in self.slots(module_pass):
             operator = OPERATORS[slot.operator]
-            if operator.around is not None and self.fork(slot):
-                self.correct = module.clone()
-                self.wrong = operator.around(module, Random(slot.seed))
-                if not self.wrong.enter():
-                    self.leave("no place")
-                return
+            if operator.around is None:
+                continue
+            for attempt in range(TRIES):
+                if self.fork(slot):
+                    self.correct = module.clone()
+                    self.wrong = operator.around(module, Random(slot.seed + attempt))
+                    if not self.wrong.enter():
+                        self.leave("no place")
+                    return
+                if self.last.counts or self.last.status == "no place":
+                    break
+            self.report(self.last)
 
     def failed(self, module_pass: ModulePass, module: ModuleOp, error: Exception) -> None:
         """A pass that a wrong decision stops has noticed it."""
@@ -219,8 +227,7 @@ class Injector:
         if not lied:
             self.leave("same")
         module_pass.apply(make_context(), self.correct)
-        before = {name_of(op): str(op) for op in self.correct.body.block.ops}
-        self.settle(self.correct, module, before, OPERATORS[self.mutant.slot.operator])
+        self.settle(self.correct, module, texts(self.correct), OPERATORS[self.mutant.slot.operator])
 
     def slots(self, module_pass: ModulePass) -> list[Slot]:
         """The mutants of the pass that has run."""
@@ -233,7 +240,7 @@ class Injector:
         random = Random(slot.seed)
         places = operator.places(module, random)
         for place in random.sample(places, min(TRIES, len(places))) or [None]:
-            if self.fork(slot, last=False):
+            if self.fork(slot):
                 if place is None:
                     self.leave("no place")
                 self.make(place, operator, module)
@@ -245,7 +252,7 @@ class Injector:
     def make(self, place: Change, operator: MutationOperator, module: ModuleOp) -> None:
         """Make the bug, and end the process unless it changes what the program computes."""
         assert self.mutant is not None
-        before = {name_of(op): str(op) for op in module.body.block.ops}
+        before = texts(module)
         reference = module.clone()
         place()
         self.settle(reference, module, before, operator)
@@ -257,7 +264,7 @@ class Injector:
             verify(module)
         except InvalidIR as error:
             self.leave("invalid", str(error))
-        changed = [name_of(op) for op in module.body.block.ops if before.get(name_of(op)) != str(op)]
+        changed = [name for name, text in texts(module).items() if before.get(name) != text]
         if not changed:
             self.leave("same")
         self.mutant.function = changed[0].partition(".")[0]
@@ -286,7 +293,7 @@ class Injector:
         self.mutant.status, self.mutant.message = status, message
         raise Finished
 
-    def fork(self, slot: Slot, last: bool = True) -> bool:
+    def fork(self, slot: Slot) -> bool:
         """Whether this is the process of the mutant, which has just begun; the parent waits for its outcome."""
         reader, writer = os.pipe()
         child = os.fork()
@@ -296,9 +303,12 @@ class Injector:
             return True
         os.close(writer)
         self.last = received(reader, child, slot)
-        if last:
-            self.report(self.last)
         return False
+
+
+def texts(module: ModuleOp) -> dict[str, str]:
+    """The text of each function of a module."""
+    return {name_of(op): str(op) for op in module.body.block.ops if name_of(op)}
 
 
 class Finished(Exception):
@@ -403,6 +413,8 @@ class Surveyor:
 
 def allowed(operator: MutationOperator, name: str) -> bool:
     """Whether a pass of this name can have the operator's bug."""
+    if operator.level == "memory":
+        return False  # @main is converted in whole compilations only
     if operator.level in ("graph", "layout", "fusion", "quantisation") and not name.startswith("graph-"):
         return False  # below the graph level, a pass sees one kernel
     return operator.around is None and (not operator.passes or name in operator.passes)
@@ -415,7 +427,12 @@ def survey(name: str) -> tuple[list[str], dict[int, dict[str, int]]]:
     return surveyor.names, surveyor.table
 
 
-def plan(surveys: dict[str, tuple[list[str], dict[int, dict[str, int]]]], seed: int, count: int) -> list[Slot]:
+Survey = tuple[list[str], dict[int, dict[str, int]]]
+
+
+def plan(
+    surveys: dict[str, Survey], whole: Sequence[str], operators: Sequence[str], seed: int, count: int
+) -> list[Slot]:
     """Mutants such that each operator and each pass has its share: operators in turn, at the pass mutated least."""
     random = Random(seed)
     sites: dict[str, dict[str, list[tuple[str, int]]]] = {}
@@ -423,7 +440,9 @@ def plan(surveys: dict[str, tuple[list[str], dict[int, dict[str, int]]]], seed: 
         for index, row in table.items():
             for operator in row:
                 sites.setdefault(operator, {}).setdefault(names[index], []).append((subject, index))
-    order = sorted(sites)
+    for operator in (one for one in OPERATORS.values() if one.level == "memory" and whole):
+        sites[operator.name] = {name: [(subject, WHOLE_INDEX) for subject in whole] for name in operator.passes}
+    order = sorted(name for name in sites if name in operators)
     random.shuffle(order)
     used: dict[str, int] = {}
     slots: list[Slot] = []

@@ -27,7 +27,7 @@ DIALECTS: dict[Level, tuple[str, ...]] = {
     "te": ("te.", "arith.", "math."),
     "schedule": ("loop.",),
     "loop": ("loop.", "arith.", "math."),
-    "memory": ("memref.", "runtime."),
+    "memory": ("memref.", "runtime.", "llvm."),
     "native": ("llvm.", "llvm_ext."),
 }
 """The dialects in whose ops the operators of a level look for places."""

@@ -79,21 +79,46 @@ class ProgramInterpreter(Interpreter):
 def kernel_runner(func: Operation) -> Any:
     """A function of (inputs, shapes and dtypes of the outputs, symbols) that runs a kernel of any level."""
     if isinstance(func, te.FuncOp):
-        return lambda inputs, outputs, symbols: te_interpreter.run(func, [*inputs, *symbols])
+        return lambda inputs, outputs, symbols: run_stages(func, inputs, outputs, symbols)
     if isinstance(func, loop.FuncOp):
         return lambda inputs, outputs, symbols: run_loops(func, inputs, outputs, symbols)
     return NativeKernel(func).run
+
+
+def as_declared(arrays: Sequence[Array], types: Sequence[Any]) -> list[Array]:
+    """Arrays of bytes as the signless integers that kernels declare below the graph level."""
+    dtypes = [values.dtype_of(t.element_type) for t in types]
+    return [
+        np.ascontiguousarray(a if a.dtype.kind not in "iu" or a.dtype == d else a.view(d))
+        for a, d in zip(arrays, dtypes, strict=True)
+    ]
+
+
+def as_wanted(arrays: Sequence[Array], outputs: Sequence[Any]) -> list[Array]:
+    """Results as the integers that the graph level has."""
+    return [
+        a.view(d) if a.dtype.kind in "iu" and a.dtype != d else a for a, (_, d) in zip(arrays, outputs, strict=True)
+    ]
+
+
+def run_stages(func: te.FuncOp, inputs: Sequence[Array], outputs: Sequence[Any], symbols: Sequence[int]) -> list[Array]:
+    """Run a kernel of stages."""
+    arrays = as_declared(inputs, func.function_type.inputs.data[: len(inputs)])
+    return as_wanted(te_interpreter.run(func, [*arrays, *symbols]), outputs)
 
 
 def run_loops(
     func: loop.FuncOp, inputs: Sequence[Array], outputs: Sequence[Any], symbols: Sequence[int]
 ) -> list[Array]:
     """Run a kernel of loops: by the interpreter, parallel iterations in random order; large ones as C."""
-    made = [values.poisoned(shape, dtype) for shape, dtype in outputs]
-    arguments = [*(np.ascontiguousarray(a) for a in inputs), *made, *symbols]
+    ins, outs, _ = loop_interpreter.arguments(func)
+    made = [
+        values.poisoned(shape, values.dtype_of(t.element_type)) for (shape, _), t in zip(outputs, outs, strict=True)
+    ]
+    arguments = [*as_declared(inputs, ins), *made, *symbols]
     if work(func, arguments) > LARGEST_INTERPRETED:
-        return c_run.run(func, arguments)
-    return loop_interpreter.run(func, arguments, shuffle=0)
+        return as_wanted(c_run.run(func, arguments), outputs)
+    return as_wanted(loop_interpreter.run(func, arguments, shuffle=0), outputs)
 
 
 def work(func: loop.FuncOp, arguments: Sequence[Any]) -> int:

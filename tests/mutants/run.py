@@ -25,12 +25,13 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 import rules
-from campaign import Outcome, Slot, plan, quiet, run_subject, survey
+from campaign import WHOLE_INDEX, Outcome, Slot, plan, quiet, run_subject, survey
 from operators import OPERATORS
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from subjects import SUBJECTS
+from whole import WHOLE, run_whole
 
 REQUIRED = 0.99
 """The part of the mutants that must be caught."""
@@ -49,8 +50,10 @@ def worked(job: Job) -> tuple[str, list[Outcome], str, float]:
     name, slots, seed = job
     outcomes: list[Outcome] = []
     start = time.monotonic()
+    inside = [slot for slot in slots if slot.index != WHOLE_INDEX]
     with quiet():
-        blamed = run_subject(name, slots, seed, outcomes.append)
+        blamed = run_subject(name, inside, seed, outcomes.append) if inside or not slots else ""
+        outcomes += [run_whole(slot, seed) for slot in slots if slot.index == WHOLE_INDEX]
     return name, outcomes, blamed, time.monotonic() - start
 
 
@@ -162,11 +165,8 @@ def slots_of(options: argparse.Namespace, names: Sequence[str], console: Console
     if options.correct or not options.count:
         return []
     surveys = dict(sorted(mapped(surveyed, names, options.jobs, "survey", console)))
-    if options.operator:
-        for _, rows in surveys.values():
-            for index, row in rows.items():
-                rows[index] = {name: count for name, count in row.items() if name in options.operator}
-    return plan(surveys, options.seed, options.count)
+    whole = [name for name in WHOLE if name in names]
+    return plan(surveys, whole, options.operator or list(OPERATORS), options.seed, options.count)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
