@@ -44,11 +44,12 @@ def overlapping_slots(op: Operation, random: Random) -> Iterator[Change]:
 
 @mutation("memory", passes=BUFFERS)
 def wrong_weight(op: Operation, random: Random) -> Iterator[Change]:
-    """A kernel reads another weight of the same type."""
+    """Another weight of the same type is put where a kernel reads one."""
     for other in views(op, -2):
-        if isinstance(op, memref.ViewOp) and other.result.type == op.result.type and other.is_before_in_block(op):
-            if offset(other) != offset(op):
-                yield lambda other=other: op.operands.__setitem__(1, other.byte_shift)
+        if isinstance(op, memref.ViewOp) and other.result.type == op.result.type and offset(other) != offset(op):
+            if "param" in op.attributes and op.attributes.get("param") != other.attributes.get("param"):
+                yield lambda other=other: op.attributes.__setitem__("param", other.attributes["param"])
+                return
 
 
 @mutation("memory", passes=BUFFERS)
