@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from operators import OPERATORS, Change, MutationOperator, WrongDecision
-from program import Kernels, ProgramInterpreter, differ, kernel_runner, name_of
+from program import Kernels, ProgramInterpreter, differ, drawn, kernel_runner, name_of
 from subjects import SUBJECTS, Built
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -34,7 +34,7 @@ from mlc.driver.pipeline.registry import make_context
 from mlc.interp.sizes import CASES, at_sizes, sizes_of
 from mlc.passes.verifier import InvalidIR, verify
 from mlc.validation.execute import types_of
-from mlc.validation.validate_each import ValidateInstrument, random_arrays
+from mlc.validation.validate_each import ValidateInstrument
 
 TIME_LIMIT = 240
 """Seconds after which the validation of a mutant has failed."""
@@ -104,7 +104,7 @@ class Truth:
             sizes = sizes_of(main, case)
             types = types_of((at_sizes(main, sizes) if sizes else main).function_type.inputs.data)
             assert types is not None
-            arrays = scaled(random_arrays(types, self.seed + case), scale)
+            arrays = scaled(drawn(types, self.seed + case), scale)
             lowered = self.lowered(module, changed)
             found.append(ProgramInterpreter(self.built.weights, self.kernels, lowered).run(main, arrays, sizes or None))
             if not sizes:
@@ -120,7 +120,7 @@ class Truth:
         """The outputs of a kernel that stands alone."""
         func = next(op for op in module.body.block.ops if name_of(op) == changed)
         inputs, outputs = self.signature
-        arrays = scaled(random_arrays(inputs, self.seed), scale)
+        arrays = scaled(drawn(inputs, self.seed), scale)
         return [kernel_runner(func)(arrays, [(shape, np.dtype(name)) for shape, name in outputs], ())]
 
     def note(self, module: ModuleOp) -> None:
