@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from races import without_races
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -57,11 +58,11 @@ class Kernels:
 class ProgramInterpreter(Interpreter):
     """The graph interpreter for @main; one kernel runs in its lowered form, the others on the graph level."""
 
-    def __init__(self, weights: Any, kernels: Kernels, lowered: Operation | None = None) -> None:
+    def __init__(self, weights: Any, kernels: Kernels, lowered: Operation | None = None, races: bool = False) -> None:
         super().__init__(weights)
         self.kernels = kernels
         self.lowered = lowered
-        self.run_kernel = kernel_runner(lowered) if lowered is not None else None
+        self.run_kernel = kernel_runner(lowered, races) if lowered is not None else None
 
     def _run_op(self, op: Operation, operands: list[Any]) -> Sequence[Any]:
         if not isinstance(op, CallOp) or op.callee.string_value() not in self.kernels.functions:
@@ -76,12 +77,16 @@ class ProgramInterpreter(Interpreter):
         return self.run_kernel(operands, outputs, symbols)
 
 
-def kernel_runner(func: Operation) -> Any:
-    """A function of (inputs, shapes and dtypes of the outputs, symbols) that runs a kernel of any level."""
+def kernel_runner(func: Operation, races: bool = False) -> Any:
+    """
+    A function of (inputs, shapes and dtypes of the outputs, symbols) that runs a kernel of any level.
+
+    With `races` it raises Race where parallel iterations of loops depend on each other.
+    """
     if isinstance(func, te.FuncOp):
         return lambda inputs, outputs, symbols: run_stages(func, inputs, outputs, symbols)
     if isinstance(func, loop.FuncOp):
-        return lambda inputs, outputs, symbols: run_loops(func, inputs, outputs, symbols)
+        return lambda inputs, outputs, symbols: run_loops(func, inputs, outputs, symbols, races)
     return NativeKernel(func).run
 
 
@@ -108,7 +113,7 @@ def run_stages(func: te.FuncOp, inputs: Sequence[Array], outputs: Sequence[Any],
 
 
 def run_loops(
-    func: loop.FuncOp, inputs: Sequence[Array], outputs: Sequence[Any], symbols: Sequence[int]
+    func: loop.FuncOp, inputs: Sequence[Array], outputs: Sequence[Any], symbols: Sequence[int], races: bool
 ) -> list[Array]:
     """Run a kernel of loops: by the interpreter, parallel iterations in random order; large ones as C."""
     ins, outs, _ = loop_interpreter.arguments(func)
@@ -116,6 +121,8 @@ def run_loops(
         values.poisoned(shape, values.dtype_of(t.element_type)) for (shape, _), t in zip(outputs, outs, strict=True)
     ]
     arguments = [*as_declared(inputs, ins), *made, *symbols]
+    if races:
+        return as_wanted(without_races(func)(arguments), outputs)
     if work(func, arguments) > LARGEST_INTERPRETED:
         return as_wanted(c_run.run(func, arguments), outputs)
     return as_wanted(loop_interpreter.run(func, arguments, shuffle=0), outputs)
