@@ -53,6 +53,8 @@ def worked(job: Job) -> tuple[str, list[Outcome], str, float]:
     inside = [slot for slot in slots if slot.index != WHOLE_INDEX]
     with quiet():
         blamed = run_subject(name, inside, seed, outcomes.append) if inside or not slots else ""
+        done = {outcome.slot for outcome in outcomes}
+        outcomes += [Outcome(slot, "not reached") for slot in inside if slot not in done]
         outcomes += [run_whole(slot, seed) for slot in slots if slot.index == WHOLE_INDEX]
     return name, outcomes, blamed, time.monotonic() - start
 
@@ -178,7 +180,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows.add_row(one.name, one.level, one.doc)
         console.print(rows)
         return 0
-    names = options.subject or [name for name, one in SUBJECTS.items() if one.small or not options.small]
+    names = options.subject or [
+        name for name, one in SUBJECTS.items() if (one.small or not options.small) and (one.mutated or options.correct)
+    ]
     slots = slots_of(options, names, console)
     if options.one:
         names = [slots[0].subject]
