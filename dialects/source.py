@@ -271,8 +271,15 @@ def allow_nesting(nesting: int) -> None:
 
 def parse_module(text: str, name: str = "<text>", context: Context | None = None) -> ModuleOp:
     """Parse and verify a module, by default in mlc's dialects only; errors are UserErrors with their place."""
+    return parse_placed(text, name, context)[0]
+
+
+def parse_placed(
+    text: str, name: str = "<text>", context: Context | None = None
+) -> tuple[ModuleOp, dict[Operation, Place]]:
+    """As `parse_module`, with the place of each operation in the text."""
     try:
-        module, _ = parse(context or model_context(), Input(text, name))
+        module, parser = parse(context or model_context(), Input(text, name))
         module.verify()
     except InputError as error:
         raise UserError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error
@@ -280,7 +287,7 @@ def parse_module(text: str, name: str = "<text>", context: Context | None = None
         raise UserError(f"{name}: {error}") from error
     except RecursionError as error:
         raise UserError(f"{name}: nested too deeply") from error
-    return module
+    return module, parser.positions
 
 
 def model_context() -> Context:

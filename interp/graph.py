@@ -18,6 +18,7 @@ from mlc.dialects.graph.graph_numpy import FloatDType, evaluate, result_dtype
 from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import Array, sizes_at
 from mlc.interp.graph_control import run_control
+from mlc.interp.observe import Observe
 from mlc.interp.sizes import at_sizes, solved, symbols_in
 
 
@@ -34,11 +35,14 @@ class Interpreter:
     Runs functions of the graph level on numpy arrays.
 
     With `dtype_override`, floating-point values are computed in that dtype: tolerances are measured against a
-    float64 run.
+    float64 run. `observe` is called after each op.
     """
 
-    def __init__(self, weights: Weights | None = None, dtype_override: FloatDType | None = None):
+    def __init__(
+        self, weights: Weights | None = None, dtype_override: FloatDType | None = None, observe: Observe | None = None
+    ):
         self.weights = weights
+        self.observe = observe
         self.dtype_override = dtype_override
         self.sizes: dict[str, int] = {}
         """The values of the symbols of the running function."""
@@ -96,7 +100,10 @@ class Interpreter:
             operands = [values[operand] for operand in op.operands]
             if isinstance(op, ReturnOp | YieldOp):
                 return operands
-            for result, value in zip(op.results, self._run_op(op, operands), strict=True):
+            results = self._run_op(op, operands)
+            if self.observe is not None:
+                self.observe(op, results)
+            for result, value in zip(op.results, results, strict=True):
                 values[result] = value
                 left[result] = sum(1 for _ in result.uses)
             for operand in op.operands:

@@ -24,6 +24,7 @@ from mlc.interp import values as V
 from mlc.interp.errors import InterpreterError
 from mlc.interp.loop_helpers import HELPERS, is_dynamic
 from mlc.interp.loop_program import PythonEmitter
+from mlc.interp.observe import Observe
 
 Array = np.ndarray[Any, Any]
 
@@ -45,22 +46,32 @@ class TranslatedProgram:
         return outputs_of(self.func, args)
 
 
-def run(func: loop.FuncOp, arrays: Sequence[Any], *, shuffle: int | None = None, wide: bool = False) -> list[Array]:
+def run(
+    func: loop.FuncOp,
+    arrays: Sequence[Any],
+    *,
+    shuffle: int | None = None,
+    wide: bool = False,
+    observe: Observe | None = None,
+) -> list[Array]:
     """
     Run a kernel on its arguments (inputs, outputs, symbols) and return the outputs.
 
     Given outputs are written in place; omitted ones are allocated. `shuffle` is a seed: parallel iterations then run in
-    random order. With `wide`, every float is computed in f64, as a reference for tolerances.
+    random order. With `wide`, every float is computed in f64, as a reference for tolerances. `observe` is called after
+    each op that computes or stores values, every time that it runs.
     """
-    return prepare(func, shuffle=shuffle, wide=wide)(arrays)
+    return prepare(func, shuffle=shuffle, wide=wide, observe=observe)(arrays)
 
 
-def prepare(func: loop.FuncOp, *, shuffle: int | None = None, wide: bool = False) -> TranslatedProgram:
+def prepare(
+    func: loop.FuncOp, *, shuffle: int | None = None, wide: bool = False, observe: Observe | None = None
+) -> TranslatedProgram:
     """Translate a kernel once, to run it several times."""
-    emitter = PythonEmitter(wide)
+    emitter = PythonEmitter(wide, observed=observe is not None)
     emitter.function(func)
     source = "\n".join(emitter.lines) + "\n"
-    scope: dict[str, Any] = {**HELPERS, **emitter.constants, "_span": _span(shuffle)}
+    scope: dict[str, Any] = {**HELPERS, **emitter.constants, "_span": _span(shuffle), "_observe": observe}
     exec(compile(source, f"<loop.func @{func.sym_name.data}>", "exec"), scope)
     return TranslatedProgram(func, source, scope["_kernel"], wide)
 

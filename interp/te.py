@@ -24,14 +24,15 @@ from mlc.dialects.index import Index
 from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
 from mlc.interp import values as meaning
 from mlc.interp.errors import InterpreterError
+from mlc.interp.observe import Observe
 
 Array = Any
 CHUNK_POINTS = 10_000_000
 """Points of an index grid that are evaluated at once."""
 
 
-def run(func: te.FuncOp, inputs: Sequence[Any], *, wide: bool = False) -> list[Array]:
-    """The kernel's results; with `wide`, floats are computed in f64 (a baseline for tolerances)."""
+def run(func: te.FuncOp, inputs: Sequence[Any], *, wide: bool = False, observe: Observe | None = None) -> list[Array]:
+    """The kernel's results; with `wide`, floats are computed in f64; `observe` is called after each stage."""
     if len(inputs) != len(func.args):
         raise ValueError(f"expected {len(func.args)} inputs of @{func.sym_name.data}, but got {len(inputs)}")
     tensors: dict[SSAValue, Any] = {}
@@ -41,6 +42,8 @@ def run(func: te.FuncOp, inputs: Sequence[Any], *, wide: bool = False) -> list[A
         for stage in func.stages:
             results = _Stage(stage, tensors, wide).run()
             tensors.update(zip(stage.results, results, strict=True))
+            if observe is not None:
+                observe(stage, results)
     return [tensors[v].copy() if v in func.args else tensors[v] for v in func.return_op.values]
 
 

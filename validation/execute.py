@@ -33,6 +33,7 @@ from mlc.dialects.graph.types import sizes_at
 from mlc.dialects.index import Index
 from mlc.interp import values as V
 from mlc.interp.compare import epsilon
+from mlc.interp.observe import Observe
 from mlc.interp.sizes import (
     CASES,
     at_sizes,
@@ -94,6 +95,8 @@ class Module:
     record: Callable[[str, Sequence[Array], dict[str, int]], None] | None = None
     sizes: dict[str, dict[str, int]] = field(default_factory=dict)
     """The values of the symbols with which functions were called, by the function's name in a case."""
+    observe: Observe | None = None
+    """Called after each op that an interpreter runs; loop kernels then run in the interpreter whatever their size."""
 
     @cached_property
     def library(self) -> Library:
@@ -162,8 +165,8 @@ def _graph(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         func,
         ins,
         outs,
-        lambda arrays: list(Recording(m.weights).run(func, arrays, sizes or None)),
-        lambda arrays: list(Interpreter(m.weights, np.float64).run(func, arrays, sizes or None)),
+        lambda arrays: list(Recording(m.weights, observe=m.observe).run(func, arrays, sizes or None)),
+        lambda arrays: list(Interpreter(m.weights, np.float64, m.observe).run(func, arrays, sizes or None)),
         math.prod(op.reduction_length() for op in ops if op.reduction_length() > 1),
         max((op.tolerance for op in ops), default=0.0),
         tuple(op.callee.string_value() for op in func.walk() if isinstance(op, CallOp)),
@@ -247,8 +250,8 @@ def _te(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         func,
         types[: len(tensors)],
         types[len(tensors) :],
-        lambda arrays: list(te.run(func, [*arrays, *symbols])),
-        lambda arrays: list(te.run(func, [*arrays, *symbols], wide=True)),
+        lambda arrays: list(te.run(func, [*arrays, *symbols], observe=m.observe)),
+        lambda arrays: list(te.run(func, [*arrays, *symbols], wide=True, observe=m.observe)),
         math.prod(map(int, extents)),
         symbols=symbols,
     )
@@ -278,7 +281,7 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         made = [V.poisoned(shape, dtype_of(name)) for shape, name in outputs] if symbols else []
         return [*arrays, *made, *symbols]
 
-    large = count_operations(func, given) > INTERPRETED_OPERATIONS
+    large = m.observe is None and count_operations(func, given) > INTERPRETED_OPERATIONS
     return RunnableFunction(
         case_name(func.sym_name.data, case),
         "loop",
@@ -287,8 +290,8 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         outputs,
         (lambda arrays: _c(func, arguments(arrays)))
         if large
-        else (lambda arrays: interp.run(func, arguments(arrays), shuffle=0)),
-        None if large else (lambda arrays: interp.run(func, arguments(arrays), wide=True)),
+        else (lambda arrays: interp.run(func, arguments(arrays), shuffle=None if m.observe else 0, observe=m.observe)),
+        None if large else (lambda arrays: interp.run(func, arguments(arrays), wide=True, observe=m.observe)),
         reduction_length(func, given),
         symbols=symbols,
     )
@@ -391,3 +394,9 @@ _MAKERS: dict[str, Callable[[Module, Operation, int], RunnableFunction | None]] 
     "loop.func": _loop,
     "llvm.func": _llvm,
 }
+
+
+def make_runnable(module: Module, func: Operation, case: int = 0) -> RunnableFunction | None:
+    """One function of a module in a case; None if it cannot be run."""
+    make = _MAKERS.get(func.name)
+    return None if make is None else make(module, func, case)
