@@ -98,8 +98,8 @@ def weights_of(loaded: LoadedModule, weights: WeightSource | None, seed: int | N
     return own
 
 
-def load_module(source: ModuleSource) -> LoadedModule:
-    """A module of any level from memory, text or a file; UserError for what cannot be read."""
+def load_module(source: ModuleSource, shapes: Mapping[str, Sequence[Any]] | None = None) -> LoadedModule:
+    """A module of any level from memory, text or a file; `shapes` are those of a model's inputs (mlc.load)."""
     if isinstance(source, ModuleOp):
         return LoadedModule(source, store_of(source), name="<module>")
     if isinstance(source, Model):
@@ -109,10 +109,10 @@ def load_module(source: ModuleSource) -> LoadedModule:
     if not isinstance(source, str | PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected a module, a model, text or a path, but got {type(source).__name__}")
     path = Path(source)
-    if path.suffix in (".onnx", ".pt2"):
+    if path.suffix in (".onnx", ".pt2") or shapes:
         from mlc.driver.load import load
 
-        model = load(path)
+        model = load(path, shapes)
         return LoadedModule(model.module, model.weights, name=str(path))
     if path.suffix != ".mlir":
         raise UserError(f"{path}: expected a file that ends in .mlir, .onnx or .pt2")

@@ -28,6 +28,7 @@ COMMANDS = {
     "bench": ("mlc.tools.cli_bench", "measure a model's latency, and onnxruntime's for comparison"),
     "check": ("mlc.tools.cli_check", "list all errors and unsupported operations of a model"),
     "run-ir": ("mlc.tools.cli_run_ir", "run a module of any level in the reference interpreters"),
+    "diff": ("mlc.tools.cli_diff", "compare two modules, models, pipelines, levels or targets"),
     "inspect": ("mlc.tools.cli_inspect", "show a compiled model's operations by level, memory and kernels"),
 }
 

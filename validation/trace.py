@@ -114,11 +114,11 @@ def _type(op: Operation, index: int, value: Any) -> str:
 
 
 def node_of(op: Operation) -> str:
-    """The names of the source nodes in an op's location, or in its attribute `origins`."""
-    if isinstance(op.location, NameLoc):
-        return op.location.desc.data
+    """The names of the source nodes in an op's attribute `origins`, or in its location; empty if there are none."""
     origins: Any = op.attributes.get("origins") or op.properties.get("origins")
-    return "" if origins is None else ", ".join(name.data for name in origins.data)
+    if origins is not None:
+        return ", ".join(name.data for name in origins.data)
+    return op.location.desc.data if isinstance(op.location, NameLoc) else ""
 
 
 __all__ = ["ValueSummary", "ValueTrace", "node_of"]

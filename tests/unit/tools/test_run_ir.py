@@ -1,5 +1,6 @@
 """`mlc run-ir`: a module of any level on one's own inputs, with what each op computes."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def test_a_terminal_gets_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
     assert mlc("run-ir", "m.mlir", "--input", "both.npz", "--trace") == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
     row = next(k for k, line in enumerate(lines) if "m.mlir:2:8" in line)
     assert "graph.add" in lines[row]
     assert "Add_0" in lines[row + 1]
