@@ -3,6 +3,7 @@ mlc: compile, run, measure and check models from the command line.
 
     mlc compile model.onnx -o model.so      mlc run model.onnx --input x=x.npy --output-dir out/
     mlc bench model.onnx                    mlc check model.onnx        mlc inspect model.onnx
+    mlc run-ir kernels.mlir --random 0      mlc diff a.onnx b.onnx
 
 `mlc COMMAND --help` lists the options of a command.
 

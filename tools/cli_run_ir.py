@@ -56,7 +56,7 @@ def _seed(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     from mlc.driver.interpret import load_module, run_loaded
-    from mlc.validation.trace import ValueTrace
+    from mlc.validation.trace import ArraySummary, ValueTrace
 
     if args.output is not None and Path(args.output).suffix != ".npz":
         raise UsageError(f"expected -o to end in .npz, but got '{args.output}'")
@@ -70,8 +70,9 @@ def run(args: argparse.Namespace) -> int:
             print_trace(trace)
     for name, array in outputs.items():
         shape = "x".join(map(str, array.shape)) or "scalar"
-        span = f", {array.min():.6g} to {array.max():.6g}" if array.size and array.dtype.kind in "fiu" else ""
-        print(f"{name}: {shape} {array.dtype}{span}")
+        summary = ArraySummary()
+        summary.add(array)
+        print(f"{name}: {shape} {array.dtype}: {summary.text()}")
     if args.output is not None:
         _write(Path(args.output), outputs)
     return 0
@@ -90,13 +91,7 @@ def read_inputs(texts: list[str]) -> dict[str, Any]:
             or (not name and "npy" in path[-3:])
         ):
             raise UsageError(f"expected --input NAME=FILE.npy, NAME=FILE.npz or FILE.npz, but got '{text}'")
-        arrays = _read(Path(path))
-        if not isinstance(arrays, dict):
-            arrays = {name: arrays}
-        elif name:
-            if name not in arrays:
-                raise UsageError(f"{path}: expected an array '{name}', but the file has {', '.join(arrays)}")
-            arrays = {name: arrays[name]}
+        arrays = _arrays_of(Path(path), name)
         for one, array in arrays.items():
             if one in found:
                 raise UsageError(f"expected one array for input '{one}', but got a second: '{text}'")
@@ -104,22 +99,27 @@ def read_inputs(texts: list[str]) -> dict[str, Any]:
     return found
 
 
-def _read(path: Path) -> Any:
-    """The array of a .npy file, or the arrays of an .npz by name; they hold no objects."""
+def _arrays_of(path: Path, name: str) -> dict[str, Any]:
+    """The array of a .npy file under this name, or that of this name (all without one) in an .npz file."""
     import zipfile
 
     import numpy as np
 
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError):
-        pass
     from mlc.tools.cli_run import read_array
 
-    return read_array(path)
+    if path.suffix == ".npy":
+        return {name: read_array(path)}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays: dict[str, Any] = {key: file[key] for key in file.files}
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        reason = str(error).rstrip(".").partition("\n")[0]
+        raise UsageError(f"{path}: expected arrays in numpy's .npz format, but {reason}") from error
+    if name and name not in arrays:
+        raise UsageError(f"{path}: expected an array '{name}', but the file has {', '.join(arrays)}")
+    return {name: arrays[name]} if name else arrays
 
 
 def _write(path: Path, outputs: dict[str, Any]) -> None:
@@ -158,7 +158,7 @@ def _print_table(trace: "ValueTrace", rows: "list[ValueSummary]") -> None:
         table.add_column(column, overflow="fold")
     for row in rows:
         where = "\n".join(filter(None, (trace.place(row.op).rpartition("/")[2], node_of(row.op))))
-        style = "red" if row.nans or row.infinities else ""
+        style = "" if row.is_finite else "red"
         values = f"{row.text()}\n{' '.join(row.first)}".rstrip()
         table.add_row(escape(where), escape(f"{row.title}\n{row.type}"), escape(values), style=style)
     Console().print(table, highlight=False)

@@ -51,18 +51,21 @@ class Argument:
     type: Attribute
 
     @property
+    def _shaped(self) -> TensorType[Any] | MemRefType[Any]:
+        shaped: Any = self.type
+        return shaped
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """The elements' numpy dtype."""
-        assert isinstance(self.type, TensorType | MemRefType)
-        return V.dtype_of(self.type.element_type)
+        return V.dtype_of(self._shaped.element_type)
 
     @property
     def sizes(self) -> tuple[object, ...]:
         """Each size: a number, an expression over symbols, or "?"."""
         if isinstance(self.type, TensorType) and isinstance(self.type.encoding, DimsAttr):
             return shape_of(self.type)
-        assert isinstance(self.type, TensorType | MemRefType)
-        return tuple(n if n >= 0 else "?" for n in self.type.get_shape())
+        return tuple(n if n >= 0 else "?" for n in self._shaped.get_shape())
 
     def __str__(self) -> str:
         return f"{self.name}: {'x'.join(map(str, self.sizes)) or 'scalar'} {self.dtype}"
@@ -95,10 +98,10 @@ class FunctionSignature:
             except (ValueError, KeyError) as error:
                 raise UserError(str(error).strip("'")) from error
             return found
-        rows = self.func.attributes.get(KERNEL_SIZES)
+        rows: Any = self.func.attributes.get(KERNEL_SIZES)
         found = {name: int(np.asarray(arrays[name])) for name in self.symbols if name in arrays}
         for k, argument in given:
-            row = rows.data[k] if isinstance(rows, ArrayAttr) else None
+            row = rows.data[k] if rows is not None else None
             sizes = zip(
                 row.data if isinstance(row, IndexMapAttr) else (), np.shape(arrays[argument.name]), strict=False
             )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 
@@ -189,7 +189,7 @@ def _counts(a: Operation, b: Operation) -> dict[str, tuple[int, int]]:
 
 
 def align(a: Operation, b: Operation) -> Pairs:
-    """The operations of two functions that are the same, or at least have the same name between others that are."""
+    """The operations of two functions that are the same, and between these others that stand for each other."""
     left, right = list(a.walk()), list(b.walk())
     keys = [_key(op) for op in left], [_key(op) for op in right]
     pairs: Pairs = {a: b}
@@ -197,11 +197,25 @@ def align(a: Operation, b: Operation) -> Pairs:
         if tag == "equal":
             pairs |= dict(zip(left[i:i_end], right[j:j_end], strict=True))
         elif tag == "replace":
-            names = [op.name for op in left[i:i_end]], [op.name for op in right[j:j_end]]
-            for block in difflib.SequenceMatcher(None, *names, autojunk=False).get_matching_blocks():
-                for k in range(block.size):
-                    pairs.setdefault(left[i + block.a + k], right[j + block.b + k])
+            for one, other in _stand_in(left[i:i_end], right[j:j_end]):
+                pairs.setdefault(one, other)
     return pairs
+
+
+def _stand_in(left: Sequence[Operation], right: Sequence[Operation]) -> Iterator[tuple[Operation, Operation]]:
+    """Pairs of operations of the same name; between them equally many whose results have the same types."""
+    names = [op.name for op in left], [op.name for op in right]
+    at, other = 0, 0
+    for block in difflib.SequenceMatcher(None, *names, autojunk=False).get_matching_blocks():
+        before, after = left[at : block.a], right[other : block.b]
+        if [_result_types(op) for op in before] == [_result_types(op) for op in after]:
+            yield from zip(before, after, strict=True)
+        at, other = block.a + block.size, block.b + block.size
+        yield from zip(left[block.a : at], right[block.b : other], strict=True)
+
+
+def _result_types(op: Operation) -> list[str]:
+    return [str(result.type) for result in op.results]
 
 
 def _key(op: Operation) -> str:

@@ -19,12 +19,9 @@ FIRST = 4
 
 
 @dataclass
-class ValueSummary:
-    """The values of one result of an op: extremes and mean of the finite ones, and how many are not."""
+class ArraySummary:
+    """The values of arrays: extremes and mean of the finite ones, and how many are not."""
 
-    op: Operation
-    index: int
-    type: str
     runs: int = 0
     elements: int = 0
     finite: int = 0
@@ -61,6 +58,28 @@ class ValueSummary:
         return self.total / self.finite if self.finite else math.nan
 
     @property
+    def is_finite(self) -> bool:
+        """Whether there is neither NaN nor infinity."""
+        return not self.nans and not self.infinities
+
+    def text(self) -> str:
+        """`min -1.5, max 2, mean 0.25, 1 NaN`."""
+        if not self.elements:
+            return "no elements"
+        parts = [f"min {self.least:.6g}", f"max {self.greatest:.6g}", f"mean {self.mean:.6g}"] if self.finite else []
+        parts += [f"{self.nans} NaN"] * bool(self.nans) + [f"{self.infinities} inf"] * bool(self.infinities)
+        return ", ".join([*parts, *([f"{self.runs} runs"] if self.runs > 1 else [])])
+
+
+@dataclass
+class ValueSummary(ArraySummary):
+    """The values of one result of an op, over all its runs."""
+
+    op: Operation = field(kw_only=True)
+    index: int = field(kw_only=True)
+    type: str = field(kw_only=True)
+
+    @property
     def title(self) -> str:
         """The op with the name of its result, or of what it writes: `%sum = te.compute`, `loop.store %sum`."""
         if self.index < len(self.op.results):
@@ -70,14 +89,6 @@ class ValueSummary:
         callee = self.op.properties.get("callee") or self.op.properties.get("sym_name")
         shown = f"%{written.name_hint}" if written is not None and written.name_hint else callee
         return f"{self.op.name} {shown}" if shown else self.op.name
-
-    def text(self) -> str:
-        """`min -1.5, max 2, mean 0.25, 1 NaN`."""
-        if not self.elements:
-            return "no elements"
-        parts = [f"min {self.least:.6g}", f"max {self.greatest:.6g}", f"mean {self.mean:.6g}"] if self.finite else []
-        parts += [f"{self.nans} NaN"] * bool(self.nans) + [f"{self.infinities} inf"] * bool(self.infinities)
-        return ", ".join([*parts, *([f"{self.runs} runs"] if self.runs > 1 else [])])
 
 
 def _plain(values: Any) -> list[Any]:
@@ -96,7 +107,7 @@ class ValueTrace:
         """Add what one run of an op computed."""
         for k, value in enumerate(results):
             if (summary := self.values.get((op, k))) is None:
-                summary = self.values[op, k] = ValueSummary(op, k, _type(op, k, value))
+                summary = self.values[op, k] = ValueSummary(op=op, index=k, type=_type(op, k, value))
             summary.add(value)
 
     def place(self, op: Operation) -> str:
@@ -121,4 +132,4 @@ def node_of(op: Operation) -> str:
     return op.location.desc.data if isinstance(op.location, NameLoc) else ""
 
 
-__all__ = ["ValueSummary", "ValueTrace", "node_of"]
+__all__ = ["ArraySummary", "ValueSummary", "ValueTrace", "node_of"]

@@ -125,7 +125,7 @@ def compare_values(
             other = nodes.get((tensor.node, tensor.index)) if is_last else None
         else:
             partner = pairs.get(tensor.op) if tensor.op is not None else None
-            other = ops.get((partner, tensor.index))
+            other = ops.get((partner, tensor.index)) if partner is not None else None
             other = None if other is None or other.node else other
         if other is not None:
             found.append(compare_tensor(tensor.label, tensor.array, other.array, tolerance))
