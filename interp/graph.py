@@ -49,6 +49,8 @@ class Interpreter:
         self._scope: Operation | None = None
         self._symbolic: dict[FuncOp, bool] = {}
         self._bound: dict[tuple[FuncOp, tuple[tuple[str, int], ...]], FuncOp] = {}
+        self._originals: dict[Operation, Operation] = {}
+        """The operations of functions with symbols, by those of the copies that run; filled for `observe`."""
 
     def run(self, func: FuncOp, inputs: Sequence[Any], sizes: Mapping[str, int] | None = None) -> list[Any]:
         """
@@ -63,7 +65,9 @@ class Interpreter:
         self._scope = func.parent_op() or self._scope
         key = func, tuple(sorted(self.sizes.items()))
         if key not in self._bound:
-            self._bound[key] = at_sizes(func, self.sizes)
+            bound = self._bound[key] = at_sizes(func, self.sizes)
+            if self.observe is not None:
+                self._originals.update(zip(bound.walk(), func.walk(), strict=True))
         try:
             return self._run_static(self._bound[key], inputs)
         finally:
@@ -102,7 +106,7 @@ class Interpreter:
                 return operands
             results = self._run_op(op, operands)
             if self.observe is not None:
-                self.observe(op, results)
+                self.observe(self._originals.get(op, op), results)
             for result, value in zip(op.results, results, strict=True):
                 values[result] = value
                 left[result] = sum(1 for _ in result.uses)

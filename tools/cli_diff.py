@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mlc.validation.value_diff import TensorDifference
 
 NODES = 10
-"""Names of source nodes that are listed."""
+"""Names of source nodes, and differences of weights, that are listed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -172,8 +172,10 @@ def print_structure(report: "StructureReport", a: "Side", b: "Side") -> None:
         if nodes:
             _line(f"nodes only in the {where}: {', '.join(nodes[:NODES])}{' and others' * (len(nodes) > NODES)}")
     _print_diff(report.calls)
-    for text in report.weights:
+    for text in report.weights[:NODES]:
         _line(text)
+    if len(report.weights) > NODES:
+        _line(f"... and {len(report.weights) - NODES} weights more")
 
 
 def _print_diff(lines: Sequence[str]) -> None:

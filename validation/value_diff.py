@@ -90,11 +90,39 @@ class TensorDifference:
         return self.error / self.scale if self.scale and math.isfinite(self.error) else math.inf
 
 
+def in_one_layout(a: Any, b: Any) -> tuple[Any, Any] | None:
+    """Two tensors in the same layout: as they are, or with their blocks of channels joined (NCHW8c -> NCHW); else None."""
+    for x, y in ((a, b), (a, _without_blocks(b)), (_without_blocks(a), b), (_without_blocks(a), _without_blocks(b))):
+        if x is None or y is None:
+            continue
+        if [n for n in x.shape if n != 1] == [n for n in y.shape if n != 1]:
+            return x, y
+        if x.ndim == y.ndim > 2 and (x.shape[0], *x.shape[2:]) == (y.shape[0], *y.shape[2:]):
+            count = min(x.shape[1], y.shape[1])  # the last block is padded
+            if (x is not a or y is not b) and max(x.shape[1], y.shape[1]) - count < max(a.shape[-1], b.shape[-1]):
+                return x[:, :count], y[:, :count]
+    return None
+
+
+def _without_blocks(array: Any) -> Any:
+    """`N, C/b, H, W, b` as `N, C, H, W`; None for fewer than 4 axes."""
+    if array.ndim < 4:
+        return None
+    joined = np.moveaxis(array, -1, 2)
+    return joined.reshape(joined.shape[0], joined.shape[1] * joined.shape[2], *joined.shape[3:])
+
+
 def compare_tensor(label: str, a: Any, b: Any, tolerance: float) -> TensorDifference:
-    """Compare two tensors; sizes of 1 do not count. Integers must be equal, NaN and infinities at the same places."""
+    """
+    Compare two tensors; sizes of 1 and blocks of channels do not count.
+
+    Integers must be equal, NaN and infinities must stand at the same places.
+    """
     a, b = np.asarray(a), np.asarray(b)
-    if [n for n in a.shape if n != 1] != [n for n in b.shape if n != 1]:
+    same_layout = in_one_layout(a, b)
+    if same_layout is None:
         return TensorDifference(label, a.shape, math.inf, 0.0, False, b.shape)
+    a, b = same_layout
     is_exact = a.dtype.kind in "iub" and b.dtype.kind in "iub"
     x, y = (v.reshape(a.shape).astype(np.float64) for v in (a, b))
     with np.errstate(all="ignore"):

@@ -153,6 +153,27 @@ def test_integers_must_be_equal():
     assert compare_tensor("t", np.zeros((2, 3)), np.zeros((3, 2)), 1e-4).other_shape == (3, 2)
 
 
+@pytest.mark.parametrize(("channels", "block", "other"), [(16, 8, 1), (12, 8, 1), (16, 4, 8), (12, 8, 4)])
+def test_blocks_of_channels_are_no_difference(channels: int, block: int, other: int):
+    x = np.random.default_rng(0).standard_normal((2, channels, 5, 3))
+
+    def blocked(size: int, values: Any) -> Any:
+        if size == 1:
+            return values
+        padded = np.pad(values, ((0, 0), (0, -channels % size), (0, 0), (0, 0)))
+        return np.moveaxis(padded.reshape(2, -1, size, 5, 3), 2, -1)
+
+    changed = x.copy()
+    changed[1, channels - 1, 4, 2] += 1
+    for a, b in ((block, other), (other, block)):
+        assert compare_tensor("t", blocked(a, x), blocked(b, x), 1e-4).error == 0
+        found = compare_tensor("t", blocked(a, x), blocked(b, changed), 1e-4)
+        assert found.other_shape is None
+        assert found.error == pytest.approx(1)
+    assert compare_tensor("t", x, np.zeros((2, channels, 5, 4)), 1e-4).other_shape == (2, channels, 5, 4)
+    assert compare_tensor("t", x, np.zeros((2, channels + 1, 5, 3)), 1e-4).other_shape is not None
+
+
 def test_equal_modules_are_equal(capsys: pytest.CaptureFixture[str]):
     assert mlc("diff", write("a.mlir"), write("b.mlir", TEXT.replace("%0", "%z"))) == 0
     out = capsys.readouterr().out
