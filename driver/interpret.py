@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from mlc.dialects.graph.store import store_of
+from mlc.dialects.graph.store import attach_store, store_of
 from mlc.dialects.source import parse_placed
-from mlc.driver.pipeline.registry import make_context
+from mlc.driver.bind_sizes import copied
+from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.frontends.common.model import Model
 from mlc.interp.graph import Weights
 from mlc.support.diagnostics import Place, place_of_op
@@ -98,8 +99,23 @@ def weights_of(loaded: LoadedModule, weights: WeightSource | None, seed: int | N
     return own
 
 
-def load_module(source: ModuleSource, shapes: Mapping[str, Sequence[Any]] | None = None) -> LoadedModule:
-    """A module of any level from memory, text or a file; `shapes` are those of a model's inputs (mlc.load)."""
+def after_pipeline(loaded: LoadedModule, pipeline: str, weights: str | None = None) -> LoadedModule:
+    """A module after passes, which may fold its weights; the weights that were loaded are left as they are."""
+    store = weights_of(loaded, weights, None)
+    if isinstance(store, WeightStore):
+        model = copied(Model(loaded.module, store))
+        loaded = LoadedModule(model.module, model.weights, name=loaded.name)
+        attach_store(model.module, model.weights)
+    run_passes(loaded.module, make_context(), [pipeline], verify=True, blame=True)
+    return loaded
+
+
+def load_module(
+    source: ModuleSource,
+    shapes: Mapping[str, Sequence[Any]] | None = None,
+    symbols: Mapping[str, Sequence[int]] | None = None,
+) -> LoadedModule:
+    """A module of any level from memory, text or a file; `shapes` and `symbols` of a model's inputs as in mlc.load."""
     if isinstance(source, ModuleOp):
         return LoadedModule(source, store_of(source), name="<module>")
     if isinstance(source, Model):
@@ -109,10 +125,10 @@ def load_module(source: ModuleSource, shapes: Mapping[str, Sequence[Any]] | None
     if not isinstance(source, str | PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected a module, a model, text or a path, but got {type(source).__name__}")
     path = Path(source)
-    if path.suffix in (".onnx", ".pt2") or shapes:
+    if path.suffix in (".onnx", ".pt2") or shapes or symbols:
         from mlc.driver.load import load
 
-        model = load(path, shapes)
+        model = load(path, shapes, symbols)
         return LoadedModule(model.module, model.weights, name=str(path))
     if path.suffix != ".mlir":
         raise UserError(f"{path}: expected a file that ends in .mlir, .onnx or .pt2")
@@ -137,4 +153,13 @@ def _parsed(text: str, name: str) -> LoadedModule:
     return LoadedModule(module, None, positions, name)
 
 
-__all__ = ["LoadedModule", "ModuleSource", "WeightSource", "interpret", "load_module", "run_loaded", "weights_of"]
+__all__ = [
+    "LoadedModule",
+    "ModuleSource",
+    "WeightSource",
+    "after_pipeline",
+    "interpret",
+    "load_module",
+    "run_loaded",
+    "weights_of",
+]

@@ -14,30 +14,23 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from mlc.dialects.graph.store import attach_store
 from mlc.dialects.source import parse_module
-from mlc.driver.bind_sizes import copied
 from mlc.driver.compilation import Compilation
-from mlc.driver.interpret import LoadedModule, load_module, run_loaded
+from mlc.driver.interpret import LoadedModule, after_pipeline, load_module, run_loaded
 from mlc.driver.load import load
 from mlc.driver.options import Options
-from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.driver.pipeline.manager import make_context
 from mlc.driver.toolchain import LLVM, load_executable
-from mlc.frontends.common.model import Model
 from mlc.runtime.executable import Executable
 from mlc.runtime.symbolic import compiled_executable
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 from mlc.support.scratch import remove_scratch
-from mlc.support.weights import WeightStore
 from mlc.validation.signature import function_named, named_inputs, random_inputs, signature_of
 from mlc.validation.validate_each import random_arrays
 from mlc.validation.value_diff import ComputedTensor, TensorRecorder
 
 Arrays = Mapping[str, Any]
-Shapes = Mapping[str, Sequence[Any]]
-LEVELS = ("graph", "te", "loop", "llvm")
-"""The levels at which two compilations are compared as text."""
 
 
 @dataclass
@@ -159,46 +152,48 @@ def _call_line(node: Mapping[str, Any], values: Sequence[Mapping[str, Any]]) -> 
     return f"{origins or '-'}: {node['kernel']}({shown(node['inputs'])}) -> {shown(node['outputs'])}{schedule}"
 
 
-def file_side(path: str, seed: int = 0, weights: str | None = None, shapes: Shapes | None = None) -> Side:
+@dataclass(frozen=True)
+class LoadOptions:
+    """How a side is loaded and run: the shapes and symbols of a model's inputs, its weights, the seed of its inputs."""
+
+    shapes: Mapping[str, Sequence[Any]] | None = None
+    symbols: Mapping[str, Sequence[int]] | None = None
+    weights: str | None = None
+    seed: int = 0
+
+
+def file_side(path: str, options: LoadOptions) -> Side:
     """The side of a file, or of a directory that `mlc compile -o DIR` wrote."""
     if Path(path).is_dir():
-        if weights is not None:
+        if options.weights is not None:
             raise UserError(f"expected no weights for the compiled model {path}, which has its own")
-        return ExecutableSide(path, load_executable(path, executor="graph"), None, seed)
-    return ModuleSide(path, load_module(Path(path), shapes), seed, weights)
+        return ExecutableSide(path, load_executable(path, executor="graph"), None, options.seed)
+    loaded = load_module(Path(path), options.shapes, options.symbols)
+    return ModuleSide(path, loaded, options.seed, options.weights)
 
 
-def pipeline_side(
-    path: str, pipeline: str, seed: int = 0, weights: str | None = None, shapes: Shapes | None = None
-) -> ModuleSide:
+def pipeline_side(path: str, pipeline: str, options: LoadOptions) -> ModuleSide:
     """The module of a file after a pipeline."""
-    loaded = load_module(Path(path), shapes)
-    store = WeightStore.load(Path(weights)) if weights is not None else loaded.weights
-    if store is not None:
-        model = copied(Model(loaded.module, store))
-        loaded = LoadedModule(model.module, model.weights, name=loaded.name)
-        attach_store(model.module, model.weights)
-    run_passes(loaded.module, make_context(), [pipeline], verify=True, blame=True)
-    return ModuleSide(f"{path} after {pipeline}", loaded, seed)
+    loaded = load_module(Path(path), options.shapes, options.symbols)
+    loaded = after_pipeline(loaded, pipeline, options.weights)
+    return ModuleSide(f"{path} after {pipeline}", loaded, options.seed)
 
 
-def compiled_side(
-    name: str, path: str, options: Options, level: str, seed: int = 0, shapes: Shapes | None = None
-) -> ExecutableSide:
-    """A model compiled with these options, which keep the text of `level`."""
-    compilation = Compilation(load(path, shapes), options)
+def compiled_side(path: str, name: str, compiler: Options, level: str, options: LoadOptions) -> ExecutableSide:
+    """A model compiled with the options `compiler`, which keep the text of `level`."""
+    compilation = Compilation(load(path, options.shapes, options.symbols), compiler)
     artifact = compilation.write(Path(tempfile.gettempdir()))
     try:
         module = parse_module(compilation.texts[level], f"{name}.{level}", make_context())
-        executable = compiled_executable(artifact, options.threads, "graph", LLVM())
-        return ExecutableSide(name, executable, module, seed)
+        executable = compiled_executable(artifact, compiler.threads, "graph", LLVM())
+        return ExecutableSide(name, executable, module, options.seed)
     finally:
         remove_scratch(artifact.path)
 
 
 __all__ = [
-    "LEVELS",
     "ExecutableSide",
+    "LoadOptions",
     "ModuleSide",
     "RunResult",
     "Side",

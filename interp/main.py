@@ -100,7 +100,8 @@ class MainInterpreter:
         content, start = as_bytes(array), self.scalars[view.byte_shift]
         expected = self._bytes(view.result.type, view.sizes)
         if content.size != expected:
-            message = f"expected {expected} bytes of weight {name or value}, but got {content.size}"
+            what = name.data if isinstance(name, StringAttr) else value
+            message = f"expected {expected} bytes of weight {what}, but got {content.size}"
             raise InterpreterError(message, view)
         self.buffers[view.source][start : start + expected] = content
 

@@ -13,13 +13,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mlc.tools.cli import UsageError, add_shape_arguments, shapes_of
+from mlc.tools.cli import UsageError, add_shape_arguments, shapes_of, symbols_of
 from mlc.tools.cli_run_ir import add_input_arguments, read_inputs
 from mlc.tools.opt.limits import add_limits
 
 if TYPE_CHECKING:
     from mlc.driver.diff import StructureReport, ValueReport
-    from mlc.driver.sides import Side
+    from mlc.driver.sides import LoadOptions, Side
     from mlc.validation.value_diff import TensorDifference
 
 NODES = 10
@@ -97,20 +97,20 @@ def run(args: argparse.Namespace) -> int:
 
 def sides(args: argparse.Namespace) -> "tuple[Side, Side]":
     """The two sides that the arguments name."""
-    from mlc.driver.sides import file_side, pipeline_side
+    from mlc.driver.sides import LoadOptions, file_side, pipeline_side
 
-    seed, shapes = args.random or 0, shapes_of(args)
+    options = LoadOptions(shapes_of(args), symbols_of(args), args.weights, args.random or 0)
     if args.b is not None:
         if args.pipeline or args.levels or args.target:
             raise UsageError("expected one model with two of --pipeline, -O or --target, but got two models")
-        one, other = (file_side(path, seed, args.weights, shapes) for path in (args.a, args.b))
+        one, other = (file_side(path, options) for path in (args.a, args.b))
         return one, other
     if args.pipeline:
         if len(args.pipeline) != 2 or args.levels or args.target:
             raise UsageError(f"expected --pipeline twice and neither -O nor --target, but got {_given(args)}")
-        one, other = (pipeline_side(args.a, p, seed, args.weights, shapes) for p in args.pipeline)
+        one, other = (pipeline_side(args.a, p, options) for p in args.pipeline)
         return one, other
-    return _compilations(args, seed, shapes)
+    return _compilations(args, options)
 
 
 def _given(args: argparse.Namespace) -> str:
@@ -118,7 +118,7 @@ def _given(args: argparse.Namespace) -> str:
     return ", ".join([*parts, *(f"--target {t}" for t in args.target)]) or "neither"
 
 
-def _compilations(args: argparse.Namespace, seed: int, shapes: Any) -> "tuple[Side, Side]":
+def _compilations(args: argparse.Namespace, load_options: "LoadOptions") -> "tuple[Side, Side]":
     """A model compiled in two ways."""
     from pathlib import Path
 
@@ -135,9 +135,10 @@ def _compilations(args: argparse.Namespace, seed: int, shapes: Any) -> "tuple[Si
     found: list[Side] = []
     for k in (0, 1):
         level, target = _one(args.levels, k, 3), _one(args.target, k, "native")
-        options = Options(target, level, thread_count(None), frozenset({args.emit}))
         parts = [f"-O{level}"] * bool(args.levels) + [f"--target {target}"] * bool(args.target)
-        found.append(compiled_side(f"{args.a} {' '.join(parts)}", args.a, options, args.emit, seed, shapes))
+        options = Options(target, level, thread_count(None), frozenset({args.emit}))
+        name = f"{args.a} {' '.join(parts)}"
+        found.append(compiled_side(args.a, name, options, args.emit, load_options))
     return found[0], found[1]
 
 

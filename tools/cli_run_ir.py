@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("file", help="an .mlir file of any level, or a model: .onnx, .pt2")
     add_input_arguments(parser)
+    parser.add_argument("-p", "--pipeline", metavar="PASSES", help="passes to run over the module first")
     parser.add_argument("--function", metavar="NAME", help="the function to run (default: @main, or the only one)")
     parser.add_argument("--wide", action="store_true", help="compute floats in f64")
     parser.add_argument("--trace", action="store_true", help="print what each operation computes")
@@ -55,13 +56,16 @@ def _seed(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
-    from mlc.driver.interpret import load_module, run_loaded
+    from mlc.driver.interpret import after_pipeline, load_module, run_loaded
     from mlc.validation.trace import ArraySummary, ValueTrace
 
     if args.output is not None and Path(args.output).suffix != ".npz":
         raise UsageError(f"expected -o to end in .npz, but got '{args.output}'")
     given = read_inputs(args.input)
     loaded = load_module(Path(args.file))
+    if args.pipeline is not None:
+        loaded = after_pipeline(loaded, args.pipeline, args.weights)
+        args.weights = None
     trace = ValueTrace(loaded.positions) if args.trace else None
     try:
         outputs = run_loaded(loaded, given, args.function, args.weights, args.wide, trace, args.random)

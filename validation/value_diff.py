@@ -91,7 +91,7 @@ class TensorDifference:
 
 
 def in_one_layout(a: Any, b: Any) -> tuple[Any, Any] | None:
-    """Two tensors in the same layout: as they are, or with their blocks of channels joined (NCHW8c -> NCHW); else None."""
+    """Two tensors in the same layout: as they are, or with blocks of channels joined (NCHW8c -> NCHW); else None."""
     for x, y in ((a, b), (a, _without_blocks(b)), (_without_blocks(a), b), (_without_blocks(a), _without_blocks(b))):
         if x is None or y is None:
             continue

@@ -276,3 +276,13 @@ te.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 """
     with pytest.raises(UserError, match=r"@f cannot be run: te\.read of %x at 4 on axis 0, which has 4 elements"):
         mlc.interpret(text, [np.zeros(4, np.float32)])
+
+
+@pytest.mark.parametrize("level", ["te", "sched", "loop", "tiles", "native"])
+@pytest.mark.parametrize("rows", [1, 37])
+def test_a_kernel_of_open_sizes_takes_them_from_the_arrays(level: str, rows: int):
+    text = lowered(symbolic_models.SOFTMAX, LEVELS[level])
+    name = next(line.split("@")[1].split("(")[0] for line in text.splitlines() if "func @softmax" in line)
+    x = drawn(rows, 70)
+    (got,) = mlc.interpret(text, [x], function=name).values()
+    np.testing.assert_allclose(got, symbolic_models.softmax(x), rtol=1e-5)

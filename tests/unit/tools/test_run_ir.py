@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mlc.support.weights import WeightStore
 from mlc.tools import cli
 
 TEXT = """func.func @main(%x: tensor<2x3xf32>, %y: tensor<3xf32>) -> tensor<2x3xf32> {
@@ -51,6 +52,20 @@ def test_outputs_are_written(inputs: list[str], capsys: pytest.CaptureFixture[st
     assert mlc("run-ir", "m.mlir", *inputs, "-o", "out.npz") == 0
     np.testing.assert_allclose(np.load("out.npz")["output0"], expected(), rtol=1e-6)
     assert capsys.readouterr().out.startswith("output0: 2x3 float32")
+
+
+def test_passes_run_first_and_fold_weights(capsys: pytest.CaptureFixture[str]):
+    text = TEXT.replace(", %y: tensor<3xf32>)", ")").replace("  %s =", '  %y = graph.param "y" : tensor<3xf32>\n  %s =')
+    Path("m.mlir").write_text(text)
+    store = WeightStore()
+    store.add("y", Y)
+    store.save("m.safetensors")
+    passes = "graph-O2,main,convert-graph-to-te,te-add-schedule"
+    assert mlc("run-ir", "m.mlir", "--input", "x=x.npy", "-p", passes, "-o", "out.npz", "--trace") == 0
+    np.testing.assert_allclose(np.load("out.npz")["output0"], expected(), rtol=1e-6)
+    assert "runtime.call @add_log_relu" in capsys.readouterr().out
+    assert mlc("run-ir", "m.mlir", "--input", "x=x.npy", "-p", "graph-O9") == 1
+    assert "unknown pass 'graph-O9'" in capsys.readouterr().err
 
 
 def test_trace_says_place_node_type_and_values(capsys: pytest.CaptureFixture[str]):
