@@ -21,6 +21,7 @@ from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import is_host, pool_object, probes_object
+from mlc.driver.validated import check_program
 from mlc.driver.workers import Job, run_jobs
 from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.convert import find_function
@@ -56,6 +57,8 @@ class Compilation:
         self.ops: dict[str, int] = {}
         self.kernels: dict[str, KernelCode] = {}
         self.warnings: list[str] = []
+        self.validators: list[Any] = []
+        """The instrument that validates the passes on the whole module, if the options ask for it."""
         self.recorded: dict[str, Any] = {}
         """Inputs of the kernels by name, recorded while the graph passes were validated."""
 
@@ -95,14 +98,17 @@ class Compilation:
                 "weights_bytes": weights_bytes,
                 "report": self.report(len(description["nodes"])),
             }
-            return draft.finish()
+            artifact = draft.finish()
+        for validator in self.validators:
+            check_program(artifact, validator, self.target, self.options.threads)
+        return artifact
 
     def plan(self) -> tuple[FuncOp, dict[str, FuncOp]]:
         """@main on buffers, and the kernels that it calls, still on the graph level."""
         self.optimize()
         sources = self.kernel_sources()
         with self.timing.phase("plan"):
-            run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing])
+            run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing, *self.validators])
             main = find_function(self.model.module, "main")
             check_plan(main)
         called = {name: sources[name] for name in callees(main)}
@@ -145,10 +151,10 @@ class Compilation:
         passes = self.options.pipeline("graph")
         before = str(module)
         with self.timing.phase("graph"), replayable(lambda error: before, passes):
-            watching = validators(self.options)
-            hooks = [self.timing, *watching, *self.options.instruments]
+            self.validators = validators(self.options)
+            hooks = [self.timing, *self.validators, *self.options.instruments]
             run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required, blame=True)
-        for validator in watching:
+        for validator in self.validators:
             self.recorded = validator.recorded()
         self.ops["graph"] = _count(module)
         if "graph" in self.options.keep:
