@@ -27,6 +27,8 @@ _KERNELS = ("te.func", "loop.func")
 _CALLS = ("graph.call", "runtime.call")
 _SHOWN = 8
 """How many nodes a text names."""
+_LISTED = 16
+"""How many kernels a header names."""
 
 
 def location_names(location: Attribute) -> Iterator[str]:
@@ -76,12 +78,29 @@ def kernels_of(module: ModuleOp) -> dict[str, tuple[str, ...]]:
     return {name: tuple(dict.fromkeys((*called.get(name, ()), *nodes))) for name, nodes in kernels.items()}
 
 
-def _kernel_name(op: Operation) -> str | None:
+def symbol_name(op: Operation) -> str | None:
+    """The name of a function; None for an op that is no symbol."""
     name = op.properties.get("sym_name") or op.attributes.get("sym_name")
+    return name.data if isinstance(name, StringAttr) else None
+
+
+def _kernel_name(op: Operation) -> str | None:
     is_kernel = op.name in _KERNELS or (op.name == "func.func" and "graph.kernel" in op.attributes)
     if op.name == "llvm.func":
         is_kernel = bool(op.regions[0].blocks) and "mlc.workspace_bytes" in op.attributes
-    return name.data if is_kernel and isinstance(name, StringAttr) else None
+    return symbol_name(op) if is_kernel else None
+
+
+def kernels_text(module: ModuleOp) -> str:
+    """A comment line for each kernel of a module: `// kernel @dense_relu_0a1b2c3d, nodes: fc1, relu1`."""
+    kernels = kernels_of(module)
+    lines = [f"// kernel @{name}{_nodes_after(nodes)}\n" for name, nodes in list(kernels.items())[:_LISTED]]
+    more = len(kernels) - _LISTED
+    return "".join(lines) + (f"// and {more} more kernel{'s' * (more > 1)}\n" if more > 0 else "")
+
+
+def _nodes_after(nodes: tuple[str, ...]) -> str:
+    return f", node{'s' * (len(nodes) > 1)}: {nodes_text(nodes)}" if nodes else ""
 
 
 class NodeComments(Printer):
@@ -90,7 +109,7 @@ class NodeComments(Printer):
     def print_op(self, op: Operation) -> None:
         super().print_op(op)
         if nodes := source_nodes(op):
-            self.print_string(f"  // node{'s' * (len(nodes) > 1)}: {nodes_text(nodes)}")
+            self.print_string(f"  // {_nodes_after(nodes).removeprefix(', ')}")
 
 
 def ir_text(op: Operation, *, nodes: bool = False, locations: bool = False) -> str:

@@ -101,6 +101,7 @@ class MlcOpt(xDSLOptMain):
             args.print_debuginfo,
             args.syntax_highlight,
             args.mlir_elide_elementsattrs_if_larger,
+            args.mlir_print_source_nodes,
         )
         self.timing = PassTimer() if args.mlir_timing else None
         self.progress = Progress()
