@@ -13,7 +13,7 @@ _LABELLED = ("te.compute", "te.scan", "te.extern", "loop.block", "sched.block", 
 
 
 @dataclass
-class Symbol:
+class Outlined:
     """A named operation: where it stands, where its name stands, and the named operations inside."""
 
     name: str
@@ -21,12 +21,12 @@ class Symbol:
     start: int
     end: int
     named: tuple[int, int]
-    children: "list[Symbol]" = field(default_factory=list["Symbol"])
+    children: "list[Outlined]" = field(default_factory=list["Outlined"])
 
 
-def document_symbols(analysis: Analysis) -> list[Symbol]:
+def document_symbols(analysis: Analysis) -> list[Outlined]:
     """The functions and schedules of a text, and in each its stages, blocks and fused regions."""
-    found: list[Symbol] = []
+    found: list[Outlined] = []
     for piece in analysis.pieces:
         for token in symbols(analysis, piece.start):
             parsed = symbol_op(analysis, token)
@@ -39,7 +39,7 @@ def document_symbols(analysis: Analysis) -> list[Symbol]:
     return sorted(top, key=lambda one: one.start)
 
 
-def _symbol(analysis: Analysis, parsed: ParsedOp, token: Token) -> Symbol:
+def _symbol(analysis: Analysis, parsed: ParsedOp, token: Token) -> Outlined:
     """An operation with a name, and the labelled operations inside."""
     made = _leaf(analysis, parsed, token)
     inner = [one for one in analysis.ops.values() if parsed.start < one.start < parsed.end]
@@ -49,12 +49,12 @@ def _symbol(analysis: Analysis, parsed: ParsedOp, token: Token) -> Symbol:
     return made
 
 
-def _leaf(analysis: Analysis, parsed: ParsedOp, token: Token) -> Symbol:
+def _leaf(analysis: Analysis, parsed: ParsedOp, token: Token) -> Outlined:
     named = token.start, token.end
-    return Symbol(analysis.spelled(token), parsed.op.name, parsed.start, analysis.end_of(parsed), named)
+    return Outlined(analysis.spelled(token), parsed.op.name, parsed.start, analysis.end_of(parsed), named)
 
 
-def _add(parent: Symbol, child: Symbol) -> None:
+def _add(parent: Outlined, child: Outlined) -> None:
     """Put a symbol below the innermost that it stands in."""
     around = next((other for other in parent.children if _inside(child, other)), None)
     if around is None:
@@ -63,7 +63,7 @@ def _add(parent: Symbol, child: Symbol) -> None:
         _add(around, child)
 
 
-def _inside(one: Symbol, other: Symbol) -> bool:
+def _inside(one: Outlined, other: Outlined) -> bool:
     return other.start <= one.start and one.end <= other.end and (one.start, one.end) != (other.start, other.end)
 
 
@@ -73,12 +73,12 @@ def _label(analysis: Analysis, parsed: ParsedOp) -> Token | None:
     return found if found is not None and analysis.spelled(found).strip('"') in labels else None
 
 
-def _broken(analysis: Analysis, token: Token) -> Symbol:
+def _broken(analysis: Analysis, token: Token) -> Outlined:
     """The symbol of an operation that did not parse: to the end of its line."""
     line = analysis.text.rfind("\n", 0, token.start) + 1
     end = analysis.text.find("\n", token.end)
     named = (token.start, token.end)
-    return Symbol(analysis.spelled(token), "(does not parse)", line, len(analysis.text) if end < 0 else end, named)
+    return Outlined(analysis.spelled(token), "(does not parse)", line, len(analysis.text) if end < 0 else end, named)
 
 
 def folds(analysis: Analysis) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from mlc.tools.lsp.analysis import Analysis, analyze
 from mlc.tools.lsp.commands import WORD, pipeline_diagnostics
 from mlc.tools.lsp.complete import complete
 from mlc.tools.lsp.hover import hover
-from mlc.tools.lsp.outline import Symbol, document_symbols, folds
+from mlc.tools.lsp.outline import Outlined, document_symbols, folds
 from mlc.tools.lsp.references import definition_of, name_of, references_of
 
 _DELAY = 0.25
@@ -269,7 +269,7 @@ def _add_pictures(server: MlcServer) -> None:
     del _symbols, _folds, _colours
 
 
-def _document_symbol(view: View, symbol: Symbol) -> types.DocumentSymbol:
+def _document_symbol(view: View, symbol: Outlined) -> types.DocumentSymbol:
     kind = types.SymbolKind.Function if symbol.name.startswith("@") else types.SymbolKind.Object
     return types.DocumentSymbol(
         symbol.name,
