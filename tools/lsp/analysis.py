@@ -182,12 +182,58 @@ class Analysis:
 def analyze(text: str, name: str = "<text>", context: Context | None = None) -> Analysis:
     """Read a text; its diagnostics have the messages and places of mlc-opt."""
     found = Analysis(text, name, context or make_context(), tokens(text))
-    bounds = [0, *(at for match in _SPLIT.finditer(text) for at in match.span()), len(text)]
-    found.pieces = [Piece(*pair) for pair in zip(bounds[::2], bounds[1::2], strict=True)]
+    found.pieces = _pieces(text)
     for piece in found.pieces:
         _read(found, piece)
     found.diagnostics = sorted(found.diagnostics, key=lambda one: (one.place.line, one.place.column))[:_ERRORS]
     return found
+
+
+def _pieces(text: str) -> list[Piece]:
+    bounds = [0, *(at for match in _SPLIT.finditer(text) for at in match.span()), len(text)]
+    return [Piece(*pair) for pair in zip(bounds[::2], bounds[1::2], strict=True)]
+
+
+def shifted(old: Analysis, text: str) -> Analysis:
+    """
+    A changed text with what was read of it before the change; it is not read again, and has no diagnostics.
+
+    What stands before the change is taken over, what stands after it is moved, and what it touches is dropped.
+    """
+    start, end = _common(old.text, text)
+    delta = len(text) - len(old.text)
+
+    def first_of(offset: int) -> int | None:
+        if offset >= len(old.text) - end:
+            return offset + delta
+        return offset if offset < start else None
+
+    def last_of(offset: int) -> int | None:
+        if offset <= start:
+            return offset
+        return offset + delta if offset >= len(old.text) - end else None
+
+    found = Analysis(text, old.name, old.context, tokens(text), _pieces(text))
+    scopes: dict[int, Scope] = {}
+    for op in old.ops.values():
+        if (first := first_of(op.start)) is not None and (last := last_of(op.end)) is not None:
+            found.ops[first] = ParsedOp(op.op, first, last)
+    for one in old.definitions.values():
+        first, opens, closes = first_of(one.start), first_of(one.scope.start), last_of(one.scope.end)
+        if first is None or opens is None or text[first : first + len(one.name)] != one.name:
+            continue
+        scope = scopes.setdefault(id(one.scope), Scope(opens, one.scope.end + delta if closes is None else closes))
+        found.definitions[first] = Definition(one.name, first, one.values, scope)
+    return found
+
+
+def _common(old: str, new: str) -> tuple[int, int]:
+    """The lengths of the longest common beginning, and of the longest common end of the rest."""
+    most = min(len(old), len(new))
+    start = bisect_left(range(most), True, key=lambda n: old[: n + 1] != new[: n + 1])
+    most -= start
+    end = bisect_left(range(most), True, key=lambda n: old[len(old) - n - 1 :] != new[len(new) - n - 1 :])
+    return start, end
 
 
 def _read(found: Analysis, piece: Piece) -> None:

@@ -85,6 +85,8 @@ def _ops(context: Context, prefix: str, offset: int) -> Iterator[Completion]:
 
 def _ops_of(context: Context, dialect: str) -> list[type[Operation]]:
     own = [op for name, op in USER_OPS.items() if name.startswith(f"{dialect}.")]
+    if context.get_optional_dialect(dialect) is None and dialect in context.registered_dialect_names:
+        context.load_registered_dialect(dialect)
     found = context.get_optional_dialect(dialect)
     return sorted([*own, *(found.operations if found is not None else ())], key=lambda op: op.name)
 

@@ -56,7 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         for path in args.load:
             load_user_file(path)
-    except (UserError, InputError) as error:
+    except InputError as error:
+        print(error.diagnostic, file=sys.stderr)
+        return 1
+    except UserError as error:
         print(f"mlc-lsp: error: {error}", file=sys.stderr)
         return 1
     from mlc.tools.lsp.server import serve

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Sequence
+from threading import Thread
 from urllib.parse import unquote, urlparse
 
 from lsprotocol import types
@@ -13,7 +14,7 @@ from mlc.driver.pipeline.registry import make_context
 from mlc.support.diagnostics import Diagnostic
 from mlc.support.highlight import Token
 from mlc.support.version import __version__
-from mlc.tools.lsp.analysis import Analysis, analyze
+from mlc.tools.lsp.analysis import Analysis, analyze, shifted
 from mlc.tools.lsp.commands import WORD, pipeline_diagnostics
 from mlc.tools.lsp.complete import complete
 from mlc.tools.lsp.hover import hover
@@ -101,45 +102,84 @@ class View:
 
 
 class MlcServer(LanguageServer):
-    """A language server that keeps what the last version of each open text says."""
+    """
+    A language server that reads the open texts in a thread, one at a time, and answers from what it has read so far.
+
+    Until a changed text has been read, answers come from what was read of the text before, moved by the change.
+    """
 
     def __init__(self) -> None:
         super().__init__("mlc-lsp", __version__)  # pyright: ignore[reportUnknownMemberType] pygls leaves others untyped
-        self.mlc_context = make_context()
-        self._views: dict[str, tuple[str, View]] = {}
-        self._waiting: dict[str, asyncio.TimerHandle] = {}
+        # Contexts load dialects when they are first asked for one: the thread has its own.
+        self._asked, self._reading = make_context(), make_context()
+        self._open: set[str] = set()
+        self._views: dict[str, View] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._waiting: list[str] = []
+        self._busy = False
 
     def view(self, uri: str) -> View:
-        """A document as it reads now."""
+        """A document as it is now, with what is known of it."""
         document = self.workspace.get_text_document(uri)
         known = self._views.get(uri)
-        if known is not None and known[0] == document.source:
-            return known[1]
-        name = unquote(urlparse(uri).path) or uri
-        view = View(document, analyze(document.source, name, self.mlc_context))
-        self._views[uri] = document.source, view
-        return view
+        if known is None or known.analysis.text != document.source:
+            empty = Analysis("", unquote(urlparse(uri).path) or uri, self._asked, [])
+            known = View(document, shifted(known.analysis if known is not None else empty, document.source))
+            self._views[uri] = known
+        return known
 
-    def publish(self, uri: str) -> None:
-        """Send the diagnostics of a document."""
-        self._waiting.pop(uri, None)
-        view = self.view(uri)
-        found = [*view.analysis.diagnostics, *pipeline_diagnostics(view.analysis)]
-        sent = [view.diagnostic(one) for one in found]
-        version = view.document.version
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, sent, version))
+    def read_soon(self, uri: str, delay: float = _DELAY) -> None:
+        """Read a text, and send its diagnostics, when it has rested for so many seconds."""
+        self._open.add(uri)
+        if (timer := self._timers.pop(uri, None)) is not None:
+            timer.cancel()
+        self._timers[uri] = asyncio.get_running_loop().call_later(delay, self._enqueue, uri)
 
-    def publish_soon(self, uri: str) -> None:
-        """Send the diagnostics when the text has rested for a moment."""
-        if (waiting := self._waiting.pop(uri, None)) is not None:
-            waiting.cancel()
-        self._waiting[uri] = asyncio.get_running_loop().call_later(_DELAY, self.publish, uri)
+    def _enqueue(self, uri: str) -> None:
+        self._timers.pop(uri, None)
+        if uri not in self._waiting:
+            self._waiting.append(uri)
+        self._read_next()
+
+    def _read_next(self) -> None:
+        """Start to read the next text that waits, unless one is being read."""
+        while self._waiting and not self._busy:
+            uri = self._waiting.pop(0)
+            if uri not in self._open:
+                continue  # it was closed
+            self._busy = True
+            view = self.view(uri)
+            arguments = asyncio.get_running_loop(), uri, view.analysis.text, view.analysis.name
+            Thread(target=self._read, args=arguments, daemon=True).start()
+
+    def _read(self, loop: asyncio.AbstractEventLoop, uri: str, text: str, name: str) -> None:
+        """The work of the thread."""
+        analysis = None
+        try:
+            analysis = analyze(text, name, self._reading)
+            analysis.context = self._asked
+            analysis.diagnostics += pipeline_diagnostics(analysis)
+        finally:
+            loop.call_soon_threadsafe(self._publish, uri, analysis)
+
+    def _publish(self, uri: str, analysis: Analysis | None) -> None:
+        """Send the diagnostics of a text that has been read, unless it was closed or has changed."""
+        self._busy = False
+        if analysis is not None and uri in self._open:
+            document = self.workspace.get_text_document(uri)
+            view = self._views[uri] = View(document, analysis)
+            if document.source == analysis.text:
+                sent = [view.diagnostic(one) for one in analysis.diagnostics]
+                params = types.PublishDiagnosticsParams(uri, sent, document.version)
+                self.text_document_publish_diagnostics(params)
+        self._read_next()
 
     def forget(self, uri: str) -> None:
         """Drop a document that was closed."""
+        self._open.discard(uri)
         self._views.pop(uri, None)
-        if (waiting := self._waiting.pop(uri, None)) is not None:
-            waiting.cancel()
+        if (timer := self._timers.pop(uri, None)) is not None:
+            timer.cancel()
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
 
@@ -155,12 +195,12 @@ def _add_texts(server: MlcServer) -> None:
     """Texts are opened, changed and closed."""
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    def _opened(ls: MlcServer, params: types.DidOpenTextDocumentParams) -> None:
-        ls.publish(params.text_document.uri)
+    async def _opened(ls: MlcServer, params: types.DidOpenTextDocumentParams) -> None:
+        ls.read_soon(params.text_document.uri, 0)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     async def _changed(ls: MlcServer, params: types.DidChangeTextDocumentParams) -> None:
-        ls.publish_soon(params.text_document.uri)
+        ls.read_soon(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def _closed(ls: MlcServer, params: types.DidCloseTextDocumentParams) -> None:

@@ -10,7 +10,7 @@ import pytest
 from mlc.driver.pipeline.registry import make_context
 from mlc.support.highlight import tokens
 from mlc.tools import mlc_opt
-from mlc.tools.lsp.analysis import analyze
+from mlc.tools.lsp.analysis import Analysis, analyze, shifted
 from mlc.tools.lsp.complete import complete
 from mlc.tools.lsp.hover import hover
 from mlc.tools.lsp.outline import document_symbols, folds
@@ -127,3 +127,36 @@ def test_any_text_is_read(monkeypatch):
                 references_of(found, token)
         document_symbols(found)
         folds(found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  return %0", "  %9 = graph.exp %0 : tensor<4xf32>\n  return %0"),
+        ("  %1 = graph.add %0, %x", "%1 = graph.add %0"),
+        ("func.func @b", "// a comment\n\nfunc.func @b"),
+        ("%2 = ", "%two = "),
+    ],
+)
+def test_what_was_read_is_moved_by_a_change(old, new):
+    before = analyze(SEVERAL, context=CONTEXT)
+    text = SEVERAL.replace(old, new, 1)
+    found = shifted(before, text)
+    assert found.diagnostics == []
+    assert len(found.definitions) >= len(before.definitions) - 1
+    for one in found.definitions.values():
+        assert text[one.start :].startswith(one.name)
+        opens = text[one.scope.start : one.scope.start + 1]
+        assert opens == "{" or one.scope.start == 0
+        assert text[one.scope.end :].startswith(("func.func", "//")) or one.scope.end >= len(text.rstrip())
+    for one in found.ops.values():
+        head = one.op.name.removeprefix("func.")
+        assert head in text[one.start : one.end].partition("\n")[0]
+
+
+def test_a_text_that_was_not_read_has_its_tokens():
+    found = shifted(Analysis("", "a.mlir", CONTEXT, []), SEVERAL)
+    assert found.tokens == tokens(SEVERAL)
+    assert (found.ops, found.definitions, found.diagnostics) == ({}, {}, [])
+    assert [one.name for one in document_symbols(found)] == ["@a", "@b", "@c"]
+    assert shifted(found, "").tokens == []

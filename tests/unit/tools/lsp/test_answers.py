@@ -155,6 +155,11 @@ def test_ops_are_completed():
     assert completions("  // graph.soft") == {}
 
 
+def test_a_dialect_is_loaded_for_its_completions():
+    text = "  %0 = sched.spl"
+    assert [one.label for one in complete(analyze(text, context=make_context()), len(text))] == ["sched.split"]
+
+
 def test_names_are_completed_with_their_types():
     found = completions("  return %")
     assert list(found) == ["%1", "%0", "%w", "%x"]
