@@ -7,6 +7,7 @@ mlc-lsp: a language server for .mlir files; editors start it and talk to it over
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from importlib.util import find_spec
 from typing import NoReturn
 
@@ -54,8 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         expect_pygls()
         from mlc.tools.opt.load import load_user_file
 
-        for path in args.load:
-            load_user_file(path)
+        with redirect_stdout(sys.stderr):  # the standard output belongs to the protocol
+            for path in args.load:
+                load_user_file(path)
     except InputError as error:
         print(error.diagnostic, file=sys.stderr)
         return 1

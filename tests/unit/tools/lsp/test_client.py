@@ -23,6 +23,20 @@ func.func @wrong(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 """
+OWN = """\
+from dataclasses import dataclass
+from xdsl.passes import ModulePass
+print("this must not disturb the protocol")
+
+@dataclass(frozen=True)
+class MinePass(ModulePass):
+    \'\'\'A pass of a test.\'\'\'
+
+    name = "graph-mine"
+
+    def apply(self, ctx, op):
+        pass
+"""
 
 
 class Session:
@@ -50,7 +64,7 @@ class Session:
         return await asyncio.wait_for(getattr(self.client, what)(params), 60)
 
 
-async def session(path):
+async def session(path, *arguments):
     """Start the server, and open the file."""
     from lsprotocol import types
     from pygls.lsp.client import LanguageClient
@@ -59,7 +73,7 @@ async def session(path):
     editor = Session(client, path.as_uri())
     client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(lambda params: editor.take(params))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
-    await client.start_io(sys.executable, "-m", "mlc.tools.lsp.main", env=env)
+    await client.start_io(sys.executable, "-m", "mlc.tools.lsp.main", *arguments, env=env)
     capabilities = types.ClientCapabilities()
     hello = types.InitializeParams(capabilities=capabilities, root_uri=path.parent.as_uri())
     answer = await client.initialize_async(hello)
@@ -117,10 +131,22 @@ async def edit(path):
 
     editor.client.text_document_did_close(types.DidCloseTextDocumentParams(text))
     assert list(await editor.diagnostics()) == []
+    await end(editor)
+
+
+async def end(editor):
     await editor.client.shutdown_async(None)
     editor.client.exit(None)
     await asyncio.wait_for(editor.client._server.wait(), 60)
     assert editor.client._server.returncode == 0
+
+
+async def load(path, own):
+    editor, _ = await session(path, "--load", str(own))
+    assert list(await editor.diagnostics()) == []
+    found = await editor.ask("text_document_hover_async", "HoverParams", 0, 25)
+    assert "A pass of a test." in found.contents.value
+    await end(editor)
 
 
 def test_an_editor_works_on_a_file(tmp_path):
@@ -128,3 +154,11 @@ def test_an_editor_works_on_a_file(tmp_path):
     path = tmp_path / "a b.mlir"
     path.write_text(TEXT)
     asyncio.run(edit(path))
+
+
+def test_passes_of_a_loaded_file_are_known(tmp_path):
+    pytest.importorskip("pygls", reason="pygls is not installed: pip install 'mlc[lsp]'")
+    own, path = tmp_path / "own.py", tmp_path / "a.mlir"
+    own.write_text(OWN)
+    path.write_text("// RUN: mlc-opt %s -p graph-mine | filecheck %s\nfunc.func @main() {\n  return\n}\n")
+    asyncio.run(load(path, own))
