@@ -221,12 +221,14 @@ def _add_questions(server: MlcServer) -> None:
         text = types.MarkupContent(types.MarkupKind.Markdown, found.text)
         return types.Hover(text, view.range(found.start, found.end))
 
-    options = types.CompletionOptions(trigger_characters=[".", "%", "@", "^", "{", ",", "=", " "])
+    options = types.CompletionOptions(trigger_characters=[".", "%", "@", "^", "{", ",", "="])
 
     @server.feature(types.TEXT_DOCUMENT_COMPLETION, options)
     def _complete(ls: MlcServer, params: types.CompletionParams) -> types.CompletionList:
         view = ls.view(params.text_document.uri)
         end = view.offset(params.position)
+        # who has just opened a region is about to break the line, not to choose an op
+        typed = params.context is not None and params.context.trigger_character == "{"
         items = [
             types.CompletionItem(
                 one.label,
@@ -238,6 +240,7 @@ def _add_questions(server: MlcServer) -> None:
                 text_edit=types.TextEdit(view.range(one.start, end), one.insert or one.label),
             )
             for number, one in enumerate(complete(view.analysis, end))
+            if not (typed and one.kind in ("op", "dialect"))
         ]
         return types.CompletionList(is_incomplete=False, items=items)
 

@@ -109,6 +109,10 @@ async def edit(path):
     values = await editor.ask("text_document_completion_async", "CompletionParams", 0, 44)
     assert [item.label for item in values.items] == ["tvm"]
 
+    context = types.CompletionContext(types.CompletionTriggerKind.TriggerCharacter, "{")
+    opened = await editor.ask("text_document_completion_async", "CompletionParams", 2, 54, context=context)
+    assert list(opened.items) == []
+
     # the wrong op is made right, and a line is added which is not finished
     document = types.VersionedTextDocumentIdentifier(version=2, uri=editor.uri)
     where = types.Range(types.Position(8, 7), types.Position(8, 17))
