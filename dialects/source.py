@@ -233,12 +233,14 @@ class SourceParser(Parser):
             self.raise_error(f"use of undeclared value %{missing}", self._undeclared[missing])
 
 
-def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> tuple[ModuleOp, SourceParser]:
+def parse(
+    ctx: Context, source: Input[str], *, implicit_module: bool = True, parser_class: type[SourceParser] = SourceParser
+) -> tuple[ModuleOp, SourceParser]:
     """The module in a text, and the parser, which has the places of operations; InputError for an invalid text."""
     allow_nesting(limits.nesting)
     parser: SourceParser | None = None
     try:
-        parser = SourceParser.__new__(SourceParser)
+        parser = parser_class.__new__(parser_class)
         parser.__init__(ctx, source)
         return parser.parse_module(implicit_module), parser
     except MultipleSpansParseError as error:
