@@ -5,7 +5,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer
 
 from mlc.dialects import DIALECTS
+from mlc.dialects.lexer import SourceLexer
+from mlc.dialects.repeated_ops import RepeatedOps
+from mlc.dialects.token_parser import TokenParser
 from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.limits import limits
@@ -85,13 +87,7 @@ def split_source(source: Input[str]) -> Iterator[Input[str]]:
         start = 0 if match is None else match.end()
 
 
-class SourceLexer(MLIRLexer):
-    """xDSL's lexer with another regular expression for strings: xDSL's takes exponential time on unclosed strings."""
-
-    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
-
-
-class SourceParser(Parser):
+class SourceParser(TokenParser):
     """xDSL's parser, extended by a location for each operation, and by the limits."""
 
     def __init__(self, ctx: Context, source: Input[str]) -> None:
@@ -101,8 +97,14 @@ class SourceParser(Parser):
         self._file = StringAttr(source.name)
         self._depth = 0
         self._count = 0
+        self._types = {}
+        self._columns: dict[int, IntAttr] = {}
+        self._start(ctx, SourceLexer(source))
+        self._repeated = RepeatedOps(self)
+
+    def _start(self, ctx: Context, lexer: SourceLexer, dialects: list[str] | None = None) -> None:
         # Not Parser.__init__, which creates its own lexer.
-        AttrParser.__init__(self, ParserState(SourceLexer(source)), ctx)
+        AttrParser.__init__(self, ParserState(lexer, dialects), ctx)
         self.ssa_values = {}
         self.blocks = {}
         self.forward_block_references = defaultdict(list)
@@ -119,6 +121,9 @@ class SourceParser(Parser):
 
     def parse_operation(self) -> Operation:
         pos = self.pos
+        found = self._repeated.find(pos) if self._depth < limits.nesting and self._count < limits.ops else None
+        if isinstance(found, Operation):
+            return found
         self._depth += 1
         self._count += 1
         if self._depth > limits.nesting:
@@ -127,19 +132,68 @@ class SourceParser(Parser):
             self.raise_error(f"expected at most {limits.ops} operations; raise the limit with --max-ops")
         op = super().parse_operation()
         self._depth -= 1
+        if found is not None:
+            self._repeated.learn(found, op)
+        self._locate(op, pos)
+        return op
+
+    def _locate(self, op: Operation, pos: int) -> None:
+        """Give the op that begins at `pos` its location, and check the sizes of its types."""
         if match := _RESULTS.match(self.lexer.input.content, pos):
             pos = match.end()
         place = self.place(pos)
         said = self.lexer.input.content[max(0, self.pos - 64) : self.pos].rstrip().endswith("loc(unknown)")
         if op.location == UNKNOWN_LOC and not said:
-            op.location = FileLineColLoc(self._file, IntAttr(place.line), IntAttr(place.column))
+            op.location = self._location(place)
         else:
             self.positions[op] = place
         arguments = (arg for region in op.regions for block in region.blocks for arg in block.args)
         for value in (*op.results, *arguments):
             if isinstance(value.type, ShapedType):
                 self._check_size(value.type, pos)
+
+    @property
+    def dialects_around(self) -> Sequence[str]:
+        """The dialects of the ops around the current one, whose prefix may be left out."""
+        return self._parser_state.dialect_stack
+
+    def _location(self, place: Place) -> FileLineColLoc:
+        """A location in this file; it is not verified, which would take longer than parsing most ops."""
+        location = FileLineColLoc.__new__(FileLineColLoc)
+        column = self._columns.get(place.column) or self._columns.setdefault(place.column, IntAttr(place.column))
+        line = IntAttr.__new__(IntAttr)
+        line.__dict__["data"] = place.line
+        location.__dict__.update(filename=self._file, line=line, column=column)
+        return location
+
+    def is_new(self, names: Sequence[str]) -> bool:
+        """Whether no value of these names is defined or used yet."""
+        return not any(name in self.ssa_values or name in self.forward_ssa_references for name in names)
+
+    def accept(self, op: Operation, names: Sequence[str], start: int, end: int) -> Operation:
+        """Take over an op that was made without parsing; its results have these names, or it has no names."""
+        for name, value in zip(names, op.results, strict=False):
+            self.ssa_values[name] = (value,)
+            if not name[0].isdigit():
+                value.name_hint = name
+        if names and (match := _RESULTS.match(self.lexer.input.content, start)):
+            start = match.end()
+        place = self.place(start)
+        op.location = self._location(place)
+        self._count += 1
+        self._resume_from(end)
         return op
+
+    def probe(self, start: int, values: dict[str, tuple[SSAValue, ...]]) -> Parser:
+        """A parser of the same text from `start` on that knows only these values."""
+        parser = SourceParser.__new__(SourceParser)
+        lexer = SourceLexer(self.lexer.input)
+        lexer.pos = start
+        parser._undeclared, parser._types = {}, self._types
+        parser._start(self.ctx, lexer, [*self.dialects_around])
+        parser.attribute_aliases = self.attribute_aliases
+        parser.ssa_values = values
+        return parser
 
     def _check_size(self, type_: ShapedType, pos: int) -> None:
         """Reject types of too many dimensions, and tensors whose static sizes have too many elements."""

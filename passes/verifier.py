@@ -4,14 +4,26 @@ Is a module well formed? xDSL's own checks, one op at a time so that the culprit
 Invariants: every value is defined before its uses and in a region that encloses them; a block that needs a
 terminator has one; an op with successors is its block's last and branches within its region; each op's
 `verify_` holds.
+
+An op's `verify_` runs once per signature (dialects/probe.py): where it reads nothing but the op's types and attributes,
+what it accepts once it accepts again.
 """
 
+# The fields of an op are read directly: its properties build a view of the op for each access.
+# pyright: reportPrivateUsage=false
+
+from collections import Counter
 from collections.abc import Iterator
 
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.probe import ContextRead, Signature, kept_alive, probe, signature
+
+_REMEMBERED = 1 << 16
+_CONTEXT_READS = 16
 
 
 class InvalidIR(VerifyException):
@@ -22,22 +34,55 @@ class InvalidIR(VerifyException):
         self.op = op
 
 
+class Verifier:
+    """Verifies modules, and remembers the signatures of the ops that it has accepted, from one pass to the next."""
+
+    def __init__(self) -> None:
+        self._accepted: dict[Signature, tuple[Attribute, ...]] = {}
+        self._context_reads: Counter[type[Operation]] = Counter()
+
+    def verify(self, op: Operation) -> None:
+        """Raise InvalidIR for the first operation in `op`, itself included, that is not well formed."""
+        verify_dominance(op)
+        for nested in op.walk(region_first=True):
+            if nested._successors:
+                _verify_successors(nested)
+            if nested.regions:
+                _verify_regions(nested)
+            key = signature(nested)
+            if key is None or (key not in self._accepted and not self._accepts(nested, key)):
+                _verify_op(nested)
+
+    def _accepts(self, op: Operation, key: Signature) -> bool:
+        """Whether all ops of this signature are right; False also where that cannot be told."""
+        if self._context_reads[op.__class__] >= _CONTEXT_READS:
+            return False
+        try:
+            probe(op).verify_()
+        except ContextRead:
+            self._context_reads[op.__class__] += 1
+            return False
+        except Exception:
+            return False
+        if len(self._accepted) >= _REMEMBERED:
+            self._accepted.clear()
+        self._accepted[key] = kept_alive(op)
+        return True
+
+
 def verify(op: Operation) -> None:
     """Raise InvalidIR for the first operation in `op`, itself included, that is not well formed."""
-    verify_dominance(op)
-    for nested in op.walk(region_first=True):
-        if nested.successors:
-            _verify_successors(nested)
-        if nested.regions:
-            _verify_regions(nested)
-        try:
-            nested.verify_()
-        except VerifyException as error:
-            raise InvalidIR(nested, str(error)) from error
-        except Exception as error:
-            # A verifier that takes for granted what does not hold: the operation is wrong all the same.
-            detail = f"{type(error).__name__}: {error}"
-            raise InvalidIR(nested, f"cannot be verified ({detail})") from error
+    Verifier().verify(op)
+
+
+def _verify_op(op: Operation) -> None:
+    try:
+        op.verify_()
+    except VerifyException as error:
+        raise InvalidIR(op, str(error)) from error
+    except Exception as error:
+        # A verifier that takes for granted what does not hold: the operation is wrong all the same.
+        raise InvalidIR(op, f"cannot be verified ({type(error).__name__}: {error})") from error
 
 
 def _verify_successors(op: Operation) -> None:

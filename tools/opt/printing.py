@@ -9,11 +9,13 @@ from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, DenseIntOrFPElements
 from xdsl.ir import Attribute
 from xdsl.printer import Printer
 
+from mlc.dialects.printer import SourcePrinter
+
 _Array: TypeAlias = "DenseArrayBase[AnyFloat | IntegerType]"
 
 
 @dataclass(eq=False, repr=False)
-class ElidingPrinter(Printer):
+class ElidingPrinter(SourcePrinter):
     """Prints a constant of more than `elide_above` elements as `dense_resource<__elided__>`."""
 
     elide_above: int = field(default=0)
@@ -65,4 +67,4 @@ class Printing:
             from xdsl.syntax_printer import SyntaxPrinter
 
             return SyntaxPrinter(**options)
-        return Printer(**options)
+        return SourcePrinter(**options)
