@@ -30,6 +30,7 @@ from mlc.dialects import DIALECTS
 from mlc.dialects.lexer import SourceLexer
 from mlc.dialects.repeated_ops import RepeatedOps
 from mlc.dialects.token_parser import TokenParser
+from mlc.support.collector import uncollected
 from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.limits import limits
@@ -38,6 +39,7 @@ _SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
 _RESULTS = re.compile(r"%[^=\n]*=\s*")
 # Upper bound of the Python stack frames per nested operation, in the parser, the printer or a pass.
 _FRAMES = 24
+_REMEMBERED = 1 << 14
 
 
 class InputError(Exception):
@@ -99,6 +101,7 @@ class SourceParser(TokenParser):
         self._count = 0
         self._types = {}
         self._columns: dict[int, IntAttr] = {}
+        self._checked: dict[int, Attribute] = {}
         self._start(ctx, SourceLexer(source))
         self._repeated = RepeatedOps(self)
 
@@ -139,30 +142,34 @@ class SourceParser(TokenParser):
 
     def _locate(self, op: Operation, pos: int) -> None:
         """Give the op that begins at `pos` its location, and check the sizes of its types."""
-        if match := _RESULTS.match(self.lexer.input.content, pos):
+        content = self.lexer.input.content
+        if match := _RESULTS.match(content, pos):
             pos = match.end()
-        place = self.place(pos)
-        said = self.lexer.input.content[max(0, self.pos - 64) : self.pos].rstrip().endswith("loc(unknown)")
-        if op.location == UNKNOWN_LOC and not said:
-            op.location = self._location(place)
+        unknown = op.location is UNKNOWN_LOC or op.location == UNKNOWN_LOC
+        if unknown and not content[max(0, self.pos - 64) : self.pos].rstrip().endswith("loc(unknown)"):
+            op.location = self._location(pos)
         else:
-            self.positions[op] = place
-        arguments = (arg for region in op.regions for block in region.blocks for arg in block.args)
-        for value in (*op.results, *arguments):
-            if isinstance(value.type, ShapedType):
-                self._check_size(value.type, pos)
+            self.positions[op] = self.place(pos)
+        for value in op.results:
+            self._check_size(value.type, pos)
+        for region in op.regions:
+            for block in region.blocks:
+                for value in block.args:
+                    self._check_size(value.type, pos)
 
     @property
     def dialects_around(self) -> Sequence[str]:
         """The dialects of the ops around the current one, whose prefix may be left out."""
         return self._parser_state.dialect_stack
 
-    def _location(self, place: Place) -> FileLineColLoc:
-        """A location in this file; it is not verified, which would take longer than parsing most ops."""
-        location = FileLineColLoc.__new__(FileLineColLoc)
-        column = self._columns.get(place.column) or self._columns.setdefault(place.column, IntAttr(place.column))
+    def _location(self, pos: int) -> FileLineColLoc:
+        """The location of a position; it is not verified, which would take longer than parsing most ops."""
+        number = bisect_right(self._lines, pos)
+        at = pos - self._lines[number - 1] + 1
+        column = self._columns.get(at) or self._columns.setdefault(at, IntAttr(at))
         line = IntAttr.__new__(IntAttr)
-        line.__dict__["data"] = place.line
+        line.__dict__["data"] = number
+        location = FileLineColLoc.__new__(FileLineColLoc)
         location.__dict__.update(filename=self._file, line=line, column=column)
         return location
 
@@ -174,14 +181,16 @@ class SourceParser(TokenParser):
         """Take over an op that was made without parsing; its results have these names, or it has no names."""
         for name, value in zip(names, op.results, strict=False):
             self.ssa_values[name] = (value,)
-            if not name[0].isdigit():
-                value.name_hint = name
+            if "_" in name:
+                value.name_hint = name if not name[0].isdigit() else None
+            elif not name[0].isdigit():
+                value._name = name  # it needs no shortening
         if names and (match := _RESULTS.match(self.lexer.input.content, start)):
             start = match.end()
-        place = self.place(start)
-        op.location = self._location(place)
+        op.location = self._location(start)
         self._count += 1
-        self._resume_from(end)
+        self.lexer.pos = end
+        self._parser_state.current_token = self.lexer.lex()
         return op
 
     def probe(self, start: int, values: dict[str, tuple[SSAValue, ...]]) -> Parser:
@@ -195,8 +204,13 @@ class SourceParser(TokenParser):
         parser.ssa_values = values
         return parser
 
-    def _check_size(self, type_: ShapedType, pos: int) -> None:
+    def _check_size(self, type_: Attribute, pos: int) -> None:
         """Reject types of too many dimensions, and tensors whose static sizes have too many elements."""
+        if id(type_) in self._checked or not isinstance(type_, ShapedType):
+            return
+        if len(self._checked) >= _REMEMBERED:
+            self._checked.clear()
+        self._checked[id(type_)] = type_
         shape = type_.get_shape()
         if len(shape) > limits.rank:
             message = f"expected at most {limits.rank} dimensions, but got {len(shape)}"
@@ -274,7 +288,8 @@ def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> 
     try:
         parser = SourceParser.__new__(SourceParser)
         parser.__init__(ctx, source)
-        return parser.parse_module(implicit_module), parser
+        with uncollected():
+            return parser.parse_module(implicit_module), parser
     except MultipleSpansParseError as error:
         # Report an undefined block at its first use, not where xDSL notices that it is missing.
         where = ParseError(error.refs[0][0], "") if "missing block" in error.msg and error.refs else error

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.parser import Parser
+from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRToken, MLIRTokenKind, PunctuationSpelling
 
-from mlc.dialects.lexer import SourceToken
+from mlc.dialects.lexer import VALUE_NAME, SourceToken
 
 T = TypeVar("T")
 
@@ -19,6 +20,9 @@ _BARE, _EXCLAMATION = MLIRTokenKind.BARE_IDENT, MLIRTokenKind.EXCLAMATION_IDENT
 # A type with its parameters, and the token after it, on which its end may depend. Brackets nest once, and nothing that
 # could hide a bracket stands between them.
 _TYPE = re.compile(r"(!?[A-Za-z_][\w$.]*+(?:<(?:[^<>\"/\n-]|<[^<>\"/\n-]*>)*>)?+)\s*(\w+|[^\w\s]{0,2})", re.ASCII)
+_ONE_RESULT = re.compile(VALUE_NAME + r"[ \t]*=")
+_PARAMETRIZED = frozenset(("dense", "opaque", "dense_resource", "array", "affine_map", "affine_set", "strided"))
+_NUMBER = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.FLOAT_LIT, MLIRTokenKind.MINUS)
 _REMEMBERED = 1 << 14
 
 
@@ -80,6 +84,24 @@ class TokenParser(Parser):
 
     def parse_optional_unit_attr(self) -> Attribute | None:
         return UnitAttr() if self.parse_optional_keyword("unit") is not None else None
+
+    def _parse_optional_builtin_attr(self) -> Attribute | None:
+        token = self._parser_state.current_token
+        if token.kind is _BARE and token.text in _PARAMETRIZED:
+            return self._parse_optional_builtin_parametrized_attr()
+        if token.kind in _NUMBER:
+            return self.parse_optional_builtin_int_or_float_attr()
+        return super()._parse_optional_builtin_attr()
+
+    def _parse_op_result_list(self) -> list[tuple[Span[Any], int]]:
+        state = self._parser_state
+        token = state.current_token
+        match = _ONE_RESULT.match(state.lexer.input.content, self.pos)
+        if match is None:
+            return super()._parse_op_result_list()
+        state.lexer.pos = match.end()
+        state.current_token = state.lexer.lex()
+        return [(token.span, 1)]
 
     def parse_optional_type(self) -> TypeAttribute | None:
         if self._parser_state.current_token.kind not in (_BARE, _EXCLAMATION):
