@@ -36,6 +36,18 @@ class _OpText(NamedTuple):
     """What the signature names by its identity."""
 
 
+class _Taken(dict[str, int]):
+    """How often names are taken in a scope and in those around it, which are not copied."""
+
+    def __init__(self, around: dict[str, int]) -> None:
+        super().__init__()
+        self._around = around
+
+    def get(self, name: str, default: int = 0) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - as a printer asks
+        own = super().get(name)
+        return self._around.get(name, default) if own is None else own
+
+
 @dataclass(eq=False, repr=False)
 class SourcePrinter(Printer):
     """Prints modules; it must not outlive a change of what it prints by reference only, so make one for each print."""
@@ -115,6 +127,12 @@ class SourcePrinter(Printer):
         text = stream.getvalue()
         alone = len(printer._ssa_values) == len(values) and not printer._dialect_resources
         return text if alone and len(text) <= _LONGEST and "\n" not in text else None
+
+    def enter_scope(self) -> None:
+        self._next_valid_name_id.append(self._next_valid_name_id[-1])
+        self._next_valid_block_id.append(self._next_valid_block_id[-1])
+        self._ssa_names.append(_Taken(self._ssa_names[-1]))
+        self._block_names.append(_Taken(self._block_names[-1]))
 
     def print_attribute(self, attribute: Attribute) -> None:
         if not isinstance(attribute, TypeAttribute):

@@ -91,7 +91,9 @@ class Line:
     """The position of the next token."""
     pattern: _Pattern
     types: _Types
-    values: dict[str, SSAValue]
+    names: list[str]
+    """Of the operands, in order; one may stand there twice."""
+    values: list[SSAValue]
 
 
 class RepeatedOps:
@@ -134,7 +136,7 @@ class RepeatedOps:
         if types not in pattern.seen:
             pattern.seen.add(types)
             return None
-        return Line(start, end, pattern, types, dict(zip(names[count:], values, strict=True)))
+        return Line(start, end, pattern, types, names[count:], values)
 
     def _note(self, key: tuple[str, ...]) -> None:
         """Remember a new pattern; which of its names are results is plain from its text."""
@@ -156,14 +158,14 @@ class RepeatedOps:
 
     def _probe(self, line: Line, op: Operation) -> Recipe | None:
         """The recipe if the text gives `op` for all values of these types."""
-        numbers = {probe_value(value): number for number, value in enumerate(line.values.values())}
-        parser = self._parser.probe(line.start, {name: (v,) for name, v in zip(line.values, numbers, strict=True)})
+        known = {name: (probe_value(value),) for name, value in zip(line.names, line.values, strict=True)}
+        numbers: dict[SSAValue, int] = {value: line.names.index(name) for name, (value,) in known.items()}
+        parser = self._parser.probe(line.start, known)
         made = Parser.parse_operation(parser)
-        names = [*line.values]
         if parser.pos != line.end or parser.dialect_resources or not made.__dict__.keys() <= _FIELDS:
             return None
         operands = tuple(numbers.get(operand, -1) for operand in made._operands)
-        expected = [None if number < 0 else line.values[names[number]] for number in operands]
+        expected = [None if number < 0 else line.values[number] for number in operands]
         same = (
             made.__class__ is op.__class__
             and expected == [*op._operands]
@@ -176,7 +178,7 @@ class RepeatedOps:
         )
         if not same:
             return None
-        types = tuple(value._type for value in line.values.values())
+        types = tuple(value._type for value in line.values)
         # Of the op and not of the copy: types and attributes are found by identity further on.
         return Recipe(op.__class__, operands, tuple(op.result_types), {**op.properties}, {**op.attributes}, types)
 

@@ -29,7 +29,7 @@ from xdsl.utils.lexer import Input, Span
 from mlc.dialects import DIALECTS
 from mlc.dialects.lexer import SourceLexer
 from mlc.dialects.repeated_ops import RepeatedOps
-from mlc.dialects.token_parser import TokenParser
+from mlc.dialects.token_parser import TokenParser, ValueNames
 from mlc.support.collector import uncollected
 from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
 from mlc.support.errors import UserError, did_you_mean
@@ -108,7 +108,7 @@ class SourceParser(TokenParser):
     def _start(self, ctx: Context, lexer: SourceLexer, dialects: list[str] | None = None) -> None:
         # Not Parser.__init__, which creates its own lexer.
         AttrParser.__init__(self, ParserState(lexer, dialects), ctx)
-        self.ssa_values = {}
+        self.ssa_values = ValueNames()
         self.blocks = {}
         self.forward_block_references = defaultdict(list)
         self.forward_ssa_references = {}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Attribute, TypeAttribute
+from xdsl.ir import Attribute, Region, SSAValue, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRToken, MLIRTokenKind, PunctuationSpelling
@@ -24,6 +24,19 @@ _ONE_RESULT = re.compile(VALUE_NAME + r"[ \t]*=")
 _PARAMETRIZED = frozenset(("dense", "opaque", "dense_resource", "array", "affine_map", "affine_set", "strided"))
 _NUMBER = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.FLOAT_LIT, MLIRTokenKind.MINUS)
 _REMEMBERED = 1 << 14
+
+
+class ValueNames(dict[str, tuple[SSAValue, ...]]):
+    """The values in scope by their names."""
+
+    is_entering = False
+
+    def copy(self) -> dict[str, tuple[SSAValue, ...]]:
+        """A copy; itself for the parser that enters a region, which takes away the region's names when it leaves."""
+        if not self.is_entering:
+            return dict(self)
+        self.is_entering = False
+        return self
 
 
 class TokenParser(Parser):
@@ -102,6 +115,21 @@ class TokenParser(Parser):
         state.lexer.pos = match.end()
         state.current_token = state.lexer.lex()
         return [(token.span, 1)]
+
+    def parse_optional_region(self, arguments: Iterable[Parser.Argument] | None = None) -> Region | None:
+        values = self.ssa_values
+        if not isinstance(values, ValueNames):
+            return super().parse_optional_region(arguments)
+        count = len(values)
+        values.is_entering = True
+        try:
+            region = super().parse_optional_region(arguments)
+        finally:
+            values.is_entering = False
+        # A name is never defined twice, so the region's names are the last ones.
+        while len(values) > count:
+            values.popitem()
+        return region
 
     def parse_optional_type(self) -> TypeAttribute | None:
         if self._parser_state.current_token.kind not in (_BARE, _EXCLAMATION):
