@@ -49,10 +49,14 @@ class SourceToken(Token[MLIRTokenKind, str]):
     @property
     def span(self) -> Span[str]:  # pyright: ignore[reportIncompatibleVariableOverride] - made late: it costs a microsecond
         cls = StringLiteral if self.kind is MLIRTokenKind.STRING_LIT else Span
-        span = cls.__new__(cls)
-        # Not its constructor, which sets field by field, as frozen dataclasses do, and takes four times as long.
-        span.__dict__.update(start=self._start, end=self._start + len(self._text), input=self._input)
-        return span
+        return make_span(cls, self._start, self._start + len(self._text), self._input)
+
+
+def make_span(cls: type[Span[str]], start: int, end: int, source: Input[str]) -> Span[str]:
+    """A span, four times as fast as its constructor, which sets field by field, as frozen dataclasses do."""
+    span = cls.__new__(cls)
+    span.__dict__.update(start=start, end=end, input=source)
+    return span
 
 
 class SourceLexer(MLIRLexer):

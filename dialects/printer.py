@@ -10,6 +10,7 @@ it prints the same for all ops of that signature; a type's text is remembered as
 
 from __future__ import annotations
 
+import re
 from copy import copy
 from dataclasses import dataclass, field
 from io import StringIO
@@ -23,6 +24,7 @@ from mlc.dialects.probe import ContextRead, Signature, kept_alive, probe, signat
 
 _REMEMBERED = 1 << 14
 _LONGEST = 1000
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
 _MARK = "\x00"
 
 
@@ -151,6 +153,12 @@ class SourcePrinter(Printer):
             self._types[id(attribute)] = known = text, attribute
             self._current_column -= len(text)
         self.print_string(known[0])
+
+    def print_string_literal(self, string: str) -> None:
+        if _PLAIN.fullmatch(string):
+            self.print_string(f'"{string}"')
+        else:
+            super().print_string_literal(string)
 
     def print_string(self, text: str, *, indent: int | None = None) -> None:
         if "\n" in text:

@@ -28,7 +28,7 @@ class ContextRead(BaseException):
 class _Outside:
     """Stands for everything around a probe."""
 
-    def __getattribute__(self, name: str) -> NoReturn:
+    def __getattribute__(self, name: str) -> Any:
         raise ContextRead(name)
 
     def __bool__(self) -> bool:
@@ -44,6 +44,18 @@ class _Outside:
 _OUTSIDE: Any = _Outside()
 
 
+class _BlockEnd(_Outside):
+    """Stands for the block of a probe that is its block's last op: a terminator asks for no more."""
+
+    def __init__(self, last: Operation) -> None:
+        object.__setattr__(self, "_last", last)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "last_op":
+            raise ContextRead(name)
+        return object.__getattribute__(self, "_last")
+
+
 def _refuse(value: object) -> NoReturn:
     raise ContextRead
 
@@ -51,7 +63,7 @@ def _refuse(value: object) -> NoReturn:
 class ProbeResult(OpResult):
     """The result of an op, of which only the type may be read."""
 
-    op = owner = index = first_use = _name = property(_refuse)  # pyright: ignore[reportAssignmentType]
+    op = owner = index = first_use = _name = property(_refuse)  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride] - that is what a probe is for
 
     def __init__(self, type: Attribute) -> None:
         self._type = type
@@ -63,7 +75,7 @@ class ProbeResult(OpResult):
 class ProbeArgument(BlockArgument):
     """The argument of a block, of which only the type may be read."""
 
-    block = owner = index = location = first_use = _name = property(_refuse)  # pyright: ignore[reportAssignmentType]
+    block = owner = index = location = first_use = _name = property(_refuse)  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride] - that is what a probe is for
 
     def __init__(self, type: Attribute) -> None:
         self._type = type
@@ -75,7 +87,7 @@ class ProbeArgument(BlockArgument):
 class _OwnResult(OpResult):
     """A result of a probe: its users and its name may not be read."""
 
-    first_use = _name = property(_refuse)  # pyright: ignore[reportAssignmentType]
+    first_use = _name = property(_refuse)  # pyright: ignore[reportAssignmentType] - that is what a probe is for
 
     def __init__(self, type: Attribute, op: Operation, index: int) -> None:
         self._type = type
@@ -147,7 +159,9 @@ def probe(op: Operation) -> Operation:
     copy.results = SSAValues(_OwnResult(value._type, copy, number) for number, value in enumerate(op.results))
     copy.properties = dict(op.properties)
     copy.attributes = dict(op.attributes)
-    copy.location = copy.parent = _OUTSIDE
+    end: Any = _BlockEnd(copy)
+    copy.location = _OUTSIDE
+    copy.parent = end if op._next_op is None else _OUTSIDE
     copy._prev_op = None if op._prev_op is None else _OUTSIDE
     copy._next_op = None if op._next_op is None else _OUTSIDE
     return copy

@@ -78,6 +78,7 @@ class _Pattern:
     """The recipes of a pattern, by the types of the values; None where parsing needs more than those."""
 
     results: int
+    """How many of the names are results; -1 where no line of the pattern is an op."""
     recipes: dict[_Types, Recipe | None] = field(default_factory=dict[_Types, Recipe | None])
     seen: set[_Types] = field(default_factory=set[_Types])
 
@@ -120,6 +121,8 @@ class RepeatedOps:
             self._note(key)
             return None
         count = pattern.results
+        if count < 0:
+            return None
         found = [*map(self._parser.ssa_values.get, names[count:])]
         values = [value[0] for value in found if value is not None and len(value) == 1]
         if len(values) != len(found) or not self._parser.is_new(names[:count]):
@@ -149,7 +152,9 @@ class RepeatedOps:
     def learn(self, line: Line, op: Operation) -> None:
         """Make a recipe from a line that has just been parsed to `op`, if the probes allow it."""
         recipe = None
-        if not op.regions and not op._successors and self._parser.pos == line.end and op.location == UNKNOWN_LOC:
+        if op.regions:
+            line.pattern.results = -1  # its text does not end with the line
+        elif not op._successors and self._parser.pos == line.end and op.location == UNKNOWN_LOC:
             try:
                 recipe = self._probe(line, op)
             except (ContextRead, Exception):

@@ -167,10 +167,10 @@ class SourceParser(TokenParser):
         number = bisect_right(self._lines, pos)
         at = pos - self._lines[number - 1] + 1
         column = self._columns.get(at) or self._columns.setdefault(at, IntAttr(at))
-        line = IntAttr.__new__(IntAttr)
-        line.__dict__["data"] = number
-        location = FileLineColLoc.__new__(FileLineColLoc)
-        location.__dict__.update(filename=self._file, line=line, column=column)
+        line: IntAttr = object.__new__(IntAttr)
+        vars(line)["data"] = number
+        location: FileLineColLoc = object.__new__(FileLineColLoc)
+        vars(location).update(filename=self._file, line=line, column=column)
         return location
 
     def is_new(self, names: Sequence[str]) -> bool:
@@ -184,7 +184,7 @@ class SourceParser(TokenParser):
             if "_" in name:
                 value.name_hint = name if not name[0].isdigit() else None
             elif not name[0].isdigit():
-                value._name = name  # it needs no shortening
+                value._name = name  # pyright: ignore[reportPrivateUsage] - the setter would look for what to shorten
         if names and (match := _RESULTS.match(self.lexer.input.content, start)):
             start = match.end()
         op.location = self._location(start)

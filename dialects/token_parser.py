@@ -12,7 +12,7 @@ from xdsl.parser import Parser
 from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRToken, MLIRTokenKind, PunctuationSpelling
 
-from mlc.dialects.lexer import VALUE_NAME, SourceToken
+from mlc.dialects.lexer import VALUE_NAME, SourceToken, make_span
 
 T = TypeVar("T")
 
@@ -23,6 +23,10 @@ _TYPE = re.compile(r"(!?[A-Za-z_][\w$.]*+(?:<(?:[^<>\"/\n-]|<[^<>\"/\n-]*>)*>)?+
 _ONE_RESULT = re.compile(VALUE_NAME + r"[ \t]*=")
 _PARAMETRIZED = frozenset(("dense", "opaque", "dense_resource", "array", "affine_map", "affine_set", "strided"))
 _NUMBER = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.FLOAT_LIT, MLIRTokenKind.MINUS)
+# A list of decimal numbers, and one of them.
+_NUMBER_TEXT = r"-?[0-9]+(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?)?"
+_NUMBERS = re.compile(rf"\[\s*{_NUMBER_TEXT}(?:\s*,\s*{_NUMBER_TEXT})*\s*\]", re.ASCII)
+_LITERAL = re.compile(_NUMBER_TEXT)
 _REMEMBERED = 1 << 14
 
 
@@ -105,6 +109,21 @@ class TokenParser(Parser):
         if token.kind in _NUMBER:
             return self.parse_optional_builtin_int_or_float_attr()
         return super()._parse_optional_builtin_attr()
+
+    def _parse_tensor_literal(self) -> tuple[list[Any], list[int]]:
+        state = self._parser_state
+        source = state.lexer.input
+        match = _NUMBERS.match(source.content, self.pos)
+        if match is None:
+            return super()._parse_tensor_literal()
+        elements: list[Any] = []
+        for number in _LITERAL.finditer(source.content, match.start(), match.end()):
+            text = number[0]
+            value = float(text) if "." in text else int(text)
+            elements.append(self._TensorLiteralElement(value < 0, value, make_span(Span, *number.span(), source)))
+        state.lexer.pos = match.end()
+        state.current_token = state.lexer.lex()
+        return elements, [len(elements)]
 
     def _parse_op_result_list(self) -> list[tuple[Span[Any], int]]:
         state = self._parser_state

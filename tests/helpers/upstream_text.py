@@ -2,9 +2,12 @@
 
 import inspect
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from io import StringIO
+from typing import Any
 from unittest import mock
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -30,15 +33,20 @@ def upstream():
             if not name.startswith("__") and function is not None:
                 stack.enter_context(mock.patch.object(TokenParser, name, function))
         stack.enter_context(mock.patch.object(SourceLexer, "lex", MLIRLexer.lex))
-        stack.enter_context(mock.patch.object(RepeatedOps, "find", lambda self, start: None))
-        stack.enter_context(mock.patch.object(verifier, "signature", lambda op: None))
+        stack.enter_context(mock.patch.object(RepeatedOps, "find", return_value=None))
+        stack.enter_context(mock.patch.object(verifier, "signature", return_value=None))
         yield
+
+
+@cache
+def _context() -> Context:
+    return make_context(allow_unregistered=True)
 
 
 def outcome(text: str, printer: type[Printer] = SourcePrinter) -> tuple[str, ...]:
     """What becomes of a text: the diagnostic, or the module printed in three forms, names and locations included."""
     try:
-        module, parser = parse(make_context(allow_unregistered=True), Input(text, "input.mlir"))
+        module, parser = parse(_context(), Input(text, "input.mlir"))
     except InputError as error:
         return ("not parsed", str(error.diagnostic))
     try:
@@ -50,7 +58,7 @@ def outcome(text: str, printer: type[Printer] = SourcePrinter) -> tuple[str, ...
     return (_printed(module, printer), _printed(module, printer, print_generic_format=True), locations, positions)
 
 
-def _printed(module: ModuleOp, cls: type[Printer], **flags: bool) -> str:
+def _printed(module: ModuleOp, cls: type[Printer], **flags: Any) -> str:
     stream = StringIO()
     try:
         cls(stream, **flags).print_op(module)

@@ -75,6 +75,6 @@ def mutated(text, chance):
 def test_mutated_texts(seed):
     chance = random.Random(seed)
     piece = chance.choice([piece for piece in PIECES if 0 < len(piece) < 3000])
-    copies = thrice(piece) if chance.random() < 0.5 else f"{thrice(piece)}builtin.module {{\n{mutated(piece, chance)}\n}}\n"
-    text = mutated(copies, chance)
+    last = mutated(piece, chance) if chance.random() < 0.5 else ""
+    text = mutated(f"{thrice(piece)}builtin.module {{\n{last}\n}}\n", chance)
     assert outcome(text) == expected(text)
