@@ -21,6 +21,7 @@ from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.probe import ContextRead, Signature, kept_alive, probe, signature
+from mlc.dialects.symbol_lookup import unchanged_symbols
 
 _REMEMBERED = 1 << 16
 _CONTEXT_READS = 16
@@ -44,14 +45,18 @@ class Verifier:
     def verify(self, op: Operation) -> None:
         """Raise InvalidIR for the first operation in `op`, itself included, that is not well formed."""
         verify_dominance(op)
-        for nested in op.walk(region_first=True):
-            if nested._successors:
-                _verify_successors(nested)
-            if nested.regions:
-                _verify_regions(nested)
-            key = signature(nested)
-            if key is None or (key not in self._accepted and not self._accepts(nested, key)):
-                _verify_op(nested)
+        with unchanged_symbols():
+            for nested in op.walk(region_first=True):
+                self._verify_one(nested)
+
+    def _verify_one(self, op: Operation) -> None:
+        if op._successors:
+            _verify_successors(op)
+        if op.regions:
+            _verify_regions(op)
+        key = signature(op)
+        if key is None or (key not in self._accepted and not self._accepts(op, key)):
+            _verify_op(op)
 
     def _accepts(self, op: Operation, key: Signature) -> bool:
         """Whether all ops of this signature are right; False also where that cannot be told."""

@@ -2,12 +2,10 @@
 
 import inspect
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from io import StringIO
 from typing import Any
 from unittest import mock
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -24,6 +22,10 @@ from mlc.passes import verifier
 from mlc.support.diagnostics import Place, place_of_op
 
 
+def _nothing(*args: object) -> None:
+    """Nothing is remembered."""
+
+
 @contextmanager
 def upstream():
     """Inside, mlc's parser and verifier do all with xDSL's functions; locations, limits and diagnostics stay mlc's."""
@@ -33,20 +35,15 @@ def upstream():
             if not name.startswith("__") and function is not None:
                 stack.enter_context(mock.patch.object(TokenParser, name, function))
         stack.enter_context(mock.patch.object(SourceLexer, "lex", MLIRLexer.lex))
-        stack.enter_context(mock.patch.object(RepeatedOps, "find", return_value=None))
-        stack.enter_context(mock.patch.object(verifier, "signature", return_value=None))
+        stack.enter_context(mock.patch.object(RepeatedOps, "find", _nothing))
+        stack.enter_context(mock.patch.object(verifier, "signature", _nothing))
         yield
-
-
-@cache
-def _context() -> Context:
-    return make_context(allow_unregistered=True)
 
 
 def outcome(text: str, printer: type[Printer] = SourcePrinter) -> tuple[str, ...]:
     """What becomes of a text: the diagnostic, or the module printed in three forms, names and locations included."""
     try:
-        module, parser = parse(_context(), Input(text, "input.mlir"))
+        module, parser = parse(make_context(allow_unregistered=True), Input(text, "input.mlir"))
     except InputError as error:
         return ("not parsed", str(error.diagnostic))
     try:
