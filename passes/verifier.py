@@ -13,15 +13,15 @@ what it accepts once it accepts again.
 # pyright: reportPrivateUsage=false
 
 from collections import Counter
-from collections.abc import Iterator
+from typing import TypeAlias
 
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.irdl.dominance import DominanceInfo
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.probe import ContextRead, Signature, kept_alive, probe, signature
 from mlc.dialects.symbol_lookup import unchanged_symbols
+from mlc.passes.dominance import DominatorTree
 
 _REMEMBERED = 1 << 16
 _CONTEXT_READS = 16
@@ -114,23 +114,26 @@ def _verify_regions(op: Operation) -> None:
 def verify_dominance(op: Operation) -> None:
     """Raise InvalidIR at the first use of a value that does not dominate it."""
     for region in op.regions:
-        _check_region(region, set())
+        _check_region(region, set(), ())
 
 
-def _check_region(region: Region, visible: set[SSAValue]) -> None:
+_Around: TypeAlias = tuple[tuple[DominatorTree, Block], ...]
+"""The regions around an op that have several blocks, each with the block that the op stands in."""
+
+
+def _check_region(region: Region, visible: set[int], around: _Around) -> None:
     first = region.first_block
     if first is None:
         return
     if first.next_block is None:
-        _check_block(first, visible)
+        _check_block(first, visible, around)
         return
-    dominance = DominanceInfo(region)
+    tree = DominatorTree(region)
     reachable = _reachable(first)
     for block in region.blocks:
         # A block that control cannot reach may use anything, as in MLIR.
         if block in reachable:
-            above = [b for b in region.blocks if dominance.strictly_dominates(b, block)]
-            _check_block(block, visible.union(*map(_defined_in, above)))
+            _check_block(block, visible, (*around, (tree, block)))
 
 
 def _reachable(entry: Block) -> set[Block]:
@@ -144,26 +147,30 @@ def _reachable(entry: Block) -> set[Block]:
     return found
 
 
-def _defined_in(block: Block) -> Iterator[SSAValue]:
-    yield from block.args
-    for op in block.ops:
-        yield from op.results
-
-
-def _check_block(block: Block, visible: set[SSAValue]) -> None:
-    """Check the block's ops in order; `visible` grows and is given back as it was."""
-    here: list[SSAValue] = [*block.args]
+def _check_block(block: Block, visible: set[int], around: _Around) -> None:
+    """Check the block's ops in order; `visible`, identities of values, grows and is given back as it was."""
+    here = [*map(id, block.args)]
     visible.update(here)
     for op in block.ops:
-        for number, operand in enumerate(op.operands):
-            if operand not in visible:
+        for number, operand in enumerate(op._operands):
+            if id(operand) not in visible and not _is_from_above(operand, around):
                 _report(op, number, operand)
         for region in op.regions:
-            _check_region(region, visible)
+            _check_region(region, visible, around)
         if op.results:
-            here += op.results
-            visible.update(op.results)
+            results = [*map(id, op.results)]
+            here += results
+            visible.update(results)
     visible.difference_update(here)
+
+
+def _is_from_above(value: SSAValue, around: _Around) -> bool:
+    """Whether another block defines the value, in a region around, that dominates the one on the way to the use."""
+    if isinstance(value, OpResult):
+        block = value.op.parent
+    else:
+        block = value.block if isinstance(value, BlockArgument) else None
+    return block is not None and any(block in tree and tree.strictly_dominates(block, at) for tree, at in around)
 
 
 def _report(op: Operation, number: int, operand: SSAValue) -> None:
