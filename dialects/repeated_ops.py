@@ -111,7 +111,7 @@ class RepeatedOps:
         if match is None:
             return None
         text, after = match.groups()
-        if len(text) > _LONGEST or not _is_plain(text):
+        if len(text) > _LONGEST or text.endswith("{") or not _is_plain(text):
             return None
         pieces = _NAME.split(text)
         names = pieces[1::2]

@@ -3,6 +3,7 @@
 import gc
 import random
 import re
+import sys
 from pathlib import Path
 from unittest import mock
 
@@ -22,10 +23,11 @@ from mlc.dialects import graph as g
 from mlc.dialects import symbol_lookup
 from mlc.dialects.lexer import SourceLexer
 from mlc.dialects.printer import SourcePrinter
-from mlc.dialects.source import parse_module, split_source
+from mlc.dialects.source import allow_nesting, parse_module, split_source
 from mlc.dialects.symbol_lookup import _table as table
 from mlc.passes.verifier import InvalidIR, verify
 from mlc.support.errors import UserError
+from mlc.support.limits import limits
 from mlc.tools.opt.printing import Printing
 
 CHAIN = "\n".join(f"  %{i + 1} = graph.relu %{i} : tensor<4xf32>" for i in range(50))
@@ -35,6 +37,15 @@ FILES = sorted(Path("tests/filecheck").rglob("*.mlir"))
 FOLDERS = sorted({file.parent.name for file in FILES})
 PIECES = [piece.content.strip("\n") for file in FILES for piece in split_source(Input(file.read_text(), file.name))]
 SETTINGS = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nesting():
+    """The recursion limit that parsing needs, which hypothesis would say is changed by a test."""
+    before = sys.getrecursionlimit()
+    allow_nesting(limits.nesting)
+    yield
+    sys.setrecursionlimit(before)
 
 
 def tokens(lexer_class, text):
