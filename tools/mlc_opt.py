@@ -29,6 +29,7 @@ from mlc.driver.pipeline.manager import BrokenByPass, make_context, parse_pipeli
 from mlc.driver.pipeline.registry import import_target
 from mlc.driver.pipeline.text import PipelineError, pass_text
 from mlc.passes.verifier import verify
+from mlc.support.collector import uncollected
 from mlc.support.diagnostics import Diagnostic, Place, Reporter, one_line, place_of_op
 from mlc.support.errors import UserError, WarningSink, diagnostic_text, warnings_to
 from mlc.tools.opt.arguments import add_arguments, normalize
@@ -188,13 +189,13 @@ class MlcOpt(xDSLOptMain):
             module, parser = parse(self.ctx, source, implicit_module=not args.no_implicit_module)
         try:
             if not args.disable_verify:
-                with self.phase("Verifier"):
+                with self.phase("Verifier"), uncollected():
                     verify(module)
             check = args.verify_each and not args.disable_verify
             with self.phase("Passes"):
                 run_passes(module, self.ctx, self.passes, verify=check, instruments=self.instruments)
             self.progress.current = None
-            with self.phase("Output"):
+            with self.phase("Output"), uncollected():
                 return self.output(module)
         except (UserError, DiagnosticException) as error:
             raise InputError(self.diagnose(error, source, parser)) from error

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, DenseIntOrFPElements
 from xdsl.ir import Attribute
 from xdsl.printer import Printer
 
+from mlc.dialects.printer import SourcePrinter
 from mlc.dialects.source_nodes import NodeComments
 from mlc.support.highlight import ansi
 
@@ -16,7 +17,7 @@ _Array: TypeAlias = "DenseArrayBase[AnyFloat | IntegerType]"
 
 
 @dataclass(eq=False, repr=False)
-class ElidingPrinter(Printer):
+class ElidingPrinter(SourcePrinter):
     """Prints a constant of more than `elide_above` elements as `dense_resource<__elided__>`."""
 
     elide_above: int = field(default=0)
@@ -71,4 +72,4 @@ class Printing:
         if self.elide_above is not None:
             eliding = ElidingNodeComments if self.nodes else ElidingPrinter
             return eliding(**options, elide_above=self.elide_above)
-        return NodeComments(**options) if self.nodes else Printer(**options)
+        return NodeComments(**options) if self.nodes else SourcePrinter(**options)
