@@ -205,11 +205,9 @@ def print_values(report: "ValueReport", tolerance: float) -> None:
     compared = [one for one in report.tensors if one.other_shape is None]
     others = len(report.tensors) - len(compared)
     wrong = [one for one in compared if one.differs]
-    what = (
-        f"values of @{report.function}: {len(compared)} tensor{'s' * (len(compared) != 1)} inside, {len(wrong)} differ"
-        + " by more than "
-    )
-    what += f"{tolerance:g} of their largest value; {'outputs differ' if report.differs else 'outputs are equal'}"
+    what = f"values of @{report.function}: {len(compared)} tensor{'s' * (len(compared) != 1)} inside, "
+    what += f"{len(wrong)} differ{'s' * (len(wrong) == 1)} by more than {tolerance:g} of their largest value; "
+    what += "outputs differ" if report.differs else "outputs are equal"
     _line(what, "bold")
     if others:
         _line(f"  {others} {'have' if others > 1 else 'has'} another shape on the other side, and are not compared")
