@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, UnknownLoc, i1, i64
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import scalar, te
@@ -37,7 +37,8 @@ class _Copy:
         block = self.read.parent
         assert block is not None
         block.insert_op_before(op, self.read)
-        op.location = self.read.location
+        if isinstance(op.location, UnknownLoc):
+            op.location = self.read.location
         return op.results[0]
 
     def expr(self, value: SSAValue) -> Index:
