@@ -106,6 +106,7 @@ def _copy_op(copy: _Copy, op: Operation) -> SSAValue:
         properties=op.properties.copy(),
         attributes=op.attributes.copy(),
         result_types=[r.type for r in op.results],
+        location=op.location,
     )
     return copy.add(new)
 
@@ -124,7 +125,10 @@ def _copy_read(copy: _Copy, op: te.ReadOp, outer: Sequence[Index], fill: SSAValu
         operands.append(fill)
     return copy.add(
         te.ReadOp.create(
-            operands=[op.tensor, *operands], properties=dict(properties), result_types=[op.results[0].type]
+            operands=[op.tensor, *operands],
+            properties=dict(properties),
+            result_types=[op.results[0].type],
+            location=op.location,
         )
     )
 
