@@ -100,8 +100,6 @@ class Collected:
     """@main after the graph passes: calls of kernels on tensors."""
     sources: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]]
     """(source nodes, operations) of a fused region -> the source node of each operation."""
-    ops: dict[str, int]
-    """Operations by level."""
 
 
 def packed(facts: dict[str, Any]) -> bytes:
@@ -283,18 +281,19 @@ def collect(model: Model, options: Options) -> Collected:
     run_passes(model.module, compilation.ctx, ["main"], instruments=[recorder])
     bare = ModuleOp([find_function(model.module, "main").clone()])
     run_passes(bare, compilation.ctx, ["program"], instruments=[recorder])
-    _add_main_code(recorder, bare, compilation.target, set(sources))
-    return Collected(packed(recorder.facts()), kernels, main, recorder.sources, compilation.ops)
+    _add_main_code(recorder, bare, compilation.target)
+    return Collected(packed(recorder.facts()), kernels, main, recorder.sources)
 
 
-def _add_main_code(recorder: ModuleRecorder, module: ModuleOp, target: Target, kernels: set[str]) -> None:
+def _add_main_code(recorder: ModuleRecorder, module: ModuleOp, target: Target) -> None:
     """The LLVM IR and the assembly of @main; the kernels that it calls are declared there."""
-    text = print_module(module, target=target)
-    unit = recorder.unit
-    for name, level, code in (("print-llvm-ir", "llvm-ir", text), ("codegen", "asm", assemble(text, target))):
-        lines = [line.expandtabs(8) for line in code.split("\n") if line.strip()]
-        label = "LLVM IR main" if level == "llvm-ir" else "assembly main"
-        unit.add(name, level, {label: unit.pool.add(lines, [None] * len(lines))})
+    unit, text = recorder.unit, ""
+    for name, level, label in (("print-llvm-ir", "llvm-ir", "LLVM IR main"), ("codegen", "asm", "assembly main")):
+        start = time.perf_counter()
+        text = print_module(module, target=target) if level == "llvm-ir" else assemble(text, target)
+        seconds = time.perf_counter() - start
+        lines = [line.expandtabs(8) for line in text.split("\n") if line.strip()]
+        unit.add(name, level, {label: unit.pool.add(lines, [None] * len(lines))}, seconds)
 
 
 def _kernels(compilation: Compilation, sources: dict[str, FuncOp], options: Options) -> list[KernelFacts]:

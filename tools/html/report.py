@@ -87,7 +87,7 @@ def report_of(
     times = {"missing": unmeasured} if profile is None else _profile(profile)
     kernels = [_kernel(one, model, calls, number) for number, one in enumerate(collected.kernels)]
     units = [collected.module, *(one.unit for one in collected.kernels)]
-    about = _about(name, executable, inputs) | {"ops": collected.ops}
+    about = _about(name, executable, inputs) | {"ops": executable.report["ops"]}
     return Report(about, kernels, calls, graph, memory, times, units)
 
 

@@ -13,8 +13,12 @@ function make(namespace, tag, given, children) {
   }
   return element;
 }
+// A name that may break at its underscores.
+const breakable = (name) => name.split("_").flatMap((part, k) => (k ? ["_", h("wbr"), part] : [part]));
 const h = (tag, given, ...children) => make(null, tag, given, children);
 const svg = (tag, given, ...children) => make("http://www.w3.org/2000/svg", tag, given, children);
+// Replace what is in an element; nothing is shown for null and false.
+const refill = (element, ...children) => element.replaceChildren(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
 const $ = (id) => document.getElementById(id);
 
 // The tooltip: rows of text near the pointer.

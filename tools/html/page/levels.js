@@ -126,6 +126,7 @@ function levelsView(number) {
       ops.length && chip("graph", ops.map((k) => kernel.ops[k]).join(", ")),
       stage >= 0 && chip("te", `stage ${kernel.stages[stage]}`),
       tag[TAG.line] >= 0 && chip("loop", `line ${tag[TAG.line]} of the loops`),
+      tag[TAG.line] >= 0 && level === "loop" && !counts.some(([one]) => one === "low") && chip("asm", "no instruction of its own: folded into others"),
       ...counts.map(([one, n]) => chip(one === "low" ? "asm" : one, `${n} ${one === "low" ? (low === "asm" ? "of assembly" : "of LLVM IR") : one === "loop" ? "of loops" : "directives"}`)),
       pinned && h("span", { cls: "chip" }, "pinned: Esc lets go"),
     ].filter(Boolean));

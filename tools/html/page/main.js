@@ -57,6 +57,10 @@ function overviewView() {
       card("passes", "Passes", "The IR before and after every pass."),
       card("memory", "Memory", "Which bytes hold what, call by call."),
       card("time", "Time", "Each kernel's time beside what the machine can do.")),
+    profile.missing ? null : h("div", { cls: "top" }, h("h3", {}, "Where the time goes"), profile.kernels.slice(0, 6).map((row) => {
+      const index = kernels.findIndex((one) => one.name === row.kernel);
+      return h("a", { cls: "line", href: "#levels/" + (index + 1) }, h("span", { cls: "name" }, row.count > 1 ? `${row.count} × ` : "", row.kernel), h("span", { cls: "track" }, h("span", { style: { width: (100 * row.seconds) / profile.kernels[0].seconds + "%" } })), h("span", { cls: "num" }, format.time(row.seconds)), h("span", { cls: "num muted" }, format.percent((100 * row.seconds) / profile.seconds)));
+    })),
     h("div", { cls: "two" },
       h("div", {}, h("h3", {}, "Inputs and outputs"), h("table", {}, h("tbody", {}, model.inputs.map((one) => h("tr", {}, h("td", { cls: "muted" }, "input"), h("td", {}, one))), model.outputs.map((one) => h("tr", {}, h("td", { cls: "muted" }, "output"), h("td", {}, one))),
         model.symbols.map(([name, low, high, step]) => h("tr", {}, h("td", { cls: "muted" }, "size"), h("td", {}, `${name}: ${low} ${high < 2 ** 31 ? "to " + high : "on"}${step > 1 ? ` in steps of ${step}` : ""}`))),

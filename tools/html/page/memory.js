@@ -8,7 +8,9 @@ function memoryView(chosen) {
   const table = h("div", { cls: "alive" });
   const shapes = [];
   let step = chosen >= 0 ? chosen : plan.used.indexOf(Math.max(...plan.used)), cursor = null;
-  root.append(figures(), plan.control_flow ? h("p", { cls: "note" }, "@main branches or loops: calls stand here in the order of its text, and a loop's values live through all of its rounds.") : null, holder, table);
+  root.append(figures());
+  if (plan.control_flow) root.append(h("p", { cls: "note" }, "@main branches or loops: calls stand here in the order of its text, each once, whatever runs."));
+  root.append(holder, table);
   const observer = new ResizeObserver(() => draw());
   observer.observe(holder);
   holder.addEventListener("keydown", (event) => {
@@ -27,7 +29,7 @@ function memoryView(chosen) {
       row("without sharing", plan.sum, plan.bytes ? `${(plan.sum / plan.bytes).toFixed(1)} times as much` : ""), row("weights", plan.weights), row("kernels' own", plan.kernel_workspace, "behind the plan"), row("scratch of a thread", plan.scratch));
   }
   function draw() {
-    const width = holder.clientWidth, height = holder.clientHeight, left = isNarrow() ? 46 : 64, bottom = 26, top = 8, right = 8;
+    const width = holder.clientWidth, height = holder.clientHeight, left = 64, bottom = 26, top = 8, right = 8;
     if (!width || !height) return;
     const high = Math.max(plan.bytes, ...plan.rectangles.map((one) => one.end)), steps = plan.steps + 1;
     const x = (k) => left + ((width - left - right) * k) / steps, y = (bytes) => height - bottom - ((height - bottom - top) * bytes) / high;
@@ -54,7 +56,12 @@ function memoryView(chosen) {
     drawing.addEventListener("click", (event) => { const at = Math.floor(((event.offsetX - left) * steps) / (width - left - right)); if (!event.target.dataset.life) move(at); });
     holder.replaceChildren(drawing);
     cursor.place = (k) => cursor.setAttribute("x", x(k));
+    mark();
+  }
+  function mark() {
+    if (!cursor) return;
     cursor.place(step);
+    plan.rectangles.forEach((one, k) => shapes[k].classList.toggle("on", one.first <= step && step <= one.last));
   }
   function about(one) {
     const call = (k) => (k >= plan.steps ? "a copy to an output" : `call ${k}, ${data.facts.kernels[data.facts.calls[k].kernel].name}`);
@@ -63,14 +70,13 @@ function memoryView(chosen) {
   function move(to) {
     step = Math.max(0, Math.min(plan.steps - 1, to));
     remember("memory", step);
-    if (cursor) cursor.place(step);
-    const alive = plan.rectangles.map((one, k) => [one, k]).filter(([one]) => one.first <= step && step <= one.last);
-    shapes.forEach((shape, k) => shape.classList.toggle("on", alive.some(([, n]) => n === k)));
+    mark();
+    const alive = plan.rectangles.filter((one) => one.first <= step && step <= one.last);
     const call = data.facts.calls[step], kernel = data.facts.kernels[call.kernel];
-    alive.sort(([a], [b]) => b.end - b.start - (a.end - a.start));
+    alive.sort((a, b) => b.end - b.start - (a.end - a.start));
     table.replaceChildren(
       h("h3", {}, `call ${step}: `, button(kernel.name, () => go("graph", step), { cls: "link" }), h("span", { cls: "number" }, `${format.bytes(plan.used[step])} in use`)),
       h("table", {}, h("thead", {}, h("tr", {}, ["value", "bytes", "address", "written by", "read by"].map((name, k) => h("th", { cls: k === 1 || k === 2 ? "num" : "" }, name)))),
-        h("tbody", {}, alive.map(([one]) => h("tr", {}, h("td", {}, h("i", { cls: "dot", style: { "--hue": hue(data.facts.kernels[data.facts.calls[one.first].kernel].name) } }), one.label), h("td", { cls: "num" }, format.bytes(one.end - one.start)), h("td", { cls: "num" }, one.start.toLocaleString("en")), h("td", {}, one.first === step ? "this call" : `call ${one.first}`), h("td", {}, one.reads.map((k) => (k >= plan.steps ? "output" : k)).join(", ") || "-"))))));
+        h("tbody", {}, alive.map((one) => h("tr", {}, h("td", {}, h("i", { cls: "dot", style: { "--hue": hue(data.facts.kernels[data.facts.calls[one.first].kernel].name) } }), one.label), h("td", { cls: "num" }, format.bytes(one.end - one.start)), h("td", { cls: "num" }, one.start.toLocaleString("en")), h("td", {}, one.first === step ? "this call" : `call ${one.first}`), h("td", {}, one.reads.map((k) => (k >= plan.steps ? "output" : k)).join(", ") || "-"))))));
   }
 }

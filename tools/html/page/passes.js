@@ -49,7 +49,7 @@ function passesView(number, chosen) {
     const step = unit.steps[k];
     items.push(k);
     return h("div", { cls: "step" + (step.changed.length ? "" : " same"), role: "option", "aria-selected": String(k === current), onclick: () => choose(k) },
-      h("span", {}, step.name), h("small", {}, format.time(step.seconds)));
+      h("span", {}, step.name), h("small", {}, step.seconds ? format.time(step.seconds) : ""));
   }
 
   function choose(k) {
@@ -80,7 +80,7 @@ function passesView(number, chosen) {
     const conversion = old !== entry && a && b;
     const select = h("select", { "aria-label": "function", onchange: () => { entry = select.value; compare(); } }, names.map((key) => h("option", { value: key, selected: key === entry }, key)));
     diffNote.textContent = step.changed.length ? "" : "unchanged by this pass";
-    title.replaceChildren(h("b", {}, step.name), names.length > 1 ? select : h("span", { cls: "muted" }, entry || ""),
+    refill(title, h("b", {}, step.name), names.length > 1 ? select : h("span", { cls: "muted" }, entry || ""),
       !conversion && step.changed.length ? button(whole ? "fold equal lines" : "show all lines", () => { whole = !whole; compare(); }) : null,
       diffNote);
     stage.replaceChildren();

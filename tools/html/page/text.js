@@ -33,7 +33,7 @@ class TextView {
     this.scroller.addEventListener("mouseleave", () => { this.hovered = -1; this.events.leave && this.events.leave(); });
     this.scroller.addEventListener("click", (event) => { const line = this.lineAt(event); if (line >= 0) { this.cursor = line; this.events.pick && this.events.pick(line); this.paint(); } });
     this.scroller.addEventListener("keydown", (event) => this.onKey(event));
-    this.map.addEventListener("click", (event) => this.show(Math.floor((event.offsetY / this.map.clientHeight) * this.count)));
+    this.map.addEventListener("click", (event) => this.show(Math.floor((event.offsetY / this.map.clientHeight) * Math.max(this.count, this.map.clientHeight / LINE))));
     new ResizeObserver(() => { this.render(); this.drawMap(); }).observe(this.scroller);
     this.set({ lines: [], tags: [] });
   }
@@ -43,7 +43,8 @@ class TextView {
     this.marks = null;
     this.cursor = -1;
     const longest = text.lines.reduce((most, line) => Math.max(most, line.length), 0);
-    this.digits = Math.max(2, String(text.lines.length).length);
+    const numbers = text.numbers ? text.numbers.reduce((most, n) => Math.max(most, Number(n) || 0), 0) : text.lines.length;
+    this.digits = Math.max(2, String(numbers).length);
     this.space.style.height = text.lines.length * LINE + "px";
     this.space.style.width = `calc(${Math.min(longest, 4000) + this.digits + 4} * 1ch)`;
     this.clear();
@@ -112,7 +113,7 @@ class TextView {
     for (let line = first; line < last; line++) {
       if (this.rows.has(line)) continue;
       const row = h("div", { cls: "row", "data-line": line, role: "option", style: { top: line * LINE + "px" } },
-        h("span", { cls: "no", style: { width: this.digits + 1 + "ch" } }, this.text.numbers ? this.text.numbers[line] : line + 1), coloured(this.text.lines[line]));
+        h("span", { cls: "no", style: { width: this.digits + 1 + "ch" } }, this.text.numbers ? this.text.numbers[line] : line + 1), this.text.kinds && this.text.kinds[line] === "fold" ? this.text.lines[line] : coloured(this.text.lines[line]));
       if (this.text.kinds) row.classList.add("d-" + this.text.kinds[line]);
       this.rows.set(line, row);
       this.space.append(row);
@@ -132,7 +133,8 @@ class TextView {
     this.map.height = height;
     const pen = this.map.getContext("2d"), style = getComputedStyle(document.documentElement);
     pen.clearRect(0, 0, 10, height);
-    const draw = (line, colour) => { pen.fillStyle = colour; pen.fillRect(0, (line / this.count) * height, 10, Math.max(2, height / this.count)); };
+    const all = Math.max(this.count, height / LINE);
+    const draw = (line, colour) => { pen.fillStyle = colour; pen.fillRect(0, (line / all) * height, 10, Math.max(2, height / all)); };
     const kinds = this.text.kinds;
     if (kinds) kinds.forEach((kind, line) => { if (kind === "add" || kind === "del") draw(line, style.getPropertyValue(kind === "add" ? "--green" : "--red")); });
     if (!this.marks) return;
