@@ -150,7 +150,8 @@ class ModuleRecorder:
         self.calls = {op: number for number, op in enumerate(calls)}
         tops = [op for op in module.body.block.ops if "graph.kernel" not in op.attributes]
         texts = {key_of(op): self.unit.pool.add_op(op, self.tag) for op in tops}
-        self.unit.add(name or "input", level_of(module), texts, seconds)
+        level = "main" if name == "convert-graph-to-main" else level_of(module)
+        self.unit.add(name or "input", level, texts, seconds)
 
     def tag(self, op: Operation) -> Tag | None:
         """The source node of an operation, and the call that it is."""

@@ -38,7 +38,7 @@ function lastStep(unit, level) {
 // The fields of a kernel line's tag (tools/html/origins.py).
 const TAG = { line: 0, stage: 1, op: 2, loop: 3, directive: 4, end: 5 };
 
-const LEVELS = { graph: "graph", te: "te", sched: "schedule", loop: "loop", llvm: "llvm dialect", "llvm-ir": "LLVM IR", asm: "assembly" };
+const LEVELS = { graph: "graph", main: "@main on buffers", te: "te", sched: "schedule", loop: "loop", llvm: "llvm dialect", "llvm-ir": "LLVM IR", asm: "assembly" };
 
 const format = {
   bytes(n) {
