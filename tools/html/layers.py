@@ -1,7 +1,7 @@
 """
 A layered drawing of a directed acyclic graph: boxes in rows, edges downwards.
 
-Rows by the longest path from the sources; an edge over several rows bends at a point in each; the order in a row by
+Rows by the longest path from the sources; an edge over several rows passes each of them straight down; the order in a row by
 the mean of the neighbours' places, swept down and up; then boxes are moved towards their neighbours without overlap.
 """
 
@@ -145,20 +145,27 @@ def _apart(wanted: Sequence[float], widths: Sequence[float]) -> list[float]:
 def _finished(layout: _Layout, chains: Sequence[Sequence[int]], count: int) -> Drawing:
     """Vertical places, the points of the edges, and everything moved to start at 0."""
     boxes = layout.boxes
+    spans: list[tuple[float, float]] = []
     top = 0.0
     for row in layout.rows:
         height = max((boxes[n].height for n in row), default=0.0)
         for number in row:
             boxes[number].y = top + (height - boxes[number].height) / 2
+        spans.append((top, top + height))
         top += height + ROW_GAP
     left = min((box.x for box in boxes), default=0.0)
     for box in boxes:
         box.x -= left
-    edges: list[list[tuple[float, float]]] = []
-    for chain in chains:
-        first, last = boxes[chain[0]], boxes[chain[-1]]
-        bends = [(boxes[n].x + BEND / 2, boxes[n].y) for n in chain[1:-1]]
-        start = (first.x + first.width / 2, first.y + first.height)
-        edges.append([start, *bends, (last.x + last.width / 2, last.y)])
+    edges = [_points([boxes[n] for n in chain], spans) for chain in chains]
     width = max((box.x + box.width for box in boxes), default=0.0)
     return Drawing(list(boxes[:count]), edges, width, max(top - ROW_GAP, 0.0))
+
+
+def _points(chain: Sequence[Box], spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points of an edge: upright within the rows, so that it leaves its column only between them."""
+    first, *bends, last = chain
+    start, end = first.x + first.width / 2, last.x + last.width / 2
+    points = [(start, first.y + first.height), (start, spans[first.row][1])]
+    points += [(box.x + BEND / 2, y) for box in bends for y in spans[box.row]]
+    points += [(end, spans[last.row][0]), (end, last.y)]
+    return list(dict.fromkeys(points))

@@ -83,7 +83,7 @@ def report_of(
     if static is None:
         memory: dict[str, Any] = {"missing": "sizes are open, so the plan is made at each call; give them with --at"}
     else:
-        memory = memory_facts(static) | _room(model)
+        memory = memory_facts(static) | _room(model) | {"open": bool(model.get("symbols"))}
     times = {"missing": unmeasured} if profile is None else _profile(profile)
     kernels = [_kernel(one, model, calls, number) for number, one in enumerate(collected.kernels)]
     units = [collected.module, *(one.unit for one in collected.kernels)]

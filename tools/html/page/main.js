@@ -49,7 +49,7 @@ function overviewView() {
     h("p", { cls: "lead" }, `compiled by mlc ${model.version} for ${model.target.cpu}, ${format.plural(model.threads, "thread")}, ${model.precision}`),
     h("div", { cls: "figures" }, figure(calls.length, "kernel calls", format.plural(kernels.length, "different kernel")),
       !profile.missing && figure(format.time(profile.seconds), "all calls", "one by one, medians"),
-      !memory.missing && figure(format.bytes(memory.bytes), "workspace", `${format.bytes(memory.sum)} without sharing`),
+      !memory.missing && figure(format.bytes(memory.bytes), "workspace", memory.open ? "of these sizes" : `${format.bytes(memory.sum)} without sharing`),
       figure(format.bytes(model.weights_bytes), "weights"), figure(model.seconds.toFixed(1) + " s", "to compile")),
     h("div", { cls: "cards" },
       card("graph", "Graph", "What was fused with what, kernels as boxes of nodes, tinted by time."),

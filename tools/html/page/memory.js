@@ -24,9 +24,9 @@ function memoryView(chosen) {
 
   function figures() {
     const row = (name, bytes, why) => h("div", { cls: "figure" }, h("b", {}, format.bytes(bytes)), h("span", {}, name), why && h("small", {}, why));
-    const over = plan.bound ? (100 * (plan.bytes - plan.bound)) / plan.bound : 0;
-    return h("div", { cls: "figures" }, row("workspace, planned", plan.bytes, over < 0.05 ? "no plan can be smaller" : `${over.toFixed(1)}% above the lower bound`),
-      row("without sharing", plan.sum, plan.bytes ? `${(plan.sum / plan.bytes).toFixed(1)} times as much` : ""), row("weights", plan.weights), row("kernels' own", plan.kernel_workspace, "behind the plan"), row("scratch of a thread", plan.scratch));
+    const over = plan.bound ? (100 * (plan.bytes - plan.bound)) / plan.bound : 0, most = Math.max(0, ...plan.used);
+    return h("div", { cls: "figures" }, row("workspace", plan.bytes, plan.open ? "of these sizes, planned at the call" : over < 0.05 ? "no plan can be smaller" : `${over.toFixed(1)}% above the lower bound`),
+      plan.open ? row("in use at most", most) : row("without sharing", plan.sum, plan.bytes ? `${(plan.sum / plan.bytes).toFixed(1)} times as much` : ""), row("weights", plan.weights), row("kernels' own", plan.kernel_workspace, "behind the plan"), row("scratch of a thread", plan.scratch));
   }
   function draw() {
     const width = holder.clientWidth, height = holder.clientHeight, left = 64, bottom = 26, top = 8, right = 8;

@@ -31,13 +31,18 @@ def test_boxes_are_apart_and_edges_go_down(seed):
         assert points[0] == (a.x + a.width / 2, a.y + a.height)
         assert points[-1] == (b.x + b.width / 2, b.y)
         assert all(p[1] < q[1] for p, q in zip(points, points[1:], strict=False))
+        for (x, y), (other, below) in zip(points, points[1:], strict=False):
+            for box in drawing.boxes:
+                crossed = x != other and box.y < below and y < box.y + box.height
+                assert not crossed, "an edge leaves its column beside a box"
 
 
 def test_an_edge_bends_past_the_boxes_of_the_rows_between():
     drawing = draw([Box(100, 20) for _ in range(3)], [(0, 1), (1, 2), (0, 2)])
-    bend, box = drawing.edges[2][1], drawing.boxes[1]
-    assert len(drawing.edges[2]) == 3
-    assert bend[0] + BEND / 2 <= box.x or box.x + box.width <= bend[0] - BEND / 2
+    (x, above), (other, below) = drawing.edges[2][1:3]
+    box = drawing.boxes[1]
+    assert (x, above, below) == (other, box.y, box.y + box.height)
+    assert x + BEND / 2 <= box.x or box.x + box.width <= x - BEND / 2
 
 
 def test_nothing_is_drawn_of_nothing():
