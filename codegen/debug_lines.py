@@ -18,7 +18,7 @@ class DebugLines:
     def __init__(self, node: Callable[[str], str]) -> None:
         self.node = node
         self.file = node('!DIFile(filename: "kernel", directory: "")')
-        unit = f"language: DW_LANG_C99, file: {self.file}, producer: \"mlc\", isOptimized: true, runtimeVersion: 0"
+        unit = f'language: DW_LANG_C99, file: {self.file}, producer: "mlc", isOptimized: true, runtimeVersion: 0'
         self.unit = node(f"distinct !DICompileUnit({unit}, emissionKind: DebugDirectivesOnly)")
         self.type = node(f"!DISubroutineType(types: {node('!{null}')})")
         self.scope = ""

@@ -11,13 +11,12 @@ import gzip
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.llvm import FuncOp as LLVMFuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
@@ -37,12 +36,14 @@ from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.convert import find_function
 from mlc.targets.target import Target
 from mlc.tools.html.origins import NOTHING, Origins
-from mlc.tools.html.texts import Pool, Tag, printed
+from mlc.tools.html.texts import Tag, TextPool, printed
 
 _DEBUG = re.compile(r"(?:,)? !dbg !\d+")
 _NODE = re.compile(r"!(\d+) = !DILocation\(line: (\d+),")
 _LOC = re.compile(r"\t\.loc\t\d+ (\d+) ")
-_NOISE = re.compile(r"\.(Ltmp|Lfunc_begin|Lfunc_end)\d+:|\t\.(file|cfi_\w+|size|addrsig|ident)\b|\t\.section\t\"?\.note")
+_NOISE = re.compile(
+    r"\.(Ltmp|Lfunc_begin|Lfunc_end)\d+:|\t\.(file|cfi_\w+|size|addrsig|ident)\b|\t\.section\t\"?\.note"
+)
 
 
 @dataclass
@@ -57,11 +58,11 @@ class Step:
 
 
 @dataclass
-class Unit:
+class UnitRecord:
     """The steps of the module (`kernel` is empty) or of one kernel."""
 
     kernel: str
-    pool: Pool = field(default_factory=Pool)
+    pool: TextPool = field(default_factory=TextPool)
     steps: list[Step] = field(default_factory=list[Step])
 
     def add(self, name: str, level: str, texts: dict[str, int], seconds: float = 0.0) -> None:
@@ -124,7 +125,7 @@ class ModuleRecorder:
     """An instrument for the module's passes; a line's tag is (source node, call), by number."""
 
     def __init__(self) -> None:
-        self.unit = Unit("")
+        self.unit = UnitRecord("")
         self.nodes: dict[str, int] = {}
         self.calls: dict[Operation, int] = {}
         self.sources: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
@@ -169,7 +170,7 @@ class KernelRecorder:
     """An instrument for one kernel's passes, and the texts of its machine code."""
 
     def __init__(self, name: str) -> None:
-        self.unit = Unit(name)
+        self.unit = UnitRecord(name)
         self.origins = Origins()
         self.names: list[str] = []
         self._started = 0.0
@@ -316,7 +317,9 @@ def _kernels(compilation: Compilation, sources: dict[str, FuncOp], options: Opti
 
 def _unpacked(data: bytes) -> KernelFacts:
     end = 8 + int.from_bytes(data[:8], "little")
-    return KernelFacts(**{**json.loads(data[8:end]), "unit": data[end:]})
+    facts: dict[str, Any] = json.loads(data[8:end])
+    facts["unit"] = data[end:]
+    return KernelFacts(**facts)
 
 
 def record_kernel(name: str, op: Operation, compilation: Compilation, passes: Sequence[ModulePass]) -> KernelFacts:
@@ -328,10 +331,10 @@ def record_kernel(name: str, op: Operation, compilation: Compilation, passes: Se
     return recorder.facts()
 
 
-def _computing(ops: Any) -> list[Operation]:
+def _computing(ops: Iterable[Operation]) -> list[Operation]:
     """Operations without constants, parameters and terminators."""
     left_out = ("graph.constant", "graph.param", "graph.yield", "func.return")
     return [op for op in ops if op.name not in left_out]
 
 
-__all__ = ["ArrayAttr", "Collected", "KernelFacts", "LLVMFuncOp", "collect", "packed", "record_kernel"]
+__all__ = ["Collected", "KernelFacts", "collect", "packed", "record_kernel"]

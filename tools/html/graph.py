@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.graph import CallOp, ConstantOp, ParamOp, YieldOp
 from mlc.dialects.graph.base import location_name
+from mlc.dialects.graph.dims import DimsAttr
+from mlc.driver.describe import origins_of
 from mlc.tools.html.layers import Box, draw
 
 CHARACTER = 7.1
@@ -63,7 +66,7 @@ class _Reader:
         self.producer: dict[SSAValue, int] = {}
         self.calls = 0
 
-    def node(self, node: GraphNode, operands: Any, results: Any = ()) -> None:
+    def node(self, node: GraphNode, operands: Iterable[SSAValue], results: Iterable[SSAValue] = ()) -> None:
         """Add a box, and an edge from each producer of an operand."""
         number = len(self.nodes)
         self.nodes.append(node)
@@ -76,15 +79,17 @@ class _Reader:
         for value in results:
             self.producer[value] = number
 
-    def block(self, ops: Any) -> None:
+    def block(self, ops: Iterable[Operation]) -> None:
         """The boxes of a block's operations; those in regions stand before the operation that has the regions."""
         for op in ops:
             if isinstance(op, ParamOp | ConstantOp | YieldOp | ReturnOp):
                 continue
             if isinstance(op, CallOp):
                 name = op.callee.string_value()
-                origins = ", ".join(_strings(op.attributes.get("origins")))
-                self.node(GraphNode("kernel", name, self.lines[self.calls], self.calls, origins), op.operands, op.results)
+                origins = ", ".join(origins_of(op))
+                self.node(
+                    GraphNode("kernel", name, self.lines[self.calls], self.calls, origins), op.operands, op.results
+                )
                 self.calls += 1
                 continue
             inner: list[SSAValue] = []
@@ -94,7 +99,9 @@ class _Reader:
                     inner += block.last_op.operands if block.last_op is not None else ()
             source = location_name(op) or ""
             name = op.name.removeprefix("graph.")
-            self.node(GraphNode("control" if op.regions else "view", name, [], -1, source), (*op.operands, *inner), op.results)
+            self.node(
+                GraphNode("control" if op.regions else "view", name, [], -1, source), (*op.operands, *inner), op.results
+            )
 
 
 def graph_facts(main: FuncOp, lines: list[list[str]], inputs: list[str], outputs: list[str]) -> dict[str, Any]:
@@ -122,14 +129,9 @@ def type_label(value: SSAValue) -> str:
     t = value.type
     if not isinstance(t, TensorType):
         return str(t)
-    dims = getattr(t.encoding, "data", None)
-    sizes = [str(n) for n in dims] if isinstance(dims, tuple) else ["?" if n < 0 else str(n) for n in t.get_shape()]
+    dims = t.encoding.data if isinstance(t.encoding, DimsAttr) else t.get_shape()
+    sizes = ["?" if size == DYNAMIC_INDEX else str(size) for size in dims]
     return f"{'x'.join(f'({n})' if ' ' in n else n for n in sizes)} {t.element_type}".strip()
 
 
-def _strings(attribute: Any) -> list[str]:
-    data = getattr(attribute, "data", ())
-    return [one.data for one in data if isinstance(one, StringAttr)]
-
-
-__all__ = ["GraphEdge", "GraphNode", "Operation", "graph_facts", "type_label"]
+__all__ = ["GraphEdge", "GraphNode", "graph_facts", "type_label"]

@@ -1,14 +1,16 @@
 """
 A layered drawing of a directed acyclic graph: boxes in rows, edges downwards.
 
-Rows by the longest path from the sources; an edge over several rows passes each of them straight down; the order in a row by
-the mean of the neighbours' places, swept down and up; then boxes are moved towards their neighbours without overlap.
+Rows by the longest path from the sources; an edge over several rows passes each of them straight down; the order in a
+row by the mean of the neighbours' places, swept down and up; then boxes are moved towards their neighbours without
+overlap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 GAP = 28.0
 """Between two boxes of a row, in pixels."""
@@ -87,7 +89,7 @@ def _chain(layout: _Layout, source: int, target: int) -> list[int]:
         layout.boxes.append(Box(BEND, 0.0, row=row))
         chain.append(len(layout.boxes) - 1)
     chain.append(target)
-    for a, b in zip(chain, chain[1:], strict=False):
+    for a, b in pairwise(chain):
         layout.link(a, b)
     return chain
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     FileLineColLoc,
     FusedLoc,
     IntAttr,
@@ -30,7 +31,7 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import loop, sched, te
 from mlc.dialects.graph import ConstantOp, ParamOp
@@ -49,10 +50,11 @@ def marked(mark: str, inner: LocationAttr) -> NameLoc:
     return NameLoc(StringAttr(mark), NoneAttr() if isinstance(inner, UnknownLoc) else inner)
 
 
-def marks_of(location: LocationAttr | NoneAttr) -> dict[str, int]:
+def marks_of(location: Attribute) -> dict[str, int]:
     """The marks in a location by their letters: `k7(s1(o3)) -> {"k": 7, "s": 1, "o": 3}`; of several, the outermost."""
     if isinstance(location, FusedLoc):
-        return {k: n for one in reversed(list(location.locations)) for k, n in marks_of(one).items()}
+        inner = location.locations.data if isinstance(location.locations, ArrayAttr) else ()
+        return {k: n for one in reversed(inner) for k, n in marks_of(one).items()}
     if not isinstance(location, NameLoc):
         return {}
     name, found = location.desc.data, marks_of(location.location)

@@ -15,7 +15,18 @@ from importlib.resources import files
 from mlc.tools.html.collect import packed
 from mlc.tools.html.report import Report
 
-SCRIPTS = ("data.js", "dom.js", "text.js", "levels.js", "passes.js", "graph.js", "memory.js", "time.js", "search.js", "main.js")
+SCRIPTS = (
+    "data.js",
+    "dom.js",
+    "text.js",
+    "levels.js",
+    "passes.js",
+    "graph.js",
+    "memory.js",
+    "time.js",
+    "search.js",
+    "main.js",
+)
 """The parts of the page's script, in order."""
 
 

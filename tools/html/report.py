@@ -157,9 +157,9 @@ def _lines(kernel: KernelFacts, call: CallFacts) -> list[str]:
 
 def _kernel(one: KernelFacts, model: Mapping[str, Any], calls: Sequence[CallFacts], number: int) -> dict[str, Any]:
     own = [index for index, call in enumerate(calls) if call.kernel == number]
-    node = next((node for node in model["nodes"] if node["kernel"] == one.name), {})
+    schedule = next((node["schedule"] for node in model["nodes"] if node["kernel"] == one.name), "")
     sizes = {name: size for name, _, size in model["objects"]}
-    facts = {"schedule": node.get("schedule", ""), "object": sizes.get(one.name, 0)}
+    facts: dict[str, Any] = {"schedule": schedule, "object": sizes.get(one.name, 0)}
     return {**{name: value for name, value in asdict(one).items() if name != "unit"}, **facts, "calls": own}
 
 
@@ -170,7 +170,10 @@ def _profile(profile: Profile) -> dict[str, Any]:
         "machine": {"text": str(machine), "gflops": machine.gflops, "levels": [asdict(one) for one in machine.levels]},
         "seconds": profile.seconds,
         "kernels": [
-            {name: getattr(row, name) for name in (*keep, "percent_of_roof", "bound", "kernel", "count", "flops", "bytes")}
+            {
+                name: getattr(row, name)
+                for name in (*keep, "percent_of_roof", "bound", "kernel", "count", "flops", "bytes")
+            }
             for row in profile.kernels
         ],
         "calls": [{"kernel": row.kernel, "seconds": row.seconds, "count": row.count} for row in profile.rows],

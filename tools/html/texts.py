@@ -45,7 +45,7 @@ def printed(op: Operation) -> tuple[list[str], list[Span]]:
 
 
 @dataclass
-class Pool:
+class TextPool:
     """The texts of one unit - the module, or one kernel - without what repeats."""
 
     lines: dict[str, int] = field(default_factory=dict[str, int])

@@ -19,7 +19,8 @@ function levelsView(number) {
   const head = (level, extra) => h("h3", { cls: "c-" + (level === "low" ? "asm" : level) }, level === "low" ? "" : LEVELS[level], extra, h("span", { cls: "number" }));
   const pane = (level, extra) => {
     const one = panes.get(level);
-    one.head = head(level, extra);
+    const big = button("⤢", () => one.element.classList.toggle("big"), { cls: "grow", title: "this text alone, or all again", "aria-label": "this text alone, or all again" });
+    one.head = head(level, [extra, big]);
     one.element = h("div", { cls: "pane p-" + level, "data-level": level }, one.head, one.view.element);
     return one.element;
   };

@@ -262,7 +262,9 @@ def test_a_narrow_window_shows_one_level_at_a_time(browser: Any, page: Path):
 
 
 def test_colours_follow_the_system(browser: Any, page: Path):
-    colours = [Shown(browser, page, dark=dark).js("getComputedStyle(document.body).backgroundColor") for dark in (False, True)]
+    colours = [
+        Shown(browser, page, dark=dark).js("getComputedStyle(document.body).backgroundColor") for dark in (False, True)
+    ]
     assert colours == ["rgb(246, 246, 243)", "rgb(20, 23, 27)"]
 
 

@@ -1,6 +1,7 @@
 """What is recorded of a compilation: texts of every pass, and for every line what it came from."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import html_reports
@@ -45,7 +46,11 @@ def last(unit, level, kind):
 def test_an_operation_is_followed_from_the_graph_to_llvm(report, dense):
     unit, ops = report.unit(dense + 1), report.kernels[dense]["ops"]
     relu, add = ops.index("graph.relu"), next(k for k, op in enumerate(ops) if op in ("graph.bias_add", "graph.add"))
-    for level, kind, word in (("te", "te.func", "maximumf"), ("loop", "loop.func", "maximumf"), ("llvm-ir", "LLVM", " fcmp ")):
+    for level, kind, word in (
+        ("te", "te.func", "maximumf"),
+        ("loop", "loop.func", "maximumf"),
+        ("llvm-ir", "LLVM", " fcmp "),
+    ):
         found = {tag[OP] for line, tag in last(unit, level, kind) if word in line and tag}
         assert found == {relu}, level
     sums = [tag[OP] for line, tag in last(unit, "loop", "loop.func") if "arith.addf" in line and tag]
@@ -86,7 +91,9 @@ def test_the_instructions_are_those_of_the_compiled_kernel(report, dense):
     unit = report.unit(dense + 1)
     ir = "\n".join(line for line, _ in last(unit, "llvm-ir", "LLVM"))
     instructions = [x.split() for x in assemble(ir).split("\n") if x.startswith("\t") and not x.startswith("\t.")]
-    shown = [x.split() for x, _ in last(unit, "asm", "assembly") if x.startswith("    ") and not x.strip().startswith(".")]
+    shown = [
+        x.split() for x, _ in last(unit, "asm", "assembly") if x.startswith("    ") and not x.strip().startswith(".")
+    ]
     assert shown == instructions
 
 
@@ -94,7 +101,7 @@ def test_steps_name_what_changed(report, dense):
     steps = report.unit(dense + 1)["steps"]
     assert [step["name"] for step in steps][:2] == ["input", "convert-graph-to-te"]
     assert [step["name"] for step in steps][-2:] == ["print-llvm-ir", "codegen"]
-    for before, step in zip(steps, steps[1:], strict=False):
+    for before, step in pairwise(steps):
         assert (not step["changed"]) == (before["texts"] == step["texts"])
     module = report.unit(0)["steps"]
     assert module[0]["name"] == "input"

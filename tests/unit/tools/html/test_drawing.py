@@ -1,6 +1,7 @@
 """The layered drawing: boxes apart, edges downwards."""
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -30,8 +31,8 @@ def test_boxes_are_apart_and_edges_go_down(seed):
         a, b = drawing.boxes[source], drawing.boxes[target]
         assert points[0] == (a.x + a.width / 2, a.y + a.height)
         assert points[-1] == (b.x + b.width / 2, b.y)
-        assert all(p[1] < q[1] for p, q in zip(points, points[1:], strict=False))
-        for (x, y), (other, below) in zip(points, points[1:], strict=False):
+        assert all(p[1] < q[1] for p, q in pairwise(points))
+        for (x, y), (other, below) in pairwise(points):
             for box in drawing.boxes:
                 crossed = x != other and box.y < below and y < box.y + box.height
                 assert not crossed, "an edge leaves its column beside a box"

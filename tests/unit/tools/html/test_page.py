@@ -42,7 +42,9 @@ def test_only_the_script_of_the_page_may_run(tmp_path: Path):
 def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path, out = small_model.write(tmp_path), tmp_path / "report.html"
     assert mlc("inspect", path, "--html", out, "--no-profile", "--threads", 1) == 0
-    assert re.match(r"wrote .*report.html: [\d.]+ KiB in [\d.]+ s; without times: --no-profile", capsys.readouterr().out)
+    assert re.match(
+        r"wrote .*report.html: [\d.]+ KiB in [\d.]+ s; without times: --no-profile", capsys.readouterr().out
+    )
     assert out.read_text().startswith("<!DOCTYPE html>")
 
 
@@ -50,7 +52,10 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
     ("words", "message"),
     [
         (["--html", "report.txt"], "expected a FILE that ends in .html, but got 'report.txt'"),
-        (["--html", "nowhere/report.html"], "expected a FILE in a directory that exists, but got 'nowhere/report.html'"),
+        (
+            ["--html", "nowhere/report.html"],
+            "expected a FILE in a directory that exists, but got 'nowhere/report.html'",
+        ),
         (["--html", "report.html", "--json"], "expected --json or --html, but got both"),
         (["--no-profile"], "expected --html FILE.html beside --no-profile"),
         (["--at", "x=4,64"], "expected --html FILE.html beside --at"),
