@@ -91,22 +91,24 @@ function passesView(number, chosen) {
 
   // Two levels: no lines agree, so what agrees is where they come from.
   function sideBySide(a, b, old, last, step) {
-    const events = (from) => ({
-      hover: (line) => mark(from, line), leave: () => views.forEach((view) => view.mark(null)) });
     for (const [text, label] of [[a, `before: ${old}`], [b, step.changed.length ? `after: ${entry}` : entry]]) {
       if (!text) continue;
-      const view = new TextView(label, events(views.length));
+      const view = new TextView(label, marking(views.length));
       views.push(view);
       stage.append(h("div", { cls: "pane" }, h("h3", {}, label, h("span", { cls: "number" }, format.plural(text.lines.length, "line"))), view.element));
       view.set(text);
     }
-    function mark(from, line) {
+  }
+  // What a hovered line has to do with is marked in both texts; `fixed` texts scroll together, so they stay in place.
+  function marking(from, fixed) {
+    const mark = (line) => {
       const tag = unit.tags[views[from].text.tags[line]];
       views.forEach((view, k) => {
         view.mark(tag ? Uint8Array.from(view.text.tags, (n) => (n >= 0 ? alike(tag, unit.tags[n]) : 0)) : null);
-        if (tag && k !== from && !view.isInSight()) view.show(view.firstMarked());
+        if (tag && !fixed && k !== from && !view.isInSight()) view.show(view.firstMarked());
       });
-    }
+    };
+    return { hover: mark, leave: () => views.forEach((view) => view.mark(null)) };
   }
   function alike(a, b) {
     if (number === 0) return a[0] >= 0 && a[0] === b[0] ? 2 : a[1] >= 0 && a[1] === b[1] ? 2 : 0;
@@ -116,14 +118,14 @@ function passesView(number, chosen) {
   }
 
   function diffed(a, b) {
-    const empty = { lines: [], ids: [] };
+    const empty = { lines: [], ids: [], tags: [] };
     const edits = differences((a || empty).ids, (b || empty).ids);
     const parts = whole ? edits : foldedEdits(edits, 4);
     const added = edits.filter(([kind]) => kind === "add").length, gone = edits.filter(([kind]) => kind === "del").length;
     diffNote.textContent = `${added} lines added, ${gone} removed`;
-    const line = (text, k) => (text || empty).lines[k];
+    const line = (text, k) => (text || empty).lines[k], tagOf = (text, k) => (text || empty).tags[k] ?? -1;
     const make = (label, text) => {
-      const view = new TextView(label, {});
+      const view = new TextView(label, marking(views.length, true));
       stage.append(h("div", { cls: "pane" }, h("h3", {}, label), view.element));
       view.set(text);
       views.push(view);
@@ -131,14 +133,15 @@ function passesView(number, chosen) {
     if (isNarrow()) {
       make("removed and added lines", {
         lines: parts.map(([kind, i, j]) => (kind === "fold" ? `... ${j} equal lines` : kind === "add" ? line(b, j) : line(a, i))),
-        kinds: parts.map(([kind]) => kind), numbers: parts.map(([kind, i, j]) => (kind === "fold" ? "" : kind === "add" ? "+" : kind === "del" ? "-" : i + 1)), tags: [] });
+        kinds: parts.map(([kind]) => kind), numbers: parts.map(([kind, i, j]) => (kind === "fold" ? "" : kind === "add" ? "+" : kind === "del" ? "-" : i + 1)),
+        tags: parts.map(([kind, i, j]) => (kind === "fold" ? -1 : kind === "add" ? tagOf(b, j) : tagOf(a, i))) });
       return;
     }
     const rows = aligned(parts);
     const side = (pick, text, kind) => ({
       lines: rows.map((row) => (row.fold ? `... ${row.fold} equal lines` : row[pick] === undefined ? "" : line(text, row[pick]))),
       kinds: rows.map((row) => (row.fold ? "fold" : row[pick] === undefined ? "gap" : row.same ? "same" : kind)),
-      numbers: rows.map((row) => (row[pick] === undefined ? "" : row[pick] + 1)), tags: [] });
+      numbers: rows.map((row) => (row[pick] === undefined ? "" : row[pick] + 1)), tags: rows.map((row) => (row[pick] === undefined ? -1 : tagOf(text, row[pick]))) });
     make("before", side("a", a, "del"));
     make("after", side("b", b, "add"));
     let busy = false;

@@ -170,6 +170,9 @@ def test_passes_show_what_they_changed(shown: Shown):
     next(step for step in shown.all(".step") if "graph-fuse-ops" in step.text).click()
     assert any("graph.fused" in row.text for row in shown.all(".d-add"))
     assert any("graph.relu" in row.text for row in shown.all(".d-del"))
+    gone = next(row for row in shown.all(".d-del") if "graph.relu" in row.text)
+    shown.point(gone.find_element("css selector", ".no"))
+    assert any("graph.relu" in row.text for row in shown.all(".d-add.m2"))
     assert shown.js("location.hash").startswith("#passes/0/")
 
 
