@@ -31,7 +31,7 @@ class DebugLines:
     def enter(self, op: llvm.FuncOp) -> str:
         """The attachment of a function that is printed next."""
         facts = f"file: {self.file}, line: 1, type: {self.type}, unit: {self.unit}, spFlags: DISPFlagDefinition"
-        name = op.sym_name.data.replace("\\", "\\5C").replace('"', "\\22")
+        name = op.sym_name.data
         self.scope = self.node(f'distinct !DISubprogram(name: "{name}", scope: {self.file}, {facts})')
         return f"!dbg {self.scope}"
 
