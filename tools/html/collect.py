@@ -11,7 +11,7 @@ import gzip
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -238,28 +238,12 @@ class KernelRecorder:
         tags = [self._ir_tag(line, numbers) for line in ir]
         self.unit.add("print-llvm-ir", "llvm-ir", {f"LLVM IR {name}": pool.add([_DEBUG.sub("", x) for x in ir], tags)})
         self.unit.steps[-1].seconds = middle - start
-        lines, tags = self._assembly(assemble(text, target))
+        lines, tags = assembly_lines(assemble(text, target), self.origins.at_line)
         self.unit.add("codegen", "asm", {f"assembly {name}": pool.add(lines, tags)}, time.perf_counter() - middle)
 
     def _ir_tag(self, line: str, numbers: dict[str, int]) -> Tag | None:
         number = line.rpartition("!dbg !")[2] if "!dbg !" in line else ""
         return self.origins.at_line(numbers.get(number, 0))
-
-    def _assembly(self, text: str) -> tuple[list[str], list[Tag | None]]:
-        """The instructions, labels and data of an assembly text; `.loc` directives become tags."""
-        lines: list[str] = []
-        tags: list[Tag | None] = []
-        at: Tag | None = None
-        for line in text.split("\n"):
-            if (found := _LOC.match(line)) is not None:
-                at = self.origins.at_line(int(found[1]))
-            elif not _NOISE.match(line) and line.strip():
-                is_code = line.startswith("\t") and not line.startswith("\t.")
-                if line.startswith("\t.text") or line.startswith("\t.section"):
-                    at = None
-                lines.append(line.expandtabs(8).removeprefix("    "))
-                tags.append(at if is_code else None)
-        return lines, tags
 
     def facts(self) -> KernelFacts:
         """What the page needs."""
@@ -268,6 +252,27 @@ class KernelRecorder:
         unit = packed(self.unit.facts())
         name = self.unit.kernel
         return KernelFacts(name, self.names, list(origins.stages), stage_ops, origins.directive_loops, unit)
+
+
+def assembly_lines(text: str, at_line: Callable[[int], Tag | None]) -> tuple[list[str], list[Tag | None]]:
+    """
+    The instructions, labels and data of an assembly text, and the tags of its instructions.
+
+    A `.loc` directive, which is left out, holds until the next one or the end of its function.
+    """
+    lines: list[str] = []
+    tags: list[Tag | None] = []
+    at: Tag | None = None
+    for line in text.split("\n"):
+        if (found := _LOC.match(line)) is not None:
+            at = at_line(int(found[1]))
+        elif not _NOISE.match(line) and line.strip():
+            if not line.startswith(("\t", ".L", "#")):  # the label of a function
+                at = None
+            is_code = line.startswith("\t") and not line.startswith("\t.")
+            lines.append(line.expandtabs(8).removeprefix("    "))
+            tags.append(at if is_code else None)
+    return lines, tags
 
 
 def collect(model: Model, options: Options) -> Collected:
@@ -337,4 +342,4 @@ def _computing(ops: Iterable[Operation]) -> list[Operation]:
     return [op for op in ops if op.name not in left_out]
 
 
-__all__ = ["Collected", "KernelFacts", "collect", "packed", "record_kernel"]
+__all__ = ["Collected", "KernelFacts", "assembly_lines", "collect", "packed", "record_kernel"]

@@ -11,7 +11,7 @@ import small_model
 from mlc.codegen.native import assemble
 from mlc.driver.compile import load_model
 from mlc.driver.options import Options
-from mlc.tools.html.collect import collect
+from mlc.tools.html.collect import assembly_lines, collect
 from mlc.tools.html.report import Report
 from mlc.tools.html.texts import lines_of
 
@@ -124,3 +124,28 @@ def test_calls_of_one_kernel_keep_their_own_source_nodes():
     names = [set(call.sources) for call in shared]
     assert names[0].isdisjoint(names[1])
     assert {name for call in report.calls for name in call.sources} >= {"second", "fourth", "product", "again"}
+
+
+def test_a_loc_directive_holds_to_the_end_of_its_function():
+    words = [
+        "\t.text",
+        "f:",
+        "\tpushq %rbx",
+        "\t.loc\t1 7 0",
+        "\tmovq a, b",
+        ".LBB0_1:",
+        "\taddq a, b",
+        "\t.loc\t1 0 0",
+    ]
+    text = "\n".join([*words, "\tretq", "\t.loc\t1 9 0", "\tnop", "helper:", "\tretq"])
+    lines, tags = assembly_lines(text, lambda line: (line,) if line else None)
+    code = [(line.strip(), tag) for line, tag in zip(lines, tags, strict=True) if line.startswith("    ")]
+    assert code[1:] == [
+        ("pushq %rbx", None),
+        ("movq a, b", (7,)),
+        ("addq a, b", (7,)),
+        ("retq", None),
+        ("nop", (9,)),
+        ("retq", None),
+    ]
+    assert not any(".loc" in line for line in lines)
