@@ -194,6 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcomes += found
         if blamed:
             alarms[name] = blamed
+            console.print(f"[red]false alarm[/red] {name}: ", blamed[:600], soft_wrap=True, highlight=False)
     outcomes.sort(key=lambda o: (o.slot.operator, str(o.slot)))
     return summed_up(outcomes, alarms, options, len(names), console)
 
@@ -212,8 +213,6 @@ def summed_up(
         console.print(f"[red]not caught[/red] {one.slot}: {one.status}", soft_wrap=True, highlight=False)
         detail = f"  @{one.function} {one.blamed} {one.message}"
         console.print(detail, soft_wrap=True, highlight=False, markup=False)
-    for name, text in sorted(alarms.items()):
-        console.print(f"[red]false alarm[/red] {name}: ", text[:600], soft_wrap=True, highlight=False, markup=True)
     why = Counter(o.status for o in outcomes if not o.counts)
     console.print(
         f"{len(counted)} mutants of {len(outcomes)} count ({dict(why)} do not); "
