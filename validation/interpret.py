@@ -43,7 +43,7 @@ from mlc.validation.signature import (
     signature_of,
     symbol_name,
 )
-from mlc.validation.validate_each import RandomWeights, random_arrays
+from mlc.validation.inputs import RandomWeights, random_arrays
 
 Inputs = Mapping[str, Any] | Sequence[Any]
 
