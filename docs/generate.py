@@ -36,6 +36,7 @@ WITH_COMMANDS = (
             "schedules",
             "profiling",
             "running-ir",
+            "editors",
             "symbolic-shapes",
         )
     ),

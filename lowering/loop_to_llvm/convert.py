@@ -334,6 +334,7 @@ def lower_kernel(
     kernel = NativeKernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16), tuple(instructions))
     kernel.symbolic = any(isinstance(arg.type, IndexType) for arg in func.args)
     op, entry = machine_function(kernel.name, [PTR, PTR], True, 8)
+    op.location = func.location
     args, rt = entry.args
     f = FunctionLowering(kernel, entry, rt, None)
     for k, arg in enumerate(func.args):
