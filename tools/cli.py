@@ -15,10 +15,19 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import NoReturn
 
 from mlc.driver.options import PRECISIONS
+from mlc.tools.opt.choice import (
+    add_choice_arguments,
+    add_load_argument,
+    add_printing_arguments,
+    chooses,
+    context_of,
+    printing_instrument,
+)
 from mlc.tools.opt.limits import add_limits, apply_limits
 
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
@@ -107,13 +116,9 @@ def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="H=32:2048:32",
         help="range of an open size: lowest, highest, step (optional); may be repeated",
     )
-    parser.add_argument(
-        "--load",
-        action="append",
-        default=[],
-        metavar="FILE.py",
-        help="run a Python file that defines ops, passes, dialects and strategies; may be repeated",
-    )
+    add_load_argument(parser)
+    add_choice_arguments(parser)
+    add_printing_arguments(parser)
 
 
 def load_files(args: argparse.Namespace) -> None:
@@ -126,6 +131,18 @@ def load_files(args: argparse.Namespace) -> None:
             load_user_file(path)
         except InputError as error:
             raise UsageError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error
+
+
+def passes_of(args: argparse.Namespace) -> AbstractContextManager[object]:
+    """The PassContext that the options describe, to enter around the command; nothing where they say nothing."""
+    if not hasattr(args, "insert"):
+        return nullcontext()
+    printing = printing_instrument(args, str)
+    if not chooses(args) and printing is None:
+        return nullcontext()
+    if os.path.isdir(args.model):
+        raise UsageError(f"expected a model file to choose the passes for, but got the directory {args.model}")
+    return context_of(args, getattr(args, "opt_level", 3), [] if printing is None else [printing])
 
 
 def shapes_of(args: argparse.Namespace, option: str = "shape") -> "dict[str, tuple[int | str, ...]] | None":
@@ -210,7 +227,8 @@ def run(argv: Sequence[str]) -> int:
             return 0
         apply_limits(args)
         load_files(args)
-        return import_module(COMMANDS[args.command][0]).run(args)
+        with passes_of(args):
+            return import_module(COMMANDS[args.command][0]).run(args)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
