@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compile(model: "Model") -> None:
-    """Run the passes that the command line chooses, down to objects; UserError if one refuses the model or breaks it."""
+    """Run the passes that the command line chooses. Raises UserError if one refuses the model or breaks its IR."""
     from mlc.driver.compile import build_artifact
     from mlc.driver.options import Options, current_context
     from mlc.support.scratch import remove_scratch

@@ -63,7 +63,7 @@ def apply_choice(
 
 
 def _placed(texts: Sequence[str]) -> dict[str, list[str]]:
-    """`before graph-fuse-ops=my-pass` -> {"before graph-fuse-ops": ["my-pass"]}; several of a place keep their order."""
+    """`before graph-fuse-ops=my-pass` -> {"before graph-fuse-ops": ["my-pass"]}; those of a place in order."""
     places: dict[str, list[str]] = {}
     for text in texts:
         place, equals, pipeline = text.partition("=")
@@ -91,7 +91,7 @@ def _check_disabled(name: str, inserted: set[str]) -> None:
 
 
 def _configured(text: str) -> tuple[str, Any]:
-    """`graph-fuse-ops.max-depth=16` -> the key of a PassContext's config, and the value that the option's type wants."""
+    """`graph-fuse-ops.max-depth=16` -> the key of a PassContext's config, and the value of the option's type."""
     key, equals, value = text.partition("=")
     name, dot, option = key.rpartition(".")
     if not equals or not dot:

@@ -217,7 +217,7 @@ def type_text(hint: TypeForm[object]) -> str:
 
 
 def option_value(cls: type[ModulePass], option: str, text: str) -> Any:
-    """The value that a text gives an option, of the type of the pass's field: `--config graph-fuse-ops.max-depth=16`."""
+    """The value that a text gives an option, of the type of the pass's field. Raises UserError for another type."""
     types, field = option_types(cls), option.replace("-", "_")
     known = [name.replace("_", "-") for name in types]
     if field not in types:

@@ -1,7 +1,7 @@
 """
 The options that mlc and mlc-opt share: files to load, the passes that run, and the IR that is printed around them.
 
-    --load mine.py --insert 'before graph-fuse-ops=my-pass' --disable graph-fold-scale-axis --mlir-print-ir-after=my-pass
+    --load mine.py --insert 'before graph-fuse-ops=my-pass' --disable te-inline --mlir-print-ir-after=my-pass
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def add_load_argument(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE.py",
-        help="use the passes, ops, dialects, strategies and targets of a Python file, or of a project's folder (that of "
+        help="use the passes, ops, dialects, strategies and targets of a Python file, or of the project in a folder (of "
         "its pyproject.toml); may be repeated",
     )
 

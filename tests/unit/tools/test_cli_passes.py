@@ -1,6 +1,5 @@
 """`--load`, `--insert`, `--disable`, `--require`, `--config` and the printing of IR: what mlc and mlc-opt share."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -56,13 +55,13 @@ X = np.array([-2.0, -0.5, 0.5, 2.0], np.float32)
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mlc.driver.pipeline.registry.USER_PASSES", {})
     (tmp_path / "net.mlir").write_text(MODEL)
     (tmp_path / "mine.py").write_text(PASS)
     np.save("x.npy", X)
-    yield tmp_path
+    return tmp_path
 
 
 def run(*words: str) -> np.ndarray:
