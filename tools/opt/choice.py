@@ -44,8 +44,8 @@ def add_load_argument(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE.py",
-        help="use the passes, ops, dialects, strategies and targets of a Python file, or of the project in a folder (of "
-        "its pyproject.toml); may be repeated",
+        help="use the passes, ops, dialects, strategies and targets of a Python file, or of the project in a folder "
+        "(of its pyproject.toml); may be repeated",
     )
 
 

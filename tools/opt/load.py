@@ -1,11 +1,19 @@
-"""--load FILE: the passes, dialects and strategies in a user's Python file."""
+"""
+--load: the passes, ops, dialects and strategies in a user's Python file, or the entry points of a project's folder.
+
+A project is read as an installer would: the entry points of its pyproject.toml in groups `mlc.*` count as if it were
+installed, and its modules are found in its folder, or in `src/` below it.
+"""
 
 import sys
+import tomllib
 import traceback
+from importlib.metadata import EntryPoint
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isabstract
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
@@ -14,10 +22,18 @@ from mlc.dialects.source import reject
 from mlc.driver.pipeline.registry import register_dialect, register_pass
 from mlc.support.diagnostics import Place, one_line
 from mlc.support.errors import UserError
+from mlc.support.plugins import add_project
 
 
 def load_user_file(path: str) -> None:
-    """Run a Python file and register every ModulePass subclass and every Dialect that it defines; `@strategy` does."""
+    """
+    Run a Python file and register every ModulePass subclass and every Dialect that it defines; `@strategy` does.
+
+    Of a folder, the entry points of the project in it are made known (support/plugins.py).
+    """
+    if Path(path).is_dir():
+        _load_project(Path(path))
+        return
     if not Path(path).is_file():
         raise reject(Place(path), "cannot load the file: no such file")
     module = _execute(path)
@@ -29,6 +45,25 @@ def load_user_file(path: str) -> None:
                 register_pass(value)
     except UserError as error:
         raise reject(Place(path), str(error)) from error
+
+
+def _load_project(folder: Path) -> None:
+    """Make the entry points of a project's pyproject.toml known, and its modules importable."""
+    file = folder / "pyproject.toml"
+    if not file.is_file():
+        raise reject(Place(str(folder)), "cannot load the folder: expected a pyproject.toml in it")
+    try:
+        project: dict[str, Any] = tomllib.loads(file.read_text()).get("project", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise reject(Place(str(file)), str(error)) from error
+    groups = {name: points for name, points in project.get("entry-points", {}).items() if name.startswith("mlc.")}
+    if not groups:
+        raise reject(Place(str(file)), 'expected entry points of mlc, as in [project.entry-points."mlc.passes"]')
+    points = tuple(EntryPoint(n, value, group) for group, values in groups.items() for n, value in values.items())
+    root = folder / "src" if (folder / "src").is_dir() else folder
+    if str(root.resolve()) not in sys.path:
+        sys.path.insert(0, str(root.resolve()))
+    add_project(str(project.get("name", folder.resolve().name)), str(project.get("version", "0")), points)
 
 
 def _is_pass_of(module: ModuleType, value: object) -> bool:
