@@ -3,6 +3,7 @@ mlc: compile, run, measure and check models from the command line.
 
     mlc compile model.onnx -o model.so      mlc run model.onnx --input x=x.npy --output-dir out/
     mlc bench model.onnx                    mlc check model.onnx        mlc inspect model.onnx
+    mlc new pass my-pass                    a project of your own, with tests
 
 `mlc COMMAND --help` lists the options of a command.
 
@@ -36,6 +37,7 @@ COMMANDS = {
     "run": ("mlc.tools.cli_run", "run a model on arrays from .npy files"),
     "bench": ("mlc.tools.cli_bench", "measure a model's latency, and onnxruntime's for comparison"),
     "check": ("mlc.tools.cli_check", "list all errors and unsupported operations of a model"),
+    "new": ("mlc.tools.cli_new", "write a project of your own: a pass, op, dialect, strategy or backend"),
     "inspect": ("mlc.tools.cli_inspect", "show a compiled model's operations by level, memory and kernels"),
 }
 

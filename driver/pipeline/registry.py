@@ -101,6 +101,11 @@ def xdsl_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     return get_all_passes()
 
 
+def dialect_names() -> list[str]:
+    """Every dialect name, mlc's own first."""
+    return list(dict.fromkeys((*DIALECTS, *USER_DIALECTS, *entry_points("mlc.dialects"), *get_all_dialects())))
+
+
 def pass_names() -> list[str]:
     """Every pass name, mlc's own first."""
     return list(dict.fromkeys((*PASSES, *USER_PASSES, *entry_points("mlc.passes"), *xdsl_passes())))
