@@ -9,7 +9,7 @@ import sys
 import tomllib
 import traceback
 from importlib.metadata import EntryPoint
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import isabstract
 from pathlib import Path
 from types import ModuleType
@@ -76,6 +76,12 @@ def _is_pass_of(module: ModuleType, value: object) -> bool:
     )
 
 
+def _is_free(stem: str, path: str) -> bool:
+    """Whether Python finds no other module of the name of a file."""
+    spec = find_spec(stem) if stem.isidentifier() else None
+    return spec is None or (spec.origin is not None and Path(spec.origin).resolve() == Path(path).resolve())
+
+
 def _execute(path: str) -> ModuleType:
     name = f"mlc_loaded_{Path(path).stem}"
     spec = spec_from_file_location(name, path)
@@ -83,6 +89,9 @@ def _execute(path: str) -> ModuleType:
         raise reject(Place(path), "cannot load the file: expected a Python file, NAME.py")
     module = module_from_spec(spec)
     sys.modules[name] = module
+    stem = Path(path).stem
+    if stem not in sys.modules and _is_free(stem, path):
+        sys.modules[stem] = module  # a file that is loaded after it, and imports it, sees the same classes
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
