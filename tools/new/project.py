@@ -47,7 +47,7 @@ def write_project(kind: str, name: str, level: str = "graph", output: Path | Non
         text = source.read_text().replace("MY_PLACE", LEVELS[level])
         path.write_text(_renamed(text, name))
         written.append(path)
-    return written
+    return sorted(written)
 
 
 def _files(parts: list[str]) -> Iterator[tuple[Path, Path]]:
