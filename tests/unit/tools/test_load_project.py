@@ -197,3 +197,21 @@ def test_a_wrong_project_is_refused(here: Path, text: str | None, message: str) 
     assert code == 1
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_files_that_import_each_other_share_their_classes(here: Path) -> None:
+    (here / "shapes.py").write_text(
+        "from xdsl.ir import Dialect\nfrom xdsl.irdl import IRDLOperation, irdl_op_definition\n\n"
+        '@irdl_op_definition\nclass SquareOp(IRDLOperation):\n    name = "shapes.square"\n'
+        '    assembly_format = "attr-dict"\n\nSHAPES = Dialect("shapes", [SquareOp])\n'
+    )
+    (here / "erase.py").write_text(
+        "from xdsl.passes import ModulePass\n\nfrom shapes import SquareOp\n\n"
+        'class ErasePass(ModulePass):\n    name = "erase-squares"\n\n    def apply(self, ctx, op):\n'
+        "        for one in [one for one in op.walk() if isinstance(one, SquareOp)]:\n            one.detach()\n"
+    )
+    (here / "text.mlir").write_text("shapes.square\n")
+    load = ("--load", "shapes.py", "--load", "erase.py")
+    code, out, err = run(here, "mlc.tools.mlc_opt", "text.mlir", *load, "-p", "erase-squares", path=str(here))
+    assert (code, err) == (0, "")
+    assert "shapes.square" not in out
