@@ -25,8 +25,8 @@ from xdsl.xdsl_opt_main import VersionAction, xDSLOptMain
 
 from mlc.dialects.source import InputError, SourceParser, parse, read_source, reject, split_source, start_of
 from mlc.driver.options import settings_of
-from mlc.driver.pipeline.choice import apply_choice
 from mlc.driver.pipeline.manager import BrokenByPass, make_context, parse_pipeline, run_passes
+from mlc.driver.pipeline.pipelines import MAX_LEVEL
 from mlc.driver.pipeline.registry import import_target
 from mlc.driver.pipeline.text import PipelineError, pass_text
 from mlc.passes.verifier import verify
@@ -97,7 +97,8 @@ class MlcOpt(xDSLOptMain):
             except PipelineError as error:
                 raise reject(Place("<pass-pipeline>", 1, error.column), str(error)) from error
         if chooses(args):
-            self.passes = apply_choice(context_of(args, 3), self.passes, settings_of(args.set))
+            context = context_of(args, MAX_LEVEL, runs=[one.name for one in self.passes])
+            self.passes = context.configure(self.passes, settings=settings_of(args.set))
         self.printing = Printing(
             args.print_op_generic,
             args.print_no_properties,

@@ -8,15 +8,13 @@ The texts become a PassContext, which `mlc` enters around its command and mlc-op
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
-
-from xdsl.passes import ModulePass
 
 from mlc.driver.pipeline.context import PassContext
 from mlc.driver.pipeline.pipelines import PIPELINES, compiler_passes
 from mlc.driver.pipeline.registry import is_pass, pass_class
-from mlc.driver.pipeline.text import PipelineError, Settings, option_value, parse_pipeline
+from mlc.driver.pipeline.text import PipelineError, option_value, parse_pipeline
 from mlc.support.errors import UserError, did_you_mean
 
 
@@ -27,39 +25,27 @@ def chosen_context(
     require: Sequence[str] = (),
     config: Sequence[str] = (),
     instruments: Sequence[Any] = (),
+    runs: Iterable[str] | None = None,
 ) -> PassContext:
     """
-    The PassContext that the texts of a command line ask for.
+    The PassContext that the texts of a command line ask for; `runs` are the passes to choose from: the compiler's.
 
-    Raises UserError for an unknown place, pass or option, with the nearest name, and for a `disable` without effect.
+    Raises UserError for an unknown place, pass or option, with the nearest name, and for one that would have no effect.
     """
     places = _placed(insert)
-    inserted = {one.name for texts in places.values() for text in texts for one in parse_pipeline(text)}
+    here = set(compiler_passes() if runs is None else runs)
+    known = here | {one.name for texts in places.values() for text in texts for one in parse_pipeline(text)}
     for name in disable:
-        _check_disabled(name, inserted)
+        _check_runs("--disable", name, known)
+    if runs is not None:
+        for place in places:
+            _check_runs("--insert", place.partition(" ")[2], here)
+        for name in require:
+            _check_runs("--require", name, known)
     values = dict(map(_configured, config))
+    for key in values:
+        _check_runs("--config", key.rpartition(".")[0], known)
     return PassContext(opt_level, list(require), list(disable), list(instruments), values, places)
-
-
-def apply_choice(
-    context: PassContext, passes: Sequence[ModulePass], settings: Settings | None = None
-) -> list[ModulePass]:
-    """
-    The passes of a pipeline text as a context wants them; `settings` are the values of `$name` in what it inserts.
-
-    Raises UserError where the pipeline lacks a pass that the context names: a place to insert at, or one to disable.
-    """
-    insertions = context.insertions()
-    here = {one.name for one in passes}
-    for where, anchor in insertions:
-        if anchor not in here:
-            nearest = did_you_mean(anchor, here)
-            raise UserError(f"expected '{where} {anchor}' to name a pass of the pipeline that runs{nearest}")
-    for name in context.disabled:
-        if name not in here | {one.name for extra in insertions.values() for one in extra}:
-            nearest = did_you_mean(name, here)
-            raise UserError(f"expected --disable to name a pass of the pipeline that runs, but got '{name}'{nearest}")
-    return context.configure(passes, settings=settings)
 
 
 def _placed(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -78,16 +64,16 @@ def _placed(texts: Sequence[str]) -> dict[str, list[str]]:
     return places
 
 
-def _check_disabled(name: str, inserted: set[str]) -> None:
-    """UserError unless the compiler runs this pass, or --insert adds it."""
-    known = {*compiler_passes(), *inserted}
-    if name in PIPELINES:
+def _check_runs(option: str, name: str, known: Collection[str]) -> None:
+    """UserError unless a pass is among those that run."""
+    if name in PIPELINES and name not in known:
         listed = f"`mlc-opt --show-pipeline={name}` lists its passes"
-        raise UserError(f"expected --disable to name a pass, but '{name}' is a pipeline; {listed}")
+        raise UserError(f"expected {option} to name a pass, but '{name}' is a pipeline; {listed}")
     if name not in known:
-        what = "which the compiler does not run" if is_pass(name) else "which is no pass"
-        nearest = did_you_mean(name, known)
-        raise UserError(f"expected --disable to name a pass of the compiler, but got '{name}', {what}{nearest}")
+        what = "which does not run here" if is_pass(name) else "which is no pass"
+        raise UserError(
+            f"expected {option} to name a pass that runs, but got '{name}', {what}{did_you_mean(name, known)}"
+        )
 
 
 def _configured(text: str) -> tuple[str, Any]:

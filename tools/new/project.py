@@ -76,7 +76,7 @@ def _check_name(kind: str, name: str) -> None:
         words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)]
         better = "-".join(words)
         nearest = f"; did you mean '{better}'?" if _NAME.fullmatch(better) else ""
-        raise UserError(f"expected a name of small letters, digits and '-', but got '{name}'{nearest}")
+        raise UserError(f"expected a name of small letters, digits, '-' and '_', but got '{name}'{nearest}")
     module = name.replace("-", "_")
     if keyword.iskeyword(module) or keyword.issoftkeyword(module):
         raise UserError(f"expected a name that Python modules may have, but got '{name}', a word of Python's")

@@ -7,7 +7,7 @@ The options that mlc and mlc-opt share: files to load, the passes that run, and 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlc.support.errors import UserError, did_you_mean
@@ -43,7 +43,7 @@ def add_load_argument(parser: argparse.ArgumentParser) -> None:
         "--load",
         action="append",
         default=[],
-        metavar="FILE.py",
+        metavar="PATH",
         help="use the passes, ops, dialects, strategies and targets of a Python file, or of the project in a folder "
         "(of its pyproject.toml); may be repeated",
     )
@@ -101,8 +101,13 @@ def chooses(args: argparse.Namespace) -> bool:
     return any(getattr(args, name, None) for name in _CHOICE)
 
 
-def context_of(args: argparse.Namespace, opt_level: int, instruments: list[Any] | None = None) -> PassContext:
-    """The PassContext that the options describe; UserError for an unknown place, pass or option."""
+def context_of(
+    args: argparse.Namespace,
+    opt_level: int,
+    instruments: Sequence[Any] = (),
+    runs: Iterable[str] | None = None,
+) -> PassContext:
+    """The PassContext that the options describe, for the compiler's passes, or those that run."""
     from mlc.driver.pipeline.choice import chosen_context
 
-    return chosen_context(opt_level, args.insert, args.disable, args.require, args.config, instruments or [])
+    return chosen_context(opt_level, args.insert, args.disable, args.require, args.config, instruments, runs)

@@ -116,6 +116,8 @@ def test_mlc_opt_applies_them_to_its_pipeline(here: Path, capsys: pytest.Capture
 
     assert "graph.neg" in text("--insert", "before graph-fuse-ops=my-drop-relu")
     assert text("--disable", "graph-fuse-ops").count("graph.kernel") == 2
+    assert mlc_opt.run(["net.mlir", "-p", "my-drop-relu", "--load", "mine.py", "--config", "my-drop-relu.times=3"]) == 0
+    assert capsys.readouterr().out.count("graph.neg") == 3
 
 
 def test_ir_is_printed_around_passes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,11 +140,15 @@ def test_ir_is_printed_around_passes(here: Path, capsys: pytest.CaptureFixture[s
         ),
         (["--insert", "before graph-fuse-ops=my-drop-relu{tims=2}"], "unknown option 'tims'"),
         (["--disable", "graph-fuse-op"], "which is no pass; did you mean 'graph-fuse-ops'?"),
-        (["--disable", "cse"], "'cse', which the compiler does not run"),
+        (["--disable", "cse"], "'cse', which does not run here"),
         (["--disable", "graph-simplify"], "is a pipeline; `mlc-opt --show-pipeline=graph-simplify` lists its passes"),
-        (["--require", "my-drop-relu"], "expected required to name passes of the compiler's pipelines"),
+        (["--require", "my-drop-relu"], "but got 'my-drop-relu'"),
         (["--config", "graph-fuse-ops.max-dept=3"], "unknown option 'max-dept' of pass 'graph-fuse-ops'; did you mean"),
         (["--config", "graph-fuse-ops.max-depth=x"], "expected int, but got x"),
+        (
+            ["--config", "my-drop-relu.times=2"],
+            "to name a pass that runs, but got 'my-drop-relu'",
+        ),
         (["--config", "graph-fuse-ops"], "expected --config PASS.OPTION=VALUE, but got 'graph-fuse-ops'"),
         (["--mlir-print-ir-after", "graph-fuse-op"], "unknown pass 'graph-fuse-op'; did you mean 'graph-fuse-ops'?"),
     ],
@@ -160,9 +166,15 @@ def test_what_is_unknown_is_refused(
 
 
 def test_a_pass_that_the_pipeline_lacks_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for option in (["--insert", "before te-inline=my-drop-relu"], ["--disable", "te-inline"]):
+    options = {
+        "--insert": "before te-inline=my-drop-relu",
+        "--disable": "te-inline",
+        "--require": "te-inline",
+        "--config": "te-add-schedule.threads=2",
+    }
+    for option in options.items():
         assert mlc_opt.run(["net.mlir", "-p", "graph-O3", "--load", "mine.py", *option]) == 1
-        assert "to name a pass of the pipeline that runs" in capsys.readouterr().err
+        assert f"expected {option[0]} to name a pass that runs, but got 'te-" in capsys.readouterr().err
 
 
 def test_passes_are_chosen_for_files_only(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

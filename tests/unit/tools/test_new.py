@@ -67,9 +67,9 @@ def test_the_command_says_what_comes_next(here: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["pass", "MyThing"], "of small letters, digits and '-', but got 'MyThing'; did you mean 'my-thing'?"),
-        (["pass", "../x"], "of small letters, digits and '-', but got '../x'"),
-        (["pass", "2fast"], "of small letters, digits and '-', but got '2fast'"),
+        (["pass", "MyThing"], "of small letters, digits, '-' and '_', but got 'MyThing'; did you mean 'my-thing'?"),
+        (["pass", "../x"], "of small letters, digits, '-' and '_', but got '../x'"),
+        (["pass", "2fast"], "of small letters, digits, '-' and '_', but got '2fast'"),
         (["pass", "class"], "expected a name that Python modules may have, but got 'class'"),
         (["pass", "json"], "expected the name of a new Python module, but 'json'"),
         (["op", "numpy"], "expected the name of a new Python module, but 'numpy'"),
