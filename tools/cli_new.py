@@ -15,7 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="name of the project, such as merge-relu-clip")
     parser.add_argument("-o", dest="output", metavar="DIR", help="folder to write (default: NAME); it must not exist")
     parser.add_argument(
-        "--level", choices=LEVELS, help="level of a pass, that is, the IR that it rewrites (default: graph)"
+        "--level",
+        choices=LEVELS,
+        help="the IR that a pass rewrites (default: the one that NAME begins with, else graph)",
     )
 
 
@@ -26,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     if args.level is not None and args.kind != "pass":
         raise UsageError(f"expected --level with 'pass' only, but got it with '{args.kind}'")
     folder = Path(args.output or args.name)
-    files = write_project(args.kind, args.name, args.level or "graph", folder)
+    files = write_project(args.kind, args.name, args.level, folder)
     for file in files:
         print(f"wrote {file}")
     print(f"next: cd {folder} && pip install -e '.[test]' && make test")

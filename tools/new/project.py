@@ -29,13 +29,15 @@ KINDS = {
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 
 
-def write_project(kind: str, name: str, level: str = "graph", output: Path | None = None) -> list[Path]:
+def write_project(kind: str, name: str, level: str | None = None, output: Path | None = None) -> list[Path]:
     """
     Write a project and return its files; `output` is its folder, by default one of the project's name.
 
+    `level` is that of a pass: by default the one with which its name begins, else graph.
     Raises UserError for a name that cannot be a package's or is taken, and for a folder that exists.
     """
     _check_name(kind, name)
+    level = _level_of(name, level) if kind == "pass" else "graph"
     folder = Path(name) if output is None else output
     if folder.exists():
         raise UserError(f"expected a new folder, but '{folder}' exists; give another with -o DIR")
@@ -48,6 +50,15 @@ def write_project(kind: str, name: str, level: str = "graph", output: Path | Non
         path.write_text(_renamed(text, name))
         written.append(path)
     return sorted(written)
+
+
+def _level_of(name: str, level: str | None) -> str:
+    """The level of a pass; UserError where its name says another one than it is told."""
+    first = re.split(r"[-_]", name)[0]
+    said = first if first in LEVELS else None
+    if level is not None and said not in (None, level):
+        raise UserError(f"expected the name of a pass of the {level} level, but '{name}' begins with another level's")
+    return level or said or "graph"
 
 
 def _files(parts: list[str]) -> Iterator[tuple[Path, Path]]:

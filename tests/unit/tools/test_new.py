@@ -64,6 +64,13 @@ def test_the_command_says_what_comes_next(here: Path, capsys: pytest.CaptureFixt
     assert "'after te-inline=my-thing'" in (here / "there" / "README.md").read_text()
 
 
+def test_the_name_of_a_pass_may_say_its_level(here: Path) -> None:
+    write_project("pass", "loop-thing")
+    assert "loop.ForOp" in (here / "loop-thing" / "loop_thing" / "rewrite.py").read_text()
+    write_project("pass", "other-loop")
+    assert "AbsOp" in (here / "other-loop" / "other_loop" / "rewrite.py").read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -78,6 +85,7 @@ def test_the_command_says_what_comes_next(here: Path, capsys: pytest.CaptureFixt
         (["dialect", "arith"], "expected a new dialect name, but 'arith' is a dialect already"),
         (["backend", "znver4"], "expected a new target name, but 'znver4' is a target already"),
         (["op", "there"], "expected a new folder, but 'there' exists; give another with -o DIR"),
+        (["pass", "loop-x", "--level", "te"], "a pass of the te level, but 'loop-x' begins with another level's"),
         (["op", "thing", "--level", "te"], "expected --level with 'pass' only, but got it with 'op'"),
         (["opp", "thing"], "invalid choice: 'opp'"),
     ],
