@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--level",
         choices=LEVELS,
-        help="the IR that a pass rewrites (default: the one that NAME begins with, else graph)",
+        help="the IR that a pass rewrites (default: what NAME begins with, or graph)",
     )
 
 
