@@ -64,7 +64,7 @@ def add_project(name: str, version: str, points: tuple[EntryPoint, ...]) -> None
 def is_plugins(module: str) -> bool:
     """Whether a module belongs to a plugin: what it registers is then a part of the cache keys."""
     package = module.partition(".")[0]
-    return any(point.module.partition(".")[0] == package for plugin in plugins() for point in plugin.points)
+    return any(_package(point) == package for plugin in plugins() for point in plugin.points)
 
 
 def entry_points(group: str) -> dict[str, EntryPoint]:
@@ -91,8 +91,8 @@ def _sources(plugin: Plugin) -> str:
     from importlib.util import find_spec
 
     digest = sha256()
-    for package in sorted({point.module.partition(".")[0] for point in plugin.points}):
-        spec = find_spec(package)
+    for package in sorted(set(map(_package, plugin.points))):
+        spec = find_spec(package) if package.isidentifier() else None
         folders = list(spec.submodule_search_locations or ()) if spec is not None else []
         files = [path for folder in folders for path in sorted(Path(folder).rglob("*")) if path.suffix in _SOURCES]
         if spec is not None and spec.origin is not None and not folders:
@@ -100,6 +100,11 @@ def _sources(plugin: Plugin) -> str:
         for path in files:
             digest.update(f"{path}\0".encode() + path.read_bytes())
     return f" {digest.hexdigest()}"
+
+
+def _package(point: EntryPoint) -> str:
+    """The top-level package of an entry point `package.module:name`; of a wrong one, its text."""
+    return re.split(r"[.:]", point.value, maxsplit=1)[0].strip()
 
 
 def _plain_name(name: str) -> str:

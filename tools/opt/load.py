@@ -8,12 +8,13 @@ installed, and its modules are found in its folder, or in `src/` below it.
 import sys
 import tomllib
 import traceback
+from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import isabstract
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import cast
 
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
@@ -53,17 +54,31 @@ def _load_project(folder: Path) -> None:
     if not file.is_file():
         raise reject(Place(str(folder)), "cannot load the folder: expected a pyproject.toml in it")
     try:
-        project: dict[str, Any] = tomllib.loads(file.read_text()).get("project", {})
+        project = _table(tomllib.loads(file.read_text()).get("project"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise reject(Place(str(file)), str(error)) from error
-    groups = {name: points for name, points in project.get("entry-points", {}).items() if name.startswith("mlc.")}
-    if not groups:
+    points = tuple(_points(file, _table(project.get("entry-points"))))
+    if not points:
         raise reject(Place(str(file)), 'expected entry points of mlc, as in [project.entry-points."mlc.passes"]')
-    points = tuple(EntryPoint(n, value, group) for group, values in groups.items() for n, value in values.items())
     root = folder / "src" if (folder / "src").is_dir() else folder
     if str(root.resolve()) not in sys.path:
         sys.path.insert(0, str(root.resolve()))
     add_project(str(project.get("name", folder.resolve().name)), str(project.get("version", "0")), points)
+
+
+def _points(file: Path, groups: Mapping[str, object]) -> Iterator[EntryPoint]:
+    """The entry points in groups of mlc's."""
+    for group, names in groups.items():
+        if group.startswith("mlc."):
+            values = _table(names)
+            if not values or not all(isinstance(value, str) for value in values.values()):
+                raise reject(Place(str(file)), f"expected a table of names and texts in {group}, but got {names!r}")
+            yield from (EntryPoint(name, str(value), group) for name, value in values.items())
+
+
+def _table(value: object) -> dict[str, object]:
+    """A table of a TOML file; an empty one in the place of anything else."""
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
 
 def _is_pass_of(module: ModuleType, value: object) -> bool:

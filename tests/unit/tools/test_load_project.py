@@ -180,10 +180,15 @@ def test_the_cache_sees_edits_of_what_is_edited(here: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "project: cannot load the folder: expected a pyproject.toml in it"),
-        ("[project]\nname = 'x'\n", "project/pyproject.toml: expected entry points of mlc"),
-        ("[project\n", "project/pyproject.toml: Expected ']'"),
+        (None, "cannot load the folder: expected a pyproject.toml in it"),
+        ("[project]\nname = 'x'\n", "expected entry points of mlc"),
+        ("[project\n", "Expected ']'"),
+        ("project = 3", "expected entry points of mlc"),
+        ("[project]\nentry-points = 'x'", "expected entry points of mlc"),
+        ("[project]\n[project.entry-points]\n'mlc.passes' = 'x'", "expected a table of names and texts in mlc.passes"),
+        ("[project]\n[project.entry-points.'mlc.passes']\nx = 3", "expected a table of names and texts in mlc.passes"),
         (PROJECT.replace("ops:TwiceOp", "ops:twice"), "op 'my.twice': expected its entry point to name the class"),
+        (PROJECT.replace("my_things.ops:TwiceOp", "no module"), "op 'my.twice' cannot be imported"),
         (PROJECT.replace("my_things.ops", "my_things.op"), "op 'my.twice' cannot be imported: No module named"),
     ],
 )
@@ -196,6 +201,7 @@ def test_a_wrong_project_is_refused(here: Path, text: str | None, message: str) 
     code, _, err = run(here, *RUN, "--load", "project")
     assert code == 1
     assert message in err
+    assert "project" in err or "op 'my.twice'" in err
     assert "Traceback" not in err
 
 
