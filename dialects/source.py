@@ -13,6 +13,7 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
+    AnyFloat,
     FileLineColLoc,
     IntAttr,
     ModuleOp,
@@ -89,6 +90,20 @@ class SourceLexer(MLIRLexer):
     """xDSL's lexer with another regular expression for strings: xDSL's takes exponential time on unclosed strings."""
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+
+class _HexElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage] xDSL has no other hook
+    """An element of `dense<...>` in hexadecimal: for a float type its bits, as MLIR prints NaN and infinities."""
+
+    def to_type(self, parser: AttrParser, type: Any) -> Any:
+        """The element as a value of this type."""
+        if not isinstance(type, AnyFloat):
+            return super().to_type(parser, type)
+        bits = self.value
+        assert isinstance(bits, int)
+        if bits.bit_length() > 8 * type.compile_time_size:
+            parser.raise_error(f"expected the bits of {type}, but got {self.span.text}", self.span)
+        return next(type.iter_unpack(bits.to_bytes(type.compile_time_size, "little")))
 
 
 class SourceParser(Parser):
@@ -189,6 +204,11 @@ class SourceParser(Parser):
         self._check_elements(type_)
         return type_
 
+    def _parse_tensor_literal_element(self) -> Any:
+        is_hex = self._current_token.text[:2] in ("0x", "0X")
+        element = super()._parse_tensor_literal_element()
+        return _HexElement(element.is_negative, element.value, element.span) if is_hex else element
+
     def _check_elements(self, type_: ShapedType) -> None:
         elements = 1
         for size in type_.get_shape():
@@ -213,12 +233,14 @@ class SourceParser(Parser):
             self.raise_error(f"use of undeclared value %{missing}", self._undeclared[missing])
 
 
-def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> tuple[ModuleOp, SourceParser]:
+def parse(
+    ctx: Context, source: Input[str], *, implicit_module: bool = True, parser_class: type[SourceParser] = SourceParser
+) -> tuple[ModuleOp, SourceParser]:
     """The module in a text, and the parser, which has the places of operations; InputError for an invalid text."""
     allow_nesting(limits.nesting)
     parser: SourceParser | None = None
     try:
-        parser = SourceParser.__new__(SourceParser)
+        parser = parser_class.__new__(parser_class)
         parser.__init__(ctx, source)
         return parser.parse_module(implicit_module), parser
     except MultipleSpansParseError as error:
@@ -271,8 +293,15 @@ def allow_nesting(nesting: int) -> None:
 
 def parse_module(text: str, name: str = "<text>", context: Context | None = None) -> ModuleOp:
     """Parse and verify a module, by default in mlc's dialects only; errors are UserErrors with their place."""
+    return parse_placed(text, name, context)[0]
+
+
+def parse_placed(
+    text: str, name: str = "<text>", context: Context | None = None
+) -> tuple[ModuleOp, dict[Operation, Place]]:
+    """As `parse_module`, with the place of each operation in the text."""
     try:
-        module, _ = parse(context or model_context(), Input(text, name))
+        module, parser = parse(context or model_context(), Input(text, name))
         module.verify()
     except InputError as error:
         raise UserError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error
@@ -280,7 +309,7 @@ def parse_module(text: str, name: str = "<text>", context: Context | None = None
         raise UserError(f"{name}: {error}") from error
     except RecursionError as error:
         raise UserError(f"{name}: nested too deeply") from error
-    return module
+    return module, parser.positions
 
 
 def model_context() -> Context:

@@ -39,6 +39,8 @@ WITH_COMMANDS = (
             "levels",
             "schedules",
             "profiling",
+            "running-ir",
+            "editors",
             "symbolic-shapes",
         )
     ),

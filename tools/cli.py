@@ -4,6 +4,7 @@ mlc: compile, run, measure and check models from the command line.
     mlc compile model.onnx -o model.so      mlc run model.onnx --input x=x.npy --output-dir out/
     mlc bench model.onnx                    mlc check model.onnx        mlc inspect model.onnx
     mlc new pass my-pass                    a project of your own, with tests
+    mlc run-ir kernels.mlir --random 0      mlc diff a.onnx b.onnx
 
 `mlc COMMAND --help` lists the options of a command.
 
@@ -38,6 +39,8 @@ COMMANDS = {
     "bench": ("mlc.tools.cli_bench", "measure a model's latency, and onnxruntime's for comparison"),
     "check": ("mlc.tools.cli_check", "list all errors and unsupported operations of a model"),
     "new": ("mlc.tools.cli_new", "write a project of your own: a pass, op, dialect, strategy or backend"),
+    "run-ir": ("mlc.tools.cli_run_ir", "run a module of any level in the reference interpreters"),
+    "diff": ("mlc.tools.cli_diff", "compare two modules, models, pipelines, levels or targets"),
     "inspect": ("mlc.tools.cli_inspect", "show a compiled model's operations by level, memory and kernels"),
 }
 
@@ -68,6 +71,7 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
     """Add the arguments of every command that compiles; `compiled` is the help for directories, if it takes them."""
     parser.add_argument("model", help=f"an .onnx, .mlir or .pt2 file{compiled}")
     add_shape_arguments(parser)
+    add_pass_arguments(parser)
     parser.add_argument(
         "--target", default="native", help="the CPU to compile for: native, x86-64-v3, znver4, ... (default: native)"
     )
@@ -119,6 +123,10 @@ def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
         help="range of an open size: lowest, highest, step (optional); may be repeated",
     )
     add_load_argument(parser)
+
+
+def add_pass_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of every command that runs passes: which ones run, and what is printed around them."""
     add_choice_arguments(parser)
     add_printing_arguments(parser)
 

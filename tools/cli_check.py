@@ -9,7 +9,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from mlc.tools.cli import add_shape_arguments, shapes_of, symbols_of
+from mlc.tools.cli import add_pass_arguments, add_shape_arguments, shapes_of, symbols_of
 from mlc.tools.opt.choice import chooses
 from mlc.tools.opt.limits import add_limits
 
@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("model", help="an .onnx, .mlir or .pt2 file")
     add_shape_arguments(parser)
+    add_pass_arguments(parser)
     parser.add_argument(
         "--json",
         action="store_true",

@@ -34,6 +34,7 @@ from mlc.support.diagnostics import Diagnostic, Place, Reporter, one_line, place
 from mlc.support.errors import UserError, WarningSink, diagnostic_text, warnings_to
 from mlc.tools.opt.arguments import add_arguments, normalize
 from mlc.tools.opt.choice import chooses, context_of, printing_instrument
+from mlc.tools.opt.diagnose import error_text
 from mlc.tools.opt.emit import emit
 from mlc.tools.opt.instruments import PassTimer
 from mlc.tools.opt.limits import apply_limits
@@ -105,6 +106,7 @@ class MlcOpt(xDSLOptMain):
             args.print_debuginfo,
             args.syntax_highlight,
             args.mlir_elide_elementsattrs_if_larger,
+            args.mlir_print_source_nodes,
         )
         self.timing = PassTimer() if args.mlir_timing else None
         self.progress = Progress()
@@ -201,12 +203,9 @@ class MlcOpt(xDSLOptMain):
 
     def diagnose(self, error: Exception, source: Input[str], parser: SourceParser) -> Diagnostic:
         """The diagnostic for an error about an operation, or about the module."""
+        current = self.progress.current
+        message = error_text(error, None if current is None else current.name)
         op = getattr(error, "op", None)
-        message = one_line(str(error)) or type(error).__name__
-        if op is not None:
-            message = message if message.startswith("'") else diagnostic_text(op, message)
-        elif self.progress.current is not None:
-            message = f"pass '{self.progress.current.name}': {message}"
         return Diagnostic(place_of_op(op, start_of(source), parser.positions), message)
 
     def output(self, module: ModuleOp) -> Output:

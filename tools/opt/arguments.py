@@ -27,6 +27,7 @@ _SWITCHES: dict[tuple[str, ...], str] = {
     ("--print-op-generic", "--mlir-print-op-generic"): "print the generic form",
     ("--print-no-properties",): "print properties as attributes",
     ("--print-debuginfo", "--mlir-print-debuginfo"): "print locations",
+    ("--mlir-print-source-nodes",): "print the source nodes of ops as comments",
     ("--syntax-highlight",): "print in colour",
     ("--show-dialects",): "list the dialects",
     ("--run-reproducer",): "replay the reproducer of a crash, as its header says",
