@@ -30,7 +30,8 @@ from mlc.support.arithmetic import OWN, WIDE
 from mlc.support.errors import warn
 from mlc.support.progress import ProgressBar
 from mlc.validation.execute import Facts, Module, RunnableFunction, Types
-from mlc.validation.inputs import RandomWeights, Recorded, fitted, random_inputs
+from mlc.validation.informative import informative_inputs
+from mlc.validation.inputs import RandomWeights, Recorded, fitted
 from mlc.validation.measure import (
     ERROR_GROWTH,
     LARGE_INPUTS,
@@ -201,6 +202,13 @@ class ValidateInstrument:
         """The types and symbols of the functions that have been run."""
         return {name: Facts(k.inputs, k.outputs, k.symbols) for name, k in self.known.items()}
 
+    def _note_silent(self, executable: RunnableFunction, silent: Sequence[Operation]) -> None:
+        """Note the ops about which no inputs that were tried say anything."""
+        if silent:
+            names = ", ".join(dict.fromkeys(op.name for op in silent[:3])) + (" and others" if len(silent) > 3 else "")
+            count = f"{len(silent)} op{'s' if len(silent) > 1 else ''} of @{executable.name} ({names})"
+            self.note(f"{count}: nearly all of the results are not finite, or stay the same when the inputs move")
+
     def _given(self) -> dict[str, Recorded]:
         """The given inputs, each as a `Recorded`."""
         return {n: v if isinstance(v, Recorded) else Recorded(list(v)) for n, v in self.inputs.items()}
@@ -227,9 +235,10 @@ class ValidateInstrument:
         if given is None or not given.arrays:
             given = self._recorded.get(executable.name, Recorded([]))
         arrays = fitted(given.arrays, executable.inputs)
-        if arrays is None:
-            arrays = random_inputs(executable.op, executable.inputs, self.seed)
         try:
+            if arrays is None:
+                arrays, silent = informative_inputs(executable, self.seed)
+                self._note_silent(executable, silent)
             measured = runner.measure(arrays)
         except Exception as error:
             self.unsure.append(f"@{executable.name} ({executable.level}), whose interpreter says: {error}")
@@ -289,7 +298,7 @@ class _Comparison:
             raise self.changed(lost)
         if lost := lost_range(self.before.large, large):
             raise self.changed(f"on inputs times {LARGE_INPUTS:g}, {lost}")
-        if grown := grown_error(self.before.error, own, wide, growth, self.runner.executable.epsilon):
+        if grown := grown_error(self.before, own, wide, growth, self.runner.executable.epsilon):
             raise self.changed(grown)
 
     def meaning(self, reference: Sequence[Any], wide: Sequence[Any]) -> None:
