@@ -28,6 +28,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer
 
 from mlc.dialects import DIALECTS
+from mlc.dialects.discardable import adopt_properties, unknown_attribute
 from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.limits import limits
@@ -101,6 +102,7 @@ class SourceParser(Parser):
         self._file = StringAttr(source.name)
         self._depth = 0
         self._count = 0
+        self._entries: list[tuple[str, int]] = []
         # Not Parser.__init__, which creates its own lexer.
         AttrParser.__init__(self, ParserState(SourceLexer(source)), ctx)
         self.ssa_values = {}
@@ -125,8 +127,12 @@ class SourceParser(Parser):
             self.raise_error(f"expected at most {limits.nesting} nested operations; raise the limit with --max-nesting")
         if self._count > limits.ops:
             self.raise_error(f"expected at most {limits.ops} operations; raise the limit with --max-ops")
+        entries = len(self._entries)
         op = super().parse_operation()
         self._depth -= 1
+        if op.attributes:
+            self._check_attributes(op, pos, entries)
+        del self._entries[entries:]
         if match := _RESULTS.match(self.lexer.input.content, pos):
             pos = match.end()
         place = self.place(pos)
@@ -140,6 +146,23 @@ class SourceParser(Parser):
             if isinstance(value.type, ShapedType):
                 self._check_size(value.type, pos)
         return op
+
+    def entry_at(self, name: str, pos: int) -> None:
+        """Note where the name of an attribute stands, for a later error about it."""
+        self._entries.append((name, pos))
+
+    def _parse_attribute_entry(self) -> tuple[str, Attribute]:
+        pos = self.pos
+        name, value = super()._parse_attribute_entry()
+        self.entry_at(name, pos)
+        return name, value
+
+    def _check_attributes(self, op: Operation, start: int, entries: int) -> None:
+        """Reject attributes that an op of mlc cannot have."""
+        adopt_properties(op)
+        if (found := unknown_attribute(op)) is not None:
+            name, message = found
+            self.raise_error(message, next((pos for n, pos in self._entries[entries:] if n == name), start))
 
     def _check_size(self, type_: ShapedType, pos: int) -> None:
         """Reject types of too many dimensions, and tensors whose static sizes have too many elements."""

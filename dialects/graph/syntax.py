@@ -9,6 +9,8 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.source import SourceParser
+
 if TYPE_CHECKING:
     from xdsl.parser import Parser
     from xdsl.printer import Printer
@@ -80,6 +82,8 @@ def parse_attributes(cls: type[GraphOp], parser: Parser, properties: dict[str, A
         else:
             given = parser.parse_optional_punctuation("=") is not None
             attributes[name] = parser.parse_attribute() if given else UnitAttr()
+            if isinstance(parser, SourceParser):
+                parser.entry_at(name, position)
     return attributes
 
 

@@ -42,6 +42,7 @@ from mlc.dialects.graph.types import (
     DTypeLike,
     Tensor,
     axis_of,
+    check_value,
     element_type,
     numpy_dtype,
     shape_of,
@@ -192,6 +193,11 @@ class FullOp(SourceOp):
     kind = ELEMENTWISE
     layout_rule = "elementwise"
     value = Float()
+
+    def infer_types(self) -> list[Tensor]:
+        (result,) = super().infer_types()
+        check_value(self.value, result)
+        return [result]
 
     def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (np.full(static_shape(self.type), self.value),)
