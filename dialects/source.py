@@ -5,7 +5,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
@@ -29,6 +29,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer
 
 from mlc.dialects import DIALECTS
 from mlc.dialects.discardable import adopt_properties, unknown_attribute
+from mlc.dialects.parse_messages import reworded, shape_size, token_text
 from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.limits import limits
@@ -103,6 +104,7 @@ class SourceParser(Parser):
         self._depth = 0
         self._count = 0
         self._entries: list[tuple[str, int]] = []
+        self._open: list[int] = []
         # Not Parser.__init__, which creates its own lexer.
         AttrParser.__init__(self, ParserState(SourceLexer(source)), ctx)
         self.ssa_values = {}
@@ -174,6 +176,35 @@ class SourceParser(Parser):
         if count > limits.tensor_elements and isinstance(type_, TensorType):
             message = f"expected a tensor of at most {limits.tensor_elements} elements, but got {count}"
             self.raise_error(f"{message}; raise the limit with --max-tensor-elements", pos)
+
+    def parse_optional_region(self, arguments: Iterable[Parser.Argument] | None = None) -> Region | None:
+        self._open.append(self.pos)
+        region = super().parse_optional_region(arguments)
+        self._open.pop()
+        return region
+
+    def _parse_block(self) -> Block:
+        """A further block of a region; here, too, a text goes wrong that should go on with an operation."""
+        if not (text := self._current_token.text).startswith("^"):
+            place = self.place(self._open[-1])
+            begins = f"the region that begins at {place.line}:{place.column}"
+            what = "'}', which closes" if not text else "an operation, or '}', which closes"
+            self.raise_error(f"expected {what} {begins}, but got {token_text(text)}")
+        return super()._parse_block()
+
+    def parse_ranked_shape(self) -> tuple[list[int], Attribute]:
+        try:
+            return super().parse_ranked_shape()
+        except ParseError as error:
+            text = self.lexer.input.content
+            if self._current_token.text != "-" or error.span != self._current_token.span:
+                raise
+            digits = re.match(r"\s*(\d+)", text[self._current_token.span.end :])
+            self.raise_error(shape_size("-", digits[1] if digits else ""))
+
+    def reworded(self, error: ParseError) -> str:
+        """The message of an error of xDSL's parser, with what stands at its place."""
+        return reworded(error.msg, self._current_token.text if self.is_at(error.span) else None)
 
     def previous(self) -> Span[str]:
         """The token before the current one."""
@@ -249,9 +280,11 @@ def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> 
         where = ParseError(error.refs[0][0], "") if "missing block" in error.msg and error.refs else error
         raise InputError(Diagnostic(place_of_parse_error(where), one_line(error.msg))) from None
     except ParseError as error:
-        if parser is not None and _is_behind(error.msg) and parser.is_at(error.span):
+        known = parser is not None and hasattr(parser, "_parser_state")
+        message = parser.reworded(error) if known else error.msg
+        if known and _is_behind(error.msg) and parser.is_at(error.span):
             error.span = parser.previous()
-        raise InputError(Diagnostic(place_of_parse_error(error), one_line(error.msg))) from None
+        raise InputError(Diagnostic(place_of_parse_error(error), one_line(message))) from None
     except RecursionError:
         message = "expected less deeply nested text"
         raise reject(_here(parser, source), message) from None

@@ -274,9 +274,12 @@ class ComputeOp(TextOp):
         stage = parser.parse_str_literal("the stage's name")
         index = IndexParser(parser)
         spatial, reduce, combiner = index.axes(), (), None
+        start = parser.pos
         if parser.parse_optional_keyword("reduce"):
             reduce = index.axes()
-            combiner = parser.parse_identifier("a combiner")
+            combiner = parser.parse_identifier(" as the combiner: sum, prod, max, min, argmax or argmin")
+        elif (word := parser.parse_optional_identifier()) is not None:
+            parser.raise_error(f"expected the axes that '{word}' reduces, `reduce (%k : 8) {word}`, before it", start)
         body = parser.parse_region([a.argument for a in (*spatial, *reduce)])
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
