@@ -31,7 +31,7 @@ from mlc.dialects import DIALECTS
 from mlc.dialects.discardable import adopt_properties, unknown_attribute
 from mlc.dialects.parse_messages import reworded, shape_size, token_text
 from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
-from mlc.support.errors import UserError, did_you_mean
+from mlc.support.errors import UserError
 from mlc.support.limits import limits
 
 _SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
@@ -224,8 +224,11 @@ class SourceParser(Parser):
     def _get_op_by_name(self, name: str) -> type[Operation]:
         found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
         if found is None:
+            from mlc.dialects.graph.other_names import did_you_mean_op
+
+            self.ctx.get_optional_op("graph.relu")  # loads the dialect, whose ops a name may mean
             known = [op.name for op in self.ctx.loaded_ops]
-            self.raise_error(f"operation '{name}' is not registered{did_you_mean(name, known)}", self.previous())
+            self.raise_error(f"operation '{name}' is not registered{did_you_mean_op(name, known)}", self.previous())
         return found
 
     def resolve_operand(self, operand: UnresolvedOperand, type: Attribute) -> SSAValue[Any]:

@@ -83,7 +83,7 @@ def warn(op: Operation | None, message: str) -> None:
     warning_sinks[-1](op, message)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the known name nearest to `name`, or nothing if none is near."""
-    near = difflib.get_close_matches(name, list(known), n=1)
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """`; did you mean 'x'?` for the known name nearest to `name`, or nothing if none is as near as `cutoff`."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f"; did you mean '{near[0]}'?" if near else ""

@@ -49,7 +49,6 @@ loop.func @loop(%x: memref<4xf32>) attributes {outputs = 1 : i64} {
   loop.for %i = 0 to 4 {
   // expected-error @below {{unknown attribute 'prefech' of loop.for; did you mean 'prefetch'?}}
   } attributes {prefech = 1}
-  loop.return
 }
 
 // -----
@@ -58,7 +57,6 @@ loop.func @kind(%x: memref<4xf32>) attributes {outputs = 1 : i64} {
   loop.for %i = 0 to 4 {
   // expected-error @below {{attribute 'kind' of loop.for has a place of its own in the text; write it there}}
   } attributes {kind = "parallel"}
-  loop.return
 }
 
 // -----
