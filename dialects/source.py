@@ -30,8 +30,8 @@ from xdsl.utils.mlir_lexer import MLIRLexer
 from mlc.dialects import DIALECTS
 from mlc.dialects.discardable import adopt_properties, unknown_attribute
 from mlc.dialects.parse_messages import reworded, shape_size, token_text
-from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
-from mlc.support.errors import UserError
+from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_op, place_of_parse_error
+from mlc.support.errors import UserError, diagnostic_text
 from mlc.support.limits import limits
 
 _SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
@@ -331,15 +331,30 @@ def allow_nesting(nesting: int) -> None:
 def parse_module(text: str, name: str = "<text>", context: Context | None = None) -> ModuleOp:
     """Parse and verify a module, by default in mlc's dialects only; errors are UserErrors with their place."""
     try:
-        module, _ = parse(context or model_context(), Input(text, name))
-        module.verify()
+        module, parser = parse(context or model_context(), Input(text, name))
+        _verify(module, parser)
     except InputError as error:
-        raise UserError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error
+        raise UserError(error.diagnostic.message, place=str(error.diagnostic.place)) from error
     except (UserError, DiagnosticException, VerifyException) as error:
-        raise UserError(f"{name}: {error}") from error
+        raise UserError(str(error), place=name) from error
     except RecursionError as error:
         raise UserError(f"{name}: nested too deeply") from error
     return module
+
+
+def _verify(module: ModuleOp, parser: SourceParser) -> None:
+    """InputError for the first operation, inner ones first, that its verifier refuses."""
+    try:
+        module.verify()
+        return
+    except VerifyException as error:
+        for op in module.walk(region_first=True):
+            try:
+                op.verify(verify_nested_ops=False)
+            except VerifyException as reason:
+                text = diagnostic_text(op, one_line(str(reason)))
+                raise reject(place_of_op(op, parser.place(0), parser.positions), text) from error
+        raise
 
 
 def model_context() -> Context:

@@ -191,7 +191,7 @@ class Compilation:
             try:
                 return compile_kernel([source], self.ctx, passes, self.options, self.recorded).pack()
             except UserError as error:
-                raise UserError(handed.located(name, error) if handed else str(error), error.op) from error
+                raise UserError(handed.located(name, error) if handed else error.text, error.op, error.place) from error
 
         return work
 

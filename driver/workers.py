@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from mlc.support.errors import UserError
+from mlc.support.errors import UserError, located
 from mlc.support.threads import available_cpus
 
 Report = Callable[[int, int], None]
@@ -81,18 +81,19 @@ def _run_here(job: Job) -> bytes:
 
 
 def _attempt(job: Job) -> tuple[str, Any, str]:
-    """The outcome of a job: ("done", bytes), ("user", message) or ("bug", message), and a traceback."""
+    """The outcome of a job: ("done", bytes, ""), ("user", message, its place) or ("bug", message, a traceback)."""
     try:
-        return "done", job.run(), ""
+        with located():
+            return "done", job.run(), ""
     except UserError as error:
-        return "user", str(error), ""
+        return "user", error.text, error.place
     except Exception as error:
         return "bug", f"{type(error).__name__}: {error}", traceback.format_exc()
 
 
 def _failure(job: Job, kind: str, message: str, detail: str) -> Exception:
     if kind == "user":
-        return KernelError(f"{job}: {message}")
+        return KernelError(f"{job}: {message}", place=detail)
     return KernelCrash(f"a bug in mlc: {job} cannot be compiled: {message}", job.name, detail)
 
 

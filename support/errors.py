@@ -18,11 +18,32 @@ if TYPE_CHECKING:
 
 
 class UserError(ValueError):
-    """The input is wrong: one sentence for its author, and the operation that it is about."""
+    """
+    The input is wrong: one sentence for its author, `text`, and the operation that it is about.
 
-    def __init__(self, message: str, op: Operation | None = None) -> None:
-        super().__init__(message)
+    `place` is where that stands, `model.mlir:3:8` or the name of a model's node, as far as it is known.
+    """
+
+    def __init__(self, message: str, op: Operation | None = None, place: str = "") -> None:
+        super().__init__(f"{place}: {message}" if place else message)
         self.op = op
+        self.place = place
+        self.text = message
+
+
+@contextmanager
+def located() -> Generator[None]:
+    """Let UserErrors of a `with` statement, or of a function that this decorates, say the place and the operation."""
+    try:
+        yield
+    except UserError as error:
+        if error.op is not None and not error.place:
+            from mlc.support.diagnostics import Place, place_of_op
+
+            error.text = error.text if error.text.startswith("'") else diagnostic_text(error.op, error.text)
+            error.place = str(place_of_op(error.op, Place(""), {}))
+            error.args = (f"{error.place}: {error.text}" if error.place else error.text,)
+        raise
 
 
 class UnsupportedOps(UserError):

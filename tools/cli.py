@@ -43,7 +43,11 @@ def seconds(text: str) -> float:
 
 
 class UsageError(ValueError):
-    """The command line is wrong, or a file that it names."""
+    """The command line is wrong, or a file that it names; `place` is where in the file."""
+
+    def __init__(self, message: str, place: str = "") -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class _Parser(argparse.ArgumentParser):
@@ -125,7 +129,7 @@ def load_files(args: argparse.Namespace) -> None:
         try:
             load_user_file(path)
         except InputError as error:
-            raise UsageError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error
+            raise UsageError(error.diagnostic.message, str(error.diagnostic.place)) from error
 
 
 def shapes_of(args: argparse.Namespace, option: str = "shape") -> "dict[str, tuple[int | str, ...]] | None":
@@ -218,7 +222,7 @@ def run(argv: Sequence[str]) -> int:
         return 130
     except Exception as error:
         if is_users(error):
-            print(f"mlc: error: {message_of(error)}", file=sys.stderr)
+            report(error)
             return 1
         return report_bug(error)
 
@@ -229,13 +233,30 @@ def is_users(error: BaseException) -> bool:
     return isinstance(error, UsageError | OSError) or (errors is not None and isinstance(error, errors.UserError))
 
 
-def message_of(error: BaseException) -> str:
-    """The text of a diagnostic: behind the operation's name, or for an OSError behind the file's."""
+def report(error: BaseException) -> None:
+    """Print the diagnostic of a user's error as mlc-opt does: its place, where that is known, and the line there."""
     if isinstance(error, OSError):
-        return ": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error)
-    op = getattr(error, "op", None)
-    text = str(error).strip()
-    return text if op is None or text.startswith("'") else f"'{op.name}' op {text}"
+        text = ": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error)
+    else:
+        text = getattr(error, "text", str(error).strip())
+    place = getattr(error, "place", "")
+    excerpt = excerpt_at(place) if place else ""
+    print(f"{place or 'mlc'}: error: {text}{excerpt}", file=sys.stderr)
+
+
+def excerpt_at(place: str) -> str:
+    """The line of a file at `file:line:column`, and a caret below it; nothing for other places."""
+    from mlc.support.diagnostics import Place, excerpt
+
+    head, _, column = place.rpartition(":")
+    file, _, line = head.rpartition(":")
+    if not (file and line.isdecimal() and column.isdecimal()):
+        return ""
+    try:
+        with open(file, encoding="utf-8") as text:
+            return excerpt(text.read(), Place(file, int(line), int(column)))
+    except (OSError, ValueError):
+        return ""
 
 
 def report_bug(error: BaseException) -> int:

@@ -203,7 +203,7 @@ class MlcOpt(xDSLOptMain):
     def diagnose(self, error: Exception, source: Input[str], parser: SourceParser) -> Diagnostic:
         """The diagnostic for an error about an operation, or about the module."""
         op = getattr(error, "op", None)
-        message = one_line(str(error)) or type(error).__name__
+        message = one_line(error.text if isinstance(error, UserError) else str(error)) or type(error).__name__
         if op is not None:
             message = message if message.startswith("'") else diagnostic_text(op, message)
         elif self.progress.current is not None:

@@ -167,13 +167,26 @@ class RaisesPass(ModulePass):
         raise LookupError("no such thing")
 
 
+class GraphRaisesPass(RaisesPass):
+    """Raises something on the graph level."""
+
+    name = "graph-raises"
+
+
+class NamelessPass(ModulePass):
+    """Has no name."""
+
+    def apply(self, ctx, op):
+        pass
+
+
 @pytest.mark.parametrize(
     ("insert", "message"),
     [
         ({"before graph-fuse-ops": BreaksPass}, r"pass 'graph-breaks' left invalid IR: .*does not dominate this use"),
         (
-            {"before graph-inline": RaisesPass},
-            r"pass 'te-raises' raised LookupError: no such thing \(test_context",
+            {"before graph-inline": GraphRaisesPass},
+            r"pass 'graph-raises' raised LookupError: no such thing \(test_context",
         ),
         (
             {"before te-inline": RaisesPass},
@@ -333,6 +346,16 @@ def test_dumps_before_passes_are_what_the_passes_get(model, tmp_path):
             {"insert": {"after te-inline": NeedsOptionPass}},
             "expected an object of pass 'graph-needs-option' with its op",
         ),
+        (
+            {"insert": {"before graph-fuse-ops": "loop-promote-tiles"}},
+            "a pass of the graph level at 'before graph-fuse-ops', but got 'loop-promote-tiles'; its level is at 'aft",
+        ),
+        ({"insert": {"after convert-te-to-loop": "te-inline"}}, "of the loop level at 'after convert-te-to-loop', but"),
+        (
+            {"insert": {"after te-inline": RaisesPass, "before te-inline": HalvePass}},
+            "of the te level at 'before te-",
+        ),
+        ({"insert": {"after te-inline": NamelessPass}}, "expected a pass with a name, but class NamelessPass has none"),
         ({"insert": [HalvePass]}, "expected insert to be a dict with texts as keys"),
         ({"config": {"max-depth": 1}}, "expected a config key like"),
         ({"config": {"graph-fuse-ops.max-dept": 1}}, "no option 'max-dept'; did you mean 'max-depth'?"),
