@@ -31,7 +31,7 @@ from mlc.support.errors import UserError, did_you_mean
 Extra = ModulePass | type[ModulePass] | str
 """A pass to insert: an object, a class whose options have defaults, or the text of a pipeline."""
 
-HOOKS = ("enter_context", "exit_context", "should_run", "before", "after", "failed")
+HOOKS = ("enter_context", "exit_context", "should_run", "before", "after", "failed", "rejected")
 """The methods that an instrument may have (driver/pipeline/instruments.py)."""
 
 _STACK: contextvars.ContextVar[tuple[PassContext, ...]] = contextvars.ContextVar("mlc_pass_context", default=())

@@ -25,7 +25,7 @@ class PrintIR:
     _text: str = ""
 
     def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
-        if self.only_changes:
+        if self.only_changes or self.after_failure:
             self._text = self.show(module)
         if _named(module_pass, self.before_passes):
             self._dump("Before", module_pass, self.show(module))
@@ -39,7 +39,12 @@ class PrintIR:
 
     def failed(self, module_pass: ModulePass, module: ModuleOp, error: Exception) -> None:
         if self.after_failure:
+            if not _named(module_pass, self.before_passes):
+                self._dump("Before", module_pass, self._text)
             self._dump("After", module_pass, self.show(module), " Failed")
+
+    def rejected(self, module_pass: ModulePass, module: ModuleOp, error: Exception) -> None:
+        self.failed(module_pass, module, error)
 
     def _dump(self, when: str, module_pass: ModulePass, text: str, how: str = "") -> None:
         name = f"{type(module_pass).__name__}{how} ({module_pass.name})"

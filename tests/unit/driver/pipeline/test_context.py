@@ -190,7 +190,7 @@ class NamelessPass(ModulePass):
         ),
         (
             {"before te-inline": RaisesPass},
-            r"kernel '.*: pass 'te-raises' raised LookupError: no such thing \(test_context",
+            r"kernel '.*: your pass 'te-raises' raised LookupError: no such thing \(test_context",
         ),
     ],
 )
