@@ -18,7 +18,7 @@ from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signa
 from mlc.driver.flops import flops_of
 from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, text_of, validators
 from mlc.driver.options import Options
-from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.driver.pipeline.manager import PassFailed, make_context, run_passes
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import is_host, pool_object, probes_object
 from mlc.driver.workers import Job, run_jobs
@@ -144,7 +144,7 @@ class Compilation:
         self.ops["imported"] = _count(module)
         passes = self.options.pipeline("graph")
         before = str(module)
-        with self.timing.phase("graph"), replayable(lambda error: before, passes):
+        with self.timing.phase("graph"), replayable(lambda error: before, passes, self.options.validate):
             watching = validators(self.options)
             hooks = [self.timing, *watching, *self.options.instruments]
             run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required, blame=True)
@@ -172,7 +172,7 @@ class Compilation:
         origins = self.origins()
         jobs = [Job(name, origins.get(name, ()), self.work(name, sources[name], passes)) for name in missing]
         prepare(self.target)
-        with replayable(lambda error: str(sources[error.kernel]), passes):
+        with replayable(lambda error: str(sources[error.kernel]), passes, self.options.validate):
             # an instrument keeps what it sees, so the passes that it watches run in this process
             results = run_jobs(jobs, workers=1 if self.options.instruments else None)
         for name, data in zip(missing, results, strict=True):
@@ -268,15 +268,16 @@ class Compilation:
 
 
 @contextmanager
-def replayable(text: Callable[[Any], str], passes: list[Any]) -> Generator[None]:
-    """Attach the IR and the pipeline that reproduce a bug to its exception, as `reproducer`."""
+def replayable(text: Callable[[Any], str], passes: list[Any], validate: bool) -> Generator[None]:
+    """Attach the IR and the pipeline that reproduce what a pass does wrong to its exception, as `reproducer`."""
     try:
         yield
-    except UserError:
-        raise
     except Exception as error:
+        if isinstance(error, UserError) and not (isinstance(error, PassFailed) or getattr(error, "of_pass", False)):
+            raise
         try:
             setattr(error, "reproducer", (text(error), ",".join(map(pass_text, passes))))  # noqa: B010
+            setattr(error, "validates", validate)  # noqa: B010
         except AttributeError:
             pass
         raise

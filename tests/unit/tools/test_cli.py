@@ -12,13 +12,14 @@ import onnx
 import pytest
 import small_model
 from onnx import TensorProto, helper
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.parser import Parser
 
 import mlc as public
 from mlc.driver.pipeline.manager import make_context
 from mlc.passes.verifier import verify
 from mlc.support.errors import UserError
-from mlc.tools import cli
+from mlc.tools import cli, mlc_opt
 
 
 @pytest.fixture(scope="module")
@@ -277,6 +278,30 @@ def test_a_pass_without_a_name_is_refused_at_its_class(path: Path, here: Path, c
     assert mlc("check", path, "--load", "mine.py") == 1
     message = 'expected a pass to have a name for pipelines, but class SwapReluPass has none; add name = "swap-relu"'
     assert capsys.readouterr().err.startswith(f"mine.py:4:1: error: {message}\nclass SwapReluPass")
+
+
+def test_a_pass_of_mlc_that_changes_a_result_writes_what_replays_it(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def wrong(_self: object, _ctx: object, op: ModuleOp) -> None:
+        for one in op.walk():
+            if one.name == "graph.subtract" and "my.seen" not in one.attributes:
+                one.operands = one.operands[::-1]
+                one.attributes["my.seen"] = UnitAttr()
+
+    text = """func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = graph.subtract %x, %y : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+    (here / "m.mlir").write_text(text)
+    monkeypatch.setattr("mlc.passes.graph.simplify_expr.SimplifyExprPass.apply", wrong)
+    assert mlc("compile", "m.mlir", "-o", "m", "--validate-each") == 2
+    err = capsys.readouterr().err
+    assert err.startswith("m.mlir:1:1: error: a bug in mlc: pass 'graph-simplify-expr' changed @main (graph): out")
+    assert "mlc: note: replay it with: mlc-opt --run-reproducer mlc.reproducer.mlir" in err
+    assert mlc_opt.run(["--run-reproducer", "mlc.reproducer.mlir"]) == 2
+    assert "a bug in mlc: pass 'graph-simplify-expr' changed @main" in capsys.readouterr().err
 
 
 def test_a_bug_writes_what_replays_it(

@@ -199,6 +199,16 @@ def test_a_pass_of_the_users_own_that_fails_is_named(model, registry, insert, me
         order_of(model, insert)
 
 
+def test_a_pass_of_the_users_own_that_changes_a_result_is_named(tmp_path, registry):
+    path = tmp_path / "m.mlir"
+    body = "%0 = graph.relu %x : T\n  return %0 : T"
+    path.write_text(f"func.func @main(%x: T) -> T {{\n  {body}\n}}\n".replace("T", "tensor<4xf32>"))
+    what = r"m.mlir:1:1: your pass 'graph-halve' changed @main \(graph\): output 0 at \[0\]: expected \S+, but got "
+    with pytest.raises(UserError, match=what) as error, mlc.PassContext(insert={"before graph-fuse-ops": HalvePass}):
+        mlc.compile(path, threads=1, validate_each=True)
+    assert "graph-halve" in error.value.reproducer[1]
+
+
 def order_of(model, insert, **options):
     with mlc.PassContext(insert=insert, instruments=[timing := Timing()], **options):
         _, value = run(model)
