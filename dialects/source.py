@@ -12,6 +12,7 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     UNKNOWN_LOC,
     FileLineColLoc,
     IntAttr,
@@ -176,6 +177,9 @@ class SourceParser(Parser):
         if count > limits.tensor_elements and isinstance(type_, TensorType):
             message = f"expected a tensor of at most {limits.tensor_elements} elements, but got {count}"
             self.raise_error(f"{message}; raise the limit with --max-tensor-elements", pos)
+        names, count = getattr(type_, "encoding", None), shape.count(DYNAMIC_INDEX)
+        if names is not None and names.name == "graph.dims" and len(names.data) != count:
+            self.raise_error(f"expected #graph.dims to name the {count} sizes left as '?', but got {type_}", pos)
 
     def parse_optional_region(self, arguments: Iterable[Parser.Argument] | None = None) -> Region | None:
         self._open.append(self.pos)

@@ -52,7 +52,7 @@ from mlc.dialects.access import (
     verify_access,
 )
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
-from mlc.dialects.index import Index, IndexMapAttr, const, size_of
+from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, axis_range, const, size_of
 from mlc.dialects.text import TextOp, parse_kernel, print_kernel
 
 
@@ -271,7 +271,7 @@ class ComputeOp(TextOp):
 
     @classmethod
     def read(cls, parser: Parser) -> ComputeOp:
-        stage = parser.parse_str_literal("the stage's name")
+        stage = parser.parse_str_literal(" as the stage's name")
         index = IndexParser(parser)
         spatial, reduce, combiner = index.axes(), (), None
         start = parser.pos
@@ -339,6 +339,26 @@ class ReadOp(MaskedReadOp):
         if self.result.type != t.element_type:
             raise VerifyException(f"expected a result of type {t.element_type}, but got {self.result.type}")
         self.verify_otherwise()
+        if self.mask is None:
+            self._verify_bounds(t.get_shape())
+
+    def _verify_bounds(self, shape: Sequence[int]) -> None:
+        """Affine indices over the axes of the stage alone, all of known extents, lie inside of the tensor."""
+        stage = self.parent_op()
+        if not isinstance(stage, ComputeOp):
+            return
+        extents = dict(zip(stage.axes, stage.static_extents, strict=True))
+        sizes = [extents.get(operand, UNBOUNDED) for operand in self.indices]
+        if any(size in (0, UNBOUNDED) for size in sizes):
+            return
+        ranges = {number: axis_range(size) for number, size in enumerate(sizes)}
+        for axis, (expr, size) in enumerate(zip(self.map.data, shape, strict=True)):
+            if not expr.is_affine or size < 0:
+                continue
+            low, high = expr.bounds(ranges)
+            if low < 0 or high >= size:
+                span = f"but it spans {low}..{high}; give it a mask"
+                raise VerifyException(f"expected an index in 0..{size - 1} on axis {axis} of {self.tensor.type}, {span}")
 
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -27,7 +27,7 @@ from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
 from mlc.runtime.code import POOL, PROBES
-from mlc.support.errors import UserError, warn
+from mlc.support.errors import UserError, fail, warn
 from mlc.support.timing import PhaseTimer
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
@@ -105,6 +105,9 @@ class Compilation:
             run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing])
             main = find_function(self.model.module, "main")
             check_plan(main)
+        for op in main.walk():
+            if isinstance(op, CallOp) and (name := op.callee.string_value()) not in sources:
+                fail(op, f"expected a function @{name} in the module, but there is none")
         called = {name: sources[name] for name in callees(main)}
         if self.options.schedules is not None:
             self.options.schedules.check(called)

@@ -66,7 +66,7 @@ WarningSink = Callable[["Operation | None", str], None]
 
 def diagnostic_text(op: Operation | None, message: str) -> str:
     """The text of a diagnostic: `'loop.for' op keeps 69 vectors ...`, or the message alone without an operation."""
-    return message if op is None else f"'{op.name}' op {message}"
+    return message if op is None else f"'{op.name}' op {message.removeprefix(f'{op.name}: ')}"
 
 
 def _to_stderr(op: Operation | None, message: str) -> None:

@@ -146,7 +146,7 @@ class ConstantOp(SourceOp):
         properties: dict[str, Attribute] = {}
         attributes = parse_attributes(cls, parser, properties)
         position = parser.pos
-        value = parser.parse_attribute()
+        value = None if parser.parse_optional_number() is not None else parser.parse_attribute()
         if not isinstance(value, DenseIntOrFPElementsAttr):
             parser.raise_error("expected a value like dense<0.0> : tensor<2xf32>", position)
         return cls.create(properties={"value": value}, attributes=attributes, result_types=[value.type])

@@ -141,6 +141,37 @@ func.func @no_operation() {
 
 // -----
 
+func.func @constant_of_a_number() {
+  // expected-error@+1 {{expected a value like dense<0.0> : tensor<2xf32>}}
+  %0 = graph.constant 1.0 : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @attribute_of_another_name(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{expected attribute 'axes' of graph.transpose, but got 'perm'}}
+  %0 = graph.transpose %x {perm = [1, 0]} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{expected #graph.dims to name the 1 sizes left as '?', but got tensor<?x8xf32, #graph.dims<[N, M]>>}}
+func.func @too_many_names(%x: tensor<?x8xf32, #graph.dims<[N, M]>>) {
+  return
+}
+
+// -----
+
+loop.func @kind_of_loop(%x: memref<4xf32>) attributes {outputs = 1} {
+  // expected-error@+1 {{expected a kind of loop (serial, parallel, vectorized, unrolled, bind "axis"), but got 'paralel'; did you mean 'parallel'?}}
+  loop.for %i = 0 to 4 paralel {
+  }
+}
+
+// -----
+
 te.func @combiner_without_axes(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error@+1 {{expected the axes that 'sum' reduces, `reduce (%k : 8) sum`, before it}}
   %0 = te.compute "y" (%i : 4) sum {
@@ -151,4 +182,4 @@ te.func @combiner_without_axes(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 sched.schedule @not_closed {
   %c = sched.block "x" : !sched.block
-// expected-error@below {{expected '}', which closes the region that begins at 152:28, but got the end of the text}}
+// expected-error@below {{expected '}', which closes the region that begins at 183:28, but got the end of the text}}

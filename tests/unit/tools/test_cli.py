@@ -239,6 +239,7 @@ def test_wrong_input_is_one_diagnostic(
     [
         ("  %0 = graph.relu %x {a = 1} : T\n", "2:23", "unknown attribute 'a' of graph.relu; it has none"),
         ("  %0 = graph.softmax %x {axis = 3} : T\n", "2:8", "'graph.softmax' op expected axis in"),
+        ("  %0 = graph.call @f(%x) : (T) -> T\n", "2:8", "'runtime.call' op expected a function @f in the module, but "),
         ("  %0 = arith.addf %x, %x : T\n", "2:8", "'arith.addf' op expected only kernel calls, .* write graph.add"),
     ],
 )
