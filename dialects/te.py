@@ -345,7 +345,7 @@ class ReadOp(MaskedReadOp):
     def _verify_bounds(self, shape: Sequence[int]) -> None:
         """Affine indices over the axes of the stage alone, all of known extents, lie inside of the tensor."""
         stage = self.parent_op()
-        if not isinstance(stage, ComputeOp):
+        if not isinstance(stage, ComputeOp) or len(stage.axes) != len(stage.static_extents):
             return
         extents = dict(zip(stage.axes, stage.static_extents, strict=True))
         sizes = [extents.get(operand, UNBOUNDED) for operand in self.indices]

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from xdsl.builder import InsertPoint
 from xdsl.ir import Operation, Region
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriterListener, PatternRewriteWalker, RewritePattern
+from xdsl.rewriter import InsertPoint
 
 from mlc.support.diagnostics import Place, place_of_op
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, NameLoc, StringAttr
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.utils.lexer import Input
 
@@ -124,7 +125,8 @@ class Failure:
         from mlc.validation.report import find_rewrite
 
         found = find_rewrite(replay)
-        notes = [(op.location, f"it changed '{op.name}'") for op in ([] if found else replay.changed_ops())]
+        changed = [] if found else replay.changed_ops()
+        notes: list[tuple[Attribute, str]] = [(op.location, f"it changed '{op.name}'") for op in changed]
         if found is not None:
             one, total = found
             how = f"its rewrite '{one.rule}' did, application {one.number} of {total}"

@@ -27,21 +27,21 @@ def load_user_file(path: str) -> None:
         for value in list(vars(module).values()):
             if isinstance(value, Dialect):
                 register_dialect(value, module.__name__)
-            elif _is_pass_of(module, value):
-                _check_name(module, value, path)
+            elif _is_pass_of(value, module):
+                _check_name(value, path)
                 register_pass(value)
     except UserError as error:
         raise reject(Place(path), str(error)) from error
 
 
-def _is_pass_of(module: ModuleType, value: object) -> TypeGuard[type[ModulePass]]:
+def _is_pass_of(value: object, module: ModuleType) -> TypeGuard[type[ModulePass]]:
     """Whether a value is a pass class that the file defines, and not the base of others."""
     if not isinstance(value, type) or not issubclass(value, ModulePass) or value.__module__ != module.__name__:
         return False
     return not isabstract(value) and (hasattr(value, "name") or not value.__subclasses__())
 
 
-def _check_name(module: ModuleType, cls: type[ModulePass], path: str) -> None:
+def _check_name(cls: type[ModulePass], path: str) -> None:
     """InputError at the class unless it has a name, by which a pipeline can call it."""
     name: object = getattr(cls, "name", None)
     if isinstance(name, str) and name and not any(c.isspace() or c in '(){}=,"$' for c in name):
