@@ -358,7 +358,8 @@ class ReadOp(MaskedReadOp):
             low, high = expr.bounds(ranges)
             if low < 0 or high >= size:
                 span = f"but it spans {low}..{high}; give it a mask"
-                raise VerifyException(f"expected an index in 0..{size - 1} on axis {axis} of {self.tensor.type}, {span}")
+                where = f"on axis {axis} of {self.tensor.type}"
+                raise VerifyException(f"expected an index in 0..{size - 1} {where}, {span}")
 
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -28,7 +28,18 @@ WITH_COMMANDS = (
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("first-pass", "own-operators", "editing", "levels", "schedules", "profiling", "symbolic-shapes")
+        for name in (
+            "first-pass",
+            "own-operators",
+            "editing",
+            "levels",
+            "schedules",
+            "profiling",
+            "running-ir",
+            "editors",
+            "symbolic-shapes",
+            "inspect",
+        )
     ),
 )
 _FUSION = {

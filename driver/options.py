@@ -38,6 +38,10 @@ class Options:
     """By how much fast algorithms may enlarge the rounding error of a convolution; 0: direct sums only."""
     context: "PassContext | None" = None
     """What was entered around the compilation: which passes run, with which options, and who watches."""
+    show_nodes: bool = False
+    """Whether the texts that are kept have the source nodes of ops in comments."""
+    show_locations: bool = False
+    """Whether they have the locations of ops."""
 
     def __post_init__(self) -> None:
         if isinstance(self.opt_level, bool) or self.opt_level not in range(5):

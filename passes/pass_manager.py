@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.passes.endless import EndlessRewrite, guard_walkers
-from mlc.passes.verifier import verify as verify_module
+from mlc.passes.verifier import Verifier
 from mlc.support.diagnostics import Place, place_of_op
 from mlc.support.errors import UserError
 
@@ -81,6 +81,7 @@ def apply_passes(
     after = [hook.after for hook in reversed(hooks) if hasattr(hook, "after")]
     failed = [hook.failed for hook in hooks if hasattr(hook, "failed")]
     rejected = [hook.rejected for hook in hooks if hasattr(hook, "rejected")]
+    verifier = Verifier()
     for module_pass in passes:
         free = module_pass.name not in required
         if free and False in [hook(module_pass, module) for hook in asked]:
@@ -94,7 +95,7 @@ def apply_passes(
             for hook in after:
                 hook(module_pass, module)
             if verify or is_users(module_pass):
-                _verify(module_pass, module)
+                _verify(verifier, module_pass, module)
         except Exception as error:
             for hook in told:
                 hook(module_pass, module, error)
@@ -111,8 +112,8 @@ def _apply(module_pass: ModulePass, ctx: Context, module: ModuleOp) -> None:
         raise NeverEnds(module_pass, error) from error
 
 
-def _verify(module_pass: ModulePass, module: ModuleOp) -> None:
+def _verify(verifier: Verifier, module_pass: ModulePass, module: ModuleOp) -> None:
     try:
-        verify_module(module)
+        verifier.verify(module)
     except VerifyException as error:
         raise BrokenByPass(module_pass, error) from error

@@ -3,6 +3,7 @@ mlc: compile, run, measure and check models from the command line.
 
     mlc compile model.onnx -o model.so      mlc run model.onnx --input x=x.npy --output-dir out/
     mlc bench model.onnx                    mlc check model.onnx        mlc inspect model.onnx
+    mlc run-ir kernels.mlir --random 0      mlc diff a.onnx b.onnx
 
 `mlc COMMAND --help` lists the options of a command.
 
@@ -27,6 +28,8 @@ COMMANDS = {
     "run": ("mlc.tools.cli_run", "run a model on arrays from .npy files"),
     "bench": ("mlc.tools.cli_bench", "measure a model's latency, and onnxruntime's for comparison"),
     "check": ("mlc.tools.cli_check", "list all errors and unsupported operations of a model"),
+    "run-ir": ("mlc.tools.cli_run_ir", "run a module of any level in the reference interpreters"),
+    "diff": ("mlc.tools.cli_diff", "compare two modules, models, pipelines, levels or targets"),
     "inspect": ("mlc.tools.cli_inspect", "show a compiled model's operations by level, memory and kernels"),
 }
 

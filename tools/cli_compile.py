@@ -10,6 +10,11 @@ from mlc.support.scratch import remove_scratch, scratch_directory
 from mlc.tools.cli import UsageError, add_model_arguments, human_bytes, shapes_of, summary, symbols_of
 
 EMIT = (*LEVELS, "obj", "so", "dir")
+_IR = ("graph", "te", "loop", "llvm")
+_SHOW = {
+    "--mlir-print-source-nodes": "print the source nodes of ops as comments",
+    "--mlir-print-debuginfo": "print the locations of ops",
+}
 _SUFFIXES = {".so": "so", ".a": "a", ".o": "obj", ".h": "h", ".mlir": "graph", ".ll": "llvm-ir", ".s": "asm"}
 
 
@@ -29,11 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dump-schedules", metavar="DIR", help="write each kernel's schedule to a file in DIR, for --schedules"
     )
     parser.add_argument("--timing", action="store_true", help="print the time of each phase and pass")
+    for flag, what in _SHOW.items():
+        parser.add_argument(flag, action="store_true", help=f"with --emit {'|'.join(_IR)}: {what}")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     what = args.emit or _kind(args.output)
+    for flag in _SHOW:
+        if getattr(args, flag.strip("-").replace("-", "_")) and what not in _IR:
+            raise UsageError(f"expected --emit {'|'.join(_IR)} with {flag}, but got {what or 'none'}")
     if what in LEVELS:
         return emit_text(args, what)
     if what is not None and args.output is None:
@@ -94,7 +104,18 @@ def _options(args: argparse.Namespace, keep: frozenset[str] = frozenset(), valid
 
     schedules = Schedules.read(args.schedules)
     threads = thread_count(args.threads)
-    return Options(args.target, args.opt_level, threads, keep, validate, schedules, args.precision, args.error_growth)
+    return Options(
+        args.target,
+        args.opt_level,
+        threads,
+        keep,
+        validate,
+        schedules,
+        args.precision,
+        args.error_growth,
+        show_nodes=args.mlir_print_source_nodes,
+        show_locations=args.mlir_print_debuginfo,
+    )
 
 
 def dump_schedules(args: argparse.Namespace) -> list[Path]:

@@ -30,9 +30,11 @@ from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.registry import import_target
 from mlc.driver.pipeline.text import PipelineError
 from mlc.passes.verifier import verify
+from mlc.support.collector import uncollected
 from mlc.support.diagnostics import Diagnostic, Place, Reporter, one_line, place_of_op
 from mlc.support.errors import UserError, WarningSink, diagnostic_text, warnings_to
 from mlc.tools.opt.arguments import add_arguments, normalize
+from mlc.tools.opt.diagnose import error_text
 from mlc.tools.opt.emit import emit
 from mlc.tools.opt.failure import Crash, Failure, replay_command
 from mlc.tools.opt.instruments import ALL, PassTimer, PrintIR
@@ -98,6 +100,7 @@ class MlcOpt(xDSLOptMain):
             args.print_debuginfo,
             args.syntax_highlight,
             args.mlir_elide_elementsattrs_if_larger,
+            args.mlir_print_source_nodes,
         )
         self.validator = None
         self.timing = PassTimer() if args.mlir_timing else None
@@ -186,13 +189,13 @@ class MlcOpt(xDSLOptMain):
             module, parser = parse(self.ctx, source, implicit_module=not args.no_implicit_module)
         try:
             if not args.disable_verify:
-                with self.phase("Verifier"):
+                with self.phase("Verifier"), uncollected():
                     verify(module)
             check = args.verify_each and not args.disable_verify
             with self.phase("Passes"):
                 run_passes(module, self.ctx, self.passes, verify=check, instruments=self.instruments)
             self.progress.current = None
-            with self.phase("Output"):
+            with self.phase("Output"), uncollected():
                 return self.output(module)
         except (UserError, DiagnosticException) as error:
             raise InputError(self.diagnose(error, source, parser)) from error
@@ -203,12 +206,9 @@ class MlcOpt(xDSLOptMain):
 
     def diagnose(self, error: Exception, source: Input[str], parser: SourceParser) -> Diagnostic:
         """The diagnostic for an error about an operation, or about the module."""
+        current = self.progress.current
+        message = error_text(error, None if current is None else current.name)
         op = getattr(error, "op", None)
-        message = one_line(str(error)) or type(error).__name__
-        if op is not None:
-            message = message if message.startswith("'") else diagnostic_text(op, message)
-        elif self.progress.current is not None:
-            message = f"pass '{self.progress.current.name}': {message}"
         return Diagnostic(place_of_op(op, start_of(source), parser.positions), message)
 
     def output(self, module: ModuleOp) -> Output:

@@ -31,7 +31,7 @@ from mlc.support.halving import first_bad
 if TYPE_CHECKING:
     from mlc.interp.compare import Difference
     from mlc.validation.execute import RunnableFunction
-    from mlc.validation.validate_each import Recorded
+    from mlc.validation.inputs import Recorded
 
 SEARCH_SECONDS = 60.0
 """The time that the search for a rewrite may take; a longer one is left to `mlc bisect`."""
@@ -155,7 +155,7 @@ def write_inputs(path: Path, recorded: Mapping[str, Recorded]) -> None:
 
 def read_inputs(path: Path) -> dict[str, Recorded]:
     """What `write_inputs` wrote, by function. Raises UserError for another file."""
-    from mlc.validation.validate_each import Recorded
+    from mlc.validation.inputs import Recorded
 
     found: dict[str, dict[str, Any]] = {}
     sizes: dict[str, dict[str, int]] = {}

@@ -26,6 +26,7 @@ _SWITCHES: dict[tuple[str, ...], str] = {
     ("--print-op-generic", "--mlir-print-op-generic"): "print the generic form",
     ("--print-no-properties",): "print properties as attributes",
     ("--print-debuginfo", "--mlir-print-debuginfo"): "print locations",
+    ("--mlir-print-source-nodes",): "print the source nodes of ops as comments",
     ("--syntax-highlight",): "print in colour",
     ("--mlir-print-ir-before-all",): "print the IR before each pass",
     ("--mlir-print-ir-after-all",): "print the IR after each pass",
