@@ -378,10 +378,11 @@ def parse(
         where = ParseError(error.refs[0][0], "") if "missing block" in error.msg and error.refs else error
         raise InputError(Diagnostic(place_of_parse_error(where), one_line(error.msg))) from None
     except ParseError as error:
-        known = parser is not None and hasattr(parser, "_parser_state")
-        message = parser.reworded(error) if known else error.msg
-        if known and _is_behind(error.msg) and parser.is_at(error.span):
-            error.span = parser.previous()
+        message = error.msg
+        if parser is not None and hasattr(parser, "_parser_state"):
+            message = parser.reworded(error)
+            if _is_behind(error.msg) and parser.is_at(error.span):
+                error.span = parser.previous()
         raise InputError(Diagnostic(place_of_parse_error(error), one_line(message))) from None
     except RecursionError:
         message = "expected less deeply nested text"

