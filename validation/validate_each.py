@@ -19,13 +19,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, NameLoc
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from mlc.dialects.source import parse_module
 from mlc.interp.compare import EXACT, Difference, differences, epsilon
-from mlc.passes.pass_manager import BrokenByPass
 from mlc.support.arithmetic import OWN, WIDE
 from mlc.support.errors import warn
 from mlc.support.progress import ProgressBar
@@ -45,27 +43,10 @@ from mlc.validation.measure import (
     largest,
     lost_range,
 )
+from mlc.validation.report import ResultChanged, source_node
 
 USELESS_SHARE = 0.1
 """Share of elements about which a comparison says nothing, above which that is reported."""
-
-
-class ResultChanged(BrokenByPass):
-    """A pass changed what a function computes: pass, function, output, index and both values."""
-
-    def __init__(
-        self, module_pass: ModulePass, executable: RunnableFunction, what: str, found: Difference | None
-    ) -> None:
-        node = source_node(executable.op)
-        origin = f", from {node}" if node else ""
-        at = ", ".join(f"{name} = {size}" for name, size in executable.sizes.items()) or executable.symbols
-        where = f", at {at}" if at else ""
-        message = f"pass '{module_pass.name}' changed @{executable.name} ({executable.level}{origin}{where}): {what}"
-        Exception.__init__(self, message)
-        self.op = executable.op
-        self.module_pass = module_pass
-        self.function = executable.name
-        self.difference = found
 
 
 @dataclass
@@ -351,11 +332,4 @@ class _Comparison:
         return ResultChanged(self.module_pass, self.runner.executable, what, found)
 
 
-def source_node(op: Operation) -> str:
-    """The names of the model's nodes in the locations of a function's ops, at most three."""
-    names: dict[str, None] = {}
-    for inner in op.walk():
-        if isinstance(inner.location, NameLoc):
-            names[inner.location.desc.data] = None
-    shown = list(names)
-    return ", ".join(shown[:3]) + (" and others" if len(shown) > 3 else "")
+__all__ = ["Recorded", "ResultChanged", "ValidateInstrument", "source_node"]
