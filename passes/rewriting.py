@@ -24,7 +24,8 @@ Passes that are not local rewrites have tables of the same shape with other para
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
@@ -89,7 +90,7 @@ class RuleTable(Generic[P, R]):
         """The answer of the first rule of the op's class that applies; None where none does."""
         for rule in self.rules(op):
             answer = rule(op, *args, **kwargs)
-            if answer is not None:
+            if answer is not None and is_accepted(rule, op):
                 return answer
         return None
 
@@ -164,6 +165,24 @@ Rule: TypeAlias = Callable[[OpT, Rewriter], Replacement]
 Listener: TypeAlias = Callable[[Rule[Any], Operation], bool]
 """Told of each rule that applies, and of the op, before its results are replaced; False rejects the rewrite."""
 
+_LISTENERS: list[Listener] = []
+"""The last one listens to all rewrites by rules that are given no listener of their own."""
+
+
+@contextmanager
+def listening(listener: Listener) -> Generator[None]:
+    """Let `listener` accept or reject every rewrite by rules inside the `with` statement, whatever pass it is of."""
+    _LISTENERS.append(listener)
+    try:
+        yield
+    finally:
+        _LISTENERS.pop()
+
+
+def is_accepted(rule: Callable[..., Any], op: Operation) -> bool:
+    """Whether whoever listens lets this rule rewrite this op; for passes that apply rules themselves."""
+    return not _LISTENERS or _LISTENERS[-1](rule, op)
+
 
 def attributes(op: GraphOp) -> dict[str, AttrValue]:
     """An op's attributes as Python values."""
@@ -209,6 +228,8 @@ def apply_rules(module: ModuleOp, rules: Rules, listener: Listener | None = None
     The rules of an op are tried in the order of the table. A rewrite that `listener` rejects is undone, and the next
     rule is tried: so a tool can count rewrites, and find by bisection the one that makes a program wrong.
     """
+    if listener is None and _LISTENERS:
+        listener = _LISTENERS[-1]
     return sum(_rewrite_block(block, rules, listener) for block in list(blocks(module)))
 
 

@@ -1,0 +1,196 @@
+"""
+The search: pass, rewrite application, function, op; then the reduction to a small module.
+
+    before, wrong = module before the pass, the pass      the first pass with a failure
+    n                                                      the first rewrite application with which it fails
+    op                                                     the op that was rewritten; else the first one up to which
+                                                           the function must go for the pass to fail
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.passes import ModulePass
+
+from mlc.passes.pass_manager import apply_passes
+from mlc.support.halving import first_bad
+from mlc.validation.bisection.failure import Failure, OpFacts, RuleFacts, facts_of_op
+from mlc.validation.bisection.oracle import Compared, NotComparable, Observation, Oracle, Validated
+from mlc.validation.isolated import quiet
+from mlc.validation.reduction import edits
+from mlc.validation.reduction.edits import edited
+from mlc.validation.reduction.reduce import Reducer
+from mlc.validation.reduction.subject import Subject, name_of
+
+Report = Callable[[str], None]
+"""Told of each step, for a person who waits."""
+
+
+@dataclass
+class Verdict:
+    """Who is wrong: the pass, the rewrite application, the function, the op; and a small module that shows it."""
+
+    failure: Failure
+    module_pass: ModulePass
+    before: Subject
+    rule: RuleFacts | None = None
+    op: OpFacts | None = None
+    reduced: Subject | None = None
+    oracle: Oracle | None = None
+    """What found the reduced module wrong."""
+    plain: bool = False
+    """Whether the reduced module fails as a text alone, on random inputs and weights."""
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Bisection:
+    """One search; `oracle` says what is wrong, `seconds` bounds the reduction."""
+
+    oracle: Oracle
+    seconds: float = 60.0
+    report: Report = lambda text: None
+
+    def run(self, subject: Subject, passes: Sequence[ModulePass], reduce: bool = True) -> Verdict | None:
+        """Who is wrong; None if nothing is."""
+        self.report("passes")
+        found = self.find_pass(subject, passes)
+        if found.failure is None:
+            return None
+        failure, wrong = found.failure, passes[found.failure.index]
+        before = self._before(subject, passes[: failure.index])
+        verdict = Verdict(failure, wrong, before)
+        if isinstance(self.oracle, Validated):
+            self.oracle = replace(self.oracle, inputs={**self.oracle.inputs, **found.recorded})
+            before.inputs = None  # the recorded inputs have them
+        elif isinstance(self.oracle, Compared):
+            self.oracle = replace(self.oracle, expected=None)
+        self.find_rewrite(verdict)
+        self.find_op(verdict)
+        if reduce:
+            self.reduce(verdict)
+        return verdict
+
+    def find_pass(self, subject: Subject, passes: Sequence[ModulePass]) -> Observation:
+        """The first failure: seen where it happens, or by halving where only outputs are compared."""
+        found = self.oracle.observe(subject, passes)
+        if found.failure is None or found.failure.kind != "values" or not isinstance(self.oracle, Compared):
+            return found
+        if self.oracle.observe(subject, []).failure is not None:
+            return found
+        count = first_bad(len(passes), lambda n: self.oracle.observe(subject, passes[:n]).failure is not None)
+        return self.oracle.observe(subject, passes[:count])
+
+    def _before(self, subject: Subject, passes: Sequence[ModulePass]) -> Subject:
+        """The subject after the passes that are right."""
+        copy = subject.copy()
+        with quiet():
+            apply_passes(copy.module, self.oracle.ctx, passes)
+        return copy
+
+    def find_rewrite(self, verdict: Verdict) -> None:
+        """Which rewrite application of the pass makes it wrong, if the pass consists of rules."""
+        self.report(f"rewrites of {verdict.module_pass.name}")
+        full = self._again(verdict)
+        if not verdict.failure.is_like(full.failure):
+            verdict.notes.append(
+                "the pass alone, on the module before it, does not fail: it depends on what ran before"
+            )
+            return
+        if not full.applied:
+            return
+        if self._fails(verdict, 0):
+            verdict.notes.append(f"it fails with none of its {len(full.applied)} rewrite applications, too")
+            return
+        number = first_bad(len(full.applied), lambda n: self._fails(verdict, n))
+        verdict.rule = full.applied[number - 1]
+        verdict.op = verdict.rule.op
+
+    def _again(self, verdict: Verdict, limit: int | None = None) -> Observation:
+        return self.oracle.observe(verdict.before, [verdict.module_pass], limit)
+
+    def _fails(self, verdict: Verdict, limit: int) -> bool:
+        try:
+            return verdict.failure.is_like(self._again(verdict, limit).failure)
+        except NotComparable:
+            return False
+
+    def find_op(self, verdict: Verdict) -> None:
+        """The op: that of the rewrite, or of the exception, or the first end of the function that fails."""
+        if verdict.op is not None:
+            return
+        self.report("operations")
+        failure = verdict.failure
+        if failure.kind == "exception" and failure.op is not None:
+            verdict.op = failure.op
+            return
+        verdict.op = self._first_end(verdict) or (failure.op if failure.kind == "invalid" else None)
+
+    def _first_end(self, verdict: Verdict) -> OpFacts | None:
+        """The first op up to which the function, alone in its module, must go for the pass to fail."""
+        alone = self._alone(verdict) or verdict.before
+        ends = edits.cuts(alone)
+        if verdict.failure.function:
+            ops = list(alone.module.walk())
+            ends = [one for one in ends if _is_in(ops[one.index], verdict.failure.function)]
+        if not ends:
+            return None
+
+        def is_bad(count: int) -> bool:
+            shorter = edited(alone, [ends[count - 1]])
+            return shorter is not None and self._shows(verdict, shorter)
+
+        if not is_bad(len(ends)):
+            found = next((n for n in range(len(ends), max(0, len(ends) - 20), -1) if is_bad(n)), None)
+            if found is None:
+                return None
+            ends = ends[:found]
+        number = first_bad(len(ends), is_bad)
+        return facts_of_op(list(alone.module.walk())[ends[number - 1].index])
+
+    def _alone(self, verdict: Verdict) -> Subject | None:
+        """The module with only the function that is wrong, if that is enough."""
+        module, name = verdict.before.module, verdict.failure.function
+        ops = list(module.walk())
+        others = [
+            edits.Edit(index, edits.erase)
+            for index, op in enumerate(ops)
+            if op.parent_op() is module and name_of(op) != name
+        ]
+        alone = edited(verdict.before, others) if others and name else None
+        return alone if alone is not None and self._shows(verdict, alone) else None
+
+    def _shows(self, verdict: Verdict, subject: Subject) -> bool:
+        try:
+            return verdict.failure.is_like(self.oracle.observe(subject, [verdict.module_pass]).failure)
+        except NotComparable:
+            return False
+
+    def reduce(self, verdict: Verdict) -> None:
+        """Make the module before the pass small; as a text alone, if it fails so, too."""
+        self.report("reduction")
+        start = self._alone(verdict) or verdict.before
+        plain = Validated(self.oracle.ctx, self.oracle.seconds, with_weights=False)
+        kept = self.oracle
+        text = replace(start.copy(), weights=None, inputs=None)
+        self.oracle = plain
+        if self._shows(verdict, text):
+            start, verdict.plain = text, True
+        else:
+            self.oracle = kept
+        if not self._shows(verdict, start):
+            verdict.notes.append("not reduced: the module before the pass does not fail on its own")
+            return
+
+        def told(phase: str, subject: Subject, checks: int) -> None:
+            self.report(f"reduction: {subject.size[0]} operations, {checks} candidates")
+
+        reducer = Reducer(self.oracle.ctx, lambda one: self._shows(verdict, one), self.seconds, told)
+        verdict.reduced, verdict.oracle = reducer.reduce(start), self.oracle
+
+
+def _is_in(op, name: str) -> bool:  # noqa: ANN001
+    at = op.parent_op()
+    return at is not None and name_of(at) == name
