@@ -192,17 +192,20 @@ def _types_of_calls(module: ModuleOp, name: str) -> tuple[Any, Any]:
     return (), ()
 
 
+def inputs_or_random(subject: Subject) -> list[Any] | None:
+    """The subject's inputs, or else random ones; None where the sizes are symbolic."""
+    function = subject.entry_function
+    if subject.inputs is not None or not isinstance(function, FuncOp):
+        return subject.inputs
+    types = types_of(function.function_type.inputs.data)
+    return None if types is None else random_arrays(types, 0)
+
+
 def run_program(subject: Subject) -> list[Any]:
     """The outputs of the entry function on the subject's inputs, or on random ones."""
-    function = subject.entry_function
-    if not isinstance(function, FuncOp):
-        raise ValueError(f"expected a function @{subject.entry} on the graph level")
-    inputs = subject.inputs
-    if inputs is None:
-        types = types_of(function.function_type.inputs.data)
-        if types is None:
-            raise ValueError("expected inputs for a function with symbolic sizes")
-        inputs = random_arrays(types, 0)
+    function, inputs = subject.entry_function, inputs_or_random(subject)
+    if not isinstance(function, FuncOp) or inputs is None:
+        raise ValueError(f"expected a function @{subject.entry} on the graph level with static sizes, or inputs for it")
     weights = subject.weights or RandomWeights(subject.module)
     return [np.asarray(a) for a in ProgramInterpreter(subject.module, weights).run(function, inputs)]
 

@@ -131,14 +131,15 @@ class Bisection:
     def _first_end(self, verdict: Verdict) -> OpFacts | None:
         """The first op up to which the function, alone in its module, must go for the pass to fail."""
         alone = self._alone(verdict) or verdict.before
-        ends = edits.cuts(alone)
+        ends, ops = edits.cuts(alone), list(alone.module.walk())
         if verdict.failure.function:
-            ops = list(alone.module.walk())
             ends = [one for one in ends if _is_in(ops[one.index], verdict.failure.function)]
         if not ends:
             return None
 
         def is_bad(count: int) -> bool:
+            if edits.is_end(ops[ends[count - 1].index]):
+                return True
             shorter = edited(alone, [ends[count - 1]])
             return shorter is not None and self._shows(verdict, shorter)
 
@@ -148,7 +149,7 @@ class Bisection:
                 return None
             ends = ends[:found]
         number = first_bad(len(ends), is_bad)
-        return facts_of_op(list(alone.module.walk())[ends[number - 1].index])
+        return facts_of_op(ops[ends[number - 1].index])
 
     def _alone(self, verdict: Verdict) -> Subject | None:
         """The module with only the function that is wrong, if that is enough."""

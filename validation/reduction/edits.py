@@ -236,6 +236,12 @@ def cut(op: Operation, subject: Subject, value: object) -> bool:
     return _return(function, block, list(op.results))
 
 
+def is_end(op: Operation) -> bool:
+    """Whether a function returns the results of an op, and nothing else."""
+    last = None if op.parent is None else op.parent.last_op
+    return last is not None and bool(op.results) and list(last.operands) == list(op.results)
+
+
 def drop_output(op: Operation, subject: Subject, number: Any) -> bool:
     """Let a function no longer return its output of this number."""
     if not isinstance(op, FuncOp | te.FuncOp) or is_called(op):
