@@ -50,14 +50,19 @@ def lines_of(verdict: "Verdict", count: int, subject: "Subject") -> list[str]:
 
 
 def nodes_of(subject: "Subject", function: str) -> str:
-    """The model's nodes that a function comes from."""
-    from mlc.validation.reduction.subject import name_of
-    from mlc.validation.validate_each import source_node
+    """The model's nodes, or the places in the text, of the calls of a function."""
+    from mlc.support.diagnostics import place_of_location
+    from mlc.validation.bisection.failure import node_of
 
-    for op in subject.module.body.block.ops:
-        if name_of(op) == function and function != subject.entry:
-            return source_node(op)
-    return ""
+    found: dict[str, None] = {}
+    for op in subject.module.walk():
+        if str(op.properties.get("callee", "")) == f"@{function}":
+            place = place_of_location(op.location)
+            node = node_of(op.location)
+            if node or place is not None:
+                found[f"node '{node}'" if node else str(place)] = None
+    shown = list(found)
+    return ", ".join(shown[:3]) + (f" and {len(shown) - 3} others" if len(shown) > 3 else "")
 
 
 def write_reduced(args: argparse.Namespace, verdict: "Verdict") -> list[str]:
@@ -69,7 +74,7 @@ def write_reduced(args: argparse.Namespace, verdict: "Verdict") -> list[str]:
     write_module(verdict.reduced, path)
     operations = verdict.reduced.size[0]
     lines = [f"  reduced   to {operations} operation{'s' if operations != 1 else ''}, in {path}"]
-    pipeline = pass_text(verdict.module_pass)
+    pipeline = ",".join(map(pass_text, verdict.passes))
     arguments = opt_arguments(pipeline, verdict.failure.kind in ("values", "crash"), args.load, path.parent)
     if not (verdict.plain and fails(arguments, path)):
         options = "".join(f" --load {shlex.quote(file)}" for file in args.load)

@@ -103,9 +103,8 @@ def blamed(trace: TracebackType | None) -> tuple[str, Operation | None]:
     rule, op = "", None
     while trace is not None:
         scope = trace.tb_frame.f_locals
-        found = scope.get("op")
-        if isinstance(found, Operation) and found.parent is not None:
-            op = found
+        found = [one for one in scope.values() if isinstance(one, Operation) and one.parent_op() is not None]
+        op = _preferred(scope.get("op"), found) or op
         own = scope.get("self")
         if trace.tb_frame.f_code.co_name == "match_and_rewrite" and isinstance(own, RewritePattern):
             name = type(own).__name__
@@ -114,3 +113,8 @@ def blamed(trace: TracebackType | None) -> tuple[str, Operation | None]:
             rule = rule_name(tried)
         trace = trace.tb_next
     return rule, op
+
+
+def _preferred(named: object, found: list[Operation]) -> Operation | None:
+    """The variable `op` of a frame where it is an op inside a module, else the last variable that is one."""
+    return named if isinstance(named, Operation) and named in found else found[-1] if found else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +57,18 @@ class Observation:
 
 
 @dataclass
+class _Steps:
+    """Passes, and the counter of the last one's rewrites."""
+
+    passes: Sequence[ModulePass]
+    counter: RewriteCounter
+
+    def counting(self, index: int) -> AbstractContextManager[None]:
+        """Count while the last pass runs."""
+        return self.counter.watching() if index == len(self.passes) - 1 else nullcontext()
+
+
+@dataclass
 class Oracle(ABC):
     """Says what is wrong with a run of passes; `seconds` is the CPU time after which a run has failed."""
 
@@ -63,13 +76,13 @@ class Oracle(ABC):
     seconds: float = 300.0
 
     def observe(self, subject: Subject, passes: Sequence[ModulePass], limit: int | None = None) -> Observation:
-        """Run the passes over the subject, of whose rewrites only the first `limit` are applied, and compare."""
+        """Run the passes over the subject and compare; of the last pass's rewrites only `limit` are applied."""
         note = Note()
 
         def run() -> Observation:
             counter = RewriteCounter(limit)
-            with quiet(), counter.watching():
-                found = self._run(subject, passes, note)
+            with quiet():
+                found = self._run(subject, _Steps(passes, counter), note)
             found.applied = [facts_of_application(one, len(counter.applied)) for one in counter.applied]
             return found
 
@@ -86,13 +99,15 @@ class Oracle(ABC):
         return Observation(Failure("crash", at, name, message, signal=outcome.died, running=bool(running)))
 
     @abstractmethod
-    def _run(self, subject: Subject, passes: Sequence[ModulePass], note: Note) -> Observation:
+    def _run(self, subject: Subject, steps: _Steps, note: Note) -> Observation:
         """The observation, made inside the child process."""
 
-    def _apply(self, module: ModuleOp, index: int, one: ModulePass, hooks: Sequence[Any]) -> Failure | None:
+    def _apply(self, module: ModuleOp, steps: _Steps, index: int, hooks: Sequence[Any]) -> Failure | None:
         """Apply a pass; what went wrong if it, or what the hooks compare, is wrong."""
+        one = steps.passes[index]
         try:
-            apply_passes(module, self.ctx, [one], verify=True, instruments=hooks)
+            with steps.counting(index):
+                apply_passes(module, self.ctx, [one], verify=True, instruments=hooks)
         except ResultChanged as error:
             found = facts_of_op(error.op) if error.op is not None else None
             return Failure("values", index, one.name, one_line(str(error)), error.function, op=found)
@@ -139,15 +154,15 @@ class Validated(Oracle):
     with_weights: bool = True
     """Whether functions run with the subject's weights; else with random ones, as a text without a store."""
 
-    def _run(self, subject: Subject, passes: Sequence[ModulePass], note: Note) -> Observation:
+    def _run(self, subject: Subject, steps: _Steps, note: Note) -> Observation:
         weights = subject.weights if self.with_weights else None
         given: dict[str, Any] = dict(self.inputs)
         if subject.inputs is not None:
             given[subject.entry] = Recorded(list(subject.inputs))
         instrument = ValidateInstrument(weights=weights, inputs=given)
-        for index, one in enumerate(passes):
+        for index in range(len(steps.passes)):
             note.write(str(index))
-            failure = self._apply(subject.module, index, one, [instrument, _Noting(note, index)])
+            failure = self._apply(subject.module, steps, index, [instrument, _Noting(note, index)])
             if failure is not None:
                 return Observation(failure, recorded=_recorded(instrument))
         return Observation(recorded=_recorded(instrument))
@@ -218,17 +233,17 @@ class Compared(Oracle):
     """The outputs of a reference; without them, those of the subject before the passes."""
     allowed: float = RELATIVE_ERROR
 
-    def _run(self, subject: Subject, passes: Sequence[ModulePass], note: Note) -> Observation:
+    def _run(self, subject: Subject, steps: _Steps, note: Note) -> Observation:
         expected = run_program(subject.copy()) if self.expected is None else self.expected
-        for index, one in enumerate(passes):
+        for index in range(len(steps.passes)):
             note.write(str(index))
-            failure = self._apply(subject.module, index, one, [])
+            failure = self._apply(subject.module, steps, index, [])
             if failure is not None:
                 return Observation(failure)
-        last = len(passes) - 1
+        last = len(steps.passes) - 1
         note.write(f"{max(last, 0)} running")
         found = first_difference(expected, run_program(subject), self.allowed)
-        name = passes[last].name if passes else ""
+        name = steps.passes[last].name if steps.passes else ""
         return Observation(Failure("values", last, name, found, subject.entry) if found else None)
 
 

@@ -9,20 +9,25 @@ The search: pass, rewrite application, function, op; then the reduction to a sma
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mlc.passes.pass_manager import apply_passes
 from mlc.support.halving import first_bad
 from mlc.validation.bisection.failure import Failure, OpFacts, RuleFacts, facts_of_op
 from mlc.validation.bisection.oracle import Compared, NotComparable, Observation, Oracle, Validated
-from mlc.validation.isolated import quiet
+from mlc.validation.isolated import isolated, quiet
 from mlc.validation.reduction import edits
 from mlc.validation.reduction.edits import edited
 from mlc.validation.reduction.reduce import Reducer
-from mlc.validation.reduction.subject import Subject, name_of
+from mlc.validation.reduction.subject import Subject, functions_of, name_of
+
+LOCAL_CHANGES = 8
+"""Ops of a function up to which a pass that changes them is thought to be local, so that the first is named."""
 
 Report = Callable[[str], None]
 """Told of each step, for a person who waits."""
@@ -33,8 +38,10 @@ class Verdict:
     """Who is wrong: the pass, the rewrite application, the function, the op; and a small module that shows it."""
 
     failure: Failure
-    module_pass: ModulePass
+    passes: Sequence[ModulePass]
+    """The wrong pass, behind those that must run before it for the failure to be seen."""
     before: Subject
+    """The subject before these passes."""
     rule: RuleFacts | None = None
     op: OpFacts | None = None
     reduced: Subject | None = None
@@ -43,6 +50,11 @@ class Verdict:
     plain: bool = False
     """Whether the reduced module fails as a text alone, on random inputs and weights."""
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def module_pass(self) -> ModulePass:
+        """The wrong pass."""
+        return self.passes[-1]
 
 
 @dataclass
@@ -59,19 +71,40 @@ class Bisection:
         found = self.find_pass(subject, passes)
         if found.failure is None:
             return None
-        failure, wrong = found.failure, passes[found.failure.index]
-        before = self._before(subject, passes[: failure.index])
-        verdict = Verdict(failure, wrong, before)
         if isinstance(self.oracle, Validated):
             self.oracle = replace(self.oracle, inputs={**self.oracle.inputs, **found.recorded})
-            before.inputs = None  # the recorded inputs have them
         elif isinstance(self.oracle, Compared):
             self.oracle = replace(self.oracle, expected=None)
+        verdict = self._seen_again(subject, passes[: found.failure.index + 1], found.failure)
+        self.find_function(verdict)
         self.find_rewrite(verdict)
         self.find_op(verdict)
         if reduce:
             self.reduce(verdict)
         return verdict
+
+    def _seen_again(self, subject: Subject, passes: Sequence[ModulePass], failure: Failure) -> Verdict:
+        """The wrong pass with as few passes before it as show the failure again."""
+        count = 1
+        while True:
+            start = len(passes) - min(count, len(passes))
+            before = self._before(subject, passes[:start])
+            if isinstance(self.oracle, Validated) and start:
+                before.inputs = None  # the recorded inputs have them
+            verdict = Verdict(failure, passes[start:], before)
+            if start == 0 or self._shows(verdict, before):
+                return verdict
+            count *= 2
+
+    def find_function(self, verdict: Verdict) -> None:
+        """The first function with which the pass fails, alone in its module, where the failure does not say."""
+        if verdict.failure.function:
+            return
+        for op in functions_of(verdict.before.module):
+            named = replace(verdict, failure=replace(verdict.failure, function=name_of(op)))
+            if self._alone(named) is not None:
+                verdict.failure = named.failure
+                return
 
     def find_pass(self, subject: Subject, passes: Sequence[ModulePass]) -> Observation:
         """The first failure: seen where it happens, or by halving where only outputs are compared."""
@@ -95,9 +128,7 @@ class Bisection:
         self.report(f"rewrites of {verdict.module_pass.name}")
         full = self._again(verdict)
         if not verdict.failure.is_like(full.failure):
-            verdict.notes.append(
-                "the pass alone, on the module before it, does not fail: it depends on what ran before"
-            )
+            verdict.notes.append("a second run does not fail: it is not the same every time")
             return
         if not full.applied:
             return
@@ -109,7 +140,7 @@ class Bisection:
         verdict.op = verdict.rule.op
 
     def _again(self, verdict: Verdict, limit: int | None = None) -> Observation:
-        return self.oracle.observe(verdict.before, [verdict.module_pass], limit)
+        return self.oracle.observe(verdict.before, verdict.passes, limit)
 
     def _fails(self, verdict: Verdict, limit: int) -> bool:
         try:
@@ -126,7 +157,32 @@ class Bisection:
         if failure.kind == "exception" and failure.op is not None:
             verdict.op = failure.op
             return
-        verdict.op = self._first_end(verdict) or (failure.op if failure.kind == "invalid" else None)
+        verdict.op = (
+            self._first_end(verdict)
+            or (failure.op if failure.kind == "invalid" else None)
+            or self._changed_op(verdict)
+        )
+
+    def _changed_op(self, verdict: Verdict) -> OpFacts | None:
+        """The first op that the pass changes or removes in the function, if it changes few."""
+        if verdict.failure.kind == "exception" or verdict.failure.signal and not verdict.failure.running:
+            return None
+        alone = self._alone(verdict) or verdict.before
+
+        def changed() -> list[OpFacts]:
+            with quiet():
+                apply_passes(alone.module, self.oracle.ctx, verdict.passes[:-1])
+                before = [(signature_of(op), facts_of_op(op)) for op in alone.module.walk()]
+                verdict.module_pass.apply(self.oracle.ctx, alone.module)
+            left = Counter(signature_of(op) for op in alone.module.walk())
+            left.subtract(signature for signature, _ in before)
+            return [facts for signature, facts in before if left[signature] < 0]
+
+        try:
+            found = isolated(changed).value or []
+        except RuntimeError:
+            return None
+        return found[0] if 0 < len(found) <= LOCAL_CHANGES else None
 
     def _first_end(self, verdict: Verdict) -> OpFacts | None:
         """The first op up to which the function, alone in its module, must go for the pass to fail."""
@@ -165,7 +221,7 @@ class Bisection:
 
     def _shows(self, verdict: Verdict, subject: Subject) -> bool:
         try:
-            return verdict.failure.is_like(self.oracle.observe(subject, [verdict.module_pass]).failure)
+            return verdict.failure.is_like(self.oracle.observe(subject, verdict.passes).failure)
         except NotComparable:
             return False
 
@@ -192,6 +248,14 @@ class Bisection:
         verdict.reduced, verdict.oracle = reducer.reduce(start), self.oracle
 
 
-def _is_in(op, name: str) -> bool:  # noqa: ANN001
+def signature_of(op: Operation) -> str:
+    """What an op is, apart from the names of its operands."""
+    properties = {**op.properties, **op.attributes}
+    facts = sorted(f"{name}={value}" for name, value in properties.items())
+    types = [*map(str, op.operand_types), "->", *map(str, op.result_types)]
+    return f"{op.name} {facts} {types}"
+
+
+def _is_in(op: Operation, name: str) -> bool:
     at = op.parent_op()
     return at is not None and name_of(at) == name

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    MemRefType,
     ModuleOp,
     TensorType,
     f64,
@@ -112,22 +113,69 @@ def erase(op: Operation, subject: Subject, value: object) -> bool:
     return True
 
 
-def bypass(op: Operation, subject: Subject, recorded: Any) -> bool:
-    """Put an operand, an argument of the function, or zeros in the place of an op's results."""
+def by_operand(op: Operation, subject: Subject, value: object) -> bool:
+    """Put an operand of the same type in the place of each result."""
+    return _replace(op, lambda result: next((one for one in op.operands if one.type == result.type), None))
+
+
+def by_earlier(op: Operation, subject: Subject, value: object) -> bool:
+    """Put the first value of the same type in the place of each result; for a buffer, one that the kernel writes."""
+    written = _written(op)
+
+    def earlier(result: SSAValue) -> SSAValue | None:
+        known = (one for one in _before(op) if one.type == result.type)
+        return next((one for one in known if not isinstance(one.type, MemRefType) or one in written), None)
+
+    return _replace(op, earlier)
+
+
+def _written(op: Operation) -> list[SSAValue]:
+    """The outputs of the loop.func around an op."""
+    at = op.parent_op()
+    while at is not None and not isinstance(at, loop.FuncOp):
+        at = at.parent_op()
+    if at is None:
+        return []
+    buffers = [arg for arg in at.args if isinstance(arg.type, MemRefType)]
+    return buffers[len(buffers) - at.outputs.value.data :]
+
+
+def by_argument(op: Operation, subject: Subject, recorded: Any) -> bool:
+    """Put an argument of the function in the place of each result."""
+    return _replace(op, lambda result: _argument_like(op, result, subject, recorded))
+
+
+def by_zeros(op: Operation, subject: Subject, value: object) -> bool:
+    """Put zeros in the place of each result."""
+    return _replace(op, lambda result: _zeros_like(op, result))
+
+
+def _replace(op: Operation, new: Callable[[SSAValue], SSAValue | None]) -> bool:
+    """Replace the results that are used; False if one has no replacement."""
     done = False
     for result in op.results:
         if not result.uses:
             continue
-        new = _operand_like(op, result) or _argument_like(op, result, subject, recorded) or _zeros_like(op, result)
-        if new is None:
+        value = new(result)
+        if value is None:
             return done
-        result.replace_all_uses_with(new)
+        result.replace_all_uses_with(value)
         done = True
     return done
 
 
-def _operand_like(op: Operation, result: SSAValue) -> SSAValue | None:
-    return next((value for value in op.operands if value.type == result.type), None)
+def _before(op: Operation) -> Iterator[SSAValue]:
+    """The values that an op sees, outer ones first, as far as they are in its function."""
+    parent, block = op.parent_op(), op.parent
+    if block is None:
+        return
+    if parent is not None and not isinstance(parent, FUNCTIONS):
+        yield from _before(parent)
+    yield from block.args
+    for one in block.ops:
+        if one is op:
+            return
+        yield from one.results
 
 
 def _argument_like(op: Operation, result: SSAValue, subject: Subject, recorded: Any) -> SSAValue | None:
@@ -326,10 +374,14 @@ def erasures(subject: Subject) -> list[Edit]:
     return [Edit(i, erase) for i, op in _inner(subject) if not op.results or op.name.startswith("sched.")]
 
 
-def bypasses(subject: Subject) -> list[Edit]:
-    """Replace the results of ops."""
-    recorded = subject.recorded()
-    return [Edit(i, bypass, recorded.get(i)) for i, op in _inner(subject) if op.results]
+def replacements(change: Change) -> Callable[[Subject], list[Edit]]:
+    """Replace the results of ops in one way: `by_operand`, `by_earlier`, `by_argument` or `by_zeros`."""
+
+    def listed(subject: Subject) -> list[Edit]:
+        recorded = subject.recorded() if change is by_argument else {}
+        return [Edit(i, change, recorded.get(i)) for i, op in _inner(subject) if op.results]
+
+    return listed
 
 
 def embeddings(subject: Subject) -> list[Edit]:

@@ -90,9 +90,10 @@ class Reducer:
         return self._all(subject, "outputs", edits.outputs)
 
     def _operations(self, subject: Subject) -> Subject:
-        subject = self._all(subject, "operations", edits.bypasses)
         subject = self._all(subject, "operations", edits.erasures)
         subject = self._all(subject, "loops", edits.iterations)
+        for change in (edits.by_operand, edits.by_argument, edits.by_earlier, edits.by_zeros):
+            subject = self._all(subject, "operations", edits.replacements(change))
         for module_pass in (InlinePass(), DefuseOpsPass(), InlineUnitLoopsPass()):
             subject = self.accept(subject, self._passed(subject, module_pass)) or subject
         return self._all(subject, "arguments", edits.arguments)
