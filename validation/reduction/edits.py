@@ -34,6 +34,7 @@ from mlc.dialects.graph import FullOp, GraphOp, ParamOp
 from mlc.dialects.graph.ops.structure import ConstantOp
 from mlc.dialects.graph.types import FLOATS
 from mlc.dialects.index import IndexMapAttr
+from mlc.passes.loop.inline_unit_loops import inline_unit_loop
 from mlc.passes.rewriting import removable
 from mlc.passes.verifier import verify
 from mlc.validation.reduction.subject import FUNCTIONS, Subject, name_of
@@ -245,6 +246,14 @@ def one_iteration(op: Operation, subject: Subject, value: object) -> bool:
     return True
 
 
+def inlined(op: Operation, subject: Subject, value: object) -> bool:
+    """Put the first iteration of a loop in its place."""
+    if not isinstance(op, loop.ForOp) or not op.lower.is_const or op.kind.data == "vectorized":
+        return False
+    inline_unit_loop(op)
+    return True
+
+
 def take_default(op: Operation, subject: Subject, name: Any) -> bool:
     """Give an attribute its default, or drop one that is not declared."""
     if name in op.attributes:
@@ -403,6 +412,11 @@ def arguments(subject: Subject) -> list[Edit]:
 def iterations(subject: Subject) -> list[Edit]:
     """Let loops run once."""
     return [Edit(i, one_iteration) for i, op in _inner(subject) if isinstance(op, loop.ForOp) and op.extent != 1]
+
+
+def inlinings(subject: Subject) -> list[Edit]:
+    """Put loops' first iterations in their place."""
+    return [Edit(i, inlined) for i, op in _inner(subject) if isinstance(op, loop.ForOp)]
 
 
 def defaults(subject: Subject) -> list[Edit]:

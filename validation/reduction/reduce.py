@@ -17,7 +17,6 @@ from xdsl.passes import ModulePass
 
 from mlc.passes.graph.defuse_ops import DefuseOpsPass
 from mlc.passes.graph.inline import InlinePass
-from mlc.passes.loop.inline_unit_loops import InlineUnitLoopsPass
 from mlc.support.errors import UserError
 from mlc.support.halving import shrink
 from mlc.validation.reduction import edits
@@ -91,10 +90,11 @@ class Reducer:
 
     def _operations(self, subject: Subject) -> Subject:
         subject = self._all(subject, "operations", edits.erasures)
+        subject = self._all(subject, "loops", edits.inlinings)
         subject = self._all(subject, "loops", edits.iterations)
         for change in (edits.by_operand, edits.by_argument, edits.by_earlier, edits.by_zeros):
             subject = self._all(subject, "operations", edits.replacements(change))
-        for module_pass in (InlinePass(), DefuseOpsPass(), InlineUnitLoopsPass()):
+        for module_pass in (InlinePass(), DefuseOpsPass()):
             subject = self.accept(subject, self._passed(subject, module_pass)) or subject
         return self._all(subject, "arguments", edits.arguments)
 
