@@ -28,7 +28,16 @@ WITH_COMMANDS = (
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("first-pass", "own-operators", "editing", "levels", "schedules", "profiling", "symbolic-shapes")
+        for name in (
+            "first-pass",
+            "debugging",
+            "own-operators",
+            "editing",
+            "levels",
+            "schedules",
+            "profiling",
+            "symbolic-shapes",
+        )
     ),
 )
 _FUSION = {
