@@ -11,7 +11,7 @@ PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick test-ci pytest check-models filecheck lint types demo bench bench-peers calibrate bench-quantized bench-compile conformance fuzz clean
+.PHONY: help venv test quick test-ci pytest check-models filecheck lint types demo bench bench-peers calibrate bench-quantized bench-compile conformance fuzz mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -98,6 +98,9 @@ conformance: venv ## the ONNX backend tests, compiled; writes docs/conformance.m
 
 fuzz: venv ## random graphs beside the graph interpreter (SECONDS=600 SEED=0 ARGS="--style large")
 	nice -n 15 $(BIN)/python tests/fuzz.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),0) $(ARGS)
+
+mutants: venv ## the mutation score of --validate-each (SEED=0 COUNT=200 JOBS=2 ARGS="--correct", --list, --small)
+	nice -n 15 $(BIN)/python tests/mutants/run.py --seed $(or $(SEED),0) --count $(or $(COUNT),200) --jobs $(or $(JOBS),2) $(ARGS)
 
 clean: ## remove what make made
 	rm -rf $(VENV) $(PEERS) $(DEMO) build dist *.egg-info

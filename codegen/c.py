@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     ModuleOp,
+    StringAttr,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -35,6 +36,8 @@ from mlc.dialects.index import Index, IndexMapAttr, render
 from mlc.dialects.loop.private import private_buffers
 from mlc.support.errors import UserError
 
+ROUNDS_TO = "c.rounds_to"
+"""Attribute of a cast from f64 to f64 in the wide form of a kernel: the narrower float whose values it rounds to."""
 HEAP_BYTES = 4096
 """Buffers larger than this come from malloc."""
 
@@ -50,9 +53,14 @@ def print_module(module: ModuleOp, *, checked: bool = False) -> str:
     return "\n".join([C.PRELUDE, *(print_function(k, checked=checked) for k in kernels)])
 
 
-def print_function(func: loop.FuncOp, *, checked: bool = False) -> str:
-    """One kernel, without the prelude."""
-    printer = _Printer(checked)
+def print_function(func: loop.FuncOp, *, checked: bool = False, snapped: bool = False) -> str:
+    """
+    One kernel, without the prelude.
+
+    With `snapped`, comparisons and roundings of f64 decide as `support/arithmetic.py` says, and a cast with the
+    attribute `ROUNDS_TO` rounds to the values of that type.
+    """
+    printer = _Printer(checked, snapped)
     printer.function(func)
     return "\n".join(printer.lines) + "\n"
 
@@ -67,6 +75,7 @@ class _Printer:
     """Writes one kernel."""
 
     checked: bool
+    snapped: bool = False
     lines: list[str] = field(default_factory=list)
     names: dict[SSAValue, str] = field(default_factory=dict)
     codes: dict[Operation, int] = field(default_factory=dict)
@@ -169,13 +178,17 @@ class _Printer:
     def elementwise(self, op: Operation) -> None:
         """An operation of the tables."""
         operands = [self.at(v) for v in op.operands]
-        template = C.BINARY.get(op.name) or C.UNARY.get(op.name)
+        template = C.BINARY.get(op.name) or (C.SNAPPED if self.snapped else {}).get(op.name) or C.UNARY.get(op.name)
         if template is None and (kind := op.name.removeprefix("arith.")) in loop.CASTS:
             _cast(self, op, kind)
             return
         if template is None:
             raise UserError(f"expected operations of a loop.func, but got '{op.name}', which has no C99 form")
         self.define(op.results[0], fill(template, op.operands[0].type, op.results[0].type, *operands))
+
+    def comparison(self, predicate: str) -> str:
+        """The template of a comparison."""
+        return C.SNAPPED_COMPARE.get(predicate, C.COMPARE[predicate]) if self.snapped else C.COMPARE[predicate]
 
     # --- indices
 
@@ -448,7 +461,8 @@ def _reduce(p: _Printer, op: loop.ReduceOp) -> None:
 
 
 def _compare(p: _Printer, op: loop.CompareOp) -> None:
-    p.define(op.result, fill(C.COMPARE[op.predicate.data], op.a.type, op.result.type, p.at(op.a), p.at(op.b)))
+    template = p.comparison(op.predicate.data)
+    p.define(op.result, fill(template, op.a.type, op.result.type, p.at(op.a), p.at(op.b)))
 
 
 def _select(p: _Printer, op: Operation) -> None:
@@ -468,8 +482,13 @@ def _cmp(table: Sequence[str]) -> Callable[[_Printer, Any], None]:
 
 def _cast(p: _Printer, op: Operation, kind: str) -> None:
     source, result = op.operands[0], op.results[0]
+    narrow = op.attributes.get(ROUNDS_TO)
+    if isinstance(narrow, StringAttr):
+        p.define(result, f"mlc_snapped_{narrow.data}({p.at(source)})")
+        return
     if kind != "bitcast":
-        p.define(result, fill(C.CAST[kind], source.type, result.type, p.at(source)))
+        casts = C.CAST | C.SNAPPED_CAST if p.snapped else C.CAST
+        p.define(result, fill(casts[kind], source.type, result.type, p.at(source)))
         return
     if {type(loop.element_of(v.type)) for v in (source, result)} & set(NARROW):
         raise UserError(

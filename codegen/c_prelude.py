@@ -63,6 +63,43 @@ static inline float mlc_bf16(float value) { return mlc_from_bf16(mlc_to_bf16(val
 static inline float mlc_f16(float value) { return mlc_from_f16(mlc_to_f16(value)); }
 """
 
+SNAPPED_PRELUDE = """\
+/* The jumps of wide arithmetic: a value within a relative 1e-11 of a jump counts as lying on it. */
+static inline int mlc_near(double a, double b) {
+  return a == b || fabs(a - b) <= 1e-11 * (fabs(b) > 1.0 ? fabs(b) : 1.0);
+}
+static inline double mlc_snapped_floor(double a) { double r = rint(a); return mlc_near(a, r) ? r : floor(a); }
+static inline double mlc_snapped_ceil(double a) { double r = rint(a); return mlc_near(a, r) ? r : ceil(a); }
+static inline double mlc_snapped_trunc(double a) { double r = rint(a); return mlc_near(a, r) ? r : trunc(a); }
+static inline double mlc_snapped_roundeven(double a) {
+  double m = floor(a) + 0.5;
+  return mlc_roundeven(mlc_near(a, m) ? m : a);
+}
+static inline double mlc_snapped_round(double a) {
+  double m = floor(a) + 0.5;
+  return round(mlc_near(a, m) ? m : a);
+}
+#define MLC_SNAPPED_CAST(name, round_to) \\
+  static inline double mlc_snapped_##name(double a) { \\
+    double low = round_to(a * (1 - 1e-11)), high = round_to(a * (1 + 1e-11)); \\
+    return fabs(low) > fabs(high) ? low : high; \\
+  }
+/* A double rounded to `bits` significant bits, or to a multiple of 2^lowest below them; beyond `most` infinite. */
+static inline double mlc_rounded(double a, int bits, int lowest, double most) {
+  int exponent;
+  if (a != a || a == 0.0 || fabs(a) > 1e300) return a;
+  frexp(a, &exponent);
+  int unit = exponent - bits > lowest ? exponent - bits : lowest;
+  double r = ldexp(mlc_roundeven(ldexp(a, -unit)), unit);
+  return fabs(r) > most ? (a > 0 ? INFINITY : -INFINITY) : r;
+}
+static inline double mlc_rounded_f16(double a) { return mlc_rounded(a, 11, -24, 65504.0); }
+static inline double mlc_rounded_bf16(double a) { return mlc_rounded(a, 8, -133, 0x1.fep127); }
+MLC_SNAPPED_CAST(f32, (double)(float))
+MLC_SNAPPED_CAST(f16, mlc_rounded_f16)
+MLC_SNAPPED_CAST(bf16, mlc_rounded_bf16)
+"""
+
 # Operands are {a}, {b}; {t} is the type of the result, {u} the operands' unsigned type.
 BINARY: dict[str, str] = {
     "arith.addf": "{a} + {b}",
@@ -109,6 +146,24 @@ UNARY: dict[str, str] = {
     "math.absi": "({t})({a} < 0 ? -(uint64_t){a} : (uint64_t){a})",
     "math.roundeven": "({t})mlc_roundeven({a})",
     "math.rsqrt": "({t})(1.0 / sqrt({a}))",
+}
+
+SNAPPED: dict[str, str] = {
+    f"math.{name}": f"({{t}})mlc_snapped_{name}({{a}})" for name in ("floor", "ceil", "trunc", "round", "roundeven")
+}
+"""Templates of wide arithmetic, in place of those in UNARY."""
+SNAPPED_CAST: dict[str, str] = {
+    "fptosi": "({t})mlc_snapped_trunc({a})",
+    "fptoui": "({t})({v})mlc_snapped_trunc({a})",
+}
+SNAPPED_COMPARE: dict[str, str] = {
+    "oeq": "mlc_near({a}, {b})",
+    "one": "(!mlc_near({a}, {b}) && {a} == {a} && {b} == {b})",
+    "olt": "(!mlc_near({a}, {b}) && {a} < {b})",
+    "ole": "(mlc_near({a}, {b}) || {a} < {b})",
+    "ogt": "(!mlc_near({a}, {b}) && {a} > {b})",
+    "oge": "(mlc_near({a}, {b}) || {a} > {b})",
+    "une": "!mlc_near({a}, {b})",
 }
 
 COMPARE: dict[str, str] = {

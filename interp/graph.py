@@ -14,11 +14,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import SymbolTable
 
 from mlc.dialects.graph import CallOp, ControlOp, FusedOp, GraphOp, ParamOp, YieldOp, static_shape
-from mlc.dialects.graph.graph_numpy import FloatDType, evaluate, result_dtype
+from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
 from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import Array, sizes_at
 from mlc.interp.graph_control import run_control
 from mlc.interp.sizes import at_sizes, solved, symbols_in
+from mlc.support.arithmetic import OWN, Arithmetic
+from mlc.support.dtypes import is_float_dtype
 
 
 class Weights(Protocol):
@@ -33,13 +35,12 @@ class Interpreter:
     """
     Runs functions of the graph level on numpy arrays.
 
-    With `dtype_override`, floating-point values are computed in that dtype: tolerances are measured against a
-    float64 run.
+    In the arithmetic `WIDE` every float is computed in f64.
     """
 
-    def __init__(self, weights: Weights | None = None, dtype_override: FloatDType | None = None):
+    def __init__(self, weights: Weights | None = None, arithmetic: Arithmetic = OWN):
         self.weights = weights
-        self.dtype_override = dtype_override
+        self.arithmetic = arithmetic
         self.sizes: dict[str, int] = {}
         """The values of the symbols of the running function."""
         self._scope: Operation | None = None
@@ -82,12 +83,12 @@ class Interpreter:
     def _checked(self, arg: SSAValue, array: ArrayLike, index: int, name: str) -> Array:
         array = np.asarray(array)
         shape, dtype = static_shape(arg.type), result_dtype(arg.type)
-        if array.shape != shape or array.dtype not in (dtype, result_dtype(arg.type, self.dtype_override)):
+        if array.shape != shape or array.dtype not in (dtype, result_dtype(arg.type, self.arithmetic)):
             raise ValueError(
                 f"expected input {index} of @{name} with shape {shape} and dtype {dtype}, "
                 f"but got {array.shape} and {array.dtype}"
             )
-        return array.astype(result_dtype(arg.type, self.dtype_override), copy=False)
+        return array.astype(result_dtype(arg.type, self.arithmetic), copy=False)
 
     def _run_block(self, block: Block, arrays: Sequence[Any]) -> list[Any]:
         values: dict[SSAValue, Any] = dict(zip(block.args, arrays, strict=True))
@@ -109,11 +110,11 @@ class Interpreter:
         if isinstance(op, ParamOp):
             return [self._param(op)]
         if isinstance(op, GraphOp):
-            return evaluate(op, operands, self.dtype_override)
+            return evaluate(op, operands, self.arithmetic)
         if isinstance(op, FusedOp):
             return self._run_block(op.body.block, operands)
         if isinstance(op, ControlOp):
-            return run_control(op, operands, self._run_block, self.dtype_override)
+            return run_control(op, operands, self._run_block, self.arithmetic)
         if isinstance(op, CallOp | FuncCallOp):
             callee = SymbolTable.lookup_symbol(self._scope or op, op.callee)
             if not isinstance(callee, FuncOp) or not callee.body.blocks:
@@ -131,14 +132,23 @@ class Interpreter:
             raise ValueError(
                 f"expected weight {op.entry!r} of type {op.type}, but the store has {array.shape} {array.dtype}"
             )
-        return array.astype(result_dtype(op.type, self.dtype_override), copy=False)
+        if not self.arithmetic.wide or not is_float_dtype(array.dtype):
+            return array
+        exact = getattr(self.weights, "exact", {}).get(op.entry)
+        held = (array if exact is None else exact).astype(np.float64)
+        return held if self.arithmetic.noise is None else self.arithmetic.noise(held, parameter_key(op.entry))
+
+
+def parameter_key(name: str) -> object:
+    """What identifies a weight among the constants that noise perturbs."""
+    return f"param {name}"
 
 
 def run_function(
-    func: FuncOp, inputs: Sequence[Any], weights: Weights | None = None, dtype_override: FloatDType | None = None
+    func: FuncOp, inputs: Sequence[Any], weights: Weights | None = None, arithmetic: Arithmetic = OWN
 ) -> list[Any]:
     """The results of a graph-level function on arrays."""
-    return Interpreter(weights, dtype_override).run(func, inputs)
+    return Interpreter(weights, arithmetic).run(func, inputs)
 
 
 def main_function(module: ModuleOp, name: str = "main") -> FuncOp:

@@ -24,6 +24,7 @@ from mlc.interp import values as V
 from mlc.interp.errors import InterpreterError
 from mlc.interp.loop_helpers import HELPERS, is_dynamic
 from mlc.interp.loop_program import PythonEmitter
+from mlc.support.arithmetic import OWN, Arithmetic
 
 Array = np.ndarray[Any, Any]
 
@@ -35,34 +36,36 @@ class TranslatedProgram:
     func: loop.FuncOp
     source: str
     call: Callable[..., None]
-    wide: bool
+    arithmetic: Arithmetic
 
     def __call__(self, arrays: Sequence[Any]) -> list[Array]:
         """Run on inputs, outputs and symbols in the order of the arguments; omitted outputs are allocated."""
-        args = bind(self.func, arrays, self.wide)
+        args = bind(self.func, arrays, self.arithmetic)
         with np.errstate(all="ignore"):
             self.call(*args)
         return outputs_of(self.func, args)
 
 
-def run(func: loop.FuncOp, arrays: Sequence[Any], *, shuffle: int | None = None, wide: bool = False) -> list[Array]:
+def run(
+    func: loop.FuncOp, arrays: Sequence[Any], *, shuffle: int | None = None, arithmetic: Arithmetic = OWN
+) -> list[Array]:
     """
     Run a kernel on its arguments (inputs, outputs, symbols) and return the outputs.
 
     Given outputs are written in place; omitted ones are allocated. `shuffle` is a seed: parallel iterations then run in
-    random order. With `wide`, every float is computed in f64, as a reference for tolerances.
+    random order.
     """
-    return prepare(func, shuffle=shuffle, wide=wide)(arrays)
+    return prepare(func, shuffle=shuffle, arithmetic=arithmetic)(arrays)
 
 
-def prepare(func: loop.FuncOp, *, shuffle: int | None = None, wide: bool = False) -> TranslatedProgram:
+def prepare(func: loop.FuncOp, *, shuffle: int | None = None, arithmetic: Arithmetic = OWN) -> TranslatedProgram:
     """Translate a kernel once, to run it several times."""
-    emitter = PythonEmitter(wide)
+    emitter = PythonEmitter(arithmetic)
     emitter.function(func)
     source = "\n".join(emitter.lines) + "\n"
     scope: dict[str, Any] = {**HELPERS, **emitter.constants, "_span": _span(shuffle)}
     exec(compile(source, f"<loop.func @{func.sym_name.data}>", "exec"), scope)
-    return TranslatedProgram(func, source, scope["_kernel"], wide)
+    return TranslatedProgram(func, source, scope["_kernel"], arithmetic)
 
 
 def arguments(func: loop.FuncOp) -> tuple[list[MemRefType[Any]], list[MemRefType[Any]], int]:
@@ -72,12 +75,12 @@ def arguments(func: loop.FuncOp) -> tuple[list[MemRefType[Any]], list[MemRefType
     return buffers[:n], buffers[n:], len(func.args) - len(buffers)
 
 
-def bind(func: loop.FuncOp, arrays: Sequence[Any], wide: bool = False) -> list[Any]:
+def bind(func: loop.FuncOp, arrays: Sequence[Any], arithmetic: Arithmetic = OWN) -> list[Any]:
     """The arguments, checked against their types; omitted outputs are allocated."""
     ins, outs, symbols = arguments(func)
     given = list(arrays)
     if len(given) == len(ins) + symbols and outs and not any(map(is_dynamic, outs)):
-        made = [V.poisoned(t.get_shape(), V.dtype_for(t, wide)) for t in outs]
+        made = [V.poisoned(t.get_shape(), V.dtype_for(t, arithmetic)) for t in outs]
         given[len(ins) : len(ins)] = made
     if len(given) != len(func.args):
         raise InterpreterError(
@@ -85,10 +88,10 @@ def bind(func: loop.FuncOp, arrays: Sequence[Any], wide: bool = False) -> list[A
             f"({len(ins)} inputs, {len(outs)} outputs, {symbols} symbols), but got {len(given)}",
             func,
         )
-    return [_argument(func, k, a.type, x, wide) for k, (a, x) in enumerate(zip(func.args, given, strict=True))]
+    return [_argument(func, k, a.type, x, arithmetic) for k, (a, x) in enumerate(zip(func.args, given, strict=True))]
 
 
-def _argument(func: loop.FuncOp, k: int, t: Attribute, value: ArrayLike, wide: bool) -> int | Array:
+def _argument(func: loop.FuncOp, k: int, t: Attribute, value: ArrayLike, arithmetic: Arithmetic) -> int | Array:
     if not isinstance(t, MemRefType):
         return int(np.asarray(value))
     array = np.asarray(value)
@@ -97,12 +100,12 @@ def _argument(func: loop.FuncOp, k: int, t: Attribute, value: ArrayLike, wide: b
         got = "x".join(map(str, array.shape))
         raise InterpreterError(f"expected argument {k} of @{func.sym_name.data} of type {t}, but got shape {got}", func)
     expected = V.dtype_of(t.element_type)
-    if array.dtype == V.dtype_for(t, wide):
+    if array.dtype == V.dtype_for(t, arithmetic):
         return array
     if array.dtype != expected:
         message = f"expected argument {k} of @{func.sym_name.data} of dtype {expected}, but got {array.dtype}"
         raise InterpreterError(message, func)
-    return array.astype(V.dtype_for(t, wide))
+    return array.astype(V.dtype_for(t, arithmetic))
 
 
 def outputs_of(func: loop.FuncOp, args: Sequence[Any]) -> list[Array]:

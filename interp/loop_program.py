@@ -21,6 +21,7 @@ from mlc.dialects.loop.private import private_buffers
 from mlc.interp import values as V
 from mlc.interp.errors import InterpreterError
 from mlc.interp.loop_helpers import buffer_shape
+from mlc.support.arithmetic import Arithmetic
 
 # CPython refuses more than 20 nested loops in one function.
 LOOPS_PER_FUNCTION = 16
@@ -40,7 +41,7 @@ def _division(text: str, by: int, is_mod: bool) -> str:
 class PythonEmitter:
     """Emits the Python source of one kernel."""
 
-    wide: bool
+    arithmetic: Arithmetic
     lines: list[str] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
     names: dict[SSAValue, str] = field(default_factory=dict)
@@ -93,7 +94,7 @@ class PythonEmitter:
         if op.name in V.INFIX:
             infix = V.INFIX_BIT if element is not None and V.dtype_of(element) == np.bool_ else V.INFIX
             return f"{args[0]} {infix[op.name]} {args[1]}"
-        f = V.BINARY.get(op.name) or V.UNARY.get(op.name)
+        f = V.function(op.name, self.arithmetic)
         if f is not None:
             return f"{self.constant(f, 'f')}({', '.join(args)})"
         if op.name.removeprefix("arith.") in V.CAST:
@@ -104,7 +105,7 @@ class PythonEmitter:
         t, x = op.results[0].type, self.name(op.operands[0])
         if isinstance(t, IndexType):
             return f"int({x})"
-        return f"{self.constant(V.CAST[kind], 'f')}({x}, {self.constant(V.dtype_for(t, self.wide), 't')})"
+        return f"{self.constant(V.cast(kind, t, self.arithmetic), 'f')}({x})"
 
     # --- indices
 
@@ -216,7 +217,7 @@ def _block(e: PythonEmitter, op: loop.BlockOp) -> None:
 
 def _alloc(e: PythonEmitter, op: loop.AllocOp) -> None:
     t = op.result.type
-    dtype = V.dtype_for(t, e.wide)
+    dtype = V.dtype_for(t, e.arithmetic)
     fill, kind = e.constant(V.poison(dtype), "fill"), e.constant(dtype, "t")
     shape = ", ".join(e.text(n, op.args) for n in op.shape) + ","
     e.line(f"{e.name(op.result)} = np.full(({shape if op.shape else ''}), {fill}, {kind})")
@@ -309,19 +310,17 @@ def _constant(e: PythonEmitter, op: arith.ConstantOp) -> str:
     if isinstance(t, IndexType):
         assert isinstance(value, IntegerAttr)
         return str(value.value.data)
-    dtype = V.dtype_for(t, e.wide)
     if isinstance(value, DenseIntOrFPElementsAttr):
         data = np.array(list(value.get_values()))
         array = np.full(loop.shape_of(t), data[0]) if value.is_splat() else data.reshape(loop.shape_of(t))
-        return e.constant(array.astype(V.dtype_of(loop.element_of(t))).astype(dtype))
+        return e.constant(e.arithmetic.constant(array, V.element_dtype(t)))
     assert isinstance(value, IntegerAttr | FloatAttr)
-    exact = np.array(value.value.data).astype(V.dtype_of(t))
-    return e.constant(exact.astype(dtype)[()])
+    return e.constant(e.arithmetic.constant(value.value.data, V.dtype_of(t))[()])
 
 
 def _fma(e: PythonEmitter, op: loop.FmaOp) -> str:
     t = op.result.type
-    scalar = not isinstance(t, VectorType) and V.dtype_for(t, e.wide) == np.float32
+    scalar = not isinstance(t, VectorType) and V.dtype_for(t, e.arithmetic) == np.float32
     return f"{'_fma32' if scalar else '_fma'}({', '.join(map(e.name, op.operands))})"
 
 
@@ -338,7 +337,7 @@ def _reduce(e: PythonEmitter, op: loop.ReduceOp) -> str:
 
 
 def _compare(e: PythonEmitter, op: loop.CompareOp) -> str:
-    return f"{e.constant(V.COMPARE[op.predicate.data], 'f')}({e.name(op.a)}, {e.name(op.b)})"
+    return f"{e.constant(V.comparison(op.predicate.data, e.arithmetic), 'f')}({e.name(op.a)}, {e.name(op.b)})"
 
 
 def _select(e: PythonEmitter, op: Operation) -> str:
@@ -350,7 +349,7 @@ def _select(e: PythonEmitter, op: Operation) -> str:
 
 def _cmp(table: Sequence[str]) -> Callable[[PythonEmitter, Any], str]:
     def emit(e: PythonEmitter, op: arith.CmpfOp | arith.CmpiOp) -> str:
-        predicate = V.COMPARE.get(table[op.predicate.value.data])
+        predicate = V.comparison(table[op.predicate.value.data], e.arithmetic)
         if predicate is None:
             raise InterpreterError(f"cannot execute '{op.name}' {table[op.predicate.value.data]}", op)
         return f"{e.constant(predicate, 'f')}({e.name(op.lhs)}, {e.name(op.rhs)})"

@@ -24,32 +24,33 @@ from mlc.dialects.index import Index
 from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
 from mlc.interp import values as meaning
 from mlc.interp.errors import InterpreterError
+from mlc.support.arithmetic import OWN, Arithmetic
 
 Array = Any
 CHUNK_POINTS = 10_000_000
 """Points of an index grid that are evaluated at once."""
 
 
-def run(func: te.FuncOp, inputs: Sequence[Any], *, wide: bool = False) -> list[Array]:
-    """The kernel's results; with `wide`, floats are computed in f64 (a baseline for tolerances)."""
+def run(func: te.FuncOp, inputs: Sequence[Any], *, arithmetic: Arithmetic = OWN) -> list[Array]:
+    """The kernel's results, computed in an arithmetic."""
     if len(inputs) != len(func.args):
         raise ValueError(f"expected {len(func.args)} inputs of @{func.sym_name.data}, but got {len(inputs)}")
     tensors: dict[SSAValue, Any] = {}
     for k, (arg, value) in enumerate(zip(func.args, inputs, strict=True)):
-        tensors[arg] = _input(func, k, arg.type, value, wide)
+        tensors[arg] = _input(func, k, arg.type, value, arithmetic)
     with np.errstate(all="ignore"):
         for stage in func.stages:
-            results = _Stage(stage, tensors, wide).run()
+            results = _Stage(stage, tensors, arithmetic).run()
             tensors.update(zip(stage.results, results, strict=True))
     return [tensors[v].copy() if v in func.args else tensors[v] for v in func.return_op.values]
 
 
-def _input(func: te.FuncOp, k: int, t: Attribute, value: ArrayLike, wide: bool) -> int | Array:
+def _input(func: te.FuncOp, k: int, t: Attribute, value: ArrayLike, arithmetic: Arithmetic) -> int | Array:
     if isinstance(t, IndexType):
         return int(np.asarray(value))
     assert isinstance(t, TensorType)
     array = np.asarray(value)
-    plain, dtype = meaning.dtype_of(t.element_type), meaning.dtype_for(t.element_type, wide)
+    plain, dtype = meaning.dtype_of(t.element_type), meaning.dtype_for(t.element_type, arithmetic)
     shape = tuple(t.get_shape())
     same = array.ndim == len(shape) and all(n < 0 or n == m for n, m in zip(shape, array.shape, strict=True))
     if not same or array.dtype not in (plain, dtype):
@@ -63,8 +64,8 @@ def _input(func: te.FuncOp, k: int, t: Attribute, value: ArrayLike, wide: bool) 
 class _Stage:
     """One stage: its axes as open grids, its values as arrays of the stage's rank that broadcast."""
 
-    def __init__(self, stage: te.ComputeOp, tensors: dict[SSAValue, Any], wide: bool) -> None:
-        self.stage, self.tensors, self.wide = stage, tensors, wide
+    def __init__(self, stage: te.ComputeOp, tensors: dict[SSAValue, Any], arithmetic: Arithmetic) -> None:
+        self.stage, self.tensors, self.arithmetic = stage, tensors, arithmetic
         symbols = [tensors[s] for s in stage.symbols]
         self.extents = [int(e.evaluate(symbols)) for e in stage.extents.data]
         self.rank = len(self.extents)
@@ -105,14 +106,14 @@ class _Stage:
         raise InterpreterError("expected te.yield at the end of a stage")
 
     def _plain(self, op: Operation) -> Any:
-        function = meaning.BINARY.get(op.name) or meaning.UNARY.get(op.name) or meaning.TERNARY.get(op.name)
+        function = meaning.function(op.name, self.arithmetic)
         if function is None:
             raise InterpreterError(f"the te interpreter has no meaning for {op.name}")
         return function(*(self.values[v] for v in op.operands))
 
     def _finish(self, yielded: list[Any], extents: list[int]) -> list[Array]:
         n = self.stage.num_spatial
-        dtypes = [meaning.dtype_for(element_of(r), self.wide) for r in self.stage.results]
+        dtypes = [meaning.dtype_for(element_of(r), self.arithmetic) for r in self.stage.results]
         full = [np.broadcast_to(v, extents).astype(t, copy=False) for v, t in zip(yielded, dtypes, strict=True)]
         if self.stage.combiner is None:
             return [np.array(v, order="C") for v in full]
@@ -126,7 +127,7 @@ class _Stage:
     def _contract(self, product: arith.MulfOp, extents: list[int]) -> Array:
         """The sum of products as one einsum; floats narrower than f32 are summed in f32."""
         n = self.stage.num_spatial
-        dtype = meaning.dtype_for(product.result.type, self.wide)
+        dtype = meaning.dtype_for(product.result.type, self.arithmetic)
         factors: list[Any] = []
         used: set[int] = set()
         for value in product.operands:
@@ -201,14 +202,16 @@ def _check(op: te.ReadOp, at: Sequence[Array], shape: Sequence[int], valid: Arra
 
 def _constant(stage: _Stage, op: arith.ConstantOp) -> Any:
     value: Any = op.value
-    dtype = meaning.dtype_for(op.result.type, stage.wide)
+    dtype = meaning.dtype_of(op.result.type)
     number = value.value.data
-    return np.asarray(number & 1 if dtype == np.bool_ else number).astype(dtype)
+    return stage.arithmetic.constant(number & 1 if dtype == np.bool_ else number, dtype)
 
 
 def _compare(stage: _Stage, op: arith.CmpfOp | arith.CmpiOp) -> Any:
     names = FLOAT_PREDICATES if isinstance(op, arith.CmpfOp) else INT_PREDICATES
-    return meaning.COMPARE[names[op.predicate.value.data]](stage.values[op.lhs], stage.values[op.rhs])
+    return meaning.comparison(names[op.predicate.value.data], stage.arithmetic)(
+        stage.values[op.lhs], stage.values[op.rhs]
+    )
 
 
 def _select(stage: _Stage, op: arith.SelectOp) -> Any:
@@ -216,8 +219,8 @@ def _select(stage: _Stage, op: arith.SelectOp) -> Any:
 
 
 def _cast(stage: _Stage, op: Operation) -> Any:
-    t = meaning.dtype_for(op.results[0].type, stage.wide)
-    return np.asarray(meaning.CAST[CASTS[type(op)].data](np.asarray(stage.values[op.operands[0]]), t))
+    cast = meaning.cast(CASTS[type(op)].data, op.results[0].type, stage.arithmetic)
+    return np.asarray(cast(np.asarray(stage.values[op.operands[0]])))
 
 
 MEANING: dict[type[Operation], Callable[[_Stage, Any], Any]] = {

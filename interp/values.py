@@ -27,7 +27,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from mlc.support import arithmetic as A
 from mlc.support import dtypes
+from mlc.support.arithmetic import OWN, Arithmetic
 
 Values = Any
 Unary = Callable[[Values], Values]
@@ -53,10 +55,14 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
     raise TypeError(f"expected a float, an integer or index, but got {element}")
 
 
-def dtype_for(t: Attribute, wide: bool) -> np.dtype[Any]:
-    """The dtype of a value or of a buffer's elements; with `wide`, f64 for every float."""
-    dtype = dtype_of(t.element_type if isinstance(t, MemRefType | VectorType) else t)
-    return np.dtype(np.float64) if wide and dtype.kind in "fV" else dtype
+def dtype_for(t: Attribute, arithmetic: Arithmetic = OWN) -> np.dtype[Any]:
+    """The dtype that holds a value, or a buffer's elements, in an arithmetic."""
+    return arithmetic.dtype(element_dtype(t))
+
+
+def element_dtype(t: Attribute) -> np.dtype[Any]:
+    """The numpy dtype of a scalar type, or of the elements of a buffer or vector."""
+    return dtype_of(t.element_type if isinstance(t, MemRefType | VectorType) else t)
 
 
 def poison(dtype: np.dtype[Any]) -> Any:
@@ -296,6 +302,52 @@ CAST: dict[str, Callable[[Values, np.dtype[Any]], Values]] = {
     "index_cast": lambda x, t: _to_int(np.asarray(x)[()], t),
     "bitcast": lambda x, t: x.view(t),
 }
+
+
+# --- jumps in wide arithmetic ------------------------------------------------------------------------------------
+
+SNAPPED: dict[str, Unary] = {
+    "math.floor": A.floor,
+    "math.ceil": A.ceil,
+    "math.trunc": A.trunc,
+    "math.roundeven": A.rint,
+    "math.round": A.round_away,
+}
+SNAPPED_COMPARE: dict[str, Binary] = {
+    "oeq": A.COMPARISONS["equal"],
+    "one": lambda a, b: A.COMPARISONS["not_equal"](a, b) & (a == a) & (b == b),
+    "olt": A.COMPARISONS["less"],
+    "ole": A.COMPARISONS["less_equal"],
+    "ogt": A.COMPARISONS["greater"],
+    "oge": A.COMPARISONS["greater_equal"],
+    "une": A.COMPARISONS["not_equal"],
+}
+
+
+def function(name: str, arithmetic: Arithmetic) -> Callable[..., Values] | None:
+    """The meaning of an operation of the tables in an arithmetic; None for other operations."""
+    if arithmetic.wide and name in SNAPPED:
+        return SNAPPED[name]
+    return BINARY.get(name) or UNARY.get(name) or TERNARY.get(name)
+
+
+def comparison(predicate: str, arithmetic: Arithmetic) -> Binary | None:
+    """The meaning of a comparison's predicate in an arithmetic; None for unknown predicates."""
+    if arithmetic.wide and predicate in SNAPPED_COMPARE:
+        return SNAPPED_COMPARE[predicate]
+    return COMPARE.get(predicate)
+
+
+def cast(kind: str, t: Attribute, arithmetic: Arithmetic) -> Unary:
+    """A cast to a type in an arithmetic."""
+    own = element_dtype(t)
+    if not arithmetic.wide:
+        return lambda x: CAST[kind](x, own)
+    if kind == "truncf":
+        return lambda x: arithmetic.narrowed(x, own)
+    if kind in ("fptosi", "fptoui"):
+        return lambda x: CAST[kind](A.trunc(np.asarray(x)), own)
+    return lambda x: CAST[kind](x, arithmetic.dtype(own))
 
 
 # --- fused multiply-add ------------------------------------------------------------------------------------------

@@ -20,3 +20,8 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
         return np.dtype(ml_dtypes.bfloat16)
     return np.dtype(name)
+
+
+def is_float_dtype(dtype: np.dtype[Any]) -> bool:
+    """Whether a numpy dtype is of floats (bfloat16 is no numpy float, and its kind is V)."""
+    return dtype.kind in "fV"

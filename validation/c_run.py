@@ -1,4 +1,9 @@
-"""Compile C99 kernels with the system's compiler and call them on numpy arrays."""
+"""
+Compile C99 kernels with the system's compiler and call them on numpy arrays.
+
+Compiled kernels are kept by their text, so that a kernel is compiled once however often it is run; `precompile` hands
+all kernels of a pass to the compiler in one call.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +12,28 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mlc.codegen.c import checked_ops, print_function
-from mlc.codegen.c_prelude import PRELUDE
+from mlc.codegen.c_prelude import PRELUDE, SNAPPED_PRELUDE
 from mlc.dialects import loop
 from mlc.interp.errors import InterpreterError
 from mlc.interp.loop import bind, outputs_of
+from mlc.support.arithmetic import OWN, Arithmetic
 from mlc.support.errors import UserError
 from mlc.support.scratch import scratch_directory
+from mlc.validation.widen import widened
 
 FLAGS = ("-std=c99", "-O1", "-ffp-contract=off", "-march=native", "-w", "-fPIC", "-shared")
+KEPT_KERNELS = 256
+"""Compiled kernels that are kept."""
 Kernel = Callable[[Sequence[Any]], int]
+_COMPILED: dict[str, Kernel] = {}
+"""Compiled kernels by the C text of the kernel."""
 
 
 def compile_and_load(text: str) -> dict[str, Kernel]:
@@ -56,18 +67,47 @@ def _callable(library: ctypes.CDLL, name: str) -> Kernel:
     return call
 
 
-def run(func: loop.FuncOp, arrays: Sequence[Any]) -> list[Any]:
+def run(func: loop.FuncOp, arrays: Sequence[Any], arithmetic: Arithmetic = OWN) -> list[Any]:
     """Run a kernel as C99, as `mlc.interp.loop.run` does; an access out of bounds raises InterpreterError."""
-    return prepare(func)(arrays)
+    return prepare(func, arithmetic)(arrays)
 
 
-def prepare(func: loop.FuncOp) -> Callable[[Sequence[Any]], list[Any]]:
+def text_of(func: loop.FuncOp, arithmetic: Arithmetic = OWN) -> str:
+    """A kernel as C99 in an arithmetic; UserError where it has no wide form."""
+    form = widened(func, arithmetic) if arithmetic.wide else func
+    if form is None:
+        raise UserError(f"expected @{func.sym_name.data} without bitcasts of floats, for it runs in f64")
+    return print_function(form, checked=True, snapped=arithmetic.wide)
+
+
+def precompile(kernels: Iterable[tuple[loop.FuncOp, Arithmetic]]) -> None:
+    """Compile several kernels in one call of the compiler, so that `run` finds them."""
+    texts = dict.fromkeys(text_of(func, arithmetic) for func, arithmetic in kernels)
+    missing = [text for text in texts if text not in _COMPILED]
+    if not missing:
+        return
+    renamed: list[str] = []
+    for k, text in enumerate(missing):
+        renamed.append(
+            re.sub(r"^int32_t \w+\(void \*\*args", f"int32_t kernel_{k}(void **args", text, count=1, flags=re.M)
+        )
+    library = compile_and_load("\n".join([PRELUDE, SNAPPED_PRELUDE, *renamed]))
+    for k, text in enumerate(missing):
+        _COMPILED[text] = library[f"kernel_{k}"]
+    for text in list(_COMPILED)[: max(0, len(_COMPILED) - KEPT_KERNELS)]:
+        del _COMPILED[text]
+
+
+def prepare(func: loop.FuncOp, arithmetic: Arithmetic = OWN) -> Callable[[Sequence[Any]], list[Any]]:
     """Compile a kernel once, to run it several times."""
-    text = PRELUDE + print_function(func, checked=True)
-    kernel = compile_and_load(text)[func.sym_name.data]
+    text = text_of(func, arithmetic)
+    if text not in _COMPILED:
+        precompile([(func, arithmetic)])
+    kernel = _COMPILED[text]
 
     def call(arrays: Sequence[Any]) -> list[Any]:
-        args = [np.asarray(a, order="C") if isinstance(a, np.ndarray) else a for a in bind(func, arrays)]
+        bound = bind(func, arrays, arithmetic)
+        args = [np.asarray(a, order="C") if isinstance(a, np.ndarray) else a for a in bound]
         code = kernel(args)
         if code > 0:
             op = checked_ops(func)[code - 1]

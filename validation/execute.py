@@ -6,7 +6,6 @@ code for the llvm level. `_MAKERS` has one function per level, which returns Non
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
     IndexType,
     IntegerAttr,
     MemRefType,
@@ -30,9 +27,7 @@ from mlc.dialects import graph, loop
 from mlc.dialects import te as te_dialect
 from mlc.dialects.attributes import GRAPH_KERNEL, NATIVE_SCRATCH_BYTES, NATIVE_WORKSPACE_BYTES
 from mlc.dialects.graph.types import sizes_at
-from mlc.dialects.index import Index
 from mlc.interp import values as V
-from mlc.interp.compare import epsilon
 from mlc.interp.sizes import (
     CASES,
     at_sizes,
@@ -42,7 +37,9 @@ from mlc.interp.sizes import (
     sizes_of,
     typical_of,
 )
+from mlc.support.arithmetic import OWN, Arithmetic
 from mlc.support.dtypes import dtype_of
+from mlc.validation.facts import casts_bits, constants_of, count_operations, narrowest
 
 if TYPE_CHECKING:
     from mlc.codegen.native import Library
@@ -53,22 +50,29 @@ INTERPRETED_OPERATIONS = 1_000_000
 """Scalar operations above which a loop kernel runs as C99 instead of by the interpreter."""
 
 
+Run = Callable[[Sequence[Array], Arithmetic], list[Array]]
+"""Runs a function on its inputs in an arithmetic."""
+
+
 @dataclass
 class RunnableFunction:
-    """A function that can be run, with the types of its inputs and outputs and the facts that tolerances need."""
+    """A function that can be run, with the types of its inputs and outputs and the facts that validation needs."""
 
     name: str
     level: str
     op: Operation
     inputs: Types
     outputs: Types
-    run: Callable[[Sequence[Array]], list[Array]]
-    wide: Callable[[Sequence[Array]], list[Array]] | None = None
-    length: int = 1
-    c: float = 0.0
+    run: Run
+    is_wide: bool = True
+    """Whether it runs in wide arithmetic; native code does not, nor do kernels that cast the bits of floats."""
+    as_c: loop.FuncOp | None = None
+    """The kernel, if it runs as C99."""
     calls: tuple[str, ...] = ()
     epsilon: float = 0.0
-    """Machine epsilon of the narrowest float type to which the function rounds, if narrower than f32; else 0."""
+    """Machine epsilon of the narrowest float type to which the function rounds; 0 if it has no floats."""
+    constants: dict[object, object] = field(default_factory=dict)
+    """The float constants (`constant_key`, `parameter_key`), each with what identifies its content."""
     sizes: dict[str, int] = field(default_factory=dict)
     """The values of the symbols of a graph-level function, by name."""
     symbols: tuple[int, ...] = ()
@@ -134,7 +138,7 @@ def types_of(types: Sequence[Attribute]) -> Types | None:
 
 def _graph(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     assert isinstance(func, FuncOp)
-    from mlc.dialects.graph import CallOp, GraphOp
+    from mlc.dialects.graph import CallOp
     from mlc.interp.graph import Interpreter
 
     if not all(_is_graph(op) for op in func.body.walk()):
@@ -155,21 +159,22 @@ def _graph(m: Module, func: Operation, case: int) -> RunnableFunction | None:
                 record(case_name(func.sym_name.data, case), inputs, dict(sizes or {}))
             return super().run(func, inputs, sizes)
 
-    ops = [op for op in at.walk() if isinstance(op, GraphOp)]
+    def run(arrays: Sequence[Array], arithmetic: Arithmetic) -> list[Array]:
+        recording = arithmetic == OWN
+        return list((Recording if recording else Interpreter)(m.weights, arithmetic).run(func, arrays, sizes or None))
+
     return RunnableFunction(
         name,
         "graph",
         func,
         ins,
         outs,
-        lambda arrays: list(Recording(m.weights).run(func, arrays, sizes or None)),
-        lambda arrays: list(Interpreter(m.weights, np.float64).run(func, arrays, sizes or None)),
-        math.prod(op.reduction_length() for op in ops if op.reduction_length() > 1),
-        max((op.tolerance for op in ops), default=0.0),
-        tuple(op.callee.string_value() for op in func.walk() if isinstance(op, CallOp)),
-        max((_epsilon(result.type) for op in ops for result in op.results), default=0.0),
-        sizes,
-        _kernel_symbols(func, sizes),
+        run,
+        calls=tuple(op.callee.string_value() for op in func.walk() if isinstance(op, CallOp)),
+        epsilon=narrowest(func),
+        constants=constants_of(func, m.weights),
+        sizes=sizes,
+        symbols=_kernel_symbols(func, sizes),
     )
 
 
@@ -180,12 +185,6 @@ def _kernel_symbols(func: FuncOp, sizes: Mapping[str, int]) -> tuple[int, ...]:
     from mlc.lowering.graph_to_te.convert import kernel_symbols
 
     return sizes_at(kernel_symbols(func), sizes)
-
-
-def _epsilon(t: Attribute) -> float:
-    """Machine epsilon of a tensor's elements if they are floats narrower than f32, else 0."""
-    element = t.element_type if isinstance(t, TensorType) else t
-    return epsilon(V.dtype_of(element)) if isinstance(element, BFloat16Type | Float16Type) else 0.0
 
 
 def _name(func: Operation) -> str:
@@ -199,7 +198,7 @@ def _is_graph(op: Operation) -> bool:
 
     if isinstance(op, graph.CallOp):
         return isinstance(SymbolTable.lookup_symbol(op, op.callee), FuncOp)
-    return op.name.startswith("graph.") or op.name in ("func.func", "func.return")
+    return isinstance(op, graph.GraphOp) or op.name.startswith("graph.") or op.name in ("func.func", "func.return")
 
 
 # --- te ----------------------------------------------------------------------------------------------------------
@@ -239,24 +238,18 @@ def _te(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     types = None if symbols is None else _types_at(func, [*tensors, *t.outputs.data], symbols)
     if symbols is None or types is None:
         return None
-    given = index_arguments(func.args, symbols)
-    extents = [e.evaluate([given[s] for s in stage.symbols]) for stage in func.stages for e in _reduced(stage)]
     return RunnableFunction(
         case_name(func.sym_name.data, case),
         "te",
         func,
         types[: len(tensors)],
         types[len(tensors) :],
-        lambda arrays: list(te.run(func, [*arrays, *symbols])),
-        lambda arrays: list(te.run(func, [*arrays, *symbols], wide=True)),
-        math.prod(map(int, extents)),
+        lambda arrays, arithmetic: list(te.run(func, [*arrays, *symbols], arithmetic=arithmetic)),
+        is_wide=not casts_bits(func),
+        epsilon=narrowest(func),
+        constants=constants_of(func),
         symbols=symbols,
     )
-
-
-def _reduced(stage: te_dialect.ComputeOp) -> Sequence[Index]:
-    """The extents of the axes that a stage sums over."""
-    return stage.extents.data[stage.num_spatial :]
 
 
 # --- loop --------------------------------------------------------------------------------------------------------
@@ -264,6 +257,7 @@ def _reduced(stage: te_dialect.ComputeOp) -> Sequence[Index]:
 
 def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     from mlc.interp import loop as interp
+    from mlc.validation import c_run
 
     assert isinstance(func, loop.FuncOp)
     ins, outs, _ = interp.arguments(func)
@@ -274,73 +268,30 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     inputs, outputs = types[: len(ins)], types[len(ins) :]
     given = index_arguments(func.args, symbols)
 
-    def arguments(arrays: Sequence[Array]) -> list[Any]:
-        made = [V.poisoned(shape, dtype_of(name)) for shape, name in outputs] if symbols else []
+    def arguments(arrays: Sequence[Array], arithmetic: Arithmetic) -> list[Any]:
+        made = [V.poisoned(shape, arithmetic.dtype(dtype_of(name))) for shape, name in outputs] if symbols else []
         return [*arrays, *made, *symbols]
 
     large = count_operations(func, given) > INTERPRETED_OPERATIONS
+
+    def run(arrays: Sequence[Array], arithmetic: Arithmetic) -> list[Array]:
+        if large:
+            return c_run.run(func, arguments(arrays, arithmetic), arithmetic)
+        return interp.run(func, arguments(arrays, arithmetic), shuffle=0, arithmetic=arithmetic)
+
     return RunnableFunction(
         case_name(func.sym_name.data, case),
         "loop",
         func,
         inputs,
         outputs,
-        (lambda arrays: _c(func, arguments(arrays)))
-        if large
-        else (lambda arrays: interp.run(func, arguments(arrays), shuffle=0)),
-        None if large else (lambda arrays: interp.run(func, arguments(arrays), wide=True)),
-        reduction_length(func, given),
+        run,
+        is_wide=not casts_bits(func),
+        as_c=func if large else None,
+        epsilon=narrowest(func),
+        constants=constants_of(func),
         symbols=symbols,
     )
-
-
-def _c(func: loop.FuncOp, arrays: Sequence[Array]) -> list[Array]:
-    from mlc.validation import c_run
-
-    return c_run.run(func, arrays)
-
-
-def count_operations(func: loop.FuncOp, symbols: Mapping[SSAValue, int] | None = None) -> int:
-    """An estimate of the scalar operations that a kernel runs: lanes times the iterations of the enclosing loops."""
-
-    def count(op: Operation) -> int:
-        inner = sum(count(o) for region in op.regions for block in region.blocks for o in block.ops)
-        if isinstance(op, loop.ForOp):
-            return inner * _iterations(op, symbols or {}, 8)
-        lanes = [math.prod(loop.shape_of(v.type)) for v in (*op.results, *op.operands)]
-        return inner + max(lanes, default=1)
-
-    return sum(count(op) for op in func.body.block.ops)
-
-
-def _iterations(op: loop.ForOp, symbols: Mapping[SSAValue, int], unknown: int) -> int:
-    """The iterations of a loop at these symbols; `unknown` if its bounds depend on other values."""
-    if op.extent is not None:
-        return op.extent
-    if not all(v in symbols for v in op.indices):
-        return unknown
-    values = [symbols[v] for v in op.indices]
-    return max(0, int((op.upper - op.lower).evaluate(values)))
-
-
-def reduction_length(func: loop.FuncOp, symbols: Mapping[SSAValue, int] | None = None) -> int:
-    """How many terms the results sum: reduction axes of blocks, or loops that carry values and lanes that combine."""
-    length, given = 1, symbols or {}
-    for op in func.walk():
-        if isinstance(op, loop.BlockOp):
-            length *= math.prod(_extent(op, e, given) for e in op.extents.data[op.num_spatial :])
-        elif isinstance(op, loop.ForOp) and op.results:
-            length *= _iterations(op, given, 1)
-        elif isinstance(op, loop.ReduceOp):
-            length *= math.prod(loop.shape_of(op.value.type)) // math.prod(loop.shape_of(op.result.type))
-    return length
-
-
-def _extent(op: loop.BlockOp, extent: Index, symbols: Mapping[SSAValue, int]) -> int:
-    """The extent of an axis of a block at these symbols; 1 if it depends on other values."""
-    used = {d: op.operands[d] for d in extent.dims()}
-    known = all(v in symbols for v in used.values())
-    return int(extent.evaluate({d: symbols[v] for d, v in used.items()})) if known else 1
 
 
 # --- llvm --------------------------------------------------------------------------------------------------------
@@ -353,10 +304,11 @@ def _llvm(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         return None
     ins, outs, symbols = facts.inputs, facts.outputs, facts.symbols
 
-    def run(arrays: Sequence[Array]) -> list[Array]:
+    def run(arrays: Sequence[Array], arithmetic: Arithmetic) -> list[Array]:
+        assert not arithmetic.wide
         return _native(m.library, func, name, facts, arrays)
 
-    return RunnableFunction(case_name(name, case), "llvm", func, ins, outs, run, symbols=symbols)
+    return RunnableFunction(case_name(name, case), "llvm", func, ins, outs, run, is_wide=False, symbols=symbols)
 
 
 def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: Sequence[Array]) -> list[Array]:

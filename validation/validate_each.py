@@ -1,15 +1,19 @@
 """
-`--validate-each`: run every function before and after each pass, and stop at the first pass that changes a result.
+`--validate-each`: run every function before and after each pass, stop at the first pass that changes its meaning.
 
-The first run of a function is on inputs that its caller recorded, or on random ones; its results in f64 become the
-baseline. Name, inputs and baseline stay the same while the function is lowered: `func.func -> te.func -> loop.func ->
-llvm.func`. A pass class may declare `exact = True`: floating-point results before and after it must then agree bit by
-bit. A pass that approximates declares `tolerance`, the error constant c of the results from then on.
+The first run of a function is on inputs that its caller recorded, or on random ones. Name and inputs stay the same
+while the function is lowered: `func.func -> te.func -> loop.func -> llvm.func`. A pass is asked two questions, of each
+function that it changed: does the function mean the same (in wide arithmetic), and is it as stable (in its own)? The
+bounds are measured: see validation/measure.py. A pass class may declare
+
+    exact = True           results in the function's own precision are equal bit by bit
+    error_growth = 30.0    the factor by which the rounding error may grow (4 without it)
+    error_budget = 0.05    the pass changes precision: its casts are ignored when meaning is compared, and with them the
+                           result may move by this part of its largest element
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,11 +23,28 @@ from xdsl.dialects.builtin import ModuleOp, NameLoc
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from mlc.interp.compare import DEFAULT_C, EXACT, Difference, Tolerance, differences
+from mlc.interp.compare import EXACT, Difference, differences, epsilon
 from mlc.passes.pass_manager import BrokenByPass
-from mlc.support.dtypes import dtype_of
+from mlc.support.arithmetic import OWN, WIDE
 from mlc.support.errors import warn
-from mlc.validation.execute import Facts, Module, RunnableFunction, Types, types_of
+from mlc.validation.execute import Facts, Module, RunnableFunction, Types
+from mlc.validation.inputs import RandomWeights, Recorded, fits, random_inputs
+from mlc.validation.measure import (
+    ERROR_GROWTH,
+    LARGE_INPUTS,
+    Measured,
+    Runner,
+    compare_meaning,
+    compare_native,
+    errors,
+    first_difference,
+    grown_error,
+    largest,
+    lost_range,
+)
+
+USELESS_SHARE = 0.1
+"""Share of elements about which a comparison says nothing, above which that is reported."""
 
 
 class ResultChanged(BrokenByPass):
@@ -46,27 +67,19 @@ class ResultChanged(BrokenByPass):
 
 @dataclass
 class Baseline:
-    """The baseline of a function: its types, its inputs, its results in f64, and the results of its last run."""
+    """What is known of a function: its types, its text, and what was measured of its present form."""
 
     inputs: Types
     outputs: Types
-    arrays: list[Any]
-    reference: list[Any]
-    last: list[Any]
     text: str
-    length: int
-    c: float
-    epsilon: float = 0.0
+    measured: Measured
     sizes: dict[str, int] = field(default_factory=dict)
     symbols: tuple[int, ...] = ()
 
-
-@dataclass
-class Recorded:
-    """The arguments of a call: arrays, and the values of the symbols."""
-
-    arrays: list[Any]
-    sizes: dict[str, int] = field(default_factory=dict)
+    @property
+    def arrays(self) -> list[Any]:
+        """The inputs on which the function is run."""
+        return self.measured.arrays
 
 
 @dataclass
@@ -79,10 +92,15 @@ class ValidateInstrument:
     """Inputs by function name (with symbolic sizes: name in a case); other functions get recorded or random ones."""
     known: dict[str, Baseline] = field(default_factory=dict)
     ran: int = 0
-    """The number of functions that were run, for tests and reports."""
+    """The number of runs of functions, for tests and reports."""
+    compared: int = 0
+    """The number of comparisons of a function before and after a pass."""
+    unsure: list[str] = field(default_factory=list)
+    """What could not be validated, a sentence each."""
     _recorded: dict[str, Recorded] = field(default_factory=dict)
     _sizes: dict[str, dict[str, int]] = field(default_factory=dict)
     _module: ModuleOp | None = None
+    _drawn: RandomWeights | None = None
 
     def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
         """Run every function once, before a module's first pass."""
@@ -97,27 +115,66 @@ class ValidateInstrument:
         """Run the functions that the pass changed."""
         self._visit(module, module_pass)
 
+    def recorded(self) -> dict[str, Recorded]:
+        """The inputs on which functions were run, for another instrument that validates a later form of them."""
+        return {name: Recorded(known.arrays, known.sizes) for name, known in self.known.items()}
+
+    def summary(self) -> str:
+        """How much was validated, in a line, and a line for each thing that could not be."""
+        lines = [f"validated: {self.compared} comparisons of {len(self.known)} functions, {self.ran} runs"]
+        return "\n".join([*lines, *(f"not validated: {text}" for text in self.unsure)])
+
+    def note(self, text: str) -> None:
+        """Note what could not be validated, once."""
+        if text not in self.unsure:
+            self.unsure.append(text)
+
     def _visit(self, module: ModuleOp, module_pass: ModulePass | None) -> None:
         known = {name: Facts(k.inputs, k.outputs, k.symbols) for name, k in self.known.items()}
         for name, one in self._given().items():
             self._sizes.setdefault(name, one.sizes)
         functions = Module(module, known, self._weights(module), self._record, self._sizes)
+        waiting: list[tuple[RunnableFunction, str]] = []
         for executable in functions.executables():
             text = str(module) if executable.calls else str(executable.op)
             old = self.known.get(executable.name)
+            if old is not None and old.text == text:
+                continue
+            if executable.level == "graph":
+                self._check(executable, text, module_pass)
+            else:
+                waiting.append((executable, text))
+        self._precompile([executable for executable, _ in waiting])
+        for executable, text in waiting:
+            self._check(executable, text, module_pass)
+
+    def _precompile(self, executables: Sequence[RunnableFunction]) -> None:
+        """Compile all kernels that run as C99 in one call of the compiler."""
+        from mlc.validation import c_run
+
+        large = [(e.as_c, e.is_wide) for e in executables if e.as_c is not None]
+        forms = [(func, form) for func, wide in large for form in ((OWN, WIDE) if wide else (OWN,))]
+        if forms:
+            c_run.precompile(forms)
+
+    def _check(self, executable: RunnableFunction, text: str, module_pass: ModulePass | None) -> None:
+        """The first run of a function, or its comparison with the form before the pass."""
+        old = self.known.get(executable.name)
+        runner = Runner(executable)
+        try:
             if old is None or (old.inputs, old.outputs) != (executable.inputs, executable.outputs):
-                self._run_first(executable, text, module_pass)
-            elif old.text != text:
-                self._compare(executable, old, module_pass)
+                self._run_first(runner, text)
+            else:
+                assert module_pass is not None
+                old.measured = _Comparison(self, module_pass, runner, old.measured).run()
                 old.text = text
+                self.compared += 1
+        finally:
+            self.ran += runner.ran
 
     def _given(self) -> dict[str, Recorded]:
         """The given inputs, each as a `Recorded`."""
         return {n: v if isinstance(v, Recorded) else Recorded(list(v)) for n, v in self.inputs.items()}
-
-    def recorded(self) -> dict[str, Recorded]:
-        """The inputs on which functions were run, for another instrument that validates a later form of them."""
-        return {name: Recorded(known.arrays, known.sizes) for name, known in self.known.items()}
 
     def _record(self, name: str, arrays: Sequence[Any], sizes: dict[str, int]) -> None:
         if name not in self._recorded:
@@ -127,98 +184,114 @@ class ValidateInstrument:
     def _weights(self, module: ModuleOp) -> Any:
         from mlc.dialects.graph.store import store_of
 
-        return self.weights or store_of(module) or RandomWeights(module, self.seed)
+        return self.weights or store_of(module) or self._random_weights(module)
 
-    def _run_first(self, executable: RunnableFunction, text: str, module_pass: ModulePass | None) -> None:
+    def _random_weights(self, module: ModuleOp) -> RandomWeights:
+        if self._drawn is None or self._drawn.module is not module:
+            self._drawn = RandomWeights(module, self.seed)
+        return self._drawn
+
+    def _run_first(self, runner: Runner, text: str) -> None:
         """The first run of a function."""
+        executable = runner.executable
         given = self._given().get(executable.name)
         if given is None or not given.arrays:
             given = self._recorded.get(executable.name, Recorded([]))
         arrays = given.arrays
         if not fits(arrays, executable.inputs):
-            arrays = random_arrays(executable.inputs, self.seed)
+            arrays = random_inputs(executable.op, executable.inputs, self.seed)
         try:
-            last = self._run(executable, arrays)
-            reference = executable.wide(arrays) if executable.wide is not None else last
+            measured = runner.measure(arrays)
         except Exception as error:
+            self.unsure.append(f"@{executable.name} ({executable.level}), whose interpreter says: {error}")
             warn(executable.op, f"is not validated, for its interpreter says: {error}")
             return
-        self.known[executable.name] = Baseline(
-            executable.inputs,
-            executable.outputs,
-            arrays,
-            reference,
-            last,
-            text,
-            executable.length,
-            executable.c or DEFAULT_C,
-            executable.epsilon,
-            executable.sizes,
-            executable.symbols,
-        )
-
-    def _run(self, executable: RunnableFunction, arrays: Sequence[Any]) -> list[Any]:
-        self.ran += 1
-        return executable.run([a.copy() for a in arrays])
-
-    def _compare(self, executable: RunnableFunction, old: Baseline, module_pass: ModulePass | None) -> None:
-        assert module_pass is not None
-        try:
-            results = self._run(executable, old.arrays)
-        except Exception as error:
-            raise ResultChanged(module_pass, executable, f"it no longer runs: {error}", None) from error
-        old.length = max(old.length, executable.length)
-        old.c = max(old.c, executable.c, getattr(module_pass, "tolerance", 0.0))
-        old.epsilon = max(old.epsilon, executable.epsilon)
-        exact = bool(getattr(module_pass, "exact", False))
-        found = differences(old.last, results, EXACT) if exact else None
-        if found is None:
-            found = differences(old.reference, results, Tolerance(old.c, old.length, epsilon=old.epsilon))
-        if found is not None:
-            before = old.last[found.output][found.index] if found.index else found.expected
-            what = f"{found}; before the pass it was {before}"
-            raise ResultChanged(module_pass, executable, what, found)
-        old.last = results
+        facts = executable.sizes, executable.symbols
+        self.known[executable.name] = Baseline(executable.inputs, executable.outputs, text, measured, *facts)
 
 
 @dataclass
-class RandomWeights:
-    """Random weights for a module without a store, seeded by name; variances of norms are positive."""
+class _Comparison:
+    """One function before and after one pass."""
 
-    module: ModuleOp
-    seed: int = 0
+    instrument: ValidateInstrument
+    module_pass: ModulePass
+    runner: Runner
+    before: Measured
 
-    def array(self, name: str) -> Any:
-        """The weight of this name."""
-        for op in self.module.walk():
-            if op.name == "graph.param" and getattr(op, "entry", None) == name:
-                types = types_of([op.results[0].type])
-                positive = any("norm" in use.operation.name for use in op.results[0].uses)
-                if types is not None:
-                    return random_arrays(types, self.seed + zlib.crc32(name.encode()), positive)[0]
-        raise ValueError(f"expected a graph.param of {name!r} with a static shape")
+    def run(self) -> Measured:
+        """Compare, and return what was measured of the new form; ResultChanged where it differs."""
+        executable, arrays, before = self.runner.executable, self.before.arrays, self.before
+        try:
+            own, large = self.runner.run(arrays), self.runner.large(arrays)
+            wide = self.runner.run(arrays, WIDE) if executable.is_wide else None
+        except Exception as error:
+            raise self.changed(f"it no longer runs: {error}") from error
+        if bool(getattr(self.module_pass, "exact", False)):
+            self.fail(differences(before.own, own, EXACT))
+        if wide is None or before.wide is None:
+            self.fail(compare_native(before, own, executable.epsilon))
+            return Measured(arrays, before.wide, own, large, before.moved, before.constants, before.error)
+        budget = float(getattr(self.module_pass, "error_budget", 0.0))
+        if budget:
+            self.precision(wide, budget)
+            return self.runner.measure(arrays)
+        self.meaning(before.wide, wide)
+        growth = float(getattr(self.module_pass, "error_growth", ERROR_GROWTH))
+        self.stability(own, large, wide, growth)
+        found = zip(before.error, errors(own, wide), strict=True)
+        error = [min(a, b) if growth <= ERROR_GROWTH else b for a, b in found]
+        real = self.runner.real(arrays) if executable.epsilon > epsilon(np.dtype(np.float32)) else None
+        return Measured(arrays, wide, own, large, before.moved, executable.constants, error, real)
 
+    def stability(self, own: list[Any], large: list[Any], wide: list[Any], growth: float) -> None:
+        """Results in their own precision stay finite, and about as exact as they were."""
+        if lost := lost_range(self.before.own, own):
+            raise self.changed(lost)
+        if lost := lost_range(self.before.large, large):
+            raise self.changed(f"on inputs times {LARGE_INPUTS:g}, {lost}")
+        if grown := grown_error(self.before.error, own, wide, growth, self.runner.executable.epsilon):
+            raise self.changed(grown)
 
-def fits(arrays: Sequence[Any], types: Types) -> bool:
-    """Whether arrays have these shapes and dtypes."""
-    return [(a.shape, a.dtype.name) for a in arrays] == list(types)
+    def meaning(self, reference: Sequence[Any], wide: Sequence[Any]) -> None:
+        """The comparison in wide arithmetic, with the rounding of new constants where that is what differs."""
+        verdict = compare_meaning(reference, wide, self.before.moved)
+        if verdict.difference is not None and (made := self.new_constants()):
+            slack = self.runner.rounding(self.before.arrays, wide, made)
+            verdict = compare_meaning(reference, wide, self.before.moved, slack)
+        self.fail(verdict.difference)
+        name, level = self.runner.executable.name, self.runner.executable.level
+        about = f"@{name} ({level}) after '{self.module_pass.name}'"
+        if verdict.useless > USELESS_SHARE:
+            share = f"{100 * verdict.useless:.0f} % of its results"
+            self.instrument.note(f"{about}: ill-conditioned, {share} move too much under rounding to be compared")
+        if verdict.finite < 1 - USELESS_SHARE:
+            self.instrument.note(f"{about}: {100 - 100 * verdict.finite:.0f} % of its results are not finite")
 
+    def new_constants(self) -> frozenset[object]:
+        """The constants that the pass made: their rounding is no change of meaning."""
+        old = self.before.constants
+        return frozenset(k for k, content in self.runner.executable.constants.items() if old.get(k) != content)
 
-def random_arrays(types: Types, seed: int, positive: bool = False) -> list[Any]:
-    """Random arrays: floats normally distributed, bytes over their whole range, wider integers in 0..3."""
-    rng = np.random.default_rng(seed)
-    found: list[Any] = []
-    for shape, name in types:
-        dtype = dtype_of(name)
-        if dtype == np.bool_:
-            found.append(rng.integers(0, 2, shape).astype(dtype))
-        elif dtype.kind in "iu":
-            low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.itemsize == 1 else (0, 4)
-            found.append(rng.integers(low, high, shape).astype(dtype))
-        else:
-            normal = rng.standard_normal(shape)
-            found.append((np.abs(normal) * 0.5 + 0.1 if positive else normal).astype(dtype))
-    return found
+    def precision(self, wide: Sequence[Any], budget: float) -> None:
+        """A pass that changes precision: the same meaning without the rounding of casts, and within budget with it."""
+        arrays, before = self.before.arrays, self.before
+        assert before.wide is not None
+        self.meaning(before.real or before.wide, self.runner.real(arrays))
+        for k, (a, b) in enumerate(zip(before.wide, wide, strict=True)):
+            allowed = np.full(np.shape(a), budget * largest(a))
+            self.fail(first_difference(a, b, allowed, k))
+
+    def fail(self, found: Difference | None) -> None:
+        """Raise ResultChanged for a difference."""
+        if found is not None:
+            old = self.before.own[found.output]
+            was = f"; before the pass it was {old[found.index]}" if found.index else ""
+            raise self.changed(f"{found}{was}", found)
+
+    def changed(self, what: str, found: Difference | None = None) -> ResultChanged:
+        """The error that blames the pass."""
+        return ResultChanged(self.module_pass, self.runner.executable, what, found)
 
 
 def source_node(op: Operation) -> str:

@@ -2,32 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeGuard
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, FloatAttr, TensorType
 from xdsl.ir import Attribute
 
-from mlc.dialects.graph.base import GraphOp
+from mlc.dialects.graph.base import Float, GraphOp
+from mlc.dialects.graph.ops.elementwise import CastOp
+from mlc.dialects.graph.ops.structure import ConstantOp
 from mlc.dialects.graph.types import FLOATS, Array, numpy_dtype
+from mlc.support.arithmetic import OWN, Arithmetic
+from mlc.support.dtypes import is_float_dtype
 
-FloatDType = type[np.floating[Any]] | np.dtype[Any]
 
-
-def evaluate(op: GraphOp, arrays: Sequence[Array], float_dtype: FloatDType | None = None) -> tuple[Array, ...]:
-    """The results of an op on arrays; with `float_dtype`, floating-point results are of that dtype instead."""
-    with np.errstate(all="ignore"):
-        values = op.evaluate(np, *arrays)
+def evaluate(op: GraphOp, arrays: Sequence[Array], arithmetic: Arithmetic = OWN) -> tuple[Array, ...]:
+    """The results of an op on arrays, computed in an arithmetic."""
+    with _rounded_attributes(op, arithmetic) as one, np.errstate(all="ignore"):
+        values = one.evaluate(arithmetic.numpy, *arrays)
     return tuple(
-        np.asarray(value).astype(result_dtype(result.type, float_dtype), copy=False)
-        for value, result in zip(values, op.results, strict=True)
+        _typed(op, np.asarray(value), result.type, arithmetic) for value, result in zip(values, op.results, strict=True)
     )
 
 
-def result_dtype(type: Attribute, float_dtype: FloatDType | None = None) -> np.dtype[Any]:
-    """The dtype of a tensor type's elements; `float_dtype`, if given, replaces that of floats."""
+def _typed(op: GraphOp, value: Array, type: Attribute, arithmetic: Arithmetic) -> Array:
+    """A result in the dtype of its type; casts round as the arithmetic says."""
+    dtype = result_dtype(type, arithmetic)
+    if isinstance(op, ConstantOp):
+        return arithmetic.constant(value, value.dtype)
+    if arithmetic.wide and isinstance(op, CastOp):
+        if value.dtype.kind == "f" and dtype.kind in "iu":
+            return np.asarray(arithmetic.numpy.trunc(value)).astype(dtype)
+        assert isinstance(type, TensorType)
+        if is_float_dtype(dtype) and _narrows(op):
+            return arithmetic.narrowed(value, numpy_dtype(type.element_type))
+    return value.astype(dtype, copy=False)
+
+
+def _narrows(op: GraphOp) -> bool:
+    """Whether a cast goes from a float type to one of fewer bits."""
+    before, after = op.input_types[0].element_type, op.type.element_type
+    bits = {BFloat16Type: 16, Float16Type: 16, Float32Type: 32, Float64Type: 64}
+    return bits.get(type(before), 0) > bits.get(type(after), 64) or (
+        type(before) is not type(after) and bits.get(type(before)) == bits.get(type(after)) == 16
+    )
+
+
+@contextmanager
+def _rounded_attributes(op: GraphOp, arithmetic: Arithmetic) -> Generator[GraphOp]:
+    """In wide arithmetic, a copy of the op whose float attributes are values of its element type."""
+    given = {name: op.properties.get(name) for name, d in op.declared.items() if isinstance(d, Float)}
+    declared = {name: value for name, value in given.items() if isinstance(value, FloatAttr)}
+    element = next((t.element_type for t in (*op.result_types, *op.operand_types) if _is_float_tensor(t)), None)
+    if not arithmetic.wide or not declared or element is None:
+        yield op
+        return
+    own = np.dtype(np.float64 if isinstance(element, Float64Type) else np.float32)
+    rounded = {name: FloatAttr(float(arithmetic.constant(a.value.data, own)), a.type) for name, a in declared.items()}
+    copy = type(op).create(operands=op.operands, result_types=op.result_types, properties=op.properties | rounded)
+    try:
+        yield copy
+    finally:
+        copy.erase()
+
+
+def _is_float_tensor(type: Attribute) -> TypeGuard[TensorType[Any]]:
+    return isinstance(type, TensorType) and isinstance(type.element_type, FLOATS)
+
+
+def result_dtype(type: Attribute, arithmetic: Arithmetic = OWN) -> np.dtype[Any]:
+    """The dtype that holds a tensor type's elements in an arithmetic."""
     assert isinstance(type, TensorType)
-    if float_dtype is not None and isinstance(type.element_type, FLOATS):
-        return np.dtype(float_dtype)
-    return numpy_dtype(type.element_type)
+    return arithmetic.dtype(numpy_dtype(type.element_type))

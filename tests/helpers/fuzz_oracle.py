@@ -24,6 +24,7 @@ from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
 from mlc.frontends.common.model import Model
 from mlc.interp.compare import epsilon
 from mlc.interp.graph import Interpreter
+from mlc.support.arithmetic import WIDE
 from mlc.support.weights import WeightStore
 from mlc.validation.isolated import isolated as run_isolated
 from mlc.validation.reduction.reduce import Reducer
@@ -93,7 +94,7 @@ class Expected:
 
 def expect(case: Case, growth: float = 1.0, runs: int = 3) -> Expected:
     """What a case computes."""
-    exact = Interpreter(case.store, np.float64).run(case.main, case.inputs)
+    exact = Interpreter(case.store, WIDE).run(case.main, case.inputs)
     plain = Interpreter(case.store).run(case.main, case.inputs)
     others = [Noisy(case.store, seed, growth).run(case.main, case.inputs) for seed in range(runs)] + [plain]
     allowed = []

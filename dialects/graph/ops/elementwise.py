@@ -375,17 +375,18 @@ class ModOp(BinaryOp):
         return np.fmod(x, y) if op.truncated else np.mod(x, y)
 
 
-EqualOp = type(
-    "EqualOp", (BinaryOp,), _binary("equal", "x == y", lambda np, x, y, op: x == y, elements="any", compares=True)
-)
-LessOp = type("LessOp", (BinaryOp,), _binary("less", "x < y", lambda np, x, y, op: x < y, compares=True))
-GreaterOp = type("GreaterOp", (BinaryOp,), _binary("greater", "x > y", lambda np, x, y, op: x > y, compares=True))
-LessEqualOp = type(
-    "LessEqualOp", (BinaryOp,), _binary("less_equal", "x <= y", lambda np, x, y, op: x <= y, compares=True)
-)
-GreaterEqualOp = type(
-    "GreaterEqualOp", (BinaryOp,), _binary("greater_equal", "x >= y", lambda np, x, y, op: x >= y, compares=True)
-)
+def _compare(name: str, formula: str, function: str, elements: str = "number") -> dict[str, Any]:
+    """The body of a comparison's class; `function` is its name in numpy."""
+    return _binary(
+        name, formula, lambda np, x, y, op: getattr(np, function)(x, y), elements=elements, compares=True
+    )
+
+
+EqualOp = type("EqualOp", (BinaryOp,), _compare("equal", "x == y", "equal", "any"))
+LessOp = type("LessOp", (BinaryOp,), _compare("less", "x < y", "less"))
+GreaterOp = type("GreaterOp", (BinaryOp,), _compare("greater", "x > y", "greater"))
+LessEqualOp = type("LessEqualOp", (BinaryOp,), _compare("less_equal", "x <= y", "less_equal"))
+GreaterEqualOp = type("GreaterEqualOp", (BinaryOp,), _compare("greater_equal", "x >= y", "greater_equal"))
 LogicalAndOp = type(
     "LogicalAndOp", (BinaryOp,), _binary("logical_and", "x and y", lambda np, x, y, op: x & y, elements="bool")
 )

@@ -5,6 +5,7 @@ import pytest
 
 from mlc.dialects.source import parse_module
 from mlc.interp.graph import main_function, run_function
+from mlc.support.arithmetic import WIDE
 from mlc.support.weights import WeightStore
 
 TEXT = """
@@ -41,7 +42,7 @@ def test_fused_regions_and_calls():
 
 
 def test_a_wide_run_has_wide_results():
-    first, _ = run_function(main_function(parse_module(TEXT)), [X + 0.1], store(), np.float64)
+    first, _ = run_function(main_function(parse_module(TEXT)), [X + 0.1], store(), WIDE)
     assert first.dtype == np.float64
     np.testing.assert_allclose(first, [[10.4, 0]], rtol=1e-6)
 

@@ -10,6 +10,7 @@ from mlc.dialects import loop
 from mlc.driver.pipeline.registry import make_context
 from mlc.interp import loop as interp
 from mlc.interp import values
+from mlc.support.arithmetic import WIDE
 
 
 def parse(text: str) -> loop.FuncOp:
@@ -57,7 +58,7 @@ def test_matmul_with_ragged_split():
     a, b = random(5, 6), random(6, 7, seed=1)
     (c,) = interp.run(kernel(GEMM_ARGS, GEMM), [a, b])
     np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-6)
-    (wide,) = interp.run(kernel(GEMM_ARGS, GEMM), [a, b], wide=True)
+    (wide,) = interp.run(kernel(GEMM_ARGS, GEMM), [a, b], arithmetic=WIDE)
     assert wide.dtype == np.float64
     np.testing.assert_allclose(wide, a.astype(np.float64) @ b, rtol=1e-14, atol=1e-14)
 

@@ -12,6 +12,7 @@ from mlc.dialects.graph.graph_numpy import result_dtype
 from mlc.dialects.source import parse_module
 from mlc.frontends.common.model import Model
 from mlc.interp.graph import Interpreter
+from mlc.support.arithmetic import WIDE
 from mlc.support.weights import WeightStore
 
 # Name -> (the operands' types, an op of them with its attributes, the result's type): odd sizes for each strategy.
@@ -64,7 +65,7 @@ def case():
     main = Model(module, WeightStore()).main
     types = main.function_type.inputs.data
     arrays = [rng.integers(-3, 4, t.get_shape()).astype(result_dtype(t)) for t in types]
-    return module, arrays, Interpreter(WeightStore(), np.float64).run(main, arrays)
+    return module, arrays, Interpreter(WeightStore(), WIDE).run(main, arrays)
 
 
 @pytest.mark.parametrize(("threads", "level"), [(1, 3), (2, 3), (1, 0)])

@@ -254,8 +254,8 @@ def test_a_kernel_keeps_its_results_from_te_to_native_code():
     assert watch.ran >= 4
     known = watch.known["dense"]
     x, w = known.arrays
-    np.testing.assert_allclose(known.reference[0], x.astype(float) @ w, rtol=1e-12)
-    np.testing.assert_allclose(known.last[0], x @ w, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(known.measured.wide[0], x.astype(float) @ w, rtol=1e-12)
+    np.testing.assert_allclose(known.measured.own[0], x @ w, rtol=1e-4, atol=1e-5)
 
 
 class BreakNative(ModulePass):
@@ -308,7 +308,7 @@ def test_kernels_get_the_inputs_that_main_gave_them():
     run_passes(module, ctx, ["graph-eliminate-dead-code"], instruments=[watch])
     main, kernel = watch.known["main"], watch.known["k"]
     assert (kernel.arrays[0] == main.arrays[0]).all()
-    assert (kernel.reference[0] == main.reference[0]).all()
+    assert (kernel.measured.wide[0] == main.measured.wide[0]).all()
     assert (kernel.arrays[1] != 0).all()
 
 
@@ -329,7 +329,7 @@ def test_what_a_pass_leaves_alone_is_not_run_again():
     ctx, module = parse(GEMM)
     watch = ValidateInstrument()
     run_passes(module, ctx, [Nothing(), Nothing()], instruments=[watch])
-    assert watch.ran == 1
+    assert watch.ran == 5  # its own precision, large inputs, f64, and two draws moved a little
 
 
 class Reassociate(ModulePass):

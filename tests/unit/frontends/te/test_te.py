@@ -7,6 +7,7 @@ import pytest
 
 import mlc
 from mlc.interp import te as interp
+from mlc.support.arithmetic import WIDE
 from mlc.support.errors import UserError
 
 te = mlc.te
@@ -109,7 +110,7 @@ def test_wide_runs_in_f64_and_large_grids_in_pieces(monkeypatch):
     whole = interp.run(func, [x])[0]
     monkeypatch.setattr(interp, "CHUNK_POINTS", 100)
     np.testing.assert_array_equal(interp.run(func, [x])[0], whole)
-    wide = interp.run(func, [x], wide=True)[0]
+    wide = interp.run(func, [x], arithmetic=WIDE)[0]
     assert wide.dtype == np.float64
     np.testing.assert_allclose(wide, (x.astype(np.float64) ** 2).sum(1), rtol=1e-14)
 

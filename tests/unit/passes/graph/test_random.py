@@ -8,6 +8,7 @@ from mlc.dialects.graph.store import attach_store
 from mlc.dialects.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function
+from mlc.support.arithmetic import WIDE
 
 PASSES = [
     "graph-canonicalize",
@@ -178,10 +179,10 @@ def check(seed, passes, steps=10):
     module = parse_module(text)
     store = random_store(module, seed)
     inputs = [random_array(np.random.default_rng(seed), type) for type in main_function(module).function_type.inputs]
-    before = Interpreter(store, np.float64).run(main_function(module), inputs)
+    before = Interpreter(store, WIDE).run(main_function(module), inputs)
     attach_store(module, store)
     run_passes(module, make_context(), passes, verify=True)
-    after = Interpreter(store, np.float64).run(main_function(module), inputs)
+    after = Interpreter(store, WIDE).run(main_function(module), inputs)
     for a, b in zip(before, after, strict=True):
         finite = np.isfinite(a)
         if finite.all():

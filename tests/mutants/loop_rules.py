@@ -1,0 +1,408 @@
+"""Bugs of schedules and of passes on loops: bounds, predicates, indices, accumulators, buffers, parallel loops."""
+
+from collections.abc import Iterator
+from random import Random
+
+from operators import Change, erase, mutation, replace, same_types, swap_operands
+from te_rules import replaced, with_exprs
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, MemRefType, StringAttr
+from xdsl.ir import Operation, Region, SSAValue
+
+from mlc.dialects import loop
+from mlc.dialects.index import const, dim
+from mlc.dialects.loop import buffer_type
+
+SCHEDULE = ("loop-apply-schedule",)
+
+
+# --- loops -------------------------------------------------------------------------------------------------------
+
+
+@mutation("loop")
+def off_by_one_bound(op: Operation, random: Random) -> Iterator[Change]:
+    """A loop has one iteration too few or too many."""
+    if isinstance(op, loop.ForOp):
+        for lower, upper in ((op.lower + 1, op.upper), (op.lower, op.upper - 1), (op.lower, op.upper + 1)):
+            yield with_exprs(op, "bounds", [lower, upper])
+
+
+@mutation("loop")
+def dropped_predicate(op: Operation, random: Random) -> Iterator[Change]:
+    """A predicate of a block, or the mask of an access, is lost."""
+    if isinstance(op, loop.BlockOp) and op.where is not None:
+        yield lambda: op.properties.pop("where") and None
+    if isinstance(op, loop.StoreOp) and op.mask is not None:
+        yield lambda: op.properties.pop("mask") and None
+
+
+@mutation("loop")
+def off_by_one_predicate(op: Operation, random: Random) -> Iterator[Change]:
+    """A predicate of a block or an access is off by one."""
+    name, exprs = predicate_of(op)
+    for k, e in enumerate(exprs):
+        for d in (-1, 1):
+            yield with_exprs(op, name, replaced(exprs, k, e + d))
+
+
+def predicate_of(op: Operation) -> tuple[str, tuple]:
+    """The property with an op's predicate, and its expressions."""
+    if isinstance(op, loop.BlockOp) and op.where is not None:
+        return "where", op.where.data
+    if isinstance(op, loop.LoadOp | loop.StoreOp) and op.mask is not None:
+        return "mask", op.mask.data
+    return "", ()
+
+
+@mutation("loop")
+def wrong_tail(op: Operation, random: Random) -> Iterator[Change]:
+    """The loop over the tail of a split is left out."""
+    if isinstance(op, loop.ForOp) and not op.results and op.lower.is_const and op.lower.const > 0:
+        yield lambda: (op.detach(), op.erase()) and None
+
+
+@mutation("loop")
+def wrong_substitution(op: Operation, random: Random) -> Iterator[Change]:
+    """An index is substituted by one that lacks a term."""
+    if isinstance(op, loop.LoadOp | loop.StoreOp | loop.BlockOp):
+        name = "bindings" if isinstance(op, loop.BlockOp) else "map"
+        exprs = op.properties[name].data
+        for k, e in enumerate(exprs):
+            for d in e.dims():
+                if d >= 0:
+                    yield with_exprs(op, name, replaced(exprs, k, e.substitute({d: const(0)})))
+
+
+@mutation("loop")
+def wrong_access_offset(op: Operation, random: Random) -> Iterator[Change]:
+    """An access is off by one."""
+    if isinstance(op, loop.LoadOp | loop.StoreOp):
+        for k, e in enumerate(op.map.data):
+            for d in (-1, 1):
+                yield with_exprs(op, "map", replaced(op.map.data, k, e + d))
+
+
+@mutation("loop")
+def swapped_loop_indices(op: Operation, random: Random) -> Iterator[Change]:
+    """Two loops are taken for each other in an access."""
+    if isinstance(op, loop.LoadOp | loop.BlockOp):
+        name = "bindings" if isinstance(op, loop.BlockOp) else "map"
+        values = op.args if isinstance(op, loop.BlockOp) else op.indices
+        exprs = op.properties[name].data
+        for i in range(len(values)):
+            for j in range(i):
+                new = [e.substitute({i: dim(j), j: dim(i)}) for e in exprs]
+                if tuple(new) != tuple(exprs):
+                    yield with_exprs(op, name, new)
+
+
+# --- accumulators ------------------------------------------------------------------------------------------------
+
+
+@mutation("loop")
+def wrong_initial_value(op: Operation, random: Random) -> Iterator[Change]:
+    """An accumulator begins with another value."""
+    if isinstance(op, loop.StoreOp) and isinstance(constant := behind(op.value), arith.ConstantOp):
+        yield from changed_constant(constant)
+    elif isinstance(op, loop.ForOp):
+        for value in op.iter_args:
+            if isinstance(constant := behind(value), arith.ConstantOp):
+                yield from changed_constant(constant)
+
+
+def behind(value: SSAValue) -> Operation | None:
+    """What gives a value, through broadcasts."""
+    source = value.owner
+    while isinstance(source, loop.BroadcastOp):
+        source = source.value.owner
+    return source if isinstance(source, Operation) else None
+
+
+def changed_constant(op: arith.ConstantOp) -> Iterator[Change]:
+    """A constant with another value."""
+    if isinstance(op.value, FloatAttr):
+        value = op.value
+        number = value.value.data
+        other = 1.0 if number == 0 else 0.0 if abs(number) > 1e6 else number * 1.1
+        yield lambda: op.properties.__setitem__("value", FloatAttr(other, value.type))
+
+
+@mutation("loop")
+def dropped_init(op: Operation, random: Random) -> Iterator[Change]:
+    """The initialisation of a reduction is lost."""
+    if isinstance(op, loop.BlockOp) and op.has_init:
+
+        def drop() -> None:
+            op.detach_region(op.init)
+            op.add_region(Region())
+            op.add_region(op.detach_region(op.regions[0]))
+
+        yield drop
+    elif isinstance(op, loop.BlockOp) and op.name_.endswith("_init"):
+        yield lambda: (op.detach(), op.erase()) and None
+
+
+@mutation("loop")
+def lost_accumulation(op: Operation, random: Random) -> Iterator[Change]:
+    """A product is not added to the accumulator."""
+    if isinstance(op, loop.FmaOp) and op.a.type == op.results[0].type:
+        block = op.parent
+        assert block is not None
+
+        def change() -> None:
+            product = arith.MulfOp(op.a, op.b)
+            block.insert_op_before(product, op)
+            replace(op, product.result)
+
+        yield change
+
+
+@mutation("loop")
+def wrong_loop_combiner(op: Operation, random: Random) -> Iterator[Change]:
+    """A reduction of lanes combines with another op."""
+    other = {"sum": "max", "max": "sum", "min": "max", "prod": "sum"}
+    if isinstance(op, loop.ReduceOp) and op.combiner.data in other:
+        name = other[op.combiner.data]
+        yield lambda: op.properties.__setitem__("combiner", StringAttr(name))
+
+
+@mutation("loop")
+def swapped_carried_values(op: Operation, random: Random) -> Iterator[Change]:
+    """Two values that a loop carries are exchanged."""
+    if isinstance(op, loop.YieldOp):
+        for i in range(len(op.operands)):
+            for j in range(i):
+                if same_types(op, i, j):
+                    yield lambda i=i, j=j: swap_operands(op, i, j)
+
+
+# --- buffers ----------------------------------------------------------------------------------------------------
+
+
+@mutation("loop")
+def missing_store(op: Operation, random: Random) -> Iterator[Change]:
+    """A store is left out."""
+    if isinstance(op, loop.StoreOp):
+        yield lambda: erase(op)
+
+
+@mutation("loop")
+def shared_buffer(op: Operation, random: Random) -> Iterator[Change]:
+    """Two buffers that are alive together become one."""
+    if isinstance(op, loop.AllocOp) and op.parent is not None:
+        before = op.prev_op
+        while before is not None:
+            if isinstance(before, loop.AllocOp) and before.results[0].type == op.results[0].type:
+                yield lambda before=before: replace(op, before.results[0])
+            before = before.prev_op
+
+
+@mutation("loop")
+def wrong_buffer(op: Operation, random: Random) -> Iterator[Change]:
+    """An access of another buffer of the same type."""
+    if isinstance(op, loop.LoadOp):
+        func: Operation | None = op.parent_op()
+        while func is not None and not isinstance(func, loop.FuncOp):
+            func = func.parent_op()
+        if isinstance(func, loop.FuncOp):
+            outputs = func.outputs.value.data
+            buffers = [a for a in func.args if isinstance(a.type, MemRefType)]
+            for other in buffers[: len(buffers) - outputs]:
+                if other is not op.buffer and other.type == op.buffer.type:
+                    yield lambda other=other: op.operands.__setitem__(0, other)
+
+
+@mutation("loop")
+def hoisted_load(op: Operation, random: Random) -> Iterator[Change]:
+    """A load is moved out of a loop that changes what it reads."""
+    outer = op.parent_op()
+    if isinstance(op, loop.LoadOp) and isinstance(outer, loop.ForOp):
+        inside = set(outer.body.block.args) | {r for inner in outer.walk() for r in inner.results}
+        stored = {inner.buffer for inner in outer.walk() if isinstance(inner, loop.StoreOp)}
+        if op.buffer in stored and not inside & set(op.operands):
+
+            def change() -> None:
+                block = outer.parent
+                assert block is not None
+                op.detach()
+                block.insert_op_before(op, outer)
+
+            yield change
+
+
+# --- values ------------------------------------------------------------------------------------------------------
+
+
+@mutation("loop")
+def swapped_loop_operands(op: Operation, random: Random) -> Iterator[Change]:
+    """The operands of a difference, a quotient or a comparison are exchanged."""
+    if isinstance(op, arith.SubfOp | arith.DivfOp | loop.CompareOp | arith.SubiOp) and same_types(op):
+        yield lambda: swap_operands(op)
+
+
+@mutation("loop")
+def dropped_loop_op(op: Operation, random: Random) -> Iterator[Change]:
+    """An op of an epilogue is left out."""
+    kinds = arith.AddfOp | arith.MulfOp | arith.MaximumfOp | arith.MinimumfOp | arith.SubfOp | arith.DivfOp
+    if isinstance(op, kinds) or op.name.startswith("math."):
+        for value in op.operands:
+            if value.type == op.results[0].type:
+                yield lambda value=value: replace(op, value)
+
+
+@mutation("loop")
+def wrong_loop_comparison(op: Operation, random: Random) -> Iterator[Change]:
+    """A comparison with another predicate."""
+    other = {
+        "olt": "oge",
+        "ogt": "ole",
+        "ole": "ogt",
+        "oge": "olt",
+        "slt": "sge",
+        "sgt": "sle",
+        "sle": "sgt",
+        "sge": "slt",
+    }
+    if isinstance(op, loop.CompareOp) and op.predicate.data in other:
+        name = other[op.predicate.data]
+        yield lambda: op.properties.__setitem__("predicate", StringAttr(name))
+
+
+@mutation("loop")
+def swapped_select(op: Operation, random: Random) -> Iterator[Change]:
+    """The values of a selection are exchanged."""
+    if isinstance(op, loop.SelectOp) and same_types(op, 1, 2):
+        yield lambda: swap_operands(op, 1, 2)
+
+
+@mutation("loop")
+def swapped_vectors(op: Operation, random: Random) -> Iterator[Change]:
+    """An op on vectors reads another vector of the same type that is at hand."""
+    if op.operands and op.name.startswith(("arith.", "loop.fma", "math.")):
+        block = op.parent
+        before = op.prev_op
+        for _ in range(6):
+            if before is None or block is None:
+                return
+            for k, value in enumerate(op.operands):
+                if before.results and before.results[0] is not value and before.results[0].type == value.type:
+                    yield lambda k=k, v=before.results[0]: op.operands.__setitem__(k, v)
+            before = before.prev_op
+
+
+# --- what a schedule must not do -----------------------------------------------------------------------------------
+
+
+def carries(op: loop.ForOp) -> bool:
+    """Whether some block in a loop reduces along it."""
+    for block in op.walk():
+        if isinstance(block, loop.BlockOp):
+            for e in block.bindings.data[block.num_spatial :]:
+                if any(block.args[d] is op.iv for d in e.dims() if d >= 0):
+                    return True
+    return False
+
+
+@mutation("schedule", "construction", SCHEDULE)
+def parallel_reduction(op: Operation, random: Random) -> Iterator[Change]:
+    """A loop that carries a reduction runs in parallel: a race."""
+    if isinstance(op, loop.ForOp) and op.kind.data == "serial" and not op.results and (op.extent or 0) != 1:
+        if carries(op) and not any(isinstance(f, loop.ForOp) and f.kind.data == "parallel" for f in op.walk()):
+            yield lambda: op.properties.__setitem__("kind", loop.KINDS["parallel"])
+
+
+@mutation("loop", "construction", ("loop-partition", "loop-form-tiles", "loop-compact-buffers", "loop-promote-tiles"))
+def parallel_loop_that_carries(op: Operation, random: Random) -> Iterator[Change]:
+    """A loop becomes parallel whose iterations accumulate in memory, or share a buffer."""
+    if isinstance(op, loop.ForOp) and op.kind.data == "serial" and not op.results and (op.extent or 0) > 1:
+        inside = {inner.buffer for inner in op.walk() if isinstance(inner, loop.StoreOp)}
+        for store in op.walk():
+            if isinstance(store, loop.StoreOp) and op.iv not in store.operands and store.buffer in inside:
+                owner = store.buffer.owner
+                if isinstance(owner, Operation) and is_inside(owner, op):
+                    continue
+                reads = [x for x in op.walk() if isinstance(x, loop.LoadOp) and x.buffer is store.buffer]
+                if reads and not any(isinstance(f, loop.ForOp) and f.kind.data == "parallel" for f in op.walk()):
+                    yield lambda: op.properties.__setitem__("kind", loop.KINDS["parallel"])
+                    return
+
+
+def is_inside(op: Operation, outer: Operation) -> bool:
+    """Whether an operation stands in another one."""
+    parent = op.parent_op()
+    while parent is not None:
+        if parent is outer:
+            return True
+        parent = parent.parent_op()
+    return False
+
+
+@mutation("schedule", passes=SCHEDULE)
+def wrong_split_factor(op: Operation, random: Random) -> Iterator[Change]:
+    """The outer loop of a split has the wrong factor in the index."""
+    if isinstance(op, loop.BlockOp):
+        for k, e in enumerate(op.bindings.data):
+            for n, (term, c) in enumerate(e.terms):
+                if isinstance(term, int) and c > 1:
+                    terms = (*e.terms[:n], (term, c - 1), *e.terms[n + 1 :])
+                    yield with_exprs(op, "bindings", replaced(op.bindings.data, k, type(e)(e.const, terms)))
+
+
+@mutation("schedule", passes=SCHEDULE)
+def init_inside_reduction(op: Operation, random: Random) -> Iterator[Change]:
+    """A decomposed reduction is initialised inside of the reduction loop."""
+    if isinstance(op, loop.ForOp) and not op.results and carries(op):
+        before = op.prev_op
+        if before is not None and any(isinstance(b, loop.BlockOp) and b.name_.endswith("_init") for b in before.walk()):
+
+            def change() -> None:
+                block = op.body.block
+                first = block.first_op
+                assert first is not None
+                before.detach()
+                block.insert_op_before(before, first)
+
+            yield change
+
+
+@mutation("schedule", passes=SCHEDULE)
+def epilogue_inside_reduction(op: Operation, random: Random) -> Iterator[Change]:
+    """A consumer is computed inside of the loop that reduces what it reads, with the value of its first iteration."""
+    if isinstance(op, loop.ForOp) and not op.results and carries(op) and (op.extent is None or op.extent > 1):
+        after = op.next_op
+        if after is not None and not isinstance(after, loop.YieldOp) and op.next_op is not None:
+
+            def change() -> None:
+                block = op.parent
+                assert block is not None
+                after.detach()
+                block.insert_op_before(after, op)
+
+            yield change
+
+
+@mutation("schedule", passes=SCHEDULE)
+def swapped_statements(op: Operation, random: Random) -> Iterator[Change]:
+    """A nest is computed behind the nest that reads it."""
+    if isinstance(op, loop.ForOp | loop.BlockOp) and not op.results:
+        after = op.next_op
+        if isinstance(after, loop.ForOp | loop.BlockOp) and not after.results:
+
+            def change() -> None:
+                block = op.parent
+                assert block is not None
+                after.detach()
+                block.insert_op_before(after, op)
+
+            yield change
+
+
+@mutation("schedule", passes=SCHEDULE)
+def buffer_too_small(op: Operation, random: Random) -> Iterator[Change]:
+    """A cache of a tile is filled for one element less than its readers read."""
+    if isinstance(op, loop.ForOp) and not op.results and (op.extent or 0) > 1 and op.lower.is_const:
+        for inner in op.walk():
+            if isinstance(inner, loop.StoreOp) and isinstance(inner.buffer.owner, loop.AllocOp):
+                if buffer_type(inner.buffer).get_num_dims():
+                    yield with_exprs(op, "bounds", [op.lower, op.upper - 1])
+                    return
