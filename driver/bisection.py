@@ -57,7 +57,7 @@ def inputs_of(subject: Subject, given: Mapping[str, Any]) -> list[Any] | None:
     if not given:
         return None
     from mlc.validation.execute import types_of
-    from mlc.validation.validate_each import random_arrays
+    from mlc.validation.inputs import random_arrays
 
     function = subject.entry_function
     if not isinstance(function, FuncOp):

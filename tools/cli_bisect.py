@@ -9,7 +9,7 @@ Exit codes: 0 nothing is wrong; 1 the input or the command line is wrong; 2 some
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlc.tools.cli import UsageError, add_model_arguments, shapes_of, symbols_of
 from mlc.tools.waiting import progress
@@ -17,7 +17,7 @@ from mlc.tools.waiting import progress
 if TYPE_CHECKING:
     from mlc.driver.options import Options
     from mlc.validation.bisection.oracle import Oracle
-    from mlc.validation.bisection.search import Verdict
+    from mlc.validation.bisection.search import Culprit
     from mlc.validation.reduction.subject import Subject
 
 
@@ -73,10 +73,12 @@ def run(args: argparse.Namespace) -> int:
         return 2
     with progress() as show:
         bisection = Bisection(oracle, args.seconds, lambda text: show(text, 0, 0))
-        verdict = bisection.run(subject, passes, reduce=not args.no_reduce)
-    if verdict is not None:
-        return tell(args, verdict, len(passes), subject)
+        culprit = bisection.run(subject, passes, reduce=not args.no_reduce)
+    if culprit is not None:
+        return tell(args, culprit, len(passes), subject)
     print(f"{len(passes)} passes, each function before and after each: nothing is wrong")
+    for text in bisection.unsure:
+        print(f"not validated: {text}")
     wrong = "" if args.pipeline is not None else _program(args, subject, options)
     if wrong:
         print(f"but the compiled program is: {wrong}\nno pass is to blame: look at the memory plan, at")
@@ -161,15 +163,13 @@ def _program(args: argparse.Namespace, subject: "Subject", options: "Options") -
     return f"the process died of {outcome.died}" if outcome.died else outcome.value or ""
 
 
-def tell(args: argparse.Namespace, verdict: "Verdict", count: int, subject: "Subject") -> int:
+def tell(args: argparse.Namespace, culprit: "Culprit", count: int, subject: "Subject") -> int:
     """Print who is wrong, and what to run; write the files."""
-    from mlc.tools.verdicts import lines_of, write_reduced
+    from mlc.tools.culprits import lines_of, write_reduced
 
-    print("\n".join(lines_of(verdict, count, subject)))
-    if verdict.reduced is not None:
-        print("\n".join(write_reduced(args, verdict)))
-    for note in verdict.notes:
+    print("\n".join(lines_of(culprit, count, subject)))
+    if culprit.reduced is not None:
+        print("\n".join(write_reduced(args, culprit)))
+    for note in culprit.notes:
         print(f"note: {note}")
     return 2
-
-

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check",
         "--test",
         metavar="COMMAND",
-        help="a shell command that exits with 0 while the file is interesting; {} stands for the file, or it is appended",
+        help="a shell command that exits with 0 while the file is interesting; {} stands for the file",
     )
     parser.add_argument(
         "--check-seconds",
@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
     from mlc.driver.bisection import load_subject
     from mlc.driver.pipeline.manager import make_context
     from mlc.support.scratch import scratch_directory
+    from mlc.tools.culprits import write_module, write_text
     from mlc.tools.lit_test import check_line, lit_text
-    from mlc.tools.verdicts import write_module, write_text
     from mlc.validation.reduction.reduce import Reducer
 
     subject = load_subject(args.model, shapes_of(args), symbols_of(args))

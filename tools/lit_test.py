@@ -12,7 +12,7 @@ from mlc.support.diagnostics import one_line
 
 
 def opt_arguments(pipeline: str, validate: bool, load: Sequence[str], beside: Path) -> list[str]:
-    """The arguments of mlc-opt that run a pipeline over a file in the folder `beside`; files of --load relative to it."""
+    """mlc-opt's arguments that run a pipeline on a file in the folder `beside`; files of --load are relative to it."""
     relative = [os.path.relpath(Path(path).resolve(), beside.resolve()) for path in load]
     return ["-p", pipeline, *(["--validate-each"] if validate else []), *(f"--load={path}" for path in relative)]
 

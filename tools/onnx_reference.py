@@ -32,7 +32,7 @@ def _run(session: Any, arrays: Sequence[Any]) -> list[Any]:
 
 
 def reference_outputs(path: str, subject: "Subject") -> list[Any]:
-    """onnxruntime's outputs of a model on the subject's inputs, or on random ones; the subject gets these as its own."""
+    """onnxruntime's outputs of a model on the subject's inputs, or on random ones, which the subject then has."""
     from mlc.validation.bisection.oracle import inputs_or_random
 
     if not path.endswith(".onnx"):
@@ -56,7 +56,7 @@ def first_wrong_node(path: str, subject: "Subject") -> str:
             if wrong := first_difference([expected], [found]):
                 return (
                     f"wrong values: node '{node}' as imported does not compute what onnxruntime does: {wrong}\n"
-                    "  no pass is to blame: look at the node's converter in frontends/onnx/ops, and at what its ops mean"
+                    "  no pass is to blame: look at the node's converter in frontends/onnx/ops, and at its ops' meaning"
                 )
     return ""
 
@@ -96,5 +96,3 @@ def _bytes(model: Any, path: str) -> bytes:
 
     onnx.load_external_data_for_model(model, str(Path(path).parent))
     return model.SerializeToString()
-
-

@@ -10,7 +10,7 @@ import pickle
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -36,7 +36,7 @@ class Note:
 
 
 @dataclass
-class Outcome(Generic[T]):
+class ChildOutcome(Generic[T]):
     """What became of a function in a child process: its value, or how the process died."""
 
     value: T | None = None
@@ -44,7 +44,7 @@ class Outcome(Generic[T]):
     """The signal that ended the process, `timeout`, or an exit code; empty if it returned a value."""
 
 
-def isolated(run: Callable[[], T], seconds: float = 60.0) -> Outcome[T]:
+def isolated(run: Callable[[], T], seconds: float = 60.0) -> ChildOutcome[T]:
     """
     What `run` returns, computed in a forked child process; the value is pickled on the way.
 
@@ -75,14 +75,14 @@ def isolated(run: Callable[[], T], seconds: float = 60.0) -> Outcome[T]:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         late = number in (signal.SIGPROF, signal.SIGALRM)
-        return Outcome(died="timeout" if late else signal.Signals(number).name)
+        return ChildOutcome(died="timeout" if late else signal.Signals(number).name)
     try:
         good, value = pickle.loads(data)
     except (EOFError, pickle.UnpicklingError):
-        return Outcome(died=f"exit code {os.waitstatus_to_exitcode(status)}")
+        return ChildOutcome(died=f"exit code {os.waitstatus_to_exitcode(status)}")
     if not good:
         raise RuntimeError(value)
-    return Outcome(value)
+    return ChildOutcome(value)
 
 
 def _serve(run: Callable[[], object], writer: int, seconds: float) -> None:
@@ -105,7 +105,7 @@ def _serve(run: Callable[[], object], writer: int, seconds: float) -> None:
 
 
 @contextmanager
-def quiet():  # noqa: ANN201 - a context manager of nothing
+def quiet() -> Generator[None]:
     """Discard what the code inside writes to stdout and stderr, and its warnings."""
     from mlc.support.errors import warnings_to
 

@@ -60,9 +60,7 @@ def _types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
     return {info.name: info for info in (*graph.value_info, *graph.output, *graph.input) if info.HasField("type")}
 
 
-def without(
-    model: onnx.ModelProto, names: set[str], types: dict[str, onnx.ValueInfoProto]
-) -> onnx.ModelProto | None:
+def without(model: onnx.ModelProto, names: set[str], types: dict[str, onnx.ValueInfoProto]) -> onnx.ModelProto | None:
     """The model without the nodes of which these are first outputs; None if a type is not known."""
     kept = [node for node in model.graph.node if not (node.output and node.output[0] in names)]
     return _with_nodes(model, kept, [info.name for info in model.graph.output], types)

@@ -25,22 +25,18 @@ from mlc.dialects.graph import CallOp
 from mlc.interp.graph import Interpreter
 from mlc.passes.pass_manager import BrokenByPass, apply_passes
 from mlc.passes.rewrite_counter import RewriteCounter
+from mlc.support.arithmetic import OWN
 from mlc.support.diagnostics import one_line
 from mlc.support.errors import UserError
 from mlc.validation.bisection.failure import Failure, RuleFacts, blamed, facts_of_application, facts_of_op
 from mlc.validation.execute import Facts, Module, types_of
+from mlc.validation.inputs import RandomWeights, Recorded, random_inputs
 from mlc.validation.isolated import Note, isolated, quiet
 from mlc.validation.reduction.subject import Subject, name_of
-from mlc.validation.validate_each import (
-    RandomWeights,
-    Recorded,
-    ResultChanged,
-    ValidateInstrument,
-    random_arrays,
-)
+from mlc.validation.validate_each import ResultChanged, ValidateInstrument
 
 RELATIVE_ERROR = 1e-3
-"""The part of an output's largest value by which outputs of whole programs may differ, of f32 programs that is right."""
+"""The part of an output's largest value by which outputs of whole programs may differ."""
 
 
 class NotComparable(UserError):
@@ -54,6 +50,8 @@ class Observation:
     failure: Failure | None = None
     applied: list[RuleFacts] = field(default_factory=list)
     recorded: dict[str, Recorded] = field(default_factory=dict)
+    unsure: list[str] = field(default_factory=list)
+    """What could not be validated, a sentence each."""
 
 
 @dataclass
@@ -165,7 +163,7 @@ class Validated(Oracle):
             failure = self._apply(subject.module, steps, index, [instrument, _Noting(note, index)])
             if failure is not None:
                 return Observation(failure, recorded=_recorded(instrument))
-        return Observation(recorded=_recorded(instrument))
+        return Observation(recorded=_recorded(instrument), unsure=instrument.unsure)
 
 
 def _recorded(instrument: ValidateInstrument) -> dict[str, Recorded]:
@@ -197,7 +195,7 @@ class ProgramInterpreter(Interpreter):
         if not hasattr(self, "_kernels"):
             known = {name_of(op): Facts(*_types_of_calls(self.module, name_of(op))) for op in self.module.body.ops}
             self._kernels = {one.name: one for one in Module(self.module, known, self.weights).executables()}
-        return self._kernels[name].run(operands)
+        return self._kernels[name].run(operands, OWN)
 
 
 def _types_of_calls(module: ModuleOp, name: str) -> tuple[Any, Any]:
@@ -213,15 +211,15 @@ def inputs_or_random(subject: Subject) -> list[Any] | None:
     if subject.inputs is not None or not isinstance(function, FuncOp):
         return subject.inputs
     types = types_of(function.function_type.inputs.data)
-    return None if types is None else random_arrays(types, 0)
+    return None if types is None else random_inputs(function, types, 0)
 
 
-def run_program(subject: Subject) -> list[Any]:
-    """The outputs of the entry function on the subject's inputs, or on random ones."""
+def run_program(subject: Subject, weights: Any = None) -> list[Any]:
+    """The outputs of the entry function on the subject's inputs, or on random ones; `weights` stand in for its own."""
     function, inputs = subject.entry_function, inputs_or_random(subject)
     if not isinstance(function, FuncOp) or inputs is None:
         raise ValueError(f"expected a function @{subject.entry} on the graph level with static sizes, or inputs for it")
-    weights = subject.weights or RandomWeights(subject.module)
+    weights = weights or subject.weights or RandomWeights(subject.module)
     return [np.asarray(a) for a in ProgramInterpreter(subject.module, weights).run(function, inputs)]
 
 
@@ -234,7 +232,9 @@ class Compared(Oracle):
     allowed: float = RELATIVE_ERROR
 
     def _run(self, subject: Subject, steps: _Steps, note: Note) -> Observation:
-        expected = run_program(subject.copy()) if self.expected is None else self.expected
+        subject.inputs = inputs_or_random(subject)  # drawn once: what is drawn depends on the form of the function
+        drawn = None if subject.weights is not None else RandomWeights(subject.module.clone())
+        expected = run_program(subject.copy(), drawn) if self.expected is None else self.expected
         for index in range(len(steps.passes)):
             note.write(str(index))
             failure = self._apply(subject.module, steps, index, [])
@@ -242,7 +242,7 @@ class Compared(Oracle):
                 return Observation(failure)
         last = len(steps.passes) - 1
         note.write(f"{max(last, 0)} running")
-        found = first_difference(expected, run_program(subject), self.allowed)
+        found = first_difference(expected, run_program(subject, drawn), self.allowed)
         name = steps.passes[last].name if steps.passes else ""
         return Observation(Failure("values", last, name, found, subject.entry) if found else None)
 

@@ -34,7 +34,7 @@ Report = Callable[[str], None]
 
 
 @dataclass
-class Verdict:
+class Culprit:
     """Who is wrong: the pass, the rewrite application, the function, the op; and a small module that shows it."""
 
     failure: Failure
@@ -64,26 +64,29 @@ class Bisection:
     oracle: Oracle
     seconds: float = 60.0
     report: Report = lambda text: None
+    unsure: list[str] = field(default_factory=list)
+    """What could not be validated where nothing was found wrong, a sentence each."""
 
-    def run(self, subject: Subject, passes: Sequence[ModulePass], reduce: bool = True) -> Verdict | None:
+    def run(self, subject: Subject, passes: Sequence[ModulePass], reduce: bool = True) -> Culprit | None:
         """Who is wrong; None if nothing is."""
         self.report("passes")
         found = self.find_pass(subject, passes)
         if found.failure is None:
+            self.unsure = found.unsure
             return None
         if isinstance(self.oracle, Validated):
             self.oracle = replace(self.oracle, inputs={**self.oracle.inputs, **found.recorded})
         elif isinstance(self.oracle, Compared):
             self.oracle = replace(self.oracle, expected=None)
-        verdict = self._seen_again(subject, passes[: found.failure.index + 1], found.failure)
-        self.find_function(verdict)
-        self.find_rewrite(verdict)
-        self.find_op(verdict)
+        culprit = self._seen_again(subject, passes[: found.failure.index + 1], found.failure)
+        self.find_function(culprit)
+        self.find_rewrite(culprit)
+        self.find_op(culprit)
         if reduce:
-            self.reduce(verdict)
-        return verdict
+            self.reduce(culprit)
+        return culprit
 
-    def _seen_again(self, subject: Subject, passes: Sequence[ModulePass], failure: Failure) -> Verdict:
+    def _seen_again(self, subject: Subject, passes: Sequence[ModulePass], failure: Failure) -> Culprit:
         """The wrong pass with as few passes before it as show the failure again."""
         count = 1
         while True:
@@ -91,19 +94,19 @@ class Bisection:
             before = self._before(subject, passes[:start])
             if isinstance(self.oracle, Validated) and start:
                 before.inputs = None  # the recorded inputs have them
-            verdict = Verdict(failure, passes[start:], before)
-            if start == 0 or self._shows(verdict, before):
-                return verdict
+            culprit = Culprit(failure, passes[start:], before)
+            if start == 0 or self._shows(culprit, before):
+                return culprit
             count *= 2
 
-    def find_function(self, verdict: Verdict) -> None:
+    def find_function(self, culprit: Culprit) -> None:
         """The first function with which the pass fails, alone in its module, where the failure does not say."""
-        if verdict.failure.function:
+        if culprit.failure.function:
             return
-        for op in functions_of(verdict.before.module):
-            named = replace(verdict, failure=replace(verdict.failure, function=name_of(op)))
+        for op in functions_of(culprit.before.module):
+            named = replace(culprit, failure=replace(culprit.failure, function=name_of(op)))
             if self._alone(named) is not None:
-                verdict.failure = named.failure
+                culprit.failure = named.failure
                 return
 
     def find_pass(self, subject: Subject, passes: Sequence[ModulePass]) -> Observation:
@@ -123,57 +126,55 @@ class Bisection:
             apply_passes(copy.module, self.oracle.ctx, passes)
         return copy
 
-    def find_rewrite(self, verdict: Verdict) -> None:
+    def find_rewrite(self, culprit: Culprit) -> None:
         """Which rewrite application of the pass makes it wrong, if the pass consists of rules."""
-        self.report(f"rewrites of {verdict.module_pass.name}")
-        full = self._again(verdict)
-        if not verdict.failure.is_like(full.failure):
-            verdict.notes.append("a second run does not fail: it is not the same every time")
+        self.report(f"rewrites of {culprit.module_pass.name}")
+        full = self._again(culprit)
+        if not culprit.failure.is_like(full.failure):
+            culprit.notes.append("a second run does not fail: it is not the same every time")
             return
         if not full.applied:
             return
-        if self._fails(verdict, 0):
-            verdict.notes.append(f"it fails with none of its {len(full.applied)} rewrite applications, too")
+        if self._fails(culprit, 0):
+            culprit.notes.append(f"it fails with none of its {len(full.applied)} rewrite applications, too")
             return
-        number = first_bad(len(full.applied), lambda n: self._fails(verdict, n))
-        verdict.rule = full.applied[number - 1]
-        verdict.op = verdict.rule.op
+        number = first_bad(len(full.applied), lambda n: self._fails(culprit, n))
+        culprit.rule = full.applied[number - 1]
+        culprit.op = culprit.rule.op
 
-    def _again(self, verdict: Verdict, limit: int | None = None) -> Observation:
-        return self.oracle.observe(verdict.before, verdict.passes, limit)
+    def _again(self, culprit: Culprit, limit: int | None = None) -> Observation:
+        return self.oracle.observe(culprit.before, culprit.passes, limit)
 
-    def _fails(self, verdict: Verdict, limit: int) -> bool:
+    def _fails(self, culprit: Culprit, limit: int) -> bool:
         try:
-            return verdict.failure.is_like(self._again(verdict, limit).failure)
+            return culprit.failure.is_like(self._again(culprit, limit).failure)
         except NotComparable:
             return False
 
-    def find_op(self, verdict: Verdict) -> None:
+    def find_op(self, culprit: Culprit) -> None:
         """The op: that of the rewrite, or of the exception, or the first end of the function that fails."""
-        if verdict.op is not None:
+        if culprit.op is not None:
             return
         self.report("operations")
-        failure = verdict.failure
+        failure = culprit.failure
         if failure.kind == "exception" and failure.op is not None:
-            verdict.op = failure.op
+            culprit.op = failure.op
             return
-        verdict.op = (
-            self._first_end(verdict)
-            or (failure.op if failure.kind == "invalid" else None)
-            or self._changed_op(verdict)
+        culprit.op = (
+            self._first_end(culprit) or (failure.op if failure.kind == "invalid" else None) or self._changed_op(culprit)
         )
 
-    def _changed_op(self, verdict: Verdict) -> OpFacts | None:
+    def _changed_op(self, culprit: Culprit) -> OpFacts | None:
         """The first op that the pass changes or removes in the function, if it changes few."""
-        if verdict.failure.kind == "exception" or verdict.failure.signal and not verdict.failure.running:
+        if culprit.failure.kind == "exception" or (culprit.failure.signal and not culprit.failure.running):
             return None
-        alone = self._alone(verdict) or verdict.before
+        alone = self._alone(culprit) or culprit.before
 
         def changed() -> list[OpFacts]:
             with quiet():
-                apply_passes(alone.module, self.oracle.ctx, verdict.passes[:-1])
+                apply_passes(alone.module, self.oracle.ctx, culprit.passes[:-1])
                 before = [(signature_of(op), facts_of_op(op)) for op in alone.module.walk()]
-                verdict.module_pass.apply(self.oracle.ctx, alone.module)
+                culprit.module_pass.apply(self.oracle.ctx, alone.module)
             left = Counter(signature_of(op) for op in alone.module.walk())
             left.subtract(signature for signature, _ in before)
             return [facts for signature, facts in before if left[signature] < 0]
@@ -184,12 +185,12 @@ class Bisection:
             return None
         return found[0] if 0 < len(found) <= LOCAL_CHANGES else None
 
-    def _first_end(self, verdict: Verdict) -> OpFacts | None:
+    def _first_end(self, culprit: Culprit) -> OpFacts | None:
         """The first op up to which the function, alone in its module, must go for the pass to fail."""
-        alone = self._alone(verdict) or verdict.before
+        alone = self._alone(culprit) or culprit.before
         ends, ops = edits.cuts(alone), list(alone.module.walk())
-        if verdict.failure.function:
-            ends = [one for one in ends if _is_in(ops[one.index], verdict.failure.function)]
+        if culprit.failure.function:
+            ends = [one for one in ends if _is_in(ops[one.index], culprit.failure.function)]
         if not ends:
             return None
 
@@ -197,7 +198,7 @@ class Bisection:
             if edits.is_end(ops[ends[count - 1].index]):
                 return True
             shorter = edited(alone, [ends[count - 1]])
-            return shorter is not None and self._shows(verdict, shorter)
+            return shorter is not None and self._shows(culprit, shorter)
 
         if not is_bad(len(ends)):
             found = next((n for n in range(len(ends), max(0, len(ends) - 20), -1) if is_bad(n)), None)
@@ -207,45 +208,45 @@ class Bisection:
         number = first_bad(len(ends), is_bad)
         return facts_of_op(ops[ends[number - 1].index])
 
-    def _alone(self, verdict: Verdict) -> Subject | None:
+    def _alone(self, culprit: Culprit) -> Subject | None:
         """The module with only the function that is wrong, if that is enough."""
-        module, name = verdict.before.module, verdict.failure.function
+        module, name = culprit.before.module, culprit.failure.function
         ops = list(module.walk())
         others = [
             edits.Edit(index, edits.erase)
             for index, op in enumerate(ops)
             if op.parent_op() is module and name_of(op) != name
         ]
-        alone = edited(verdict.before, others) if others and name else None
-        return alone if alone is not None and self._shows(verdict, alone) else None
+        alone = edited(culprit.before, others) if others and name else None
+        return alone if alone is not None and self._shows(culprit, alone) else None
 
-    def _shows(self, verdict: Verdict, subject: Subject) -> bool:
+    def _shows(self, culprit: Culprit, subject: Subject) -> bool:
         try:
-            return verdict.failure.is_like(self.oracle.observe(subject, verdict.passes).failure)
+            return culprit.failure.is_like(self.oracle.observe(subject, culprit.passes).failure)
         except NotComparable:
             return False
 
-    def reduce(self, verdict: Verdict) -> None:
+    def reduce(self, culprit: Culprit) -> None:
         """Make the module before the pass small; as a text alone, if it fails so, too."""
         self.report("reduction")
-        start = self._alone(verdict) or verdict.before
+        start = self._alone(culprit) or culprit.before
         plain = Validated(self.oracle.ctx, self.oracle.seconds, with_weights=False)
         kept = self.oracle
         text = replace(start.copy(), weights=None, inputs=None)
         self.oracle = plain
-        if self._shows(verdict, text):
-            start, verdict.plain = text, True
+        if self._shows(culprit, text):
+            start, culprit.plain = text, True
         else:
             self.oracle = kept
-        if not self._shows(verdict, start):
-            verdict.notes.append("not reduced: the module before the pass does not fail on its own")
+        if not self._shows(culprit, start):
+            culprit.notes.append("not reduced: the module before the pass does not fail on its own")
             return
 
         def told(phase: str, subject: Subject, checks: int) -> None:
             self.report(f"reduction: {subject.size[0]} operations, {checks} candidates")
 
-        reducer = Reducer(self.oracle.ctx, lambda one: self._shows(verdict, one), self.seconds, told)
-        verdict.reduced, verdict.oracle = reducer.reduce(start), self.oracle
+        reducer = Reducer(self.oracle.ctx, lambda one: self._shows(culprit, one), self.seconds, told)
+        culprit.reduced, culprit.oracle = reducer.reduce(start), self.oracle
 
 
 def signature_of(op: Operation) -> str:

@@ -142,7 +142,10 @@ def test_given_inputs_are_used(here: Path, capsys: pytest.CaptureFixture[str]):
     ("words", "message"),
     [
         (["--input", "y=x.npy"], "expected an input among input0, but got 'y'"),
-        (["--input", "x=wrong.npy"], "expected input 'input0' of shape (8, 16) and dtype float32, but got (3,) float32"),
+        (
+            ["--input", "x=wrong.npy"],
+            "expected input 'input0' of shape (8, 16) and dtype float32, but got (3,) float32",
+        ),
         (["-p", "graph-nothing"], "unknown pass 'graph-nothing'"),
         (["--reference", "onnxruntime"], "expected an .onnx file for --reference onnxruntime, but got 'clips.mlir'"),
         (["--seconds", "x"], "argument --seconds: invalid float value: 'x'"),

@@ -133,14 +133,14 @@ def subject_of(text: str) -> Subject:
     return Subject(parse_module(text, "a.mlir", make_context()))
 
 
-def verdict_of(text, before, change, oracle=None, after="", reduce=True):
-    """The verdict on a wrong pass between others, and its number."""
+def culprit_of(text, before, change, oracle=None, after="", reduce=True):
+    """The culprit on a wrong pass between others, and its number."""
     passes = [*parse_pipeline(before), wrong(change), *(parse_pipeline(after) if after else [])]
     oracle = oracle or Validated(make_context(), seconds=60)
-    verdict = Bisection(oracle, seconds=20).run(subject_of(text), passes, reduce)
-    assert verdict.failure.index == len(parse_pipeline(before))
-    assert verdict.module_pass is passes[verdict.failure.index]
-    return verdict
+    culprit = Bisection(oracle, seconds=20).run(subject_of(text), passes, reduce)
+    assert culprit.failure.index == len(parse_pipeline(before))
+    assert culprit.module_pass is passes[culprit.failure.index]
+    return culprit
 
 
 @pytest.mark.parametrize("kind", [Validated, Compared])
@@ -157,31 +157,31 @@ def verdict_of(text, before, change, oracle=None, after="", reduce=True):
 )
 def test_on_the_graph_level(kind, change, failure, op, size):
     oracle = kind(make_context(), seconds=60)
-    verdict = verdict_of(CHAIN, "graph-canonicalize", change, oracle, "graph-fuse-ops")
-    assert verdict.failure.kind == failure
-    assert verdict.op.name == op
-    assert verdict.reduced.size[0] == size
-    assert op in verdict.reduced.text
-    assert verdict.plain
-    assert "x1xf32" in verdict.reduced.text
+    culprit = culprit_of(CHAIN, "graph-canonicalize", change, oracle, "graph-fuse-ops")
+    assert culprit.failure.kind == failure
+    assert culprit.op.name == op
+    assert culprit.reduced.size[0] == size
+    assert op in culprit.reduced.text
+    assert culprit.plain
+    assert "x1xf32" in culprit.reduced.text
 
 
 def test_the_application_of_a_rule_is_found():
     """The first clip is right, for its least value is 0."""
-    verdict = verdict_of(CHAIN, "graph-eliminate-dead-code", by_rules, reduce=False)
-    assert (verdict.rule.rule, verdict.rule.number, verdict.rule.count) == ("clip_of_relu", 2, 2)
-    assert verdict.op.node == "second_clip"
-    assert "min = -1.0" in verdict.op.text
+    culprit = culprit_of(CHAIN, "graph-eliminate-dead-code", by_rules, reduce=False)
+    assert (culprit.rule.rule, culprit.rule.number, culprit.rule.count) == ("clip_of_relu", 2, 2)
+    assert culprit.op.node == "second_clip"
+    assert "min = -1.0" in culprit.op.text
 
 
 def test_the_application_of_a_pattern_is_found():
-    verdict = verdict_of(CHAIN, "graph-eliminate-dead-code", by_pattern, reduce=False)
-    assert (verdict.rule.rule, verdict.rule.number, verdict.rule.count) == ("AbsOfSigmoid", 1, 1)
-    assert verdict.op.place == "a.mlir:9:8"
+    culprit = culprit_of(CHAIN, "graph-eliminate-dead-code", by_pattern, reduce=False)
+    assert (culprit.rule.rule, culprit.rule.number, culprit.rule.count) == ("AbsOfSigmoid", 1, 1)
+    assert culprit.op.place == "a.mlir:9:8"
 
 
 def test_an_exception_names_its_class_and_its_op():
-    failure = verdict_of(CHAIN, "graph-canonicalize", raise_at_sigmoid, reduce=False).failure
+    failure = culprit_of(CHAIN, "graph-canonicalize", raise_at_sigmoid, reduce=False).failure
     assert failure.exception == "KeyError"
     assert failure.message == "pass 'wrong-raise_at_sigmoid' raised KeyError: 'graph.sigmoid'"
     assert failure.op.node == "the_sigmoid"
@@ -196,20 +196,20 @@ def test_an_exception_names_its_class_and_its_op():
     ],
 )
 def test_in_kernels(before, change, after, ops, size):
-    verdict = verdict_of(DENSE, before, change, after=after)
-    assert verdict.failure.kind == "values"
-    assert verdict.failure.function.startswith("dense_relu")
-    assert verdict.op.name in ops
-    assert verdict.reduced.size[0] <= size
-    assert verdict.plain
+    culprit = culprit_of(DENSE, before, change, after=after)
+    assert culprit.failure.kind == "values"
+    assert culprit.failure.function.startswith("dense_relu")
+    assert culprit.op.name in ops
+    assert culprit.reduced.size[0] <= size
+    assert culprit.plain
 
 
 def test_a_crash_of_native_code():
     """The llvm level is run only behind the conversion, which is therefore part of the reproducer."""
-    verdict = verdict_of(DENSE, f"{TO_TE},kernel-O3", store_to_null, reduce=False)
-    assert (verdict.failure.kind, verdict.failure.signal, verdict.failure.running) == ("crash", "SIGSEGV", True)
-    assert verdict.failure.function.startswith("dense_relu")
-    assert [one.name for one in verdict.passes] == ["convert-loop-to-llvm", "wrong-store_to_null"]
+    culprit = culprit_of(DENSE, f"{TO_TE},kernel-O3", store_to_null, reduce=False)
+    assert (culprit.failure.kind, culprit.failure.signal, culprit.failure.running) == ("crash", "SIGSEGV", True)
+    assert culprit.failure.function.startswith("dense_relu")
+    assert [one.name for one in culprit.passes] == ["convert-loop-to-llvm", "wrong-store_to_null"]
 
 
 def test_right_passes_are_not_blamed():
@@ -226,14 +226,14 @@ def test_outputs_of_a_reference_are_compared():
     expected = [np.tanh(np.clip(x, 0, 6)), 1 / (1 + np.exp(-np.clip(x, 0, 2)))]
     oracle = Compared(make_context(), expected=expected)
     passes = [*parse_pipeline("graph-canonicalize"), wrong(drop_sigmoid), *parse_pipeline("graph-O3")]
-    verdict = Bisection(oracle).run(subject, passes, reduce=False)
-    assert verdict.module_pass.name == "wrong-drop_sigmoid"
-    assert verdict.op.name == "graph.sigmoid"
+    culprit = Bisection(oracle).run(subject, passes, reduce=False)
+    assert culprit.module_pass.name == "wrong-drop_sigmoid"
+    assert culprit.op.name == "graph.sigmoid"
     assert Bisection(oracle).run(subject, parse_pipeline("graph-O3")) is None
 
 
 def test_what_cannot_be_run_is_said():
-    text = 'func.func private @f(tensor<2xf32>) -> tensor<2xf32>'
+    text = "func.func private @f(tensor<2xf32>) -> tensor<2xf32>"
     with pytest.raises(NotComparable, match="expected a function @main on the graph level"):
         Bisection(Compared(make_context())).run(subject_of(text), parse_pipeline("graph-canonicalize"))
 
@@ -259,9 +259,9 @@ def test_weights_are_those_of_the_model(tmp_path):
             op.detach()
             op.erase()
 
-    verdict = Bisection(Validated(make_context()), seconds=20).run(load_subject(path), [wrong(to_sum)])
-    assert verdict.op.name == "graph.maximum"
-    assert "expected 100.0" in verdict.failure.message
+    culprit = Bisection(Validated(make_context()), seconds=20).run(load_subject(path), [wrong(to_sum)])
+    assert culprit.op.name == "graph.maximum"
+    assert "expected 100.0" in culprit.failure.message
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from mlc.tools.cli import UsageError
 from mlc.tools.lit_test import fails, lit_text, opt_arguments, run_line
 
 if TYPE_CHECKING:
-    from mlc.validation.bisection.search import Verdict
+    from mlc.validation.bisection.search import Culprit
     from mlc.validation.reduction.subject import Subject
 
 _KINDS = {
@@ -22,29 +22,29 @@ _KINDS = {
 }
 
 
-def lines_of(verdict: "Verdict", count: int, subject: "Subject") -> list[str]:
+def lines_of(culprit: "Culprit", count: int, subject: "Subject") -> list[str]:
     """Who is wrong, one fact a line."""
     from mlc.driver.pipeline.registry import is_users_own
 
-    failure = verdict.failure
+    failure = culprit.failure
     if failure.kind == "crash":
         where = "in the code of a kernel, after" if failure.running else "in"
         message = f"{failure.message} {where} pass '{failure.pass_name}'"
     else:
         message = failure.message
-    owner = ", which is your own" if is_users_own(verdict.module_pass) else ""
+    owner = ", which is your own" if is_users_own(culprit.module_pass) else ""
     facts = [("pass", f"{failure.pass_name}, number {failure.index + 1} of {count}{owner}")]
     if failure.function:
-        nodes = nodes_of(verdict.before, failure.function)
+        nodes = nodes_of(culprit.before, failure.function)
         facts.append(("function", f"@{failure.function}" + (f", from {nodes}" if nodes else "")))
-    if (rule := verdict.rule) is not None:
+    if (rule := culprit.rule) is not None:
         facts.append(("rewrite", f"{rule.rule}, application {rule.number} of {rule.count}"))
     elif failure.rule:
         facts.append(("rewrite", f"{failure.rule}, while it was tried"))
-    if verdict.op is not None:
-        facts.append(("op", str(verdict.op)))
-        if verdict.op.text:
-            facts.append(("", textwrap.shorten(verdict.op.text, 160, placeholder=" ...")))
+    if culprit.op is not None:
+        facts.append(("op", str(culprit.op)))
+        if culprit.op.text:
+            facts.append(("", textwrap.shorten(culprit.op.text, 160, placeholder=" ...")))
     first = f"{_KINDS[failure.kind]}: {message}"
     return [first, *(f"  {name:<9} {text}" for name, text in facts)]
 
@@ -65,27 +65,27 @@ def nodes_of(subject: "Subject", function: str) -> str:
     return ", ".join(shown[:3]) + (f" and {len(shown) - 3} others" if len(shown) > 3 else "")
 
 
-def write_reduced(args: argparse.Namespace, verdict: "Verdict") -> list[str]:
+def write_reduced(args: argparse.Namespace, culprit: "Culprit") -> list[str]:
     """Write the reduced module and its lit test; the lines that say so."""
     from mlc.driver.pipeline.text import pass_text
 
-    assert verdict.reduced is not None
+    assert culprit.reduced is not None
     path = Path(args.output or "bisect.mlir")
-    write_module(verdict.reduced, path)
-    operations = verdict.reduced.size[0]
+    write_module(culprit.reduced, path)
+    operations = culprit.reduced.size[0]
     lines = [f"  reduced   to {operations} operation{'s' if operations != 1 else ''}, in {path}"]
-    pipeline = ",".join(map(pass_text, verdict.passes))
-    arguments = opt_arguments(pipeline, verdict.failure.kind in ("values", "crash"), args.load, path.parent)
-    if not (verdict.plain and fails(arguments, path)):
+    pipeline = ",".join(map(pass_text, culprit.passes))
+    arguments = opt_arguments(pipeline, culprit.failure.kind in ("values", "crash"), args.load, path.parent)
+    if not (culprit.plain and fails(arguments, path)):
         options = "".join(f" --load {shlex.quote(file)}" for file in args.load)
-        given = "" if verdict.plain else " --reference outputs" if args.reference != "interpreter" else ""
+        given = "" if culprit.plain else " --reference outputs" if args.reference != "interpreter" else ""
         lines.append(f"  run       mlc bisect {path} -p {shlex.quote(pipeline)}{options}{given} --no-reduce")
         if args.lit_test:
             lines.append("  no lit test: the reduced module fails only with its own weights or inputs")
         return lines
     lines.append(f"  run       {_command(path, pipeline, arguments, args.load)}")
     if args.lit_test:
-        lines.append(write_test(args, verdict, pipeline))
+        lines.append(write_test(args, culprit, pipeline))
     return lines
 
 
@@ -95,12 +95,14 @@ def _command(path: Path, pipeline: str, arguments: list[str], load: list[str]) -
     return shlex.join(["mlc-opt", str(path), *kept, *(f"--load={file}" for file in load)])
 
 
-def write_test(args: argparse.Namespace, verdict: "Verdict", pipeline: str) -> str:
+def write_test(args: argparse.Namespace, culprit: "Culprit", pipeline: str) -> str:
     """Write the lit test; the line that says so."""
-    assert verdict.reduced is not None
+    assert culprit.reduced is not None
     path = Path(args.lit_test)
-    arguments = opt_arguments(pipeline, verdict.failure.kind in ("values", "crash"), args.load, path.parent)
-    write_text(path, lit_text(run_line(arguments), f"Reduced by mlc bisect: {verdict.failure.message}", verdict.reduced.text))
+    arguments = opt_arguments(pipeline, culprit.failure.kind in ("values", "crash"), args.load, path.parent)
+    write_text(
+        path, lit_text(run_line(arguments), f"Reduced by mlc bisect: {culprit.failure.message}", culprit.reduced.text)
+    )
     return f"  lit test  {path}, which fails until the bug is mended"
 
 
