@@ -13,7 +13,7 @@ import argparse
 import shlex
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlc.tools.cli import UsageError, add_model_arguments, shapes_of, symbols_of
 from mlc.tools.cli_bisect import add_output_arguments
@@ -128,7 +128,8 @@ def _reduce_onnx(args: argparse.Namespace) -> int:
     from mlc.support.scratch import scratch_directory
 
     try:
-        model = onnx.load(args.model)
+        load: Any = onnx.load
+        model = load(args.model)
     except Exception as error:  # protobuf's and the system's
         raise UsageError(f"{args.model}: cannot be read: {error}") from error
     total = len(model.graph.node)

@@ -94,16 +94,13 @@ def _with_nodes(
         return None
     result = onnx.ModelProto()
     result.CopyFrom(model)
-    for part, new in (
-        (result.graph.node, kept),
-        (result.graph.initializer, weights),
-        (result.graph.input, [types[name] for name in inputs]),
-        (result.graph.output, [types[name] for name in outputs]),
-    ):
-        copies = [type(one).FromString(one.SerializeToString()) for one in new]
-        del part[:]
-        part.extend(copies)
-    del result.graph.value_info[:]
+    graph = result.graph
+    for field in ("node", "initializer", "input", "output", "value_info"):
+        graph.ClearField(field)
+    graph.node.extend(kept)
+    graph.initializer.extend(weights)
+    graph.input.extend(types[name] for name in inputs)
+    graph.output.extend(types[name] for name in outputs)
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 from xdsl.dialects.builtin import FusedLoc, NameLoc
 from xdsl.ir import Attribute, Operation
@@ -94,7 +94,8 @@ def node_of(location: Attribute) -> str:
     if isinstance(location, NameLoc):
         return location.desc.data
     if isinstance(location, FusedLoc):
-        return next((name for one in location.locations if (name := node_of(one))), "")
+        several: Any = location.locations
+        return next((name for one in several if (name := node_of(one))), "")
     return ""
 
 

@@ -107,7 +107,7 @@ class Oracle(ABC):
             with steps.counting(index):
                 apply_passes(module, self.ctx, [one], verify=True, instruments=hooks)
         except ResultChanged as error:
-            found = facts_of_op(error.op) if error.op is not None else None
+            found = facts_of_op(error.op)
             return Failure("values", index, one.name, one_line(str(error)), error.function, op=found)
         except BrokenByPass as error:
             op = facts_of_op(error.op) if error.op is not None else None
@@ -147,7 +147,7 @@ class _Noting:
 class Validated(Oracle):
     """Every function before and after every pass: the comparison of --validate-each."""
 
-    inputs: Mapping[str, Recorded] = field(default_factory=dict)
+    inputs: Mapping[str, Recorded] = field(default_factory=dict[str, Recorded])
     """The inputs of functions by name; others get random ones."""
     with_weights: bool = True
     """Whether functions run with the subject's weights; else with random ones, as a text without a store."""

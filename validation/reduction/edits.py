@@ -332,7 +332,7 @@ def drop_argument(op: Operation, subject: Subject, number: Any) -> bool:
     if not isinstance(op, FUNCTIONS) or is_called(op):
         return False
     assert isinstance(op, FuncOp | te.FuncOp | loop.FuncOp)
-    block = op.body.block
+    block: Block = op.body.block
     if number >= len(block.args) or block.args[number].uses:
         return False
     if isinstance(op, loop.FuncOp) and number >= len(block.args) - op.outputs.value.data:
