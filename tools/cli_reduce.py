@@ -13,7 +13,7 @@ import argparse
 import shlex
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mlc.tools.cli import UsageError, add_model_arguments, shapes_of, symbols_of
 from mlc.tools.cli_bisect import add_output_arguments
@@ -128,8 +128,7 @@ def _reduce_onnx(args: argparse.Namespace) -> int:
     from mlc.support.scratch import scratch_directory
 
     try:
-        load: Any = onnx.load
-        model = load(args.model)
+        model = cast("Any", onnx).load(args.model)
     except Exception as error:  # protobuf's and the system's
         raise UsageError(f"{args.model}: cannot be read: {error}") from error
     total = len(model.graph.node)

@@ -79,8 +79,7 @@ def _node_outputs(path: str, subject: "Subject") -> list[tuple[str, list[Any]]]:
 
     from mlc.frontends.onnx.node import node_path
 
-    load: Any = onnx.load
-    model = load(path)
+    model = cast("Any", onnx).load(path)
     nodes = [(node_path(node, k), node.output[0]) for k, node in enumerate(model.graph.node) if node.output]
     del model.graph.output[:]
     model.graph.output.extend([onnx.ValueInfoProto(name=name) for _, name in nodes])

@@ -332,14 +332,15 @@ def drop_argument(op: Operation, subject: Subject, number: Any) -> bool:
     if not isinstance(op, FUNCTIONS) or is_called(op):
         return False
     assert isinstance(op, FuncOp | te.FuncOp | loop.FuncOp)
-    block: Block = op.body.block
-    if number >= len(block.args) or block.args[number].uses:
+    block = op.body.block
+    argument: Any = block.args[number] if number < len(block.args) else None
+    if argument is None or argument.uses:
         return False
     if isinstance(op, loop.FuncOp) and number >= len(block.args) - op.outputs.value.data:
         return False
     if subject.inputs is not None and op is subject.entry_function:
         del subject.inputs[number]
-    block.erase_arg(block.args[number])
+    block.erase_arg(cast("Any", argument))
     if isinstance(op, FuncOp) and op.arg_attrs is not None:
         op.arg_attrs = ArrayAttr([a for k, a in enumerate(op.arg_attrs.data) if k != number])
     _update_type(op)
