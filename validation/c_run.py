@@ -13,13 +13,15 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mlc.codegen.c import checked_ops, print_function
+from mlc.codegen.c import print_function
 from mlc.codegen.c_prelude import PRELUDE, SNAPPED_PRELUDE
+from mlc.codegen.c_printer import RACES, checked_ops
 from mlc.dialects import loop
 from mlc.interp.errors import InterpreterError
 from mlc.interp.loop import bind, outputs_of
@@ -28,7 +30,10 @@ from mlc.support.errors import UserError
 from mlc.support.scratch import scratch_directory
 from mlc.validation.widen import widened
 
-FLAGS = ("-std=c99", "-O1", "-ffp-contract=off", "-march=native", "-w", "-fPIC", "-shared")
+# Unoptimised: compiling takes five times as long with -O1, and the kernels run a fraction of that time.
+FLAGS = ("-std=gnu99", "-O0", "-ffp-contract=off", "-march=native", "-w", "-fPIC", "-shared")
+COMPILERS = 2
+"""Calls of the compiler that run side by side."""
 KEPT_KERNELS = 256
 """Compiled kernels that are kept."""
 Kernel = Callable[[Sequence[Any]], int]
@@ -36,10 +41,15 @@ _COMPILED: dict[str, Kernel] = {}
 """Compiled kernels by the C text of the kernel."""
 
 
+def has_compiler() -> bool:
+    """Whether the system has a C compiler."""
+    return shutil.which(os.environ.get("CC", "cc").split()[0]) is not None
+
+
 def compile_and_load(text: str) -> dict[str, Kernel]:
     """The functions of a C text by name; each takes its arrays and symbols, and returns a status, 0 for success."""
     compiler = os.environ.get("CC", "cc").split()
-    if shutil.which(compiler[0]) is None:
+    if not has_compiler():
         raise UserError(f"expected a C compiler, but got no '{compiler[0]}'; set CC")
     with scratch_directory() as directory:
         source, target = Path(directory, "kernels.c"), Path(directory, "kernels.so")
@@ -77,7 +87,7 @@ def text_of(func: loop.FuncOp, arithmetic: Arithmetic = OWN) -> str:
     form = widened(func, arithmetic) if arithmetic.wide else func
     if form is None:
         raise UserError(f"expected @{func.sym_name.data} without bitcasts of floats, for it runs in f64")
-    return print_function(form, checked=True, snapped=arithmetic.wide)
+    return print_function(form, checked=True, snapped=arithmetic.wide, races=not arithmetic.wide)
 
 
 def precompile(kernels: Iterable[tuple[loop.FuncOp, Arithmetic]]) -> None:
@@ -86,16 +96,20 @@ def precompile(kernels: Iterable[tuple[loop.FuncOp, Arithmetic]]) -> None:
     missing = [text for text in texts if text not in _COMPILED]
     if not missing:
         return
-    renamed: list[str] = []
-    for k, text in enumerate(missing):
-        renamed.append(
-            re.sub(r"^int32_t \w+\(void \*\*args", f"int32_t kernel_{k}(void **args", text, count=1, flags=re.M)
-        )
-    library = compile_and_load("\n".join([PRELUDE, SNAPPED_PRELUDE, *renamed]))
-    for k, text in enumerate(missing):
-        _COMPILED[text] = library[f"kernel_{k}"]
+    parts = [missing[k::COMPILERS] for k in range(min(COMPILERS, len(missing)))]
+    with ThreadPoolExecutor(COMPILERS) as pool:
+        for part, kernels in zip(parts, pool.map(_compiled, parts), strict=True):
+            _COMPILED.update(zip(part, kernels, strict=True))
     for text in list(_COMPILED)[: max(0, len(_COMPILED) - KEPT_KERNELS)]:
         del _COMPILED[text]
+
+
+def _compiled(texts: Sequence[str]) -> list[Kernel]:
+    """The kernels of C texts, compiled in one call of the compiler."""
+    head = re.compile(r"^int32_t \w+\(", re.M)
+    renamed = [head.sub(f"int32_t kernel_{k}(", text, count=1) for k, text in enumerate(texts)]
+    library = compile_and_load("\n".join([PRELUDE, SNAPPED_PRELUDE, *renamed]))
+    return [library[f"kernel_{k}"] for k in range(len(texts))]
 
 
 def prepare(func: loop.FuncOp, arithmetic: Arithmetic = OWN) -> Callable[[Sequence[Any]], list[Any]]:
@@ -109,6 +123,10 @@ def prepare(func: loop.FuncOp, arithmetic: Arithmetic = OWN) -> Callable[[Sequen
         bound = bind(func, arrays, arithmetic)
         args = [np.asarray(a, order="C") if isinstance(a, np.ndarray) else a for a in bound]
         code = kernel(args)
+        if code > RACES:
+            op = checked_ops(func)[code - RACES - 1]
+            message = f"'{op.name}' races: iterations of a parallel loop depend on each other in @{func.sym_name.data}"
+            raise InterpreterError(message, op)
         if code > 0:
             op = checked_ops(func)[code - 1]
             raise InterpreterError(f"'{op.name}' goes out of bounds in @{func.sym_name.data}", op)

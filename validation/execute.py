@@ -39,14 +39,14 @@ from mlc.interp.sizes import (
 )
 from mlc.support.arithmetic import OWN, Arithmetic
 from mlc.support.dtypes import dtype_of
-from mlc.validation.facts import casts_bits, constants_of, count_operations, narrowest
+from mlc.validation.facts import casts_bits, constants_of, count_operations, narrowest, runs_in_parallel
 
 if TYPE_CHECKING:
     from mlc.codegen.native import Library
 
 Array = Any
 Types = tuple[tuple[tuple[int, ...], str], ...]
-INTERPRETED_OPERATIONS = 1_000_000
+INTERPRETED_OPERATIONS = 100_000
 """Scalar operations above which a loop kernel runs as C99 instead of by the interpreter."""
 
 
@@ -272,7 +272,9 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         made = [V.poisoned(shape, arithmetic.dtype(dtype_of(name))) for shape, name in outputs] if symbols else []
         return [*arrays, *made, *symbols]
 
-    large = count_operations(func, given) > INTERPRETED_OPERATIONS
+    # as C99, kernels are a hundred times as fast, and races are found, which the interpreter finds only where the order
+    # of the iterations matters
+    large = count_operations(func, given) > INTERPRETED_OPERATIONS or (runs_in_parallel(func) and c_run.has_compiler())
 
     def run(arrays: Sequence[Array], arithmetic: Arithmetic) -> list[Array]:
         if large:

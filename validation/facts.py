@@ -94,3 +94,8 @@ def _iterations(op: loop.ForOp, symbols: Mapping[SSAValue, int], unknown: int) -
         return unknown
     values = [symbols[v] for v in op.indices]
     return max(0, int((op.upper - op.lower).evaluate(values)))
+
+
+def runs_in_parallel(func: loop.FuncOp) -> bool:
+    """Whether a kernel has a parallel loop."""
+    return any(isinstance(op, loop.ForOp) and op.kind.data == "parallel" for op in func.walk())

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 from operators import OPERATORS, Change, MutationOperator, WrongDecision
-from program import Kernels, ProgramInterpreter, differ, kernel_runner, name_of
+from program import Kernels, ProgramInterpreter, differ, drawn, kernel_runner, name_of
+from races import Race
 from subjects import SUBJECTS, Built
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -34,7 +35,7 @@ from mlc.driver.pipeline.registry import make_context
 from mlc.interp.sizes import CASES, at_sizes, sizes_of
 from mlc.passes.verifier import InvalidIR, verify
 from mlc.validation.execute import types_of
-from mlc.validation.validate_each import ValidateInstrument, random_arrays
+from mlc.validation.validate_each import ValidateInstrument
 
 TIME_LIMIT = 240
 """Seconds after which the validation of a mutant has failed."""
@@ -94,19 +95,20 @@ class Truth:
     seed: int
     kernels: Kernels = field(default_factory=Kernels)
 
-    def outputs(self, module: ModuleOp, changed: str, scale: float = 1.0) -> list[list[Any]]:
+    def outputs(self, module: ModuleOp, changed: str, scale: float = 1.0, races: bool = False) -> list[list[Any]]:
         """The outputs of the program in each case of sizes, the function `changed` run in the form that it has."""
         main = main_of(module)
         if main is None:
-            return self.kernel_outputs(module, changed, scale)
+            return self.kernel_outputs(module, changed, scale, races)
         found: list[list[Any]] = []
         for case in CASES:
             sizes = sizes_of(main, case)
             types = types_of((at_sizes(main, sizes) if sizes else main).function_type.inputs.data)
             assert types is not None
-            arrays = scaled(random_arrays(types, self.seed + case), scale)
+            arrays = scaled(drawn(types, self.seed + case), scale)
             lowered = self.lowered(module, changed)
-            found.append(ProgramInterpreter(self.built.weights, self.kernels, lowered).run(main, arrays, sizes or None))
+            program = ProgramInterpreter(self.built.weights, self.kernels, lowered, races)
+            found.append(program.run(main, arrays, sizes or None))
             if not sizes:
                 break
         return found
@@ -116,12 +118,12 @@ class Truth:
         found = next((op for op in module.body.block.ops if name_of(op) == changed), None)
         return None if found is None or isinstance(found, FuncOp) else found
 
-    def kernel_outputs(self, module: ModuleOp, changed: str, scale: float) -> list[list[Any]]:
+    def kernel_outputs(self, module: ModuleOp, changed: str, scale: float, races: bool) -> list[list[Any]]:
         """The outputs of a kernel that stands alone."""
         func = next(op for op in module.body.block.ops if name_of(op) == changed)
         inputs, outputs = self.signature
-        arrays = scaled(random_arrays(inputs, self.seed), scale)
-        return [kernel_runner(func)(arrays, [(shape, np.dtype(name)) for shape, name in outputs], ())]
+        arrays = scaled(drawn(inputs, self.seed), scale)
+        return [kernel_runner(func, races)(arrays, [(shape, np.dtype(name)) for shape, name in outputs], ())]
 
     def note(self, module: ModuleOp) -> None:
         """Keep what later levels lose: kernels of the graph level, the types of a kernel that stands alone."""
@@ -268,13 +270,14 @@ class Injector:
         if not changed:
             self.leave("same")
         self.mutant.function = changed[0].partition(".")[0]
-        wrong = operator.evidence == "construction"
-        if not wrong and not self.is_wrong(reference, module, self.mutant.function, operator):
+        if not self.is_wrong(reference, module, self.mutant.function, operator):
             self.leave("same")
         self.mutant.status = "missed"
 
     def is_wrong(self, reference: ModuleOp, module: ModuleOp, changed: str, operator: MutationOperator) -> bool:
         """Whether a mutant computes something else than its reference."""
+        if operator.evidence == "race":
+            return self.races(module, changed)
         weights = self.truth.built.weights
         if weights is not None:
             attach_store(reference, weights)
@@ -286,6 +289,16 @@ class Injector:
             assert self.mutant is not None
             self.mutant.message = f"does not run: {error}"
             return True
+
+    def races(self, module: ModuleOp, changed: str) -> bool:
+        """Whether a mutant's parallel iterations depend on each other; for machine code, its construction says so."""
+        if any(op.name == "llvm.func" for op in module.body.block.ops):
+            return True
+        try:
+            self.truth.outputs(module, changed, races=True)
+        except Race:
+            return True
+        return False
 
     def leave(self, status: str, message: str = "") -> None:
         """End the process of a mutant that does not count."""

@@ -104,7 +104,7 @@ def register(name: str, kind: str, doc: str, evidence: Evidence) -> None:
     )
 
 
-register("illegal-parallel", "parallel", "A loop is marked parallel that carries a dependence.", "construction")
+register("illegal-parallel", "parallel", "A loop is marked parallel that carries a dependence.", "race")
 register("illegal-vectorize", "vectorize", "A loop becomes a register tile that must not.", "values")
 register("illegal-reorder", "reorder", "Loops are exchanged over a dependence.", "values")
 register("illegal-compute-at", "compute_at", "A block is computed at the wrong loop.", "values")

@@ -303,7 +303,7 @@ def carries(op: loop.ForOp) -> bool:
     return False
 
 
-@mutation("schedule", "construction", SCHEDULE)
+@mutation("schedule", "race", SCHEDULE)
 def parallel_reduction(op: Operation, random: Random) -> Iterator[Change]:
     """A loop that carries a reduction runs in parallel: a race."""
     if isinstance(op, loop.ForOp) and op.kind.data == "serial" and not op.results and (op.extent or 0) != 1:
@@ -311,7 +311,7 @@ def parallel_reduction(op: Operation, random: Random) -> Iterator[Change]:
             yield lambda: op.properties.__setitem__("kind", loop.KINDS["parallel"])
 
 
-@mutation("loop", "construction", ("loop-partition", "loop-form-tiles", "loop-compact-buffers", "loop-promote-tiles"))
+@mutation("loop", "race", ("loop-partition", "loop-form-tiles", "loop-compact-buffers", "loop-promote-tiles"))
 def parallel_loop_that_carries(op: Operation, random: Random) -> Iterator[Change]:
     """A loop becomes parallel whose iterations accumulate in memory, or share a buffer."""
     if isinstance(op, loop.ForOp) and op.kind.data == "serial" and not op.results and (op.extent or 0) > 1:

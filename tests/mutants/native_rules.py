@@ -212,7 +212,7 @@ def missing_tasks(op: Operation, random: Random) -> Iterator[Change]:
         yield change
 
 
-@mutation("native", "construction")
+@mutation("native", "race")
 def scratch_of_one_thread(op: Operation, random: Random) -> Iterator[Change]:
     """All tasks use the scratch memory of the first thread: a race."""
     if not isinstance(op, llvm.FuncOp) or ".parallel" not in op.sym_name.data or not op.body.blocks:

@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 Change = Callable[[], None]
 Rule = Callable[[Operation, Random], Iterator[Change]]
 Level = Literal["graph", "layout", "fusion", "quantisation", "te", "schedule", "loop", "memory", "native"]
-Evidence = Literal["values", "scaled", "construction"]
+Evidence = Literal["values", "scaled", "race"]
 
 DIALECTS: dict[Level, tuple[str, ...]] = {
     "graph": ("graph.",),
@@ -51,7 +51,7 @@ class MutationOperator:
     A kind of bug.
 
     `evidence` says what proves that a mutant is wrong: its values on ordinary inputs; its values on inputs scaled by
-    100 (stability); or its construction, for races, which need not show in one run.
+    100 (stability); or that parallel iterations depend on each other, which need not show in one run.
     """
 
     name: str

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from races import without_races
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -25,8 +26,8 @@ from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols
 from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
 from mlc.runtime.sizes import symbolic_buffer_bytes
 from mlc.support.abi import KERNEL
+from mlc.support.dtypes import dtype_of
 from mlc.validation import c_run
-from mlc.validation.execute import count_operations
 
 Array = Any
 LARGEST_INTERPRETED = 300_000
@@ -57,11 +58,11 @@ class Kernels:
 class ProgramInterpreter(Interpreter):
     """The graph interpreter for @main; one kernel runs in its lowered form, the others on the graph level."""
 
-    def __init__(self, weights: Any, kernels: Kernels, lowered: Operation | None = None) -> None:
+    def __init__(self, weights: Any, kernels: Kernels, lowered: Operation | None = None, races: bool = False) -> None:
         super().__init__(weights)
         self.kernels = kernels
         self.lowered = lowered
-        self.run_kernel = kernel_runner(lowered) if lowered is not None else None
+        self.run_kernel = kernel_runner(lowered, races) if lowered is not None else None
 
     def _run_op(self, op: Operation, operands: list[Any]) -> Sequence[Any]:
         if not isinstance(op, CallOp) or op.callee.string_value() not in self.kernels.functions:
@@ -76,12 +77,16 @@ class ProgramInterpreter(Interpreter):
         return self.run_kernel(operands, outputs, symbols)
 
 
-def kernel_runner(func: Operation) -> Any:
-    """A function of (inputs, shapes and dtypes of the outputs, symbols) that runs a kernel of any level."""
+def kernel_runner(func: Operation, races: bool = False) -> Any:
+    """
+    A function of (inputs, shapes and dtypes of the outputs, symbols) that runs a kernel of any level.
+
+    With `races` it raises Race where parallel iterations of loops depend on each other.
+    """
     if isinstance(func, te.FuncOp):
         return lambda inputs, outputs, symbols: run_stages(func, inputs, outputs, symbols)
     if isinstance(func, loop.FuncOp):
-        return lambda inputs, outputs, symbols: run_loops(func, inputs, outputs, symbols)
+        return lambda inputs, outputs, symbols: run_loops(func, inputs, outputs, symbols, races)
     return NativeKernel(func).run
 
 
@@ -108,7 +113,7 @@ def run_stages(func: te.FuncOp, inputs: Sequence[Array], outputs: Sequence[Any],
 
 
 def run_loops(
-    func: loop.FuncOp, inputs: Sequence[Array], outputs: Sequence[Any], symbols: Sequence[int]
+    func: loop.FuncOp, inputs: Sequence[Array], outputs: Sequence[Any], symbols: Sequence[int], races: bool
 ) -> list[Array]:
     """Run a kernel of loops: by the interpreter, parallel iterations in random order; large ones as C."""
     ins, outs, _ = loop_interpreter.arguments(func)
@@ -116,16 +121,25 @@ def run_loops(
         values.poisoned(shape, values.dtype_of(t.element_type)) for (shape, _), t in zip(outputs, outs, strict=True)
     ]
     arguments = [*as_declared(inputs, ins), *made, *symbols]
+    if races:
+        return as_wanted(without_races(func)(arguments), outputs)
     if work(func, arguments) > LARGEST_INTERPRETED:
         return as_wanted(c_run.run(func, arguments), outputs)
     return as_wanted(loop_interpreter.run(func, arguments, shuffle=0), outputs)
 
 
 def work(func: loop.FuncOp, arguments: Sequence[Any]) -> int:
-    """An estimate of the operations that a kernel runs."""
-    symbols = [a for a in func.args if isinstance(a.type, IndexType)]
-    given = arguments[len(arguments) - len(symbols) :]
-    return count_operations(func, dict(zip(symbols, given, strict=True)))
+    """An estimate of the operations that a kernel runs: of each op, the iterations of the loops around it."""
+    indices = [a for a in func.args if isinstance(a.type, IndexType)]
+    given = dict(zip(indices, arguments[len(arguments) - len(indices) :], strict=True))
+
+    def inside(op: Operation, times: int) -> int:
+        if isinstance(op, loop.ForOp):
+            known = [given.get(v, 8) for v in op.indices]
+            times *= max(1, int((op.upper - op.lower).evaluate(known)))
+        return times + sum(inside(o, times) for region in op.regions for block in region.blocks for o in block.ops)
+
+    return inside(func, 1)
 
 
 class NativeKernel:
@@ -171,6 +185,20 @@ def number(op: Operation, attribute: str) -> int:
     """An integer attribute of an operation, or 0."""
     value = op.attributes.get(attribute)
     return value.value.data if isinstance(value, IntegerAttr) else 0
+
+
+def drawn(types: Sequence[tuple[tuple[int, ...], str]], seed: int) -> list[Array]:
+    """Random arrays: floats normally distributed, bytes over their whole range, wider integers in 0..3."""
+    rng, found = np.random.default_rng(seed), list[Array]()
+    for shape, name in types:
+        dtype = dtype_of(name)
+        if dtype.kind in "iub":
+            limits = np.iinfo(dtype) if dtype.kind in "iu" and dtype.itemsize == 1 else None
+            low, high = (limits.min, limits.max) if limits else (0, 2 if dtype.kind == "b" else 4)
+            found.append(rng.integers(low, high, shape).astype(dtype))
+        else:
+            found.append(rng.standard_normal(shape).astype(dtype))
+    return found
 
 
 def differ(expected: Sequence[Array], got: Sequence[Array], part: float = 1e-3) -> bool:

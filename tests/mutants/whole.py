@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from campaign import TRIES, Finished, Outcome, Slot, received
 from operators import OPERATORS
-from program import differ
+from program import differ, drawn
 from subjects import SUBJECTS
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -26,7 +26,6 @@ from mlc.lowering.graph_to_main.convert import ConvertGraphToMainPass
 from mlc.lowering.main_to_llvm.convert import ConvertMainToLLVMPass
 from mlc.passes.verifier import InvalidIR, verify
 from mlc.validation.plan_check import PlanError
-from mlc.validation.validate_each import random_arrays
 
 WHOLE = ("residual", "mixture", "transformer", "quantised")
 """The subjects that are compiled as a whole."""
@@ -64,7 +63,7 @@ def compiled(slot: Slot, **options: Any) -> Any:
 
 def results(exe: Any, seed: int) -> list[Any]:
     """What an executable computes."""
-    arrays = random_arrays(tuple((tuple(s.shape), str(s.dtype)) for s in exe.inputs), seed)
+    arrays = drawn(tuple((tuple(s.shape), str(s.dtype)) for s in exe.inputs), seed)
     return list(exe({spec.name: array for spec, array in zip(exe.inputs, arrays, strict=True)}).values())
 
 

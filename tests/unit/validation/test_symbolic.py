@@ -56,12 +56,11 @@ LEVELS = ["graph-O3", "convert-graph-to-te", "kernel-O3"]
 class Watch(ValidateInstrument):
     """Notes what was run at which sizes."""
 
-    def _run(self, executable, arrays):
-        self.seen = [
-            *getattr(self, "seen", []),
-            (executable.level, re.split("[_ ]", executable.name)[0], arrays[0].shape),
-        ]
-        return super()._run(executable, arrays)
+    def _check(self, executable, text, module_pass):
+        super()._check(executable, text, module_pass)
+        shape = self.known[executable.name].arrays[0].shape
+        run = executable.level, re.split("[_ ]", executable.name)[0], shape
+        self.seen = [*getattr(self, "seen", []), run]
 
 
 def parsed(text):
