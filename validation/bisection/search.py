@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator
 
+from mlc.dialects import loop, te
 from mlc.passes.pass_manager import apply_passes
 from mlc.support.halving import first_bad
 from mlc.validation.bisection.failure import Failure, OpFacts, RuleFacts, facts_of_op
@@ -84,6 +86,8 @@ class Bisection:
         self.find_op(culprit)
         if reduce:
             self.reduce(culprit)
+            if culprit.op is None and culprit.reduced is not None:
+                culprit.op = self._left_op(culprit, culprit.reduced)
         return culprit
 
     def _seen_again(self, subject: Subject, passes: Sequence[ModulePass], failure: Failure) -> Culprit:
@@ -164,11 +168,21 @@ class Bisection:
             self._first_end(culprit) or (failure.op if failure.kind == "invalid" else None) or self._changed_op(culprit)
         )
 
-    def _changed_op(self, culprit: Culprit) -> OpFacts | None:
+    def _left_op(self, culprit: Culprit, reduced: Subject) -> OpFacts | None:
+        """The op of the reduced module that the pass changes, else the last block or the last op that is left."""
+        if (found := self._changed_op(culprit, reduced)) is not None:
+            return found
+        ops = [op for op in reduced.module.walk() if op.parent_op() is not None and not op.has_trait(IsTerminator)]
+        blocks = [op for op in ops if isinstance(op, loop.BlockOp | te.ComputeOp)]
+        inner = [op for op in ops if op.parent_op() is not reduced.module]
+        last = (blocks or inner or [None])[-1]
+        return None if last is None else facts_of_op(last)
+
+    def _changed_op(self, culprit: Culprit, subject: Subject | None = None) -> OpFacts | None:
         """The first op that the pass changes or removes in the function, if it changes few."""
         if culprit.failure.kind == "exception" or (culprit.failure.signal and not culprit.failure.running):
             return None
-        alone = self._alone(culprit) or culprit.before
+        alone = subject or self._alone(culprit) or culprit.before
 
         def changed() -> list[OpFacts]:
             with quiet():
@@ -195,16 +209,11 @@ class Bisection:
             return None
 
         def is_bad(count: int) -> bool:
-            if edits.is_end(ops[ends[count - 1].index]):
-                return True
-            shorter = edited(alone, [ends[count - 1]])
+            shorter = edited(alone, [edits.Edit(ends[count - 1].index, edits.end_behind)])
             return shorter is not None and self._shows(culprit, shorter)
 
         if not is_bad(len(ends)):
-            found = next((n for n in range(len(ends), max(0, len(ends) - 20), -1) if is_bad(n)), None)
-            if found is None:
-                return None
-            ends = ends[:found]
+            return None
         number = first_bad(len(ends), is_bad)
         return facts_of_op(ops[ends[number - 1].index])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith
@@ -293,10 +293,30 @@ def cut(op: Operation, subject: Subject, value: object) -> bool:
     return _return(function, block, list(op.results))
 
 
-def is_end(op: Operation) -> bool:
-    """Whether a function returns the results of an op, and nothing else."""
-    last = None if op.parent is None else op.parent.last_op
-    return last is not None and bool(op.results) and list(last.operands) == list(op.results)
+def end_behind(op: Operation, subject: Subject, value: object) -> bool:
+    """Let the function end behind an op: it returns what the ops so far compute and none of them reads."""
+    function, block = op.parent_op(), op.parent
+    if not isinstance(function, FuncOp | te.FuncOp) or block is None or is_called(function):
+        return False
+    kept: list[Operation] = []
+    for one in block.ops:
+        kept.append(one)
+        if one is op:
+            break
+    inside = set(kept)
+    left = [r for one in kept for r in one.results if _is_tensor(r.type) and not _read_by(r, block, inside)]
+    return bool(left) and _return(function, block, left)
+
+
+def _read_by(value: SSAValue, block: Block, ops: set[Operation]) -> bool:
+    """Whether one of some ops of a block, or an op in their regions, reads a value."""
+    for use in value.uses:
+        at: Operation | None = use.operation
+        while at is not None and at.parent is not block:
+            at = at.parent_op()
+        if at in ops:
+            return True
+    return False
 
 
 def drop_output(op: Operation, subject: Subject, number: Any) -> bool:
