@@ -21,7 +21,7 @@ from mlc.dialects import loop, te
 from mlc.passes.pass_manager import apply_passes
 from mlc.support.halving import first_bad
 from mlc.validation.bisection.failure import Failure, OpFacts, RuleFacts, facts_of_op
-from mlc.validation.bisection.oracle import Compared, NotComparable, Observation, Oracle, Validated
+from mlc.validation.bisection.oracle import Compared, NotComparable, Observation, Oracle, Sampled, Validated
 from mlc.validation.isolated import isolated, quiet
 from mlc.validation.reduction import edits
 from mlc.validation.reduction.edits import edited
@@ -230,8 +230,13 @@ class Bisection:
         return alone if alone is not None and self._shows(culprit, alone) else None
 
     def _shows(self, culprit: Culprit, subject: Subject) -> bool:
+        return self._is_seen_by(self.oracle, culprit, subject)
+
+    @staticmethod
+    def _is_seen_by(oracle: Oracle, culprit: Culprit, subject: Subject) -> bool:
+        """Whether an oracle sees the failure."""
         try:
-            return culprit.failure.is_like(self.oracle.observe(subject, culprit.passes).failure)
+            return culprit.failure.is_like(oracle.observe(subject, culprit.passes).failure)
         except NotComparable:
             return False
 
@@ -240,22 +245,37 @@ class Bisection:
         self.report("reduction")
         start = self._alone(culprit) or culprit.before
         plain = Validated(self.oracle.ctx, self.oracle.seconds, with_weights=False)
-        kept = self.oracle
         text = replace(start.copy(), weights=None, inputs=None)
-        self.oracle = plain
-        if self._shows(culprit, text):
-            start, culprit.plain = text, True
-        else:
-            self.oracle = kept
-        if not self._shows(culprit, start):
+        if self._is_seen_by(plain, culprit, text):
+            start, culprit.plain, self.oracle = text, True, plain
+        elif not self._shows(culprit, start):
             culprit.notes.append("not reduced: the module before the pass does not fail on its own")
             return
+        culprit.oracle = self.oracle
+        quick = self._quick(culprit)
+        if culprit.plain and self._is_seen_by(quick, culprit, start):
+            found = self._reduced(culprit, start, quick)
+            if self._shows(culprit, found):
+                culprit.reduced = found
+                return
+        culprit.reduced = self._reduced(culprit, start, self.oracle)
+
+    def _quick(self, culprit: Culprit) -> Sampled:
+        """An oracle that sees less, and is faster."""
+        failure = culprit.failure
+        runs = failure.kind == "values" or failure.running
+        return Sampled(self.oracle.ctx, self.oracle.seconds, compares=runs)
+
+    def _reduced(self, culprit: Culprit, start: Subject, oracle: Oracle) -> Subject:
+        """The smallest subject that an oracle sees fail."""
 
         def told(phase: str, subject: Subject, checks: int) -> None:
             self.report(f"reduction: {subject.size[0]} operations, {checks} candidates")
 
-        reducer = Reducer(self.oracle.ctx, lambda one: self._shows(culprit, one), self.seconds, told)
-        culprit.reduced, culprit.oracle = reducer.reduce(start), self.oracle
+        def check(one: Subject) -> bool:
+            return self._is_seen_by(oracle, culprit, one)
+
+        return Reducer(self.oracle.ctx, check, self.seconds, told).reduce(start)
 
 
 def signature_of(op: Operation) -> str:
