@@ -13,10 +13,12 @@ import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 _NOTE_BYTES = 4096
+_IMPORTED = ("mlc", "xdsl", "llvmlite")
 
 
 class Note:
@@ -77,12 +79,25 @@ def isolated(run: Callable[[], T], seconds: float = 60.0) -> ChildOutcome[T]:
         late = number in (signal.SIGPROF, signal.SIGALRM)
         return ChildOutcome(died="timeout" if late else signal.Signals(number).name)
     try:
-        good, value = pickle.loads(data)
+        good, value, imported = pickle.loads(data)
     except (EOFError, pickle.UnpicklingError):
         return ChildOutcome(died=f"exit code {os.waitstatus_to_exitcode(status)}")
+    _import(imported)
     if not good:
         raise RuntimeError(value)
     return ChildOutcome(value)
+
+
+def _new_modules(before: set[str]) -> list[str]:
+    """The modules of mlc and of what it stands on that were imported since."""
+    return [name for name in sys.modules if name not in before and name.partition(".")[0] in _IMPORTED]
+
+
+def _import(names: list[str]) -> None:
+    """Import what a child imported, so that the next one need not."""
+    for name in names:
+        with suppress(Exception):
+            import_module(name)
 
 
 def _serve(run: Callable[[], object], writer: int, seconds: float) -> None:
@@ -93,10 +108,11 @@ def _serve(run: Callable[[], object], writer: int, seconds: float) -> None:
     with suppress(ValueError, OSError):
         signal.setitimer(signal.ITIMER_PROF, seconds)
         signal.setitimer(signal.ITIMER_REAL, 10 * seconds)
+    before = set(sys.modules)
     try:
-        data = pickle.dumps((True, run()))
+        data = pickle.dumps((True, run(), _new_modules(before)))
     except BaseException as error:  # whatever it is, the parent is told
-        data = pickle.dumps((False, f"{type(error).__name__}: {error}"))
+        data = pickle.dumps((False, f"{type(error).__name__}: {error}", _new_modules(before)))
     try:
         with os.fdopen(writer, "wb") as file:
             file.write(data)

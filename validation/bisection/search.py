@@ -172,11 +172,9 @@ class Bisection:
         """The op of the reduced module that the pass changes, else the last block or the last op that is left."""
         if (found := self._changed_op(culprit, reduced)) is not None:
             return found
-        ops = [op for op in reduced.module.walk() if op.parent_op() is not None and not op.has_trait(IsTerminator)]
+        ops = inner_ops(reduced)
         blocks = [op for op in ops if isinstance(op, loop.BlockOp | te.ComputeOp)]
-        inner = [op for op in ops if op.parent_op() is not reduced.module]
-        last = (blocks or inner or [None])[-1]
-        return None if last is None else facts_of_op(last)
+        return facts_of_op((blocks or ops)[-1]) if ops else None
 
     def _changed_op(self, culprit: Culprit, subject: Subject | None = None) -> OpFacts | None:
         """The first op that the pass changes or removes in the function, if it changes few."""
@@ -187,11 +185,12 @@ class Bisection:
         def changed() -> list[OpFacts]:
             with quiet():
                 apply_passes(alone.module, self.oracle.ctx, culprit.passes[:-1])
-                before = [(signature_of(op), facts_of_op(op)) for op in alone.module.walk()]
+                before = [(signature_of(op), facts_of_op(op)) for op in inner_ops(alone)]
                 culprit.module_pass.apply(self.oracle.ctx, alone.module)
-            left = Counter(signature_of(op) for op in alone.module.walk())
+            left = Counter(signature_of(op) for op in inner_ops(alone))
             left.subtract(signature for signature, _ in before)
-            return [facts for signature, facts in before if left[signature] < 0]
+            found = [facts for signature, facts in before if left[signature] < 0]
+            return found if len(found) < len(before) or len(found) == 1 else []
 
         try:
             found = isolated(changed).value or []
@@ -276,6 +275,12 @@ class Bisection:
             return self._is_seen_by(oracle, culprit, one)
 
         return Reducer(self.oracle.ctx, check, self.seconds, told).reduce(start)
+
+
+def inner_ops(subject: Subject) -> list[Operation]:
+    """The ops in the functions of a module, without terminators."""
+    module = subject.module
+    return [op for op in module.walk() if op.parent_op() not in (None, module) and not op.has_trait(IsTerminator)]
 
 
 def signature_of(op: Operation) -> str:
