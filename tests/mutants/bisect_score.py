@@ -31,10 +31,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from mlc.dialects import loop
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.passes.graph.canonicalize import CanonicalizePass
 from mlc.passes.graph.fast_math import FastMathPass
-from mlc.validation.bisection.failure import OpFacts, node_of
+from mlc.validation.bisection.failure import OpFacts, facts_of_op
 from mlc.validation.bisection.oracle import Validated
 from mlc.validation.bisection.search import Bisection, Culprit
 from mlc.validation.isolated import isolated, quiet
@@ -88,6 +89,8 @@ class Site:
                 continue
             if operator.level in ("graph", "layout", "fusion", "quantisation") and str(op.location) != self.location:
                 continue
+            if self.labels and labels_of(op) != self.labels:
+                continue
             changes = changes_of(op, operator, self.seed)
             if len(changes) > self.number:
                 return changes[self.number]
@@ -110,6 +113,8 @@ def changes_of(op: Operation, operator: MutationOperator, seed: int) -> list[Cha
 def labels_of(op: Operation | None) -> tuple[str, ...]:
     """The names of the stages and blocks in which an op is, or which it is."""
     found: list[str] = []
+    if op is not None and op.name == "loop.for":
+        found += [inner.block_name.data for inner in op.walk() if isinstance(inner, loop.BlockOp)]
     while op is not None:
         for key in ("stage", "block_name", "name"):
             value = op.properties.get(key)
@@ -203,7 +208,13 @@ def judge(score: Score, culprit: Culprit, slot: Slot, site: Site) -> None:
     score.right_pass = culprit.failure.index == slot.index
     score.named = "nothing" if culprit.op is None else f"{culprit.op} {culprit.op.text[:80]}"
     function = culprit.failure.function.partition(".")[0].partition("@")[0]
-    score.right_op = culprit.op is not None and is_right(culprit.op, site, function)
+    score.right_op = culprit.op is not None and (
+        is_right(culprit.op, site, function) or (function == site.function and holds(culprit, culprit.op, site))
+    )
+    if slot.module_pass == "convert-graph-to-te" and culprit.reduced is not None:
+        score.right_op |= bool(set(site.labels) & lowered_labels(culprit.reduced))
+    if OPERATORS[slot.operator].level == "native" and culprit.reduced is not None:
+        score.right_op |= function == site.function and is_still_made(culprit, slot, site)
     score.operations = -1 if culprit.reduced is None else culprit.reduced.size[0]
 
 
@@ -217,6 +228,40 @@ def is_right(op: OpFacts, site: Site, function: str) -> bool:
     if (op.name == site.op_name or op.name in made_of) and function == site.function:
         return True
     return any(f'"{label}"' in op.text or op.name.partition(".")[2] == label for label in site.labels)
+
+
+def holds(culprit: Culprit, op: OpFacts, site: Site) -> bool:
+    """Whether the named op has the mutated one, or what that is made of, in its body, or reads the mutated value."""
+    kinds = {site.op_name, *LOOP_OPS.get(site.op_name.partition(".")[2], ())}
+    kinds |= {f"{dialect}.{site.op_name.partition('.')[2]}" for dialect in ("arith", "math", "loop", "te")}
+    for subject in (culprit.before, culprit.reduced):
+        for one in subject.module.walk() if subject is not None else ():
+            if facts_of_op(one).text == op.text and (
+                any(inner.name in kinds for inner in one.walk())
+                or any(str(operand.owner.location) == site.location for operand in one.operands if is_op(operand.owner))
+            ):
+                return True
+    return False
+
+
+def is_still_made(culprit: Culprit, slot: Slot, site: Site) -> bool:
+    """Whether the few ops that are left make the op that was mutated; ops of machine code have no names or sources."""
+    assert culprit.reduced is not None
+    lowered = culprit.reduced.copy()
+    run_passes(lowered.module, make_context(), culprit.passes)
+    return culprit.reduced.size[0] <= MOST_OPS and site.find(lowered.module, OPERATORS[slot.operator]) is not None
+
+
+def lowered_labels(reduced: Subject) -> set[str]:
+    """The names of the stages that a reduced graph becomes."""
+    lowered = reduced.copy()
+    run_passes(lowered.module, make_context(), ["convert-graph-to-te"])
+    return {label for op in lowered.module.walk() for label in labels_of(op)}
+
+
+def is_op(owner: object) -> bool:
+    """Whether a value is an op's result, and no argument."""
+    return isinstance(owner, Operation)
 
 
 def run_slots(slots: Sequence[Slot], seconds: float) -> list[Score]:
@@ -281,7 +326,7 @@ def summed_up(scores: Sequence[Score]) -> int:
     return int(right < RIGHT or small < SMALL)
 
 
-del rules, node_of
+del rules
 
 if __name__ == "__main__":
     sys.exit(main())

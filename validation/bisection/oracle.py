@@ -270,7 +270,8 @@ class Sampled(Oracle):
         last = len(steps.passes) - 1
         note.write(f"{last} running")
         for name, got in (self._results(module, weights, inputs, known) if self.compares else {}).items():
-            if name in before and (found := first_difference(before[name], got)):
+            defined = name in before and not any(has_nan(a) for a in before[name])  # else nothing can be said
+            if defined and (found := first_difference(before[name], got)):
                 return Observation(Failure("values", last, steps.passes[last].name, found, name))
         return Observation()
 
@@ -286,6 +287,11 @@ class Sampled(Oracle):
             with np.errstate(all="ignore"):
                 found[one.name] = one.run([a.copy() for a in inputs[one.name]], OWN)
         return found
+
+
+def has_nan(array: Any) -> bool:
+    """Whether an array of floats has elements that are no numbers, such as those that nobody wrote."""
+    return array.dtype.kind not in "biu" and bool(np.isnan(array.astype(np.float64)).any())
 
 
 def first_difference(expected: Sequence[Any], got: Sequence[Any], allowed: float = RELATIVE_ERROR) -> str:

@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from mlc.dialects import loop, te
+from mlc.dialects import loop
 from mlc.passes.pass_manager import apply_passes
 from mlc.support.halving import first_bad
 from mlc.validation.bisection.failure import Failure, OpFacts, RuleFacts, facts_of_op
@@ -106,12 +106,31 @@ class Bisection:
     def find_function(self, culprit: Culprit) -> None:
         """The first function with which the pass fails, alone in its module, where the failure does not say."""
         if culprit.failure.function:
+            self._find_callee(culprit)
             return
         for op in functions_of(culprit.before.module):
             named = replace(culprit, failure=replace(culprit.failure, function=name_of(op)))
             if self._alone(named) is not None:
                 culprit.failure = named.failure
                 return
+
+    def _find_callee(self, culprit: Culprit) -> None:
+        """A kernel is wrong, rather than the function that calls it, if it is wrong without its caller."""
+        module = culprit.before.module
+        kernels = [op for op in functions_of(module) if edits.is_called(op)]
+        if not kernels or culprit.failure.function in map(name_of, kernels):
+            return
+        tops = {op: index for index, op in enumerate(module.walk()) if op.parent_op() is module}
+
+        def is_bad(count: int) -> bool:
+            kept = {name_of(op) for op in kernels[:count]}
+            others = [edits.Edit(index, edits.erase) for op, index in tops.items() if name_of(op) not in kept]
+            alone = edited(culprit.before, others)
+            return alone is not None and self._shows(culprit, alone)
+
+        if is_bad(len(kernels)):
+            name = name_of(kernels[first_bad(len(kernels), is_bad) - 1])
+            culprit.failure = replace(culprit.failure, function=name)
 
     def find_pass(self, subject: Subject, passes: Sequence[ModulePass]) -> Observation:
         """The first failure: seen where it happens, or by halving where only outputs are compared."""
@@ -169,12 +188,11 @@ class Bisection:
         )
 
     def _left_op(self, culprit: Culprit, reduced: Subject) -> OpFacts | None:
-        """The op of the reduced module that the pass changes, else the last block or the last op that is left."""
+        """The op of the reduced module that says most: all that is left is needed for the failure."""
         if (found := self._changed_op(culprit, reduced)) is not None:
             return found
         ops = inner_ops(reduced)
-        blocks = [op for op in ops if isinstance(op, loop.BlockOp | te.ComputeOp)]
-        return facts_of_op((blocks or ops)[-1]) if ops else None
+        return facts_of_op(max(reversed(ops), key=lambda op: telling(op.name, is_masked(op)))) if ops else None
 
     def _changed_op(self, culprit: Culprit, subject: Subject | None = None) -> OpFacts | None:
         """The first op that the pass changes or removes in the function, if it changes few."""
@@ -190,13 +208,15 @@ class Bisection:
             left = Counter(signature_of(op) for op in inner_ops(alone))
             left.subtract(signature for signature, _ in before)
             found = [facts for signature, facts in before if left[signature] < 0]
-            return found if len(found) < len(before) or len(found) == 1 else []
+            most = max((telling(facts.name) for facts in found), default=0)
+            told = [facts for facts in found if telling(facts.name) == most]
+            return told if len(found) < len(before) or len(found) == 1 else []
 
         try:
             found = isolated(changed).value or []
         except RuntimeError:
             return None
-        return found[0] if 0 < len(found) <= LOCAL_CHANGES else None
+        return found[0] if 0 < len(found) <= (LOCAL_CHANGES if subject is not None else 2) else None
 
     def _first_end(self, culprit: Culprit) -> OpFacts | None:
         """The first op up to which the function, alone in its module, must go for the pass to fail."""
@@ -209,7 +229,7 @@ class Bisection:
 
         def is_bad(count: int) -> bool:
             shorter = edited(alone, [edits.Edit(ends[count - 1].index, edits.end_behind)])
-            return shorter is not None and self._shows(culprit, shorter)
+            return shorter is not None and self._shows(culprit, shorter, function=True)
 
         if not is_bad(len(ends)):
             return None
@@ -228,16 +248,21 @@ class Bisection:
         alone = edited(culprit.before, others) if others and name else None
         return alone if alone is not None and self._shows(culprit, alone) else None
 
-    def _shows(self, culprit: Culprit, subject: Subject) -> bool:
-        return self._is_seen_by(self.oracle, culprit, subject)
+    def _shows(self, culprit: Culprit, subject: Subject, function: bool = False) -> bool:
+        """Whether the failure is seen in a subject; with `function`, in the same function."""
+        return self._is_seen_by(self.oracle, culprit, subject, function)
 
     @staticmethod
-    def _is_seen_by(oracle: Oracle, culprit: Culprit, subject: Subject) -> bool:
-        """Whether an oracle sees the failure."""
+    def _is_seen_by(oracle: Oracle, culprit: Culprit, subject: Subject, function: bool = False) -> bool:
+        """Whether an oracle sees the failure; with `function`, in the same function, where that is told."""
         try:
-            return culprit.failure.is_like(oracle.observe(subject, culprit.passes).failure)
+            seen = oracle.observe(subject, culprit.passes).failure
         except NotComparable:
             return False
+        told = seen is not None and seen.function and culprit.failure.function
+        if seen is not None and function and told and seen.function != culprit.failure.function:
+            return False
+        return culprit.failure.is_like(seen)
 
     def reduce(self, culprit: Culprit) -> None:
         """Make the module before the pass small; as a text alone, if it fails so, too."""
@@ -275,6 +300,25 @@ class Bisection:
             return self._is_seen_by(oracle, culprit, one)
 
         return Reducer(self.oracle.ctx, check, self.seconds, told).reduce(start)
+
+
+_BODIES = ("te.compute", "loop.block")
+_ORDER = ("arith.constant", "loop.broadcast", "loop.alloc", "loop.load", "loop.store", "loop.for")
+"""Ops that a small kernel has in any case, those that say least about a bug first."""
+
+
+def telling(name: str, masked: bool = False) -> int:
+    """How much it says about a bug that an op of this name is needed for it."""
+    if name in _BODIES:
+        return len(_ORDER) + 2
+    if masked:
+        return len(_ORDER)
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER) + 1
+
+
+def is_masked(op: Operation) -> bool:
+    """Whether an op is an access with a mask."""
+    return isinstance(op, loop.LoadOp | loop.StoreOp) and op.mask is not None
 
 
 def inner_ops(subject: Subject) -> list[Operation]:

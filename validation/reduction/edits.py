@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
     f64,
+    i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -72,7 +73,10 @@ def tidied(subject: Subject) -> Subject | None:
     """The subject without dead ops; None if it is not valid."""
     try:
         erase_dead_ops(subject.module)
+        _drop_unused_outputs(subject)
         verify(subject.module)
+        if any(isinstance(one, te.FuncOp) and set(one.args) & set(one.return_op.values) for one in subject.module.ops):
+            return None  # a kernel computes what it returns
         return subject if subject.text else None  # text that cannot be printed is of no use
     except Exception:  # whatever a verifier or a printer raises: this candidate is not one
         return None
@@ -92,6 +96,15 @@ def erase_dead_ops(module: ModuleOp) -> None:
         if op.results and not any(result.uses for result in op.results) and _may_go(op):
             op.detach()
             op.erase()
+
+
+def _drop_unused_outputs(subject: Subject) -> None:
+    """Drop the outputs that no op of a kernel writes, as long as there is another."""
+    for op in subject.module.ops:
+        if isinstance(op, loop.FuncOp):
+            for number in reversed(range(len(op.args))):
+                if op.args[number] in outputs_of(op):
+                    drop_argument(op, subject, number)
 
 
 def _may_go(op: Operation) -> bool:
@@ -120,14 +133,24 @@ def by_operand(op: Operation, subject: Subject, value: object) -> bool:
 
 
 def by_earlier(op: Operation, subject: Subject, value: object) -> bool:
-    """Put the first value of the same type in the place of each result; for a buffer, one that the kernel writes."""
+    """Put the first value of the same type in the place of each result."""
+    return _replace(op, lambda result: next(iter(_alike(op, result)), None))
+
+
+def by_nearest(op: Operation, subject: Subject, value: object) -> bool:
+    """Put the last value of the same type before the op in the place of each result."""
+    return _replace(op, lambda result: next(reversed(_alike(op, result)), None))
+
+
+def _alike(op: Operation, result: SSAValue) -> list[SSAValue]:
+    """The values of a type that an op sees; for a buffer those that a kernel may write."""
     written = _written(op)
-
-    def earlier(result: SSAValue) -> SSAValue | None:
-        known = (one for one in _before(op) if one.type == result.type)
-        return next((one for one in known if not isinstance(one.type, MemRefType) or one in written), None)
-
-    return _replace(op, earlier)
+    known = [one for one in _before(op) if one.type == result.type]
+    return [
+        one
+        for one in known
+        if not isinstance(one.type, MemRefType) or one in written or isinstance(one.owner, loop.AllocOp)
+    ]
 
 
 def _written(op: Operation) -> list[SSAValue]:
@@ -135,15 +158,33 @@ def _written(op: Operation) -> list[SSAValue]:
     at = op.parent_op()
     while at is not None and not isinstance(at, loop.FuncOp):
         at = at.parent_op()
-    if at is None:
-        return []
-    buffers = [arg for arg in at.args if isinstance(arg.type, MemRefType)]
-    return buffers[len(buffers) - at.outputs.value.data :]
+    return [] if at is None else outputs_of(at)
+
+
+def outputs_of(function: loop.FuncOp) -> list[SSAValue]:
+    """The buffers that a kernel writes."""
+    buffers = [arg for arg in function.args if isinstance(arg.type, MemRefType)]
+    return buffers[len(buffers) - function.outputs.value.data :]
 
 
 def by_argument(op: Operation, subject: Subject, recorded: Any) -> bool:
     """Put an argument of the function in the place of each result."""
     return _replace(op, lambda result: _argument_like(op, result, subject, recorded))
+
+
+def by_output(op: Operation, subject: Subject, value: object) -> bool:
+    """Let a kernel return a buffer of its own as one output more."""
+    function = op.parent_op()
+    while function is not None and not isinstance(function, loop.FuncOp):
+        function = function.parent_op()
+    if function is None or not isinstance(op, loop.AllocOp) or is_called(function):
+        return False
+    block = function.body.block
+    buffers = sum(isinstance(arg.type, MemRefType) for arg in block.args)
+    op.results[0].replace_all_uses_with(block.insert_arg(op.results[0].type, buffers))
+    function.outputs = IntegerAttr(function.outputs.value.data + 1, i64)
+    _update_type(function)
+    return True
 
 
 def by_zeros(op: Operation, subject: Subject, value: object) -> bool:
@@ -356,8 +397,10 @@ def drop_argument(op: Operation, subject: Subject, number: Any) -> bool:
     argument: Any = block.args[number] if number < len(block.args) else None
     if argument is None or argument.uses:
         return False
-    if isinstance(op, loop.FuncOp) and number >= len(block.args) - op.outputs.value.data:
-        return False
+    if isinstance(op, loop.FuncOp) and argument in (written := outputs_of(op)):
+        if len(written) < 2:
+            return False
+        op.outputs = IntegerAttr(len(written) - 1, i64)
     if subject.inputs is not None and op is subject.entry_function:
         del subject.inputs[number]
     block.erase_arg(cast("Any", argument))

@@ -92,7 +92,14 @@ class Reducer:
         subject = self._all(subject, "operations", edits.erasures)
         subject = self._all(subject, "loops", edits.inlinings)
         subject = self._all(subject, "loops", edits.iterations)
-        for change in (edits.by_operand, edits.by_argument, edits.by_earlier, edits.by_zeros):
+        for change in (
+            edits.by_output,
+            edits.by_operand,
+            edits.by_argument,
+            edits.by_nearest,
+            edits.by_earlier,
+            edits.by_zeros,
+        ):
             subject = self._all(subject, "operations", edits.replacements(change))
         for module_pass in (InlinePass(), DefuseOpsPass()):
             subject = self.accept(subject, self._passed(subject, module_pass)) or subject
