@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from mlc.dialects import loop, te
@@ -375,7 +375,7 @@ def _is_tensor(t: Attribute) -> bool:
     return isinstance(t, TensorType)
 
 
-def _return(function: FuncOp | te.FuncOp, block: Block, values: list[SSAValue]) -> bool:
+def _return(function: FuncOp | te.FuncOp, block: Block, values: Sequence[SSAValue]) -> bool:
     last = block.last_op
     assert last is not None
     new = ReturnOp(*values) if isinstance(function, FuncOp) else type(last).create(operands=values)
@@ -394,8 +394,10 @@ def drop_argument(op: Operation, subject: Subject, number: Any) -> bool:
         return False
     assert isinstance(op, FuncOp | te.FuncOp | loop.FuncOp)
     block = op.body.block
-    argument: Any = block.args[number] if number < len(block.args) else None
-    if argument is None or argument.uses:
+    if number >= len(block.args):
+        return False
+    argument = cast("BlockArgument", block.args[number])
+    if argument.uses:
         return False
     if isinstance(op, loop.FuncOp) and argument in (written := outputs_of(op)):
         if len(written) < 2:
@@ -403,7 +405,7 @@ def drop_argument(op: Operation, subject: Subject, number: Any) -> bool:
         op.outputs = IntegerAttr(len(written) - 1, i64)
     if subject.inputs is not None and op is subject.entry_function:
         del subject.inputs[number]
-    block.erase_arg(cast("Any", argument))
+    block.erase_arg(argument)
     if isinstance(op, FuncOp) and op.arg_attrs is not None:
         op.arg_attrs = ArrayAttr([a for k, a in enumerate(op.arg_attrs.data) if k != number])
     _update_type(op)

@@ -28,7 +28,8 @@ func.func @main(%x: tensor<1x64x32x32xf32>) -> (tensor<1x8x32x32xf32>, tensor<1x
   %0 = graph.relu %x : tensor<1x64x32x32xf32>
   %1 = graph.neg %0 : tensor<1x64x32x32xf32>
   %w = graph.param "w" : tensor<8x64x3x3xf32>
-  %2 = graph.conv2d %1, %w {padding = [1, 1, 1, 1]} : (tensor<1x64x32x32xf32>, tensor<8x64x3x3xf32>) -> tensor<1x8x32x32xf32>
+  %2 = graph.conv2d %1, %w {padding = [1, 1, 1, 1]}
+    : (tensor<1x64x32x32xf32>, tensor<8x64x3x3xf32>) -> tensor<1x8x32x32xf32>
   %3 = graph.add %2, %2 : tensor<1x8x32x32xf32>
   %4 = graph.clip %3 {min = 0.25, max = 0.75} : tensor<1x8x32x32xf32>
   %5 = graph.sigmoid %4 : tensor<1x8x32x32xf32>
