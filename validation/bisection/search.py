@@ -23,7 +23,7 @@ from mlc.support.halving import first_bad
 from mlc.validation.bisection.failure import Failure, OpFacts, RuleFacts, facts_of_op
 from mlc.validation.bisection.oracle import Compared, NotComparable, Observation, Oracle, Sampled, Validated
 from mlc.validation.isolated import isolated, quiet
-from mlc.validation.reduction import edits
+from mlc.validation.reduction import edits, places
 from mlc.validation.reduction.edits import edited
 from mlc.validation.reduction.reduce import Reducer
 from mlc.validation.reduction.subject import Subject, functions_of, name_of
@@ -221,7 +221,7 @@ class Bisection:
     def _first_end(self, culprit: Culprit) -> OpFacts | None:
         """The first op up to which the function, alone in its module, must go for the pass to fail."""
         alone = self._alone(culprit) or culprit.before
-        ends, ops = edits.cuts(alone), list(alone.module.walk())
+        ends, ops = places.cuts(alone), list(alone.module.walk())
         if culprit.failure.function:
             ends = [one for one in ends if _is_in(ops[one.index], culprit.failure.function)]
         if not ends:

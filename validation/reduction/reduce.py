@@ -19,7 +19,7 @@ from mlc.passes.graph.defuse_ops import DefuseOpsPass
 from mlc.passes.graph.inline import InlinePass
 from mlc.support.errors import UserError
 from mlc.support.halving import shrink
-from mlc.validation.reduction import edits
+from mlc.validation.reduction import edits, places
 from mlc.validation.reduction.edits import Edit, edited, tidied
 from mlc.validation.reduction.resize import resized, resizings
 from mlc.validation.reduction.subject import Subject, count_operations
@@ -84,14 +84,14 @@ class Reducer:
         return shrink(subject, items, self._attempt)
 
     def _structure(self, subject: Subject) -> Subject:
-        subject = self._all(subject, "functions", edits.functions)
+        subject = self._all(subject, "functions", places.functions)
         subject = self._ends(subject)
-        return self._all(subject, "outputs", edits.outputs)
+        return self._all(subject, "outputs", places.outputs)
 
     def _operations(self, subject: Subject) -> Subject:
-        subject = self._all(subject, "operations", edits.erasures)
-        subject = self._all(subject, "loops", edits.inlinings)
-        subject = self._all(subject, "loops", edits.iterations)
+        subject = self._all(subject, "operations", places.erasures)
+        subject = self._all(subject, "loops", places.inlinings)
+        subject = self._all(subject, "loops", places.iterations)
         for change in (
             edits.by_output,
             edits.by_operand,
@@ -100,10 +100,10 @@ class Reducer:
             edits.by_earlier,
             edits.by_zeros,
         ):
-            subject = self._all(subject, "operations", edits.replacements(change))
+            subject = self._all(subject, "operations", places.replacements(change))
         for module_pass in (InlinePass(), DefuseOpsPass()):
             subject = self.accept(subject, self._passed(subject, module_pass)) or subject
-        return self._all(subject, "arguments", edits.arguments)
+        return self._all(subject, "arguments", places.arguments)
 
     def _passed(self, subject: Subject, module_pass: ModulePass) -> Subject | None:
         copy = subject.copy()
@@ -123,14 +123,14 @@ class Reducer:
             subject = shorter
         if count_operations(subject.module) > EXHAUSTIVE_OPS:
             return subject
-        for one in edits.cuts(subject):
+        for one in places.cuts(subject):
             if (found := self._attempt(subject, [one])) is not None:
                 return found
         return subject
 
     def _halved(self, subject: Subject) -> Subject | None:
         """The subject with an end in its middle, or else in a later part."""
-        ends = edits.cuts(subject)
+        ends = places.cuts(subject)
         at = len(ends) // 2
         while at < len(ends) - 1:
             if (found := self._attempt(subject, [ends[at]])) is not None:
@@ -154,11 +154,11 @@ class Reducer:
         return subject
 
     def _details(self, subject: Subject) -> Subject:
-        return self._all(subject, "attributes", edits.defaults)
+        return self._all(subject, "attributes", places.defaults)
 
     def _embedded(self, subject: Subject) -> Subject:
         """Weights as constants in the text, where they are small and the check allows it."""
-        for one in edits.embeddings(subject):
+        for one in places.embeddings(subject):
             candidate = edited(subject, [one])
             if candidate is not None and self.check(candidate):
                 subject = candidate

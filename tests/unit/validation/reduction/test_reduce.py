@@ -13,7 +13,7 @@ from mlc.interp.graph import run_function
 from mlc.passes.verifier import verify
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
-from mlc.validation.reduction import edits
+from mlc.validation.reduction import edits, places
 from mlc.validation.reduction.edits import Edit, edited
 from mlc.validation.reduction.reduce import Reducer
 from mlc.validation.reduction.resize import Resizing, resized
@@ -205,7 +205,7 @@ def test_given_inputs_stay_what_they_were():
 def test_an_edit_does_not_touch_its_subject():
     subject = subject_of(GRAPH)
     text = str(subject.module)
-    for edit in (*edits.cuts(subject), *edits.replacements(edits.by_argument)(subject), *edits.outputs(subject)):
+    for edit in (*places.cuts(subject), *places.replacements(edits.by_argument)(subject), *places.outputs(subject)):
         edited(subject, [edit])
     assert str(subject.module) == text
 
