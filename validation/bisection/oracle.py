@@ -281,7 +281,7 @@ class Sampled(Oracle):
         """The results of each function by name; its inputs and types are kept for the next form of it."""
         found: dict[str, list[Any]] = {}
         for one in Module(module, dict(known), weights).executables():
-            if not fits(inputs.get(one.name, ()), one.inputs):
+            if one.name not in inputs or not fits(inputs[one.name], one.inputs):
                 inputs[one.name] = random_inputs(one.op, one.inputs, 0)
             known[one.name] = Facts(one.inputs, one.outputs, one.symbols)
             with np.errstate(all="ignore"):

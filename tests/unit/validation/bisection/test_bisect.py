@@ -19,7 +19,7 @@ from mlc.driver.bisection import load_subject, passes_of
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context, parse_pipeline
 from mlc.passes.rewriting import Rules, apply_rules, defining_op
-from mlc.validation.bisection.oracle import Compared, NotComparable, Validated, first_difference
+from mlc.validation.bisection.oracle import Compared, NotComparable, Sampled, Validated, first_difference
 from mlc.validation.bisection.search import Bisection
 from mlc.validation.reduction.subject import Subject
 
@@ -278,3 +278,26 @@ def test_weights_are_those_of_the_model(tmp_path):
 def test_differences_of_outputs(expected, got, found):
     assert first_difference([np.array(expected)], [np.array(got)]).startswith(found)
     assert bool(first_difference([np.array(expected)], [np.array(got)])) == bool(found)
+
+
+@pytest.mark.parametrize(("change", "kind"), [(drop_sigmoid, "values"), (raise_at_sigmoid, "exception")])
+def test_the_quick_comparison_sees_what_reductions_need(change, kind):
+    seen = Sampled(make_context()).observe(subject_of(CHAIN), [wrong(change)]).failure
+    assert seen.kind == kind
+    blind = Sampled(make_context(), compares=False).observe(subject_of(CHAIN), [wrong(change)]).failure
+    assert (blind is None) == (kind == "values")
+    assert Sampled(make_context()).observe(subject_of(CHAIN), parse_pipeline("graph-O3")).failure is None
+
+
+def test_what_is_undefined_before_a_pass_is_no_evidence():
+    """A kernel that does not write its output: whatever is there afterwards, no pass changed it."""
+    text = """loop.func @k(%o: memref<2xf32>) attributes {outputs = 1 : i64} {
+      %0 = arith.constant 1.0 : f32
+      loop.store %0, %o[0] : f32
+    }"""
+
+    def write(module):
+        for op in first(module, loop.StoreOp):
+            op.properties["map"] = IndexMapAttr.get([op.map.data[0] + 1])
+
+    assert Sampled(make_context()).observe(subject_of(text), [wrong(write)]).failure is None

@@ -216,3 +216,47 @@ def test_invalid_candidates_are_none():
     assert edited(subject, [Edit(terminator, edits.erase)]) is None
     assert resized(subject, Resizing(3, 1, "arguments"), make_context()) is None
     assert "tensor<1xf32>" in resized(subject, Resizing(2, 1, "text"), make_context()).text
+
+
+KERNEL = """loop.func @k(%a: memref<4xf32>, %o: memref<4xf32>) attributes {outputs = 1 : i64} {
+  %t = loop.alloc "shared" : memref<4xf32>
+  loop.for %i = 0 to 4 {
+    %0 = loop.load %a[%i] : f32
+    %1 = math.exp %0 : f32
+    loop.store %1, %t[%i] : f32
+  }
+  loop.for %j = 0 to 4 {
+    %2 = loop.load %t[%j] : f32
+    loop.store %2, %o[%j] : f32
+  }
+}"""
+
+
+def test_a_buffer_becomes_an_output_and_the_other_goes():
+    """What is computed behind the op that is needed is dropped, although a kernel must write its outputs."""
+
+    def check(candidate):
+        found = next((op for op in candidate.module.walk() if op.name == "math.exp"), None)
+        return found is not None and any(use.operation.name == "loop.store" for use in found.results[0].uses)
+
+    result, _ = reduced(subject_of(KERNEL), check)
+    func = next(op for op in result.module.body.block.ops if isinstance(op, loop.FuncOp))
+    assert func.outputs.value.data == 1
+    assert [op.name for op in func.body.block.ops] == ["loop.load", "math.exp", "loop.store", "loop.yield"]
+
+
+@pytest.mark.parametrize(("change", "value"), [(edits.by_earlier, "%0"), (edits.by_nearest, "%1")])
+def test_values_before_an_op_stand_in_for_it(change, value):
+    text = """func.func @main(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+      %0 = graph.neg %y : tensor<3xf32>
+      %1 = graph.abs %0 : tensor<3xf32>
+      %2 = graph.exp %1 : tensor<3xf32>
+      %3 = graph.tanh %2 : tensor<3xf32>
+      return %3 : tensor<3xf32>
+    }"""
+    subject = subject_of(text)
+    index = next(i for i, op in enumerate(subject.module.walk()) if op.name == "graph.exp")
+    shorter = edited(subject, [Edit(index, change)])
+    read = next(op for op in shorter.module.walk() if op.name == "graph.tanh").operands[0]
+    assert read.type.get_shape() == (3,)
+    assert (getattr(read.owner, "name", "argument")) == {"%0": "argument", "%1": "graph.abs"}[value]
