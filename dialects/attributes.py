@@ -62,6 +62,8 @@ MAIN_SCRATCH = "mlc.scratch"
 
 NATIVE_SCRATCH_BYTES = "mlc.scratch_bytes"
 """An integer: the bytes of scratch memory that the kernel needs per thread."""
+NATIVE_SIGNATURE = "mlc.signature"
+"""A function type: the buffers that the kernel reads and its size arguments, to the buffers that it writes."""
 NATIVE_WORKSPACE_BYTES = "mlc.workspace_bytes"
 """An integer: the bytes of workspace that the kernel needs for buffers of static sizes."""
 NATIVE_SYMBOLIC_BYTES = "mlc.symbolic_bytes"

@@ -5,7 +5,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
+    AnyFloat,
     FileLineColLoc,
     IntAttr,
     ModuleOp,
@@ -25,9 +26,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer
 
 from mlc.dialects import DIALECTS
+from mlc.dialects.lexer import SourceLexer
+from mlc.dialects.repeated_ops import RepeatedOps
+from mlc.dialects.token_parser import TokenParser, ValueNames
+from mlc.support.collector import uncollected
 from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.limits import limits
@@ -36,6 +40,7 @@ _SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
 _RESULTS = re.compile(r"%[^=\n]*=\s*")
 # Upper bound of the Python stack frames per nested operation, in the parser, the printer or a pass.
 _FRAMES = 24
+_REMEMBERED = 1 << 14
 
 
 class InputError(Exception):
@@ -85,13 +90,21 @@ def split_source(source: Input[str]) -> Iterator[Input[str]]:
         start = 0 if match is None else match.end()
 
 
-class SourceLexer(MLIRLexer):
-    """xDSL's lexer with another regular expression for strings: xDSL's takes exponential time on unclosed strings."""
+class _HexElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage] xDSL has no other hook
+    """An element of `dense<...>` in hexadecimal: for a float type its bits, as MLIR prints NaN and infinities."""
 
-    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+    def to_type(self, parser: AttrParser, type: Any) -> Any:
+        """The element as a value of this type."""
+        if not isinstance(type, AnyFloat):
+            return super().to_type(parser, type)
+        bits = self.value
+        assert isinstance(bits, int)
+        if bits.bit_length() > 8 * type.compile_time_size:
+            parser.raise_error(f"expected the bits of {type}, but got {self.span.text}", self.span)
+        return next(type.iter_unpack(bits.to_bytes(type.compile_time_size, "little")))
 
 
-class SourceParser(Parser):
+class SourceParser(TokenParser):
     """xDSL's parser, extended by a location for each operation, and by the limits."""
 
     def __init__(self, ctx: Context, source: Input[str]) -> None:
@@ -101,9 +114,16 @@ class SourceParser(Parser):
         self._file = StringAttr(source.name)
         self._depth = 0
         self._count = 0
+        self._types = {}
+        self._columns: dict[int, IntAttr] = {}
+        self._checked: dict[int, Attribute] = {}
+        self._start(ctx, SourceLexer(source))
+        self._repeated = RepeatedOps(self)
+
+    def _start(self, ctx: Context, lexer: SourceLexer, dialects: list[str] | None = None) -> None:
         # Not Parser.__init__, which creates its own lexer.
-        AttrParser.__init__(self, ParserState(SourceLexer(source)), ctx)
-        self.ssa_values = {}
+        AttrParser.__init__(self, ParserState(lexer, dialects), ctx)
+        self.ssa_values = ValueNames()
         self.blocks = {}
         self.forward_block_references = defaultdict(list)
         self.forward_ssa_references = {}
@@ -119,6 +139,9 @@ class SourceParser(Parser):
 
     def parse_operation(self) -> Operation:
         pos = self.pos
+        found = self._repeated.find(pos) if self._depth < limits.nesting and self._count < limits.ops else None
+        if isinstance(found, Operation):
+            return found
         self._depth += 1
         self._count += 1
         if self._depth > limits.nesting:
@@ -127,22 +150,82 @@ class SourceParser(Parser):
             self.raise_error(f"expected at most {limits.ops} operations; raise the limit with --max-ops")
         op = super().parse_operation()
         self._depth -= 1
-        if match := _RESULTS.match(self.lexer.input.content, pos):
-            pos = match.end()
-        place = self.place(pos)
-        said = self.lexer.input.content[max(0, self.pos - 64) : self.pos].rstrip().endswith("loc(unknown)")
-        if op.location == UNKNOWN_LOC and not said:
-            op.location = FileLineColLoc(self._file, IntAttr(place.line), IntAttr(place.column))
-        else:
-            self.positions[op] = place
-        arguments = (arg for region in op.regions for block in region.blocks for arg in block.args)
-        for value in (*op.results, *arguments):
-            if isinstance(value.type, ShapedType):
-                self._check_size(value.type, pos)
+        if found is not None:
+            self._repeated.learn(found, op)
+        self._locate(op, pos)
         return op
 
-    def _check_size(self, type_: ShapedType, pos: int) -> None:
+    def _locate(self, op: Operation, pos: int) -> None:
+        """Give the op that begins at `pos` its location, and check the sizes of its types."""
+        content = self.lexer.input.content
+        if match := _RESULTS.match(content, pos):
+            pos = match.end()
+        unknown = op.location is UNKNOWN_LOC or op.location == UNKNOWN_LOC
+        if unknown and not content[max(0, self.pos - 64) : self.pos].rstrip().endswith("loc(unknown)"):
+            op.location = self._location(pos)
+        else:
+            self.positions[op] = self.place(pos)
+        for value in op.results:
+            self._check_size(value.type, pos)
+        for region in op.regions:
+            for block in region.blocks:
+                for value in block.args:
+                    self._check_size(value.type, pos)
+
+    @property
+    def dialects_around(self) -> Sequence[str]:
+        """The dialects of the ops around the current one, whose prefix may be left out."""
+        return self._parser_state.dialect_stack
+
+    def _location(self, pos: int) -> FileLineColLoc:
+        """The location of a position; it is not verified, which would take longer than parsing most ops."""
+        number = bisect_right(self._lines, pos)
+        at = pos - self._lines[number - 1] + 1
+        column = self._columns.get(at) or self._columns.setdefault(at, IntAttr(at))
+        line: IntAttr = object.__new__(IntAttr)
+        vars(line)["data"] = number
+        location: FileLineColLoc = object.__new__(FileLineColLoc)
+        vars(location).update(filename=self._file, line=line, column=column)
+        return location
+
+    def is_new(self, names: Sequence[str]) -> bool:
+        """Whether no value of these names is defined or used yet."""
+        return not any(name in self.ssa_values or name in self.forward_ssa_references for name in names)
+
+    def accept(self, op: Operation, names: Sequence[str], start: int, end: int) -> Operation:
+        """Take over an op that was made without parsing; its results have these names, or it has no names."""
+        for name, value in zip(names, op.results, strict=False):
+            self.ssa_values[name] = (value,)
+            if "_" in name:
+                value.name_hint = name if not name[0].isdigit() else None
+            elif not name[0].isdigit():
+                value._name = name  # pyright: ignore[reportPrivateUsage] - the setter would look for what to shorten
+        if names and (match := _RESULTS.match(self.lexer.input.content, start)):
+            start = match.end()
+        op.location = self._location(start)
+        self._count += 1
+        self.lexer.pos = end
+        self._parser_state.current_token = self.lexer.lex()
+        return op
+
+    def probe(self, start: int, values: dict[str, tuple[SSAValue, ...]]) -> Parser:
+        """A parser of the same text from `start` on that knows only these values."""
+        parser = SourceParser.__new__(SourceParser)
+        lexer = SourceLexer(self.lexer.input)
+        lexer.pos = start
+        parser._undeclared, parser._types = {}, self._types
+        parser._start(self.ctx, lexer, [*self.dialects_around])
+        parser.attribute_aliases = self.attribute_aliases
+        parser.ssa_values = values
+        return parser
+
+    def _check_size(self, type_: Attribute, pos: int) -> None:
         """Reject types of too many dimensions, and tensors whose static sizes have too many elements."""
+        if id(type_) in self._checked or not isinstance(type_, ShapedType):
+            return
+        if len(self._checked) >= _REMEMBERED:
+            self._checked.clear()
+        self._checked[id(type_)] = type_
         shape = type_.get_shape()
         if len(shape) > limits.rank:
             message = f"expected at most {limits.rank} dimensions, but got {len(shape)}"
@@ -189,6 +272,11 @@ class SourceParser(Parser):
         self._check_elements(type_)
         return type_
 
+    def _parse_tensor_literal_element(self) -> Any:
+        is_hex = self._current_token.text[:2] in ("0x", "0X")
+        element = super()._parse_tensor_literal_element()
+        return _HexElement(element.is_negative, element.value, element.span) if is_hex else element
+
     def _check_elements(self, type_: ShapedType) -> None:
         elements = 1
         for size in type_.get_shape():
@@ -213,14 +301,17 @@ class SourceParser(Parser):
             self.raise_error(f"use of undeclared value %{missing}", self._undeclared[missing])
 
 
-def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> tuple[ModuleOp, SourceParser]:
+def parse(
+    ctx: Context, source: Input[str], *, implicit_module: bool = True, parser_class: type[SourceParser] = SourceParser
+) -> tuple[ModuleOp, SourceParser]:
     """The module in a text, and the parser, which has the places of operations; InputError for an invalid text."""
     allow_nesting(limits.nesting)
     parser: SourceParser | None = None
     try:
-        parser = SourceParser.__new__(SourceParser)
+        parser = parser_class.__new__(parser_class)
         parser.__init__(ctx, source)
-        return parser.parse_module(implicit_module), parser
+        with uncollected():
+            return parser.parse_module(implicit_module), parser
     except MultipleSpansParseError as error:
         # Report an undefined block at its first use, not where xDSL notices that it is missing.
         where = ParseError(error.refs[0][0], "") if "missing block" in error.msg and error.refs else error
@@ -271,8 +362,15 @@ def allow_nesting(nesting: int) -> None:
 
 def parse_module(text: str, name: str = "<text>", context: Context | None = None) -> ModuleOp:
     """Parse and verify a module, by default in mlc's dialects only; errors are UserErrors with their place."""
+    return parse_placed(text, name, context)[0]
+
+
+def parse_placed(
+    text: str, name: str = "<text>", context: Context | None = None
+) -> tuple[ModuleOp, dict[Operation, Place]]:
+    """As `parse_module`, with the place of each operation in the text."""
     try:
-        module, _ = parse(context or model_context(), Input(text, name))
+        module, parser = parse(context or model_context(), Input(text, name))
         module.verify()
     except InputError as error:
         raise UserError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error
@@ -280,7 +378,7 @@ def parse_module(text: str, name: str = "<text>", context: Context | None = None
         raise UserError(f"{name}: {error}") from error
     except RecursionError as error:
         raise UserError(f"{name}: nested too deeply") from error
-    return module
+    return module, parser.positions
 
 
 def model_context() -> Context:

@@ -16,11 +16,12 @@ from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signature_of
 from mlc.driver.flops import flops_of
-from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, text_of, validators
+from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import is_host, pool_object, probes_object
+from mlc.driver.validated import check_program
 from mlc.driver.workers import Job, run_jobs
 from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.convert import find_function
@@ -56,6 +57,8 @@ class Compilation:
         self.ops: dict[str, int] = {}
         self.kernels: dict[str, KernelCode] = {}
         self.warnings: list[str] = []
+        self.validators: list[Any] = []
+        """The instrument that validates the passes on the whole module, if the options ask for it."""
         self.recorded: dict[str, Any] = {}
         """Inputs of the kernels by name, recorded while the graph passes were validated."""
 
@@ -95,14 +98,17 @@ class Compilation:
                 "weights_bytes": weights_bytes,
                 "report": self.report(len(description["nodes"])),
             }
-            return draft.finish()
+            artifact = draft.finish()
+        for validator in self.validators:
+            check_program(artifact, validator, self.target, self.options.threads)
+        return artifact
 
     def plan(self) -> tuple[FuncOp, dict[str, FuncOp]]:
         """@main on buffers, and the kernels that it calls, still on the graph level."""
         self.optimize()
         sources = self.kernel_sources()
         with self.timing.phase("plan"):
-            run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing])
+            run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing, *self.validators])
             main = find_function(self.model.module, "main")
             check_plan(main)
         called = {name: sources[name] for name in callees(main)}
@@ -133,7 +139,7 @@ class Compilation:
         def work() -> bytes:
             module = ModuleOp([source.clone()])
             run_passes(module, self.ctx, passes[:end])
-            return text_of(module).encode()
+            return text_of(module, self.options).encode()
 
         return work
 
@@ -145,14 +151,14 @@ class Compilation:
         passes = self.options.pipeline("graph")
         before = str(module)
         with self.timing.phase("graph"), replayable(lambda error: before, passes):
-            watching = validators(self.options)
-            hooks = [self.timing, *watching, *self.options.instruments]
+            self.validators = validators(self.options)
+            hooks = [self.timing, *self.validators, *self.options.instruments]
             run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required, blame=True)
-        for validator in watching:
+        for validator in self.validators:
             self.recorded = validator.recorded()
         self.ops["graph"] = _count(module)
         if "graph" in self.options.keep:
-            self.texts["graph"] = str(module) + "\n"
+            self.texts["graph"] = op_text(module, self.options) + "\n"
 
     def kernel_sources(self) -> dict[str, FuncOp]:
         """The kernels that graph-outline-kernels made."""
@@ -232,7 +238,7 @@ class Compilation:
 
         keep = self.options.keep
         for level in keep & {"te", "loop"}:
-            self.texts[level] = text_of(ModuleOp([main.clone()])) + self.texts.get(level, "")
+            self.texts[level] = text_of(ModuleOp([main.clone()]), self.options) + self.texts.get(level, "")
         module = ModuleOp([main.clone()])
         run_passes(module, self.ctx, ["program"])
         text = print_module(module, target=self.target)
@@ -240,7 +246,7 @@ class Compilation:
             for op in list(module.body.block.ops):
                 if symbol_of(op) in self.kernels:
                     op.detach()  # declared here, defined below
-            self.texts["llvm"] = text_of(module) + self.texts.get("llvm", "")
+            self.texts["llvm"] = text_of(module, self.options) + self.texts.get("llvm", "")
         for level, own in (("llvm-ir", lambda: text), ("asm", lambda: assemble(text, self.target))):
             if level in keep:
                 self.texts[level] = own() + self.texts.get(level, "")
@@ -255,11 +261,21 @@ class Compilation:
             "seconds": self.timing.total(),
             "precision": self.options.precision,
             "relative_error": self.relative_error(),
+            **self.validated(),
             "ops": self.ops,
             "calls": calls,
             "kernels": len(self.kernels),
             "warnings": self.warnings,
         }
+
+    def validated(self) -> dict[str, Any]:
+        """How much a validating compilation compared, and what it could not."""
+        if not self.validators:
+            return {}
+        unsure = [text for v in self.validators for text in v.unsure]
+        unsure += [text for code in self.kernels.values() for text in code.unsure]
+        compared = sum(v.compared for v in self.validators) + sum(code.compared for code in self.kernels.values())
+        return {"validated": {"comparisons": compared, "unsure": unsure}}
 
     def relative_error(self) -> float:
         """The relative error of the results that graph-to-mixed-precision estimates; 0 for f32."""

@@ -18,6 +18,7 @@ from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
 from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import Array, sizes_at
 from mlc.interp.graph_control import run_control
+from mlc.interp.observe import Observe
 from mlc.interp.sizes import at_sizes, solved, symbols_in
 from mlc.support.arithmetic import OWN, Arithmetic
 from mlc.support.dtypes import is_float_dtype
@@ -35,17 +36,20 @@ class Interpreter:
     """
     Runs functions of the graph level on numpy arrays.
 
-    In the arithmetic `WIDE` every float is computed in f64.
+    In the arithmetic `WIDE` every float is computed in f64. `observe` is called after each op.
     """
 
-    def __init__(self, weights: Weights | None = None, arithmetic: Arithmetic = OWN):
+    def __init__(self, weights: Weights | None = None, arithmetic: Arithmetic = OWN, observe: Observe | None = None):
         self.weights = weights
+        self.observe = observe
         self.arithmetic = arithmetic
         self.sizes: dict[str, int] = {}
         """The values of the symbols of the running function."""
         self._scope: Operation | None = None
         self._symbolic: dict[FuncOp, bool] = {}
         self._bound: dict[tuple[FuncOp, tuple[tuple[str, int], ...]], FuncOp] = {}
+        self._originals: dict[Operation, Operation] = {}
+        """The operations of functions with symbols, by those of the copies that run; filled for `observe`."""
 
     def run(self, func: FuncOp, inputs: Sequence[Any], sizes: Mapping[str, int] | None = None) -> list[Any]:
         """
@@ -60,7 +64,9 @@ class Interpreter:
         self._scope = func.parent_op() or self._scope
         key = func, tuple(sorted(self.sizes.items()))
         if key not in self._bound:
-            self._bound[key] = at_sizes(func, self.sizes)
+            bound = self._bound[key] = at_sizes(func, self.sizes)
+            if self.observe is not None:
+                self._originals.update(zip(bound.walk(), func.walk(), strict=True))
         try:
             return self._run_static(self._bound[key], inputs)
         finally:
@@ -97,7 +103,10 @@ class Interpreter:
             operands = [values[operand] for operand in op.operands]
             if isinstance(op, ReturnOp | YieldOp):
                 return operands
-            for result, value in zip(op.results, self._run_op(op, operands), strict=True):
+            results = self._run_op(op, operands)
+            if self.observe is not None:
+                self.observe(self._originals.get(op, op), results)
+            for result, value in zip(op.results, results, strict=True):
                 values[result] = value
                 left[result] = sum(1 for _ in result.uses)
             for operand in op.operands:

@@ -24,6 +24,7 @@ from mlc.interp import values as V
 from mlc.interp.errors import InterpreterError
 from mlc.interp.loop_helpers import HELPERS, is_dynamic
 from mlc.interp.loop_program import PythonEmitter
+from mlc.interp.observe import Observe
 from mlc.support.arithmetic import OWN, Arithmetic
 
 Array = np.ndarray[Any, Any]
@@ -47,23 +48,34 @@ class TranslatedProgram:
 
 
 def run(
-    func: loop.FuncOp, arrays: Sequence[Any], *, shuffle: int | None = None, arithmetic: Arithmetic = OWN
+    func: loop.FuncOp,
+    arrays: Sequence[Any],
+    *,
+    shuffle: int | None = None,
+    arithmetic: Arithmetic = OWN,
+    observe: Observe | None = None,
 ) -> list[Array]:
     """
     Run a kernel on its arguments (inputs, outputs, symbols) and return the outputs.
 
     Given outputs are written in place; omitted ones are allocated. `shuffle` is a seed: parallel iterations then run in
-    random order.
+    random order. `observe` is called after each op that computes or stores values, every time that it runs.
     """
-    return prepare(func, shuffle=shuffle, arithmetic=arithmetic)(arrays)
+    return prepare(func, shuffle=shuffle, arithmetic=arithmetic, observe=observe)(arrays)
 
 
-def prepare(func: loop.FuncOp, *, shuffle: int | None = None, arithmetic: Arithmetic = OWN) -> TranslatedProgram:
+def prepare(
+    func: loop.FuncOp,
+    *,
+    shuffle: int | None = None,
+    arithmetic: Arithmetic = OWN,
+    observe: Observe | None = None,
+) -> TranslatedProgram:
     """Translate a kernel once, to run it several times."""
-    emitter = PythonEmitter(arithmetic)
+    emitter = PythonEmitter(arithmetic, observed=observe is not None)
     emitter.function(func)
     source = "\n".join(emitter.lines) + "\n"
-    scope: dict[str, Any] = {**HELPERS, **emitter.constants, "_span": _span(shuffle)}
+    scope: dict[str, Any] = {**HELPERS, **emitter.constants, "_span": _span(shuffle), "_observe": observe}
     exec(compile(source, f"<loop.func @{func.sym_name.data}>", "exec"), scope)
     return TranslatedProgram(func, source, scope["_kernel"], arithmetic)
 

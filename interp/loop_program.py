@@ -42,6 +42,8 @@ class PythonEmitter:
     """Emits the Python source of one kernel."""
 
     arithmetic: Arithmetic
+    observed: bool = False
+    """Whether the program calls `_observe` after each op that computes or stores values."""
     lines: list[str] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
     names: dict[SSAValue, str] = field(default_factory=dict)
@@ -81,9 +83,17 @@ class PythonEmitter:
                 handler(self, op)
             else:
                 self.line(f"{self.name(op.results[0])} = {self.value(op)}" if op.results else self.value(op))
+            if self.observed:
+                self.observe(op)
         if len(self.lines) == before:
             self.line("pass")
         self.depth -= 1
+
+    def observe(self, op: Operation) -> None:
+        """Hand the results of an operation, or the value that it stores, to `_observe`."""
+        seen = [op.value] if isinstance(op, loop.StoreOp) else [] if isinstance(op, loop.AllocOp) else op.results
+        if seen:
+            self.line(f"_observe({self.constant(op, 'op')}, [{', '.join(map(self.name, seen))}])")
 
     def value(self, op: Operation) -> str:
         """The expression of an operation that computes one value."""

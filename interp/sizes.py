@@ -64,13 +64,18 @@ def sizes_of(func: FuncOp, case: int) -> dict[str, int]:
 
 def solved(func: FuncOp, arrays: Sequence[Any]) -> dict[str, int]:
     """The values of a function's symbols, solved from the shapes of its inputs; ValueError if no value fits."""
+    return solved_types(func.sym_name.data, [a.type for a in func.body.block.args], [a.shape for a in arrays])
+
+
+def solved_types(name: str, types: Sequence[Attribute], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+    """The values of the symbols in tensor types for which these are the shapes; ValueError if no value fits."""
     values: dict[str, int] = {}
     pairs: list[tuple[Dim, int]] = []
-    for argument, array in zip(func.body.block.args, arrays, strict=True):
-        shape = shape_of(argument.type)
-        if len(shape) != len(array.shape):
-            raise ValueError(f"expected inputs of @{func.sym_name.data} of rank {len(shape)}, but got {array.shape}")
-        pairs += zip(shape, array.shape, strict=True)
+    for t, given in zip(types, shapes, strict=True):
+        shape = shape_of(t)
+        if len(shape) != len(given):
+            raise ValueError(f"expected inputs of @{name} of rank {len(shape)}, but got {given}")
+        pairs += zip(shape, given, strict=True)
     for size, number in pairs:
         if isinstance(size, DimExpr) and len(size.terms) == 1 and len(size.terms[0][0]) == 1:
             (atom,), factor = size.terms[0]
@@ -79,7 +84,7 @@ def solved(func: FuncOp, arrays: Sequence[Any]) -> dict[str, int]:
     for size, number in pairs:
         found = size.evaluate(values) if isinstance(size, DimExpr) else size
         if found != number:
-            raise ValueError(f"expected a size of an input of @{func.sym_name.data} to be {found}, but got {number}")
+            raise ValueError(f"expected a size of an input of @{name} to be {found}, but got {number}")
     return values
 
 

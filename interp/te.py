@@ -24,6 +24,7 @@ from mlc.dialects.index import Index
 from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
 from mlc.interp import values as meaning
 from mlc.interp.errors import InterpreterError
+from mlc.interp.observe import Observe
 from mlc.support.arithmetic import OWN, Arithmetic
 
 Array = Any
@@ -31,8 +32,10 @@ CHUNK_POINTS = 10_000_000
 """Points of an index grid that are evaluated at once."""
 
 
-def run(func: te.FuncOp, inputs: Sequence[Any], *, arithmetic: Arithmetic = OWN) -> list[Array]:
-    """The kernel's results, computed in an arithmetic."""
+def run(
+    func: te.FuncOp, inputs: Sequence[Any], *, arithmetic: Arithmetic = OWN, observe: Observe | None = None
+) -> list[Array]:
+    """The kernel's results, computed in an arithmetic; `observe` is called after each stage."""
     if len(inputs) != len(func.args):
         raise ValueError(f"expected {len(func.args)} inputs of @{func.sym_name.data}, but got {len(inputs)}")
     tensors: dict[SSAValue, Any] = {}
@@ -42,6 +45,8 @@ def run(func: te.FuncOp, inputs: Sequence[Any], *, arithmetic: Arithmetic = OWN)
         for stage in func.stages:
             results = _Stage(stage, tensors, arithmetic).run()
             tensors.update(zip(stage.results, results, strict=True))
+            if observe is not None:
+                observe(stage, results)
     return [tensors[v].copy() if v in func.args else tensors[v] for v in func.return_op.values]
 
 

@@ -20,7 +20,7 @@ from mlc.runtime.artifact import WEIGHTS, Artifact, DamagedArtifact, copy_to
 from mlc.runtime.code import Code, SharedCode, Toolchain
 from mlc.runtime.cpu import refusal
 from mlc.runtime.sizes import text
-from mlc.runtime.steps import KernelProfile, Profile, Stepper
+from mlc.runtime.steps import KernelProfile, ObserveCall, Profile, Stepper
 from mlc.support.alignment import ALIGNMENT
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
@@ -103,6 +103,7 @@ class Executable:
         """Set all fields but the loaded code and its memory."""
         model = artifact.model
         self._toolchain = toolchain
+        self.observe: ObserveCall | None = None
         self.threads = thread_count(threads)
         self.executor = executor
         self.artifact = artifact
@@ -208,7 +209,7 @@ class Executable:
     def _steps(self) -> Stepper:
         """The stepper, which runs the model kernel by kernel."""
         if self._stepper is None:
-            self._stepper = Stepper(self.artifact.model, self._code, self._bases, self._rt)
+            self._stepper = Stepper(self.artifact.model, self._code, self._bases, self._rt, self.observe)
         return self._stepper
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:

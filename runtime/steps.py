@@ -1,6 +1,7 @@
 """Kernel by kernel: the graph executor and the profiler step through the calls of an artifact from Python."""
 
 import ctypes
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,15 @@ from mlc.runtime.profile import Event, KernelProfile, Profile
 from mlc.runtime.program import Runner
 from mlc.runtime.reuse import memory_seconds, reuse_distances
 from mlc.support.abi import KERNEL, RuntimeStruct
+from mlc.support.dtypes import dtype_of_type
 
 if TYPE_CHECKING:
     from mlc.runtime.peaks import Machine
 
 __all__ = ["KernelProfile", "Profile", "Stepper"]
 
+ObserveCall = Callable[[Mapping[str, Any], list[Any]], None]
+"""Called after each call of a kernel: the node of the graph, and copies of what it wrote."""
 _TRACES = 4
 """Runs that are traced; the quickest is kept."""
 
@@ -23,7 +27,15 @@ _TRACES = 4
 class Stepper:
     """Runs the calls of a model one at a time."""
 
-    def __init__(self, graph: Mapping[str, Any], code: Code, bases: Mapping[str, int], rt: int) -> None:
+    def __init__(
+        self,
+        graph: Mapping[str, Any],
+        code: Code,
+        bases: Mapping[str, int],
+        rt: int,
+        observe: "ObserveCall | None" = None,
+    ) -> None:
+        self.observe = observe
         self.nodes: Sequence[Mapping[str, Any]] = graph["nodes"]
         self.rt = rt
         self._code = code
@@ -60,7 +72,18 @@ class Stepper:
         seconds = time.perf_counter() - start
         if status:
             raise RuntimeError(f"kernel '{node['kernel']}' returned error {status}")
+        if self.observe is not None:
+            self.observe(node, [self._array(i, io) for i in node["outputs"]])
         return seconds
+
+    def _array(self, index: int, io: Mapping[str, Sequence[int]]) -> Any:
+        """A copy of the present content of a value."""
+        import numpy as np
+
+        value = self._values[index]
+        dtype, shape = dtype_of_type(value["dtype"]), tuple(value["shape"])
+        content = ctypes.string_at(self._pointer(index, io), math.prod(shape) * dtype.itemsize)
+        return np.frombuffer(content, dtype).reshape(shape)
 
     def run(self, io: Mapping[str, Sequence[int]]) -> list[float]:
         """Run all calls, then the copies of outputs that no kernel writes; the seconds of each call."""

@@ -110,7 +110,7 @@ class SymbolicExecutable(Executable):
 
     def _steps_at(self, bound: Bound) -> Stepper:
         """A stepper for these sizes, in the current workspace."""
-        return Stepper(static_model(self.artifact.model, bound), self._code, self._bases, self._rt)
+        return Stepper(static_model(self.artifact.model, bound), self._code, self._bases, self._rt, self.observe)
 
 
 def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:

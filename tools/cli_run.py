@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     given = _files(args.input)
     executable = executable_of(args)
-    inputs = {name: _read(path) for name, path in given.items()}
+    inputs = {name: read_array(path) for name, path in given.items()}
     if args.random:
         inputs = {**random_inputs(executable, shapes_of(args, "at"), inputs), **inputs}
     try:
@@ -126,7 +126,7 @@ def _files(texts: list[str]) -> dict[str, Path]:
     return files
 
 
-def _read(path: Path) -> Any:
+def read_array(path: Path) -> Any:
     """An array from a .npy file, which holds no objects."""
     import numpy as np
 

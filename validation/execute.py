@@ -27,7 +27,9 @@ from mlc.dialects import graph, loop
 from mlc.dialects import te as te_dialect
 from mlc.dialects.attributes import GRAPH_KERNEL, NATIVE_SCRATCH_BYTES, NATIVE_WORKSPACE_BYTES
 from mlc.dialects.graph.types import sizes_at
+from mlc.dialects.runtime import CallOp as RuntimeCallOp
 from mlc.interp import values as V
+from mlc.interp.observe import Observe
 from mlc.interp.sizes import (
     CASES,
     at_sizes,
@@ -77,6 +79,8 @@ class RunnableFunction:
     """The values of the symbols of a graph-level function, by name."""
     symbols: tuple[int, ...] = ()
     """The values of a kernel's index arguments."""
+    weights: Any = None
+    """The weights that a graph-level function reads."""
 
 
 @dataclass
@@ -98,6 +102,8 @@ class Module:
     record: Callable[[str, Sequence[Array], dict[str, int]], None] | None = None
     sizes: dict[str, dict[str, int]] = field(default_factory=dict)
     """The values of the symbols with which functions were called, by the function's name in a case."""
+    observe: Observe | None = None
+    """Called after each op that an interpreter runs; loop kernels then run in the interpreter whatever their size."""
 
     @cached_property
     def library(self) -> Library:
@@ -161,7 +167,8 @@ def _graph(m: Module, func: Operation, case: int) -> RunnableFunction | None:
 
     def run(arrays: Sequence[Array], arithmetic: Arithmetic) -> list[Array]:
         recording = arithmetic == OWN
-        return list((Recording if recording else Interpreter)(m.weights, arithmetic).run(func, arrays, sizes or None))
+        one = (Recording if recording else Interpreter)(m.weights, arithmetic, m.observe)
+        return list(one.run(func, arrays, sizes or None))
 
     return RunnableFunction(
         name,
@@ -175,6 +182,7 @@ def _graph(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         constants=constants_of(func, m.weights),
         sizes=sizes,
         symbols=_kernel_symbols(func, sizes),
+        weights=m.weights,
     )
 
 
@@ -199,6 +207,32 @@ def _is_graph(op: Operation) -> bool:
     if isinstance(op, graph.CallOp):
         return isinstance(SymbolTable.lookup_symbol(op, op.callee), FuncOp)
     return isinstance(op, graph.GraphOp) or op.name.startswith("graph.") or op.name in ("func.func", "func.return")
+
+
+# --- @main on buffers --------------------------------------------------------------------------------------------
+
+
+def _function(m: Module, func: Operation, case: int) -> RunnableFunction | None:
+    """A function of graph ops, or @main on buffers."""
+    return _graph(m, func, case) or _main(m, func, case)
+
+
+def _main(m: Module, func: Operation, case: int) -> RunnableFunction | None:
+    """@main on buffers, which calls the kernels of the module; its types and sizes are those of its graph form."""
+    from mlc.validation.interpret import run_main
+
+    assert isinstance(func, FuncOp)
+    name = case_name(func.sym_name.data, case)
+    facts = m.known.get(name)
+    if facts is None or not any(isinstance(op, RuntimeCallOp) for op in func.walk()):
+        return None
+    sizes = m.sizes.get(name, {})
+
+    def run(arrays: Sequence[Array], arithmetic: Arithmetic) -> list[Array]:
+        assert not arithmetic.wide
+        return run_main(m.module, func, m.weights, arrays, sizes)
+
+    return RunnableFunction(name, "main", func, facts.inputs, facts.outputs, run, is_wide=False, sizes=sizes)
 
 
 # --- te ----------------------------------------------------------------------------------------------------------
@@ -244,7 +278,7 @@ def _te(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         func,
         types[: len(tensors)],
         types[len(tensors) :],
-        lambda arrays, arithmetic: list(te.run(func, [*arrays, *symbols], arithmetic=arithmetic)),
+        lambda arrays, arithmetic: list(te.run(func, [*arrays, *symbols], arithmetic=arithmetic, observe=m.observe)),
         is_wide=not casts_bits(func),
         epsilon=narrowest(func),
         constants=constants_of(func),
@@ -274,12 +308,17 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
 
     # as C99, kernels are a hundred times as fast, and races are found, which the interpreter finds only where the order
     # of the iterations matters
-    large = count_operations(func, given) > INTERPRETED_OPERATIONS or (runs_in_parallel(func) and c_run.has_compiler())
+    large = m.observe is None and (
+        count_operations(func, given) > INTERPRETED_OPERATIONS or (runs_in_parallel(func) and c_run.has_compiler())
+    )
 
     def run(arrays: Sequence[Array], arithmetic: Arithmetic) -> list[Array]:
         if large:
             return c_run.run(func, arguments(arrays, arithmetic), arithmetic)
-        return interp.run(func, arguments(arrays, arithmetic), shuffle=0, arithmetic=arithmetic)
+        shuffle = None if m.observe else 0
+        return interp.run(
+            func, arguments(arrays, arithmetic), shuffle=shuffle, arithmetic=arithmetic, observe=m.observe
+        )
 
     return RunnableFunction(
         case_name(func.sym_name.data, case),
@@ -340,8 +379,14 @@ def _bytes(func: Operation, attribute: str) -> int:
 
 
 _MAKERS: dict[str, Callable[[Module, Operation, int], RunnableFunction | None]] = {
-    "func.func": _graph,
+    "func.func": _function,
     "te.func": _te,
     "loop.func": _loop,
     "llvm.func": _llvm,
 }
+
+
+def make_runnable(module: Module, func: Operation, case: int = 0) -> RunnableFunction | None:
+    """One function of a module in a case; None if it cannot be run."""
+    make = _MAKERS.get(func.name)
+    return None if make is None else make(module, func, case)

@@ -63,6 +63,18 @@ def fits(arrays: Sequence[Any], types: Types) -> bool:
     return [(a.shape, a.dtype.name) for a in arrays] == list(types)
 
 
+def fitted(arrays: Sequence[Any], types: Types) -> list[Any] | None:
+    """The arrays, integers with the signedness of these types; None if they have other shapes or dtypes."""
+    if len(arrays) != len(types):
+        return None
+    found: list[Any] = []
+    for array, (_, name) in zip(arrays, types, strict=True):
+        own = dtype_of(name)
+        same = array.dtype.kind in "iu" and own.kind in "iu" and array.dtype.itemsize == own.itemsize
+        found.append(array.view(own) if same and array.dtype != own else array)
+    return found if fits(found, types) else None
+
+
 def random_inputs(func: Operation, types: Types, seed: int) -> list[Any]:
     """Random arrays for the arguments of a function; those that are weights of contractions are scaled."""
     arrays = random_arrays(types, seed)

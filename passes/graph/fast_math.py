@@ -155,13 +155,13 @@ class FastMathPass(ModulePass):
 
     `graph.tanh %x`  ->  `graph.divide (x * P), Q` with P and Q polynomials of x * x, x clipped
 
-    The errors are listed at the top of passes/graph/fast_math.py; `tolerance` is the factor by which validation widens
-    its tolerance for this pass.
+    The errors are listed at the top of passes/graph/fast_math.py.
     """
 
     name = "graph-fast-math"
 
-    tolerance: ClassVar[float] = 256.0
+    error_budget: ClassVar[float] = 1e-4
+    """The part of its largest element by which a result may move under validation."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""

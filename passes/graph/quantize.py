@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeGuard
+from typing import ClassVar, TypeAlias, TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, Float64Type, FloatAttr, ModuleOp, f32, f64
@@ -232,6 +232,8 @@ class QuantizePass(ModulePass):
     """
 
     name = "graph-quantize"
+    error_budget: ClassVar[float] = 0.25
+    """The part of its largest element by which a result may move under validation: steps of 1/255 in each layer."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""

@@ -41,6 +41,8 @@ TIME_LIMIT = 240
 """Seconds after which the validation of a mutant has failed."""
 WHOLE_INDEX = -1
 """The index of the passes that only a whole compilation runs (whole.py)."""
+DECISIONS = 16
+"""Wrong decisions that are tried: most are legal, or stop the pass."""
 TRIES = 6
 """Places that are tried until one of them changes what the program computes."""
 
@@ -191,7 +193,7 @@ class Injector:
             operator = OPERATORS[slot.operator]
             if operator.around is None:
                 continue
-            for attempt in range(TRIES):
+            for attempt in range(DECISIONS):
                 if self.fork(slot):
                     self.correct = module.clone()
                     self.wrong = operator.around(module, Random(slot.seed + attempt))

@@ -6,13 +6,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import zoo
 from deep_models import decoder, encoder
 from loop_kernels import conv as loop_conv
-from loop_kernels import gemm, layer_norm, softmax
+from loop_kernels import gemm, layer_norm
+from loop_kernels import softmax as loop_softmax
+from random_graphs import graph_of
 from sched_kernels import KERNELS as SCHEDULED
-from small_graphs import Small
+from small_graphs import Small, small_model
 from strategy_cases import CASES
+from symbolic_models import POINTWISE, PRODUCT, SOFTMAX
 from test_precision import convolutions, transformer
+from test_small_graphs import CASES as GROUPS
 from xdsl.passes import ModulePass
 
 import mlc
@@ -25,6 +30,8 @@ from mlc.support.weights import WeightStore
 
 OPEN = {"batch": (1, 4), "length": (1, 20)}
 """Ranges of open sizes that keep the runs of interpreters short."""
+RANDOM_GRAPHS = range(6)
+"""Seeds of the random graphs among the subjects."""
 LEVELS = ("convert-graph-to-te", "kernel-O3")
 
 
@@ -45,6 +52,8 @@ class Subject:
     name: str
     build: Callable[[], Built]
     small: bool = False
+    mutated: bool = True
+    """Otherwise only its correct compilation is validated."""
 
 
 def compiled(model: Model, level: int = 4, precision: str = "") -> Built:
@@ -165,17 +174,30 @@ def zoo_subject(name: str) -> Callable[[], Built]:
     """A model of the zoo at the size at which it is validated."""
 
     def made() -> Built:
-        import zoo
-
         return compiled(mlc.load(zoo.model(name, zoo.MODELS[name].small)), 3)
 
     return made
 
 
+def random_subject(seed: int) -> Callable[[], Built]:
+    """A random graph, drawn from the samples of the ops."""
+
+    def made() -> Built:
+        case = graph_of(seed, 4, 14)
+        return compiled(Model(case.module, case.store))
+
+    return made
+
+
+def group_subject(name: str) -> Callable[[], Built]:
+    """A group of operators at awkward sizes, each with an output of its own."""
+    return lambda: compiled(mlc.load(small_model(GROUPS[name].items()).proto()), 3)
+
+
 TILED = {
     "gemm": gemm(20, 70, 24),
     "convolution": loop_conv(16, 32, 9),
-    "softmax": softmax(9, 40),
+    "softmax": loop_softmax(9, 40),
     "layer norm": layer_norm(6, 35),
 }
 """Kernels that are scheduled already, with parallel loops."""
@@ -202,6 +224,17 @@ SUBJECTS: dict[str, Subject] = {
         Subject("f16", onnx_subject(small_proto(transformer), precision="f16")),
         Subject("quantised", quantised(small_pictures), True),
         Subject("squeezenet", zoo_subject("squeezenet")),
+        Subject("open-pointwise", text_subject(POINTWISE), True),
+        Subject("open-softmax", text_subject(SOFTMAX), True),
+        Subject("open-product", text_subject(PRODUCT), True),
+        *(Subject(f"random-{seed}", random_subject(seed), True) for seed in RANDOM_GRAPHS),
+        *(Subject(name, zoo_subject(name), mutated=False) for name in zoo.MODELS if name != "squeezenet"),
+        *(Subject(hyphened(f"group-{name}"), group_subject(name), mutated=False) for name in GROUPS),
+        *(
+            Subject(f"{name}-O{level}", onnx_subject(small_proto(build), level), mutated=False)
+            for name, build in (("transformer", transformer), ("residual", residual), ("mixture", mixture))
+            for level in (0, 1, 3)
+        ),
         *(Subject(hyphened(f"te-{name}"), kernel_subject(text, ["kernel-O3"]), True) for name, text in CASES.items()),
         *(
             Subject(hyphened(f"loop-{name}"), kernel_subject(text, ["loop-tiles", "convert-loop-to-llvm"]), True)

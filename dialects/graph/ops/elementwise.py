@@ -377,9 +377,7 @@ class ModOp(BinaryOp):
 
 def _compare(name: str, formula: str, function: str, elements: str = "number") -> dict[str, Any]:
     """The body of a comparison's class; `function` is its name in numpy."""
-    return _binary(
-        name, formula, lambda np, x, y, op: getattr(np, function)(x, y), elements=elements, compares=True
-    )
+    return _binary(name, formula, lambda np, x, y, op: getattr(np, function)(x, y), elements=elements, compares=True)
 
 
 EqualOp = type("EqualOp", (BinaryOp,), _compare("equal", "x == y", "equal", "any"))
