@@ -38,6 +38,7 @@ WITH_COMMANDS = (
             "running-ir",
             "editors",
             "symbolic-shapes",
+            "inspect",
         )
     ),
 )

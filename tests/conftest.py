@@ -15,8 +15,10 @@ TIERS: dict[str, list[str]] = tomllib.loads((TESTS / "tiers.toml").read_text())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `-m quick` or `-m ci`, leave files of other tiers alone: importing them all takes long."""
+    """With `-m quick`, `-m ci` or `-m tools`, leave files of other tiers alone: importing them all takes long."""
     tier = config.getoption("markexpr")
+    if tier == "tools" and collection_path.suffix == ".py" and collection_path.is_relative_to(TESTS):
+        return None if "mark.tools" in collection_path.read_text() else True
     if tier not in TIERS or collection_path.is_dir() or not collection_path.is_relative_to(TESTS):
         return None
     name = str(collection_path.relative_to(TESTS))

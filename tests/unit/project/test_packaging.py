@@ -71,4 +71,5 @@ def test_a_wheel_holds_every_module(tmp_path):
     assert missing == []
     assert "mlc/py.typed" in names
     assert {f"mlc/targets/machines/{path.name}" for path in (ROOT / "targets" / "machines").iterdir()} <= names
+    assert {f"mlc/tools/html/page/{path.name}" for path in (ROOT / "tools" / "html" / "page").iterdir()} <= names
     assert not [n for n in names if not n.startswith("mlc")]
