@@ -28,10 +28,6 @@ from mlc.support.errors import UserError
 from mlc.support.scratch import remove_scratch
 from mlc.validation.inputs import random_arrays
 from mlc.validation.signature import function_named, named_inputs, random_inputs, signature_of
-<<<<<<< HEAD
-from mlc.validation.inputs import random_arrays
-=======
->>>>>>> core
 from mlc.validation.value_diff import ComputedTensor, TensorRecorder
 
 Arrays = Mapping[str, Any]

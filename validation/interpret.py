@@ -45,10 +45,6 @@ from mlc.validation.signature import (
     signature_of,
     symbol_name,
 )
-<<<<<<< HEAD
-from mlc.validation.inputs import RandomWeights, random_arrays
-=======
->>>>>>> core
 
 Inputs = Mapping[str, Any] | Sequence[Any]
 
