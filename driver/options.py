@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mlc.driver.schedules import Schedules
 from mlc.support.errors import UserError
 from mlc.support.files import read_file
+from mlc.support.plugins import is_plugins
 from mlc.support.registrations import have_keys, registrations_key
 
 if TYPE_CHECKING:
@@ -158,7 +159,16 @@ def _description(target: str) -> str:
 
 
 def has_own_passes() -> bool:
-    """Whether this program has registered passes, dialects, ops or else of its own: what they do is not in any key."""
-    registry, ops = sys.modules.get("mlc.driver.pipeline.registry"), sys.modules.get("mlc.frontends.onnx.table")
-    own = registry is not None and (registry.USER_PASSES or registry.USER_DIALECTS or registry.USER_OPS)
-    return bool(own) or (ops is not None and bool(ops.CUSTOM)) or not have_keys()
+    """
+    Whether this program has registered passes, dialects, ops or else of its own: what they do is not in any key.
+
+    Those of installed distributions and of loaded projects are.
+    """
+    tables = {
+        "mlc.driver.pipeline.registry": ("USER_PASSES", "USER_DIALECTS"),
+        "mlc.dialects.own_ops": ("USER_OPS",),
+        "mlc.frontends.onnx.table": ("CUSTOM",),
+    }
+    loaded = [(sys.modules[module], names) for module, names in tables.items() if module in sys.modules]
+    own = [one for module, names in loaded for name in names for one in getattr(module, name).values()]
+    return any(not is_plugins(getattr(one, "__module__", "")) for one in own) or not have_keys()

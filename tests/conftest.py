@@ -51,14 +51,16 @@ def _own_cache() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _own_registries() -> Iterator[None]:
     """What a test registers - passes, dialects, ops - is not there for the next one, whose cache would be off."""
-    from mlc.driver.pipeline.registry import USER_DIALECTS, USER_OPS, USER_PASSES
+    from mlc.dialects.own_ops import USER_OPS
+    from mlc.driver.pipeline.registry import USER_DIALECTS, USER_PASSES
     from mlc.frontends.onnx.table import CUSTOM
     from mlc.passes.loop.directives.tensorize import INTRINSICS
     from mlc.schedules.registry import USER_STRATEGIES
+    from mlc.support.plugins import PROJECTS
     from mlc.support.registrations import REGISTERED
 
     registries: list[dict[Any, Any]] = [CUSTOM, USER_PASSES, USER_DIALECTS, USER_OPS]
-    registries += [INTRINSICS, USER_STRATEGIES, REGISTERED]
+    registries += [INTRINSICS, USER_STRATEGIES, REGISTERED, PROJECTS]
     before = [(registry, dict(registry)) for registry in registries]
     yield
     for registry, entries in before:

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from mlc.driver.options import LEVELS, Options
+from mlc.driver.options import LEVELS, Options, current_context
 from mlc.runtime.artifact import Artifact
 from mlc.support.scratch import remove_scratch, scratch_directory
 from mlc.tools.cli import UsageError, add_model_arguments, human_bytes, shapes_of, summary, symbols_of
@@ -93,7 +93,7 @@ def compiled(args: argparse.Namespace) -> tuple[Artifact, bool]:
     from mlc.driver.compile import build_artifact
 
     options = _options(args, validate=args.validate_each)
-    cache = None if args.no_cache or args.validate_each else Cache.default()
+    cache = None if args.no_cache or args.validate_each or options.instruments else Cache.default()
     return build_artifact(args.model, options, shapes_of(args), cache, symbols=symbols_of(args))
 
 
@@ -113,6 +113,7 @@ def _options(args: argparse.Namespace, keep: frozenset[str] = frozenset(), valid
         schedules,
         args.precision,
         args.error_growth,
+        context=current_context(),
         show_nodes=args.mlir_print_source_nodes,
         show_locations=args.mlir_print_debuginfo,
     )

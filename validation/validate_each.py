@@ -33,8 +33,8 @@ from mlc.validation.inputs import RandomWeights, Recorded, fitted, random_inputs
 from mlc.validation.measure import (
     ERROR_GROWTH,
     LARGE_INPUTS,
+    FunctionRunner,
     Measured,
-    Runner,
     compare_meaning,
     compare_native,
     errors,
@@ -167,7 +167,7 @@ class ValidateInstrument:
     def _check(self, executable: RunnableFunction, text: str, module_pass: ModulePass | None) -> None:
         """The first run of a function, or its comparison with the form before the pass."""
         old = self.known.get(executable.name)
-        runner = Runner(executable)
+        runner = FunctionRunner(executable)
         try:
             if old is None or (old.inputs, old.outputs) != (executable.inputs, executable.outputs):
                 self._run_first(runner, text)
@@ -179,13 +179,13 @@ class ValidateInstrument:
         finally:
             self.ran += runner.ran
 
-    def _restored(self, old: Baseline) -> Runner | None:
+    def _restored(self, old: Baseline) -> FunctionRunner | None:
         """The form of a function before the pass, read from its text."""
         module = parse_module(old.text, "<before the pass>")
         functions = Module(module, self._known(), old.last.weights, None, self._sizes)
         for executable in functions.executables():
             if executable.name == old.last.name:
-                return Runner(executable)
+                return FunctionRunner(executable)
         return None
 
     def _known(self) -> dict[str, Facts]:
@@ -211,7 +211,7 @@ class ValidateInstrument:
             self._drawn = RandomWeights(module, self.seed)
         return self._drawn
 
-    def _run_first(self, runner: Runner, text: str) -> None:
+    def _run_first(self, runner: FunctionRunner, text: str) -> None:
         """The first run of a function."""
         executable = runner.executable
         given = self._given().get(executable.name)
@@ -238,9 +238,9 @@ class _Comparison:
 
     instrument: ValidateInstrument
     module_pass: ModulePass
-    runner: Runner
+    runner: FunctionRunner
     before: Measured
-    restore: Callable[[], Runner | None]
+    restore: Callable[[], FunctionRunner | None]
     """Makes the form before the pass anew."""
 
     def run(self) -> Measured:
