@@ -261,11 +261,21 @@ class Compilation:
             "seconds": self.timing.total(),
             "precision": self.options.precision,
             "relative_error": self.relative_error(),
+            **self.validated(),
             "ops": self.ops,
             "calls": calls,
             "kernels": len(self.kernels),
             "warnings": self.warnings,
         }
+
+    def validated(self) -> dict[str, Any]:
+        """How much a validating compilation compared, and what it could not."""
+        if not self.validators:
+            return {}
+        unsure = [text for v in self.validators for text in v.unsure]
+        unsure += [text for code in self.kernels.values() for text in code.unsure]
+        compared = sum(v.compared for v in self.validators) + sum(code.compared for code in self.kernels.values())
+        return {"validated": {"comparisons": compared, "unsure": unsure}}
 
     def relative_error(self) -> float:
         """The relative error of the results that graph-to-mixed-precision estimates; 0 for f32."""

@@ -41,6 +41,10 @@ class KernelCode:
     """Operations by level."""
     warnings: list[str] = field(default_factory=list)
     """What the passes warned of, each text once."""
+    compared: int = 0
+    """Comparisons of the kernel before and after a pass, by a validating compilation."""
+    unsure: list[str] = field(default_factory=list)
+    """What that could not validate."""
     schedule: str = ""
     """Summary of its schedule: the strategy, the register tile, the parallel loop."""
 
@@ -124,8 +128,11 @@ def compile_kernel(
     recorder = _LevelRecorder(options)
     code = recorder.code
     with collected_warnings() as found:
-        hooks = [recorder, *validators(options, inputs), *options.instruments]
+        watching = validators(options, inputs)
+        hooks = [recorder, *watching, *options.instruments]
         run_passes(module, ctx, passes, instruments=hooks, required=options.required, blame=True)
+    for validator in watching:
+        code.compared, code.unsure = validator.compared, validator.unsure
     code.warnings = list(dict.fromkeys(found))
     recorder.note("llvm", module)
     start = time.perf_counter()

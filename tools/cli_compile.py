@@ -68,6 +68,10 @@ def run(args: argparse.Namespace) -> int:
     size = f"sized by {symbols}" if symbols else human_bytes(artifact.model["workspace_bytes"])
     memory = f"workspace {size}"
     print(f"{args.model}: {summary(report)}; {memory}, weights {human_bytes(artifact.model['weights_bytes'])}")
+    if validated := report.get("validated"):
+        from mlc.validation.validate_each import summary as validation_summary
+
+        print(validation_summary(validated["comparisons"], validated["unsure"]))
     for file in files:
         print(f"wrote {file}")
     if args.timing:

@@ -28,6 +28,7 @@ from mlc.interp.compare import EXACT, Difference, differences, epsilon
 from mlc.passes.pass_manager import BrokenByPass
 from mlc.support.arithmetic import OWN, WIDE
 from mlc.support.errors import warn
+from mlc.support.progress import ProgressBar
 from mlc.validation.execute import Facts, Module, RunnableFunction, Types
 from mlc.validation.inputs import RandomWeights, Recorded, fitted, random_inputs
 from mlc.validation.measure import (
@@ -105,6 +106,8 @@ class ValidateInstrument:
     """The number of comparisons of a function before and after a pass."""
     unsure: list[str] = field(default_factory=list)
     """What could not be validated, a sentence each."""
+    bar: ProgressBar = field(default_factory=ProgressBar, repr=False)
+    """Shows which pass is being validated."""
     _recorded: dict[str, Recorded] = field(default_factory=dict)
     _sizes: dict[str, dict[str, int]] = field(default_factory=dict)
     _module: ModuleOp | None = None
@@ -128,9 +131,8 @@ class ValidateInstrument:
         return {name: Recorded(known.arrays, known.sizes) for name, known in self.known.items()}
 
     def summary(self) -> str:
-        """How much was validated, in a line, and a line for each thing that could not be."""
-        lines = [f"validated: {self.compared} comparisons of {len(self.known)} functions, {self.ran} runs"]
-        return "\n".join([*lines, *(f"not validated: {text}" for text in self.unsure)])
+        """How much was validated, in a line, and a line for each comparison that says nothing."""
+        return summary(self.compared, self.unsure)
 
     def note(self, text: str) -> None:
         """Note what could not be validated, once."""
@@ -148,12 +150,19 @@ class ValidateInstrument:
             if old is not None and old.text == text:
                 continue
             if executable.level == "graph":
+                self._show(module_pass, executable, 0, None)
                 self._check(executable, text, module_pass)
             else:
                 waiting.append((executable, text))
         self._precompile([executable for executable, _ in waiting])
-        for executable, text in waiting:
+        for k, (executable, text) in enumerate(waiting):
+            self._show(module_pass, executable, k, len(waiting))
             self._check(executable, text, module_pass)
+        self.bar.close()
+
+    def _show(self, module_pass: ModulePass | None, executable: RunnableFunction, done: int, total: int | None) -> None:
+        after = f"after {module_pass.name}" if module_pass is not None else "before the first pass"
+        self.bar.update(f"validating @{executable.name} {after}", done, total)
 
     def _precompile(self, executables: Sequence[RunnableFunction]) -> None:
         """Compile all kernels that run as C99 in one call of the compiler."""
@@ -230,6 +239,12 @@ class ValidateInstrument:
         self.known[executable.name] = Baseline(
             executable.inputs, executable.outputs, text, measured, executable, *facts
         )
+
+
+def summary(compared: int, unsure: Sequence[str]) -> str:
+    """A line about the comparisons, and one for each that says nothing."""
+    share = f"; {len(unsure)} say nothing, or not enough" if unsure else ""
+    return "\n".join([f"validated: {compared} comparisons{share}", *(f"not validated: {text}" for text in unsure)])
 
 
 @dataclass
