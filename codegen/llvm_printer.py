@@ -80,7 +80,8 @@ class LLVMPrinter:
         elif isinstance(op, llvm.GlobalOp):
             self.globals.append(global_text(op))
         else:
-            raise UserError(f"expected llvm.func or llvm.mlir.global in a module for LLVM, but got {op.name}")
+            remedy = "; lower it first: -p O3" if op.name in ("func.func", "te.func", "loop.func") else ""
+            raise UserError(f"expected llvm.func or llvm.mlir.global in a module for LLVM, but got {op.name}{remedy}")
 
     # Names and types
 

@@ -209,7 +209,7 @@ class IndexParser:
                 self._numbers[key] = len(self.unresolved)
                 self.unresolved.append(u)
             return dim(self._numbers[key])
-        word = p.parse_identifier("an index expression")
+        word = p.parse_identifier(" as an index expression")
         if word[:1] == "d" and word[1:].isdigit():
             return tile(int(word[1:]))
         p.raise_error(f"expected an index expression, but got '{word}'")
@@ -278,7 +278,7 @@ def parse_tile(parser: Parser) -> dict[str, Attribute]:
         return {}
 
     def axis() -> tuple[str, int]:
-        name = parser.parse_identifier("a tile axis")
+        name = parser.parse_identifier(" as a tile axis")
         parser.parse_punctuation(":")
         return name, parser.parse_integer(allow_boolean=False)
 

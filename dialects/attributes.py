@@ -40,6 +40,17 @@ LOOP_COLD = "cold"
 """On loop.for, a unit: the loop runs rarely; it is outlined to a function that is not inlined."""
 LOOP_PREFETCH = "prefetch"
 """On loop.for, an integer: during an iteration, the data of the next one is prefetched into L2."""
+LOOP_STREAM = "stream"
+"""On loop.for, an integer: each iteration reads many planes of a tensor that exceeds L2."""
+
+# --- calls and schedules -----------------------------------------------------------------------------------------
+
+CALL_SYMBOLS = "symbols"
+"""On graph.call, `#graph.dims`: the sizes of the kernel's symbols s0, s1, .. at the call."""
+CALL_ORIGINS = "origins"
+"""On a call of a kernel, an array of strings: the names of the model's nodes that the kernel computes."""
+SCHEDULE_STRATEGY = "strategy"
+"""On sched.schedule, a string: the strategy that wrote the schedule."""
 
 # --- @main on buffers --------------------------------------------------------------------------------------------
 
@@ -68,3 +79,18 @@ NATIVE_WORKSPACE_BYTES = "mlc.workspace_bytes"
 """An integer: the bytes of workspace that the kernel needs for buffers of static sizes."""
 NATIVE_SYMBOLIC_BYTES = "mlc.symbolic_bytes"
 """An array of index maps: for each buffer of symbolic sizes, the factors of its size in bytes."""
+
+# --- what the text may hold --------------------------------------------------------------------------------------
+
+_KERNEL = frozenset({KERNEL_SIZES, KERNEL_TYPICAL, KERNEL_LEAST, KERNEL_TOLERANCE, KERNEL_REDUCTION})
+
+UNPREFIXED: dict[str, frozenset[str]] = {
+    "te.func": _KERNEL,
+    "loop.func": _KERNEL,
+    "te.compute": frozenset({STAGE_NO_INLINE}),
+    "loop.for": frozenset({LOOP_WORK, LOOP_LEAST_WORK, LOOP_COLD, LOOP_PREFETCH, LOOP_STREAM}),
+    "graph.call": frozenset({CALL_SYMBOLS, CALL_ORIGINS}),
+    "runtime.call": frozenset({CALL_SYMBOLS, CALL_ORIGINS}),
+    "sched.schedule": frozenset({SCHEDULE_STRATEGY}),
+}
+"""Op name -> the discardable attributes above that it may have; names with a prefix, `mine.note`, need no entry."""

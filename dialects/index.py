@@ -344,7 +344,7 @@ class IndexMapAttr(Data[tuple[Index, ...]]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[Index, ...]:
         with parser.in_angle_brackets():
-            text = parser.parse_str_literal("index expressions")
+            text = parser.parse_str_literal(" as index expressions")
         return parse_text(text, parser)
 
     def print_parameter(self, printer: Printer) -> None:

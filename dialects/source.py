@@ -5,13 +5,14 @@ import re
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     UNKNOWN_LOC,
     AnyFloat,
     FileLineColLoc,
@@ -22,18 +23,20 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
 
 from mlc.dialects import DIALECTS
+from mlc.dialects.discardable import adopt_properties, unknown_attribute
 from mlc.dialects.lexer import SourceLexer
+from mlc.dialects.parse_messages import reworded, shape_size, token_text
 from mlc.dialects.repeated_ops import RepeatedOps
 from mlc.dialects.token_parser import TokenParser, ValueNames
 from mlc.support.collector import uncollected
-from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
-from mlc.support.errors import UserError, did_you_mean
+from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_op, place_of_parse_error
+from mlc.support.errors import UserError, diagnostic_text
 from mlc.support.limits import limits
 
 _SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
@@ -124,6 +127,8 @@ class SourceParser(TokenParser):
         # Not Parser.__init__, which creates its own lexer.
         AttrParser.__init__(self, ParserState(lexer, dialects), ctx)
         self.ssa_values = ValueNames()
+        self._entries: list[tuple[str, int]] = []
+        self._open: list[int] = []
         self.blocks = {}
         self.forward_block_references = defaultdict(list)
         self.forward_ssa_references = {}
@@ -148,12 +153,33 @@ class SourceParser(TokenParser):
             self.raise_error(f"expected at most {limits.nesting} nested operations; raise the limit with --max-nesting")
         if self._count > limits.ops:
             self.raise_error(f"expected at most {limits.ops} operations; raise the limit with --max-ops")
+        entries = len(self._entries)
         op = super().parse_operation()
         self._depth -= 1
+        if op.attributes:
+            self._check_attributes(op, pos, entries)
+        del self._entries[entries:]
         if found is not None:
             self._repeated.learn(found, op)
         self._locate(op, pos)
         return op
+
+    def entry_at(self, name: str, pos: int) -> None:
+        """Note where the name of an attribute stands, for a later error about it."""
+        self._entries.append((name, pos))
+
+    def _parse_attribute_entry(self) -> tuple[str, Attribute]:
+        pos = self.pos
+        name, value = super()._parse_attribute_entry()
+        self.entry_at(name, pos)
+        return name, value
+
+    def _check_attributes(self, op: Operation, start: int, entries: int) -> None:
+        """Reject attributes that an op of mlc cannot have."""
+        adopt_properties(op)
+        if (found := unknown_attribute(op)) is not None:
+            name, message = found
+            self.raise_error(message, next((pos for n, pos in self._entries[entries:] if n == name), start))
 
     def _locate(self, op: Operation, pos: int) -> None:
         """Give the op that begins at `pos` its location, and check the sizes of its types."""
@@ -234,6 +260,38 @@ class SourceParser(TokenParser):
         if count > limits.tensor_elements and isinstance(type_, TensorType):
             message = f"expected a tensor of at most {limits.tensor_elements} elements, but got {count}"
             self.raise_error(f"{message}; raise the limit with --max-tensor-elements", pos)
+        names, count = getattr(type_, "encoding", None), shape.count(DYNAMIC_INDEX)
+        if names is not None and names.name == "graph.dims" and len(names.data) != count:
+            self.raise_error(f"expected #graph.dims to name the {count} sizes left as '?', but got {type_}", pos)
+
+    def parse_optional_region(self, arguments: Iterable[Parser.Argument] | None = None) -> Region | None:
+        self._open.append(self.pos)
+        region = super().parse_optional_region(arguments)
+        self._open.pop()
+        return region
+
+    def _parse_block(self) -> Block:
+        """A further block of a region; here, too, a text goes wrong that should go on with an operation."""
+        if not (text := self._current_token.text).startswith("^"):
+            place = self.place(self._open[-1])
+            begins = f"the region that begins at {place.line}:{place.column}"
+            what = "'}', which closes" if not text else "an operation, or '}', which closes"
+            self.raise_error(f"expected {what} {begins}, but got {token_text(text)}")
+        return super()._parse_block()
+
+    def parse_ranked_shape(self) -> tuple[list[int], Attribute]:
+        try:
+            return super().parse_ranked_shape()
+        except ParseError as error:
+            text = self.lexer.input.content
+            if self._current_token.text != "-" or error.span != self._current_token.span:
+                raise
+            digits = re.match(r"\s*(\d+)", text[self._current_token.span.end :])
+            self.raise_error(shape_size("-", digits[1] if digits else ""))
+
+    def reworded(self, error: ParseError) -> str:
+        """The message of an error of xDSL's parser, with what stands at its place."""
+        return reworded(error.msg, self._current_token.text if self.is_at(error.span) else None)
 
     def previous(self) -> Span[str]:
         """The token before the current one."""
@@ -253,8 +311,11 @@ class SourceParser(TokenParser):
     def _get_op_by_name(self, name: str) -> type[Operation]:
         found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
         if found is None:
+            from mlc.dialects.graph.other_names import did_you_mean_op
+
+            self.ctx.get_optional_op("graph.relu")  # loads the dialect, whose ops a name may mean
             known = [op.name for op in self.ctx.loaded_ops]
-            self.raise_error(f"operation '{name}' is not registered{did_you_mean(name, known)}", self.previous())
+            self.raise_error(f"operation '{name}' is not registered{did_you_mean_op(name, known)}", self.previous())
         return found
 
     def resolve_operand(self, operand: UnresolvedOperand, type: Attribute) -> SSAValue[Any]:
@@ -317,9 +378,12 @@ def parse(
         where = ParseError(error.refs[0][0], "") if "missing block" in error.msg and error.refs else error
         raise InputError(Diagnostic(place_of_parse_error(where), one_line(error.msg))) from None
     except ParseError as error:
-        if parser is not None and _is_behind(error.msg) and parser.is_at(error.span):
-            error.span = parser.previous()
-        raise InputError(Diagnostic(place_of_parse_error(error), one_line(error.msg))) from None
+        message = error.msg
+        if parser is not None and hasattr(parser, "_parser_state"):
+            message = parser.reworded(error)
+            if _is_behind(error.msg) and parser.is_at(error.span):
+                error.span = parser.previous()
+        raise InputError(Diagnostic(place_of_parse_error(error), one_line(message))) from None
     except RecursionError:
         message = "expected less deeply nested text"
         raise reject(_here(parser, source), message) from None
@@ -371,14 +435,29 @@ def parse_placed(
     """As `parse_module`, with the place of each operation in the text."""
     try:
         module, parser = parse(context or model_context(), Input(text, name))
-        module.verify()
+        _verify(module, parser)
     except InputError as error:
-        raise UserError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error
+        raise UserError(error.diagnostic.message, place=str(error.diagnostic.place)) from error
     except (UserError, DiagnosticException, VerifyException) as error:
-        raise UserError(f"{name}: {error}") from error
+        raise UserError(str(error), place=name) from error
     except RecursionError as error:
         raise UserError(f"{name}: nested too deeply") from error
     return module, parser.positions
+
+
+def _verify(module: ModuleOp, parser: SourceParser) -> None:
+    """InputError for the first operation, inner ones first, that its verifier refuses."""
+    try:
+        module.verify()
+        return
+    except VerifyException as error:
+        for op in module.walk(region_first=True):
+            try:
+                op.verify(verify_nested_ops=False)
+            except VerifyException as reason:
+                text = diagnostic_text(op, one_line(str(reason)))
+                raise reject(place_of_op(op, parser.place(0), parser.positions), text) from error
+        raise
 
 
 def model_context() -> Context:

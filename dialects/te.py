@@ -52,7 +52,7 @@ from mlc.dialects.access import (
     verify_access,
 )
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
-from mlc.dialects.index import Index, IndexMapAttr, const, size_of
+from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, axis_range, const, size_of
 from mlc.dialects.text import TextOp, parse_kernel, print_kernel
 
 
@@ -271,12 +271,15 @@ class ComputeOp(TextOp):
 
     @classmethod
     def read(cls, parser: Parser) -> ComputeOp:
-        stage = parser.parse_str_literal("the stage's name")
+        stage = parser.parse_str_literal(" as the stage's name")
         index = IndexParser(parser)
         spatial, reduce, combiner = index.axes(), (), None
+        start = parser.pos
         if parser.parse_optional_keyword("reduce"):
             reduce = index.axes()
-            combiner = parser.parse_identifier("a combiner")
+            combiner = parser.parse_identifier(" as the combiner: sum, prod, max, min, argmax or argmin")
+        elif (word := parser.parse_optional_identifier()) is not None:
+            parser.raise_error(f"expected the axes that '{word}' reduces, `reduce (%k : 8) {word}`, before it", start)
         body = parser.parse_region([a.argument for a in (*spatial, *reduce)])
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
@@ -336,6 +339,27 @@ class ReadOp(MaskedReadOp):
         if self.result.type != t.element_type:
             raise VerifyException(f"expected a result of type {t.element_type}, but got {self.result.type}")
         self.verify_otherwise()
+        if self.mask is None:
+            self._verify_bounds(t.get_shape())
+
+    def _verify_bounds(self, shape: Sequence[int]) -> None:
+        """Affine indices over the axes of the stage alone, all of known extents, lie inside of the tensor."""
+        stage = self.parent_op()
+        if not isinstance(stage, ComputeOp) or len(stage.axes) != len(stage.static_extents):
+            return
+        extents = dict(zip(stage.axes, stage.static_extents, strict=True))
+        sizes = [extents.get(operand, UNBOUNDED) for operand in self.indices]
+        if any(size in (0, UNBOUNDED) for size in sizes):
+            return
+        ranges = {number: axis_range(size) for number, size in enumerate(sizes)}
+        for axis, (expr, size) in enumerate(zip(self.map.data, shape, strict=True)):
+            if not expr.is_affine or size < 0:
+                continue
+            low, high = expr.bounds(ranges)
+            if low < 0 or high >= size:
+                span = f"but it spans {low}..{high}; give it a mask"
+                where = f"on axis {axis} of {self.tensor.type}"
+                raise VerifyException(f"expected an index in 0..{size - 1} {where}, {span}")
 
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -58,7 +58,7 @@ def with_shapes(model: Model, shapes: Mapping[str, Sequence[Any]] | None) -> Mod
     try:
         bound = Sizes({**signature, "buffers": []}).bind([tuple(sizes) for sizes in wanted.values()])
     except ValueError as error:
-        raise UserError(f"shapes=: {error}") from error
+        raise UserError(f"shapes=: {error}; only sizes that the model leaves open can be given") from error
     return bound_to(model, bound.values)
 
 

@@ -25,7 +25,7 @@ from mlc.runtime.cpu import missing_features
 from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, is_ready
 from mlc.support.abi import KERNEL
 from mlc.support.dtypes import dtype_of
-from mlc.support.errors import UserError, warn
+from mlc.support.errors import UserError, located, warn
 from mlc.support.ir_text import IRText
 from mlc.support.threads import thread_count
 from mlc.targets.cpu_features import used_features
@@ -160,6 +160,7 @@ class _Build:
         return texts[level]
 
 
+@located()
 def build(
     func: Kernel | ModuleOp | str | Tensor | Sequence[Tensor],
     schedule: sched.ScheduleOp | str | None = None,

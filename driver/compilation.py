@@ -18,7 +18,7 @@ from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signa
 from mlc.driver.flops import flops_of
 from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
 from mlc.driver.options import Options
-from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.driver.pipeline.manager import PassFailed, make_context, run_passes
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import is_host, pool_object, probes_object
 from mlc.driver.validated import check_program
@@ -28,7 +28,7 @@ from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
 from mlc.runtime.code import POOL, PROBES
-from mlc.support.errors import UserError, warn
+from mlc.support.errors import UserError, fail, warn
 from mlc.support.timing import PhaseTimer
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
@@ -111,6 +111,9 @@ class Compilation:
             run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing, *self.validators])
             main = find_function(self.model.module, "main")
             check_plan(main)
+        for op in main.walk():
+            if isinstance(op, CallOp) and (name := op.callee.string_value()) not in sources:
+                fail(op, f"expected a function @{name} in the module, but there is none")
         called = {name: sources[name] for name in callees(main)}
         if self.options.schedules is not None:
             self.options.schedules.check(called)
@@ -150,7 +153,7 @@ class Compilation:
         self.ops["imported"] = _count(module)
         passes = self.options.pipeline("graph")
         before = str(module)
-        with self.timing.phase("graph"), replayable(lambda error: before, passes):
+        with self.timing.phase("graph"), replayable(lambda error: before, passes, self.options.validate):
             self.validators = validators(self.options)
             hooks = [self.timing, *self.validators, *self.options.instruments]
             run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required, blame=True)
@@ -178,7 +181,7 @@ class Compilation:
         origins = self.origins()
         jobs = [Job(name, origins.get(name, ()), self.work(name, sources[name], passes)) for name in missing]
         prepare(self.target)
-        with replayable(lambda error: str(sources[error.kernel]), passes):
+        with replayable(lambda error: str(sources[error.kernel]), passes, self.options.validate):
             # an instrument keeps what it sees, so the passes that it watches run in this process
             results = run_jobs(jobs, workers=1 if self.options.instruments else None)
         for name, data in zip(missing, results, strict=True):
@@ -197,7 +200,7 @@ class Compilation:
             try:
                 return compile_kernel([source], self.ctx, passes, self.options, self.recorded).pack()
             except UserError as error:
-                raise UserError(handed.located(name, error) if handed else str(error), error.op) from error
+                raise UserError(handed.located(name, error) if handed else error.text, error.op, error.place) from error
 
         return work
 
@@ -284,15 +287,16 @@ class Compilation:
 
 
 @contextmanager
-def replayable(text: Callable[[Any], str], passes: list[Any]) -> Generator[None]:
-    """Attach the IR and the pipeline that reproduce a bug to its exception, as `reproducer`."""
+def replayable(text: Callable[[Any], str], passes: list[Any], validate: bool) -> Generator[None]:
+    """Attach the IR and the pipeline that reproduce what a pass does wrong to its exception, as `reproducer`."""
     try:
         yield
-    except UserError:
-        raise
     except Exception as error:
+        if isinstance(error, UserError) and not (isinstance(error, PassFailed) or getattr(error, "of_pass", False)):
+            raise
         try:
             setattr(error, "reproducer", (text(error), ",".join(map(pass_text, passes))))  # noqa: B010
+            setattr(error, "validates", validate)  # noqa: B010
         except AttributeError:
             pass
         raise

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from mlc.driver.cache import Cache, key_of, version_of
 from mlc.driver.options import Options, current_context, level_in
 from mlc.runtime.artifact import Artifact
-from mlc.support.errors import UserError
+from mlc.support.errors import UserError, located
 from mlc.support.files import open_file
 from mlc.support.scratch import ending_in_order, remove_scratch
 from mlc.support.timing import PhaseTimer
@@ -41,6 +41,7 @@ _EXTERNAL = b"\x0a\x08location"
 """The bytes of a key that every ONNX file with external data contains."""
 
 
+@located()
 def compile(
     model: Source,
     target: str = "native",
@@ -116,6 +117,7 @@ def _opened(
     return executable
 
 
+@located()
 def build_artifact(
     source: Source,
     options: Options,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from mlc.dialects import source as text_source
 from mlc.frontends.common.model import Model
-from mlc.support.errors import UserError
+from mlc.support.errors import UserError, located
 from mlc.support.files import read_file
 from mlc.support.limits import limits
 from mlc.support.weights import WeightStore
@@ -44,6 +44,7 @@ Source: TypeAlias = (
 """What `load` takes: a model, the path of a file, or a program in memory."""
 
 
+@located()
 def load(
     source: Source,
     shapes: Mapping[str, Sequence[Any]] | None = None,

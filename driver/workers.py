@@ -21,7 +21,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from mlc.support.errors import UserError
+from mlc.passes.pass_manager import PassFailed
+from mlc.support.errors import UserError, located
 from mlc.support.progress import ProgressBar
 from mlc.support.threads import available_cpus
 
@@ -30,7 +31,12 @@ Report = Callable[[int, int], None]
 
 
 class KernelError(UserError):
-    """A kernel that cannot be compiled, through an error of the user's."""
+    """A kernel that cannot be compiled, through an error of the user's, or (`of_pass`) of a pass of the user's own."""
+
+    def __init__(self, message: str, kernel: str, place: str = "", of_pass: bool = False) -> None:
+        super().__init__(message, place=place)
+        self.kernel = kernel
+        self.of_pass = of_pass
 
 
 class KernelCrash(RuntimeError):
@@ -81,18 +87,22 @@ def _run_here(job: Job) -> bytes:
 
 
 def _attempt(job: Job) -> tuple[str, Any, str]:
-    """The outcome of a job: ("done", bytes), ("user", message) or ("bug", message), and a traceback."""
+    """
+    The outcome of a job: ("done", bytes, ""), ("bug", message, a traceback), or with the place of the error ("user",
+    message, place), and ("pass", message, place) where a pass of the user's own is wrong.
+    """
     try:
-        return "done", job.run(), ""
+        with located():
+            return "done", job.run(), ""
     except UserError as error:
-        return "user", str(error), ""
+        return "pass" if isinstance(error, PassFailed) else "user", error.text, error.place
     except Exception as error:
         return "bug", f"{type(error).__name__}: {error}", traceback.format_exc()
 
 
 def _failure(job: Job, kind: str, message: str, detail: str) -> Exception:
-    if kind == "user":
-        return KernelError(f"{job}: {message}")
+    if kind != "bug":
+        return KernelError(f"{job}: {message}", job.name, detail, kind == "pass")
     return KernelCrash(f"a bug in mlc: {job} cannot be compiled: {message}", job.name, detail)
 
 

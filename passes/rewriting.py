@@ -24,7 +24,9 @@ Passes that are not local rewrites have tables of the same shape with other para
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
@@ -35,6 +37,7 @@ from xdsl.traits import is_side_effect_free
 from mlc.dialects.graph import ControlOp, GraphOp
 from mlc.dialects.graph.base import AttrValue
 from mlc.dialects.graph.types import Tensor
+from mlc.passes.endless import GENERATIONS, Generations
 
 OpT = TypeVar("OpT", bound=Operation)
 P = ParamSpec("P")
@@ -89,7 +92,7 @@ class RuleTable(Generic[P, R]):
         """The answer of the first rule of the op's class that applies; None where none does."""
         for rule in self.rules(op):
             answer = rule(op, *args, **kwargs)
-            if answer is not None:
+            if answer is not None and is_accepted(rule, op):
                 return answer
         return None
 
@@ -101,6 +104,8 @@ class Rewriter:
         self.at: Operation | None = None
         """The op that is being rewritten."""
         self.made: list[Operation] = []
+        self.rule = ""
+        """The name of the rule that applied last."""
 
     def make(
         self,
@@ -152,6 +157,7 @@ class Rules(RuleTable[[Rewriter], Values]):
 def _with_arguments(
     rule: Callable[Concatenate[OpT, Rewriter, P], Replacement], *args: P.args, **kwargs: P.kwargs
 ) -> Rule[OpT]:
+    @wraps(rule)
     def bound(op: OpT, rw: Rewriter) -> Replacement:
         return rule(op, rw, *args, **kwargs)
 
@@ -163,6 +169,24 @@ Rule: TypeAlias = Callable[[OpT, Rewriter], Replacement]
 
 Listener: TypeAlias = Callable[[Rule[Any], Operation], bool]
 """Told of each rule that applies, and of the op, before its results are replaced; False rejects the rewrite."""
+
+_LISTENERS: list[Listener] = []
+"""The last one listens to all rewrites by rules that are given no listener of their own."""
+
+
+@contextmanager
+def listening(listener: Listener) -> Generator[None]:
+    """Let `listener` accept or reject every rewrite by rules inside the `with` statement, whatever pass it is of."""
+    _LISTENERS.append(listener)
+    try:
+        yield
+    finally:
+        _LISTENERS.pop()
+
+
+def is_accepted(rule: Callable[..., Any], op: Operation) -> bool:
+    """Whether whoever listens lets this rule rewrite this op; for passes that apply rules themselves."""
+    return not _LISTENERS or _LISTENERS[-1](rule, op)
 
 
 def attributes(op: GraphOp) -> dict[str, AttrValue]:
@@ -209,6 +233,8 @@ def apply_rules(module: ModuleOp, rules: Rules, listener: Listener | None = None
     The rules of an op are tried in the order of the table. A rewrite that `listener` rejects is undone, and the next
     rule is tried: so a tool can count rewrites, and find by bisection the one that makes a program wrong.
     """
+    if listener is None and _LISTENERS:
+        listener = _LISTENERS[-1]
     return sum(_rewrite_block(block, rules, listener) for block in list(blocks(module)))
 
 
@@ -217,6 +243,7 @@ def _rewrite_block(block: Block, rules: Rules, listener: Listener | None) -> int
     pending = deque(op for op in block.ops if type(op) in rules)
     queued = set(pending)
     count = 0
+    generations = Generations(GENERATIONS + len(pending))
 
     def enqueue(ops: Iterable[Operation]) -> None:
         for op in ops:
@@ -233,6 +260,7 @@ def _rewrite_block(block: Block, rules: Rules, listener: Listener | None) -> int
         if values is None:
             continue
         count += 1
+        generations.next(op, rewriter.made, rewriter.rule)
         users = [use.operation for result in op.results for use in result.uses]
         replace_op(op, values)
         enqueue(rewriter.made)
@@ -249,6 +277,7 @@ def _first_match(
         if found is None:
             continue
         if listener is None or listener(rule, op):
+            rewriter.rule = getattr(rule, "__name__", type(rule).__name__)
             return (found,) if isinstance(found, SSAValue) else found
         rewriter.undo()
     assert not rewriter.made, f"a rule on {op.name} made ops, but gave no replacement"

@@ -52,12 +52,17 @@ class Reporter:
     def _excerpt(self, place: Place) -> str:
         if self.source is None or place.file != self.source.name or not place.line:
             return ""
-        lines = self.source.content.split("\n", place.line)
-        text = lines[place.line - 1] if place.line <= len(lines) else ""
-        if not text.strip() or len(text) > 200 or not text.replace("\t", " ").isprintable():
-            return ""
-        indent = "".join(c if c == "\t" else " " for c in text[: place.column - 1])
-        return f"\n{text}\n{indent}^"
+        return excerpt(self.source.content, place)
+
+
+def excerpt(content: str, place: Place) -> str:
+    """The line of a text at a place, and a caret below it, after a line break; nothing if the line is not printable."""
+    lines = content.split("\n", place.line)
+    text = lines[place.line - 1] if place.line <= len(lines) else ""
+    if not text.strip() or len(text) > 200 or not text.replace("\t", " ").isprintable():
+        return ""
+    indent = "".join(c if c == "\t" else " " for c in text[: place.column - 1])
+    return f"\n{text}\n{indent}^"
 
 
 def one_line(text: str) -> str:

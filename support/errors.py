@@ -18,11 +18,32 @@ if TYPE_CHECKING:
 
 
 class UserError(ValueError):
-    """The input is wrong: one sentence for its author, and the operation that it is about."""
+    """
+    The input is wrong: one sentence for its author, `text`, and the operation that it is about.
 
-    def __init__(self, message: str, op: Operation | None = None) -> None:
-        super().__init__(message)
+    `place` is where that stands, `model.mlir:3:8` or the name of a model's node, as far as it is known.
+    """
+
+    def __init__(self, message: str, op: Operation | None = None, place: str = "") -> None:
+        super().__init__(f"{place}: {message}" if place else message)
         self.op = op
+        self.place = place
+        self.text = message
+
+
+@contextmanager
+def located() -> Generator[None]:
+    """Let UserErrors of a `with` statement, or of a function that this decorates, say the place and the operation."""
+    try:
+        yield
+    except UserError as error:
+        if error.op is not None and not error.place:
+            from mlc.support.diagnostics import Place, place_of_op
+
+            error.text = error.text if error.text.startswith("'") else diagnostic_text(error.op, error.text)
+            error.place = str(place_of_op(error.op, Place(""), {}))
+            error.args = (f"{error.place}: {error.text}" if error.place else error.text,)
+        raise
 
 
 class UnsupportedOps(UserError):
@@ -45,7 +66,7 @@ WarningSink = Callable[["Operation | None", str], None]
 
 def diagnostic_text(op: Operation | None, message: str) -> str:
     """The text of a diagnostic: `'loop.for' op keeps 69 vectors ...`, or the message alone without an operation."""
-    return message if op is None else f"'{op.name}' op {message}"
+    return message if op is None else f"'{op.name}' op {message.removeprefix(f'{op.name}: ')}"
 
 
 def _to_stderr(op: Operation | None, message: str) -> None:
@@ -83,7 +104,7 @@ def warn(op: Operation | None, message: str) -> None:
     warning_sinks[-1](op, message)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the known name nearest to `name`, or nothing if none is near."""
-    near = difflib.get_close_matches(name, list(known), n=1)
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """`; did you mean 'x'?` for the known name nearest to `name`, or nothing if none is as near as `cutoff`."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f"; did you mean '{near[0]}'?" if near else ""

@@ -57,7 +57,11 @@ def seconds(text: str) -> float:
 
 
 class UsageError(ValueError):
-    """The command line is wrong, or a file that it names."""
+    """The command line is wrong, or a file that it names; `place` is where in the file."""
+
+    def __init__(self, message: str, place: str = "") -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class _Parser(argparse.ArgumentParser):
@@ -140,7 +144,7 @@ def load_files(args: argparse.Namespace) -> None:
         try:
             load_user_file(path)
         except InputError as error:
-            raise UsageError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error
+            raise UsageError(error.diagnostic.message, str(error.diagnostic.place)) from error
 
 
 def passes_of(args: argparse.Namespace) -> AbstractContextManager[object]:
@@ -246,9 +250,18 @@ def run(argv: Sequence[str]) -> int:
         return 130
     except Exception as error:
         if is_users(error):
-            print(f"mlc: error: {message_of(error)}", file=sys.stderr)
+            report(error)
+            if hasattr(error, "reproducer"):
+                report_reproducer(error, _loaded(argv))
             return 1
-        return report_bug(error)
+        return report_bug(error, _loaded(argv))
+
+
+def _loaded(argv: Sequence[str]) -> list[str]:
+    """The files of --load on a command line."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--load", action="append", default=[])
+    return parser.parse_known_args(list(argv))[0].load
 
 
 def is_users(error: BaseException) -> bool:
@@ -257,44 +270,78 @@ def is_users(error: BaseException) -> bool:
     return isinstance(error, UsageError | OSError) or (errors is not None and isinstance(error, errors.UserError))
 
 
-def message_of(error: BaseException) -> str:
-    """The text of a diagnostic: behind the operation's name, or for an OSError behind the file's."""
+def report(error: BaseException) -> None:
+    """Print the diagnostic of a user's error as mlc-opt does: its place, where that is known, and the line there."""
     if isinstance(error, OSError):
-        return ": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error)
-    op = getattr(error, "op", None)
-    text = str(error).strip()
-    return text if op is None or text.startswith("'") else f"'{op.name}' op {text}"
+        text = ": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error)
+    else:
+        text = getattr(error, "text", str(error).strip())
+    place = getattr(error, "place", "")
+    excerpt = excerpt_at(place) if place else ""
+    print(f"{place or 'mlc'}: error: {text}{excerpt}", file=sys.stderr)
 
 
-def report_bug(error: BaseException) -> int:
+def excerpt_at(place: str) -> str:
+    """The line of a file at `file:line:column`, and a caret below it; nothing for other places."""
+    from mlc.support.diagnostics import Place, excerpt
+
+    head, _, column = place.rpartition(":")
+    file, _, line = head.rpartition(":")
+    if not (file and line.isdecimal() and column.isdecimal()):
+        return ""
+    try:
+        with open(file, encoding="utf-8") as text:
+            return excerpt(text.read(), Place(file, int(line), int(column)))
+    except (OSError, ValueError):
+        return ""
+
+
+def report_bug(error: BaseException, load: Sequence[str]) -> int:
     """Say that this is a bug in mlc, and write a reproducer, or else the traceback."""
     import traceback
 
     first = str(error).strip().partition("\n")[0]
-    message = first if first.startswith("a bug in mlc") else f"a bug in mlc: {type(error).__name__}: {first}"
-    print(f"mlc: error: {message}", file=sys.stderr)
-    trace = "".join(traceback.format_exception(error)) + (getattr(error, "detail", "") or "")
-    reproducer: tuple[str, str] | None = getattr(error, "reproducer", None)
-    path = "mlc.reproducer.mlir" if reproducer is not None else "mlc.crash.txt"
+    named = first if hasattr(error, "module_pass") else f"{type(error).__name__}: {first}"
+    message = first if first.startswith("a bug in mlc") else f"a bug in mlc: {named}"
+    print(f"{_place_of(error) or 'mlc'}: error: {message}", file=sys.stderr)
+    if hasattr(error, "reproducer"):
+        report_reproducer(error, load)
+        return 2
+    path, trace = "mlc.crash.txt", "".join(traceback.format_exception(error)) + (getattr(error, "detail", "") or "")
     try:
-        if reproducer is not None:
-            _write_reproducer(path, *reproducer, error)
-            print(f"mlc: note: replay it with: mlc-opt --run-reproducer {path}", file=sys.stderr)
-        else:
-            with open(path, "w") as file:
-                file.write(trace)
-            print(f"mlc: note: the traceback is in {path}", file=sys.stderr)
+        with open(path, "w") as file:
+            file.write(trace)
+        print(f"mlc: note: the traceback is in {path}", file=sys.stderr)
     except OSError as failure:
         print(f"mlc: note: cannot write {path}: {failure.strerror}\n{trace}", file=sys.stderr)
     return 2
 
 
-def _write_reproducer(path: str, text: str, pipeline: str, error: BaseException) -> None:
+def _place_of(error: BaseException) -> str:
+    """The place of the op that a pass's bug is about; empty if it is not known."""
+    op = getattr(error, "op", None)
+    if op is None:
+        return ""
+    from mlc.support.diagnostics import Place, place_of_op
+
+    return str(place_of_op(op, Place(""), {}))
+
+
+def report_reproducer(error: BaseException, load: Sequence[str]) -> None:
+    """Write the IR and the pipeline that an error carries to a file, and say how to replay them."""
     from pathlib import Path
 
+    from mlc.tools.opt.failure import replay_command
     from mlc.tools.opt.reproducer import write_reproducer
 
-    write_reproducer(Path(path), text, [f"--pass-pipeline=builtin.module({pipeline})"], error)
+    path = "mlc.reproducer.mlir"
+    text, pipeline = getattr(error, "reproducer", ("", ""))
+    flags = ["--validate-each"] if getattr(error, "validates", False) else []
+    try:
+        write_reproducer(Path(path), text, [f"--pass-pipeline=builtin.module({pipeline})", *flags], error, load)
+        print(f"mlc: note: replay it with: {replay_command(path, load)}", file=sys.stderr)
+    except OSError as failure:
+        print(f"mlc: note: cannot write {path}: {failure.strerror}", file=sys.stderr)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -25,10 +26,10 @@ from xdsl.xdsl_opt_main import VersionAction, xDSLOptMain
 
 from mlc.dialects.source import InputError, SourceParser, parse, read_source, reject, split_source, start_of
 from mlc.driver.options import settings_of
-from mlc.driver.pipeline.manager import BrokenByPass, make_context, parse_pipeline, run_passes
+from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.pipelines import MAX_LEVEL
 from mlc.driver.pipeline.registry import import_target
-from mlc.driver.pipeline.text import PipelineError, pass_text
+from mlc.driver.pipeline.text import PipelineError
 from mlc.passes.verifier import verify
 from mlc.support.collector import uncollected
 from mlc.support.diagnostics import Diagnostic, Place, Reporter, one_line, place_of_op
@@ -37,15 +38,12 @@ from mlc.tools.opt.arguments import add_arguments, normalize
 from mlc.tools.opt.choice import chooses, context_of, printing_instrument
 from mlc.tools.opt.diagnose import error_text
 from mlc.tools.opt.emit import emit
+from mlc.tools.opt.failure import Crash, Failure, replay_command
 from mlc.tools.opt.instruments import PassTimer
 from mlc.tools.opt.limits import apply_limits
 from mlc.tools.opt.printing import Printing
 
 Output = str | bytes
-
-
-class Crash(Exception):
-    """A bug: its message has been printed and its reproducer written."""
 
 
 @dataclass
@@ -109,6 +107,7 @@ class MlcOpt(xDSLOptMain):
             args.mlir_elide_elementsattrs_if_larger,
             args.mlir_print_source_nodes,
         )
+        self.validator = None
         self.timing = PassTimer() if args.mlir_timing else None
         self.progress = Progress()
         self.instruments = self.make_instruments()
@@ -120,7 +119,8 @@ class MlcOpt(xDSLOptMain):
         if (printing := printing_instrument(args, self.printing.text)) is not None:
             instruments.append(printing)
         if args.validate_each:
-            instruments.append(import_target("--validate-each", "mlc.validation.validate_each:ValidateInstrument")())
+            self.validator = validating_instrument(args.validate_inputs)
+            instruments.insert(1, self.validator)  # the IR is printed before its values are compared
         if self.timing is not None:
             instruments.append(self.timing)
         return instruments
@@ -199,8 +199,9 @@ class MlcOpt(xDSLOptMain):
         except (UserError, DiagnosticException) as error:
             raise InputError(self.diagnose(error, source, parser)) from error
         except Exception as error:
-            self.report_crash(error, source, parser)
-            raise Crash from error
+            index = self.progress.index if self.progress.current is not None else len(self.passes)
+            failure = Failure(error, source, parser, args, self.passes, index, self.validator)
+            raise Crash(failure.report()) from error
 
     def diagnose(self, error: Exception, source: Input[str], parser: SourceParser) -> Diagnostic:
         """The diagnostic for an error about an operation, or about the module."""
@@ -254,67 +255,29 @@ class MlcOpt(xDSLOptMain):
 
         return sink
 
-    def report_crash(self, error: Exception, source: Input[str], parser: SourceParser) -> None:
-        """Say that this is a bug, in mlc or in a user's pass, and write the reproducer."""
-        from mlc.tools.opt.reproducer import write_reproducer
 
-        guilty = self.progress.current
-        place = place_of_op(getattr(error, "op", None), start_of(source), parser.positions)
-        owner = "mlc"
-        if guilty is not None and type(guilty).__module__.partition(".")[0] not in ("mlc", "xdsl"):
-            owner = f"pass '{guilty.name}'"
-        what = one_line(str(error)) if isinstance(error, BrokenByPass) else self.name_failure(error, guilty)
-        print(f"{place}: error: a bug in {owner}: {what}", file=sys.stderr)
-        if self.args.run_reproducer:
-            return
-        stem = "stdin" if source.name == "<stdin>" else Path(source.name).stem
-        path = Path(self.args.mlir_pass_pipeline_crash_reproducer or f"{stem}.reproducer.mlir")
-        text, pipeline = self.before_crash(source)
-        try:
-            write_reproducer(path, text, self.configuration(pipeline), error)
-        except OSError as failure:
-            print(f"{path}: note: cannot write the reproducer: {failure.strerror}", file=sys.stderr)
-            return
-        load = "".join(f" --load={file}" for file in self.args.load)
-        print(f"{path}: note: replay it with: mlc-opt --run-reproducer {path}{load}", file=sys.stderr)
+def validating_instrument(inputs: str | None) -> Any:
+    """The instrument of --validate-each, which runs functions on the inputs of a file, if one is given."""
+    make = import_target("--validate-each", "mlc.validation.validate_each:ValidateInstrument")
+    if inputs is None:
+        return make()
+    from mlc.validation.report import read_inputs
 
-    def name_failure(self, error: Exception, guilty: ModulePass | None) -> str:
-        """A description of the exception: the pass that raised it, its class and message."""
-        where = f"pass '{guilty.name}'" if guilty is not None else "printing the result"
-        return f"{where} raised {type(error).__name__}: {one_line(str(error))}"
-
-    def before_crash(self, source: Input[str]) -> tuple[str, str]:
-        """The IR before the pass that crashed, made anew from the source, and the pipeline left to run."""
-        index = self.progress.index if self.progress.current is not None else len(self.passes)
-        guilty = self.passes[index : index + 1]
-        try:
-            ctx = make_context(allow_unregistered=True)
-            module, _ = parse(ctx, source, implicit_module=not self.args.no_implicit_module)
-            run_passes(module, ctx, self.passes[:index])
-            return Printing().text(module, ctx), _pipeline(guilty)
-        except Exception:
-            return source.content, _pipeline(self.passes)
-
-    def configuration(self, pipeline: str) -> list[str]:
-        """The arguments that replay a crash."""
-        args = self.args
-        flags = {
-            "allow-unregistered-dialect": args.allow_unregistered_dialect,
-            "no-implicit-module": args.no_implicit_module,
-            "mlir-print-op-generic": args.print_op_generic,
-        }
-        values = {"emit": (args.emit, "mlir"), "target": (args.target, "mlir")}
-        return [
-            f"--pass-pipeline={pipeline}",
-            f"--verify-each={str(args.verify_each).lower()}",
-            *(f"--{name}={value}" for name, (value, default) in values.items() if value != default),
-            *([f"--emit-target={args.emit_target}"] if args.emit in ("asm", "obj") else []),
-            *(f"--{name}" for name, is_set in flags.items() if is_set),
-        ]
+    return make(inputs=read_inputs(Path(inputs)))
 
 
-def _pipeline(passes: Sequence[ModulePass]) -> str:
-    return f"builtin.module({','.join(map(pass_text, passes))})"
+def replaying(source: Input[str], arguments: Sequence[str], loaded: Sequence[str]) -> MlcOpt:
+    """The run that a reproducer describes; a note says which files it was made with, if they are not loaded."""
+    from mlc.tools.opt.reproducer import read_configuration, read_loads
+
+    missing = [path for path in read_loads(source) if path not in loaded]
+    try:
+        return MlcOpt([*read_configuration(source), *arguments])
+    except Exception:
+        if missing:
+            command = replay_command(source.name, missing)
+            print(f"{source.name}: note: it was made with files that it cannot load itself: {command}", file=sys.stderr)
+        raise
 
 
 def run(argv: Sequence[str]) -> int:
@@ -324,17 +287,15 @@ def run(argv: Sequence[str]) -> int:
     try:
         driver, source = MlcOpt(arguments), None
         if driver.args.run_reproducer:
-            from mlc.tools.opt.reproducer import read_configuration
-
             source = read_source(driver.args.input_file)
-            driver = MlcOpt([*read_configuration(source), *arguments])
+            driver = replaying(source, arguments, driver.args.load)
         return driver.run_tool(source)
     except InputError as error:
         Reporter().report(error.diagnostic)
     except (UserError, ArgSpecParseError) as error:
         print(f"mlc-opt: error: {one_line(str(error))}", file=sys.stderr)
-    except Crash:
-        return 2
+    except Crash as crash:
+        return crash.code
     except BrokenPipeError:
         # The reader of our output has gone; nothing that Python flushes at exit may complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -81,6 +81,8 @@ class RunnableFunction:
     """The values of a kernel's index arguments."""
     weights: Any = None
     """The weights that a graph-level function reads."""
+    observed: Callable[[Sequence[Array], Observe], list[Array]] | None = None
+    """Runs a graph-level function, and shows the results of each op."""
 
 
 @dataclass
@@ -188,6 +190,7 @@ def _graph(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         sizes=sizes,
         symbols=_kernel_symbols(func, sizes),
         weights=m.weights,
+        observed=lambda arrays, observe: list(Interpreter(m.weights, OWN, observe).run(func, arrays, sizes or None)),
     )
 
 

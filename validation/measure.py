@@ -211,14 +211,18 @@ def lost_range(before: Sequence[Array], after: Sequence[Array]) -> str:
     return ""
 
 
-def grown_error(
-    before: Sequence[float], own: Sequence[Array], wide: Sequence[Array], growth: float, narrow: float
-) -> str:
-    """Where the rounding error of the own-precision results grew more than `growth` times; empty if nowhere."""
-    for k, (old, new) in enumerate(zip(before, errors(own, wide), strict=True)):
+def grown_error(before: Measured, own: Sequence[Array], wide: Sequence[Array], growth: float, narrow: float) -> str:
+    """
+    Where the rounding error of the own-precision results grew more than `growth` times; empty if nowhere.
+
+    Errors that any order of summation may have are not compared: `ERROR_FLOOR` units of the result, or of its movement
+    when inputs and constants move by a unit.
+    """
+    for k, (old, new) in enumerate(zip(before.error, errors(own, wide), strict=True)):
         if not is_float_dtype(own[k].dtype):
             continue
-        floor = ERROR_FLOOR * max(narrow, epsilon(own[k].dtype)) * largest(wide[k])
+        unit = max(narrow, epsilon(own[k].dtype))
+        floor = ERROR_FLOOR * unit * max(largest(wide[k]), largest(before.moved[k]) / NUDGE)
         if new > max(growth * old, floor):
             return (
                 f"output {k}: the rounding error in its own precision grows from {old:.3g} to {new:.3g}, "

@@ -19,18 +19,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, NameLoc
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from mlc.dialects.source import parse_module
 from mlc.interp.compare import EXACT, Difference, differences, epsilon
-from mlc.passes.pass_manager import BrokenByPass
 from mlc.support.arithmetic import OWN, WIDE
 from mlc.support.errors import warn
 from mlc.support.progress import ProgressBar
 from mlc.validation.execute import Facts, Module, RunnableFunction, Types
-from mlc.validation.inputs import RandomWeights, Recorded, fitted, random_inputs
+from mlc.validation.informative import informative_inputs
+from mlc.validation.inputs import RandomWeights, Recorded, fitted
 from mlc.validation.measure import (
     ERROR_GROWTH,
     LARGE_INPUTS,
@@ -44,27 +43,10 @@ from mlc.validation.measure import (
     largest,
     lost_range,
 )
+from mlc.validation.report import ResultChanged, source_node
 
 USELESS_SHARE = 0.1
 """Share of elements about which a comparison says nothing, above which that is reported."""
-
-
-class ResultChanged(BrokenByPass):
-    """A pass changed what a function computes: pass, function, output, index and both values."""
-
-    def __init__(
-        self, module_pass: ModulePass, executable: RunnableFunction, what: str, found: Difference | None
-    ) -> None:
-        node = source_node(executable.op)
-        origin = f", from {node}" if node else ""
-        at = ", ".join(f"{name} = {size}" for name, size in executable.sizes.items()) or executable.symbols
-        where = f", at {at}" if at else ""
-        message = f"pass '{module_pass.name}' changed @{executable.name} ({executable.level}{origin}{where}): {what}"
-        Exception.__init__(self, message)
-        self.op = executable.op
-        self.module_pass = module_pass
-        self.function = executable.name
-        self.difference = found
 
 
 @dataclass
@@ -201,6 +183,13 @@ class ValidateInstrument:
         """The types and symbols of the functions that have been run."""
         return {name: Facts(k.inputs, k.outputs, k.symbols) for name, k in self.known.items()}
 
+    def _note_silent(self, executable: RunnableFunction, silent: Sequence[Operation]) -> None:
+        """Note the ops about which no inputs that were tried say anything."""
+        if silent:
+            names = ", ".join(dict.fromkeys(op.name for op in silent[:3])) + (" and others" if len(silent) > 3 else "")
+            count = f"{len(silent)} op{'s' if len(silent) > 1 else ''} of @{executable.name} ({names})"
+            self.note(f"{count}: nearly all of the results are not finite, or stay the same when the inputs move")
+
     def _given(self) -> dict[str, Recorded]:
         """The given inputs, each as a `Recorded`."""
         return {n: v if isinstance(v, Recorded) else Recorded(list(v)) for n, v in self.inputs.items()}
@@ -227,9 +216,10 @@ class ValidateInstrument:
         if given is None or not given.arrays:
             given = self._recorded.get(executable.name, Recorded([]))
         arrays = fitted(given.arrays, executable.inputs)
-        if arrays is None:
-            arrays = random_inputs(executable.op, executable.inputs, self.seed)
         try:
+            if arrays is None:
+                arrays, silent = informative_inputs(executable, self.seed)
+                self._note_silent(executable, silent)
             measured = runner.measure(arrays)
         except Exception as error:
             self.unsure.append(f"@{executable.name} ({executable.level}), whose interpreter says: {error}")
@@ -289,7 +279,7 @@ class _Comparison:
             raise self.changed(lost)
         if lost := lost_range(self.before.large, large):
             raise self.changed(f"on inputs times {LARGE_INPUTS:g}, {lost}")
-        if grown := grown_error(self.before.error, own, wide, growth, self.runner.executable.epsilon):
+        if grown := grown_error(self.before, own, wide, growth, self.runner.executable.epsilon):
             raise self.changed(grown)
 
     def meaning(self, reference: Sequence[Any], wide: Sequence[Any]) -> None:
@@ -342,11 +332,4 @@ class _Comparison:
         return ResultChanged(self.module_pass, self.runner.executable, what, found)
 
 
-def source_node(op: Operation) -> str:
-    """The names of the model's nodes in the locations of a function's ops, at most three."""
-    names: dict[str, None] = {}
-    for inner in op.walk():
-        if isinstance(inner.location, NameLoc):
-            names[inner.location.desc.data] = None
-    shown = list(names)
-    return ", ".join(shown[:3]) + (" and others" if len(shown) > 3 else "")
+__all__ = ["Recorded", "ResultChanged", "ValidateInstrument", "source_node"]

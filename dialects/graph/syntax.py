@@ -9,6 +9,8 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.source import SourceParser
+
 if TYPE_CHECKING:
     from xdsl.parser import Parser
     from xdsl.printer import Printer
@@ -25,10 +27,7 @@ def parse_op(cls: type[G], parser: Parser) -> G:
     )
     properties = {name: d.encode(d.default) for name, d in cls.declared.items() if d.default is not None}
     attributes = parse_attributes(cls, parser, properties)
-    position = parser.pos
-    missing = [name for name in cls.declared if name not in properties]
-    if missing:
-        parser.raise_error(f"expected attribute '{missing[0]}' of {cls.name}", position)
+    _check_given(cls, parser, properties, attributes)
     parser.parse_punctuation(":", f" before the type of {cls.name}")
     position = parser.pos
     if (function := parser.parse_optional_function_type()) is not None:
@@ -40,6 +39,18 @@ def parse_op(cls: type[G], parser: Parser) -> G:
     types = _short_types(cls, parser, len(operands or []), properties, type, position)
     values = parser.resolve_operands(operands or [], types, position)
     return cls.create(operands=values, result_types=[type], properties=properties, attributes=attributes)
+
+
+def _check_given(
+    cls: type[GraphOp], parser: Parser, properties: dict[str, Attribute], attributes: dict[str, Attribute]
+) -> None:
+    """A parse error for a declared attribute that is not given; one of another name may have been meant."""
+    missing = next((name for name in cls.declared if name not in properties), None)
+    if missing is None:
+        return
+    other = next((name for name in attributes if "." not in name), None)
+    got = "" if other is None else f", but got '{other}'"
+    parser.raise_error(f"expected attribute '{missing}' of {cls.name}{got}", parser.pos)
 
 
 def _short_types(
@@ -80,6 +91,8 @@ def parse_attributes(cls: type[GraphOp], parser: Parser, properties: dict[str, A
         else:
             given = parser.parse_optional_punctuation("=") is not None
             attributes[name] = parser.parse_attribute() if given else UnitAttr()
+            if isinstance(parser, SourceParser):
+                parser.entry_at(name, position)
     return attributes
 
 

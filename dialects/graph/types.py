@@ -89,6 +89,19 @@ def is_float(type: Tensor) -> bool:
     return isinstance(type.element_type, FLOATS)
 
 
+def check_value(value: float, type: Tensor, name: str = "value") -> None:
+    """Raise VerifyException unless the elements of a type can hold a value: integers have no fractions."""
+    element = type.element_type
+    if not isinstance(element, IntegerType):
+        return
+    bits = element.width.data
+    unsigned = bits == 1 or element.signedness.data == Signedness.UNSIGNED
+    low, high = (0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    # The attribute is an f64: the largest i64 is rounded to 2^63.
+    if value != value // 1 or not float(low) <= value <= float(high):
+        raise VerifyException(f"expected {name} to be an element of {type}, {low} to {high}, but got {value:.17g}")
+
+
 @lru_cache(maxsize=4096)
 def _static(shape: tuple[int, ...], element: Attribute) -> Tensor:
     return TensorType(element, shape)

@@ -117,7 +117,7 @@ class AllocOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> AllocOp:
-        scope = parser.parse_str_literal("the scope")
+        scope = parser.parse_str_literal(" as the scope")
         index = IndexParser(parser)
         sizes = index.optional_list()
         attributes = parser.parse_optional_attr_dict()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 from xdsl.dialects.builtin import (
     FunctionType,
@@ -36,6 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.access import IndexParser, print_axes, print_exprs, print_predicates, verify_access
 from mlc.dialects.index import Index, IndexMapAttr, compact, const, size_of
 from mlc.dialects.text import parse_defined, parse_kernel, print_kernel
+from mlc.support.errors import did_you_mean
 
 FOR_KINDS = ("serial", "parallel", "vectorized", "unrolled")
 
@@ -265,10 +267,14 @@ class ForOp(IRDLOperation):
         upper = index.expr()
         kind = parser.parse_optional_keyword_in(FOR_KINDS) or "serial"
         if parser.parse_optional_keyword("bind"):
-            kind = "bind:" + parser.parse_str_literal("the device axis")
+            kind = "bind:" + parser.parse_str_literal(" as the device axis")
         carried: list[tuple[Parser.UnresolvedArgument, SSAValue]] = []
         types: list[Attribute] = []
-        if parser.parse_optional_keyword("iter_args"):
+        start = parser.pos
+        word = parser.parse_optional_identifier()
+        if word not in (None, "iter_args"):
+            _refuse_kind(parser, word, start)
+        if word is not None:
 
             def pair() -> tuple[Parser.UnresolvedArgument, SSAValue]:
                 arg = parser.parse_argument(expect_type=False)
@@ -291,6 +297,12 @@ class ForOp(IRDLOperation):
         if (extra := parser.parse_optional_attr_dict_with_keyword()) is not None:
             op.attributes |= extra.data
         return op
+
+
+def _refuse_kind(parser: Parser, word: str, start: int) -> NoReturn:
+    remedy = "; the step is 1" if word == "step" else did_you_mean(word, FOR_KINDS)
+    kinds = ", ".join(FOR_KINDS)
+    parser.raise_error(f"expected a kind of loop ({kinds}, bind \"axis\"), but got '{word}'{remedy}", start)
 
 
 KINDS = {kind: StringAttr(kind) for kind in FOR_KINDS}
@@ -411,7 +423,7 @@ class BlockOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> BlockOp:
-        name = parser.parse_str_literal("the block's name")
+        name = parser.parse_str_literal(" as the block's name")
         index = IndexParser(parser)
         axes = [*index.axes(bound=True)]
         spatial = len(axes)

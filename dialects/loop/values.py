@@ -188,7 +188,7 @@ class ReduceOp(TextOp):
 
     @classmethod
     def read(cls, parser: Parser) -> ReduceOp:
-        combiner = parser.parse_identifier("a combiner")
+        combiner = parser.parse_identifier(" as a combiner")
         name = parser.parse_unresolved_operand()
         parser.parse_keyword("axes")
         axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
@@ -237,7 +237,7 @@ class CompareOp(TextOp):
 
     @classmethod
     def read(cls, parser: Parser) -> CompareOp:
-        predicate = parser.parse_identifier("a predicate")
+        predicate = parser.parse_identifier(" as a predicate")
         start = parser.pos
         names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
         parser.parse_punctuation(":")
@@ -317,6 +317,6 @@ class CastOp(TextOp):
 
     @classmethod
     def read(cls, parser: Parser) -> CastOp:
-        kind = parser.parse_identifier("a cast")
+        kind = parser.parse_identifier(" as a cast")
         value, result = parse_conversion(parser, parser.parse_unresolved_operand())
         return CastOp.create(operands=[value], properties={"kind": StringAttr(kind)}, result_types=[result])

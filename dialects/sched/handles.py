@@ -222,7 +222,7 @@ class KnobOp(TextOp):
 
     @classmethod
     def read(cls, parser: Parser) -> KnobOp:
-        name = parser.parse_str_literal("the knob's name")
+        name = parser.parse_str_literal(" as the knob's name")
         candidates = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
         parser.parse_keyword("default")
         return cls.make(name, candidates, parser.parse_integer(allow_boolean=False))

@@ -21,6 +21,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.discardable import attribute_problem
 from mlc.dialects.sched.handles import I64, INT, LOOP
 from mlc.dialects.text import TextOp
 
@@ -310,13 +311,13 @@ class BindOp(IRDLOperation):
 @irdl_op_definition
 class PragmaOp(IRDLOperation):
     """
-    Annotate a loop for later passes: `sched.pragma %l "unroll" = 4`.
+    Annotate a loop for later passes: `sched.pragma %l "prefetch" = 1`.
 
     - loop: the loop that gets the attribute
-    - key, value: the attribute
+    - key, value: the attribute: one that loop.for has (`dialects/attributes.py`), or one with a prefix, `my.note`
 
         loop.for %i = 0 to 4 { ... }
-        -> loop.for %i = 0 to 4 { ... } attributes {unroll = 4 : i64}
+        -> loop.for %i = 0 to 4 { ... } attributes {prefetch = 1 : i64}
 
     TVM: annotate, pragma.
     """
@@ -327,6 +328,11 @@ class PragmaOp(IRDLOperation):
     key = prop_def(StringAttr)
     value = prop_def(AnyAttr())
     assembly_format = "$loop $key `=` $value attr-dict"
+
+    def verify_(self) -> None:
+        """Some pass can read the attribute, or its name has a prefix."""
+        if (problem := attribute_problem("loop.for", self.key.data)) is not None:
+            raise VerifyException(problem)
 
 
 @irdl_op_definition

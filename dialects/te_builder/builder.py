@@ -9,11 +9,12 @@ te as Python: `mlc.te`. A stage is a Python function of its indices, which is tr
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, TensorType, UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -32,6 +33,7 @@ from mlc.dialects.te_builder.indices import (
     IndexLike,
     ReduceAxis,
     StageBuilder,
+    check_body,
     condition,
     current_stage,
     writing,
@@ -180,7 +182,10 @@ def full(shape: Sequence[Dim], value: Number, dtype: DTypeLike = "float32") -> T
 
 def _sizes(shape: Sequence[Dim]) -> Shape:
     """A shape as ints (numpy's are converted) and symbolic sizes."""
-    sizes = tuple(n if isinstance(n, DimExpr) else int(n) for n in shape)
+    try:
+        sizes = tuple(n if isinstance(n, DimExpr) else operator.index(n) for n in shape)
+    except TypeError as error:
+        raise UserError(f"expected a shape of whole sizes, but got {shape!r}") from error
     if any(isinstance(n, int) and n < 0 for n in sizes):
         raise UserError(f"expected a shape of sizes >= 0, but got {list(sizes)}")
     return sizes
@@ -212,18 +217,27 @@ class Reduction:
     axes: tuple[ReduceAxis, ...]
     values: tuple[Scalar, ...]
 
+    def __repr__(self) -> str:
+        return f"te.{self.combiner}(..., axis={', '.join(axis.name for axis in self.axes)})"
+
+    def _refuse(self, *others: object) -> NoReturn:
+        raise UserError(f"expected {self!r} to be the whole body of a stage; compute with its result in another stage")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = _refuse
+
 
 def _reduction(name: str) -> Callable[..., Reduction]:
-    def reduce(value: Scalar, axis: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
-        return Reduction(name, _axes(axis), (value,))
+    def reduce(value: Scalar, axis: ReduceAxis | Sequence[ReduceAxis] = ()) -> Reduction:
+        return Reduction(name, _axes(name, axis), (value,))
 
     reduce.__doc__ = f"The {name} of the value over one or several axes; must be the whole body of a stage."
     return reduce
 
 
 def _pair(name: str) -> Callable[..., Reduction]:
-    def reduce(value: Scalar, axis: ReduceAxis, index: Scalar | None = None) -> Reduction:
-        return Reduction(name, _axes(axis), (value, cast(axis, "int64") if index is None else index))
+    def reduce(value: Scalar, axis: ReduceAxis | Sequence[ReduceAxis] = (), index: Scalar | None = None) -> Reduction:
+        axes = _axes(name, axis)
+        return Reduction(name, axes, (value, cast(axes[0], "int64") if index is None else index))
 
     reduce.__doc__ = f"(the best value, its first index) over an axis: {name}; a stage of two results."
     return reduce
@@ -235,12 +249,14 @@ def size(n: Dim) -> IndexExpr:
     return IndexExpr(stage, stage.index(n))
 
 
-def _axes(axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[ReduceAxis, ...]:
+def _axes(name: str, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[ReduceAxis, ...]:
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     found = tuple(a for a in axes if isinstance(a, ReduceAxis))
     if len(found) < len(axes):
         wrong = next(a for a in axes if not isinstance(a, ReduceAxis))
         raise UserError(f"expected axis to be made by te.reduce_axis, but got {wrong!r}")
+    if not found:
+        raise UserError(f"expected te.{name} to have an axis: k = te.reduce_axis(n) before, then te.{name}(.., axis=k)")
     return found
 
 
@@ -369,6 +385,7 @@ def _names(fn: Callable[..., Any], rank: int) -> list[str]:
 def _trace(
     shape: Sequence[Dim], names: Sequence[str], fn: Callable[..., Any], reduce: Sequence[ReduceAxis]
 ) -> tuple[StageBuilder, Any]:
+    check_body(fn, len(shape))
     kernel = _KERNEL.get()
     stage = StageBuilder(shape, names, reduce, kernel.symbols if kernel is not None else None)
     with writing(stage):

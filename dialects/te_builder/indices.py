@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -300,3 +301,18 @@ __all__ = [
     "current_stage",
     "writing",
 ]
+
+
+def check_body(fn: object, rank: int) -> None:
+    """UserError unless `fn` is a function of as many indices as the stage has axes."""
+    if not callable(fn):
+        raise UserError(f"expected the body of a stage, a function of its {rank} indices, but got {fn!r}")
+    code = getattr(fn, "__code__", None)
+    if code is not None and code.co_argcount == rank:
+        return
+    try:
+        inspect.signature(fn).bind(*range(rank))
+    except TypeError as error:
+        raise UserError(f"expected a body of {rank} indices, one for each axis of the shape; {error}") from error
+    except ValueError:  # a function of C has no signature
+        return

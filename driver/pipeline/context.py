@@ -31,7 +31,7 @@ from mlc.support.errors import UserError, did_you_mean
 Extra = ModulePass | type[ModulePass] | str
 """A pass to insert: an object, a class whose options have defaults, or the text of a pipeline."""
 
-HOOKS = ("enter_context", "exit_context", "should_run", "before", "after", "failed")
+HOOKS = ("enter_context", "exit_context", "should_run", "before", "after", "failed", "rejected")
 """The methods that an instrument may have (driver/pipeline/instruments.py)."""
 
 _STACK: contextvars.ContextVar[tuple[PassContext, ...]] = contextvars.ContextVar("mlc_pass_context", default=())
@@ -140,6 +140,8 @@ class PassContext:
                 raise UserError(f"expected '{key}' to name a pass of the compiler's pipelines{nearest}")
             extras: Sequence[Any] = extra if isinstance(extra, list | tuple) else [extra]
             result[where, anchor] = [one for item in extras for one in _passes(item, settings)]
+            for one in result[where, anchor]:
+                _check_level(one.name, where, anchor, placed)
         return result
 
     def configure(
@@ -189,6 +191,8 @@ def _passes(extra: Extra, settings: Mapping[str, str | int | float] | None) -> l
     cls = extra if isinstance(extra, type) else type(extra)
     if not issubclass(cls, ModulePass):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected insert to hold passes, their classes or the text of a pipeline, but got {extra!r}")
+    if not isinstance(getattr(cls, "name", None), str):
+        raise UserError(f'expected a pass with a name, but class {cls.__name__} has none; add name = "graph-my-pass"')
     if not is_pass(cls.name) or pass_class(cls.name) is not cls:
         register_pass(cls)
     if not isinstance(extra, type):
@@ -199,6 +203,29 @@ def _passes(extra: Extra, settings: Mapping[str, str | int | float] | None) -> l
         raise UserError(
             f"expected an object of pass '{cls.name}' with its options, but got the class: {error}"
         ) from error
+
+
+_LEVELS = ("graph", "te", "loop", "llvm")
+
+
+def _levels(name: str) -> tuple[str | None, str | None]:
+    """The levels before and after a pass, by its name; None where the name does not say."""
+    words = name.split("-")
+    if len(words) == 4 and words[0] == "convert" and words[2] == "to":
+        before, after = words[1], words[3]
+    else:
+        before = after = words[0]
+    return before if before in _LEVELS else None, after if after in _LEVELS else None
+
+
+def _check_level(name: str, where: str, anchor: str, placed: Iterable[str]) -> None:
+    """UserError for a pass whose name says that it works on another level than that at its place."""
+    own, here = _levels(name)[0], _levels(anchor)[where == "after"]
+    if own is None or here is None or own == here:
+        return
+    place = next((f"'after {one}'" for one in placed if _levels(one)[1] == own), "")
+    remedy = f"; its level is at {place}" if place else ""
+    raise UserError(f"expected a pass of the {here} level at '{where} {anchor}', but got '{name}'{remedy}")
 
 
 def check_option(cls: type[ModulePass], name: str, value: object, what: str) -> None:

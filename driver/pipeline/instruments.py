@@ -8,6 +8,7 @@ An instrument has any of these methods (driver/pipeline/manager.py calls them):
     before(pass, module)                             the pass will run, unless this returns False
     after(pass, module)                              the pass has succeeded
     failed(pass, module, error)                      the pass has raised
+    rejected(pass, module, error)                    the verifier or an instrument has refused the pass's result
 """
 
 from __future__ import annotations

@@ -234,18 +234,26 @@ def input_shape(
     if given is not None:
         shape = _given_shape(given, f"{source}: input '{info.name}'")
         ranks = proto.HasField("shape") and len(shape) != len(declared)
-        fixed = [d for d, s in zip(declared, shape, strict=False) if d is not None and d > 0 and d != s]
+        fixed = [k for k, (d, s) in enumerate(zip(declared, shape, strict=False)) if d is not None and 0 < d != s]
         if ranks or fixed or any(isinstance(s, int) and s < 0 for s in shape):
             sizes = [names[i] if d is None or d <= 0 else d for i, d in enumerate(declared)]
-            raise UserError(f"{source}: input '{info.name}': expected a shape like {sizes}, but got {list(shape)}")
+            message = f"{source}: input '{info.name}': expected a shape like {sizes}, but got {list(shape)}"
+            if fixed and not ranks:
+                message += f"; the file fixes axis {fixed[0]} at {declared[fixed[0]]}, only open sizes can be given"
+            raise UserError(message)
         return shape
     if not proto.HasField("shape"):
-        problems.append(f"input '{info.name}' has no shape; pass shapes={{\"{info.name}\": (...)}}")
+        problems.append(f"input '{info.name}' has no shape; pass shapes={{\"{info.name}\": (...)}} (--shape)")
         return ()
+    for axis, d in enumerate(declared):
+        if d is not None and d < 0:
+            remedy = f'pass shapes={{"{info.name}": (...)}} (--shape), or let the file name the size (dim_param)'
+            problems.append(f"input '{info.name}': expected a size of at least 0 at axis {axis}, but got {d}; {remedy}")
+            return ()
     prefix = identifier(info.name) or "input"
     own = [symbols.name(name, f"{prefix}_{axis}") for axis, name in enumerate(names)]
     sizes = zip(declared, own, strict=True)
-    return tuple(d if d is not None and d >= 0 else DimExpr.symbol(name) for d, name in sizes)
+    return tuple(d if d is not None else DimExpr.symbol(name) for d, name in sizes)
 
 
 def _given_shape(given: Iterable[int | str] | str, what: str) -> tuple[Any, ...]:

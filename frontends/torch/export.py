@@ -162,8 +162,12 @@ def _check_rank(name: str, shape: Sequence[Any], given: Sequence[int]) -> None:
 
 
 def _misfit(name: str, shape: Sequence[Any], given: Sequence[int]) -> UserError:
-    sizes = [str(expression(size)) for size in shape]
-    return UserError(f"{SOURCE}: input '{name}': expected a shape like ({', '.join(sizes)}), but got {tuple(given)}")
+    sizes = [expression(size) for size in shape]
+    text = f"expected a shape like ({', '.join(map(str, sizes))}), but got {tuple(given)}"
+    fixed = [k for k, (own, new) in enumerate(zip(sizes, given, strict=False)) if isinstance(own, int) and own != new]
+    if fixed and len(sizes) == len(given):
+        text += f"; the program fixes axis {fixed[0]} at {sizes[fixed[0]]}, only open sizes can be given"
+    return UserError(f"{SOURCE}: input '{name}': {text}")
 
 
 def _weight(program: ExportedProgram, spec: InputSpec) -> torch.Tensor:

@@ -38,9 +38,10 @@ from xdsl.passes import ModulePass
 from xdsl.traits import SymbolTable
 
 from mlc.dialects.attributes import MAIN_INPUTS, MAIN_OUTPUTS, MAIN_PLAN
-from mlc.dialects.graph import CallOp, ParamOp
+from mlc.dialects.graph import OPS, CallOp, ParamOp
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops.structure import bound_symbols
+from mlc.dialects.graph.other_names import counterparts
 from mlc.dialects.scalar import INDEX, byte_size
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_main import control
@@ -149,7 +150,7 @@ class Converter:
         """Assign storages to the op's results and extend the lifetimes of its operands."""
         visitor = _VISITORS.get(op.name)
         if visitor is None:
-            fail(op, "expected only kernel calls, parameters and views in @main; run graph-outline-kernels first")
+            fail(op, f"expected only kernel calls, parameters and views in @main; {_remedy(op)}")
         visitor(self, op)
 
     def storage(self, value: SSAValue) -> Storage:
@@ -266,6 +267,14 @@ class Converter:
         main.attributes[MAIN_INPUTS] = IntegerAttr(inputs, i64)
         main.attributes[MAIN_OUTPUTS] = IntegerAttr(outputs, i64)
         main.attributes[MAIN_PLAN] = DictionaryAttr({k: IntegerAttr(v, i64) for k, v in figures.items()})
+
+
+def _remedy(op: Operation) -> str:
+    """What brings an op of @main into a kernel: the pass, if it is a graph op, or else the graph op to write."""
+    if op.name.startswith("graph."):
+        return "run graph-outline-kernels first"
+    meant = counterparts(op.name, OPS)
+    return f"a model is made of graph ops: write {' or '.join(meant)}" if meant else "a model is made of graph ops"
 
 
 _VISITORS: dict[str, Callable[[Converter, Operation], None]] = {

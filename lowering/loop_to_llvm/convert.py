@@ -58,7 +58,7 @@ from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis
 from mlc.lowering.loop_to_llvm.values import VALUES
 from mlc.passes.loop.index_space.domain import range_between, range_of
 from mlc.support.abi import RT_SCRATCH, RT_SCRATCH_STRIDE
-from mlc.support.errors import UserError
+from mlc.support.errors import fail
 
 Value = SSAValue | Tile
 
@@ -158,7 +158,7 @@ class FunctionLowering:
                 handler(self, op)
                 self.b.location = before
             elif not isinstance(op, loop.YieldOp):
-                raise UserError(f"convert-loop-to-llvm: expected ops of loop, arith or math, but got '{op.name}'")
+                fail(op, "cannot be lowered: convert-loop-to-llvm expects ops of loop, arith and math")
 
     def force(self) -> None:
         """Emit the pending lazy loads: before a store, and before control flow leaves the block."""
@@ -168,6 +168,7 @@ class FunctionLowering:
 
     def lower_for(self, op: loop.ForOp) -> None:
         """A loop: unrolled if it is so marked or runs at most once, else a rotated loop of basic blocks."""
+        _refuse_device_axis(op)
         self.force()
         extent = op.extent
         if op.kind.data == "parallel" and self.thread is None and extent != 1:
@@ -370,6 +371,13 @@ def lower_kernel(
     if f.symbolic.rows:
         op.attributes[NATIVE_SYMBOLIC_BYTES] = ArrayAttr(f.symbolic.rows)
     return [*kernel.functions, op]
+
+
+def _refuse_device_axis(op: loop.ForOp) -> None:
+    """UserError for a loop that sched.bind has given to the threads of a GPU."""
+    if op.kind.data.startswith("bind:"):
+        axis = op.kind.data.removeprefix("bind:")
+        fail(op, f"is bound to the GPU axis '{axis}', which a CPU does not have; use sched.parallel, not sched.bind")
 
 
 def _signature(func: loop.FuncOp) -> FunctionType:

@@ -103,6 +103,11 @@ def _add_watching(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file for the reproducer of a crash (default: INPUT.reproducer.mlir)",
     )
+    add(
+        "--validate-inputs",
+        metavar="FILE.npz",
+        help="inputs for --validate-each: arrays '@function/0', '@function/1', ..",
+    )
     add("--show-passes", metavar="NAME", help="list the passes; with a NAME describe one")
     add("--show-pipeline", metavar="NAME", help="print the passes of a pipeline of the compiler, such as O3")
 

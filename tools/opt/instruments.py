@@ -27,7 +27,7 @@ class PrintIR:
     _text: str = ""
 
     def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
-        if self.only_changes:
+        if self.only_changes or self.after_failure:
             self._text = self.show(module)
         if _named(module_pass, self.before_passes):
             self._dump("Before", module_pass, self.show(module), module)
@@ -41,7 +41,12 @@ class PrintIR:
 
     def failed(self, module_pass: ModulePass, module: ModuleOp, error: Exception) -> None:
         if self.after_failure:
+            if not _named(module_pass, self.before_passes):
+                self._dump("Before", module_pass, self._text, module)
             self._dump("After", module_pass, self.show(module), module, " Failed")
+
+    def rejected(self, module_pass: ModulePass, module: ModuleOp, error: Exception) -> None:
+        self.failed(module_pass, module, error)
 
     def _dump(self, when: str, module_pass: ModulePass, text: str, module: ModuleOp, how: str = "") -> None:
         name = f"{type(module_pass).__name__}{how} ({module_pass.name})"

@@ -5,6 +5,7 @@ A project is read as an installer would: the entry points of its pyproject.toml 
 installed, and its modules are found in its folder, or in `src/` below it.
 """
 
+import re
 import sys
 import tomllib
 import traceback
@@ -14,7 +15,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import isabstract
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import TypeGuard, cast
 
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
@@ -42,7 +43,8 @@ def load_user_file(path: str) -> None:
         for value in list(vars(module).values()):
             if isinstance(value, Dialect):
                 register_dialect(value, module.__name__)
-            elif _is_pass_of(module, value):
+            elif _is_pass_of(value, module):
+                _check_name(value, path)
                 register_pass(value)
     except UserError as error:
         raise reject(Place(path), str(error)) from error
@@ -81,14 +83,24 @@ def _table(value: object) -> dict[str, object]:
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
 
-def _is_pass_of(module: ModuleType, value: object) -> bool:
-    return (
-        isinstance(value, type)
-        and issubclass(value, ModulePass)
-        and value.__module__ == module.__name__
-        and hasattr(value, "name")
-        and not isabstract(value)
-    )
+def _is_pass_of(value: object, module: ModuleType) -> TypeGuard[type[ModulePass]]:
+    """Whether a value is a pass class that the file defines, and not the base of others."""
+    if not isinstance(value, type) or not issubclass(value, ModulePass) or value.__module__ != module.__name__:
+        return False
+    return not isabstract(value) and (hasattr(value, "name") or not value.__subclasses__())
+
+
+def _check_name(cls: type[ModulePass], path: str) -> None:
+    """InputError at the class unless it has a name, by which a pipeline can call it."""
+    name: object = getattr(cls, "name", None)
+    if isinstance(name, str) and name and not any(c.isspace() or c in '(){}=,"$' for c in name):
+        return
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__.removesuffix("Pass")).lower()
+    got = "has none" if name is None else f"has {name!r}"
+    message = f'expected a pass to have a name for pipelines, but class {cls.__name__} {got}; add name = "{words}"'
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    line = next((n for n, text in enumerate(lines, 1) if re.match(rf"\s*class {cls.__name__}\b", text)), 0)
+    raise reject(Place(path, line, 1 if line else 0), message)
 
 
 def _is_free(stem: str, path: str) -> bool:

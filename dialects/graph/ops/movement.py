@@ -31,6 +31,7 @@ from mlc.dialects.graph.types import (
     Tensor,
     axis_of,
     broadcast,
+    check_value,
     product,
     shape_of,
     shape_text,
@@ -318,6 +319,8 @@ class PadOp(MoveOp):
             raise VerifyException(f"expected pad_width of {2 * len(shape)} integers >= 0, but got {list(width)}")
         if self.mode not in ("constant", "edge", "reflect"):
             raise VerifyException(f"expected mode constant, edge or reflect, but got '{self.mode}'")
+        if self.mode == "constant":
+            check_value(self.value, x)
         for axis, size in enumerate(shape):
             widest = max(width[2 * axis : 2 * axis + 2])
             if (

@@ -42,6 +42,7 @@ from mlc.dialects.graph.types import (
     DTypeLike,
     Tensor,
     axis_of,
+    check_value,
     element_type,
     numpy_dtype,
     shape_of,
@@ -145,7 +146,7 @@ class ConstantOp(SourceOp):
         properties: dict[str, Attribute] = {}
         attributes = parse_attributes(cls, parser, properties)
         position = parser.pos
-        value = parser.parse_attribute()
+        value = None if parser.parse_optional_number() is not None else parser.parse_attribute()
         if not isinstance(value, DenseIntOrFPElementsAttr):
             parser.raise_error("expected a value like dense<0.0> : tensor<2xf32>", position)
         return cls.create(properties={"value": value}, attributes=attributes, result_types=[value.type])
@@ -192,6 +193,11 @@ class FullOp(SourceOp):
     kind = ELEMENTWISE
     layout_rule = "elementwise"
     value = Float()
+
+    def infer_types(self) -> list[Tensor]:
+        (result,) = super().infer_types()
+        check_value(self.value, result)
+        return [result]
 
     def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         return (np.full(static_shape(self.type), self.value),)

@@ -20,7 +20,7 @@ from mlc.dialects.graph.base import AttrValue
 from mlc.passes.graph.convert_layout.orders import Orders, inverse
 from mlc.passes.graph.convert_layout.rules import LAYOUTS, RULES, Pictured, Results, order_to, picture_in_order
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
-from mlc.passes.rewriting import functions, outer_blocks
+from mlc.passes.rewriting import functions, is_accepted, outer_blocks
 from mlc.support.errors import did_you_mean, fail
 
 Desired: TypeAlias = dict[type[Operation], tuple[str, str | None]]
@@ -97,7 +97,7 @@ class _Converter:
     def convert(self, op: Operation) -> Results:
         """The values that replace the op's results, and their orders; None where the op stays."""
         if type(op) in self.desired and isinstance(op, Pictured) and (results := self.heavy(op)) is not None:
-            return results
+            return results if is_accepted(self.heavy, op) else None
         if not any(value in self.orders.carried for value in (*op.operands, *op.results)):
             return None
         if isinstance(op, TransposeOp):

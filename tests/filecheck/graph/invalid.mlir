@@ -447,3 +447,27 @@ func.func @bytes_to_floats(%x: tensor<2x4xui8>, %w: tensor<3x4xi8>) {
   %0 = graph.dense %x, %w {out_dtype = "float32"} : (tensor<2x4xui8>, tensor<3x4xi8>) -> tensor<2x3xf32>
   return
 }
+
+// -----
+
+func.func @fill_with_a_fraction() {
+  // expected-error@+1 {{expected value to be an element of tensor<2xi32>, -2147483648 to 2147483647, but got 0.5}}
+  %0 = graph.full {value = 0.5} : tensor<2xi32>
+  return
+}
+
+// -----
+
+func.func @fill_below_the_range() {
+  // expected-error@+1 {{expected value to be an element of tensor<2xui8>, 0 to 255, but got -1}}
+  %0 = graph.full {value = -1.0} : tensor<2xui8>
+  return
+}
+
+// -----
+
+func.func @pad_with_infinity(%x: tensor<2xi8>) {
+  // expected-error@+1 {{expected value to be an element of tensor<2xi8>, -128 to 127, but got inf}}
+  %0 = graph.pad %x {pad_width = [0, 1], value = inf} : (tensor<2xi8>) -> tensor<3xi8>
+  return
+}

@@ -478,9 +478,9 @@ func.func @param() -> tensor<256x784xf32> {
   return %w : tensor<256x784xf32>
 }
 // CHECK-LABEL: func.func @attributes(
-// CHECK: graph.relu %a {mine = "here", note} : tensor<4xf32>
+// CHECK: graph.relu %a {my.mine = "here", my.note} : tensor<4xf32>
 func.func @attributes(%a: tensor<4xf32>) -> tensor<4xf32> {
-  %x = graph.relu %a {mine = "here", note} : tensor<4xf32>
+  %x = graph.relu %a {my.mine = "here", my.note} : tensor<4xf32>
   return %x : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @conv2d_transpose(

@@ -19,8 +19,8 @@ loop.func @nest(%A: memref<4x8xf32>, %C: memref<4x7xf32>, %n: index) attributes 
       loop.for %a = 0 to 2 unrolled {
         // CHECK-NEXT: loop.for %b = 0 to 8 vectorized {
         loop.for %b = 0 to 8 vectorized {
-        // CHECK-NEXT: } attributes {hint = "x"}
-        } attributes {hint = "x"}
+        // CHECK-NEXT: } attributes {my.hint = "x"}
+        } attributes {my.hint = "x"}
       }
     }
   }
@@ -43,8 +43,8 @@ loop.func @nest(%A: memref<4x8xf32>, %C: memref<4x7xf32>, %n: index) attributes 
         %e = loop.load %A[%v, %u + %r * 2 - 1] mask (%u + %r * 2 - 1, %v - 2) else %f : f32
         // CHECK-NEXT: loop.store %e, %C[%v, %u] mask (%r) : f32
         loop.store %e, %C[%v, %u] mask (%r) : f32
-      // CHECK-NEXT: } attributes {tag}
-      } attributes {tag}
+      // CHECK-NEXT: } attributes {my.tag}
+      } attributes {my.tag}
     }
   }
 }
@@ -82,10 +82,10 @@ loop.func @tiles(%A: memref<64x64xf32>, %I: memref<16xi64>, %C: memref<64x64xf32
   %v = loop.select %c, %g, %acc : vector<4x16xi1>, vector<4x16xf32>
   // CHECK-NEXT: %h = loop.cast truncf %v : vector<4x16xf32> to vector<4x16xf16>
   %h = loop.cast truncf %v : vector<4x16xf32> to vector<4x16xf16>
-  // CHECK-NEXT: %d = loop.load %A[0, 0] : f32 {nontemporal}
-  %d = loop.load %A[0, 0] : f32 {nontemporal}
-  // CHECK-NEXT: loop.store %d, %C[0, 0] : f32 {nontemporal}
-  loop.store %d, %C[0, 0] : f32 {nontemporal}
+  // CHECK-NEXT: %d = loop.load %A[0, 0] : f32 {my.nontemporal}
+  %d = loop.load %A[0, 0] : f32 {my.nontemporal}
+  // CHECK-NEXT: loop.store %d, %C[0, 0] : f32 {my.nontemporal}
+  loop.store %d, %C[0, 0] : f32 {my.nontemporal}
 }
 
 // Equal expressions are one: (i floordiv 4) * 4 + i mod 4 == i.

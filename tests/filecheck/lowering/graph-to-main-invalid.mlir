@@ -21,3 +21,11 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<4x2xf32> {
   %0 = graph.slice %x {begin = [0, 0], end = [4, 2], strides = [1, 1]} : (tensor<4x4xf32>) -> tensor<4x2xf32>
   return %0 : tensor<4x2xf32>
 }
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{views in @main; a model is made of graph ops: write graph.add}}
+  %0 = arith.addf %x, %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -91,7 +91,7 @@ loop.func @reduce(%x: memref<4x8xf32>, %y: memref<4xf32>) attributes {outputs = 
 sched.schedule @reduce {
   %s = sched.block "sum" : !sched.block
   %i, %k = sched.loops %s : 2
-  sched.parallel %k // expected-error {{sched.parallel: loop %k reduces block "sum"; use sched.rfactor to reduce in parallel}}
+  sched.parallel %k // expected-error {{loop %k reduces block "sum"; use sched.rfactor to reduce in parallel}}
 }
 
 // -----

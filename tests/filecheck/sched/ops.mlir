@@ -26,7 +26,7 @@ sched.schedule @handles {
 // CHECK-NEXT:    sched.vectorize %5, %6
 // CHECK-NEXT:    sched.unroll %0
 // CHECK-NEXT:    sched.bind %r to "blockIdx.x"
-// CHECK-NEXT:    sched.pragma %1 "unroll" = 4 : i64
+// CHECK-NEXT:    sched.pragma %1 "prefetch" = 4 : i64
 // CHECK-NEXT:    sched.tensorize %2 "dot_accumulate"
 sched.schedule @on_loops {
   %c = sched.block "dense" : !sched.block
@@ -42,7 +42,7 @@ sched.schedule @on_loops {
   sched.vectorize %5, %6
   sched.unroll %0
   sched.bind %r to "blockIdx.x"
-  sched.pragma %1 "unroll" = 4
+  sched.pragma %1 "prefetch" = 4
   sched.tensorize %2 "dot_accumulate"
 }
 

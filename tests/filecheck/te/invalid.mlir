@@ -234,3 +234,14 @@ te.func @no_return(%x: tensor<4xf32>) -> tensor<4xf32> {
 ^bb0(%x: tensor<5xf32>):
   te.return %x : tensor<5xf32>
 }) : () -> ()
+
+// -----
+
+te.func @out_of_bounds(%x: tensor<4xf32>) -> tensor<5xf32> {
+  %y = te.compute "y" (%i : 5) {
+    // expected-error@+1 {{expected an index in 0..3 on axis 0 of tensor<4xf32>, but it spans 0..4; give it a mask}}
+    %0 = te.read %x[%i] : f32
+    te.yield %0 : f32
+  } : tensor<5xf32>
+  te.return %y : tensor<5xf32>
+}

@@ -68,15 +68,15 @@ te.func @argmax(%x: tensor<8xf32>) -> (tensor<f32>, tensor<i64>) {
 
 // Attributes that no op declares are kept.
 // CHECK-LABEL: te.func @tagged
-// CHECK-SAME:      attributes {tag}
-// CHECK:           te.read %x[%i] : f32 {tag}
-// CHECK:           te.index %i {tag}
-// CHECK:         } : tensor<4xf32> {tag}
-te.func @tagged(%x: tensor<4xf32>) -> tensor<4xf32> attributes {tag} {
+// CHECK-SAME:      attributes {my.tag}
+// CHECK:           te.read %x[%i] : f32 {my.tag}
+// CHECK:           te.index %i {my.tag}
+// CHECK:         } : tensor<4xf32> {my.tag}
+te.func @tagged(%x: tensor<4xf32>) -> tensor<4xf32> attributes {my.tag} {
   %y = te.compute "y" (%i : 4) {
-    %0 = te.read %x[%i] : f32 {tag}
-    %1 = te.index %i {tag}
+    %0 = te.read %x[%i] : f32 {my.tag}
+    %1 = te.index %i {my.tag}
     te.yield %0 : f32
-  } : tensor<4xf32> {tag}
+  } : tensor<4xf32> {my.tag}
   te.return %y : tensor<4xf32>
 }

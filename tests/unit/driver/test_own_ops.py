@@ -127,10 +127,11 @@ def copied(shape):
 
 def test_te_of_another_size_is_refused():
     own_op(lambda t: t, copied(lambda s: (s[0], s[1] + 1000)))
-    kernel, _, said = refusal(onnx_model([3, 8])).partition(": ")
+    place, kernel, said = refusal(onnx_model([3, 8])).split(": ", 2)
+    assert place == '"the_node"'
     assert re.fullmatch(r"kernel 'my\.own_\w+' \(from 'the_node'\)", kernel)
     assert said == (
-        "expected the te of my.own to compute type tensor<3x8xf32>, as its infer_types says, "
+        "'my.own' op expected the te of my.own to compute type tensor<3x8xf32>, as its infer_types says, "
         "but it computes tensor<3x1008xf32>"
     )
 
@@ -187,7 +188,8 @@ def test_a_built_in_op_is_held_to_its_types(monkeypatch):
     graph = helper.make_graph([node], "net", [x], [onnx.ValueInfoProto(name="y")])
     monkeypatch.setitem(LOWERINGS, g.TanhOp, lambda op, x: te.compute((1000,), lambda i: x[0, 0] * 2.0))
     with pytest.raises(
-        UserError, match=r"\(from 'squash'\): expected the te of graph\.tanh to compute type tensor<3x8xf32>"
+        UserError,
+        match=r"\(from 'squash'\): 'graph.tanh' op expected the te of graph\.tanh to compute type tensor<3x8xf32>",
     ):
         mlc.compile(helper.make_model(graph, ir_version=10), threads=1, cache=False)
 
@@ -206,10 +208,10 @@ def test_a_sample_is_held_to_its_types_when_the_op_is_registered(files, capsys):
     (files / "pair_sum.py").write_text(PAIR_SUM.format(inferred="last", samples=SAMPLE))
     assert cli.run(["check", "m.mlir", "--load", "pair_sum.py"]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("mlc: error: pair_sum.py:")
-    assert error.endswith(
-        ": sample 0 of my.pair_sum: expected the te of my.pair_sum to compute type tensor<2x8xf32>, "
-        "as its infer_types says, but it computes tensor<2x4xf32>\n"
+    assert error.startswith("pair_sum.py:")
+    assert (
+        ": error: sample 0 of my.pair_sum: expected the te of my.pair_sum to compute type tensor<2x8xf32>, "
+        "as its infer_types says, but it computes tensor<2x4xf32>\n" in error
     )
 
 
@@ -282,7 +284,7 @@ def test_a_changed_op_of_a_text_is_compiled_again(files):
 
 def test_text_with_ops_that_nobody_defines_is_refused(files, capsys):
     assert cli.run(["check", "m.mlir"]) == 1
-    assert capsys.readouterr().err == "mlc: error: m.mlir:4:8: operation 'my.pair_sum' is not registered\n"
+    assert capsys.readouterr().err.startswith("m.mlir:4:8: error: operation 'my.pair_sum' is not registered\n")
 
 
 def test_a_program_loads_text_with_an_op_that_has_a_te(here):

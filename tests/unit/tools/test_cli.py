@@ -12,11 +12,14 @@ import onnx
 import pytest
 import small_model
 from onnx import TensorProto, helper
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.parser import Parser
 
+import mlc as public
 from mlc.driver.pipeline.manager import make_context
 from mlc.passes.verifier import verify
-from mlc.tools import cli
+from mlc.support.errors import UserError
+from mlc.tools import cli, mlc_opt
 
 
 @pytest.fixture(scope="module")
@@ -204,8 +207,11 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]):
         (["compile", "junk.onnx"], "junk.onnx"),
         (["compile", "junk.txt"], "expected a file that ends in .onnx, .mlir or .pt2"),
         (["check", "junk.onnx"], "junk.onnx"),
-        (["check", "MODEL", "--load", "gone.py"], "gone.py: cannot load the file: no such file"),
-        (["run", "MODEL", "--load", "junk.txt"], "junk.txt: cannot load the file: expected a Python file, NAME.py"),
+        (["check", "MODEL", "--load", "gone.py"], "gone.py: error: cannot load the file: no such file"),
+        (
+            ["run", "MODEL", "--load", "junk.txt"],
+            "junk.txt: error: cannot load the file: expected a Python file",
+        ),
         (["bench", "MODEL", "--compare", "onnxruntime"], "expected an .onnx file for --compare"),
         (["frobnicate"], "invalid choice: 'frobnicate'"),
         (["compile"], "the following arguments are required: model"),
@@ -223,9 +229,80 @@ def test_wrong_input_is_one_diagnostic(
     err = capsys.readouterr().err
     assert code == 1
     assert message in err
-    assert err.startswith("mlc: error: ")
+    assert err.startswith("mlc: error: ") or err.startswith(message)
     assert "Traceback" not in err
     assert not list(here.glob("mlc.*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("  %0 = graph.relu %x {a = 1} : T\n", "2:23", "unknown attribute 'a' of graph.relu; it has none"),
+        ("  %0 = graph.softmax %x {axis = 3} : T\n", "2:8", "'graph.softmax' op expected axis in"),
+        ("  %0 = graph.call @f(%x) : (T) -> T\n", "2:8", "'runtime.call' op expected a function @f in the module, "),
+        ("  %0 = arith.addf %x, %x : T\n", "2:8", "'arith.addf' op expected only kernel calls, .* write graph.add"),
+    ],
+)
+def test_an_error_in_text_has_its_place_and_its_operation(
+    here: Path, capsys: pytest.CaptureFixture[str], text: str, line: str, message: str
+):
+    body = re.sub(r"\bT\b", "tensor<4xf32>", f"func.func @main(%x: T) -> T {{\n{text}  return %0 : T\n}}\n")
+    (here / "m.mlir").write_text(body)
+    assert mlc("compile", "m.mlir", "--no-cache") == 1
+    err = capsys.readouterr().err
+    assert re.match(rf"m\.mlir:{line}: error: {message}", err)
+    assert err.splitlines()[1:] == [body.splitlines()[1], " " * (int(line[2:]) - 1) + "^"]
+    with pytest.raises(UserError, match=rf"^m\.mlir:{line}: {message}"):
+        public.compile("m.mlir", cache=False)
+
+
+def test_an_error_in_a_kernel_has_the_place_of_its_operation():
+    kernel = """te.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = te.compute "y" (%i : 4) {
+    %1 = te.read %x[%i] : f32
+    te.yield %1 : f32
+  } : tensor<4xf32>
+  te.return %0 : tensor<4xf32>
+}
+sched.schedule @f {
+  %b = sched.block "y" : !sched.block
+  %i = sched.loops %b : 1
+  sched.bind %i to "blockIdx.x"
+}"""
+    with pytest.raises(UserError, match=r"2:8: 'loop.for' op is bound to the GPU axis 'blockIdx.x', which a CPU does"):
+        public.build(kernel)
+
+
+def test_a_pass_without_a_name_is_refused_at_its_class(path: Path, here: Path, capsys: pytest.CaptureFixture[str]):
+    text = "from xdsl.passes import ModulePass\n\n\nclass SwapReluPass(ModulePass):\n    pass\n"
+    (here / "mine.py").write_text(text + "    def apply(self, ctx, op):\n        pass\n")
+    assert mlc("check", path, "--load", "mine.py") == 1
+    message = 'expected a pass to have a name for pipelines, but class SwapReluPass has none; add name = "swap-relu"'
+    assert capsys.readouterr().err.startswith(f"mine.py:4:1: error: {message}\nclass SwapReluPass")
+
+
+def test_a_pass_of_mlc_that_changes_a_result_writes_what_replays_it(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def wrong(_self: object, _ctx: object, op: ModuleOp) -> None:
+        for one in op.walk():
+            if one.name == "graph.subtract" and "my.seen" not in one.attributes:
+                one.operands = one.operands[::-1]
+                one.attributes["my.seen"] = UnitAttr()
+
+    text = """func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = graph.subtract %x, %y : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+    (here / "m.mlir").write_text(text)
+    monkeypatch.setattr("mlc.passes.graph.simplify_expr.SimplifyExprPass.apply", wrong)
+    assert mlc("compile", "m.mlir", "-o", "m", "--validate-each") == 2
+    err = capsys.readouterr().err
+    assert err.startswith("m.mlir:1:1: error: a bug in mlc: pass 'graph-simplify-expr' changed @main (graph): out")
+    assert "mlc: note: replay it with: mlc-opt --run-reproducer mlc.reproducer.mlir" in err
+    assert mlc_opt.run(["--run-reproducer", "mlc.reproducer.mlir"]) == 2
+    assert "a bug in mlc: pass 'graph-simplify-expr' changed @main" in capsys.readouterr().err
 
 
 def test_a_bug_writes_what_replays_it(

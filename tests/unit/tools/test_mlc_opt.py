@@ -272,39 +272,62 @@ def test_plugins_are_found_by_their_entry_points(tmp_path):
 CRASHING = "func.func @f(%a: i32) -> i32 {\n  %0 = arith.addi %a, %a : i32\n  %1 = arith.addi %a, %a : i32\n  %2 = arith.muli %0, %1 : i32\n  func.return %2 : i32\n}\n"  # fmt: skip  # noqa: E501
 
 
-def test_a_crash_writes_a_reproducer_that_replays_it(opt):
+def test_a_users_pass_that_raises_is_theirs_and_its_reproducer_replays_it(opt):
     load = f"--load={INPUTS / 'my_pass.py'}"
     code, _, err = opt(CRASHING, load, "-p", "cse,my-crash,canonicalize")
-    assert code == 2
+    assert code == 1
     assert "Traceback" not in err
-    assert err.startswith(
-        "in.mlir:1:1: error: a bug in pass 'my-crash': pass 'my-crash' raised ZeroDivisionError: oh no"
-    )
+    assert err.startswith("in.mlir:1:1: error: your pass 'my-crash' raised ZeroDivisionError: oh no (my_pass.py:")
     assert f"note: replay it with: mlc-opt --run-reproducer in.reproducer.mlir {load}" in err
     text = Path("in.reproducer.mlir").read_text()
     assert "// configuration: '--pass-pipeline=builtin.module(my-crash)' --verify-each=true" in text
     assert text.count("arith.addi") == 1  # cse has run
     code, _out, err = opt(None, "--run-reproducer", "in.reproducer.mlir", load)
-    assert code == 2
+    assert code == 1
     assert "raised ZeroDivisionError: oh no" in err
     assert [p.name for p in Path().glob("*.reproducer*")] == ["in.reproducer.mlir"]
 
 
-def test_a_pass_that_leaves_invalid_ir_is_a_bug(opt):
+def test_a_crash_of_a_pass_of_mlc_is_a_bug(opt, monkeypatch):
+    def broken(*_):
+        raise KeyError("oops")
+
+    monkeypatch.setattr("mlc.passes.graph.infer_types.InferTypesPass.apply", broken)
+    code, _, err = opt(CRASHING, "-p", "graph-infer-types")
+    assert code == 2
+    assert err.startswith("in.mlir:1:1: error: a bug in mlc: pass 'graph-infer-types' raised KeyError: 'oops'")
+    assert opt(None, "--run-reproducer", "in.reproducer.mlir")[0] == 2
+
+
+def test_a_users_pass_that_leaves_invalid_ir_is_theirs(opt):
     load = f"--load={INPUTS / 'my_pass.py'}"
     dependent = CRASHING.replace("%1 = arith.addi %a", "%1 = arith.addi %0")
     code, _, err = opt(dependent, load, "-p", "my-break", "--mlir-pass-pipeline-crash-reproducer=r.mlir")
-    assert code == 2
+    assert code == 1
     what = "pass 'my-break' left invalid IR: 'arith.addi' op operand #0 does not dominate"
-    assert err.startswith(f"in.mlir:3:8: error: a bug in pass 'my-break': {what}")
+    assert err.startswith(f"in.mlir:3:8: error: your {what}")
     assert Path("r.mlir").exists()
     assert opt(dependent, load, "-p", "my-break", "--verify-each=false")[0] == 0
     assert opt(CRASHING, load, "-p", "my-break")[0] == 0
 
 
+def test_a_reproducer_says_which_files_it_needs(opt):
+    load = f"--load={INPUTS / 'my_pass.py'}"
+    assert opt(CRASHING, load, "-p", "my-crash")[0] == 1
+    code, _, err = opt(None, "--run-reproducer", "in.reproducer.mlir")
+    assert code == 1
+    command = f"mlc-opt --run-reproducer in.reproducer.mlir {load}"
+    assert (
+        err.splitlines()[0] == f"in.reproducer.mlir: note: it was made with files that it cannot load itself: {command}"
+    )
+    assert "unknown pass 'my-crash'" in err
+
+
 def test_a_reproducer_cannot_load_code(opt):
     source = "// configuration: --load=evil.py\nmodule {}"
     assert_refused(opt(source, "--run-reproducer"), r"in\.mlir:1:1: error: a reproducer cannot set '--load=evil.py'")
+    elsewhere = "// configuration: --validate-each --validate-inputs=../x.npz\nmodule {}"
+    assert_refused(opt(elsewhere, "--run-reproducer"), r"in\.mlir:1:1: error: expected the inputs in a file beside the")
     assert_refused(opt("module {}", "--run-reproducer"), r"in\.mlir:1:1: error: expected a reproducer")
     assert_refused(opt("// configuration: 'x", "--run-reproducer"), r"in\.mlir:1:1: error: the configuration line")
 

@@ -6,7 +6,7 @@ from io import StringIO
 import numpy as np
 import pytest
 from graph_samples import arrays_of, make
-from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.builtin import FunctionType, ModuleOp, i16
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -47,6 +47,40 @@ def test_text_forms_are_fixed_points(cls, sample):
     stream = StringIO()
     Printer(stream, print_generic_format=True).print_op(module)
     assert str(parse_module(stream.getvalue())) == text
+
+
+CHOSEN = {
+    "graph.full": {"size", "rank", "element"},
+    "graph.iota": {"size", "rank", "element"},
+    "graph.reshape": {"rank"},  # by an axis of size 1
+    "graph.broadcast_to": {"size"},  # 1 to 2
+    "graph.cast": {"element"},
+}
+"""The changes of a result's type after which an op is still right: its text chooses them."""
+
+
+def test_a_written_type_that_contradicts_an_op_is_refused():
+    wrong: dict[str, set[str]] = {}
+    for cls, sample in SAMPLES:
+        _, op = module_of(cls, sample)
+        for result in op.results:
+            shape, element = list(result.type.get_shape()), result.type.element_type
+            changes = {"rank": ([*shape, 1], element), "element": (shape, "int16" if element != i16 else "float64")}
+            if shape:
+                changes["size"] = ([shape[0] + 1, *shape[1:]], element)
+            right = result.type
+            for what, (sizes, dtype) in changes.items():
+                result._type = g.tensor(sizes, dtype)
+                try:
+                    op.verify_()
+                except VerifyException:
+                    continue
+                finally:
+                    result._type = right
+                wrong.setdefault(cls.name, set()).add(what)
+    assert {
+        name: whats - CHOSEN.get(name, set()) for name, whats in wrong.items() if whats - CHOSEN.get(name, set())
+    } == {}
 
 
 @pytest.mark.parametrize(("cls", "sample"), SAMPLES, ids=IDS)

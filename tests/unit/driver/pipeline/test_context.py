@@ -168,23 +168,46 @@ class RaisesPass(ModulePass):
         raise LookupError("no such thing")
 
 
+class GraphRaisesPass(RaisesPass):
+    """Raises something on the graph level."""
+
+    name = "graph-raises"
+
+
+class NamelessPass(ModulePass):
+    """Has no name."""
+
+    def apply(self, ctx, op):
+        pass
+
+
 @pytest.mark.parametrize(
     ("insert", "message"),
     [
         ({"before graph-fuse-ops": BreaksPass}, r"pass 'graph-breaks' left invalid IR: .*does not dominate this use"),
         (
-            {"before graph-inline": RaisesPass},
-            r"pass 'te-raises' raised LookupError: no such thing \(test_context",
+            {"before graph-inline": GraphRaisesPass},
+            r"pass 'graph-raises' raised LookupError: no such thing \(test_context",
         ),
         (
             {"before te-inline": RaisesPass},
-            r"kernel '.*: pass 'te-raises' raised LookupError: no such thing \(test_context",
+            r"kernel '.*: your pass 'te-raises' raised LookupError: no such thing \(test_context",
         ),
     ],
 )
 def test_a_pass_of_the_users_own_that_fails_is_named(model, registry, insert, message):
     with pytest.raises(UserError, match=message):
         order_of(model, insert)
+
+
+def test_a_pass_of_the_users_own_that_changes_a_result_is_named(tmp_path, registry):
+    path = tmp_path / "m.mlir"
+    body = "%0 = graph.relu %x : T\n  return %0 : T"
+    path.write_text(f"func.func @main(%x: T) -> T {{\n  {body}\n}}\n".replace("T", "tensor<4xf32>"))
+    what = r"m.mlir:1:1: your pass 'graph-halve' changed @main \(graph\): output 0 at \[0\]: expected \S+, but got "
+    with pytest.raises(UserError, match=what) as error, mlc.PassContext(insert={"before graph-fuse-ops": HalvePass}):
+        mlc.compile(path, threads=1, validate_each=True)
+    assert "graph-halve" in error.value.reproducer[1]
 
 
 def order_of(model, insert, **options):
@@ -343,6 +366,16 @@ def test_dumps_before_passes_are_what_the_passes_get(model, tmp_path):
             {"insert": {"after te-inline": NeedsOptionPass}},
             "expected an object of pass 'graph-needs-option' with its op",
         ),
+        (
+            {"insert": {"before graph-fuse-ops": "loop-promote-tiles"}},
+            "a pass of the graph level at 'before graph-fuse-ops', but got 'loop-promote-tiles'; its level is at 'aft",
+        ),
+        ({"insert": {"after convert-te-to-loop": "te-inline"}}, "of the loop level at 'after convert-te-to-loop', but"),
+        (
+            {"insert": {"after te-inline": RaisesPass, "before te-inline": HalvePass}},
+            "of the te level at 'before te-",
+        ),
+        ({"insert": {"after te-inline": NamelessPass}}, "expected a pass with a name, but class NamelessPass has none"),
         ({"insert": [HalvePass]}, "expected insert to be a dict with texts as keys"),
         ({"config": {"max-depth": 1}}, "expected a config key like"),
         ({"config": {"graph-fuse-ops.max-dept": 1}}, "no option 'max-dept'; did you mean 'max-depth'?"),

@@ -184,10 +184,22 @@ def test_unknown_sizes_are_symbols():
     assert str(mlc.load(proto, {"x": (2, 3, 5)}).main.function_type.inputs.data[0]) == "tensor<2x3x5xf32>"
 
 
+def test_a_negative_size_is_refused_unless_its_shape_is_given():
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [-2, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    proto = helper.make_model(helper.make_graph([node("Relu", "x")], "g", [x], [y]))
+    with pytest.raises(UserError, match=r"input 'x': expected a size of at least 0 at axis 0, but got -2; pass sh"):
+        mlc.load(proto)
+    assert str(mlc.load(proto, {"x": (2, 3)}).main.function_type.inputs.data[0]) == "tensor<2x3xf32>"
+
+
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({"x": (2, 4, 5)}, r"input 'x': expected a shape like \['batch', 3, '\?'\], but got \[2, 4, 5\]"),
+        (
+            {"x": (2, 4, 5)},
+            r"input 'x': expected a shape like \['batch', 3, '\?'\], but got \[2, 4, 5\]; the file fixes axis 1 at 3",
+        ),
         ({"x": (2, 3)}, "expected a shape like"),
         ({"x": (2, 3, -1)}, "expected a shape like"),
         ({"x": (2, 0, 5)}, r"expected a shape like \['batch', 3, '\?'\], but got \[2, 0, 5\]"),

@@ -216,7 +216,7 @@ def build() -> sched.ScheduleOp:
     s.reverse_compute_at(r, jo)
     s.decompose_reduction(c, k)
     s.vectorize(ji)
-    s.pragma(jo, "note", "here")
+    s.pragma(jo, "my.note", "here")
     s.parallel(i)
     return s.finish()
 
@@ -316,7 +316,7 @@ def blocked(s: ScheduleBuilder) -> None:
     s.unroll(kh)
     s.unroll(kw)
     f = s.fuse(n, ho)
-    s.pragma(f, "grain", 1)
+    s.pragma(f, "my.grain", 1)
     s.parallel(f)
 
 
