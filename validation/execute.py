@@ -108,6 +108,11 @@ class Module:
     """Called after each op that an interpreter runs; loop kernels then run in the interpreter whatever their size."""
 
     @cached_property
+    def text(self) -> str:
+        """The module's text."""
+        return str(self.module)
+
+    @cached_property
     def library(self) -> Library:
         """The module's machine code, compiled once for all its kernels."""
         from mlc.codegen.llvm_ir import print_module
@@ -352,17 +357,21 @@ def _llvm(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         assert not arithmetic.wide
         return _native(m.library, func, name, facts, arrays)
 
-    return RunnableFunction(case_name(name, case), "llvm", func, ins, outs, run, is_wide=False, symbols=symbols)
+    # the tasks of its parallel loops are functions of their own
+    functions = (_name(op) for op in m.module.body.block.ops if op.name == "llvm.func")
+    parts = tuple(part for part in functions if part.startswith(f"{name}."))
+    made = case_name(name, case), "llvm", func, ins, outs, run
+    return RunnableFunction(*made, is_wide=False, calls=parts, symbols=symbols)
 
 
 def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: Sequence[Array]) -> list[Array]:
-    """Call one kernel on the process's thread pool."""
-    from mlc.codegen.pool.loaded import Pool
+    """Call one kernel, its tasks one by one."""
     from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
     from mlc.runtime.sizes import symbolic_buffer_bytes
     from mlc.support.abi import KERNEL
+    from mlc.validation.tasks_apart import TasksApart
 
-    rt = Pool.get().rt(_bytes(func, NATIVE_SCRATCH_BYTES))
+    rt = TasksApart(_bytes(func, NATIVE_SCRATCH_BYTES))
     results = [V.poisoned(shape, dtype_of(d)) for shape, d in facts.outputs]
     behind = symbolic_buffer_bytes(symbolic_bytes(func), facts.symbols, rt.struct.threads) if facts.symbols else 0
     workspace = np.empty(_bytes(func, NATIVE_WORKSPACE_BYTES) + behind + 64, np.uint8)
@@ -371,6 +380,8 @@ def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: 
     given = [*(a.ctypes.data for a in kept), *facts.symbols, aligned]
     args = (ctypes.c_void_p * len(given))(*given)
     code = KERNEL(library.address(name))(ctypes.addressof(args), rt.address)
+    if rt.shared:
+        raise RuntimeError(f"a task of @{name} writes the scratch memory of another thread")
     if code:
         raise RuntimeError(f"expected @{name} to return 0, but got {code}")
     return results

@@ -128,7 +128,7 @@ class ValidateInstrument:
         functions = Module(module, self._known(), self._weights(module), self._record, self._sizes)
         waiting: list[tuple[RunnableFunction, str]] = []
         for executable in functions.executables():
-            text = str(module) if executable.calls else str(executable.op)
+            text = functions.text if executable.calls else str(executable.op)
             old = self.known.get(executable.name)
             if old is not None and old.text == text:
                 continue

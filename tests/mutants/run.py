@@ -33,8 +33,13 @@ from rich.table import Table
 from subjects import SUBJECTS
 from whole import WHOLE, run_whole
 
+from mlc.support.errors import did_you_mean
+
 REQUIRED = 0.99
 """The part of the mutants that must be caught."""
+
+WIDTH = 140
+"""Columns of tables that go into a file."""
 
 Job = tuple[str, tuple[Slot, ...], int]
 
@@ -120,7 +125,9 @@ def forked(function: Any, item: Any) -> tuple[int, int]:
 
 def table_of(outcomes: Sequence[Outcome]) -> Table:
     """One row a mutant."""
-    table = Table("operator", "level", "model", "pass", "counts", "caught", "blamed", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for column in ("operator", "level", "model", "pass", "counts", "caught", "blamed"):
+        table.add_column(column, overflow="fold")
     for one in outcomes:
         caught = {"caught": "yes"}.get(one.status, "[red]no[/red]") if one.counts else ""
         counted = "yes" if one.counts else one.status
@@ -143,17 +150,53 @@ def totals_of(outcomes: Sequence[Outcome]) -> Table:
     return table
 
 
+def positive(text: str) -> int:
+    """A positive number of the command line."""
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a positive number, but got '{text}'")
+    return int(text)
+
+
+def mutant(text: str) -> Slot:
+    """A mutant of the command line."""
+    try:
+        slot = Slot.parse(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected MODEL/INDEX:PASS/OPERATOR/SEED, but got '{text}'") from None
+    model(slot.subject)
+    operator(slot.operator)
+    return slot
+
+
+def model(name: str) -> str:
+    """A model of the command line."""
+    if name not in SUBJECTS:
+        raise argparse.ArgumentTypeError(f"unknown model '{name}'{did_you_mean(name, SUBJECTS)}")
+    return name
+
+
+def operator(name: str) -> str:
+    """An operator of the command line."""
+    if name not in OPERATORS:
+        raise argparse.ArgumentTypeError(f"unknown operator '{name}'{did_you_mean(name, OPERATORS)}")
+    return name
+
+
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="make mutants", description="the mutation score of --validate-each")
     parser.add_argument("--seed", type=int, default=0, help="draws operators, passes, models and places (default: 0)")
-    parser.add_argument("--count", type=int, default=200, help="how many mutants (default: 200)")
-    parser.add_argument("--jobs", type=int, default=2, help="how many processes (default: 2)")
+    parser.add_argument("--count", type=positive, default=200, help="how many mutants (default: 200)")
+    parser.add_argument("--jobs", type=positive, default=2, help="how many processes (default: 2)")
     parser.add_argument("--correct", action="store_true", help="validate the correct compilations only")
     parser.add_argument("--small", action="store_true", help="only models that are validated in a few seconds")
-    parser.add_argument("--one", metavar="MUTANT", help="one mutant, named as in the list of those not caught")
-    parser.add_argument("--subject", action="append", choices=sorted(SUBJECTS), metavar="MODEL", help="only this model")
-    parser.add_argument("--operator", action="append", choices=sorted(OPERATORS), help="only this operator")
+    parser.add_argument(
+        "--one", type=mutant, metavar="MUTANT", help="one mutant, named as in the list of those not caught"
+    )
+    parser.add_argument(
+        "--subject", action="append", type=model, metavar="MODEL", help="only this model; may be repeated"
+    )
+    parser.add_argument("--operator", action="append", type=operator, metavar="NAME", help="only this operator")
     parser.add_argument("--plan", action="store_true", help="print the mutants and stop")
     parser.add_argument("--list", action="store_true", help="list the operators")
     parser.add_argument("--json", metavar="FILE", help="write the outcomes there")
@@ -164,8 +207,8 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def slots_of(options: argparse.Namespace, names: Sequence[str], console: Console) -> list[Slot]:
     """The mutants that the options ask for."""
     if options.one:
-        return [Slot.parse(options.one)]
-    if options.correct or not options.count:
+        return [options.one]
+    if options.correct:
         return []
     surveys = dict(sorted(mapped(surveyed, names, options.jobs, "survey", console)))
     whole = [name for name in WHOLE if name in names]
@@ -174,7 +217,8 @@ def slots_of(options: argparse.Namespace, names: Sequence[str], console: Console
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; exit code 1 if too many mutants are not caught, or a correct compilation is blamed."""
-    options, console = parsed(arguments), Console()
+    options = parsed(arguments)
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     if options.list:
         rows = Table("operator", "level", "bug", box=None, pad_edge=False)
         for one in OPERATORS.values():
