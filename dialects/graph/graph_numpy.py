@@ -41,13 +41,16 @@ def _typed(op: GraphOp, value: Array, type: Attribute, arithmetic: Arithmetic) -
     return value.astype(dtype, copy=False)
 
 
+_BITS: dict[type[Attribute], int] = {BFloat16Type: 16, Float16Type: 16, Float32Type: 32, Float64Type: 64}
+
+
 def _narrows(op: GraphOp) -> bool:
-    """Whether a cast goes from a float type to one of fewer bits."""
-    before, after = op.input_types[0].element_type, op.type.element_type
-    bits = {BFloat16Type: 16, Float16Type: 16, Float32Type: 32, Float64Type: 64}
-    return bits.get(type(before), 0) > bits.get(type(after), 64) or (
-        type(before) is not type(after) and bits.get(type(before)) == bits.get(type(after)) == 16
-    )
+    """Whether a cast goes from a float type to one of fewer bits, or between the two of 16 bits."""
+    before: type[Attribute] = type(op.input_types[0].element_type)
+    after: type[Attribute] = type(op.type.element_type)
+    if before not in _BITS or after not in _BITS:
+        return False
+    return _BITS[before] > _BITS[after] or (before is not after and _BITS[before] == _BITS[after])
 
 
 @contextmanager
