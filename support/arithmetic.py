@@ -26,6 +26,8 @@ from mlc.support.dtypes import is_float_dtype
 
 Array = Any
 """An array or a scalar of numpy."""
+choose: Callable[[Array, Array, Array], Array] = np.where
+"""`np.where` of three arguments."""
 SNAP = 1e-11
 """Distance from a jump, relative to the value or 1, within which a value counts as lying on it. It is far above the
 rounding errors of f64 (1e-16, a few thousand times enlarged by a program), and far below those of f32 (1e-7)."""
@@ -129,8 +131,7 @@ def _at_integers(function: Callable[..., Any]) -> Callable[[Array], Array]:
         if not _is_double(x):
             return function(x, *args, **kwargs)
         nearest = np.rint(x)
-        result: Array = np.where(near(x, nearest), nearest, function(x))
-        return result[()]
+        return choose(near(x, nearest), nearest, function(x))[()]
 
     return snapped
 
@@ -142,16 +143,14 @@ def _at_halves(function: Callable[..., Any]) -> Callable[[Array], Array]:
         if not _is_double(x) or args or kwargs:
             return function(x, *args, **kwargs)
         middle = np.floor(x) + 0.5
-        result: Array = np.where(near(x, middle), function(middle), function(x))
-        return result[()]
+        return choose(near(x, middle), function(middle), function(x))[()]
 
     return snapped
 
 
 def _round_away(x: Array) -> Array:
     """Rounding to the nearest integer, ties away from zero."""
-    result: Array = np.where(np.abs(x) < 2.0**52, np.trunc(x + np.copysign(0.5, x)), x)
-    return result
+    return choose(np.abs(x) < 2.0**52, np.trunc(x + np.copysign(0.5, x)), x)
 
 
 def _comparison(function: Callable[..., Any], at_equality: bool) -> Callable[[Array, Array], Array]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeGuard
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, FloatAttr, TensorType
+from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
 from xdsl.ir import Attribute
 
 from mlc.dialects.graph.base import Float, GraphOp
@@ -41,16 +41,12 @@ def _typed(op: GraphOp, value: Array, type: Attribute, arithmetic: Arithmetic) -
     return value.astype(dtype, copy=False)
 
 
-_BITS: dict[type[Attribute], int] = {BFloat16Type: 16, Float16Type: 16, Float32Type: 32, Float64Type: 64}
-
-
 def _narrows(op: GraphOp) -> bool:
     """Whether a cast goes from a float type to one of fewer bits, or between the two of 16 bits."""
-    before: type[Attribute] = type(op.input_types[0].element_type)
-    after: type[Attribute] = type(op.type.element_type)
-    if before not in _BITS or after not in _BITS:
+    before, after = (numpy_dtype(t.element_type) for t in (op.input_types[0], op.type))
+    if not (is_float_dtype(before) and is_float_dtype(after)):
         return False
-    return _BITS[before] > _BITS[after] or (before is not after and _BITS[before] == _BITS[after])
+    return before.itemsize > after.itemsize or (before != after and before.itemsize == after.itemsize)
 
 
 @contextmanager
