@@ -88,15 +88,21 @@ def run(args: argparse.Namespace) -> int:
 
 def options_of(args: argparse.Namespace) -> "Options":
     """The options of the compilation."""
-    from mlc.driver.options import Options
+    from mlc.driver.options import Options, current_context
     from mlc.support.threads import thread_count
+    from mlc.tools.opt.choice import chooses
 
+    if args.schedules is not None:
+        raise UsageError("expected no --schedules: mlc bisect runs with the schedules of the strategies")
+    if args.pipeline is not None and chooses(args):
+        raise UsageError("expected either -p or options that change the compiler's passes, but got both")
     return Options(
         args.target,
         args.opt_level,
         thread_count(args.threads),
         precision=args.precision,
         error_growth=args.error_growth,
+        context=current_context(),
     )
 
 

@@ -56,7 +56,7 @@ class Noisy(Interpreter):
     """The interpreter in f64, each result off by about its op's tolerance in f32."""
 
     def __init__(self, weights, seed: int, growth: float = 1.0):
-        super().__init__(weights, np.float64)
+        super().__init__(weights, WIDE)
         self.rng = np.random.default_rng(seed)
         self.growth = growth
 

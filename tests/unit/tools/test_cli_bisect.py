@@ -109,6 +109,12 @@ def test_the_lit_test_fails_while_the_bug_is_there(here: Path):
     assert opt(*words, cwd=here / "lit") == 0
 
 
+def test_passes_that_are_inserted_are_among_those_bisected(here: Path, capsys: pytest.CaptureFixture[str]):
+    words = ("--load", "wrong.py", "--insert", "before graph-fuse-ops=graph-merge", "--no-reduce")
+    assert mlc("bisect", "clips.mlir", "-O2", *words) == 2
+    assert "pass      graph-merge, number" in capsys.readouterr().out
+
+
 def test_right_models_are_right(here: Path, capsys: pytest.CaptureFixture[str]):
     assert mlc("bisect", "clips.mlir", "-O2", "--threads", 1) == 0
     assert capsys.readouterr().out.endswith("each function before and after each: nothing is wrong\n")
@@ -148,6 +154,8 @@ def test_given_inputs_are_used(here: Path, capsys: pytest.CaptureFixture[str]):
         ),
         (["-p", "graph-nothing"], "unknown pass 'graph-nothing'"),
         (["--reference", "onnxruntime"], "expected an .onnx file for --reference onnxruntime, but got 'clips.mlir'"),
+        (["--schedules", "."], "expected no --schedules: mlc bisect runs with the schedules of the strategies"),
+        (["-p", "graph-fuse-ops", "--disable", "graph-fuse-ops"], "expected either -p or options that change"),
         (["--seconds", "x"], "argument --seconds: invalid float value: 'x'"),
     ],
 )
