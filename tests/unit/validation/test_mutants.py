@@ -52,7 +52,7 @@ def test_a_sample_of_mutants_is_caught_and_the_mutated_pass_is_blamed() -> None:
 
 @pytest.mark.parametrize("seed", ["7"])
 def test_the_score_is_99_percent(seed: str, tmp_path: Path) -> None:
-    done = run("--seed", seed, "--count", "260", "--json", str(tmp_path / "mutants.json"), "--quiet")
+    done = run("--seed", seed, "--count", "200", "--json", str(tmp_path / "mutants.json"), "--quiet")
     assert done.returncode == 0, done.stdout
     outcomes = json.loads((tmp_path / "mutants.json").read_text())
     hit = {one["slot"].split("/")[1].partition(":")[2] for one in outcomes}
