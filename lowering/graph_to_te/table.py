@@ -38,6 +38,7 @@ def _register(op: type[Operation], before: Lowering | None) -> None:
     from mlc.dialects.graph.base import GraphOp
     from mlc.dialects.own_ops import register_op
     from mlc.lowering.graph_to_te.agreement import check_samples
+    from mlc.lowering.graph_to_te.pointwise import is_total
 
     if issubclass(op, GraphOp):
         try:
@@ -47,7 +48,7 @@ def _register(op: type[Operation], before: Lowering | None) -> None:
             if before is not None:
                 LOWERINGS[op] = before
             raise
-    register_op(op)
+    register_op(op, is_total)
 
 
 def stage_name(op: Operation) -> str:

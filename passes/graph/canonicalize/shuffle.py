@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.graph import (
     BiasAddOp,
     BinaryOp,
     Conv2dOp,
+    GraphOp,
     ReshapeOp,
     TransposeOp,
     UnaryOp,
@@ -28,6 +29,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.types import product, sizes_at
+from mlc.dialects.own_ops import is_own_pointwise, is_own_unary
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.graph.shared.views import divides, reshape_groups
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
@@ -59,7 +61,9 @@ def _is_convolved(value: SSAValue) -> bool:
     for _ in range(MAX_POINTWISE):
         if isinstance(value.owner, Conv2dOp):
             return True
-        if not isinstance(value.owner, UnaryOp | BinaryOp | BiasAddOp):
+        owner = value.owner
+        known = isinstance(owner, UnaryOp | BinaryOp | BiasAddOp)
+        if not isinstance(owner, Operation) or not owner.operands or not (known or is_own_pointwise(owner)):
             return False
         value = value.owner.operands[0]
     return False
@@ -80,6 +84,16 @@ def unary_of_movements(op: UnaryOp, rw: Rewriter) -> Replacement:
     """`relu(reshape(transpose(conv2d))) -> reshape(transpose(relu(conv2d)))`."""
     source, chain = movements(op.operands[0])
     return replay(rw, rw.clone(op, source), chain) if chain else None
+
+
+@SHUFFLES.on_own("elementwise")
+def own_of_movements(op: GraphOp, rw: Rewriter) -> Replacement:
+    """`my.act(reshape(transpose(conv2d))) -> reshape(transpose(my.act(conv2d)))`."""
+    if not is_own_unary(op):
+        return None
+    source, chain = movements(op.operands[0])
+    new = rw.try_clone(op, source, shape=shape_of(source.type)) if chain else None
+    return None if new is None else replay(rw, new, chain)
 
 
 @SHUFFLES.on(*op_classes(BinaryOp))
