@@ -11,7 +11,7 @@ PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick test-ci pytest check-models filecheck lint types demo bench bench-peers calibrate bench-quantized bench-compile conformance fuzz mutants clean
+.PHONY: help venv test quick test-ci test-tools pytest check-models filecheck lint types demo bench bench-peers calibrate bench-quantized bench-compile conformance fuzz mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -31,6 +31,10 @@ endef
 
 $(VENV)/.installed: pyproject.toml
 	$(call install,$(VENV),dev)
+
+# What drives a browser and the like in tests; the browser itself comes from the system (apt install chromium-driver).
+$(VENV)/.tools: $(VENV)/.installed
+	$(call install,$(VENV),tools)
 
 # PyTorch, TVM, IREE, OpenVINO: 3 GB, and nothing that the tests need.
 $(PEERS)/.installed: pyproject.toml
@@ -71,6 +75,9 @@ quick: venv ## the loop of an edit, under a minute: lint, filecheck, the tests o
 
 test-ci: venv ## the long tests, which `make test` leaves out (tests/tiers.toml)
 	$(BIN)/pytest $(PYTEST_FLAGS) -m ci
+
+test-tools: venv $(VENV)/.tools ## the tests that need another tool, such as a browser; each skips with the name of what is missing
+	$(BIN)/pytest -q -rs -m tools
 
 check-models: venv ## models that nobody tuned, at odd sizes, beside onnxruntime (minutes)
 	$(BIN)/pytest $(PYTEST_FLAGS) -m slow

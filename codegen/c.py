@@ -60,8 +60,8 @@ def _for(p: CPrinter, op: loop.ForOp) -> None:
         p.declare(inner)
         _assign(p, inner, first)
     outermost = op.kind.data == "parallel" and not p.in_parallel
-    if outermost and p.races:
-        _racing(p, op, lower, upper)
+    if op.kind.data == "parallel" and p.races:
+        _racing(p, op, lower, upper, private_buffers(op) if outermost else [])
         return
     i = p.name(op.iv)
     note = "" if op.kind.data == "serial" else f"  /* {op.kind.data} */"
@@ -78,30 +78,31 @@ def _for(p: CPrinter, op: loop.ForOp) -> None:
     p.line("}")
 
 
-def _racing(p: CPrinter, op: loop.ForOp, lower: str, upper: str) -> None:
+def _racing(p: CPrinter, op: loop.ForOp, lower: str, upper: str, private: Sequence[SSAValue]) -> None:
     """
     A parallel loop whose iterations run backwards, and report where one reads what another wrote, or writes another
-    value to an element that another wrote.
+    value to an element that another wrote. Each thread has its own copy of the `private` buffers.
     """
-    i, private = p.name(op.iv), private_buffers(op)
-    stored = dict.fromkeys(inner.buffer for inner in op.walk() if isinstance(inner, loop.StoreOp))
+    i, now, inner = p.name(op.iv), p.new("iteration"), p.in_parallel
+    stored = dict.fromkeys(store.buffer for store in op.walk() if isinstance(store, loop.StoreOp))
     shared = [b for b in stored if b not in private and not op.is_ancestor(b.owner) and all(p.sizes(b))]
     p.in_parallel = True
     for buffer in shared:
-        shadow = p.shadows[buffer] = p.new("shadow")
+        shadow = p.new("shadow")
+        p.shadows.setdefault(buffer, []).append((shadow, now))
         size = " * ".join(f"({n})" for n in (*p.sizes(buffer), "1"))
         p.line(f"int32_t *{shadow} = (int32_t *)calloc({size}, sizeof(int32_t));")
         p.line(f"if (!{shadow}) return -1;")
     p.line(f"for (int64_t begin_{i} = {lower}, {i} = {upper} - 1; {i} >= begin_{i}; --{i}) {{  /* parallel */")
     with p.deeper():
-        p.line(f"const int32_t iteration_ = (int32_t)({i} - begin_{i} + 1);")
+        p.line(f"const int32_t {now} = (int32_t)({i} - begin_{i} + 1);")
         for buffer in private:
             p.line(_poison(p, buffer))
         p.block(op.body.block)
     p.line("}")
     for buffer in shared:
-        p.line(f"free({p.shadows.pop(buffer)});")
-    p.in_parallel = False
+        p.line(f"free({p.shadows[buffer].pop()[0]});")
+    p.in_parallel = inner
 
 
 def _carry(p: CPrinter, to: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:

@@ -48,8 +48,9 @@ class CPrinter:
     depth: int = 0
     fresh: int = 0
     in_parallel: bool = False
-    shadows: dict[SSAValue, str] = field(default_factory=dict)
-    """The shadow of each buffer that the current parallel loop writes: by element, the iteration that wrote it."""
+    shadows: dict[SSAValue, list[tuple[str, str]]] = field(default_factory=dict)
+    """By buffer that the enclosing parallel loops write: for each loop the array that holds, by element, the iteration
+    that wrote it, and the variable of the current iteration."""
     shapes: dict[SSAValue, list[str]] = field(default_factory=dict)
     """Sizes of operands as C expressions, where the kernel's attribute `sizes` gives them over its index arguments."""
 
@@ -197,21 +198,21 @@ class CPrinter:
         return f"{self.name(buffer)}[{_flat(index, shape)}]", check
 
     def race_of_read(self, op: Operation, buffer: SSAValue, element: str) -> str:
-        """The statement that reports a read of what another iteration wrote; empty for buffers without a shadow."""
-        if buffer not in self.shadows:
-            return ""
-        mark = f"{self.shadows[buffer]}[{element.partition('[')[2]}"
-        return f"if ({mark} && {mark} != iteration_) return {RACES + self.codes[op]}; "
+        """The statements that report a read of what another iteration wrote; empty for buffers without a shadow."""
+        marks = self._marks(buffer, element)
+        return "".join(f"if ({m} && {m} != {now}) return {RACES + self.codes[op]}; " for m, now in marks)
 
     def race_of_write(self, op: Operation, buffer: SSAValue, element: str, value: str) -> str:
         """The statements that report a write of another value than another iteration wrote, and note this write."""
-        if buffer not in self.shadows:
-            return ""
-        mark = f"{self.shadows[buffer]}[{element.partition('[')[2]}"
         differs = f"memcmp(&(typeof({element})){{{value}}}, &{element}, sizeof {element})"
-        return (
-            f"if ({mark} && {mark} != iteration_ && {differs}) return {RACES + self.codes[op]}; {mark} = iteration_; "
-        )
+        report = f"return {RACES + self.codes[op]}"
+        marks = self._marks(buffer, element)
+        return "".join(f"if ({m} && {m} != {now} && {differs}) {report}; {m} = {now}; " for m, now in marks)
+
+    def _marks(self, buffer: SSAValue, element: str) -> list[tuple[str, str]]:
+        """The shadows of an element `buffer[index]`, and the variables of the current iterations."""
+        index = element.partition("[")[2]
+        return [(f"{shadow}[{index}", now) for shadow, now in self.shadows.get(buffer, ())]
 
 
 def _flat(index: Sequence[str], shape: Sequence[str | int]) -> str:

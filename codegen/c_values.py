@@ -62,13 +62,18 @@ def _contract(p: CPrinter, op: loop.ContractOp) -> None:
     count = loop.shape_of(op.a.type)[-1]
     result, t = p.at(op.result), value_type(wide)
     p.declare(op.result)
+    multiply_add = "fma" if isinstance(wide, Float64Type) else "fmaf"
     steps = [f"{result} = {p.at(op.c)};"]
     for k in range(count):
         a, b = (
             f"({'u' if u else ''}{value_type(loop.element_of(v.type))}){p.at(v).replace(f'd{len(shape)}', str(k))}"
             for v, u in zip((op.a, op.b), op.unsigned, strict=True)
         )
-        step = f"fmaf({a}, {b}, {result})" if isinstance(wide, AnyFloat) else f"({t})({result} + ({t}){a} * ({t}){b})"
+        step = (
+            f"{multiply_add}({a}, {b}, {result})"
+            if isinstance(wide, AnyFloat)
+            else f"({t})({result} + ({t}){a} * ({t}){b})"
+        )
         steps.append(f"{result} = {step};")
     p.lanes(shape, *steps)
 

@@ -16,9 +16,13 @@ from mlc.codegen.llvm_printer import LLVMPrinter
 from mlc.targets.target import Target
 
 
-def print_module(module: builtin.ModuleOp, *, target: Target | str | None = None) -> str:
-    """Print a module of llvm and llvm_ext operations as LLVM IR text for a target."""
-    printer = LLVMPrinter(None if target is None else Target.parse(target))
+def print_module(module: builtin.ModuleOp, *, target: Target | str | None = None, lines: bool = False) -> str:
+    """
+    Print a module of llvm and llvm_ext operations as LLVM IR text for a target.
+
+    `lines` keeps the locations of the operations as debug information, of which assembly gets `.loc` directives.
+    """
+    printer = LLVMPrinter(None if target is None else Target.parse(target), lines)
     for op in module.body.block.ops:
         printer.top(op)
     return printer.text()

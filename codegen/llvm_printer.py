@@ -7,6 +7,7 @@ from xdsl.dialects import builtin, llvm
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.codegen import prelude
+from mlc.codegen.debug_lines import DebugLines
 from mlc.codegen.llvm_types import constant_text, suffix, type_text
 from mlc.dialects import llvm_ext
 from mlc.support.errors import UserError
@@ -32,7 +33,7 @@ def symbol(name: str) -> str:
 class LLVMPrinter:
     """Prints one module: gathers globals, functions, declarations and metadata; `text` puts them together."""
 
-    def __init__(self, target: Target | None) -> None:
+    def __init__(self, target: Target | None, lines: bool = False) -> None:
         self.target = target
         self.globals: list[str] = []
         self.functions: list[str] = []
@@ -48,12 +49,15 @@ class LLVMPrinter:
         self.incoming: dict[Block, list[tuple[str, Any]]] = {}
         self.out: list[str] = []
         self.count = 0
+        self.lines = DebugLines(self.node) if lines else None
 
     def text(self) -> str:
         """Put the module together."""
         bodies, intrinsics = prelude.definitions(self.math, self.target)
         self.declarations.update(intrinsics)
         head: list[str] = [f'target triple = "{self.target.triple}"'] if self.target else []
+        if self.lines is not None:
+            head += self.lines.module()
         declarations = [text for name, text in sorted(self.declarations.items()) if name not in self.defined]
         attributes = [f"attributes #0 = {{ {self.attributes()} }}"]
         helpers = prelude.helpers(self.target, (*self.functions, *bodies))
@@ -127,7 +131,8 @@ class LLVMPrinter:
         linkage = op.linkage.linkage.data
         words = ["define", "" if linkage == "external" else linkage, self.type(type_.output)]
         head = " ".join(filter(None, words))
-        self.out.append(f"{head} @{name}({arguments}) {function_attributes(op)}{{")
+        subprogram = f"{self.lines.enter(op)} " if self.lines is not None else ""
+        self.out.append(f"{head} @{name}({arguments}) {function_attributes(op)}{subprogram}{{")
         self.name_values(op)
         for index, block in enumerate(op.body.blocks):
             self.out.append(f"{self.labels[block]}:")
@@ -201,6 +206,8 @@ class LLVMPrinter:
                     continue
                 raise UserError(f"expected an operation that becomes LLVM IR, but got {op.name}")
             text = handler(self, op)
+            if self.lines is not None:
+                text = self.lines.located(text, op)
             out.append(f"  {names[op.results[0]]} = {text}" if op.results else f"  {text}")
 
     # Calls of intrinsics

@@ -1,57 +1,48 @@
-"""Custom graph ops, which a program defines itself; registered in every context that mlc creates."""
-
-from __future__ import annotations
+"""Custom graph ops, which a program or an installed distribution defines; known to every context that mlc creates."""
 
 from collections.abc import Callable
+from functools import cache
 
 from xdsl.ir import Operation
 
-from mlc.dialects.graph.base import GraphOp
+from mlc.support.errors import UserError
+from mlc.support.plugins import entry_points, plugins
+
+ENTRY_POINT_GROUP = "mlc.ops"
+"""The entry points of installed ops: the op's name -> module:Class; the module registers its te and its converter."""
 
 USER_OPS: dict[str, type[Operation]] = {}
 """Name -> class of the custom ops with a te lowering."""
 
-Totality = Callable[[GraphOp], bool]
-"""Whether an op gives finite results for all finite operands."""
 
-_TOTALITY: dict[type[Operation], Totality] = {}
-"""How to find that out for the classes of custom ops: from their te."""
-
-
-def register_op(op: type[Operation], is_total: Totality | None = None) -> None:
+def register_op(op: type[Operation]) -> None:
     """Register a custom op by its name for every context; a later op of that name replaces it."""
     USER_OPS[op.name] = op
-    if is_total is not None:
-        _TOTALITY[op] = is_total
 
 
-def is_own(cls: type[Operation]) -> bool:
-    """Whether an op class is a graph op of another dialect than mlc's own `graph`."""
-    return issubclass(cls, GraphOp) and cls.name.partition(".")[0] != "graph"
+def find_own_op(name: str) -> type[Operation] | None:
+    """The custom op of that name: the program's own, or an installed one, whose module is imported now."""
+    if name not in USER_OPS and (point := entry_points(ENTRY_POINT_GROUP).get(name)) is not None:
+        _load(name, point.load)
+    return USER_OPS.get(name)
 
 
-def is_own_pointwise(op: Operation) -> bool:
-    """
-    Whether an op of another dialect computes each element of its one result at its place in the operands.
-
-    Its class says so by `layout_rule`, elementwise or broadcast; convert-graph-to-te checks it.
-    """
-    return isinstance(op, GraphOp) and is_own(type(op)) and own_rule(type(op)) != "" and len(op.results) == 1
+def load_installed_ops() -> None:
+    """Import the modules of all installed ops, once: which ONNX nodes they convert is known only then."""
+    _load_all(tuple(plugins()))
 
 
-def is_own_unary(op: Operation) -> bool:
-    """Whether `is_own_pointwise` holds of an op, and it has one operand, of its result's shape."""
-    return is_own_pointwise(op) and len(op.operands) == 1 and type(op).layout_rule == "elementwise"  # pyright: ignore
+@cache
+def _load_all(_plugins: object) -> None:
+    for name, point in entry_points(ENTRY_POINT_GROUP).items():
+        _load(name, point.load)
 
 
-def own_rule(cls: type[Operation]) -> str:
-    """The rule of an own op class that is transparent to layouts: `elementwise`, `broadcast`; empty for others."""
-    if not is_own(cls) or not issubclass(cls, GraphOp) or cls.result_given:
-        return ""
-    return cls.layout_rule if cls.layout_rule in ("elementwise", "broadcast") else ""
-
-
-def is_total(op: GraphOp) -> bool:
-    """Whether a custom op is known to give finite results for all finite operands."""
-    find = _TOTALITY.get(type(op))
-    return find is not None and find(op)
+def _load(name: str, load: Callable[[], object]) -> None:
+    try:
+        found = load()
+    except Exception as error:
+        raise UserError(f"op '{name}' cannot be imported: {error}") from error
+    if not isinstance(found, type) or not issubclass(found, Operation) or found.name != name:
+        raise UserError(f"op '{name}': expected its entry point to name the class of that op, but got {found!r}")
+    register_op(found)

@@ -27,8 +27,10 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect, SymbolTable
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.symbol_lookup import lookup_symbol
 
 
 @irdl_op_definition
@@ -64,7 +66,7 @@ class CallOp(IRDLOperation):
 
     def verify_(self) -> None:
         """The callee, if the module has it, takes buffers or tensors of these types: first `ins`, then `outs`."""
-        callee = SymbolTable.lookup_symbol(self, self.callee) if self.parent is not None else None
+        callee = lookup_symbol(self, self.callee) if self.parent is not None else None
         type_ = None if callee is None else callee.get_attr_or_prop("function_type")
         inputs, outputs = getattr(type_, "inputs", None), getattr(type_, "outputs", None)
         if callee is None or inputs is None or outputs is None or callee.name.startswith("llvm."):

@@ -5,7 +5,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer
 
 from mlc.dialects import DIALECTS
+from mlc.dialects.lexer import SourceLexer
+from mlc.dialects.repeated_ops import RepeatedOps
+from mlc.dialects.token_parser import TokenParser, ValueNames
+from mlc.support.collector import uncollected
 from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_parse_error
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.limits import limits
@@ -37,6 +40,7 @@ _SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
 _RESULTS = re.compile(r"%[^=\n]*=\s*")
 # Upper bound of the Python stack frames per nested operation, in the parser, the printer or a pass.
 _FRAMES = 24
+_REMEMBERED = 1 << 14
 
 
 class InputError(Exception):
@@ -86,12 +90,6 @@ def split_source(source: Input[str]) -> Iterator[Input[str]]:
         start = 0 if match is None else match.end()
 
 
-class SourceLexer(MLIRLexer):
-    """xDSL's lexer with another regular expression for strings: xDSL's takes exponential time on unclosed strings."""
-
-    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
-
-
 class _HexElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage] xDSL has no other hook
     """An element of `dense<...>` in hexadecimal: for a float type its bits, as MLIR prints NaN and infinities."""
 
@@ -106,7 +104,7 @@ class _HexElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPr
         return next(type.iter_unpack(bits.to_bytes(type.compile_time_size, "little")))
 
 
-class SourceParser(Parser):
+class SourceParser(TokenParser):
     """xDSL's parser, extended by a location for each operation, and by the limits."""
 
     def __init__(self, ctx: Context, source: Input[str]) -> None:
@@ -116,9 +114,16 @@ class SourceParser(Parser):
         self._file = StringAttr(source.name)
         self._depth = 0
         self._count = 0
+        self._types = {}
+        self._columns: dict[int, IntAttr] = {}
+        self._checked: dict[int, Attribute] = {}
+        self._start(ctx, SourceLexer(source))
+        self._repeated = RepeatedOps(self)
+
+    def _start(self, ctx: Context, lexer: SourceLexer, dialects: list[str] | None = None) -> None:
         # Not Parser.__init__, which creates its own lexer.
-        AttrParser.__init__(self, ParserState(SourceLexer(source)), ctx)
-        self.ssa_values = {}
+        AttrParser.__init__(self, ParserState(lexer, dialects), ctx)
+        self.ssa_values = ValueNames()
         self.blocks = {}
         self.forward_block_references = defaultdict(list)
         self.forward_ssa_references = {}
@@ -134,6 +139,9 @@ class SourceParser(Parser):
 
     def parse_operation(self) -> Operation:
         pos = self.pos
+        found = self._repeated.find(pos) if self._depth < limits.nesting and self._count < limits.ops else None
+        if isinstance(found, Operation):
+            return found
         self._depth += 1
         self._count += 1
         if self._depth > limits.nesting:
@@ -142,22 +150,82 @@ class SourceParser(Parser):
             self.raise_error(f"expected at most {limits.ops} operations; raise the limit with --max-ops")
         op = super().parse_operation()
         self._depth -= 1
-        if match := _RESULTS.match(self.lexer.input.content, pos):
-            pos = match.end()
-        place = self.place(pos)
-        said = self.lexer.input.content[max(0, self.pos - 64) : self.pos].rstrip().endswith("loc(unknown)")
-        if op.location == UNKNOWN_LOC and not said:
-            op.location = FileLineColLoc(self._file, IntAttr(place.line), IntAttr(place.column))
-        else:
-            self.positions[op] = place
-        arguments = (arg for region in op.regions for block in region.blocks for arg in block.args)
-        for value in (*op.results, *arguments):
-            if isinstance(value.type, ShapedType):
-                self._check_size(value.type, pos)
+        if found is not None:
+            self._repeated.learn(found, op)
+        self._locate(op, pos)
         return op
 
-    def _check_size(self, type_: ShapedType, pos: int) -> None:
+    def _locate(self, op: Operation, pos: int) -> None:
+        """Give the op that begins at `pos` its location, and check the sizes of its types."""
+        content = self.lexer.input.content
+        if match := _RESULTS.match(content, pos):
+            pos = match.end()
+        unknown = op.location is UNKNOWN_LOC or op.location == UNKNOWN_LOC
+        if unknown and not content[max(0, self.pos - 64) : self.pos].rstrip().endswith("loc(unknown)"):
+            op.location = self._location(pos)
+        else:
+            self.positions[op] = self.place(pos)
+        for value in op.results:
+            self._check_size(value.type, pos)
+        for region in op.regions:
+            for block in region.blocks:
+                for value in block.args:
+                    self._check_size(value.type, pos)
+
+    @property
+    def dialects_around(self) -> Sequence[str]:
+        """The dialects of the ops around the current one, whose prefix may be left out."""
+        return self._parser_state.dialect_stack
+
+    def _location(self, pos: int) -> FileLineColLoc:
+        """The location of a position; it is not verified, which would take longer than parsing most ops."""
+        number = bisect_right(self._lines, pos)
+        at = pos - self._lines[number - 1] + 1
+        column = self._columns.get(at) or self._columns.setdefault(at, IntAttr(at))
+        line: IntAttr = object.__new__(IntAttr)
+        vars(line)["data"] = number
+        location: FileLineColLoc = object.__new__(FileLineColLoc)
+        vars(location).update(filename=self._file, line=line, column=column)
+        return location
+
+    def is_new(self, names: Sequence[str]) -> bool:
+        """Whether no value of these names is defined or used yet."""
+        return not any(name in self.ssa_values or name in self.forward_ssa_references for name in names)
+
+    def accept(self, op: Operation, names: Sequence[str], start: int, end: int) -> Operation:
+        """Take over an op that was made without parsing; its results have these names, or it has no names."""
+        for name, value in zip(names, op.results, strict=False):
+            self.ssa_values[name] = (value,)
+            if "_" in name:
+                value.name_hint = name if not name[0].isdigit() else None
+            elif not name[0].isdigit():
+                value._name = name  # pyright: ignore[reportPrivateUsage] - the setter would look for what to shorten
+        if names and (match := _RESULTS.match(self.lexer.input.content, start)):
+            start = match.end()
+        op.location = self._location(start)
+        self._count += 1
+        self.lexer.pos = end
+        self._parser_state.current_token = self.lexer.lex()
+        return op
+
+    def probe(self, start: int, values: dict[str, tuple[SSAValue, ...]]) -> Parser:
+        """A parser of the same text from `start` on that knows only these values."""
+        parser = SourceParser.__new__(SourceParser)
+        lexer = SourceLexer(self.lexer.input)
+        lexer.pos = start
+        parser._undeclared, parser._types = {}, self._types
+        parser._start(self.ctx, lexer, [*self.dialects_around])
+        parser.attribute_aliases = self.attribute_aliases
+        parser.ssa_values = values
+        return parser
+
+    def _check_size(self, type_: Attribute, pos: int) -> None:
         """Reject types of too many dimensions, and tensors whose static sizes have too many elements."""
+        if id(type_) in self._checked or not isinstance(type_, ShapedType):
+            return
+        if len(self._checked) >= _REMEMBERED:
+            self._checked.clear()
+        self._checked[id(type_)] = type_
         shape = type_.get_shape()
         if len(shape) > limits.rank:
             message = f"expected at most {limits.rank} dimensions, but got {len(shape)}"
@@ -233,14 +301,17 @@ class SourceParser(Parser):
             self.raise_error(f"use of undeclared value %{missing}", self._undeclared[missing])
 
 
-def parse(ctx: Context, source: Input[str], *, implicit_module: bool = True) -> tuple[ModuleOp, SourceParser]:
+def parse(
+    ctx: Context, source: Input[str], *, implicit_module: bool = True, parser_class: type[SourceParser] = SourceParser
+) -> tuple[ModuleOp, SourceParser]:
     """The module in a text, and the parser, which has the places of operations; InputError for an invalid text."""
     allow_nesting(limits.nesting)
     parser: SourceParser | None = None
     try:
-        parser = SourceParser.__new__(SourceParser)
+        parser = parser_class.__new__(parser_class)
         parser.__init__(ctx, source)
-        return parser.parse_module(implicit_module), parser
+        with uncollected():
+            return parser.parse_module(implicit_module), parser
     except MultipleSpansParseError as error:
         # Report an undefined block at its first use, not where xDSL notices that it is missing.
         where = ParseError(error.refs[0][0], "") if "missing block" in error.msg and error.refs else error

@@ -1,11 +1,12 @@
 """
 The code blocks of a page, run: what README.md and docs/*.md show is what happens.
 
-    ```python NAME.py     a file that the blocks after it use (so too ```mlir NAME.mlir)
+    ```python NAME.py     a file that the blocks after it use (so too ```mlir NAME.mlir); a name may hold folders
     ```python             a program of its own
     ```console            `$ command` lines, each followed by what it prints; `...` stands for any lines
 
-All blocks of a page run in one new folder, in which `examples` is the repository's.
+All blocks of a page run in one new folder, in which `examples` is the repository's; the chapters of a course run in
+one folder, one after the other.
 """
 
 import os
@@ -35,12 +36,14 @@ class Difference:
 
 def run_page(text: str, folder: Path) -> tuple[str, list[Difference]]:
     """Run the blocks of a page; return the page with the current output of its commands, and the differences."""
-    (folder / "examples").symlink_to(ROOT / "examples")
+    if not (folder / "examples").exists():  # a later chapter
+        (folder / "examples").symlink_to(ROOT / "examples")
     differences: list[Difference] = []
 
     def run(match: re.Match[str]) -> str:
         language, name, body = match.groups()
         if name:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(body)
         elif language == "python":
             (folder / "_block.py").write_text(body)
@@ -78,7 +81,8 @@ def matches(expected: str, output: str) -> bool:
 def _run(command: str, folder: Path) -> tuple[int, str]:
     """Exit code and output of a shell command, with this environment's programs first."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "PYTHONPATH": str(folder), "COLUMNS": "120", "NO_COLOR": "1"}
+    python = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    environment = os.environ | {"PATH": path, "PYTHONPATH": python, "COLUMNS": "120", "NO_COLOR": "1"}
     done = subprocess.run(
         ["sh", "-c", command],
         cwd=folder,

@@ -30,16 +30,24 @@ WITH_COMMANDS = (
         ROOT / "docs" / f"{name}.md"
         for name in (
             "first-pass",
+            "loop-pass",
+            "te",
+            "interpreters",
+            "projects",
             "own-operators",
             "editing",
             "levels",
             "schedules",
             "profiling",
             "running-ir",
+            "editors",
             "symbolic-shapes",
+            "inspect",
         )
     ),
 )
+COURSE = tuple(sorted((ROOT / "docs" / "course").glob("[0-9]-*.md")))
+"""The chapters of the course, in order: each goes on from the files of those before it."""
 _FUSION = {
     0: "elementwise",
     1: "broadcast",
@@ -181,10 +189,12 @@ def main() -> int:
     now = {PAGES / name: text for name, text in pages().items()}
     now[OPERATORS] = operators_page()
     readme = drawn((ROOT / "README.md").read_text())
-    for page in WITH_COMMANDS:
+    for pages_of_folder in (*((page,) for page in WITH_COMMANDS), COURSE):
         with TemporaryDirectory(prefix="mlc.") as folder:
-            now[page], differences = run_page(readme if page.name == "README.md" else page.read_text(), Path(folder))
-        print(*(f"{page}: {one}" for one in differences), sep="\n", end="\n" if differences else "")
+            for page in pages_of_folder:
+                text = readme if page == ROOT / "README.md" else page.read_text()
+                now[page], differences = run_page(text, Path(folder))
+                print(*(f"{page}: {one}" for one in differences), sep="\n", end="\n" if differences else "")
     stale = [page for page, text in now.items() if not page.exists() or page.read_text() != text]
     for page in stale:
         print(f"{page.relative_to(ROOT)} {'is out of date: run python docs/generate.py' if check else 'written'}")

@@ -26,6 +26,7 @@ from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array,
 from mlc.support.abi import KERNEL
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError, warn
+from mlc.support.ir_text import IRText
 from mlc.support.threads import thread_count
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
@@ -113,9 +114,9 @@ class Operator:
                 raise ValueError(f"expected output '{spec.name}' to be a contiguous array that can be written")
         return given
 
-    def text(self, level: str) -> str:
-        """The kernel's IR on a level."""
-        return self._build.text(level)
+    def text(self, level: str) -> IRText:
+        """The kernel's IR on a level: a string, which notebooks show in colour."""
+        return IRText(self._build.text(level))
 
 
 class _Build:

@@ -25,7 +25,7 @@ from stat import S_IMODE
 from mlc.driver.options import has_own_passes
 from mlc.runtime.artifact import Artifact, DamagedArtifact
 from mlc.support.errors import warn
-from mlc.support.plugins import plugins_key
+from mlc.support.plugins import plugins, plugins_key
 from mlc.support.scratch import PREFIX, release_scratch, remove_scratch
 
 DEFAULT_SIZE = 4 << 30
@@ -163,9 +163,13 @@ def key_of(parts: Iterable[bytes | str]) -> str:
     return digest.hexdigest()
 
 
-@cache
 def fingerprint() -> str:
     """The versions of mlc, its sources included, of xdsl, llvmlite and mlc's plugins, and the features of the CPU."""
+    return _fingerprint(plugins())
+
+
+@cache
+def _fingerprint(_plugins: object) -> str:
     versions = [f"{name} {version_of(name)}" for name in ("xdsl", "llvmlite")]
     return "\n".join([*versions, plugins_key(), _sources(), _cpu()])
 

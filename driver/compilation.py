@@ -16,7 +16,7 @@ from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signature_of
 from mlc.driver.flops import flops_of
-from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, text_of, validators
+from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.driver.pipeline.text import pass_text
@@ -139,7 +139,7 @@ class Compilation:
         def work() -> bytes:
             module = ModuleOp([source.clone()])
             run_passes(module, self.ctx, passes[:end])
-            return text_of(module).encode()
+            return text_of(module, self.options).encode()
 
         return work
 
@@ -158,7 +158,7 @@ class Compilation:
             self.recorded = validator.recorded()
         self.ops["graph"] = _count(module)
         if "graph" in self.options.keep:
-            self.texts["graph"] = str(module) + "\n"
+            self.texts["graph"] = op_text(module, self.options) + "\n"
 
     def kernel_sources(self) -> dict[str, FuncOp]:
         """The kernels that graph-outline-kernels made."""
@@ -238,7 +238,7 @@ class Compilation:
 
         keep = self.options.keep
         for level in keep & {"te", "loop"}:
-            self.texts[level] = text_of(ModuleOp([main.clone()])) + self.texts.get(level, "")
+            self.texts[level] = text_of(ModuleOp([main.clone()]), self.options) + self.texts.get(level, "")
         module = ModuleOp([main.clone()])
         run_passes(module, self.ctx, ["program"])
         text = print_module(module, target=self.target)
@@ -246,7 +246,7 @@ class Compilation:
             for op in list(module.body.block.ops):
                 if symbol_of(op) in self.kernels:
                     op.detach()  # declared here, defined below
-            self.texts["llvm"] = text_of(module) + self.texts.get("llvm", "")
+            self.texts["llvm"] = text_of(module, self.options) + self.texts.get("llvm", "")
         for level, own in (("llvm-ir", lambda: text), ("asm", lambda: assemble(text, self.target))):
             if level in keep:
                 self.texts[level] = own() + self.texts.get(level, "")
@@ -261,11 +261,21 @@ class Compilation:
             "seconds": self.timing.total(),
             "precision": self.options.precision,
             "relative_error": self.relative_error(),
+            **self.validated(),
             "ops": self.ops,
             "calls": calls,
             "kernels": len(self.kernels),
             "warnings": self.warnings,
         }
+
+    def validated(self) -> dict[str, Any]:
+        """How much a validating compilation compared, and what it could not."""
+        if not self.validators:
+            return {}
+        unsure = [text for v in self.validators for text in v.unsure]
+        unsure += [text for code in self.kernels.values() for text in code.unsure]
+        compared = sum(v.compared for v in self.validators) + sum(code.compared for code in self.kernels.values())
+        return {"validated": {"comparisons": compared, "unsure": unsure}}
 
     def relative_error(self) -> float:
         """The relative error of the results that graph-to-mixed-precision estimates; 0 for f32."""

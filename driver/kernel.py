@@ -12,6 +12,7 @@ from xdsl.dialects.llvm import FuncOp as LLVMFuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from mlc.dialects.source_nodes import ir_text
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
 from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
@@ -40,6 +41,10 @@ class KernelCode:
     """Operations by level."""
     warnings: list[str] = field(default_factory=list)
     """What the passes warned of, each text once."""
+    compared: int = 0
+    """Comparisons of the kernel before and after a pass, by a validating compilation."""
+    unsure: list[str] = field(default_factory=list)
+    """What that could not validate."""
     schedule: str = ""
     """Summary of its schedule: the strategy, the register tile, the parallel loop."""
 
@@ -59,8 +64,8 @@ class KernelCode:
 class _LevelRecorder:
     """An instrument: seconds by pass, and the text of each level before the next begins."""
 
-    def __init__(self, keep: frozenset[str]) -> None:
-        self.keep = keep
+    def __init__(self, options: Options) -> None:
+        self.options = options
         self.code = KernelCode(b"")
         self._started = 0.0
 
@@ -79,13 +84,18 @@ class _LevelRecorder:
     def note(self, level: str, module: ModuleOp) -> None:
         """Count the level's operations, and keep its text if it is asked for."""
         self.code.ops[level] = sum(1 for _ in module.walk()) - 1
-        if level in self.keep:
-            self.code.texts[level] = text_of(module)
+        if level in self.options.keep:
+            self.code.texts[level] = text_of(module, self.options)
 
 
-def text_of(module: ModuleOp) -> str:
-    """The module's operations as text, without the module around them."""
-    return "\n".join(str(op) for op in module.body.block.ops) + "\n"
+def text_of(module: ModuleOp, options: Options) -> str:
+    """The module's operations as text, without the module around them; with what the options want shown of them."""
+    return "".join(f"{op_text(op, options)}\n" for op in module.body.block.ops)
+
+
+def op_text(op: Operation, options: Options) -> str:
+    """An operation as text, with its source nodes and locations if the options want them shown."""
+    return ir_text(op, nodes=options.show_nodes, locations=options.show_locations)
 
 
 def kernel_passes(options: Options, start: str = "graph") -> list[ModulePass]:
@@ -115,11 +125,14 @@ def compile_kernel(
     from mlc.codegen.native import assemble, emit_object
 
     module = ModuleOp([op.clone() for op in ops])
-    recorder = _LevelRecorder(options.keep)
+    recorder = _LevelRecorder(options)
     code = recorder.code
     with collected_warnings() as found:
-        hooks = [recorder, *validators(options, inputs), *options.instruments]
+        watching = validators(options, inputs)
+        hooks = [recorder, *watching, *options.instruments]
         run_passes(module, ctx, passes, instruments=hooks, required=options.required, blame=True)
+    for validator in watching:
+        code.compared, code.unsure = validator.compared, validator.unsure
     code.warnings = list(dict.fromkeys(found))
     recorder.note("llvm", module)
     start = time.perf_counter()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mlc.driver.schedules import Schedules
 from mlc.support.errors import UserError
 from mlc.support.files import read_file
+from mlc.support.plugins import is_plugins
 from mlc.support.registrations import have_keys, registrations_key
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ class Options:
     """By how much fast algorithms may enlarge the rounding error of a convolution; 0: direct sums only."""
     context: "PassContext | None" = None
     """What was entered around the compilation: which passes run, with which options, and who watches."""
+    show_nodes: bool = False
+    """Whether the texts that are kept have the source nodes of ops in comments."""
+    show_locations: bool = False
+    """Whether they have the locations of ops."""
 
     def __post_init__(self) -> None:
         if isinstance(self.opt_level, bool) or self.opt_level not in range(5):
@@ -154,7 +159,16 @@ def _description(target: str) -> str:
 
 
 def has_own_passes() -> bool:
-    """Whether this program has registered passes, dialects, ops or else of its own: what they do is not in any key."""
-    registry, ops = sys.modules.get("mlc.driver.pipeline.registry"), sys.modules.get("mlc.frontends.onnx.table")
-    own = registry is not None and (registry.USER_PASSES or registry.USER_DIALECTS or registry.USER_OPS)
-    return bool(own) or (ops is not None and bool(ops.CUSTOM)) or not have_keys()
+    """
+    Whether this program has registered passes, dialects, ops or else of its own: what they do is not in any key.
+
+    Those of installed distributions and of loaded projects are.
+    """
+    tables = {
+        "mlc.driver.pipeline.registry": ("USER_PASSES", "USER_DIALECTS"),
+        "mlc.dialects.own_ops": ("USER_OPS",),
+        "mlc.frontends.onnx.table": ("CUSTOM",),
+    }
+    loaded = [(sys.modules[module], names) for module, names in tables.items() if module in sys.modules]
+    own = [one for module, names in loaded for name in names for one in getattr(module, name).values()]
+    return any(not is_plugins(getattr(one, "__module__", "")) for one in own) or not have_keys()

@@ -26,8 +26,8 @@ from mlc.runtime.symbolic import compiled_executable
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 from mlc.support.scratch import remove_scratch
+from mlc.validation.inputs import random_arrays
 from mlc.validation.signature import function_named, named_inputs, random_inputs, signature_of
-from mlc.validation.validate_each import random_arrays
 from mlc.validation.value_diff import ComputedTensor, TensorRecorder
 
 Arrays = Mapping[str, Any]

@@ -15,7 +15,6 @@ import pickle
 import selectors
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from mlc.support.errors import UserError
+from mlc.support.progress import ProgressBar
 from mlc.support.threads import available_cpus
 
 Report = Callable[[int, int], None]
@@ -210,22 +210,8 @@ def _progress(total: int, report: Report | None) -> Generator[Report]:
     if report is not None or not sys.stderr.isatty():
         yield report or (lambda done, of: None)
         return
-    start, bar, task = time.perf_counter(), None, None
-
-    def show(done: int, of: int) -> None:
-        nonlocal bar, task
-        if bar is None and time.perf_counter() - start > 1:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            bar = Progress(console=Console(stderr=True), transient=True)
-            task = bar.add_task("compiling kernels", total=of)
-            bar.start()
-        if bar is not None and task is not None:
-            bar.update(task, completed=done)
-
+    bar = ProgressBar()
     try:
-        yield show
+        yield lambda done, of: bar.update("compiling kernels", done, of)
     finally:
-        if bar is not None:
-            bar.stop()
+        bar.close()

@@ -25,12 +25,15 @@ _PUBLIC = {
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",
     "load_executable": "mlc.driver.toolchain:load_executable",
+    "show": "mlc.tools.notebook:show",
 }
+# What `%load_ext mlc` and `%unload_ext mlc` call in IPython.
+_HOOKS = {name: f"mlc.tools.notebook:{name}" for name in ("load_ipython_extension", "unload_ipython_extension")}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        module, _, attribute = _PUBLIC[name].partition(":")
+    if (place := _PUBLIC.get(name) or _HOOKS.get(name)) is not None:
+        module, _, attribute = place.partition(":")
         return getattr(import_module(module), attribute)
     if name == "instruments":
         return import_module("mlc.instruments")

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.passes.verifier import verify as verify_module
+from mlc.passes.verifier import Verifier
 from mlc.support.errors import UserError
 
 
@@ -64,6 +64,7 @@ def apply_passes(
     before = [hook.before for hook in hooks if hasattr(hook, "before")]
     after = [hook.after for hook in reversed(hooks) if hasattr(hook, "after")]
     failed = [hook.failed for hook in hooks if hasattr(hook, "failed")]
+    verifier = Verifier()
     for module_pass in passes:
         free = module_pass.name not in required
         if free and False in [hook(module_pass, module) for hook in asked]:
@@ -82,7 +83,7 @@ def apply_passes(
             hook(module_pass, module)
         if verify or is_users(module_pass):
             try:
-                verify_module(module)
+                verifier.verify(module)
             except VerifyException as error:
                 broken = BrokenByPass(module_pass, error)
                 raise (UserError(str(broken)) if is_users(module_pass) else broken) from error

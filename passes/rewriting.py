@@ -35,8 +35,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import ControlOp, GraphOp
 from mlc.dialects.graph.base import AttrValue
+from mlc.dialects.graph.pointwise import own_rule
 from mlc.dialects.graph.types import Dim, Tensor, shape_of
-from mlc.dialects.own_ops import own_rule
 
 OpT = TypeVar("OpT", bound=Operation)
 P = ParamSpec("P")
@@ -146,7 +146,7 @@ class Rewriter:
     def try_clone(self, op: GraphOp, *operands: SSAValue, shape: Sequence[Dim] | None = None) -> SSAValue | None:
         """The same op on other operands; None where it does not take them, or its result has not this shape."""
         try:
-            new = type(op).make(*operands, location=op.location, **attributes(op))
+            new = type(op).make(*operands, result=None, location=op.location, **attributes(op))
         except VerifyException:
             return None
         if shape is not None and shape_of(new.type) != tuple(shape):

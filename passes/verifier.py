@@ -4,14 +4,27 @@ Is a module well formed? xDSL's own checks, one op at a time so that the culprit
 Invariants: every value is defined before its uses and in a region that encloses them; a block that needs a
 terminator has one; an op with successors is its block's last and branches within its region; each op's
 `verify_` holds.
+
+An op's `verify_` runs once per signature (dialects/probe.py): where it reads nothing but the op's types and attributes,
+what it accepts once it accepts again.
 """
 
-from collections.abc import Iterator
+# The fields of an op are read directly: its properties build a view of the op for each access.
+# pyright: reportPrivateUsage=false
 
-from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.irdl.dominance import DominanceInfo
+from collections import Counter
+from typing import TypeAlias
+
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.probe import ContextRead, Signature, kept_alive, probe, signature
+from mlc.dialects.symbol_lookup import unchanged_symbols
+from mlc.passes.dominance import DominatorTree
+
+_REMEMBERED = 1 << 16
+_CONTEXT_READS = 16
 
 
 class InvalidIR(VerifyException):
@@ -22,22 +35,59 @@ class InvalidIR(VerifyException):
         self.op = op
 
 
+class Verifier:
+    """Verifies modules, and remembers the signatures of the ops that it has accepted, from one pass to the next."""
+
+    def __init__(self) -> None:
+        self._accepted: dict[Signature, tuple[Attribute, ...]] = {}
+        self._context_reads: Counter[type[Operation]] = Counter()
+
+    def verify(self, op: Operation) -> None:
+        """Raise InvalidIR for the first operation in `op`, itself included, that is not well formed."""
+        verify_dominance(op)
+        with unchanged_symbols():
+            for nested in op.walk(region_first=True):
+                self._verify_one(nested)
+
+    def _verify_one(self, op: Operation) -> None:
+        if op._successors:
+            _verify_successors(op)
+        if op.regions:
+            _verify_regions(op)
+        key = signature(op)
+        if key is None or (key not in self._accepted and not self._accepts(op, key)):
+            _verify_op(op)
+
+    def _accepts(self, op: Operation, key: Signature) -> bool:
+        """Whether all ops of this signature are right; False also where that cannot be told."""
+        if self._context_reads[op.__class__] >= _CONTEXT_READS:
+            return False
+        try:
+            probe(op).verify_()
+        except ContextRead:
+            self._context_reads[op.__class__] += 1
+            return False
+        except Exception:
+            return False
+        if len(self._accepted) >= _REMEMBERED:
+            self._accepted.clear()
+        self._accepted[key] = kept_alive(op)
+        return True
+
+
 def verify(op: Operation) -> None:
     """Raise InvalidIR for the first operation in `op`, itself included, that is not well formed."""
-    verify_dominance(op)
-    for nested in op.walk(region_first=True):
-        if nested.successors:
-            _verify_successors(nested)
-        if nested.regions:
-            _verify_regions(nested)
-        try:
-            nested.verify_()
-        except VerifyException as error:
-            raise InvalidIR(nested, str(error)) from error
-        except Exception as error:
-            # A verifier that takes for granted what does not hold: the operation is wrong all the same.
-            detail = f"{type(error).__name__}: {error}"
-            raise InvalidIR(nested, f"cannot be verified ({detail})") from error
+    Verifier().verify(op)
+
+
+def _verify_op(op: Operation) -> None:
+    try:
+        op.verify_()
+    except VerifyException as error:
+        raise InvalidIR(op, str(error)) from error
+    except Exception as error:
+        # A verifier that takes for granted what does not hold: the operation is wrong all the same.
+        raise InvalidIR(op, f"cannot be verified ({type(error).__name__}: {error})") from error
 
 
 def _verify_successors(op: Operation) -> None:
@@ -64,23 +114,26 @@ def _verify_regions(op: Operation) -> None:
 def verify_dominance(op: Operation) -> None:
     """Raise InvalidIR at the first use of a value that does not dominate it."""
     for region in op.regions:
-        _check_region(region, set())
+        _check_region(region, set(), ())
 
 
-def _check_region(region: Region, visible: set[SSAValue]) -> None:
+_Around: TypeAlias = tuple[tuple[DominatorTree, Block], ...]
+"""The regions around an op that have several blocks, each with the block that the op stands in."""
+
+
+def _check_region(region: Region, visible: set[int], around: _Around) -> None:
     first = region.first_block
     if first is None:
         return
     if first.next_block is None:
-        _check_block(first, visible)
+        _check_block(first, visible, around)
         return
-    dominance = DominanceInfo(region)
+    tree = DominatorTree(region)
     reachable = _reachable(first)
     for block in region.blocks:
         # A block that control cannot reach may use anything, as in MLIR.
         if block in reachable:
-            above = [b for b in region.blocks if dominance.strictly_dominates(b, block)]
-            _check_block(block, visible.union(*map(_defined_in, above)))
+            _check_block(block, visible, (*around, (tree, block)))
 
 
 def _reachable(entry: Block) -> set[Block]:
@@ -94,26 +147,30 @@ def _reachable(entry: Block) -> set[Block]:
     return found
 
 
-def _defined_in(block: Block) -> Iterator[SSAValue]:
-    yield from block.args
-    for op in block.ops:
-        yield from op.results
-
-
-def _check_block(block: Block, visible: set[SSAValue]) -> None:
-    """Check the block's ops in order; `visible` grows and is given back as it was."""
-    here: list[SSAValue] = [*block.args]
+def _check_block(block: Block, visible: set[int], around: _Around) -> None:
+    """Check the block's ops in order; `visible`, identities of values, grows and is given back as it was."""
+    here = [*map(id, block.args)]
     visible.update(here)
     for op in block.ops:
-        for number, operand in enumerate(op.operands):
-            if operand not in visible:
+        for number, operand in enumerate(op._operands):
+            if id(operand) not in visible and not _is_from_above(operand, around):
                 _report(op, number, operand)
         for region in op.regions:
-            _check_region(region, visible)
+            _check_region(region, visible, around)
         if op.results:
-            here += op.results
-            visible.update(op.results)
+            results = [*map(id, op.results)]
+            here += results
+            visible.update(results)
     visible.difference_update(here)
+
+
+def _is_from_above(value: SSAValue, around: _Around) -> bool:
+    """Whether another block defines the value, in a region around, that dominates the one on the way to the use."""
+    if isinstance(value, OpResult):
+        block = value.op.parent
+    else:
+        block = value.block if isinstance(value, BlockArgument) else None
+    return block is not None and any(block in tree and tree.strictly_dominates(block, at) for tree, at in around)
 
 
 def _report(op: Operation, number: int, operand: SSAValue) -> None:

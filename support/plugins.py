@@ -1,7 +1,15 @@
 """
-Installed distributions that add to mlc: those with an entry point in a group `mlc.*` (mlc.passes, mlc.dialects,
-mlc.strategies). Their names and versions are a part of every cache key, so the search must be quick:
-`importlib.metadata` parses the metadata of every distribution, this reads one small file of those that have it.
+Distributions that add to mlc: the installed ones with an entry point in a group `mlc.*`, and projects of `--load`.
+
+    mlc.passes      name of the pass       -> module:Class     a ModulePass
+    mlc.dialects    name of the dialect    -> module:NAME      an xDSL Dialect
+    mlc.ops         name of a graph op     -> module:Class     whose module registers its te, and its ONNX converter
+    mlc.strategies  any name               -> module:function  with @strategy
+    mlc.targets     name of the target     -> module:NAME      the path of a machine's TOML file
+
+Their names and versions are a part of every cache key, and the sources of those that may change while their version
+stays (`pip install -e`, `--load`). So the search must be quick: `importlib.metadata` parses the metadata of every
+distribution, this reads one small file of those that have it.
 """
 
 from __future__ import annotations
@@ -12,6 +20,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +29,8 @@ if TYPE_CHECKING:
 
 _GROUP = re.compile(rb"^\s*\[\s*mlc\.", re.MULTILINE)
 _INFO = (".dist-info", ".egg-info")
+_SOURCES = (".py", ".toml")
+"""The files of a plugin from which what it adds follows."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +41,30 @@ class Plugin:
     version: str
     points: tuple[EntryPoint, ...]
     """Its entry points in groups of mlc's."""
+    is_edited: bool = False
+    """Whether its sources may change while its version stays."""
+
+
+PROJECTS: dict[str, Plugin] = {}
+"""The projects that this program has loaded by their folders, by name; they stand in front of installed ones."""
 
 
 def plugins() -> tuple[Plugin, ...]:
-    """The distributions on Python's path that have an entry point of mlc's; the first of a name counts."""
-    return _plugins(tuple(sys.path))
+    """The loaded projects, and the distributions on Python's path with an entry point of mlc's; the first of a name."""
+    installed = _plugins(tuple(sys.path))
+    return (*PROJECTS.values(), *(one for one in installed if one.name not in PROJECTS)) if PROJECTS else installed
+
+
+def add_project(name: str, version: str, points: tuple[EntryPoint, ...]) -> None:
+    """Make the entry points of a project known that is not installed; its modules must be on Python's path."""
+    plain = _plain_name(name)
+    PROJECTS[plain] = Plugin(plain, version, points, is_edited=True)
+
+
+def is_plugins(module: str) -> bool:
+    """Whether a module belongs to a plugin: what it registers is then a part of the cache keys."""
+    package = module.partition(".")[0]
+    return any(_package(point) == package for plugin in plugins() for point in plugin.points)
 
 
 def entry_points(group: str) -> dict[str, EntryPoint]:
@@ -47,12 +78,43 @@ def entry_points(group: str) -> dict[str, EntryPoint]:
 
 
 def plugins_key() -> str:
-    """The part of a cache key that the plugins are: names, versions, and what they register."""
-    return "\n".join(f"{p.name} {p.version} {_plain(p)}" for p in plugins())
+    """The part of a cache key that the plugins are: their versions, names, and sources that may change."""
+    return "\n".join(f"{p.name} {p.version} {_plain(p)}{_sources(p) if p.is_edited else ''}" for p in plugins())
 
 
 def _plain(plugin: Plugin) -> list[tuple[str, str, str]]:
     return sorted((point.group, point.name, point.value) for point in plugin.points)
+
+
+def _sources(plugin: Plugin) -> str:
+    """A hash of the Python and TOML files of a plugin's packages."""
+    from importlib.util import find_spec
+
+    digest = sha256()
+    for package in sorted(set(map(_package, plugin.points))):
+        spec = find_spec(package) if package.isidentifier() else None
+        folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+        files = [path for folder in folders for path in sorted(Path(folder).rglob("*")) if path.suffix in _SOURCES]
+        if spec is not None and spec.origin is not None and not folders:
+            files = [Path(spec.origin)]
+        for path in files:
+            digest.update(f"{path}\0".encode() + path.read_bytes())
+    return f" {digest.hexdigest()}"
+
+
+def _package(point: EntryPoint) -> str:
+    """The top-level package of an entry point `package.module:name`; of a wrong one, its text."""
+    return re.split(r"[.:]", point.value, maxsplit=1)[0].strip()
+
+
+def _plain_name(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _is_editable(distribution: Distribution) -> bool:
+    """Whether a distribution was installed with `pip install -e`."""
+    text = distribution.read_text("direct_url.json") or ""
+    return re.search(r'"editable"\s*:\s*true', text) is not None
 
 
 @lru_cache(maxsize=4)
@@ -61,9 +123,9 @@ def _plugins(path: tuple[str, ...]) -> tuple[Plugin, ...]:
     for place in dict.fromkeys(path):
         for distribution in _distributions(place or os.curdir):
             points = tuple(p for p in distribution.entry_points if p.group.startswith("mlc."))
-            name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "?").lower()
-            if points:
-                found.setdefault(name, Plugin(name, distribution.version, points))
+            name = _plain_name(distribution.metadata["Name"] or "?")
+            if points and name not in found:
+                found[name] = Plugin(name, distribution.version, points, _is_editable(distribution))
     return tuple(found[name] for name in sorted(found))
 
 
@@ -86,6 +148,5 @@ def _distributions(place: str) -> Iterator[Distribution]:
             continue
         if _GROUP.search(text):
             from importlib.metadata import PathDistribution
-            from pathlib import Path
 
             yield PathDistribution(Path(place, name))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.files import read_file
+from mlc.support.plugins import entry_points
 
 if TYPE_CHECKING:
     from datetime import date, time
@@ -31,6 +32,9 @@ FAMILIES = ("x86-64", "haswell-skylake", "skylake-avx512", "zen2-3", "zen4-5", "
 """The files of `DIRECTORY`, in the order in which messages list their CPUs."""
 GENERIC = {"x86_64": "x86-64", "aarch64": "aarch64"}
 """The first part of a triple -> the family that stands for a CPU which no file describes."""
+
+ENTRY_POINT_GROUP = "mlc.targets"
+"""The entry points of installed targets: the target's name -> module:NAME, the path of a TOML file."""
 
 _MOST_BYTES = 1 << 20
 TomlValue: TypeAlias = "str | int | float | bool | date | time | list[TomlValue] | dict[str, TomlValue]"
@@ -150,6 +154,25 @@ def read_machine(path: str) -> Cpu:
     if len(cpus) != 1:
         raise UserError(f"{path}: expected a description of one CPU, but got {len(cpus)}: {', '.join(cpus)}")
     return next(iter(cpus.values()))
+
+
+def installed_names() -> list[str]:
+    """The targets that installed distributions and loaded projects describe."""
+    return list(entry_points(ENTRY_POINT_GROUP))
+
+
+def find_installed(name: str) -> Cpu | None:
+    """The CPU that an entry point in the group `mlc.targets` describes: it names the path of a TOML file."""
+    point = entry_points(ENTRY_POINT_GROUP).get(name)
+    if point is None:
+        return None
+    try:
+        path = point.load()
+    except Exception as error:
+        raise UserError(f"target '{name}' cannot be imported: {error}") from error
+    if not isinstance(path, str | Path):
+        raise UserError(f"target '{name}': expected {point.value} to be the path of a TOML file, but got {path!r}")
+    return read_machine(str(path))
 
 
 def parse_machine(text: str, place: str) -> dict[str, Cpu]:

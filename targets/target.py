@@ -27,7 +27,8 @@ class Target:
     """
     A machine to compile for: `Target.parse("native")`, `"x86-64-v3"`, `"znver4,-avx512bf16"`, `"machine.toml"`.
 
-    A name is that of a CPU in `targets/machines/`; a file describes a machine of the user's in the same form.
+    A name is that of a CPU in `targets/machines/`, or of an entry point in the group `mlc.targets`; a file describes a
+    machine of the user's in the same form.
     """
 
     name: str
@@ -81,9 +82,12 @@ class Target:
     @staticmethod
     def names() -> list[str]:
         """The names that `parse` knows."""
-        from mlc.targets.machine import cpu_names  # a saved model asks for no target, and reads no description
+        from mlc.targets.machine import (  # a saved model asks for no target, and reads no description
+            cpu_names,
+            installed_names,
+        )
 
-        return ["native", *cpu_names()]
+        return ["native", *cpu_names(), *installed_names()]
 
     @staticmethod
     def parse(text: "str | Target") -> "Target":
@@ -134,9 +138,9 @@ def _read(text: str) -> Target:
 
 def _described(name: str) -> Target:
     """The target of a description: one of mlc's by its name, or a file of the user's."""
-    from mlc.targets.machine import find_cpu, read_machine
+    from mlc.targets.machine import find_cpu, find_installed, read_machine
 
-    cpu = read_machine(name) if is_file(name) else find_cpu(name)
+    cpu = read_machine(name) if is_file(name) else find_cpu(name) or find_installed(name)
     if cpu is None:
         near = get_close_matches(name, Target.names(), 1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""

@@ -15,8 +15,10 @@ TIERS: dict[str, list[str]] = tomllib.loads((TESTS / "tiers.toml").read_text())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `-m quick` or `-m ci`, leave files of other tiers alone: importing them all takes long."""
+    """With `-m quick`, `-m ci` or `-m tools`, leave files of other tiers alone: importing them all takes long."""
     tier = config.getoption("markexpr")
+    if tier == "tools" and collection_path.suffix == ".py" and collection_path.is_relative_to(TESTS):
+        return None if "mark.tools" in collection_path.read_text() else True
     if tier not in TIERS or collection_path.is_dir() or not collection_path.is_relative_to(TESTS):
         return None
     name = str(collection_path.relative_to(TESTS))
@@ -49,14 +51,16 @@ def _own_cache() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _own_registries() -> Iterator[None]:
     """What a test registers - passes, dialects, ops - is not there for the next one, whose cache would be off."""
-    from mlc.driver.pipeline.registry import USER_DIALECTS, USER_OPS, USER_PASSES
+    from mlc.dialects.own_ops import USER_OPS
+    from mlc.driver.pipeline.registry import USER_DIALECTS, USER_PASSES
     from mlc.frontends.onnx.table import CUSTOM
     from mlc.passes.loop.directives.tensorize import INTRINSICS
     from mlc.schedules.registry import USER_STRATEGIES
+    from mlc.support.plugins import PROJECTS
     from mlc.support.registrations import REGISTERED
 
     registries: list[dict[Any, Any]] = [CUSTOM, USER_PASSES, USER_DIALECTS, USER_OPS]
-    registries += [INTRINSICS, USER_STRATEGIES, REGISTERED]
+    registries += [INTRINSICS, USER_STRATEGIES, REGISTERED, PROJECTS]
     before = [(registry, dict(registry)) for registry in registries]
     yield
     for registry, entries in before:

@@ -3,6 +3,7 @@ mlc: compile, run, measure and check models from the command line.
 
     mlc compile model.onnx -o model.so      mlc run model.onnx --input x=x.npy --output-dir out/
     mlc bench model.onnx                    mlc check model.onnx        mlc inspect model.onnx
+    mlc new pass my-pass                    a project of your own, with tests
     mlc run-ir kernels.mlir --random 0      mlc diff a.onnx b.onnx
 
 `mlc COMMAND --help` lists the options of a command.
@@ -16,10 +17,19 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import NoReturn
 
 from mlc.driver.options import PRECISIONS
+from mlc.tools.opt.choice import (
+    add_choice_arguments,
+    add_load_argument,
+    add_printing_arguments,
+    chooses,
+    context_of,
+    printing_instrument,
+)
 from mlc.tools.opt.limits import add_limits, apply_limits
 
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
@@ -28,6 +38,7 @@ COMMANDS = {
     "run": ("mlc.tools.cli_run", "run a model on arrays from .npy files"),
     "bench": ("mlc.tools.cli_bench", "measure a model's latency, and onnxruntime's for comparison"),
     "check": ("mlc.tools.cli_check", "list all errors and unsupported operations of a model"),
+    "new": ("mlc.tools.cli_new", "write a project of your own: a pass, op, dialect, strategy or backend"),
     "run-ir": ("mlc.tools.cli_run_ir", "run a module of any level in the reference interpreters"),
     "diff": ("mlc.tools.cli_diff", "compare two modules, models, pipelines, levels or targets"),
     "inspect": ("mlc.tools.cli_inspect", "show a compiled model's operations by level, memory and kernels"),
@@ -60,6 +71,7 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
     """Add the arguments of every command that compiles; `compiled` is the help for directories, if it takes them."""
     parser.add_argument("model", help=f"an .onnx, .mlir or .pt2 file{compiled}")
     add_shape_arguments(parser)
+    add_pass_arguments(parser)
     parser.add_argument(
         "--target", default="native", help="the CPU to compile for: native, x86-64-v3, znver4, ... (default: native)"
     )
@@ -110,13 +122,13 @@ def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="H=32:2048:32",
         help="range of an open size: lowest, highest, step (optional); may be repeated",
     )
-    parser.add_argument(
-        "--load",
-        action="append",
-        default=[],
-        metavar="FILE.py",
-        help="run a Python file that defines ops, passes, dialects and strategies; may be repeated",
-    )
+    add_load_argument(parser)
+
+
+def add_pass_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of every command that runs passes: which ones run, and what is printed around them."""
+    add_choice_arguments(parser)
+    add_printing_arguments(parser)
 
 
 def load_files(args: argparse.Namespace) -> None:
@@ -129,6 +141,18 @@ def load_files(args: argparse.Namespace) -> None:
             load_user_file(path)
         except InputError as error:
             raise UsageError(f"{error.diagnostic.place}: {error.diagnostic.message}") from error
+
+
+def passes_of(args: argparse.Namespace) -> AbstractContextManager[object]:
+    """The PassContext that the options describe, to enter around the command; nothing where they say nothing."""
+    if not hasattr(args, "insert"):
+        return nullcontext()
+    printing = printing_instrument(args, str)
+    if not chooses(args) and printing is None:
+        return nullcontext()
+    if os.path.isdir(args.model):
+        raise UsageError(f"expected a model file to choose the passes for, but got the directory {args.model}")
+    return context_of(args, getattr(args, "opt_level", 3), [] if printing is None else [printing])
 
 
 def shapes_of(args: argparse.Namespace, option: str = "shape") -> "dict[str, tuple[int | str, ...]] | None":
@@ -213,7 +237,8 @@ def run(argv: Sequence[str]) -> int:
             return 0
         apply_limits(args)
         load_files(args)
-        return import_module(COMMANDS[args.command][0]).run(args)
+        with passes_of(args):
+            return import_module(COMMANDS[args.command][0]).run(args)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

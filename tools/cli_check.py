@@ -1,10 +1,16 @@
-"""mlc check: everything in a model that is wrong or unsupported, at once."""
+"""
+mlc check: everything in a model that is wrong or unsupported, at once.
+
+With options that choose passes (`--insert`, `--disable`, ...) the model is compiled, too: a pass that refuses it or
+breaks its IR is an error.
+"""
 
 import argparse
 import json
 from typing import TYPE_CHECKING
 
-from mlc.tools.cli import add_shape_arguments, shapes_of, symbols_of
+from mlc.tools.cli import add_pass_arguments, add_shape_arguments, shapes_of, symbols_of
+from mlc.tools.opt.choice import chooses
 from mlc.tools.opt.limits import add_limits
 
 if TYPE_CHECKING:
@@ -16,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("model", help="an .onnx, .mlir or .pt2 file")
     add_shape_arguments(parser)
+    add_pass_arguments(parser)
     parser.add_argument(
         "--json",
         action="store_true",
@@ -35,7 +42,20 @@ def run(args: argparse.Namespace) -> int:
             return _refuse(args, report)
     from mlc.driver.compile import load_model
 
-    return _accept(args, load_model(args.model, shapes, symbols_of(args)))
+    model = load_model(args.model, shapes, symbols_of(args))
+    if chooses(args):
+        _compile(model)
+    return _accept(args, model)
+
+
+def _compile(model: "Model") -> None:
+    """Run the passes that the command line chooses. Raises UserError if one refuses the model or breaks its IR."""
+    from mlc.driver.compile import build_artifact
+    from mlc.driver.options import Options, current_context
+    from mlc.support.scratch import remove_scratch
+
+    artifact, _ = build_artifact(model, Options(context=current_context()), None, None)
+    remove_scratch(artifact.path)
 
 
 def _refuse(args: argparse.Namespace, report: "CheckReport") -> int:

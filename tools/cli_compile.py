@@ -4,12 +4,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from mlc.driver.options import LEVELS, Options
+from mlc.driver.options import LEVELS, Options, current_context
 from mlc.runtime.artifact import Artifact
 from mlc.support.scratch import remove_scratch, scratch_directory
 from mlc.tools.cli import UsageError, add_model_arguments, human_bytes, shapes_of, summary, symbols_of
 
 EMIT = (*LEVELS, "obj", "so", "dir")
+_IR = ("graph", "te", "loop", "llvm")
+_SHOW = {
+    "--mlir-print-source-nodes": "print the source nodes of ops as comments",
+    "--mlir-print-debuginfo": "print the locations of ops",
+}
 _SUFFIXES = {".so": "so", ".a": "a", ".o": "obj", ".h": "h", ".mlir": "graph", ".ll": "llvm-ir", ".s": "asm"}
 
 
@@ -29,11 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dump-schedules", metavar="DIR", help="write each kernel's schedule to a file in DIR, for --schedules"
     )
     parser.add_argument("--timing", action="store_true", help="print the time of each phase and pass")
+    for flag, what in _SHOW.items():
+        parser.add_argument(flag, action="store_true", help=f"with --emit {'|'.join(_IR)}: {what}")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     what = args.emit or _kind(args.output)
+    for flag in _SHOW:
+        if getattr(args, flag.strip("-").replace("-", "_")) and what not in _IR:
+            raise UsageError(f"expected --emit {'|'.join(_IR)} with {flag}, but got {what or 'none'}")
     if what in LEVELS:
         return emit_text(args, what)
     if what is not None and args.output is None:
@@ -58,6 +68,10 @@ def run(args: argparse.Namespace) -> int:
     size = f"sized by {symbols}" if symbols else human_bytes(artifact.model["workspace_bytes"])
     memory = f"workspace {size}"
     print(f"{args.model}: {summary(report)}; {memory}, weights {human_bytes(artifact.model['weights_bytes'])}")
+    if validated := report.get("validated"):
+        from mlc.validation.validate_each import summary as validation_summary
+
+        print(validation_summary(validated["comparisons"], validated["unsure"]))
     for file in files:
         print(f"wrote {file}")
     if args.timing:
@@ -83,7 +97,7 @@ def compiled(args: argparse.Namespace) -> tuple[Artifact, bool]:
     from mlc.driver.compile import build_artifact
 
     options = _options(args, validate=args.validate_each)
-    cache = None if args.no_cache or args.validate_each else Cache.default()
+    cache = None if args.no_cache or args.validate_each or options.instruments else Cache.default()
     return build_artifact(args.model, options, shapes_of(args), cache, symbols=symbols_of(args))
 
 
@@ -94,7 +108,19 @@ def _options(args: argparse.Namespace, keep: frozenset[str] = frozenset(), valid
 
     schedules = Schedules.read(args.schedules)
     threads = thread_count(args.threads)
-    return Options(args.target, args.opt_level, threads, keep, validate, schedules, args.precision, args.error_growth)
+    return Options(
+        args.target,
+        args.opt_level,
+        threads,
+        keep,
+        validate,
+        schedules,
+        args.precision,
+        args.error_growth,
+        context=current_context(),
+        show_nodes=args.mlir_print_source_nodes,
+        show_locations=args.mlir_print_debuginfo,
+    )
 
 
 def dump_schedules(args: argparse.Namespace) -> list[Path]:

@@ -32,6 +32,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("a", metavar="A", help="a module or model: .mlir, .onnx, .pt2, or a compiled directory")
     parser.add_argument("b", metavar="B", nargs="?", help="another one; without it, A in two ways")
+    _add_ways(parser)
+    parser.add_argument("--structure", action="store_true", help="compare only as text")
+    parser.add_argument("--values", action="store_true", help="compare only values")
+    parser.add_argument(
+        "--function", metavar="NAME", help="the function to run (default: @main, or all that both have)"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=1e-4,
+        metavar="X",
+        help="difference of floats that counts as equal, relative to the tensor's largest value (default: 1e-4)",
+    )
+    add_input_arguments(parser)
+    add_shape_arguments(parser)
+    add_limits(parser)
+
+
+def _add_ways(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that compare one model in two ways."""
     parser.add_argument(
         "-p", "--pipeline", action="append", default=[], metavar="PASSES", help="passes to run over A; give two"
     )
@@ -53,21 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="te",
         help="level at which two compilations are compared as text (default: te)",
     )
-    parser.add_argument("--structure", action="store_true", help="compare only as text")
-    parser.add_argument("--values", action="store_true", help="compare only values")
-    parser.add_argument(
-        "--function", metavar="NAME", help="the function to run (default: @main, or all that both have)"
-    )
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        default=1e-4,
-        metavar="X",
-        help="difference of floats that counts as equal, relative to the tensor's largest value (default: 1e-4)",
-    )
-    add_input_arguments(parser)
-    add_shape_arguments(parser)
-    add_limits(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -200,11 +205,9 @@ def print_values(report: "ValueReport", tolerance: float) -> None:
     compared = [one for one in report.tensors if one.other_shape is None]
     others = len(report.tensors) - len(compared)
     wrong = [one for one in compared if one.differs]
-    what = (
-        f"values of @{report.function}: {len(compared)} tensor{'s' * (len(compared) != 1)} inside, {len(wrong)} differ"
-        + " by more than "
-    )
-    what += f"{tolerance:g} of their largest value; {'outputs differ' if report.differs else 'outputs are equal'}"
+    what = f"values of @{report.function}: {len(compared)} tensor{'s' * (len(compared) != 1)} inside, "
+    what += f"{len(wrong)} differ{'s' * (len(wrong) == 1)} by more than {tolerance:g} of their largest value; "
+    what += "outputs differ" if report.differs else "outputs are equal"
     _line(what, "bold")
     if others:
         _line(f"  {others} {'have' if others > 1 else 'has'} another shape on the other side, and are not compared")

@@ -1,20 +1,52 @@
-"""mlc inspect: operations by level, kernels, memory."""
+"""mlc inspect: operations by level, kernels, memory; as an HTML file also the IR of every pass, and the times."""
 
 import argparse
+import os
+import time
 from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from mlc.runtime.sizes import UNBOUNDED_SIZE, Size
-from mlc.tools.cli import COMPILED, add_model_arguments, executable_of, human_bytes, print_table, summary
+from mlc.tools.cli import (
+    COMPILED,
+    UsageError,
+    add_model_arguments,
+    executable_of,
+    human_bytes,
+    print_table,
+    shapes_of,
+    summary,
+    symbols_of,
+)
+from mlc.tools.cli_run import add_at_argument, random_inputs
+
+if TYPE_CHECKING:
+    from mlc.runtime.executable import Executable
+    from mlc.runtime.profile import Profile
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_model_arguments(parser, COMPILED)
     parser.add_argument("--json", action="store_true", help="print the calls and their buffers as JSON")
+    parser.add_argument(
+        "--html",
+        metavar="FILE.html",
+        type=_html_file,
+        help="write a page that needs no network: the IR before and after every pass, what came from what from the "
+        "graph to the assembly, the fused graph, the memory plan, the time of each kernel",
+    )
+    parser.add_argument("--no-profile", action="store_true", help="with --html: do not run the model, show no times")
+    add_at_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
+    if args.html is not None:
+        return _write_html(args)
+    if args.no_profile or args.at:
+        raise UsageError(f"expected --html FILE.html beside {'--no-profile' if args.no_profile else '--at'}")
     executable = executable_of(args)
     if args.json:
         import json
@@ -55,3 +87,72 @@ def run(args: argparse.Namespace) -> int:
 def _millions(flops: Size) -> str:
     """Operations in millions; of symbolic sizes `-`."""
     return f"{flops / 1e6:.2f}" if isinstance(flops, int) else "-"
+
+
+def _html_file(text: str) -> Path:
+    """The value of --html; a wrong suffix is refused before anything is compiled."""
+    path = Path(text)
+    if path.suffix not in (".html", ".htm"):
+        raise argparse.ArgumentTypeError(f"expected a FILE that ends in .html, but got '{text}'")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"expected a FILE in a directory that exists, but got '{text}'")
+    return path
+
+
+def _write_html(args: argparse.Namespace) -> int:
+    """Compile, record, measure, and write the page."""
+    if os.path.isdir(args.model):
+        raise UsageError(f"expected a model file to compile with --html, but got the directory {args.model}")
+    if args.json:
+        raise UsageError("expected --json or --html, but got both")
+    from mlc.driver.compile import load_model
+    from mlc.driver.options import Options, current_context
+    from mlc.driver.schedules import Schedules
+    from mlc.tools.html.collect import collect
+    from mlc.tools.html.page import page_of
+    from mlc.tools.html.report import report_of
+
+    start = time.perf_counter()
+    executable = executable_of(args)
+    inputs, profile, reason = _measured(args, executable)
+    options = Options(
+        args.target,
+        args.opt_level,
+        executable.threads,
+        schedules=Schedules.read(args.schedules),
+        precision=args.precision,
+        error_growth=args.error_growth,
+        context=current_context(),
+    )
+    collected = collect(load_model(args.model, shapes_of(args), symbols_of(args)), options)
+    report = report_of(Path(args.model).stem, executable, collected, profile, reason, inputs)
+    data = page_of(report).encode()
+    args.html.write_bytes(data)
+    print(f"wrote {args.html}: {human_bytes(len(data))} in {time.perf_counter() - start:.1f} s{_note(reason)}")
+    return 0
+
+
+def _note(reason: str) -> str:
+    return f"; without times: {reason}" if reason else ""
+
+
+def _measured(
+    args: argparse.Namespace, executable: "Executable"
+) -> "tuple[dict[str, Any] | None, Profile | None, str]":
+    """Random inputs, the profile of running them, and why there is none."""
+    from mlc.runtime.symbolic import UnloadedExecutable
+
+    shapes = shapes_of(args, "at")
+    is_open = any(not isinstance(size, int) for spec in executable.inputs for size in spec.shape)
+    if is_open and shapes is None:
+        like = " ".join(f"--at {spec.name}={','.join(map(str, spec.shape))}" for spec in executable.inputs)
+        return None, None, f"sizes are open; give them with numbers in {like}"
+    inputs = random_inputs(executable, shapes)
+    if args.no_profile:
+        return inputs, None, "--no-profile was given"
+    if isinstance(executable, UnloadedExecutable):
+        return inputs, None, f"the code is for another CPU ({args.target})"
+    try:
+        return inputs, executable.profile(inputs), ""
+    except ValueError as error:  # sizes that do not fit
+        raise UsageError(str(error)) from error

@@ -26,14 +26,18 @@ from xdsl.xdsl_opt_main import VersionAction, xDSLOptMain
 from mlc.dialects.source import InputError, SourceParser, parse, read_source, reject, split_source, start_of
 from mlc.driver.options import settings_of
 from mlc.driver.pipeline.manager import BrokenByPass, make_context, parse_pipeline, run_passes
+from mlc.driver.pipeline.pipelines import MAX_LEVEL
 from mlc.driver.pipeline.registry import import_target
 from mlc.driver.pipeline.text import PipelineError, pass_text
 from mlc.passes.verifier import verify
+from mlc.support.collector import uncollected
 from mlc.support.diagnostics import Diagnostic, Place, Reporter, one_line, place_of_op
 from mlc.support.errors import UserError, WarningSink, diagnostic_text, warnings_to
 from mlc.tools.opt.arguments import add_arguments, normalize
+from mlc.tools.opt.choice import chooses, context_of, printing_instrument
+from mlc.tools.opt.diagnose import error_text
 from mlc.tools.opt.emit import emit
-from mlc.tools.opt.instruments import ALL, PassTimer, PrintIR
+from mlc.tools.opt.instruments import PassTimer
 from mlc.tools.opt.limits import apply_limits
 from mlc.tools.opt.printing import Printing
 
@@ -94,12 +98,16 @@ class MlcOpt(xDSLOptMain):
                 self.passes = parse_pipeline(args.passes, settings_of(args.set))
             except PipelineError as error:
                 raise reject(Place("<pass-pipeline>", 1, error.column), str(error)) from error
+        if chooses(args):
+            context = context_of(args, MAX_LEVEL, runs=[one.name for one in self.passes])
+            self.passes = context.configure(self.passes, settings=settings_of(args.set))
         self.printing = Printing(
             args.print_op_generic,
             args.print_no_properties,
             args.print_debuginfo,
             args.syntax_highlight,
             args.mlir_elide_elementsattrs_if_larger,
+            args.mlir_print_source_nodes,
         )
         self.timing = PassTimer() if args.mlir_timing else None
         self.progress = Progress()
@@ -108,15 +116,9 @@ class MlcOpt(xDSLOptMain):
     def make_instruments(self) -> list[object]:
         """The instruments that the command line asks for."""
         args = self.args
-        changes: bool = args.mlir_print_ir_after_change
-        after = args.mlir_print_ir_after
-        if args.mlir_print_ir_after_all or (changes and not after):
-            after = ALL
-        before = ALL if args.mlir_print_ir_before_all else args.mlir_print_ir_before
         instruments: list[object] = [self.progress]
-        if before or after or args.mlir_print_ir_after_failure:
-            failure = args.mlir_print_ir_after_failure
-            instruments.append(PrintIR(self.printing.text, before, after, changes, failure))
+        if (printing := printing_instrument(args, self.printing.text)) is not None:
+            instruments.append(printing)
         if args.validate_each:
             instruments.append(import_target("--validate-each", "mlc.validation.validate_each:ValidateInstrument")())
         if self.timing is not None:
@@ -186,13 +188,13 @@ class MlcOpt(xDSLOptMain):
             module, parser = parse(self.ctx, source, implicit_module=not args.no_implicit_module)
         try:
             if not args.disable_verify:
-                with self.phase("Verifier"):
+                with self.phase("Verifier"), uncollected():
                     verify(module)
             check = args.verify_each and not args.disable_verify
             with self.phase("Passes"):
                 run_passes(module, self.ctx, self.passes, verify=check, instruments=self.instruments)
             self.progress.current = None
-            with self.phase("Output"):
+            with self.phase("Output"), uncollected():
                 return self.output(module)
         except (UserError, DiagnosticException) as error:
             raise InputError(self.diagnose(error, source, parser)) from error
@@ -202,12 +204,9 @@ class MlcOpt(xDSLOptMain):
 
     def diagnose(self, error: Exception, source: Input[str], parser: SourceParser) -> Diagnostic:
         """The diagnostic for an error about an operation, or about the module."""
+        current = self.progress.current
+        message = error_text(error, None if current is None else current.name)
         op = getattr(error, "op", None)
-        message = one_line(str(error)) or type(error).__name__
-        if op is not None:
-            message = message if message.startswith("'") else diagnostic_text(op, message)
-        elif self.progress.current is not None:
-            message = f"pass '{self.progress.current.name}': {message}"
         return Diagnostic(place_of_op(op, start_of(source), parser.positions), message)
 
     def output(self, module: ModuleOp) -> Output:

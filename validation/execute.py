@@ -79,6 +79,8 @@ class RunnableFunction:
     """The values of the symbols of a graph-level function, by name."""
     symbols: tuple[int, ...] = ()
     """The values of a kernel's index arguments."""
+    weights: Any = None
+    """The weights that a graph-level function reads."""
 
 
 @dataclass
@@ -180,6 +182,7 @@ def _graph(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         constants=constants_of(func, m.weights),
         sizes=sizes,
         symbols=_kernel_symbols(func, sizes),
+        weights=m.weights,
     )
 
 

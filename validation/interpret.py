@@ -32,8 +32,10 @@ from mlc.interp.values import dtype_of, poisoned
 from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attributes
 from mlc.lowering.te_to_loop.convert import ConvertTeToLoop
 from mlc.passes.loop.apply_schedule import ApplySchedulePass
+from mlc.support.arithmetic import OWN, WIDE
 from mlc.support.errors import UserError
 from mlc.validation.execute import Facts, Module, RunnableFunction, make_runnable
+from mlc.validation.inputs import RandomWeights, random_arrays
 from mlc.validation.signature import (
     FunctionSignature,
     check_inputs,
@@ -43,7 +45,6 @@ from mlc.validation.signature import (
     signature_of,
     symbol_name,
 )
-from mlc.validation.validate_each import RandomWeights, random_arrays
 
 Inputs = Mapping[str, Any] | Sequence[Any]
 

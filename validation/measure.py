@@ -5,8 +5,8 @@ Meaning is compared in wide arithmetic (support/arithmetic.py). The bound of an 
 
     1e-9 * max|reference|                  the rounding of f64, with room
     + 1000 * movement                      of this element when inputs and constants move by 1e-14, in two draws
-    + 4 * max movement under rounding      of the tensor when the constants that the pass made move by an ulp of their
-                                           own type; only where the first two do not suffice
+    + 16 * max movement under rounding     of the tensor when the constants that the pass made, or removed, move by half
+                                           an ulp of their type; only where the first two do not suffice
 
 It is measured on the values as they are and is not multiplied over ops or layers. Where it exceeds 1e-3 of the output's
 standard deviation, the comparison says nothing: the element counts as not validated.
@@ -32,7 +32,7 @@ NUDGE = 1e-14
 """Relative change of inputs and constants that measures how ill-conditioned a function is."""
 NUDGE_FACTOR = 1000.0
 """The bound is this many times the movement that `NUDGE` causes."""
-ROUNDING_FACTOR = 4.0
+ROUNDING_FACTOR = 16.0
 """The bound is this many times the movement that rounding new constants causes."""
 USELESS_BOUND = 1e-3
 """Bound, relative to the standard deviation of the output, above which a comparison says nothing."""
@@ -64,7 +64,7 @@ class Measured:
 
 
 @dataclass
-class Verdict:
+class Agreement:
     """The result of a comparison: a difference, or the share of elements about which it says nothing."""
 
     difference: Difference | None = None
@@ -74,7 +74,7 @@ class Verdict:
 
 
 @dataclass
-class Runner:
+class FunctionRunner:
     """Runs one function, counting runs; results are of fresh arrays."""
 
     executable: RunnableFunction
@@ -152,12 +152,12 @@ def errors(own: Sequence[Array], wide: Sequence[Array]) -> list[float]:
 
 def compare_meaning(
     reference: Sequence[Array], got: Sequence[Array], moved: Sequence[Array], slack: Sequence[float] = ()
-) -> Verdict:
+) -> Agreement:
     """Whether two wide results mean the same, within the measured bounds."""
-    verdict, useless, finite, count = Verdict(), 0, 0, 0
+    verdict, useless, finite, count = Agreement(), 0, 0, 0
     for k, (a, b) in enumerate(zip(reference, got, strict=True)):
         if a.shape != b.shape:
-            return Verdict(Difference(k, (), f"shape {a.shape}", f"shape {b.shape}", 0.0))
+            return Agreement(Difference(k, (), f"shape {a.shape}", f"shape {b.shape}", 0.0))
         extra = ROUNDING_FACTOR * slack[k] if slack else 0.0
         allowed = _allowed(a, moved[k], extra)
         if is_float_dtype(a.dtype):

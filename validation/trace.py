@@ -82,13 +82,7 @@ class ValueSummary(ArraySummary):
     @property
     def title(self) -> str:
         """The op with the name of its result, or of what it writes: `%sum = te.compute`, `loop.store %sum`."""
-        if self.index < len(self.op.results):
-            name = self.op.results[self.index].name_hint
-            return f"%{name} = {self.op.name}" if name else self.op.name
-        written = self.op.buffer if isinstance(self.op, loop.StoreOp) else None
-        callee = self.op.properties.get("callee") or self.op.properties.get("sym_name")
-        shown = f"%{written.name_hint}" if written is not None and written.name_hint else callee
-        return f"{self.op.name} {shown}" if shown else self.op.name
+        return title_of(self.op, self.index)
 
 
 def _plain(values: Any) -> list[Any]:
@@ -124,6 +118,17 @@ def _type(op: Operation, index: int, value: Any) -> str:
     return f"{'x'.join(map(str, array.shape))}{'x' * bool(array.shape)}{array.dtype}"
 
 
+def title_of(op: Operation, index: int) -> str:
+    """An op with the name of a result, or of what it writes or calls: `%sum = te.compute`, `runtime.call @softmax`."""
+    if index < len(op.results):
+        name = op.results[index].name_hint
+        return f"%{name} = {op.name}" if name else op.name
+    written = op.buffer if isinstance(op, loop.StoreOp) else None
+    callee = op.properties.get("callee") or op.properties.get("sym_name")
+    shown = f"%{written.name_hint}" if written is not None and written.name_hint else callee
+    return f"{op.name} {shown}" if shown else op.name
+
+
 def node_of(op: Operation) -> str:
     """The names of the source nodes in an op's attribute `origins`, or in its location; empty if there are none."""
     origins: Any = op.attributes.get("origins") or op.properties.get("origins")
@@ -132,4 +137,4 @@ def node_of(op: Operation) -> str:
     return op.location.desc.data if isinstance(op.location, NameLoc) else ""
 
 
-__all__ = ["ArraySummary", "ValueSummary", "ValueTrace", "node_of"]
+__all__ = ["ArraySummary", "ValueSummary", "ValueTrace", "node_of", "title_of"]

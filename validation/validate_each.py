@@ -8,13 +8,13 @@ bounds are measured: see validation/measure.py. A pass class may declare
 
     exact = True           results in the function's own precision are equal bit by bit
     error_growth = 30.0    the factor by which the rounding error may grow (4 without it)
-    error_budget = 0.05    the pass approximates: a result may move by this part of its largest element. Where it casts to
-                           narrower floats, results must mean the same once the rounding of casts is left out
+    error_budget = 0.05    the pass approximates: a result may move by this part of its largest element. Where it casts
+                           to narrower floats, results must mean the same once the rounding of casts is left out
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,17 +23,19 @@ from xdsl.dialects.builtin import ModuleOp, NameLoc
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from mlc.dialects.source import parse_module
 from mlc.interp.compare import EXACT, Difference, differences, epsilon
 from mlc.passes.pass_manager import BrokenByPass
 from mlc.support.arithmetic import OWN, WIDE
 from mlc.support.errors import warn
+from mlc.support.progress import ProgressBar
 from mlc.validation.execute import Facts, Module, RunnableFunction, Types
 from mlc.validation.inputs import RandomWeights, Recorded, fitted, random_inputs
 from mlc.validation.measure import (
     ERROR_GROWTH,
     LARGE_INPUTS,
+    FunctionRunner,
     Measured,
-    Runner,
     compare_meaning,
     compare_native,
     errors,
@@ -104,6 +106,8 @@ class ValidateInstrument:
     """The number of comparisons of a function before and after a pass."""
     unsure: list[str] = field(default_factory=list)
     """What could not be validated, a sentence each."""
+    bar: ProgressBar = field(default_factory=ProgressBar, repr=False)
+    """Shows which pass is being validated."""
     _recorded: dict[str, Recorded] = field(default_factory=dict)
     _sizes: dict[str, dict[str, int]] = field(default_factory=dict)
     _module: ModuleOp | None = None
@@ -127,9 +131,8 @@ class ValidateInstrument:
         return {name: Recorded(known.arrays, known.sizes) for name, known in self.known.items()}
 
     def summary(self) -> str:
-        """How much was validated, in a line, and a line for each thing that could not be."""
-        lines = [f"validated: {self.compared} comparisons of {len(self.known)} functions, {self.ran} runs"]
-        return "\n".join([*lines, *(f"not validated: {text}" for text in self.unsure)])
+        """How much was validated, in a line, and a line for each comparison that says nothing."""
+        return summary(self.compared, self.unsure)
 
     def note(self, text: str) -> None:
         """Note what could not be validated, once."""
@@ -137,10 +140,9 @@ class ValidateInstrument:
             self.unsure.append(text)
 
     def _visit(self, module: ModuleOp, module_pass: ModulePass | None) -> None:
-        known = {name: Facts(k.inputs, k.outputs, k.symbols) for name, k in self.known.items()}
         for name, one in self._given().items():
             self._sizes.setdefault(name, one.sizes)
-        functions = Module(module, known, self._weights(module), self._record, self._sizes)
+        functions = Module(module, self._known(), self._weights(module), self._record, self._sizes)
         waiting: list[tuple[RunnableFunction, str]] = []
         for executable in functions.executables():
             text = str(module) if executable.calls else str(executable.op)
@@ -148,12 +150,19 @@ class ValidateInstrument:
             if old is not None and old.text == text:
                 continue
             if executable.level == "graph":
+                self._show(module_pass, executable, 0, None)
                 self._check(executable, text, module_pass)
             else:
                 waiting.append((executable, text))
         self._precompile([executable for executable, _ in waiting])
-        for executable, text in waiting:
+        for k, (executable, text) in enumerate(waiting):
+            self._show(module_pass, executable, k, len(waiting))
             self._check(executable, text, module_pass)
+        self.bar.close()
+
+    def _show(self, module_pass: ModulePass | None, executable: RunnableFunction, done: int, total: int | None) -> None:
+        after = f"after {module_pass.name}" if module_pass is not None else "before the first pass"
+        self.bar.update(f"validating @{executable.name} {after}", done, total)
 
     def _precompile(self, executables: Sequence[RunnableFunction]) -> None:
         """Compile all kernels that run as C99 in one call of the compiler."""
@@ -167,17 +176,30 @@ class ValidateInstrument:
     def _check(self, executable: RunnableFunction, text: str, module_pass: ModulePass | None) -> None:
         """The first run of a function, or its comparison with the form before the pass."""
         old = self.known.get(executable.name)
-        runner = Runner(executable)
+        runner = FunctionRunner(executable)
         try:
             if old is None or (old.inputs, old.outputs) != (executable.inputs, executable.outputs):
                 self._run_first(runner, text)
             else:
                 assert module_pass is not None
-                old.measured = _Comparison(self, module_pass, runner, old.measured).run()
+                old.measured = _Comparison(self, module_pass, runner, old.measured, lambda: self._restored(old)).run()
                 old.text, old.last = text, executable
                 self.compared += 1
         finally:
             self.ran += runner.ran
+
+    def _restored(self, old: Baseline) -> FunctionRunner | None:
+        """The form of a function before the pass, read from its text."""
+        module = parse_module(old.text, "<before the pass>")
+        functions = Module(module, self._known(), old.last.weights, None, self._sizes)
+        for executable in functions.executables():
+            if executable.name == old.last.name:
+                return FunctionRunner(executable)
+        return None
+
+    def _known(self) -> dict[str, Facts]:
+        """The types and symbols of the functions that have been run."""
+        return {name: Facts(k.inputs, k.outputs, k.symbols) for name, k in self.known.items()}
 
     def _given(self) -> dict[str, Recorded]:
         """The given inputs, each as a `Recorded`."""
@@ -198,7 +220,7 @@ class ValidateInstrument:
             self._drawn = RandomWeights(module, self.seed)
         return self._drawn
 
-    def _run_first(self, runner: Runner, text: str) -> None:
+    def _run_first(self, runner: FunctionRunner, text: str) -> None:
         """The first run of a function."""
         executable = runner.executable
         given = self._given().get(executable.name)
@@ -219,14 +241,22 @@ class ValidateInstrument:
         )
 
 
+def summary(compared: int, unsure: Sequence[str]) -> str:
+    """A line about the comparisons, and one for each that says nothing."""
+    share = f"; {len(unsure)} say nothing, or not enough" if unsure else ""
+    return "\n".join([f"validated: {compared} comparisons{share}", *(f"not validated: {text}" for text in unsure)])
+
+
 @dataclass
 class _Comparison:
     """One function before and after one pass."""
 
     instrument: ValidateInstrument
     module_pass: ModulePass
-    runner: Runner
+    runner: FunctionRunner
     before: Measured
+    restore: Callable[[], FunctionRunner | None]
+    """Makes the form before the pass anew."""
 
     def run(self) -> Measured:
         """Compare, and return what was measured of the new form; ResultChanged where it differs."""
@@ -268,6 +298,9 @@ class _Comparison:
         if verdict.difference is not None and (made := self.new_constants()):
             slack = self.runner.rounding(self.before.arrays, wide, made)
             verdict = compare_meaning(reference, wide, self.before.moved, slack)
+        if verdict.difference is not None and (gone := self.gone_constants()) and (form := self.restore()):
+            slack = form.rounding(self.before.arrays, reference, gone)
+            verdict = compare_meaning(reference, wide, self.before.moved, slack)
         self.fail(verdict.difference)
         name, level = self.runner.executable.name, self.runner.executable.level
         about = f"@{name} ({level}) after '{self.module_pass.name}'"
@@ -281,6 +314,11 @@ class _Comparison:
         """The constants that the pass made: their rounding is no change of meaning."""
         old = self.before.constants
         return frozenset(k for k, content in self.runner.executable.constants.items() if old.get(k) != content)
+
+    def gone_constants(self) -> frozenset[object]:
+        """The constants that the pass removed: where 1.4142135 became the square root of 2, the rounding is gone."""
+        new = self.runner.executable.constants
+        return frozenset(key for key in self.before.constants if key not in new)
 
     def precision(self, wide: Sequence[Any], budget: float) -> None:
         """A pass that changes precision: the same meaning without the rounding of casts, and within budget with it."""

@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from mlc.validation.trace import node_of
+from mlc.validation.trace import node_of, title_of
 
 TOLERANCE = 1e-4
 """Default of the largest difference of floats that counts as equal, relative to the largest value of the tensor."""
@@ -48,14 +48,17 @@ class TensorRecorder:
 
     def __call__(self, op: Operation, results: Sequence[Any]) -> None:
         """Keep the results of an operation on tensors."""
-        if op.name.startswith(_SCALARS) or op.name in _GIVEN or _function_of(op) is not self.function:
+        if (
+            op.name.startswith(_SCALARS)
+            or op.name in _GIVEN
+            or op is self.function
+            or _function_of(op) is not self.function
+        ):
             return
         node = node_of(op).rpartition(", ")[2]  # a call of a fused kernel computes the last of its nodes
         for k, value in enumerate(results):
             number = f" result {k}" if len(results) > 1 else ""
-            name = op.results[k].name_hint if k < len(op.results) else None
-            title = node or (f"%{name}" if name else op.name)
-            label = f"{title} ({op.name})" if title != op.name else title
+            label = f"{node} ({op.name})" if node else title_of(op, k)
             self.found[op, k] = ComputedTensor(node, k, f"{label}{number}", np.asarray(value), op)
 
     def tensors(self) -> list[ComputedTensor]:

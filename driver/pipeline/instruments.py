@@ -12,6 +12,7 @@ An instrument has any of these methods (driver/pipeline/manager.py calls them):
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from mlc.dialects.source_nodes import kernels_of, kernels_text, symbol_name
 from mlc.driver.pipeline.registry import is_pass, pass_names
 from mlc.support.errors import UserError, did_you_mean
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from mlc.driver.pipeline.context import PassContext
 
 When = Literal["before", "after", "change"]
+_NAME_LENGTH = 100
+"""Characters of a kernel's name in a file's name."""
 
 
 @dataclass
@@ -68,7 +72,8 @@ class Timing:
 @dataclass
 class DumpIR:
     """
-    Write the module to numbered files: `0003-graph-fuse-ops-after.mlir`.
+    Write the module to numbered files: `0003-graph-fuse-ops-after.mlir`, and where it is one kernel, with its name:
+    `0042-te-inline-after-dense_relu_0a1b2c3d.mlir`. The first lines name the kernels in it and their source nodes.
 
     `when` is "before", "after" (default) or "change" (after, where the pass changed something); `passes` names those to
     watch, all by default.
@@ -95,25 +100,33 @@ class DumpIR:
     def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
         self._before = self.show(module) if self._watches(module_pass) else ""
         if self._before and self.when == "before":
-            self._write(module_pass, "before", self._before)
+            self._write(module_pass, "before", self._before, module)
 
     def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
         if self._watches(module_pass) and self.when != "before":
             text = self.show(module)
             if self.when == "after" or text != self._before:
-                self._write(module_pass, "after", text)
+                self._write(module_pass, "after", text, module)
 
     def failed(self, module_pass: ModulePass, module: ModuleOp, error: Exception) -> None:
-        self._write(module_pass, "failed", self._before or self.show(module))
+        self._write(module_pass, "failed", self._before or self.show(module), module)
 
     def _watches(self, module_pass: ModulePass) -> bool:
         return self.passes is None or module_pass.name in self.passes
 
-    def _write(self, module_pass: ModulePass, when: str, text: str) -> None:
-        path = Path(self.directory) / f"{len(self.written):04}-{module_pass.name}-{when}.mlir"
+    def _write(self, module_pass: ModulePass, when: str, text: str, module: ModuleOp) -> None:
+        path = Path(self.directory) / f"{len(self.written):04}-{module_pass.name}-{when}{_kernel_suffix(module)}.mlir"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text + "\n")
+        path.write_text(f"{kernels_text(module)}{text}\n")
         self.written.append(path)
+
+
+def _kernel_suffix(module: ModuleOp) -> str:
+    """`-NAME` for a module that holds one kernel and no @main, else nothing."""
+    kernels = list(kernels_of(module))
+    if len(kernels) != 1 or any(symbol_name(op) == "main" for op in module.body.ops):
+        return ""
+    return "-" + re.sub(r"[^\w.-]", "_", kernels[0])[:_NAME_LENGTH]
 
 
 @dataclass

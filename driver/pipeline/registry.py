@@ -2,8 +2,8 @@
 Names of passes and dialects -> their classes: from mlc's tables, xDSL's, a user's file, installed plugins.
 
 Nothing is imported before its name is used. Plugins are distributions with entry points in the groups
-`mlc.passes` (pass name -> class) and `mlc.dialects` (dialect name -> Dialect); they are searched last,
-and only for a name that nobody else has.
+`mlc.passes`, `mlc.dialects` and `mlc.ops` (support/plugins.py); they are searched last, and only for a name that
+nobody else has.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.passes import ModulePass
 
 from mlc.dialects import DIALECTS
-from mlc.dialects.own_ops import USER_OPS
+from mlc.dialects.own_ops import find_own_op
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.plugins import entry_points
 
@@ -101,6 +101,11 @@ def xdsl_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     return get_all_passes()
 
 
+def dialect_names() -> list[str]:
+    """Every dialect name, mlc's own first."""
+    return list(dict.fromkeys((*DIALECTS, *USER_DIALECTS, *entry_points("mlc.dialects"), *get_all_dialects())))
+
+
 def pass_names() -> list[str]:
     """Every pass name, mlc's own first."""
     return list(dict.fromkeys((*PASSES, *USER_PASSES, *entry_points("mlc.passes"), *xdsl_passes())))
@@ -144,8 +149,8 @@ def register_pass(cls: type[ModulePass]) -> None:
 
 
 def is_users_own(module_pass: ModulePass) -> bool:
-    """Whether a pass is none of mlc's, but the user's."""
-    return module_pass.name in USER_PASSES
+    """Whether a pass is none of mlc's, but the user's or a plugin's."""
+    return module_pass.name in USER_PASSES or type(module_pass).__module__.partition(".")[0] not in ("mlc", "xdsl")
 
 
 def register_dialect(dialect: Dialect, owner: str = "") -> None:
@@ -172,7 +177,7 @@ class MlcContext(Context):
         return True
 
     def _get_known_op(self, name: str) -> type[Operation] | None:
-        found = super()._get_known_op(name) or USER_OPS.get(name)
+        found = super()._get_known_op(name) or find_own_op(name)
         if found is None and self._add_plugin(name):
             return super()._get_known_op(name)
         return found

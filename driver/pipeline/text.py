@@ -216,6 +216,25 @@ def type_text(hint: TypeForm[object]) -> str:
     return " or ".join(map(str, get_args(hint))) if get_origin(hint) is Literal else type_repr(hint)
 
 
+def option_value(cls: type[ModulePass], option: str, text: str) -> Any:
+    """The value that a text gives an option, of the type of the pass's field. Raises UserError for another type."""
+    types, field = option_types(cls), option.replace("-", "_")
+    known = [name.replace("_", "-") for name in types]
+    if field not in types:
+        hint = did_you_mean(option, known) or (f"; its options are {', '.join(known)}" if known else "")
+        raise UserError(f"unknown option '{option}' of pass '{cls.name}'{hint}")
+    reader = _Reader(text, {})
+    values = [_value(reader)]
+    while reader.token == ",":
+        reader.next()
+        values.append(_value(reader))
+    found = _convert(tuple(values), types[field])
+    if reader.token or not _fits(found, types[field]):
+        wanted = type_text(types[field])
+        raise UserError(f"option '{option}' of pass '{cls.name}': expected {wanted}, but got {text}")
+    return found[0] if len(found) == 1 and isa(found[0], types[field]) else found
+
+
 def _build(
     reader: _Reader, cls: type[ModulePass], options: dict[str, tuple[int, ParameterListType]], start: int
 ) -> ModulePass:

@@ -14,7 +14,9 @@ from xdsl.ir import Attribute
 from xdsl.printer import Printer
 from xdsl.traits import SymbolTable
 
+from mlc.dialects.source_nodes import ir_text
 from mlc.support.errors import UserError
+from mlc.support.ir_text import IRText, Pretty
 from mlc.support.weights import WeightStore
 
 if TYPE_CHECKING:
@@ -64,6 +66,16 @@ class Model:
             raise UserError(f"{path}: {error.strerror}") from error
         if len(self.weights):
             self.weights.save(path.with_suffix(".safetensors"))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the module as highlighted IR, each op with its source nodes."""
+        return self._shown().html()
+
+    def _repr_pretty_(self, printer: Pretty, cycle: bool) -> None:
+        self._shown().write_to(printer)
+
+    def _shown(self) -> IRText:
+        return IRText(ir_text(self.module, nodes=True))
 
     def edit(self) -> Editor:
         """An editor of the graph: `with model.edit() as graph: ...` (frontends/common/edit.py)."""

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import onnx
 
+from mlc.dialects.own_ops import load_installed_ops
 from mlc.frontends.common.values import Value
 from mlc.frontends.onnx.node import Converter, Node, Result
 from mlc.support.errors import UserError
@@ -114,8 +115,12 @@ def register_op(name: str, converter: Converter, domain: str = "") -> None:
 
 
 def find_converter(key: Key) -> Converter | None:
-    """The converter of an op: the program's own before mlc's."""
-    return CUSTOM.get(key) or converters().get(key)
+    """The converter of an op: the program's own, mlc's, that of an installed op (group `mlc.ops`), in this order."""
+    found = CUSTOM.get(key) or converters().get(key)
+    if found is None:
+        load_installed_ops()
+        found = CUSTOM.get(key)
+    return found
 
 
 def convert_as(node: Node, kind: str, *inputs: Value | None) -> Any:

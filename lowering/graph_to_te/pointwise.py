@@ -17,9 +17,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects import te
 from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, GraphOp
+from mlc.dialects.graph.pointwise import is_own, own_rule
 from mlc.dialects.graph.types import Tensor, shape_of, tensor
 from mlc.dialects.index import Index, dim
-from mlc.dialects.own_ops import is_own, own_rule
 from mlc.support.errors import UserError
 
 KINDS = {ELEMENTWISE: "ELEMENTWISE", BROADCAST: "BROADCAST"}

@@ -36,6 +36,7 @@ def lowering(*ops: type[Operation]) -> Callable[[Lowering], Lowering]:
 def _register(op: type[Operation], before: Lowering | None) -> None:
     """Check the lowering of a custom op on the op's samples, and register the op."""
     from mlc.dialects.graph.base import GraphOp
+    from mlc.dialects.graph.pointwise import set_totality
     from mlc.dialects.own_ops import register_op
     from mlc.lowering.graph_to_te.agreement import check_samples
     from mlc.lowering.graph_to_te.pointwise import is_total
@@ -48,7 +49,8 @@ def _register(op: type[Operation], before: Lowering | None) -> None:
             if before is not None:
                 LOWERINGS[op] = before
             raise
-    register_op(op, is_total)
+    set_totality(op, is_total)
+    register_op(op)
 
 
 def stage_name(op: Operation) -> str:

@@ -19,8 +19,10 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
+    LocationAttr,
     StringAttr,
     UnitAttr,
+    UnknownLoc,
     VectorType,
     i1,
     i8,
@@ -94,7 +96,21 @@ class Builder:
         self._constants: dict[tuple[object, Attribute], SSAValue] = {}
         self.last_constant: Operation | None = None  # of the entry block, whose constants come first
         self._splats: dict[tuple[SSAValue, int], tuple[Block, SSAValue]] = {}
+        self.location: LocationAttr = UnknownLoc()
+        """The location of further ops; constants, which several ops share, have none."""
         self.rounds_bf16 = False  # the machine has an instruction that rounds f32 to bf16
+
+    def append(self, op: Operation) -> None:
+        """Append an op, with the current location."""
+        op.location = self.location
+        self.block.add_op(op)
+
+    def move_to(self, location: LocationAttr) -> LocationAttr:
+        """Give further ops this location, unless it is unknown; return the location before."""
+        before = self.location
+        if not isinstance(location, UnknownLoc):
+            self.location = location
+        return before
 
     def op(
         self,
@@ -105,7 +121,7 @@ class Builder:
     ) -> SSAValue:
         """Append an op with one result."""
         op = cls.create(operands=operands, result_types=[result], properties=properties or {})
-        self.block.add_op(op)
+        self.append(op)
         return op.results[0]
 
     # --- constants ---
@@ -192,7 +208,7 @@ class Builder:
     def store(self, value: SSAValue, ptr: SSAValue, align: int) -> None:
         """Store a scalar or native vector."""
         properties: dict[str, Attribute] = {"alignment": _ALIGNMENTS[align], "ordering": _ORDER_0}
-        self.block.add_op(llvm.StoreOp.create(operands=[value, ptr], properties=properties))
+        self.append(llvm.StoreOp.create(operands=[value, ptr], properties=properties))
 
     def masked_load(self, ptr: SSAValue, mask: SSAValue, otherwise: SSAValue, align: int) -> SSAValue:
         """Load the lanes of the mask; narrow floats as integers, which LLVM legalizes without rounding them."""
@@ -207,7 +223,7 @@ class Builder:
         """Store the lanes of the mask; narrow floats as integers."""
         if isinstance(element_of(value.type), BFloat16Type | Float16Type):
             value = self.cast("bitcast", value, vector_type(i16, lanes_of(value.type)))
-        self.block.add_op(
+        self.append(
             llvm_ext.MaskedStoreOp.create(operands=[value, ptr, mask], properties={"alignment": _ALIGNMENTS[align]})
         )
 
@@ -276,13 +292,13 @@ class Builder:
 
     def br(self, target: Block, args: Sequence[SSAValue] = ()) -> None:
         """An unconditional branch."""
-        self.block.add_op(llvm.BrOp(target, *args))
+        self.append(llvm.BrOp(target, *args))
 
     def cond_br(
         self, condition: SSAValue, then: Block, then_args: Sequence[SSAValue], other: Block, args: Sequence[SSAValue]
     ) -> None:
         """A conditional branch."""
-        self.block.add_op(llvm.CondBrOp(condition, then, list(then_args), other, list(args)))
+        self.append(llvm.CondBrOp(condition, then, list(then_args), other, list(args)))
 
 
 def machine_function(name: str, args: Sequence[Attribute], external: bool, align: int) -> tuple[llvm.FuncOp, Block]:

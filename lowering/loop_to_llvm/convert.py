@@ -154,7 +154,9 @@ class FunctionLowering:
         for op in block.ops:
             handler = HANDLERS.get(type(op))
             if handler is not None:
+                before = self.b.move_to(op.location)
                 handler(self, op)
+                self.b.location = before
             elif not isinstance(op, loop.YieldOp):
                 raise UserError(f"convert-loop-to-llvm: expected ops of loop, arith or math, but got '{op.name}'")
 
@@ -270,10 +272,19 @@ class FunctionLowering:
             return
         for k, (outer, chunk) in enumerate(self.positions(t)):
             fill = fills[k] if fills is not None else None
-            thunks.append(lambda o=outer, c=chunk, f=fill: self.accesses.load(access, o, c, f))
+            thunks.append(lambda o=outer, c=chunk, f=fill: self._load(op, access, o, c, f))
         self.prefetcher.load(op, access)
         self.define(op.result, thunks)
         self._pending.append(self.tile(op.result))
+
+    def _load(
+        self, op: loop.LoadOp, access: LoweredAccess, outer: tuple[int, ...], chunk: Any, fill: SSAValue | None
+    ) -> SSAValue:
+        """A native value of a tile, which is loaded where it is first used."""
+        before = self.b.move_to(op.location)
+        value = self.accesses.load(access, outer, chunk, fill)
+        self.b.location = before
+        return value
 
     def lower_store(self, op: loop.StoreOp) -> None:
         """A store."""
@@ -334,6 +345,7 @@ def lower_kernel(
     kernel = NativeKernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16), tuple(instructions))
     kernel.symbolic = any(isinstance(arg.type, IndexType) for arg in func.args)
     op, entry = machine_function(kernel.name, [PTR, PTR], True, 8)
+    op.location = func.location
     args, rt = entry.args
     f = FunctionLowering(kernel, entry, rt, None)
     for k, arg in enumerate(func.args):

@@ -46,6 +46,7 @@ def lower_parallel(f: FunctionLowering, op: loop.ForOp) -> None:
     kernel.functions.append(func)
     rt, ctx, task, thread = entry.args
     g = type(f)(kernel, entry, rt, thread)
+    g.b.location = b.location
     slots = _capture(f, g, op, ctx)
     tasks = _bind_nest(f, g, nest, (ctx, g.b.cast("sext", task, i64)), slots)
     g.finish_prologue()
@@ -130,6 +131,7 @@ def lower_cold(f: FunctionLowering, op: loop.ForOp) -> None:
     rt, ctx, thread = entry.args
     g = type(f)(kernel, entry, rt, None if f.thread is None else thread)
     g.is_cold = True
+    g.b.location = b.location
     slots = _capture(f, g, op, ctx)
     g.finish_prologue()
     g.lower_for(op)
@@ -141,7 +143,7 @@ def lower_cold(f: FunctionLowering, op: loop.ForOp) -> None:
     b.block = runs
     context = _context(b, slots)
     call = llvm.CallOp(name, f.rt, context, b.int(0, i32) if f.thread is None else f.thread, return_type=i32)
-    b.block.add_op(call)
+    b.append(call)
     b.br(after)
     b.block = after
 
@@ -179,7 +181,7 @@ def call_indirect(b: Builder, callee: SSAValue, args: Sequence[SSAValue]) -> SSA
     t = llvm.LLVMFunctionType([a.type for a in args], i32)
     op = llvm.CallOp(None, callee, *args, return_type=i32)  # pyright: ignore[reportArgumentType] - xDSL declares symbols only
     op.properties["var_callee_type"] = t
-    b.block.add_op(op)
+    b.append(op)
     status = op.results[0]
     failed, after = b.new_block(), b.new_block()
     b.cond_br(b.icmp("ne", status, b.int(0, i32)), failed, [], after, [])

@@ -25,6 +25,7 @@ def convert_body(stage: te.ComputeOp, block: Block, buffers: Values) -> list[SSA
         if isinstance(op, te.YieldOp):
             return [values[v] for v in op.values]
         new = BODY.get(type(op), _unknown)(op, values, buffers)
+        new.location = op.location
         block.add_op(new)
         values[op.results[0]] = new.results[0]
         if (hint := op.results[0].name_hint) is not None:

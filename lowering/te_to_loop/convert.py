@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -127,7 +127,8 @@ def _convert_stage(
     block.location = stage.location
     place.add_op(block)
     for op in block.walk():
-        op.location = stage.location
+        if isinstance(op.location, UnknownLoc):
+            op.location = stage.location
     _close(place, kernel.body)
 
 

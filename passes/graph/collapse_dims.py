@@ -34,8 +34,8 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.ops.elementwise import RetypeOp
+from mlc.dialects.graph.pointwise import is_own_pointwise
 from mlc.dialects.graph.types import Tensor, axis_of, element_of, is_static, tensor, tensor_type
-from mlc.dialects.own_ops import is_own_pointwise
 from mlc.passes.graph.fuse_ops import fuse
 from mlc.passes.rewriting import functions, outer_blocks
 

@@ -32,8 +32,8 @@ from mlc.dialects.graph import (
     shape_of,
     static_shape,
 )
+from mlc.dialects.graph.pointwise import is_own_unary
 from mlc.dialects.graph.types import axis_of
-from mlc.dialects.own_ops import is_own_unary
 from mlc.passes.graph.shared.constants import is_static
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, apply_rules, defining_op
 
@@ -116,8 +116,9 @@ def convolution_before(value: SSAValue) -> tuple[Conv2dOp, list[GraphOp]] | None
         op = value.owner
         if isinstance(op, Conv2dOp):
             return op, chain[::-1]
-        known = isinstance(op, GraphOp) and (isinstance(op, UnaryOp | BiasAddOp) or is_own_unary(op))
-        if not known or (isinstance(op, BiasAddOp) and axis_of(op.axis, 4) == 0):
+        if not isinstance(op, GraphOp) or not (isinstance(op, UnaryOp | BiasAddOp) or is_own_unary(op)):
+            return None
+        if isinstance(op, BiasAddOp) and axis_of(op.axis, 4) == 0:
             return None
         chain.append(op)
         value = op.operands[0]

@@ -59,6 +59,7 @@ def two_bodies(f: loop.ForOp, main: Index, ragged: Index, space: IndexSpace) -> 
     """Loop versioning: two copies of a loop's body, in loops inside of it with the trip counts `main` and `ragged`."""
     first = loop.ForOp.make(main, operands=space.values, name="main")
     second = loop.ForOp.make(ragged, operands=space.values, name="ragged")
+    first.location = second.location = f.location
     move_body(f, first)
     copies: dict[SSAValue, SSAValue] = {}
     for op in body_ops(first.body.block):

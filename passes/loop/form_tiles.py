@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     MemRefType,
     ModuleOp,
+    UnknownLoc,
     VectorType,
     f64,
     i64,
@@ -60,6 +61,8 @@ class BlockToTiles:
         self.block = block
         self.sizes = tuple(f.extent or 0 for f in nest)
         self.anchor: Operation = nest[0] if nest else block
+        self.location = block.location
+        """The location of further tile ops."""
         self.values: dict[SSAValue, SSAValue] = {}
         self.space = IndexSpace(self.sizes)
         self.operands = self.space.values
@@ -97,6 +100,7 @@ class BlockToTiles:
         }
         for op in ops:
             handler = HANDLERS.get(type(op), BlockToTiles.elementwise)
+            self.location = self.block.location if isinstance(op.location, UnknownLoc) else op.location
             handler(self, op)
 
     # --- helpers ---
@@ -105,6 +109,7 @@ class BlockToTiles:
         """Put a translated op in front of the nest."""
         block = self.anchor.parent
         assert block is not None
+        op.location = self.location
         block.insert_op_before(op, self.anchor)
         return op.results[0] if op.results else None
 

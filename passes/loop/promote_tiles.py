@@ -190,6 +190,7 @@ def _replace_load(op: loop.LoadOp, value: SSAValue) -> bool:
         if isinstance(value.type, VectorType) or not isinstance(t, VectorType):
             return False
         wide = loop.BroadcastOp.make(value, op.result.type)
+        wide.location = op.location
         assert op.parent is not None
         op.parent.insert_op_before(wide, op)
         value = wide.result
@@ -308,6 +309,7 @@ def _with_carried(op: loop.ForOp, initial: Sequence[SSAValue], out: Sequence[SSA
         attributes=dict(op.attributes),
         result_types=[*(r.type for r in op.results), *(v.type for v in initial)],
         regions=[op.detach_region(0)],
+        location=op.location,
     )
     parent = op.parent
     assert parent is not None
@@ -341,7 +343,7 @@ def _widen_accumulator(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: O
     block = op.parent
     assert block is not None
     wide_type, initial = reduce.value.type, op.iter_args[k]
-    axes, properties = list(reduce.axes.get_values()), dict(combine.properties)
+    axes, properties, reduce_location = list(reduce.axes.get_values()), dict(combine.properties), reduce.location
     element = loop.element_of(wide_type)
     constant = scalar.constant(COMBINERS[name].identity(element), element)
     wide = loop.BroadcastOp.make(constant.results[0], wide_type)
@@ -354,11 +356,14 @@ def _widen_accumulator(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: O
         attributes=dict(op.attributes),
         result_types=[wide_type if i == k else r.type for i, r in enumerate(op.results)],
         regions=[op.detach_region(0)],
+        location=op.location,
     )
     total = loop.ReduceOp.make(name, replacement.results[k], axes)
     final = type(combine).create(
         operands=[initial, total.result], properties=properties, result_types=[op.results[k].type]
     )
+    for made in (constant, wide, total, final):
+        made.location = reduce_location
     block.insert_ops_before([constant, wide, replacement, total, final], op)
     for i, old in enumerate(op.results):
         old.replace_all_uses_with(final.results[0] if i == k else replacement.results[i])
@@ -371,6 +376,7 @@ def _carry_wide(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: Operatio
     body, old, x = op.body.block, op.carried[k], reduce.value
     acc = body.insert_arg(x.type, 1 + k)
     fused = _accumulate(x, acc, combine)
+    fused.location = combine.location
     body.insert_op_before(fused, combine)
     values = list(op.yield_op.values)
     values[k] = fused.results[0]

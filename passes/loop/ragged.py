@@ -133,6 +133,7 @@ def split(partition: Partition, f: loop.ForOp, e: Index, space: IndexSpace) -> C
 def _guarded(r: Ragged) -> loop.ForOp:
     """`for %i { S where e }` -> `for %i { for 0 to (e >= 0) { S } }`."""
     guard = loop.ForOp.make(at_least(r.begins), operands=r.space.values, name="inside")
+    guard.location = r.f.location
     move_body(r.f, guard)
     drop(guard, r.begins, r.space)
     return guard
@@ -203,6 +204,7 @@ def retile(r: Ragged, small: loop.ForOp, iv: SSAValue) -> None:
     number = space.number(iv)
     left = r.size - r.place.substitute({r.number: dim(number)})
     along = loop.ForOp.make((left + (r.half - 1)).floordiv(r.half), operands=space.values, name="part")
+    along.location = r.f.location
     move_body(small, along)
     for f in rows:
         f.properties["bounds"] = IndexMapAttr((f.lower, const(r.half)))

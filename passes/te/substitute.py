@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, UnknownLoc, i1, i64
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import scalar, te
@@ -37,7 +37,8 @@ class _Copy:
         block = self.read.parent
         assert block is not None
         block.insert_op_before(op, self.read)
-        op.location = self.read.location
+        if isinstance(op.location, UnknownLoc):
+            op.location = self.read.location
         return op.results[0]
 
     def expr(self, value: SSAValue) -> Index:
@@ -105,6 +106,7 @@ def _copy_op(copy: _Copy, op: Operation) -> SSAValue:
         properties=op.properties.copy(),
         attributes=op.attributes.copy(),
         result_types=[r.type for r in op.results],
+        location=op.location,
     )
     return copy.add(new)
 
@@ -123,7 +125,10 @@ def _copy_read(copy: _Copy, op: te.ReadOp, outer: Sequence[Index], fill: SSAValu
         operands.append(fill)
     return copy.add(
         te.ReadOp.create(
-            operands=[op.tensor, *operands], properties=dict(properties), result_types=[op.results[0].type]
+            operands=[op.tensor, *operands],
+            properties=dict(properties),
+            result_types=[op.results[0].type],
+            location=op.location,
         )
     )
 

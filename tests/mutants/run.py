@@ -154,6 +154,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--one", metavar="MUTANT", help="one mutant, named as in the list of those not caught")
     parser.add_argument("--subject", action="append", choices=sorted(SUBJECTS), metavar="MODEL", help="only this model")
     parser.add_argument("--operator", action="append", choices=sorted(OPERATORS), help="only this operator")
+    parser.add_argument("--plan", action="store_true", help="print the mutants and stop")
     parser.add_argument("--list", action="store_true", help="list the operators")
     parser.add_argument("--json", metavar="FILE", help="write the outcomes there")
     parser.add_argument("--quiet", action="store_true", help="no table of all mutants")
@@ -184,6 +185,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name for name, one in SUBJECTS.items() if (one.small or not options.small) and (one.mutated or options.correct)
     ]
     slots = slots_of(options, names, console)
+    if options.plan:
+        for slot in slots:
+            console.print(str(slot), soft_wrap=True, highlight=False)
+        return 0
     if options.one:
         names = [slots[0].subject]
     elif slots:
@@ -194,6 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcomes += found
         if blamed:
             alarms[name] = blamed
+            console.print(f"[red]false alarm[/red] {name}: ", blamed[:600], soft_wrap=True, highlight=False)
     outcomes.sort(key=lambda o: (o.slot.operator, str(o.slot)))
     return summed_up(outcomes, alarms, options, len(names), console)
 
@@ -212,8 +218,6 @@ def summed_up(
         console.print(f"[red]not caught[/red] {one.slot}: {one.status}", soft_wrap=True, highlight=False)
         detail = f"  @{one.function} {one.blamed} {one.message}"
         console.print(detail, soft_wrap=True, highlight=False, markup=False)
-    for name, text in sorted(alarms.items()):
-        console.print(f"[red]false alarm[/red] {name}: ", text[:600], soft_wrap=True, highlight=False, markup=True)
     why = Counter(o.status for o in outcomes if not o.counts)
     console.print(
         f"{len(counted)} mutants of {len(outcomes)} count ({dict(why)} do not); "

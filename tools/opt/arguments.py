@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from mlc.tools.opt.choice import add_choice_arguments, add_load_argument, add_printing_arguments
 from mlc.tools.opt.emit import FORMATS
 from mlc.tools.opt.limits import add_limits, natural
 
@@ -26,11 +27,8 @@ _SWITCHES: dict[tuple[str, ...], str] = {
     ("--print-op-generic", "--mlir-print-op-generic"): "print the generic form",
     ("--print-no-properties",): "print properties as attributes",
     ("--print-debuginfo", "--mlir-print-debuginfo"): "print locations",
+    ("--mlir-print-source-nodes",): "print the source nodes of ops as comments",
     ("--syntax-highlight",): "print in colour",
-    ("--mlir-print-ir-before-all",): "print the IR before each pass",
-    ("--mlir-print-ir-after-all",): "print the IR after each pass",
-    ("--mlir-print-ir-after-change",): "print the IR after each pass that changed it",
-    ("--mlir-print-ir-after-failure",): "print the IR after a pass that failed",
     ("--show-dialects",): "list the dialects",
     ("--run-reproducer",): "replay the reproducer of a crash, as its header says",
     ("--validate-each",): "interpret the module before and after each pass, and compare the values (slow)",
@@ -43,11 +41,6 @@ def boolean(text: str) -> bool:
     if text.lower() not in values:
         raise argparse.ArgumentTypeError(f"expected true or false, but got '{text}'")
     return values[text.lower()]
-
-
-def names(text: str) -> frozenset[str]:
-    """A list of names with commas between them."""
-    return frozenset(filter(None, text.split(",")))
 
 
 def add_arguments(parser: argparse.ArgumentParser, version_action: type[argparse.Action]) -> None:
@@ -77,13 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser, version_action: type[argparse
     add("-t", "--target", default="mlir", help="an output format of xDSL (default: mlir)")
     add("--emit", choices=FORMATS, default="mlir", help="format of the result (default: mlir)")
     add("--emit-target", default="native", metavar="TARGET", help="the CPU for --emit=asm|obj (default: native)")
-    add(
-        "--load",
-        action="append",
-        default=[],
-        metavar="FILE.py",
-        help="run a Python file that defines passes, ops, dialects and strategies; may be repeated",
-    )
+    add_load_argument(parser)
+    add_choice_arguments(parser)
+    add_printing_arguments(parser)
     _add_watching(parser)
     add("-v", "--version", action=version_action, version_format="mlc-opt on xDSL {xdsl_version}")
     for flags, help_text in _SWITCHES.items():
@@ -93,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser, version_action: type[argparse
 
 
 def _add_watching(parser: argparse.ArgumentParser) -> None:
-    """Add the options that verify, print, time and list passes."""
+    """Add the options that verify, time and list passes."""
     add = parser.add_argument
     add(
         "--verify-each",
@@ -101,20 +90,6 @@ def _add_watching(parser: argparse.ArgumentParser) -> None:
         default=True,
         metavar="BOOL",
         help="verify the module after each pass (default: true)",
-    )
-    add(
-        "--mlir-print-ir-before",
-        type=names,
-        default=frozenset(),
-        metavar="PASS",
-        help="print the IR before these passes (a,b)",
-    )
-    add(
-        "--mlir-print-ir-after",
-        type=names,
-        default=frozenset(),
-        metavar="PASS",
-        help="print the IR after these passes (a,b)",
     )
     add("--mlir-timing", type=boolean, default=False, metavar="BOOL", help="print the time of each phase and pass")
     add(

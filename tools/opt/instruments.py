@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from mlc.dialects.source_nodes import kernels_text
+
 Print = Callable[[ModuleOp], str]
 ALL: Collection[str] = frozenset({"*"})
 
@@ -28,22 +30,22 @@ class PrintIR:
         if self.only_changes:
             self._text = self.show(module)
         if _named(module_pass, self.before_passes):
-            self._dump("Before", module_pass, self.show(module))
+            self._dump("Before", module_pass, self.show(module), module)
 
     def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
         if not _named(module_pass, self.after_passes):
             return
         text = self.show(module)
         if not self.only_changes or text != self._text:
-            self._dump("After", module_pass, text)
+            self._dump("After", module_pass, text, module)
 
     def failed(self, module_pass: ModulePass, module: ModuleOp, error: Exception) -> None:
         if self.after_failure:
-            self._dump("After", module_pass, self.show(module), " Failed")
+            self._dump("After", module_pass, self.show(module), module, " Failed")
 
-    def _dump(self, when: str, module_pass: ModulePass, text: str, how: str = "") -> None:
+    def _dump(self, when: str, module_pass: ModulePass, text: str, module: ModuleOp, how: str = "") -> None:
         name = f"{type(module_pass).__name__}{how} ({module_pass.name})"
-        print(f"// -----// IR Dump {when} {name} //----- //\n{text}\n", file=sys.stderr)
+        print(f"// -----// IR Dump {when} {name} //----- //\n{kernels_text(module)}{text}\n", file=sys.stderr)
 
 
 def _named(module_pass: ModulePass, names: Collection[str]) -> bool:

@@ -1,11 +1,20 @@
-"""--load FILE: the passes, dialects and strategies in a user's Python file."""
+"""
+--load: the passes, ops, dialects and strategies in a user's Python file, or the entry points of a project's folder.
+
+A project is read as an installer would: the entry points of its pyproject.toml in groups `mlc.*` count as if it were
+installed, and its modules are found in its folder, or in `src/` below it.
+"""
 
 import sys
+import tomllib
 import traceback
-from importlib.util import module_from_spec, spec_from_file_location
+from collections.abc import Iterator, Mapping
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import isabstract
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
@@ -14,10 +23,18 @@ from mlc.dialects.source import reject
 from mlc.driver.pipeline.registry import register_dialect, register_pass
 from mlc.support.diagnostics import Place, one_line
 from mlc.support.errors import UserError
+from mlc.support.plugins import add_project
 
 
 def load_user_file(path: str) -> None:
-    """Run a Python file and register every ModulePass subclass and every Dialect that it defines; `@strategy` does."""
+    """
+    Run a Python file and register every ModulePass subclass and every Dialect that it defines; `@strategy` does.
+
+    Of a folder, the entry points of the project in it are made known (support/plugins.py).
+    """
+    if Path(path).is_dir():
+        _load_project(Path(path))
+        return
     if not Path(path).is_file():
         raise reject(Place(path), "cannot load the file: no such file")
     module = _execute(path)
@@ -31,6 +48,39 @@ def load_user_file(path: str) -> None:
         raise reject(Place(path), str(error)) from error
 
 
+def _load_project(folder: Path) -> None:
+    """Make the entry points of a project's pyproject.toml known, and its modules importable."""
+    file = folder / "pyproject.toml"
+    if not file.is_file():
+        raise reject(Place(str(folder)), "cannot load the folder: expected a pyproject.toml in it")
+    try:
+        project = _table(tomllib.loads(file.read_text()).get("project"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise reject(Place(str(file)), str(error)) from error
+    points = tuple(_points(file, _table(project.get("entry-points"))))
+    if not points:
+        raise reject(Place(str(file)), 'expected entry points of mlc, as in [project.entry-points."mlc.passes"]')
+    root = folder / "src" if (folder / "src").is_dir() else folder
+    if str(root.resolve()) not in sys.path:
+        sys.path.insert(0, str(root.resolve()))
+    add_project(str(project.get("name", folder.resolve().name)), str(project.get("version", "0")), points)
+
+
+def _points(file: Path, groups: Mapping[str, object]) -> Iterator[EntryPoint]:
+    """The entry points in groups of mlc's."""
+    for group, names in groups.items():
+        if group.startswith("mlc."):
+            values = _table(names)
+            if not values or not all(isinstance(value, str) for value in values.values()):
+                raise reject(Place(str(file)), f"expected a table of names and texts in {group}, but got {names!r}")
+            yield from (EntryPoint(name, str(value), group) for name, value in values.items())
+
+
+def _table(value: object) -> dict[str, object]:
+    """A table of a TOML file; an empty one in the place of anything else."""
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
 def _is_pass_of(module: ModuleType, value: object) -> bool:
     return (
         isinstance(value, type)
@@ -41,6 +91,12 @@ def _is_pass_of(module: ModuleType, value: object) -> bool:
     )
 
 
+def _is_free(stem: str, path: str) -> bool:
+    """Whether Python finds no other module of the name of a file."""
+    spec = find_spec(stem) if stem.isidentifier() else None
+    return spec is None or (spec.origin is not None and Path(spec.origin).resolve() == Path(path).resolve())
+
+
 def _execute(path: str) -> ModuleType:
     name = f"mlc_loaded_{Path(path).stem}"
     spec = spec_from_file_location(name, path)
@@ -48,6 +104,9 @@ def _execute(path: str) -> ModuleType:
         raise reject(Place(path), "cannot load the file: expected a Python file, NAME.py")
     module = module_from_spec(spec)
     sys.modules[name] = module
+    stem = Path(path).stem
+    if stem not in sys.modules and _is_free(stem, path):
+        sys.modules[stem] = module  # a file that is loaded after it, and imports it, sees the same classes
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:

@@ -9,11 +9,15 @@ from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, DenseIntOrFPElements
 from xdsl.ir import Attribute
 from xdsl.printer import Printer
 
+from mlc.dialects.printer import SourcePrinter
+from mlc.dialects.source_nodes import NodeComments
+from mlc.support.highlight import ansi
+
 _Array: TypeAlias = "DenseArrayBase[AnyFloat | IntegerType]"
 
 
 @dataclass(eq=False, repr=False)
-class ElidingPrinter(Printer):
+class ElidingPrinter(SourcePrinter):
     """Prints a constant of more than `elide_above` elements as `dense_resource<__elided__>`."""
 
     elide_above: int = field(default=0)
@@ -33,6 +37,10 @@ class ElidingPrinter(Printer):
         return len(attribute) > self.elide_above and not attribute.is_splat()
 
 
+class ElidingNodeComments(NodeComments, ElidingPrinter):
+    """Leaves out large constants, and ends operations with their source nodes."""
+
+
 @dataclass(frozen=True)
 class Printing:
     """How mlc-opt prints: the flags of the command line."""
@@ -42,6 +50,8 @@ class Printing:
     debuginfo: bool = False
     highlight: bool = False
     elide_above: int | None = None
+    nodes: bool = False
+    """Whether to print the source nodes of ops as comments."""
 
     def text(self, module: ModuleOp, ctx: Context | None = None) -> str:
         """The module as text, without a line break at its end."""
@@ -50,7 +60,7 @@ class Printing:
         printer.print_op(module)
         if ctx is not None:
             printer.print_metadata(ctx.loaded_dialects)
-        return stream.getvalue()
+        return ansi(stream.getvalue()) if self.highlight else stream.getvalue()
 
     def _printer(self, stream: StringIO) -> Printer:
         options: dict[str, Any] = {
@@ -60,9 +70,6 @@ class Printing:
             "print_debuginfo": self.debuginfo,
         }
         if self.elide_above is not None:
-            return ElidingPrinter(**options, elide_above=self.elide_above)
-        if self.highlight:
-            from xdsl.syntax_printer import SyntaxPrinter
-
-            return SyntaxPrinter(**options)
-        return Printer(**options)
+            eliding = ElidingNodeComments if self.nodes else ElidingPrinter
+            return eliding(**options, elide_above=self.elide_above)
+        return NodeComments(**options) if self.nodes else SourcePrinter(**options)

@@ -375,9 +375,10 @@ class CallOp(IRDLOperation):
     def verify_(self) -> None:
         """The call has the callee's type, if the module has the callee."""
         from xdsl.dialects.func import FuncOp
-        from xdsl.traits import SymbolTable
 
-        callee = SymbolTable.lookup_symbol(self, self.callee) if self.parent is not None else None
+        from mlc.dialects.symbol_lookup import lookup_symbol
+
+        callee = lookup_symbol(self, self.callee) if self.parent is not None else None
         if not isinstance(callee, FuncOp):  # an already lowered kernel: te.func, loop.func
             return
         inputs, outputs = callee.function_type.inputs.data, callee.function_type.outputs.data

@@ -52,9 +52,9 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.base import AttrValue
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.ops.movement import END
+from mlc.dialects.graph.pointwise import is_total
 from mlc.dialects.graph.types import Dim, axis_of
 from mlc.dialects.loop import word_factors
-from mlc.dialects.own_ops import is_total
 from mlc.passes.graph.alter_op_layout.blocks import (
     channel_block,
     data_name,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import (
     BiasAddOp,
@@ -28,8 +28,8 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.layout import layout
+from mlc.dialects.graph.pointwise import is_own_pointwise, is_own_unary
 from mlc.dialects.graph.types import product, sizes_at
-from mlc.dialects.own_ops import is_own_pointwise, is_own_unary
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.graph.shared.views import divides, reshape_groups
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
@@ -62,10 +62,11 @@ def _is_convolved(value: SSAValue) -> bool:
         if isinstance(value.owner, Conv2dOp):
             return True
         owner = value.owner
-        known = isinstance(owner, UnaryOp | BinaryOp | BiasAddOp)
-        if not isinstance(owner, Operation) or not owner.operands or not (known or is_own_pointwise(owner)):
+        if not isinstance(owner, GraphOp) or not owner.operands:
             return False
-        value = value.owner.operands[0]
+        if not isinstance(owner, UnaryOp | BinaryOp | BiasAddOp) and not is_own_pointwise(owner):
+            return False
+        value = owner.operands[0]
     return False
 
 

@@ -29,8 +29,8 @@ from mlc.dialects.graph import (
     op_classes,
     shape_of,
 )
+from mlc.dialects.graph.pointwise import is_own_pointwise
 from mlc.dialects.graph.types import Dim, Shape, product
-from mlc.dialects.own_ops import is_own_pointwise
 from mlc.passes.graph.shared.constants import is_constant
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
 

@@ -38,8 +38,8 @@ from mlc.dialects.graph import (
     shape_of,
     static_shape,
 )
+from mlc.dialects.graph.pointwise import is_own_pointwise
 from mlc.dialects.graph.types import Dim, axis_of
-from mlc.dialects.own_ops import is_own_pointwise
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.rewriting import Rewriter, blocks, erase_dead
 from mlc.targets.cost.branches import BranchCosts, Contraction

@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.graph import FusedOp, YieldOp, location_name
+from mlc.dialects.graph import FusedOp, YieldOp
+from mlc.dialects.source_nodes import location_names
 from mlc.passes.graph.fuse_ops.dataflow import dataflow
 from mlc.passes.graph.fuse_ops.mlc_rules import Fuser, is_inlined
 from mlc.passes.graph.fuse_ops.tvm_rules import Partitioner
@@ -45,7 +46,7 @@ def label_of(ops: Iterable[Operation]) -> str:
 
 def origins_of(ops: Iterable[Operation]) -> list[str]:
     """The source names of ops, each once, in order."""
-    return list(dict.fromkeys(name for op in ops if (name := location_name(op)) is not None))
+    return list(dict.fromkeys(name for op in ops for name in location_names(op.location)))
 
 
 def fuse(ops: Sequence[Operation], inline_constants: bool = True) -> FusedOp:

@@ -38,6 +38,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.dims import Bounded
 from mlc.dialects.graph.store import store_of
 from mlc.dialects.graph.symbols import symbols_of
+from mlc.dialects.source_nodes import nodes_location, source_nodes
 from mlc.passes.graph.defuse_ops import defuse
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fuse_ops import drop_unused_constants, fuse
@@ -63,6 +64,8 @@ class Outliner:
     module: ModuleOp
     texts: dict[tuple[Attribute, tuple[int, ...]], str] = field(default_factory=dict)
     outlined: dict[str, FuncOp] = field(default_factory=dict)
+    nodes: dict[FuncOp, list[str]] = field(default_factory=dict)
+    """Kernel -> the source nodes of all its calls, which become its location."""
     entries: dict[Attribute, str] = field(default_factory=dict)
     symbols: dict[FusedOp, KernelSymbols] = field(default_factory=dict)
     """Region -> its symbols, for regions of symbolic sizes."""
@@ -82,6 +85,8 @@ class Outliner:
         self.share_constants(made)
         for fused in made:
             self.outline(fused)
+        for kernel, nodes in self.nodes.items():
+            kernel.location = nodes_location(nodes) or kernel.location
         self.constants_to_store()
 
     def regions(self, block: Block) -> list[FusedOp]:
@@ -157,6 +162,7 @@ class Outliner:
             widen(kernel, self.ranges(fused))
         if fused.origins is not None:
             call.attributes["origins"] = fused.origins
+        self.nodes.setdefault(kernel, []).extend(source_nodes(call))
         block.insert_op_before(call, fused)
         for old, new in zip(fused.results, call.results, strict=True):
             new.name_hint = old.name_hint
@@ -292,6 +298,8 @@ class OutlineKernelsPass(ModulePass):
 
     `%1 = graph.fused "relu" (%a = %x) { .. }`
     ->  `%1 = graph.call @relu_0a1b2c3d(%x) {origins = [..]}` and `func.func private @relu_0a1b2c3d .. {graph.kernel}`
+
+    A kernel's location names the source nodes of all its calls.
     """
 
     name = "graph-outline-kernels"

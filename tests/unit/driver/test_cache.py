@@ -10,6 +10,7 @@ import pytest
 import small_model
 
 import mlc
+from mlc.dialects import own_ops
 from mlc.driver import cache as cache_module
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.pipeline import registry
@@ -20,8 +21,9 @@ from mlc.runtime.artifact import Artifact
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "cache"
     monkeypatch.setenv("MLC_CACHE_DIR", str(directory))
-    for name in ("USER_PASSES", "USER_DIALECTS", "USER_OPS"):  # other tests register some
+    for name in ("USER_PASSES", "USER_DIALECTS"):  # other tests register some
         monkeypatch.setattr(registry, name, {})
+    monkeypatch.setattr(own_ops, "USER_OPS", {})
     return directory
 
 

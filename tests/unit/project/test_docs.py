@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
-WRITTEN = [*sorted(DOCS.glob("*.md")), ROOT / "README.md"]
+WRITTEN = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "course").glob("*.md")), ROOT / "README.md"]
 REMEDY = "run `python docs/generate.py` and read the difference"
 
 
@@ -55,6 +55,17 @@ def test_the_code_on_a_page_runs(page, tmp_path, monkeypatch):
     text, differences = blocks.run_page(page.read_text(), folder)
     assert not differences, f"{REMEDY}\n" + "\n".join(map(str, differences))
     assert text == page.read_text()
+
+
+def test_the_code_of_the_course_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLC_CACHE_DIR", str(tmp_path / "cache"))
+    folder = tmp_path / "course"
+    folder.mkdir()
+    assert len(generate.COURSE) == 8
+    for page in generate.COURSE:
+        text, differences = blocks.run_page(page.read_text(), folder)
+        assert not differences, f"{page.name}: {REMEDY}\n" + "\n".join(map(str, differences))
+        assert text == page.read_text()
 
 
 def test_a_wrong_page_is_noticed(tmp_path):

@@ -71,4 +71,8 @@ def test_a_wheel_holds_every_module(tmp_path):
     assert missing == []
     assert "mlc/py.typed" in names
     assert {f"mlc/targets/machines/{path.name}" for path in (ROOT / "targets" / "machines").iterdir()} <= names
+    assert {f"mlc/tools/html/page/{path.name}" for path in (ROOT / "tools" / "html" / "page").iterdir()} <= names
+    templates = [p for p in (ROOT / "tools" / "new" / "templates").rglob("*") if p.is_file()]
+    assert len(templates) > 40
+    assert {f"mlc/{path.relative_to(ROOT)}" for path in templates} <= names
     assert not [n for n in names if not n.startswith("mlc")]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -270,3 +271,34 @@ def test_a_closed_pipe_is_no_error(path: Path, here: Path):
     done = subprocess.run(command, shell=True, capture_output=True, text=True, env=dict(os.environ))
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
+
+
+NAMED = """\
+func.func @main(%x: tensor<2x8xf32>, %w: tensor<4x8xf32>) -> tensor<2x4xf32> {
+  %0 = graph.dense %x, %w : (tensor<2x8xf32>, tensor<4x8xf32>) -> tensor<2x4xf32> loc("fc1")
+  %1 = graph.relu %0 : tensor<2x4xf32> loc("act1")
+  return %1 : tensor<2x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["graph", "te", "loop", "llvm"])
+def test_source_nodes_are_shown_on_request(here: Path, capsys: pytest.CaptureFixture[str], level: str):
+    Path("named.mlir").write_text(NAMED)
+    command = ["compile", "named.mlir", "--emit", level, "--threads", 1]
+    assert mlc(*command) == 0
+    plain = capsys.readouterr().out
+    assert mlc(*command, "--mlir-print-source-nodes") == 0
+    nodes = capsys.readouterr().out
+    assert mlc(*command, "--mlir-print-debuginfo") == 0
+    located = capsys.readouterr().out
+    assert re.search(r"^ *\}  // nodes: fc1, act1$", nodes, re.MULTILINE), "the kernel's"
+    assert re.sub(r"  // nodes?: .*", "", nodes) == plain
+    assert '} loc(fused["fc1", "act1"])\n' in located
+    assert re.sub(r" loc\((?:\w+\[[^]]*\]|[^()]*)\)", "", located) == plain
+
+
+def test_source_nodes_are_of_ir_only(path: Path, here: Path, capsys: pytest.CaptureFixture[str]):
+    assert mlc("compile", path, "--emit", "asm", "--mlir-print-source-nodes") == 1
+    message = "expected --emit graph|te|loop|llvm with --mlir-print-source-nodes, but got asm"
+    assert message in capsys.readouterr().err

@@ -162,7 +162,7 @@ def test_wrong_pipelines(opt, pipeline, pattern):
         (["--target={"], r"mlc-opt: error: Error parsing pass pipeline specification"),
         (["a.mlir", "b.mlir"], r"mlc-opt: error: unexpected argument 'b.mlir'"),
         (["--load=missing.py"], r"missing\.py: error: cannot load the file: no such file"),
-        (["--load=."], r"\.: error: cannot load the file: no such file"),
+        (["--load=."], r"\.: error: cannot load the folder: expected a pyproject.toml in it"),
     ],
 )  # fmt: skip
 def test_wrong_command_lines(opt, args, pattern):

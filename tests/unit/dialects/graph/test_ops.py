@@ -16,6 +16,7 @@ from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
 from mlc.dialects.graph.numerics import erf
 from mlc.dialects.source import parse_module
+from mlc.support.arithmetic import WIDE
 
 SAMPLES = [(cls, sample) for cls in g.OPS.values() for sample in cls.samples()]
 IDS = [f"{cls.name}-{i}" for i, (cls, _) in enumerate(SAMPLES)]
@@ -53,7 +54,7 @@ def test_meaning_has_the_inferred_type(cls, sample):
     _, op = module_of(cls, sample)
     arrays = list(arrays_of(sample))
     wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in arrays]
-    exact = evaluate(op, wide, np.float64)
+    exact = evaluate(op, wide, WIDE)
     for result, value, baseline in zip(op.results, evaluate(op, arrays), exact, strict=True):
         assert value.shape == result.type.get_shape()
         assert value.dtype == result_dtype(result.type)

@@ -1,5 +1,6 @@
 """PassContext: which passes run, their options, and who watches them."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -270,7 +271,16 @@ def test_dumps_are_numbered_and_only_where_something_changed(model, tmp_path):
     names = [path.name for path in every.written]
     assert names[0] == f"0000-{names[0].split('-', 1)[1]}"
     assert any(name.endswith("graph-fuse-ops-after.mlir") for name in names)
-    assert any("loop-promote-tiles" in name for name in names)
+    kernels = [path for path in every.written if "loop-promote-tiles-after-" in path.name]
+    assert len(kernels) == len({path.name for path in kernels}) > 1
+    headers = []
+    for path in kernels:
+        first, _, text = path.read_text().partition("\n")
+        kernel = path.stem.partition("-after-")[2]
+        assert re.fullmatch(rf"// kernel @{kernel}(, nodes?: \S.*)?", first)
+        assert f"loop.func @{kernel}" in text
+        headers.append(first)
+    assert any(", nodes: Conv_0" in first for first in headers), headers
     assert 0 < len(changes.written) < len(every.written)
     assert "graph.fused" in next(p for p in changes.written if "graph-fuse-ops" in p.name).read_text()
 

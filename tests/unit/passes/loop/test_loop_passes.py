@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from loop_kernels import conv, gemm, rand
 from loop_native import PASSES, close, differential, parse, reread
+from xdsl.dialects.builtin import NameLoc, NoneAttr, StringAttr, UnknownLoc
 from xdsl.utils.exceptions import PassFailedException
 
 from mlc.dialects import loop
@@ -391,3 +392,19 @@ def test_blocks_of_k_accumulate_in_the_output():
     f = differential(text, [a, b], [a @ b])
     assert [len(lp.results) for lp in ops(f, loop.ForOp)] == [1, 1]
     assert len(ops(f, loop.StoreOp)) == 1
+
+
+# --- locations ---
+
+
+@pytest.mark.parametrize("n", [32, 67])
+def test_every_operation_keeps_a_location(n):
+    f = parse(gemm(7, n, 9))
+    for op in f.walk():
+        op.location = NameLoc(StringAttr("matmul"), NoneAttr())
+    for rewrite in PASSES:
+        rewrite(f)
+    assert ops(f, loop.FmaOp)
+    assert [
+        str(op) for op in f.walk() if isinstance(op.location, UnknownLoc) and not isinstance(op, loop.YieldOp)
+    ] == []

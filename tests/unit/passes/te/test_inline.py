@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType, UnitAttr
+from xdsl.dialects.builtin import FunctionType, NameLoc, NoneAttr, StringAttr, UnitAttr
 from xdsl.ir import Block, Region
 
 from mlc.dialects import graph as g
@@ -212,3 +212,18 @@ def test_a_look_up_in_another_shape_is_not_inlined():
     lowered = chain.lower(picked)
     check(lowered, [np.arange(30, dtype=np.float32).reshape(5, 6), np.array([29, 0, -1, 7])])
     assert len(lowered.stages) == 2
+
+
+def test_operations_keep_their_locations_into_the_loops():
+    k = Chain((4, 8))
+    x = k.args[0]
+    y = k.lower(k.add(g.ReluOp, k.add(g.ExpOp, x)))
+    for stage in y.stages:
+        for op in stage.walk():
+            op.location = NameLoc(StringAttr(stage.stage_name), NoneAttr())
+    inline_func(y)
+    assert len(y.stages) == 1
+    kinds = {op.name: op.location.desc.data for op in convert_func(y).walk() if isinstance(op.location, NameLoc)}
+    assert kinds["math.exp"] == "exp"
+    assert kinds["arith.maximumf"] == "relu"
+    assert kinds["loop.for"] == "relu"

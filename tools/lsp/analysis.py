@@ -1,0 +1,326 @@
+"""
+What a text of IR says, and what is wrong with it: operations and values with their places, and the diagnostics.
+
+A text that does not parse is read as far as it goes: after an error its top-level operation (a function, say) is left
+out, and the others are read again, so that each may have its error, and values keep their types.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.lexer import Input, Span
+
+from mlc.dialects.source import InputError, SourceParser, parse, start_of
+from mlc.driver.pipeline.registry import make_context
+from mlc.passes.verifier import InvalidIR, verify
+from mlc.support.diagnostics import Diagnostic, place_of_op
+from mlc.support.highlight import Token, tokens
+from mlc.tools.opt.diagnose import error_text
+
+_SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
+_MODULE = re.compile(r"[ \t]*(?:builtin\.)?module\b")
+_LINE = re.compile(r"^([ \t]*)(?!//)(\S?).*\n?", re.MULTILINE)
+_ROUNDS = 10
+"""How often a text is read again without the operation that does not parse."""
+_ERRORS = 100
+"""How many diagnostics a text has at most."""
+
+
+@dataclass(frozen=True)
+class ParsedOp:
+    """An operation, and where it stands: the text from `start` to `end`."""
+
+    op: Operation
+    start: int
+    end: int
+
+
+@dataclass
+class Scope:
+    """The text in which a value is visible: a region's braces, or a piece of a text."""
+
+    start: int
+    end: int
+
+    def __contains__(self, offset: int) -> bool:
+        return self.start <= offset < self.end
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Where the name of a value is bound, the values (several for `%0:2`), and where they are visible."""
+
+    name: str
+    start: int
+    values: tuple[SSAValue, ...]
+    scope: Scope
+
+
+@dataclass
+class _Records:
+    """What a parser has seen."""
+
+    ops: dict[int, ParsedOp] = field(default_factory=dict[int, ParsedOp])
+    definitions: dict[int, Definition] = field(default_factory=dict[int, Definition])
+    scopes: list[Scope] = field(default_factory=list[Scope])
+
+
+class RecordingParser(SourceParser):
+    """A parser that notes where operations and values stand."""
+
+    records: _Records
+
+    def parse_operation(self) -> Operation:
+        start = self.pos
+        op = super().parse_operation()
+        self.records.ops[start] = ParsedOp(op, start, self._current_token.span.start)
+        return op
+
+    def parse_optional_region(self, arguments: Iterable[Any] | None = None) -> Region | None:
+        scopes = self.records.scopes
+        scope = Scope(self.pos, scopes[-1].end)
+        scopes.append(scope)
+        region = super().parse_optional_region(arguments)
+        scope.end = self._current_token.span.start
+        scopes.pop()
+        return region
+
+    def _register_ssa_definition(self, name: str, values: Any, span: Span[Any]) -> None:
+        super()._register_ssa_definition(name, values, span)
+        found = Definition(f"%{name}", span.start, tuple(values), self.records.scopes[-1])
+        self.records.definitions[span.start] = found
+
+
+@dataclass
+class Piece:
+    """A part of a text between `// -----` lines, which is a module of its own."""
+
+    start: int
+    end: int
+    module: ModuleOp | None = None
+
+
+@dataclass
+class Analysis:
+    """A text, its tokens, and what was read."""
+
+    text: str
+    name: str
+    context: Context
+    tokens: list[Token]
+    pieces: list[Piece] = field(default_factory=list[Piece])
+    diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    ops: dict[int, ParsedOp] = field(default_factory=dict[int, ParsedOp])
+    definitions: dict[int, Definition] = field(default_factory=dict[int, Definition])
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where the tokens begin."""
+        return [token.start for token in self.tokens]
+
+    @cached_property
+    def lines(self) -> list[int]:
+        """Where the lines begin."""
+        return [0, *(match.end() for match in re.finditer("\n", self.text))]
+
+    def offset(self, line: int, column: int) -> int:
+        """The offset of a line and column, counted from 1."""
+        line = min(max(line, 1), len(self.lines))
+        return min(self.lines[line - 1] + max(column, 1) - 1, len(self.text))
+
+    def line_of(self, offset: int) -> int:
+        """The line of an offset, counted from 0."""
+        return bisect_right(self.lines, offset) - 1
+
+    def is_first(self, token: Token) -> bool:
+        """Whether a token is the first of its line."""
+        return not self.text[self.lines[self.line_of(token.start)] : token.start].strip()
+
+    def spelled(self, token: Token) -> str:
+        """A token's text."""
+        return self.text[token.start : token.end]
+
+    def tokens_in(self, start: int, end: int) -> list[Token]:
+        """The tokens that begin in a part of the text."""
+        return self.tokens[bisect_left(self.starts, start) : bisect_left(self.starts, end)]
+
+    def token_at(self, offset: int) -> Token | None:
+        """The token at an offset, or the one that ends there."""
+        index = bisect_right(self.starts, offset) - 1
+        for at in (index, index - 1):
+            if 0 <= at < len(self.tokens) and self.tokens[at].start <= offset <= self.tokens[at].end:
+                touched = self.tokens[at]
+                if touched.kind not in ("other", "arrow") or at == index - 1:
+                    return touched
+        return self.tokens[index] if index >= 0 and self.tokens[index].end > offset else None
+
+    def op_at(self, offset: int) -> ParsedOp | None:
+        """The innermost operation around an offset."""
+        found = [one for one in self.ops.values() if one.start <= offset < one.end]
+        return max(found, key=lambda one: one.start, default=None)
+
+    def piece_at(self, offset: int) -> Piece:
+        """The piece around an offset."""
+        return next((p for p in self.pieces if p.start <= offset <= p.end), self.pieces[-1])
+
+    def end_of(self, parsed: ParsedOp) -> int:
+        """Where the last token of an operation ends; comments after it are not part of it."""
+        index = bisect_left(self.starts, parsed.end) - 1
+        while index >= 0 and self.tokens[index].kind == "comment":
+            index -= 1
+        return self.tokens[index].end if index >= 0 else parsed.end
+
+
+def analyze(text: str, name: str = "<text>", context: Context | None = None) -> Analysis:
+    """Read a text; its diagnostics have the messages and places of mlc-opt."""
+    found = Analysis(text, name, context or make_context(), tokens(text))
+    found.pieces = _pieces(text)
+    for piece in found.pieces:
+        _read(found, piece)
+    found.diagnostics = sorted(found.diagnostics, key=lambda one: (one.place.line, one.place.column))[:_ERRORS]
+    return found
+
+
+def _pieces(text: str) -> list[Piece]:
+    bounds = [0, *(at for match in _SPLIT.finditer(text) for at in match.span()), len(text)]
+    return [Piece(*pair) for pair in zip(bounds[::2], bounds[1::2], strict=True)]
+
+
+def shifted(old: Analysis, text: str) -> Analysis:
+    """
+    A changed text with what was read of it before the change; it is not read again, and has no diagnostics.
+
+    What stands before the change is taken over, what stands after it is moved, and what it touches is dropped.
+    """
+    start, end = _common(old.text, text)
+    delta = len(text) - len(old.text)
+
+    def first_of(offset: int) -> int | None:
+        if offset >= len(old.text) - end:
+            return offset + delta
+        return offset if offset < start else None
+
+    def last_of(offset: int) -> int | None:
+        if offset <= start:
+            return offset
+        return offset + delta if offset >= len(old.text) - end else None
+
+    found = Analysis(text, old.name, old.context, tokens(text), _pieces(text))
+    scopes: dict[int, Scope] = {}
+    for op in old.ops.values():
+        if (first := first_of(op.start)) is not None and (last := last_of(op.end)) is not None:
+            found.ops[first] = ParsedOp(op.op, first, last)
+    for one in old.definitions.values():
+        first, opens, closes = first_of(one.start), first_of(one.scope.start), last_of(one.scope.end)
+        if first is None or opens is None or text[first : first + len(one.name)] != one.name:
+            continue
+        scope = scopes.setdefault(id(one.scope), Scope(opens, one.scope.end + delta if closes is None else closes))
+        found.definitions[first] = Definition(one.name, first, one.values, scope)
+    return found
+
+
+def _common(old: str, new: str) -> tuple[int, int]:
+    """The lengths of the longest common beginning, and of the longest common end of the rest."""
+    most = min(len(old), len(new))
+    start = bisect_left(range(most), True, key=lambda n: old[: n + 1] != new[: n + 1])
+    most -= start
+    end = bisect_left(range(most), True, key=lambda n: old[len(old) - n - 1 :] != new[len(new) - n - 1 :])
+    return start, end
+
+
+def _read(found: Analysis, piece: Piece) -> None:
+    """Parse a piece, without the operations that do not parse, and verify what is left."""
+    text = _blanked(found.text, (0, piece.start), (piece.end, len(found.text)))
+    missing: set[str] = set()
+    for _ in range(_ROUNDS):
+        records = _Records(scopes=[Scope(piece.start, piece.end)])
+        parser_class = type("Recorder", (RecordingParser,), {"records": records})
+        source = Input(text, found.name)
+        error, module, parser = None, None, None
+        try:
+            module, parser = parse(found.context, source, parser_class=parser_class)
+        except InputError as wrong:
+            error = wrong.diagnostic
+        # what was read first has its true end: what follows it was not left out then
+        found.ops = records.ops | found.ops
+        found.definitions = records.definitions | found.definitions
+        if error is None:
+            assert module is not None
+            assert parser is not None
+            piece.module = module
+            found.diagnostics += _verified(module, source, parser, missing)
+            return
+        found.diagnostics.append(error)
+        wrong_part = _part_of(text, found.offset(error.place.line, error.place.column))
+        if wrong_part is None:
+            return
+        for definition in records.definitions.values():
+            if definition.scope.start in range(*wrong_part):
+                definition.scope.end = min(definition.scope.end, wrong_part[1])
+        missing |= set(re.findall(r"@[\w$.-]+", text[slice(*wrong_part)]))
+        text = _blanked(text, wrong_part)
+        if all(token.kind == "comment" for token in tokens(text)):
+            return
+
+
+def _blanked(text: str, *spans: tuple[int, int]) -> str:
+    """The text with blanks in place of these parts; places in the rest stay."""
+    for start, end in spans:
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    return text
+
+
+def _part_of(text: str, offset: int) -> tuple[int, int] | None:
+    """The top-level operation around an offset, by its indentation; None at the end of the text, or if it is all."""
+    if not text[offset:].strip():
+        return None
+    lines = [match for match in _LINE.finditer(text) if match[2]]
+    outer = 1 if lines and _MODULE.match(lines[0].group()) else 0
+    begins = [line for line in lines[outer:] if re.match(r"[\w%\"]", line[2])]
+    indent = min((len(line[1]) for line in begins), default=0)
+    starts = [line.start() for line in begins if len(line[1]) == indent]
+    index = bisect_right(starts, offset) - 1
+    if index < 0:
+        return None
+    ends = [line.start() for line in lines if line.start() > starts[index] and len(line[1]) < indent]
+    end = min([*starts[index + 1 : index + 2], *ends[:1], len(text)])
+    return starts[index], end
+
+
+def _verified(module: ModuleOp, source: Input[str], parser: SourceParser, missing: set[str]) -> list[Diagnostic]:
+    """What is wrong with the operations of a module, but for the lack of `missing` symbols."""
+    found: dict[Operation | None, str] = {}
+    for op in (*module.body.block.ops, None):
+        for error in _violations(op) if op is not None else _own_violations(module):
+            text = error_text(error)
+            if not missing.intersection(re.findall(r"@[\w$.-]+", text)):
+                found.setdefault(error.op, text)
+    default = start_of(source)
+    return [Diagnostic(place_of_op(op, default, parser.positions), text) for op, text in found.items()]
+
+
+def _violations(op: Operation) -> Iterator[InvalidIR]:
+    """The first error of an operation, as mlc-opt finds it, and what the verifiers of the ops inside say."""
+    try:
+        verify(op)
+    except InvalidIR as error:
+        yield error
+        for inner in op.walk():
+            yield from _own_violations(inner)
+
+
+def _own_violations(op: Operation) -> Iterator[InvalidIR]:
+    try:
+        op.verify_()
+    except VerifyException as error:
+        yield InvalidIR(op, str(error))
+    except Exception:
+        return  # the verifier stumbles over what another diagnostic is about
