@@ -31,11 +31,10 @@ from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
-from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph import ControlOp, GraphOp
 from mlc.dialects.graph.base import AttrValue
-from mlc.dialects.graph.pointwise import own_rule
+from mlc.dialects.graph.pointwise import lowers, own_rule
 from mlc.dialects.graph.types import Dim, Tensor, shape_of
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -144,12 +143,13 @@ class Rewriter:
         return self.insert(cls.make(*operands, result=result, location=location, **attrs))
 
     def try_clone(self, op: GraphOp, *operands: SSAValue, shape: Sequence[Dim] | None = None) -> SSAValue | None:
-        """The same op on other operands; None where it does not take them, or its result has not this shape."""
+        """The same custom op on other operands; None where it does not take them, or its result has not this shape."""
         try:
             new = type(op).make(*operands, result=None, location=op.location, **attributes(op))
-        except VerifyException:
-            return None
-        if shape is not None and shape_of(new.type) != tuple(shape):
+        except Exception:
+            return None  # the program's own type inference may unpack a rank that it was not written for
+        if (shape is not None and shape_of(new.type) != tuple(shape)) or not lowers(new):
+            new.erase()
             return None
         return self.insert(new)
 

@@ -356,8 +356,12 @@ class GraphOp(Operation):
             result_types=() if result is None else (result,),
             location=name_location(location),
         )
-        op._check_operands()
-        types = op.infer_types()
+        try:
+            op._check_operands()
+            types = op.infer_types()
+        except Exception:
+            op.drop_all_references()  # an op that does not exist must not count as a reader of its operands
+            raise
         op.results = SSAValues(OpResult(type, op, i) for i, type in enumerate(types))
         return op
 

@@ -8,16 +8,16 @@ from xdsl.ir import Operation
 
 from mlc.dialects.graph.base import GraphOp
 
-Totality = Callable[[GraphOp], bool]
-"""Whether an op gives finite results for all finite operands."""
+Query = Callable[[GraphOp], bool]
+"""A question about an op that its te answers."""
 
-_TOTALITY: dict[type[Operation], Totality] = {}
-"""How to find that out for the classes of custom ops: from their te."""
+_QUERIES: dict[type[Operation], tuple[Query, Query]] = {}
+"""Class of a custom op with a te -> whether it gives finite results for finite operands, and whether it lowers."""
 
 
-def set_totality(op: type[Operation], is_total: Totality) -> None:
-    """Say how `is_total` finds its answer for an op class: convert-graph-to-te knows the op's te."""
-    _TOTALITY[op] = is_total
+def set_queries(op: type[Operation], total: Query, lowers: Query) -> None:
+    """Let `is_total` and `lowers` ask these functions about ops of this class."""
+    _QUERIES[op] = total, lowers
 
 
 def is_own(cls: type[Operation]) -> bool:
@@ -48,5 +48,11 @@ def own_rule(cls: type[Operation]) -> str:
 
 def is_total(op: GraphOp) -> bool:
     """Whether a custom op is known to give finite results for all finite operands."""
-    find = _TOTALITY.get(type(op))
-    return find is not None and find(op)
+    queries = _QUERIES.get(type(op))
+    return queries is not None and queries[0](op)
+
+
+def lowers(op: GraphOp) -> bool:
+    """Whether the te of a custom op takes its operands, of this rank; an op without a te has not been asked."""
+    queries = _QUERIES.get(type(op))
+    return queries is None or queries[1](op)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects import te
 from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, GraphOp
@@ -128,8 +127,8 @@ def _differs(op: GraphOp, stages: Sequence[te.ComputeOp]) -> bool:
         types.append(tensor((3, *shape_of(type), 2), type.element_type))
     try:
         twin = _stages_of(op, types)
-    except (UserError, VerifyException):
-        return False  # layouts stay plain around an op that takes no other rank
+    except Exception:
+        return False  # layouts stay plain around an op that takes no other rank; its own code may unpack one
     return [_scalars(one) for one in twin] != [_scalars(one) for one in stages]
 
 
@@ -154,9 +153,18 @@ def is_total(op: GraphOp) -> bool:
     """Whether the te of an op gives finite numbers for all finite operands of moderate size, as far as is known."""
     try:
         stages = _stages_of(op, op.input_types)
-    except (UserError, VerifyException):
-        return False
+    except Exception:
+        return False  # the lowering reports it
     return all(_is_total(inner) for stage in stages for inner in stage.body.block.ops)
+
+
+def lowers(op: GraphOp) -> bool:
+    """Whether the te of an op takes operands of its types: a te may be written for one rank."""
+    try:
+        _stages_of(op, op.input_types)
+    except Exception:
+        return False
+    return True
 
 
 def _is_total(op: Operation) -> bool:
@@ -206,4 +214,4 @@ def _least(value: SSAValue, depth: int = 32) -> float:
             return -math.inf
 
 
-__all__ = ["check_pointwise", "is_total"]
+__all__ = ["check_pointwise", "is_total", "lowers"]

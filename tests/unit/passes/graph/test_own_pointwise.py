@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from native import parse, through
+from xdsl.utils.exceptions import VerifyException
 
 import mlc
 from mlc import te
+from mlc.dialects.graph import DenseOp
 from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, Float, GraphOp, Sample
 from mlc.dialects.graph.pointwise import is_total
 from mlc.dialects.graph.types import Tensor, broadcast, shape_of, tensor
@@ -269,3 +271,29 @@ def test_it_is_refused_at_lowering_without_samples() -> None:
     )
     with pytest.raises(UserError, match=r"expected the te of my.leaky to be pointwise"):
         through(parse(dense()), "graph-O3", "convert-graph-to-te")
+
+
+@pytest.mark.parametrize("where", ["te", "infer_types"])
+def test_an_op_that_is_written_for_one_rank_keeps_the_plain_layout(where: str, tmp_path: Path) -> None:
+    def infer_types(op: GraphOp) -> list[Tensor]:
+        if where == "infer_types":
+            _, _, _, _ = op.shapes[0]
+        return [op.input_types[0]]
+
+    body = {"name": "my.leaky", "kind": ELEMENTWISE, "infer_types": infer_types}
+    lowering(type("PictureOp", (GraphOp,), body))(
+        lambda op, x: te.compute(x.shape, lambda n, c, h, w: te.maximum(x[n, c, h, w], x[n, c, h, w] * 0.25), "picture")
+    )
+    x = np.random.default_rng(0).standard_normal((2, 16, 9, 9), np.float32)
+    first, second = (weights((16, 16, 3, 3), seed) for seed in (1, 2))
+    expected = leaky_of(convolved(leaky_of(convolved(x, first)), second))
+    np.testing.assert_allclose(run(convolutions(16), tmp_path, x), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_an_op_that_cannot_be_made_is_no_reader_of_its_operands(own: None) -> None:
+    module = parse(dense())
+    (layer, *_) = [op for op in module.walk() if isinstance(op, DenseOp)]
+    before = len(list(layer.operands[0].uses))
+    with pytest.raises(VerifyException):
+        DenseOp.make(layer.operands[0], layer.results[0])
+    assert len(list(layer.operands[0].uses)) == before
