@@ -36,7 +36,8 @@ from xdsl.traits import is_side_effect_free
 
 from mlc.dialects.graph import ControlOp, GraphOp
 from mlc.dialects.graph.base import AttrValue
-from mlc.dialects.graph.types import Tensor
+from mlc.dialects.graph.pointwise import lowers, own_rule
+from mlc.dialects.graph.types import Dim, Tensor, shape_of
 from mlc.passes.endless import GENERATIONS, Generations
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -60,9 +61,12 @@ class RuleTable(Generic[P, R]):
     def __init__(self, *tables: RuleTable[P, R]) -> None:
         # `Any`: a table holds rules for different op classes, and is asked only with ops of a rule's own class.
         self._rules: dict[type[Operation], list[Callable[Concatenate[Any, P], R | None]]] = {}
+        self._own: dict[str, list[Callable[Concatenate[Any, P], R | None]]] = {}
         for table in tables:
             for cls, rules in table.items():
                 self._rules.setdefault(cls, []).extend(rules)
+            for name, rules in table.own_items():
+                self._own.setdefault(name, []).extend(rules)
 
     def on(
         self, *classes: type[OpT]
@@ -76,9 +80,34 @@ class RuleTable(Generic[P, R]):
 
         return enter
 
+    def on_own(
+        self, *layout_rules: str
+    ) -> Callable[[Callable[Concatenate[GraphOp, P], R | None]], Callable[Concatenate[GraphOp, P], R | None]]:
+        """Decorator `@RULES.on_own("elementwise")`: a rule for ops of other dialects that declare this layout rule."""
+
+        def enter(
+            rule: Callable[Concatenate[GraphOp, P], R | None],
+        ) -> Callable[Concatenate[GraphOp, P], R | None]:
+            for name in layout_rules:
+                self._own.setdefault(name, []).append(rule)
+            return rule
+
+        return enter
+
     def __contains__(self, cls: type[Operation]) -> bool:
         """Whether the op class has a rule."""
-        return cls in self._rules
+        return bool(self._of(cls))
+
+    def _of(self, cls: type[Operation]) -> Sequence[Callable[Concatenate[Any, P], R | None]]:
+        """The rules of an op class; those of its layout rule where it is of another dialect and has none."""
+        found = self._rules.get(cls)
+        if found is not None or not self._own:
+            return found or ()
+        return self._own.get(own_rule(cls), ())
+
+    def own_items(self) -> Iterable[tuple[str, Sequence[Callable[Concatenate[Any, P], R | None]]]]:
+        """The layout rules of ops of other dialects, and the rules for them."""
+        return self._own.items()
 
     def items(self) -> Iterable[tuple[type[Operation], Sequence[Callable[Concatenate[Any, P], R | None]]]]:
         """The op classes and their rules."""
@@ -86,7 +115,7 @@ class RuleTable(Generic[P, R]):
 
     def rules(self, op: Operation) -> Sequence[Callable[Concatenate[Any, P], R | None]]:
         """The rules of an op's class, in the order in which they were entered."""
-        return self._rules.get(type(op), ())
+        return self._of(type(op))
 
     def first(self, op: Operation, *args: P.args, **kwargs: P.kwargs) -> R | None:
         """The answer of the first rule of the op's class that applies; None where none does."""
@@ -117,6 +146,17 @@ class Rewriter:
     ) -> SSAValue:
         """The (first) result of a new op of this class; `result` is the type of ops that are given theirs."""
         return self.insert(cls.make(*operands, result=result, location=location, **attrs))
+
+    def try_clone(self, op: GraphOp, *operands: SSAValue, shape: Sequence[Dim] | None = None) -> SSAValue | None:
+        """The same custom op on other operands; None where it does not take them, or its result has not this shape."""
+        try:
+            new = type(op).make(*operands, result=None, location=op.location, **attributes(op))
+        except Exception:
+            return None  # the program's own type inference may unpack a rank that it was not written for
+        if (shape is not None and shape_of(new.type) != tuple(shape)) or not lowers(new):
+            new.erase()
+            return None
+        return self.insert(new)
 
     def clone(self, op: GraphOp, *operands: SSAValue, result: Tensor | None = None, **changed: AttrValue) -> SSAValue:
         """The same op on other operands, some of its attributes changed; the (first) result, its type inferred anew."""
@@ -151,6 +191,9 @@ class Rules(RuleTable[[Rewriter], Values]):
         for op_class, rules in table.items():
             for rule in rules:
                 result.on(op_class)(_with_arguments(rule, *args, **kwargs))
+        for name, rules in table.own_items():
+            for rule in rules:
+                result.on_own(name)(_with_arguments(rule, *args, **kwargs))
         return result
 
 

@@ -17,18 +17,18 @@ from typing import NamedTuple, TypeVar
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
-from mlc.dialects.index import Div
-from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
+from mlc.dialects.index import Div, tile
+from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
+from mlc.schedules.roles import Roles, roles_of
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far
 from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block
 from mlc.targets.cost.thresholds import (
     DOT_COLUMNS,
     DOT_ROWS,
     GROUPS_APART,
-    LEAST_DOT_DEPTH,
     LEAST_LANES,
     OPEN_ROWS,
     PACKED_DEPTH,
@@ -49,54 +49,6 @@ from mlc.targets.target import Target
 
 Handle = SSAValue
 S = TypeVar("S", bound="ContractionSchedule")
-
-
-@dataclass
-class Roles:
-    """The roles of a contraction's axes and operands; axes are numbered as in the stage."""
-
-    scalar: Read
-    vector: Read
-    lanes: int
-    rows: int | None
-    columns: int | None
-    dot: bool = False  # both operands are contiguous along the last reduction axis, and neither along the lanes
-
-
-def roles_of(stage: Stage) -> Roles | None:
-    """The roles of a contraction's axes; None where no operand is contiguous along a usable axis."""
-    factors = stage.factors
-    if factors is None or not stage.num_spatial:
-        return None
-    lanes = _lanes_axis(stage)
-    last = stage.reduce[-1]
-    steps = [r.step(lanes, stage.ranges) for r in factors]
-    if 1 not in steps:
-        if [r.step(last, stage.ranges) for r in factors] == [1, 1] and stage.extents[last] >= LEAST_DOT_DEPTH:
-            return _with_axes(stage, Roles(factors[0], factors[1], lanes, None, None, dot=True))
-        return None
-    vector, scalar = (factors[1], factors[0]) if steps[1] == 1 else (factors[0], factors[1])
-    return _with_axes(stage, Roles(scalar, vector, lanes, None, None))
-
-
-def _lanes_axis(stage: Stage) -> int:
-    """The last spatial axis that is longer than one."""
-    for k in reversed(stage.spatial):
-        if stage.extents[k] > 1:
-            return k
-    return stage.num_spatial - 1
-
-
-def _with_axes(stage: Stage, roles: Roles) -> Roles:
-    others = [k for k in stage.long_axes if k != roles.lanes]
-    only_scalar = [k for k in others if roles.scalar.uses(k) and not roles.vector.uses(k)]
-    only_vector = [k for k in others if roles.vector.uses(k) and not roles.scalar.uses(k)]
-    roles.rows = only_scalar[-1] if only_scalar else None
-    roles.columns = only_vector[-1] if only_vector else None
-    if roles.rows is None and roles.vector.uses(roles.lanes) and roles.scalar.uses(roles.lanes):
-        shared = [k for k in others if k != roles.columns]
-        roles.rows = shared[-1] if shared else None
-    return roles
 
 
 class TileSize(NamedTuple):
@@ -164,11 +116,13 @@ class ContractionSchedule:
             per_lane = ceil(lanes / self.width)
             columns = e[r.columns] if r.columns is not None else 1
             threads = self.threads if self._prefetches_panels() and self._rows_per_panel() <= STREAM_SHARED_ROWS else 1
-            t = register_tile(rows, columns * per_lane, self.target, 0, scalar_loads, threads=threads, least=least)
+            t = register_tile(
+                rows, columns * per_lane, self.target, r.stride - 1, scalar_loads, threads=threads, least=least
+            )
             if t.vectors >= per_lane:
                 return TileSize(t.rows, t.vectors // per_lane, lanes)
         vectors = ceil(lanes / self.width)
-        t = register_tile(rows, vectors, self.target, 0, scalar_loads, self._packed_vectors(), least=least)
+        t = register_tile(rows, vectors, self.target, r.stride - 1, scalar_loads, self._packed_vectors(), least=least)
         wide = t.vectors * self.width
         if wide >= lanes:
             wide = lanes
@@ -332,6 +286,8 @@ class ContractionSchedule:
             self._attach(stage, attach[0])
         if packs and self._worth_packing():
             self._pack(nest.block, [*present(top), *nest.columns][-1])
+        if self.roles.across is not None:
+            self._transpose(nest.block, self.roles.across)
         init, _ = s.decompose_reduction(nest.block, (nest.reduce or nest.tile)[0])
         s.vectorize(*self._shared(nest.tile[:n]), *nest.tile[n:])
         for handle in nest.reduce[-len(self._unrolled()) :] if self.slides and len(nest.reduce) > 1 else ():
@@ -371,9 +327,22 @@ class ContractionSchedule:
         """Whether V is a plain matrix whose rows are far apart: a panel of it is copied for all rows of a block."""
         r, lanes = self.roles, self.size.lanes
         plain = all(e.is_affine for e in r.vector.exprs) and r.vector.tensor not in self.kernel.by_result
+        plain = plain and r.across is None
         depth = prod(self.stage.extents[k] for k in self.stage.reduce)
         large = r.vector.shape[-1] >= PACKED_PANELS * lanes and depth >= PACKED_DEPTH
         return plain and not r.dot and r.columns is None and large
+
+    def _transpose(self, block: Handle, across: int) -> None:
+        """A copy of the whole of V, made once: the dimension of the lanes becomes the last one."""
+        s, read = self.s, self.roles.vector
+        tensors = list(dict.fromkeys(one.tensor for one in self.stage.reads))
+        copy = s.cache_read(block, tensors.index(read.tensor), "global")
+        loops = list(s.loops(copy, len(read.shape)))
+        others = [n for n in range(len(read.shape)) if n != across]
+        outer, inner = self._split(loops[across], read.shape[across], self.width)
+        s.reorder(*present(outer), *(loops[n] for n in others), inner)
+        s.vectorize(inner)
+        s.transform_layout(copy, [*(tile(n) for n in others), tile(across)])
 
     def _pack(self, block: Handle, at: Handle) -> None:
         """A contiguous copy of the panel of V that a column of tiles reads."""

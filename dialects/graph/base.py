@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 # Fusion kinds, as TVM's OpPatternKind: with a kind <= BROADCAST, an output element reads one element per input.
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, OUT_FUSABLE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
 
+_LAYOUT_RULES = {ELEMENTWISE: "elementwise", BROADCAST: "broadcast"}
+"""Fusion kind -> the layout rule of an op class that has this kind and declares no rule."""
+
 VARIADIC = 1 << 30
 """The upper bound of the operand count of a variadic op."""
 
@@ -292,8 +295,9 @@ class GraphOp(Operation):
     kind: ClassVar[int] = OPAQUE
     layout_rule: ClassVar[str] = "fixed"
     """How layout conversion treats the op. elementwise: any layout, which the result keeps; broadcast: the operands'
-    layouts must agree; conv and pool: the op has layout attributes; axis: an axis attribute is remapped; fixed: only
-    the plain layout."""
+    layouts must agree, and they broadcast by numpy's rules; conv and pool: the op has layout attributes; axis: an axis
+    attribute is remapped; fixed: only the plain layout. A class that does not say it has its `kind`'s: elementwise,
+    broadcast, or else fixed."""
     arity: ClassVar[tuple[int, int]] = (1, 1)
     tolerance: ClassVar[float] = 0.0
     """The error constant c of rtol = c * eps * sqrt(K); 0 for exact ops."""
@@ -307,6 +311,8 @@ class GraphOp(Operation):
         super().__init_subclass__(**kwargs)
         own: dict[str, OpAttr[Any]] = {name: value for name, value in vars(cls).items() if isinstance(value, OpAttr)}
         cls.declared = {**cls.declared, **own}
+        if "kind" in vars(cls) and "layout_rule" not in vars(cls):
+            cls.layout_rule = _LAYOUT_RULES.get(cls.kind, GraphOp.layout_rule)
 
     def infer_types(self) -> list[Tensor]:
         """The result types that follow from operands and attributes; raises VerifyException."""
@@ -350,8 +356,12 @@ class GraphOp(Operation):
             result_types=() if result is None else (result,),
             location=name_location(location),
         )
-        op._check_operands()
-        types = op.infer_types()
+        try:
+            op._check_operands()
+            types = op.infer_types()
+        except Exception:
+            op.drop_all_references()  # an op that does not exist must not count as a reader of its operands
+            raise
         op.results = SSAValues(OpResult(type, op, i) for i, type in enumerate(types))
         return op
 

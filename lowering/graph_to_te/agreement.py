@@ -102,14 +102,14 @@ def check_samples(op: type[GraphOp]) -> None:
 
     for index, sample in enumerate(op.samples()):
         try:
-            convert_kernel(_kernel_of(op, sample))
+            convert_kernel(kernel_of(op, sample))
         except (UserError, VerifyException) as error:
             raise UserError(f"sample {index} of {op.name}: {error}") from error
         except Exception:
             continue  # the te may call functions that the file defines later; the lowering checks each op again
 
 
-def _kernel_of(op: type[GraphOp], sample: Sample) -> func.FuncOp:
+def kernel_of(op: type[GraphOp], sample: Sample) -> func.FuncOp:
     """A kernel function of one op, built from a sample."""
     kernel = func.FuncOp("sample", (list(sample.operands), []))
     kernel.attributes[GRAPH_KERNEL] = UnitAttr()
@@ -120,4 +120,4 @@ def _kernel_of(op: type[GraphOp], sample: Sample) -> func.FuncOp:
     return kernel
 
 
-__all__ = ["check_samples", "checked_results"]
+__all__ = ["check_samples", "checked_results", "kernel_of"]

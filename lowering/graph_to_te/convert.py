@@ -60,6 +60,7 @@ from mlc.lowering.graph_to_te import (
 from mlc.lowering.graph_to_te.agreement import checked_results
 from mlc.lowering.graph_to_te.extern.convert import extern_kernel
 from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attributes
+from mlc.lowering.graph_to_te.pointwise import check_pointwise
 from mlc.lowering.graph_to_te.table import LOWERINGS
 from mlc.support.errors import UserError, fail
 
@@ -97,8 +98,8 @@ def tensor_type(kernel: func.FuncOp, t: Attribute) -> TensorType[Any]:
     return builder.te_type(builder.signless(t.element_type)[0], shape_of(t))
 
 
-def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
-    """The te.func of a kernel function of graph ops."""
+def convert_kernel(kernel: func.FuncOp, checked: bool = True) -> te.FuncOp:
+    """The te.func of a kernel function of graph ops; `checked`: that ops of other dialects are what they declare."""
     source = kernel.body.block
     symbols = kernel_symbols(kernel)
     block = Block(arg_types=[*(tensor_type(kernel, a.type) for a in source.args), *(INDEX for _ in symbols)])
@@ -116,7 +117,7 @@ def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
                 target.location = None
                 results = [_materialized(tensors[v]) for v in op.operands]
             else:
-                _convert_op(op, target, tensors)
+                _convert_op(op, target, tensors, checked)
     block.add_op(te.ReturnOp.create(operands=results))
     new = te.FuncOp.make(kernel.sym_name.data, block.arg_types, [r.type for r in results], Region(block))
     new.attributes |= {name: a for name, a in kernel.attributes.items() if name not in _DROPPED}
@@ -126,19 +127,33 @@ def convert_kernel(kernel: func.FuncOp) -> te.FuncOp:
     return new
 
 
-def _convert_op(op: Operation, target: KernelBuilder, tensors: dict[SSAValue, Tensor]) -> None:
+def _convert_op(op: Operation, target: KernelBuilder, tensors: dict[SSAValue, Tensor], checked: bool) -> None:
     lower = LOWERINGS.get(type(op))
     if lower is None:
         fail(op, f"expected an op that lowers to te, but got {op.name}")
     target.location = None if isinstance(op.location, UnknownLoc) else op.location
+    last = target.block.last_op
     try:
         made = checked_results(op, lower(op, *(tensors[v] for v in op.operands)))
+        if checked:
+            check_pointwise(op, _stages_behind(last, target.block))
     except UserError as error:
         fail(op, str(error))
     for result, tensor in zip(op.results, made, strict=True):
         tensors[result] = tensor
         if result.name_hint and tensor.value is not None:
             tensor.value.name_hint = tensor.value.name_hint or result.name_hint
+
+
+def _stages_behind(last: Operation | None, block: Block) -> list[te.ComputeOp]:
+    """The stages of a block behind an op."""
+    found: list[te.ComputeOp] = []
+    op = block.first_op if last is None else last.next_op
+    while op is not None:
+        if isinstance(op, te.ComputeOp):
+            found.append(op)
+        op = op.next_op
+    return found
 
 
 def _materialized(tensor: Tensor) -> SSAValue:

@@ -36,8 +36,10 @@ def lowering(*ops: type[Operation]) -> Callable[[Lowering], Lowering]:
 def _register(op: type[Operation], before: Lowering | None) -> None:
     """Check the lowering of a custom op on the op's samples, and register the op."""
     from mlc.dialects.graph.base import GraphOp
+    from mlc.dialects.graph.pointwise import set_queries
     from mlc.dialects.own_ops import register_op
     from mlc.lowering.graph_to_te.agreement import check_samples
+    from mlc.lowering.graph_to_te.pointwise import is_total, lowers
 
     if issubclass(op, GraphOp):
         try:
@@ -47,6 +49,7 @@ def _register(op: type[Operation], before: Lowering | None) -> None:
             if before is not None:
                 LOWERINGS[op] = before
             raise
+    set_queries(op, is_total, lowers)
     register_op(op)
 
 

@@ -22,6 +22,7 @@ from mlc.dialects.graph import (
     Conv2dOp,
     DequantizeOp,
     FusedOp,
+    GraphOp,
     LookupOp,
     QuantizeOp,
     ReshapeOp,
@@ -33,6 +34,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.ops.elementwise import RetypeOp
+from mlc.dialects.graph.pointwise import is_own_pointwise
 from mlc.dialects.graph.types import Tensor, axis_of, element_of, is_static, tensor, tensor_type
 from mlc.passes.graph.fuse_ops import fuse
 from mlc.passes.rewriting import functions, outer_blocks
@@ -87,6 +89,8 @@ def keeps(op: Operation, picture: Picture) -> bool:
         case UnaryOp() | RetypeOp() | LookupOp():
             return True
         case BinaryOp() | WhereOp():
+            return all(picture.has(v) or picture.is_broadcast(v) for v in op.operands)
+        case GraphOp() if is_own_pointwise(op):
             return all(picture.has(v) or picture.is_broadcast(v) for v in op.operands)
         case BiasAddOp() | QuantizeOp() | DequantizeOp():
             return axis_of(op.axis, picture.rank) not in (picture.at, picture.at + 1)

@@ -23,6 +23,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.graph import (
     BiasAddOp,
     Conv2dOp,
+    GraphOp,
     PadOp,
     ReshapeOp,
     SliceOp,
@@ -31,6 +32,7 @@ from mlc.dialects.graph import (
     shape_of,
     static_shape,
 )
+from mlc.dialects.graph.pointwise import is_own_unary
 from mlc.dialects.graph.types import axis_of
 from mlc.passes.graph.shared.constants import is_static
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, apply_rules, defining_op
@@ -107,14 +109,16 @@ def _movement(value: SSAValue) -> Movement | None:
     return first, order, last
 
 
-def convolution_before(value: SSAValue) -> tuple[Conv2dOp, list[UnaryOp | BiasAddOp]] | None:
+def convolution_before(value: SSAValue) -> tuple[Conv2dOp, list[GraphOp]] | None:
     """The convolution that a value is computed from by pointwise ops, and these in order; each with one reader."""
-    chain: list[UnaryOp | BiasAddOp] = []
+    chain: list[GraphOp] = []
     while value.has_one_use():
         op = value.owner
         if isinstance(op, Conv2dOp):
             return op, chain[::-1]
-        if not isinstance(op, UnaryOp | BiasAddOp) or (isinstance(op, BiasAddOp) and axis_of(op.axis, 4) == 0):
+        if not isinstance(op, GraphOp) or not (isinstance(op, UnaryOp | BiasAddOp) or is_own_unary(op)):
+            return None
+        if isinstance(op, BiasAddOp) and axis_of(op.axis, 4) == 0:
             return None
         chain.append(op)
         value = op.operands[0]

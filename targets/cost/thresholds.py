@@ -34,6 +34,9 @@ SHARED_LANES_VECTORS = 5
 Not measured apart."""
 LEAST_DOT_DEPTH = 16
 """Terms of a sum over lanes, at least: one vector of AVX-512. Not measured apart."""
+STRIDED_LANES = 4
+"""Elements between neighbouring lanes, at most, that vectors are loaded and permuted for: a vector needs as many loads.
+Steps of 3 and 4 not measured apart."""
 LEAST_LANES = 8
 """Lanes below which no copy, packed panel or stream of whole vectors pays: one vector of AVX2."""
 

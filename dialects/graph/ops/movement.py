@@ -467,6 +467,7 @@ class TileOp(MoveOp):
 
     name = "graph.tile"
     kind = BROADCAST
+    layout_rule = "fixed"
     reps = Ints()
 
     def infer_types(self) -> list[Tensor]:

@@ -18,6 +18,7 @@ class QuantizingOp(GraphOp):
     """The base of quantize and dequantize: a scale and a zero point, per tensor or per index of `axis`."""
 
     kind = BROADCAST
+    layout_rule = "fixed"
     arity = (3, 3)
     axis = Int(1)
 
@@ -109,6 +110,7 @@ class LookupOp(GraphOp):
 
     name = "graph.lookup"
     kind = BROADCAST
+    layout_rule = "fixed"
     arity = (2, 2)
 
     def infer_types(self) -> list[Tensor]:

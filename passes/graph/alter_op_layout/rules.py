@@ -23,6 +23,7 @@ from mlc.dialects.graph import (
     Conv2dTransposeOp,
     DenseOp,
     DivideOp,
+    GraphOp,
     LayoutTransformOp,
     LogOp,
     LookupOp,
@@ -51,6 +52,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.base import AttrValue
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.ops.movement import END
+from mlc.dialects.graph.pointwise import is_total
 from mlc.dialects.graph.types import Dim, axis_of
 from mlc.dialects.loop import word_factors
 from mlc.passes.graph.alter_op_layout.blocks import (
@@ -198,7 +200,24 @@ def pointwise(op: Pointwise, v: Versions, block: int) -> Result:
     return (name, v.clone(op, *fitting)) if len(fitting) == len(operands) else None
 
 
-def _chosen(op: Pointwise, v: Versions) -> SSAValue | None:
+@RULES.on_own("elementwise", "broadcast")
+def own_pointwise(op: GraphOp, v: Versions, block: int) -> Result:
+    """`my.act %x -> my.act %x'` where an operand of the result's channels is computed blocked, and my.act takes x'."""
+    shape, chosen = shape_of(op.type), _chosen(op, v)
+    if chosen is None or len(shape) != 4 or len(op.results) != 1:
+        return None
+    name = v.native(chosen)
+    if v.channels_padded(chosen) and not is_total(op):
+        return None
+    operands = [v.broadcast(operand, name, shape[1]) for operand in op.operands]
+    fitting = [operand for operand in operands if operand is not None]
+    if len(fitting) < len(operands):
+        return None
+    new = v.try_clone(op, *fitting, shape=shape_of(v.blocked_type(op.results[0], name)))
+    return None if new is None else (name, new)
+
+
+def _chosen(op: GraphOp, v: Versions) -> SSAValue | None:
     """The operand whose layout a pointwise op takes: the first full-sized one that is computed blocked."""
     for operand in op.operands:
         shape = shape_of(operand.type)

@@ -19,6 +19,7 @@ from mlc.dialects.graph import (
     BiasAddOp,
     BinaryOp,
     Conv2dOp,
+    GraphOp,
     ReshapeOp,
     TransposeOp,
     UnaryOp,
@@ -27,6 +28,7 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.layout import layout
+from mlc.dialects.graph.pointwise import is_own_pointwise, is_own_unary
 from mlc.dialects.graph.types import product, sizes_at
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.graph.shared.views import divides, reshape_groups
@@ -59,9 +61,12 @@ def _is_convolved(value: SSAValue) -> bool:
     for _ in range(MAX_POINTWISE):
         if isinstance(value.owner, Conv2dOp):
             return True
-        if not isinstance(value.owner, UnaryOp | BinaryOp | BiasAddOp):
+        owner = value.owner
+        if not isinstance(owner, GraphOp) or not owner.operands:
             return False
-        value = value.owner.operands[0]
+        if not isinstance(owner, UnaryOp | BinaryOp | BiasAddOp) and not is_own_pointwise(owner):
+            return False
+        value = owner.operands[0]
     return False
 
 
@@ -80,6 +85,16 @@ def unary_of_movements(op: UnaryOp, rw: Rewriter) -> Replacement:
     """`relu(reshape(transpose(conv2d))) -> reshape(transpose(relu(conv2d)))`."""
     source, chain = movements(op.operands[0])
     return replay(rw, rw.clone(op, source), chain) if chain else None
+
+
+@SHUFFLES.on_own("elementwise")
+def own_of_movements(op: GraphOp, rw: Rewriter) -> Replacement:
+    """`my.act(reshape(transpose(conv2d))) -> reshape(transpose(my.act(conv2d)))`."""
+    if not is_own_unary(op):
+        return None
+    source, chain = movements(op.operands[0])
+    new = rw.try_clone(op, source, shape=shape_of(source.type)) if chain else None
+    return None if new is None else replay(rw, new, chain)
 
 
 @SHUFFLES.on(*op_classes(BinaryOp))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.graph import (
     AvgPool2dOp,
@@ -18,6 +18,7 @@ from mlc.dialects.graph import (
     BinaryOp,
     CastOp,
     Conv2dOp,
+    GraphOp,
     MaxOp,
     MaxPool2dOp,
     MeanOp,
@@ -28,6 +29,7 @@ from mlc.dialects.graph import (
     op_classes,
     shape_of,
 )
+from mlc.dialects.graph.pointwise import is_own_pointwise
 from mlc.dialects.graph.types import Dim, Shape, product
 from mlc.passes.graph.shared.constants import is_constant
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
@@ -39,9 +41,11 @@ COMPUTING = (Conv2dOp, MaxPool2dOp, AvgPool2dOp, BatchMatmulOp, UnaryOp, BinaryO
 def unit_reshape(value: SSAValue) -> SSAValue | None:
     """The operand of a reshape of a computed value that only adds or drops axes of size 1."""
     reshape = defining_op(value, ReshapeOp)
-    if reshape is None or not isinstance(reshape.operands[0].owner, COMPUTING):
+    if reshape is None:
         return None
-    source = reshape.operands[0]
+    source, owner = reshape.operands[0], reshape.operands[0].owner
+    if not isinstance(owner, COMPUTING) and not (isinstance(owner, Operation) and is_own_pointwise(owner)):
+        return None
     return source if _sizes(shape_of(source.type)) == _sizes(shape_of(value.type)) else None
 
 
@@ -62,6 +66,17 @@ def sink_below_unary(op: UnaryOp, rw: Rewriter) -> Replacement:
 @SINKS.on(*op_classes(BinaryOp))
 def sink_below_binary(op: BinaryOp, rw: Rewriter) -> Replacement:
     """`add(reshape(x), y) -> reshape(add(x, y'))` where y is constant or such a reshape too."""
+    return _sunk(op, rw)
+
+
+@SINKS.on_own("elementwise", "broadcast")
+def sink_below_own(op: GraphOp, rw: Rewriter) -> Replacement:
+    """`my.act(reshape(x)) -> reshape(my.act(x))`, as for unary and binary ops."""
+    return _sunk(op, rw)
+
+
+def _sunk(op: GraphOp, rw: Rewriter) -> Replacement:
+    """A pointwise op before the reshapes of its operands; None where not all of them fit."""
     result = shape_of(op.type)
     sources = [unit_reshape(operand) for operand in op.operands]
     full = [
@@ -74,7 +89,10 @@ def sink_below_binary(op: BinaryOp, rw: Rewriter) -> Replacement:
     fitting = [operand for operand in operands if operand is not None]
     if len(fitting) < len(operands):
         return None
-    new = rw.clone(op, *fitting)
+    new = rw.try_clone(op, *fitting, shape=shape)
+    if new is None:
+        rw.undo()
+        return None
     return rw.insert(ReshapeOp.make(new, shape=result))
 
 

@@ -38,6 +38,7 @@ from mlc.dialects.graph import (
     shape_of,
     static_shape,
 )
+from mlc.dialects.graph.pointwise import is_own_pointwise
 from mlc.dialects.graph.types import Dim, axis_of
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.rewriting import Rewriter, blocks, erase_dead
@@ -53,7 +54,7 @@ class Branch:
     """A contraction and the pointwise ops behind it, each the only reader of the one before."""
 
     root: GraphOp
-    chain: list[Pointwise] = field(default_factory=list[Pointwise])
+    chain: list[GraphOp] = field(default_factory=list[GraphOp])
 
     @property
     def ops(self) -> list[GraphOp]:
@@ -173,12 +174,14 @@ def _combine(
         erase_dead(last)
 
 
-def pointwise_chain(value: SSAValue) -> list[Pointwise]:
+def pointwise_chain(value: SSAValue) -> list[GraphOp]:
     """The pointwise ops behind a value, each the only reader of the one before, with a result of its shape."""
-    chain: list[Pointwise] = []
+    chain: list[GraphOp] = []
     while value.has_one_use():
         op = next(iter(value.uses)).operation
-        if not isinstance(op, Pointwise) or shape_of(op.type) != shape_of(value.type):
+        if not isinstance(op, GraphOp) or not (isinstance(op, Pointwise) or is_own_pointwise(op)):
+            break
+        if shape_of(op.type) != shape_of(value.type):
             break
         chain.append(op)
         value = op.results[0]
@@ -189,7 +192,7 @@ def pointwise_chain(value: SSAValue) -> list[Pointwise]:
 class ChainStep:
     """The pointwise ops at one depth of all branches, which become one op."""
 
-    ops: list[Pointwise]
+    ops: list[GraphOp]
     index: int
     """The number of the operand that is the chain's value."""
     others: dict[int, list[SSAValue]]
@@ -218,7 +221,7 @@ def _step(branches: Sequence[Branch], depth: int, axis: int) -> ChainStep | None
     return ChainStep(ops, index, others)
 
 
-def _mergeable(values: list[SSAValue], ops: Sequence[Pointwise], axis: int) -> list[SSAValue] | None:
+def _mergeable(values: list[SSAValue], ops: Sequence[GraphOp], axis: int) -> list[SSAValue] | None:
     """The branches' operands: one that all share, or constants that differ in size on the axis only; else None."""
     rank = len(shape_of(ops[0].type))
     if isinstance(ops[0], BiasAddOp):

@@ -90,6 +90,19 @@ def pointwise(op: BinaryOp | WhereOp | PreluOp, o: Orders) -> Results:
     return in_order(op, o, order, *(o.broadcast(operand, order) for operand in op.operands))
 
 
+@RULES.on_own("elementwise", "broadcast")
+def own_pointwise(op: GraphOp, o: Orders) -> Results:
+    """`my.act(transpose x) -> transpose(my.act x)`, as for ops of the graph dialect."""
+    result = shape_of(op.type)
+    full = [operand for operand in op.operands if shape_of(operand.type) == result]
+    if not full or len(op.results) != 1:
+        return None
+    order = cheapest(full, o)
+    operands = [o.broadcast(operand, order) for operand in op.operands]
+    new = o.try_clone(op, *operands, shape=[result[axis] for axis in order])
+    return None if new is None else [(order, new)]
+
+
 def cheapest(values: Sequence[SSAValue], o: Orders) -> Order:
     """The native order of one of these values, of about one shape, in which the fewest elements must be moved."""
     moved = [value for value in values if not is_constant(value)] or list(values)
