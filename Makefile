@@ -11,7 +11,7 @@ PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick test-ci test-tools pytest check-models filecheck lint types demo bench bench-peers calibrate bench-quantized bench-compile conformance fuzz mutants clean
+.PHONY: help venv test quick test-ci test-tools pytest check-models filecheck lint types demo bench bench-peers calibrate bench-quantized bench-compile conformance fuzz mutants bisect-score clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -108,6 +108,9 @@ fuzz: venv ## random graphs beside the graph interpreter (SECONDS=600 SEED=0 ARG
 
 mutants: venv ## the mutation score of --validate-each (SEED=0 COUNT=200 JOBS=2 ARGS="--correct", --list, --small)
 	nice -n 15 $(BIN)/python tests/mutants/run.py --seed $(or $(SEED),0) --count $(or $(COUNT),200) --jobs $(or $(JOBS),2) $(ARGS)
+
+bisect-score: venv ## how often mlc bisect names the mutated pass and op, and how small reductions get (SEED=0 COUNT=40)
+	nice -n 15 $(BIN)/python tests/mutants/bisect_score.py --seed $(or $(SEED),0) --count $(or $(COUNT),40) $(ARGS)
 
 clean: ## remove what make made
 	rm -rf $(VENV) $(PEERS) $(DEMO) build dist *.egg-info

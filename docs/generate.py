@@ -30,6 +30,7 @@ WITH_COMMANDS = (
         ROOT / "docs" / f"{name}.md"
         for name in (
             "first-pass",
+            "debugging",
             "loop-pass",
             "te",
             "interpreters",

@@ -214,9 +214,10 @@ def _constant(stage: _Stage, op: arith.ConstantOp) -> Any:
 
 def _compare(stage: _Stage, op: arith.CmpfOp | arith.CmpiOp) -> Any:
     names = FLOAT_PREDICATES if isinstance(op, arith.CmpfOp) else INT_PREDICATES
-    return meaning.comparison(names[op.predicate.value.data], stage.arithmetic)(
-        stage.values[op.lhs], stage.values[op.rhs]
-    )
+    compare = meaning.comparison(names[op.predicate.value.data], stage.arithmetic)
+    if compare is None:
+        raise InterpreterError(f"the te interpreter has no meaning for {op}")
+    return compare(stage.values[op.lhs], stage.values[op.rhs])
 
 
 def _select(stage: _Stage, op: arith.SelectOp) -> Any:

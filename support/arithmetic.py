@@ -26,6 +26,8 @@ from mlc.support.dtypes import is_float_dtype
 
 Array = Any
 """An array or a scalar of numpy."""
+choose: Callable[[Array, Array, Array], Array] = np.where
+"""`np.where` of three arguments."""
 SNAP = 1e-11
 """Distance from a jump, relative to the value or 1, within which a value counts as lying on it. It is far above the
 rounding errors of f64 (1e-16, a few thousand times enlarged by a program), and far below those of f32 (1e-7)."""
@@ -122,36 +124,36 @@ def near(a: Array, b: Array) -> Array:
         return (a == b) | (np.abs(a - b) <= SNAP * np.maximum(1.0, np.abs(b)))
 
 
-def _at_integers(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+def _at_integers(function: Callable[..., Any]) -> Callable[[Array], Array]:
     """A function with jumps at the integers."""
 
     def snapped(x: Array, *args: Any, **kwargs: Any) -> Array:
         if not _is_double(x):
             return function(x, *args, **kwargs)
         nearest = np.rint(x)
-        return np.where(near(x, nearest), nearest, function(x))[()]
+        return choose(near(x, nearest), nearest, function(x))[()]
 
     return snapped
 
 
-def _at_halves(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+def _at_halves(function: Callable[..., Any]) -> Callable[[Array], Array]:
     """A function with jumps half-way between the integers."""
 
     def snapped(x: Array, *args: Any, **kwargs: Any) -> Array:
         if not _is_double(x) or args or kwargs:
             return function(x, *args, **kwargs)
         middle = np.floor(x) + 0.5
-        return np.where(near(x, middle), function(middle), function(x))[()]
+        return choose(near(x, middle), function(middle), function(x))[()]
 
     return snapped
 
 
 def _round_away(x: Array) -> Array:
     """Rounding to the nearest integer, ties away from zero."""
-    return np.where(np.abs(x) < 2.0**52, np.trunc(x + np.copysign(0.5, x)), x)
+    return choose(np.abs(x) < 2.0**52, np.trunc(x + np.copysign(0.5, x)), x)
 
 
-def _comparison(function: Callable[[Array, Array], Array], at_equality: bool) -> Callable[[Array, Array], Array]:
+def _comparison(function: Callable[..., Any], at_equality: bool) -> Callable[[Array, Array], Array]:
     def snapped(a: Array, b: Array) -> Array:
         found = function(a, b)
         if not (_is_double(a) or _is_double(b)):

@@ -38,6 +38,8 @@ COMMANDS = {
     "run": ("mlc.tools.cli_run", "run a model on arrays from .npy files"),
     "bench": ("mlc.tools.cli_bench", "measure a model's latency, and onnxruntime's for comparison"),
     "check": ("mlc.tools.cli_check", "list all errors and unsupported operations of a model"),
+    "bisect": ("mlc.tools.cli_bisect", "find the pass, the rewrite and the op that make a model wrong"),
+    "reduce": ("mlc.tools.cli_reduce", "make a module small for which a command still succeeds"),
     "new": ("mlc.tools.cli_new", "write a project of your own: a pass, op, dialect, strategy or backend"),
     "run-ir": ("mlc.tools.cli_run_ir", "run a module of any level in the reference interpreters"),
     "diff": ("mlc.tools.cli_diff", "compare two modules, models, pipelines, levels or targets"),

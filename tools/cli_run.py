@@ -110,6 +110,11 @@ def random_inputs(
     return inputs
 
 
+def read_inputs(texts: list[str]) -> dict[str, Any]:
+    """Input name -> array, for texts NAME=FILE.npy; UsageError for a wrong text or file."""
+    return {name: read_array(path) for name, path in _files(texts).items()}
+
+
 def _files(texts: list[str]) -> dict[str, Path]:
     """Input name -> file."""
     files: dict[str, Path] = {}

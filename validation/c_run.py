@@ -98,8 +98,8 @@ def precompile(kernels: Iterable[tuple[loop.FuncOp, Arithmetic]]) -> None:
         return
     parts = [missing[k::COMPILERS] for k in range(min(COMPILERS, len(missing)))]
     with ThreadPoolExecutor(COMPILERS) as pool:
-        for part, kernels in zip(parts, pool.map(_compiled, parts), strict=True):
-            _COMPILED.update(zip(part, kernels, strict=True))
+        for part, compiled in zip(parts, pool.map(_compiled, parts), strict=True):
+            _COMPILED.update(zip(part, compiled, strict=True))
     for text in list(_COMPILED)[: max(0, len(_COMPILED) - KEPT_KERNELS)]:
         del _COMPILED[text]
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, ContainerType, DenseIntOrFPElementsAttr, FloatAttr
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    MemRefType,
+    TensorType,
+    VectorType,
+)
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import graph, loop
@@ -24,7 +31,8 @@ def narrowest(func: Operation) -> float:
     """Machine epsilon of the narrowest float type among the values of a function; 0 if there are no floats."""
     arguments = (a for op in func.walk() for r in op.regions for b in r.blocks for a in b.args)
     values = (*(result for op in func.walk() for result in op.results), *arguments)
-    elements = {t.element_type if isinstance(t, ContainerType) else t for t in {v.type for v in values}}
+    types = {v.type for v in values}
+    elements = {t.element_type if isinstance(t, TensorType | MemRefType | VectorType) else t for t in types}
     return max((epsilon(V.dtype_of(e)) for e in elements if isinstance(e, AnyFloat)), default=0.0)
 
 

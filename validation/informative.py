@@ -1,6 +1,6 @@
 """
 Random inputs on which a function says something. Where nearly all of an op's results are not finite, or do not move
-when the inputs do (a saturated sigmoid, a clip that is always at its bound), a wrong rewrite of it would change nothing.
+when the inputs do (a saturated sigmoid, a clip that is always at its bound), a wrong rewrite of it changes nothing.
 """
 
 from __future__ import annotations

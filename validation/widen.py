@@ -50,8 +50,7 @@ def _constant(op: arith.ConstantOp, arithmetic: Arithmetic) -> None:
         op.properties["value"] = FloatAttr(float(arithmetic.constant(value.value.data, own)), f64)
     elif isinstance(value, DenseIntOrFPElementsAttr) and isinstance(value.get_element_type(), AnyFloat):
         held = arithmetic.constant(np.array(numbers(value)), own)
-        t = wide_type(value.type)
-        assert isinstance(t, VectorType)
+        t = VectorType(f64, list(value.type.get_shape()))
         op.properties["value"] = DenseIntOrFPElementsAttr.from_list(t, [float(x) for x in np.atleast_1d(held)])
 
 

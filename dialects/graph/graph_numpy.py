@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeGuard
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, FloatAttr, TensorType
+from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
 from xdsl.ir import Attribute
 
 from mlc.dialects.graph.base import Float, GraphOp
@@ -42,12 +42,11 @@ def _typed(op: GraphOp, value: Array, type: Attribute, arithmetic: Arithmetic) -
 
 
 def _narrows(op: GraphOp) -> bool:
-    """Whether a cast goes from a float type to one of fewer bits."""
-    before, after = op.input_types[0].element_type, op.type.element_type
-    bits = {BFloat16Type: 16, Float16Type: 16, Float32Type: 32, Float64Type: 64}
-    return bits.get(type(before), 0) > bits.get(type(after), 64) or (
-        type(before) is not type(after) and bits.get(type(before)) == bits.get(type(after)) == 16
-    )
+    """Whether a cast goes from a float type to one of fewer bits, or between the two of 16 bits."""
+    before, after = (numpy_dtype(t.element_type) for t in (op.input_types[0], op.type))
+    if not (is_float_dtype(before) and is_float_dtype(after)):
+        return False
+    return before.itemsize > after.itemsize or (before != after and before.itemsize == after.itemsize)
 
 
 @contextmanager

@@ -3,7 +3,6 @@ What a random graph must compute, and how exactly: the graph interpreter in f64,
 by as much as its tolerance allows. What these runs do not agree on (a step, a tie, a cancellation) is not compared.
 """
 
-import faulthandler
 import json
 import math
 import os
@@ -14,9 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from guarded import guarded_runs
-from random_graphs import Case, floating, graph_of, remove_dead
-from xdsl.dialects.builtin import FunctionType
-from xdsl.dialects.func import ReturnOp
+from random_graphs import Case, floating, graph_of
 
 import mlc
 from mlc.dialects import graph as g
@@ -29,6 +26,9 @@ from mlc.interp.compare import epsilon
 from mlc.interp.graph import Interpreter
 from mlc.support.arithmetic import WIDE
 from mlc.support.weights import WeightStore
+from mlc.validation.isolated import isolated as run_isolated
+from mlc.validation.reduction.reduce import Reducer
+from mlc.validation.reduction.subject import Subject, name_of
 
 ROUNDING = {"graph.add", "graph.subtract", "graph.multiply", "graph.bias_add", "graph.leaky_relu", "graph.cast"}
 SLACK = 8.0
@@ -56,7 +56,7 @@ class Noisy(Interpreter):
     """The interpreter in f64, each result off by about its op's tolerance in f32."""
 
     def __init__(self, weights, seed: int, growth: float = 1.0):
-        super().__init__(weights, np.float64)
+        super().__init__(weights, WIDE)
         self.rng = np.random.default_rng(seed)
         self.growth = growth
 
@@ -231,25 +231,20 @@ def failure(case: Case, way, growth: float = 1.0) -> str:
 
 def isolated(run) -> str:
     """What `run` returns, or its exception; it runs in a child process, for wrong code may corrupt the memory."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        faulthandler.disable()  # what is said of it is the parent's to say
+
+    def text() -> str:
         try:
-            signal.setitimer(signal.ITIMER_PROF, LIMIT)
-            signal.alarm(10 * LIMIT)
-            text = run()
+            return run()
         except BaseException as error:
-            text = f"{type(error).__name__}: {str(error)[:400]}"
-        with os.fdopen(writer, "w") as file:
-            file.write(text)
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as file:
-        text = file.read()
-    _, status = os.waitpid(child, 0)
-    return f"the process died: {signal.strsignal(os.WTERMSIG(status))}" if os.WIFSIGNALED(status) else text
+            return f"{type(error).__name__}: {str(error)[:400]}"
+
+    outcome = run_isolated(text, LIMIT)
+    return outcome.value or "" if not outcome.died else f"the process died: {described(outcome.died)}"
+
+
+def described(died: str) -> str:
+    """A signal in words."""
+    return signal.strsignal(signal.Signals[died]) if died.startswith("SIG") else died
 
 
 def kind_of(problem: str) -> str:
@@ -257,79 +252,23 @@ def kind_of(problem: str) -> str:
     return problem.partition(":")[0] if not problem.startswith("output") else "output"
 
 
-def reduced_case(case: Case, way, growth: float, attempts: int = 150) -> Case:
-    """A smaller case that fails in the same manner: outputs and ops are taken out while it does."""
-    wanted, begin, progress = kind_of(failure(case, way, growth)), 0, True
-    while progress and attempts > 0:
-        progress = False
-        for k, smaller in enumerate(smaller_cases(case)):
-            if k < begin:  # what was tried before the last success
-                continue
-            attempts -= 1
-            try:
-                progress = kind_of(failure(smaller, way, growth)) == wanted
-            except Exception:  # a smaller case may be nonsense: it is not taken
-                pass
-            if progress or attempts <= 0:
-                break
-        if progress:
-            case, begin = smaller, k
-        elif begin:
-            begin, progress = 0, True
-    return case
+def reduced_case(case: Case, way, growth: float, seconds: float = 120.0) -> Case:
+    """A smaller case that fails in the same manner."""
+    wanted = kind_of(failure(case, way, growth))
+
+    def is_interesting(subject: Subject) -> bool:
+        try:
+            return kind_of(failure(case_of(subject), way, growth)) == wanted
+        except Exception:  # a smaller case may be nonsense: it is not taken
+            return False
+
+    subject = Subject(case.module.clone(), case.copy().store, list(case.inputs), name_of(case.main))
+    return case_of(Reducer(make_context(), is_interesting, seconds).reduce(subject))
 
 
-def smaller_cases(case: Case):
-    """Cases with one output, which may be a value on the way there, or with an input in the place of a value."""
-    returned = case.main.body.block.last_op.operands
-    for keep in range(len(returned)) if len(returned) > 1 else ():
-        yield without(case, lambda block, k=keep: cut_outputs(block, block.last_op.operands[k]))
-    values = recorded(case)
-    for index, op in enumerate(case.main.body.block.ops):
-        if values[index] is not None and op.results[0] not in returned:
-            yield without(case, lambda block, i=index: cut_outputs(block, list(block.ops)[i].results[0]))
-    for index in range(len(values)):
-        if values[index] is not None:
-            yield without(case, lambda block, i=index: None, at=index, array=values[index])
-
-
-def recorded(case: Case) -> list:
-    """The first result of each op of a case; None of those that it makes no sense to replace."""
-    found: dict = {}
-
-    class Recorder(Interpreter):
-        """Keeps all values."""
-
-        def _run_op(self, op, operands):
-            results = super()._run_op(op, operands)
-            found[op] = results
-            return results
-
-    Recorder(case.store).run(case.main, case.inputs)
-    return [found[op][0] if op in found and op.operands else None for op in case.main.body.block.ops]
-
-
-def cut_outputs(block, value) -> None:
-    """Return this value only."""
-    last = block.last_op
-    last.detach()
-    last.erase()
-    block.add_op(ReturnOp(value))
-
-
-def without(case: Case, change, at: int = -1, array=None) -> Case:
-    """A copy of a case that was changed, or in which an input stands for the results of op number `at`."""
-    work = case.copy()
-    work.inputs = list(case.inputs)
-    block = work.main.body.block
-    change(block)
-    if at >= 0:
-        op = list(block.ops)[at]
-        argument = block.insert_arg(op.results[0].type, len(block.args))
-        op.results[0].replace_all_uses_with(argument)
-        work.inputs.append(array)
-    remove_dead(work)
-    return work
+def case_of(subject: Subject) -> Case:
+    """The case that a subject of reduction is."""
+    return Case(subject.module, subject.used_weights() or WeightStore(), subject.inputs)
 
 
 def save(case: Case, way, problem: str) -> Path:
@@ -362,4 +301,4 @@ def load(directory) -> tuple[Case, object]:
     return Case(model.module, model.weights if model.weights is not None else WeightStore(), inputs), kind(**lists)
 
 
-__all__ = ["Compiled", "Expected", "FunctionType", "Passed", "check", "expect", "failure", "load", "reduced_case"]
+__all__ = ["Compiled", "Expected", "Passed", "check", "expect", "failure", "load", "reduced_case"]

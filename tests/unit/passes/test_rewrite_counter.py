@@ -18,9 +18,11 @@ CLIPS = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }"""
 CONVOLUTIONS = """func.func @main(%x: tensor<1x32x8x8xf32>) -> tensor<1x32x8x8xf32> {
   %w = graph.param "w" : tensor<32x32x3x3xf32>
-  %0 = graph.conv2d %x, %w {padding = [1, 1, 1, 1]} : (tensor<1x32x8x8xf32>, tensor<32x32x3x3xf32>) -> tensor<1x32x8x8xf32>
+  %0 = graph.conv2d %x, %w {padding = [1, 1, 1, 1]}
+    : (tensor<1x32x8x8xf32>, tensor<32x32x3x3xf32>) -> tensor<1x32x8x8xf32>
   %1 = graph.relu %0 : tensor<1x32x8x8xf32>
-  %2 = graph.conv2d %1, %w {padding = [1, 1, 1, 1]} : (tensor<1x32x8x8xf32>, tensor<32x32x3x3xf32>) -> tensor<1x32x8x8xf32>
+  %2 = graph.conv2d %1, %w {padding = [1, 1, 1, 1]}
+    : (tensor<1x32x8x8xf32>, tensor<32x32x3x3xf32>) -> tensor<1x32x8x8xf32>
   return %2 : tensor<1x32x8x8xf32>
 }"""
 DOUBLED = """func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {

@@ -147,7 +147,7 @@ CASES = (
 def check_results(got, wanted, op):
     for a, b, result in zip(got, wanted, op.results, strict=True):
         assert a.shape == b.shape
-        assert a.dtype == values.dtype_for(signless(result.type.element_type)[0], False)
+        assert a.dtype == values.dtype_for(signless(result.type.element_type)[0])
         if is_float(result.type):
             eps = float(ml_dtypes.finfo(a.dtype).eps)
             tolerance = 4 * max(op.tolerance, 1) * eps * np.sqrt(op.reduction_length())
@@ -175,5 +175,5 @@ def test_te_means_what_the_op_means(cls, sample):
     check_results(interp.run(lowered, arrays), wanted, op)
     nest = convert_func(lowered)
     nest.verify()
-    outs = [np.zeros(r.type.get_shape(), values.dtype_for(r.type.element_type, False)) for r in results(lowered)]
+    outs = [np.zeros(r.type.get_shape(), values.dtype_for(r.type.element_type)) for r in results(lowered)]
     check_results(loop_interp.run(nest, [*arrays, *outs]), wanted, op)
