@@ -15,7 +15,7 @@ bounds are measured: see validation/measure.py. A pass class may declare
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.source import parse_module
 from mlc.interp.compare import EXACT, Difference, differences, epsilon
 from mlc.support.arithmetic import OWN, WIDE
+from mlc.support.dtypes import dtype_of
 from mlc.support.errors import warn
 from mlc.support.progress import ProgressBar
 from mlc.validation.execute import Facts, Module, RunnableFunction, Types
@@ -72,6 +73,35 @@ class Baseline:
     def arrays(self) -> list[Any]:
         """The inputs on which the function is run."""
         return self.measured.arrays
+
+    def with_signs_of(self, form: RunnableFunction) -> Baseline:
+        """The same bits as the integers of another form, which has them without a sign; self if more differs."""
+        if not _same_bits(self.inputs, form.inputs) or not _same_bits(self.outputs, form.outputs):
+            return self
+        old, ins, outs = self.measured, form.inputs, form.outputs
+        measured = replace(
+            old,
+            arrays=_viewed(old.arrays, ins),
+            own=_viewed(old.own, outs),
+            large=_viewed(old.large, outs),
+            wide=None if old.wide is None else _viewed(old.wide, outs),
+            real=None if old.real is None else _viewed(old.real, outs),
+        )
+        return replace(self, inputs=ins, outputs=outs, measured=measured)
+
+
+def _same_bits(a: Types, b: Types) -> bool:
+    """Whether types differ in the sign of integers only."""
+    if [shape for shape, _ in a] != [shape for shape, _ in b]:
+        return False
+    pairs = [(dtype_of(m), dtype_of(n)) for (_, m), (_, n) in zip(a, b, strict=True)]
+    return all(m == n or (m.kind in "iu" and n.kind in "iu" and m.itemsize == n.itemsize) for m, n in pairs)
+
+
+def _viewed(arrays: Sequence[Any], types: Types) -> list[Any]:
+    """Arrays whose integers have the signs of these types."""
+    pairs = zip(arrays, (dtype_of(name) for _, name in types), strict=True)
+    return [a.view(d) if d.kind in "iu" and a.dtype.kind in "iu" and a.dtype != d else a for a, d in pairs]
 
 
 @dataclass
@@ -161,6 +191,8 @@ class ValidateInstrument:
         old = self.known.get(executable.name)
         runner = FunctionRunner(executable)
         try:
+            if old is not None and old.inputs + old.outputs != executable.inputs + executable.outputs:
+                old = self.known[executable.name] = old.with_signs_of(executable)
             if old is None or (old.inputs, old.outputs) != (executable.inputs, executable.outputs):
                 self._run_first(runner, text)
             else:
@@ -176,7 +208,7 @@ class ValidateInstrument:
         module = parse_module(old.text, "<before the pass>")
         functions = Module(module, self._known(), old.last.weights, None, self._sizes)
         for executable in functions.executables():
-            if executable.name == old.last.name:
+            if executable.name == old.last.name and executable.inputs == old.inputs:
                 return FunctionRunner(executable)
         return None
 
