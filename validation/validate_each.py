@@ -194,6 +194,9 @@ class ValidateInstrument:
             if old is not None and old.inputs + old.outputs != executable.inputs + executable.outputs:
                 old = self.known[executable.name] = old.with_signs_of(executable)
             if old is None or (old.inputs, old.outputs) != (executable.inputs, executable.outputs):
+                if old is not None and module_pass is not None:
+                    about = f"@{executable.name} ({executable.level})"
+                    self.note(f"{about} after '{module_pass.name}', which changed the types of its operands or results")
                 self._run_first(runner, text)
             else:
                 assert module_pass is not None
@@ -321,8 +324,7 @@ class _Comparison:
         if verdict.difference is not None and (made := self.new_constants()):
             slack = self.runner.rounding(self.before.arrays, wide, made)
             verdict = compare_meaning(reference, wide, self.before.moved, slack)
-        if verdict.difference is not None and (gone := self.gone_constants()) and (form := self.restore()):
-            slack = form.rounding(self.before.arrays, reference, gone)
+        if verdict.difference is not None and (slack := self.gone_rounding(reference)):
             verdict = compare_meaning(reference, wide, self.before.moved, slack)
         self.fail(verdict.difference)
         name, level = self.runner.executable.name, self.runner.executable.level
@@ -337,6 +339,15 @@ class _Comparison:
         """The constants that the pass made: their rounding is no change of meaning."""
         old = self.before.constants
         return frozenset(k for k, content in self.runner.executable.constants.items() if old.get(k) != content)
+
+    def gone_rounding(self, reference: Sequence[Any]) -> list[float]:
+        """How much the rounding of removed constants moves the results; empty where the old form no longer runs."""
+        gone = self.gone_constants()
+        try:
+            form = self.restore() if gone else None
+            return [] if form is None else form.rounding(self.before.arrays, reference, gone)
+        except Exception:
+            return []  # the weights that it read are gone, too: the difference counts as it is
 
     def gone_constants(self) -> frozenset[object]:
         """The constants that the pass removed: where 1.4142135 became the square root of 2, the rounding is gone."""
