@@ -42,7 +42,7 @@ class RuleFacts:
 
 
 @dataclass(frozen=True)
-class Failure:
+class PipelineFailure:
     """
     What is wrong, and the pass after which it is.
 
@@ -63,7 +63,7 @@ class Failure:
     running: bool = False
     """Whether the process died while functions were run, not in the pass."""
 
-    def is_like(self, other: Failure | None) -> bool:
+    def is_like(self, other: PipelineFailure | None) -> bool:
         """Whether the other one is the same bug, as far as one can tell: kind, pass, exception, signal."""
         return other is not None and self._bug == other._bug
 

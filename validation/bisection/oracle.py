@@ -28,7 +28,7 @@ from mlc.passes.rewrite_counter import RewriteCounter
 from mlc.support.arithmetic import OWN
 from mlc.support.diagnostics import one_line
 from mlc.support.errors import UserError
-from mlc.validation.bisection.failure import Failure, RuleFacts, blamed, facts_of_application, facts_of_op
+from mlc.validation.bisection.failure import PipelineFailure, RuleFacts, blamed, facts_of_application, facts_of_op
 from mlc.validation.execute import Facts, Module, types_of
 from mlc.validation.inputs import RandomWeights, Recorded, fits, random_inputs
 from mlc.validation.isolated import Note, isolated, quiet
@@ -47,7 +47,7 @@ class NotComparable(UserError):
 class Observation:
     """What a run showed: the failure, if any, the rewrites that were applied, and the inputs of functions."""
 
-    failure: Failure | None = None
+    failure: PipelineFailure | None = None
     applied: list[RuleFacts] = field(default_factory=list)
     recorded: dict[str, Recorded] = field(default_factory=dict)
     unsure: list[str] = field(default_factory=list)
@@ -94,13 +94,13 @@ class Oracle(ABC):
         at = int(index or 0)
         message = f"the process died of {outcome.died}"
         name = passes[at].name if at < len(passes) else ""
-        return Observation(Failure("crash", at, name, message, signal=outcome.died, running=bool(running)))
+        return Observation(PipelineFailure("crash", at, name, message, signal=outcome.died, running=bool(running)))
 
     @abstractmethod
     def _run(self, subject: Subject, steps: _Steps, note: Note) -> Observation:
         """The observation, made inside the child process."""
 
-    def _apply(self, module: ModuleOp, steps: _Steps, index: int, hooks: Sequence[Any]) -> Failure | None:
+    def _apply(self, module: ModuleOp, steps: _Steps, index: int, hooks: Sequence[Any]) -> PipelineFailure | None:
         """Apply a pass; what went wrong if it, or what the hooks compare, is wrong."""
         one = steps.passes[index]
         try:
@@ -108,10 +108,10 @@ class Oracle(ABC):
                 apply_passes(module, self.ctx, [one], verify=True, instruments=hooks)
         except ResultChanged as error:
             found = facts_of_op(error.op)
-            return Failure("values", index, one.name, one_line(str(error)), error.function, op=found)
+            return PipelineFailure("values", index, one.name, one_line(str(error)), error.function, op=found)
         except BrokenByPass as error:
             op = facts_of_op(error.op) if error.op is not None else None
-            return Failure("invalid", index, one.name, one_line(str(error)), _function_of(error.op), op=op)
+            return PipelineFailure("invalid", index, one.name, one_line(str(error)), _function_of(error.op), op=op)
         except Exception as error:
             rule, op = blamed(error.__traceback__)
             said = getattr(error, "op", None)
@@ -119,7 +119,7 @@ class Oracle(ABC):
             message = f"pass '{one.name}' raised {type(error).__name__}: {one_line(str(error))}"
             facts = None if op is None else facts_of_op(op)
             kind = type(error).__name__
-            return Failure("exception", index, one.name, message, _function_of(op), kind, op=facts, rule=rule)
+            return PipelineFailure("exception", index, one.name, message, _function_of(op), kind, op=facts, rule=rule)
         return None
 
 
@@ -244,7 +244,7 @@ class Compared(Oracle):
         note.write(f"{max(last, 0)} running")
         found = first_difference(expected, run_program(subject, drawn), self.allowed)
         name = steps.passes[last].name if steps.passes else ""
-        return Observation(Failure("values", last, name, found, subject.entry) if found else None)
+        return Observation(PipelineFailure("values", last, name, found, subject.entry) if found else None)
 
 
 @dataclass
@@ -272,7 +272,7 @@ class Sampled(Oracle):
         for name, got in (self._results(module, weights, inputs, known) if self.compares else {}).items():
             defined = name in before and not any(has_nan(a) for a in before[name])  # else nothing can be said
             if defined and (found := first_difference(before[name], got)):
-                return Observation(Failure("values", last, steps.passes[last].name, found, name))
+                return Observation(PipelineFailure("values", last, steps.passes[last].name, found, name))
         return Observation()
 
     def _results(

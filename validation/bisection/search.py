@@ -20,7 +20,7 @@ from xdsl.traits import IsTerminator
 from mlc.dialects import loop
 from mlc.passes.pass_manager import apply_passes
 from mlc.support.halving import first_bad
-from mlc.validation.bisection.failure import Failure, OpFacts, RuleFacts, facts_of_op
+from mlc.validation.bisection.failure import OpFacts, PipelineFailure, RuleFacts, facts_of_op
 from mlc.validation.bisection.oracle import Compared, NotComparable, Observation, Oracle, Sampled, Validated
 from mlc.validation.isolated import isolated, quiet
 from mlc.validation.reduction import edits, places
@@ -39,7 +39,7 @@ Report = Callable[[str], None]
 class Culprit:
     """Who is wrong: the pass, the rewrite application, the function, the op; and a small module that shows it."""
 
-    failure: Failure
+    failure: PipelineFailure
     passes: Sequence[ModulePass]
     """The wrong pass, behind those that must run before it for the failure to be seen."""
     before: Subject
@@ -90,7 +90,7 @@ class Bisection:
                 culprit.op = self._left_op(culprit, culprit.reduced)
         return culprit
 
-    def _seen_again(self, subject: Subject, passes: Sequence[ModulePass], failure: Failure) -> Culprit:
+    def _seen_again(self, subject: Subject, passes: Sequence[ModulePass], failure: PipelineFailure) -> Culprit:
         """The wrong pass with as few passes before it as show the failure again."""
         count = 1
         while True:
