@@ -200,7 +200,8 @@ class Compilation:
             try:
                 return compile_kernel([source], self.ctx, passes, self.options, self.recorded).pack()
             except UserError as error:
-                raise UserError(handed.located(name, error) if handed else error.text, error.op, error.place) from error
+                place = handed.place(name, error) if handed else error.place
+                raise UserError(error.text, error.op, place) from error
 
         return work
 

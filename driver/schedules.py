@@ -85,15 +85,13 @@ class Schedules:
         index = next((names.index(name) for name in wanted if name in names), len(names))
         return [*passes[:index], ReadSchedulesPass(self.directory), *passes[index:]]
 
-    def located(self, kernel: str, error: UserError) -> str:
-        """The message of an error, in front of it the place in the kernel's file that it is about."""
+    def place(self, kernel: str, error: UserError) -> str:
+        """The place in the kernel's file that an error is about; its own place if it is about none there."""
         op, text = error.op, self.text(kernel)
         block = None if op is None else op.parent
-        message = str(error)
         if op is None or text is None or block is None or getattr(block.parent_op(), "name", "") != "sched.schedule":
-            return message
-        place = place_of(text, list(block.ops).index(op))
-        return f"{self.path(kernel)}:{place}: {message}"
+            return error.place
+        return f"{self.path(kernel)}:{place_of(text, list(block.ops).index(op))}"
 
 
 def place_of(text: str, index: int) -> str:

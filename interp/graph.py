@@ -143,8 +143,7 @@ class Interpreter:
             )
         if not self.arithmetic.wide or not is_float_dtype(array.dtype):
             return array
-        exact = getattr(self.weights, "exact", {}).get(op.entry)
-        held = (array if exact is None else exact).astype(np.float64)
+        held = array.astype(np.float64)
         return held if self.arithmetic.noise is None else self.arithmetic.noise(held, parameter_key(op.entry))
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,8 @@ class Baseline:
     measured: Measured
     last: RunnableFunction
     """The present form."""
+    others: list[Measured] = field(default_factory=list)
+    """What was measured on further draws of inputs, where some ops say nothing on the first."""
     sizes: dict[str, int] = field(default_factory=dict)
     symbols: tuple[int, ...] = ()
 
@@ -78,16 +81,20 @@ class Baseline:
         """The same bits as the integers of another form, which has them without a sign; self if more differs."""
         if not _same_bits(self.inputs, form.inputs) or not _same_bits(self.outputs, form.outputs):
             return self
-        old, ins, outs = self.measured, form.inputs, form.outputs
-        measured = replace(
-            old,
-            arrays=_viewed(old.arrays, ins),
-            own=_viewed(old.own, outs),
-            large=_viewed(old.large, outs),
-            wide=None if old.wide is None else _viewed(old.wide, outs),
-            real=None if old.real is None else _viewed(old.real, outs),
-        )
-        return replace(self, inputs=ins, outputs=outs, measured=measured)
+        ins, outs = form.inputs, form.outputs
+        measured, *others = (_with_signs(draw, ins, outs) for draw in (self.measured, *self.others))
+        return replace(self, inputs=ins, outputs=outs, measured=measured, others=others)
+
+
+def _with_signs(draw: Measured, ins: Types, outs: Types) -> Measured:
+    return replace(
+        draw,
+        arrays=_viewed(draw.arrays, ins),
+        own=_viewed(draw.own, outs),
+        large=_viewed(draw.large, outs),
+        wide=None if draw.wide is None else _viewed(draw.wide, outs),
+        real=None if draw.real is None else _viewed(draw.real, outs),
+    )
 
 
 def _same_bits(a: Types, b: Types) -> bool:
@@ -200,7 +207,10 @@ class ValidateInstrument:
                 self._run_first(runner, text)
             else:
                 assert module_pass is not None
-                old.measured = _Comparison(self, module_pass, runner, old.measured, lambda: self._restored(old)).run()
+                draws = [old.measured, *old.others]
+                restore = partial(self._restored, old)
+                found = [_Comparison(self, module_pass, runner, draw, restore).run() for draw in draws]
+                old.measured, old.others = found[0], found[1:]
                 old.text, old.last = text, executable
                 self.compared += 1
         finally:
@@ -252,19 +262,18 @@ class ValidateInstrument:
         if given is None or not given.arrays:
             given = self._recorded.get(executable.name, Recorded([]))
         arrays = fitted(given.arrays, executable.inputs)
+        draws = [] if arrays is None else [arrays]
         try:
-            if arrays is None:
-                arrays, silent = informative_inputs(executable, self.seed)
+            if not draws:
+                draws, silent = informative_inputs(executable, self.seed)
                 self._note_silent(executable, silent)
-            measured = runner.measure(arrays)
+            measured, *others = map(runner.measure, draws)
         except Exception as error:
             self.unsure.append(f"@{executable.name} ({executable.level}), whose interpreter says: {error}")
             warn(executable.op, f"is not validated, for its interpreter says: {error}")
             return
-        facts = executable.sizes, executable.symbols
-        self.known[executable.name] = Baseline(
-            executable.inputs, executable.outputs, text, measured, executable, *facts
-        )
+        facts = executable, others, executable.sizes, executable.symbols
+        self.known[executable.name] = Baseline(executable.inputs, executable.outputs, text, measured, *facts)
 
 
 def summary(compared: int, unsure: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ import mlc
 from mlc.dialects import graph as g
 from mlc.dialects.graph.graph_numpy import evaluate
 from mlc.frontends.common.model import Model
+from mlc.support.arithmetic import WIDE
 from mlc.support.weights import WeightStore
 
 NAMES = sorted(name for name, cls in g.OPS.items() if cls.samples())
@@ -30,7 +31,7 @@ def test_samples_compiled(names):
         wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in own]
         arrays += own
         results += op.results
-        wanted += [(name, op, value) for value in evaluate(op, wide, np.float64)]
+        wanted += [(name, op, value) for value in evaluate(op, wide, WIDE)]
     func.body.block.add_op(ReturnOp(*results))
     func.properties["function_type"] = FunctionType.from_lists(func.body.block.arg_types, [r.type for r in results])
     exe = mlc.compile(Model(ModuleOp([func]), WeightStore()), threads=1, error_growth=0)
