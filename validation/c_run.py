@@ -14,6 +14,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ from mlc.validation.widen import widened
 
 # Unoptimised: compiling takes five times as long with -O1, and the kernels run a fraction of that time.
 FLAGS = ("-std=gnu99", "-O0", "-ffp-contract=off", "-march=native", "-w", "-fPIC", "-shared")
+OPTIMIZED_BYTES = 40_000
+"""Length of a kernel's text up to which it is optimised: plain loops, which compile fast and run long."""
 COMPILERS = 2
 """Calls of the compiler that run side by side."""
 KEPT_KERNELS = 256
@@ -79,7 +82,51 @@ def _callable(library: ctypes.CDLL, name: str) -> Kernel:
 
 def run(func: loop.FuncOp, arrays: Sequence[Any], arithmetic: Arithmetic = OWN) -> list[Any]:
     """Run a kernel as C99, as `mlc.interp.loop.run` does; an access out of bounds raises InterpreterError."""
-    return prepare(func, arithmetic)(arrays)
+    return CKernel(func).run(arrays, arithmetic)
+
+
+def prepare(func: loop.FuncOp, arithmetic: Arithmetic = OWN) -> Callable[[Sequence[Any]], list[Any]]:
+    """Compile a kernel once, to run it several times."""
+    kernel = CKernel(func)
+    kernel.text(arithmetic)
+    return lambda arrays: kernel.run(arrays, arithmetic)
+
+
+@dataclass
+class CKernel:
+    """A kernel in its present form, which is printed once for each arithmetic."""
+
+    func: loop.FuncOp
+    texts: dict[Arithmetic, str] = field(default_factory=dict)
+
+    def text(self, arithmetic: Arithmetic) -> str:
+        """The kernel as C99 in an arithmetic; UserError where it has no wide form."""
+        if arithmetic not in self.texts:
+            self.texts[arithmetic] = text_of(self.func, arithmetic)
+        return self.texts[arithmetic]
+
+    def run(self, arrays: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
+        """The outputs; InterpreterError for an access out of bounds, and for a race."""
+        text = self.text(arithmetic)
+        if text not in _COMPILED:
+            precompile([(self, arithmetic)])
+        bound = bind(self.func, arrays, arithmetic)
+        args = [np.asarray(a, order="C") if isinstance(a, np.ndarray) else a for a in bound]
+        _check(self.func, _COMPILED[text](args))
+        return outputs_of(self.func, args)
+
+
+def _check(func: loop.FuncOp, code: int) -> None:
+    """InterpreterError for a return code that is not 0."""
+    name = func.sym_name.data
+    if code > RACES:
+        op = checked_ops(func)[code - RACES - 1]
+        raise InterpreterError(f"'{op.name}' races: iterations of a parallel loop depend on each other in @{name}", op)
+    if code > 0:
+        op = checked_ops(func)[code - 1]
+        raise InterpreterError(f"'{op.name}' goes out of bounds in @{name}", op)
+    if code:
+        raise InterpreterError(f"expected @{name} to return 0, but got {code}", func)
 
 
 def text_of(func: loop.FuncOp, arithmetic: Arithmetic = OWN) -> str:
@@ -90,9 +137,9 @@ def text_of(func: loop.FuncOp, arithmetic: Arithmetic = OWN) -> str:
     return print_function(form, checked=True, snapped=arithmetic.wide, races=not arithmetic.wide)
 
 
-def precompile(kernels: Iterable[tuple[loop.FuncOp, Arithmetic]]) -> None:
-    """Compile several kernels in one call of the compiler, so that `run` finds them."""
-    texts = dict.fromkeys(text_of(func, arithmetic) for func, arithmetic in kernels)
+def precompile(kernels: Iterable[tuple[CKernel, Arithmetic]]) -> None:
+    """Compile several kernels in few calls of the compiler, so that `run` finds them."""
+    texts = dict.fromkeys(kernel.text(arithmetic) for kernel, arithmetic in kernels)
     missing = [text for text in texts if text not in _COMPILED]
     if not missing:
         return
@@ -107,31 +154,7 @@ def precompile(kernels: Iterable[tuple[loop.FuncOp, Arithmetic]]) -> None:
 def _compiled(texts: Sequence[str]) -> list[Kernel]:
     """The kernels of C texts, compiled in one call of the compiler."""
     head = re.compile(r"^int32_t \w+\(", re.M)
-    renamed = [head.sub(f"int32_t kernel_{k}(", text, count=1) for k, text in enumerate(texts)]
+    how = ['__attribute__((optimize("O1")))\n' if len(text) <= OPTIMIZED_BYTES else "" for text in texts]
+    renamed = [head.sub(f"{how[k]}int32_t kernel_{k}(", text, count=1) for k, text in enumerate(texts)]
     library = compile_and_load("\n".join([PRELUDE, SNAPPED_PRELUDE, *renamed]))
     return [library[f"kernel_{k}"] for k in range(len(texts))]
-
-
-def prepare(func: loop.FuncOp, arithmetic: Arithmetic = OWN) -> Callable[[Sequence[Any]], list[Any]]:
-    """Compile a kernel once, to run it several times."""
-    text = text_of(func, arithmetic)
-    if text not in _COMPILED:
-        precompile([(func, arithmetic)])
-    kernel = _COMPILED[text]
-
-    def call(arrays: Sequence[Any]) -> list[Any]:
-        bound = bind(func, arrays, arithmetic)
-        args = [np.asarray(a, order="C") if isinstance(a, np.ndarray) else a for a in bound]
-        code = kernel(args)
-        if code > RACES:
-            op = checked_ops(func)[code - RACES - 1]
-            message = f"'{op.name}' races: iterations of a parallel loop depend on each other in @{func.sym_name.data}"
-            raise InterpreterError(message, op)
-        if code > 0:
-            op = checked_ops(func)[code - 1]
-            raise InterpreterError(f"'{op.name}' goes out of bounds in @{func.sym_name.data}", op)
-        if code:
-            raise InterpreterError(f"expected @{func.sym_name.data} to return 0, but got {code}", func)
-        return outputs_of(func, args)
-
-    return call

@@ -45,6 +45,7 @@ from mlc.validation.facts import casts_bits, constants_of, count_operations, nar
 
 if TYPE_CHECKING:
     from mlc.codegen.native import Library
+    from mlc.validation.c_run import CKernel
 
 Array = Any
 Types = tuple[tuple[tuple[int, ...], str], ...]
@@ -68,7 +69,7 @@ class RunnableFunction:
     run: Run
     is_wide: bool = True
     """Whether it runs in wide arithmetic; native code does not, nor do kernels that cast the bits of floats."""
-    as_c: loop.FuncOp | None = None
+    as_c: CKernel | None = None
     """The kernel, if it runs as C99."""
     calls: tuple[str, ...] = ()
     epsilon: float = 0.0
@@ -320,9 +321,11 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         count_operations(func, given) > INTERPRETED_OPERATIONS or (runs_in_parallel(func) and c_run.has_compiler())
     )
 
+    kernel = c_run.CKernel(func)
+
     def run(arrays: Sequence[Array], arithmetic: Arithmetic) -> list[Array]:
         if large:
-            return c_run.run(func, arguments(arrays, arithmetic), arithmetic)
+            return kernel.run(arguments(arrays, arithmetic), arithmetic)
         shuffle = None if m.observe else 0
         return interp.run(
             func, arguments(arrays, arithmetic), shuffle=shuffle, arithmetic=arithmetic, observe=m.observe
@@ -336,7 +339,7 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         outputs,
         run,
         is_wide=not casts_bits(func),
-        as_c=func if large else None,
+        as_c=kernel if large else None,
         epsilon=narrowest(func),
         constants=constants_of(func),
         symbols=symbols,
