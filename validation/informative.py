@@ -52,7 +52,8 @@ def informative_inputs(executable: RunnableFunction, seed: int) -> tuple[list[li
     functions also inputs times 10, which reach the bounds of clips and the ends of activations.
     """
     draws, silent = _talkative(executable, seed)
-    if _elements(executable.op) <= SMALL_FUNCTION and any(is_float_dtype(a.dtype) for a in draws[0]):
+    is_small = executable.level in ("graph", "te") and _elements(executable.op) <= SMALL_FUNCTION
+    if is_small and any(is_float_dtype(a.dtype) for a in draws[0]):
         draws.append([_adjusted(a, 10.0, False) for a in random_inputs(executable.op, executable.inputs, seed + 1)])
     return draws, silent
 
