@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 Array = Any
 Types = tuple[tuple[tuple[int, ...], str], ...]
+INTERPRETED_LEVELS = ("graph", "te", "loop")
 INTERPRETED_OPERATIONS = 100_000
 """Scalar operations above which a loop kernel runs as C99 instead of by the interpreter."""
 
@@ -72,10 +73,6 @@ class RunnableFunction:
     as_c: CKernel | None = None
     """The kernel, if it runs as C99."""
     calls: tuple[str, ...] = ()
-    epsilon: float = 0.0
-    """Machine epsilon of the narrowest float type to which the function rounds; 0 if it has no floats."""
-    constants: dict[object, object] = field(default_factory=dict)
-    """The float constants (`constant_key`, `parameter_key`), each with what identifies its content."""
     sizes: dict[str, int] = field(default_factory=dict)
     """The values of the symbols of a graph-level function, by name."""
     symbols: tuple[int, ...] = ()
@@ -84,6 +81,18 @@ class RunnableFunction:
     """The weights that a graph-level function reads."""
     observed: Callable[[Sequence[Array], Observe], list[Array]] | None = None
     """Runs a graph-level function, and shows the results of each op."""
+
+    # Both are asked only of functions that a pass changed, before the next pass changes them.
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Machine epsilon of the narrowest float type to which the function rounds; 0 if it has no floats."""
+        return narrowest(self.op) if self.level in INTERPRETED_LEVELS else 0.0
+
+    @cached_property
+    def constants(self) -> dict[object, object]:
+        """The float constants (`constant_key`, `parameter_key`), each with what identifies its content."""
+        return constants_of(self.op, self.weights) if self.level in INTERPRETED_LEVELS else {}
 
 
 @dataclass
@@ -186,8 +195,6 @@ def _graph(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         outs,
         run,
         calls=tuple(op.callee.string_value() for op in func.walk() if isinstance(op, CallOp)),
-        epsilon=narrowest(func),
-        constants=constants_of(func, m.weights),
         sizes=sizes,
         symbols=_kernel_symbols(func, sizes),
         weights=m.weights,
@@ -289,8 +296,6 @@ def _te(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         types[len(tensors) :],
         lambda arrays, arithmetic: list(te.run(func, [*arrays, *symbols], arithmetic=arithmetic, observe=m.observe)),
         is_wide=not casts_bits(func),
-        epsilon=narrowest(func),
-        constants=constants_of(func),
         symbols=symbols,
     )
 
@@ -340,8 +345,6 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         run,
         is_wide=not casts_bits(func),
         as_c=kernel if large else None,
-        epsilon=narrowest(func),
-        constants=constants_of(func),
         symbols=symbols,
     )
 
