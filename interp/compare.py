@@ -1,44 +1,21 @@
 """
-Comparison of results: whether two lists of arrays agree, and the first element where they differ.
+Comparison of results: the first element where two arrays differ by more than is allowed.
 
-Integers, booleans, and floats that no pass re-associates must agree bit by bit. Where sums may be re-associated,
-|a - b| <= atol + rtol * |b| with rtol = c * eps * sqrt(K): K is the number of terms that a result sums, eps the machine
-epsilon of the narrowest type to which the function rounds. A sum that cancels is only as exact as its terms, so atol is
-rtol times the largest result. NaN and infinities must stand at the same places.
+Integers and booleans are equal, or as many steps apart as is allowed. NaN and infinities must stand at the same places.
+What is allowed is measured by those who compare (validation/measure.py).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mlc.interp.values import is_float
+from mlc.support.dtypes import is_float_dtype
 
-Array = np.ndarray[Any, np.dtype[Any]]
-DEFAULT_C = 8.0
-"""The error constant c of a function that declares none."""
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """The allowed floating-point error: the constant `c` and the number of summed terms K; none if `exact`."""
-
-    c: float = DEFAULT_C
-    length: int = 1
-    exact: bool = False
-    epsilon: float = 0.0
-    """Machine epsilon of the narrowest type to which intermediate values are rounded, if above the results' own."""
-
-    def rtol(self, dtype: np.dtype[Any]) -> float:
-        """c * eps * sqrt(K) for results of this dtype."""
-        return 0.0 if self.exact else self.c * max(self.epsilon, epsilon(dtype)) * math.sqrt(max(self.length, 1))
-
-
-EXACT = Tolerance(exact=True)
+Array = Any
 
 
 @dataclass(frozen=True)
@@ -66,49 +43,28 @@ def epsilon(dtype: np.dtype[Any]) -> float:
     return float(ml_dtypes.finfo(dtype).eps)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] its type depends on the dtype
 
 
-def differences(expected: Sequence[Any], got: Sequence[Any], tolerance: Tolerance = EXACT) -> Difference | None:
-    """The first difference between two lists of results, if there is one."""
-    for k, (a, b) in enumerate(zip(expected, got, strict=True)):
-        if (found := difference(np.asarray(a), np.asarray(b), tolerance, k)) is not None:
-            return found
-    return None
+def differences(expected: Sequence[Any], got: Sequence[Any]) -> Difference | None:
+    """The first element that is not the same in two lists of results, if there is one."""
+    pairs = enumerate(zip(expected, got, strict=True))
+    return next((found for k, (a, b) in pairs if (found := difference(a, b, output=k)) is not None), None)
 
 
-def difference(expected: Array, got: Array, tolerance: Tolerance = EXACT, output: int = 0) -> Difference | None:
-    """The first element in row-major order that differs; `expected` may be wider than `got` (an f64 reference)."""
-    if expected.shape != got.shape:
-        return Difference(output, (), f"shape {expected.shape}", f"shape {got.shape}", 0.0)
-    if not is_float(got):
-        wrong, allowed = expected != got, np.zeros(got.shape)
-    else:
-        wrong, allowed = _wrong_floats(expected, got, tolerance)
+def difference(expected: Array, got: Array, allowed: Array | float = 0.0, output: int = 0) -> Difference | None:
+    """
+    The first element in row-major order that differs by more than `allowed`, one bound or one for each element.
+
+    `expected` may be wider than `got` (an f64 reference).
+    """
+    a, b = np.asarray(expected), np.asarray(got)
+    if a.shape != b.shape:
+        return Difference(output, (), f"shape {a.shape}", f"shape {b.shape}", 0.0)
+    with np.errstate(all="ignore"):
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        near = np.isfinite(x) & np.isfinite(y) & (np.abs(x - y) <= allowed)
+        # integers above 2^53 are equal in f64 though they differ
+        same = (x == y) | (np.isnan(x) & np.isnan(y)) if is_float_dtype(a.dtype) else a == b
+        wrong = ~(same | (near & (np.asarray(allowed) > 0)))
     if not np.any(wrong):
         return None
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
-    return Difference(output, index, expected[index], got[index], float(allowed[index]))
-
-
-def _wrong_floats(expected: Array, got: Array, tolerance: Tolerance) -> tuple[Array, Array]:
-    rtol = tolerance.rtol(got.dtype)
-    b, a = expected.astype(np.float64), got.astype(np.float64)
-    with np.errstate(all="ignore"):
-        finite = np.isfinite(b)
-        if finite.any() and not tolerance.exact:
-            largest = float(np.max(np.abs(b[finite])))
-            # a reference in f64 has values where the narrower type overflows or vanishes
-            overflows = finite & (np.abs(b) > _largest(got.dtype) * (1 - rtol))
-            b = np.where(overflows & np.isinf(a) & (np.sign(a) == np.sign(b)), a, b)
-        else:
-            largest = 0.0
-        allowed = np.broadcast_to(rtol * largest + rtol * np.abs(b), b.shape)
-        near = np.isfinite(a) & np.isfinite(b) & (np.abs(a - b) <= allowed)
-        same = (a == b) | (np.isnan(a) & np.isnan(b)) | near
-    return ~same, np.where(np.isfinite(allowed), allowed, 0.0)
-
-
-def _largest(dtype: np.dtype[Any]) -> float:
-    if dtype.kind == "f":
-        return float(np.finfo(dtype).max)
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(dtype).max)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] its type depends on the dtype
+    return Difference(output, index, a[index], b[index], float(np.broadcast_to(allowed, wrong.shape)[index]))

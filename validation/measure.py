@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from mlc.interp.compare import Difference, epsilon
+from mlc.interp.compare import Difference, difference, epsilon
 from mlc.support.arithmetic import OWN, REAL, WIDE, Arithmetic, Noise, perturbed
 from mlc.support.dtypes import is_float_dtype
 from mlc.validation.execute import RunnableFunction
@@ -168,7 +168,7 @@ def compare_meaning(
             finite += a.size
         count += a.size
         if verdict.difference is None:
-            verdict.difference = first_difference(a, b, allowed, k)
+            verdict.difference = difference(a, b, allowed, k)
     verdict.useless, verdict.finite = useless / max(count, 1), finite / max(count, 1)
     return verdict
 
@@ -178,25 +178,6 @@ def _allowed(reference: Array, moved: Array, extra: float) -> Array:
     if is_float_dtype(reference.dtype):
         return WIDE_BOUND * largest(reference) + NUDGE_FACTOR * moved + extra
     return np.maximum(moved, np.ceil(extra / ROUNDING_FACTOR))
-
-
-def first_difference(expected: Array, got: Array, allowed: Array, output: int) -> Difference | None:
-    """The first element that differs by more than `allowed`; NaN and infinities must stand at the same places."""
-    with np.errstate(all="ignore"):
-        a, b = np.asarray(expected), np.asarray(got)
-        if is_float_dtype(a.dtype):
-            a, b = a.astype(np.float64), b.astype(np.float64)
-            near = np.isfinite(a) & np.isfinite(b) & (np.abs(a - b) <= allowed)
-            wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | near)
-        else:
-            apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
-            wrong = (a != b) & (apart > allowed)
-    if not np.any(wrong):
-        return None
-    worst = np.argwhere(wrong)
-    index = tuple(int(i) for i in worst[0])
-    bound = float(np.broadcast_to(allowed, wrong.shape)[index])
-    return Difference(output, index, expected[index], got[index], bound)
 
 
 def lost_range(before: Sequence[Array], after: Sequence[Array]) -> str:
@@ -243,7 +224,7 @@ def compare_native(before: Measured, own: Sequence[Array], eps: float) -> Differ
             error = before.error[k] if before.error else 0.0
             unit = max(eps, epsilon(new.dtype))
             allowed = 16 * error + ERROR_FLOOR * unit * largest(reference)
-            found = first_difference(_clipped(reference, new), new, np.full(new.shape, allowed), k)
+            found = difference(_clipped(reference, new), new, allowed, k)
         if found is not None:
             return found
     return None
@@ -260,4 +241,4 @@ def _integer_difference(old: Array, new: Array, output: int, from_floats: bool) 
     """Integers must be equal; where floats decide them, at most 1 % may be one step off."""
     apart = np.abs(old.astype(np.float64) - new.astype(np.float64))
     few = from_floats and int((apart > 0).sum()) <= max(1, new.size // 100)
-    return first_difference(old, new, np.full(new.shape, 1.0 if few else 0.0), output)
+    return difference(old, new, 1.0 if few else 0.0, output)

@@ -25,7 +25,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mlc.dialects.source import parse_module
-from mlc.interp.compare import EXACT, Difference, differences, epsilon
+from mlc.interp.compare import Difference, difference, differences, epsilon
 from mlc.support.arithmetic import OWN, WIDE
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import warn
@@ -41,7 +41,6 @@ from mlc.validation.measure import (
     compare_meaning,
     compare_native,
     errors,
-    first_difference,
     grown_error,
     largest,
     lost_range,
@@ -302,7 +301,7 @@ class _Comparison:
         except Exception as error:
             raise self.changed(f"it no longer runs: {error}") from error
         if bool(getattr(self.module_pass, "exact", False)):
-            self.fail(differences(before.own, own, EXACT))
+            self.fail(differences(before.own, own))
         if wide is None or before.wide is None:
             self.fail(compare_native(before, own, executable.epsilon))
             return Measured(arrays, before.wide, own, large, before.moved, before.constants, before.error)
@@ -370,8 +369,7 @@ class _Comparison:
         if self.runner.executable.epsilon > epsilon(np.dtype(np.float32)):
             self.meaning(before.real or before.wide, self.runner.real(arrays))
         for k, (a, b) in enumerate(zip(before.wide, wide, strict=True)):
-            allowed = np.full(np.shape(a), budget * largest(a))
-            self.fail(first_difference(a, b, allowed, k))
+            self.fail(difference(a, b, budget * largest(a), k))
 
     def fail(self, found: Difference | None) -> None:
         """Raise ResultChanged for a difference."""
