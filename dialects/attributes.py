@@ -23,10 +23,6 @@ KERNEL_TYPICAL = "typical"
 """array<i64>: the typical value of each symbol, for which schedules are chosen."""
 KERNEL_LEAST = "least"
 """array<i64>: the smallest value of each symbol."""
-KERNEL_TOLERANCE = "tolerance"
-"""A float: the error constant c of the kernel; results may differ by c * eps * sqrt(K)."""
-KERNEL_REDUCTION = "reduction"
-"""An integer: the number K of terms in the longest sum of the kernel."""
 
 # --- stages, loops, buffers --------------------------------------------------------------------------------------
 
@@ -82,7 +78,7 @@ NATIVE_SYMBOLIC_BYTES = "mlc.symbolic_bytes"
 
 # --- what the text may hold --------------------------------------------------------------------------------------
 
-_KERNEL = frozenset({KERNEL_SIZES, KERNEL_TYPICAL, KERNEL_LEAST, KERNEL_TOLERANCE, KERNEL_REDUCTION})
+_KERNEL = frozenset({KERNEL_SIZES, KERNEL_TYPICAL, KERNEL_LEAST})
 
 UNPREFIXED: dict[str, frozenset[str]] = {
     "te.func": _KERNEL,

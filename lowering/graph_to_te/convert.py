@@ -3,9 +3,7 @@ graph -> te: each kernel function of graph ops becomes a te.func of the same nam
 
 In: `func.func`s with the attribute `graph.kernel`, whose ops are all in the table of lowerings. Out: a `te.func` each.
 The symbols of its sizes become index arguments, and its attribute `sizes` gives the shapes in terms of them. Integers
-become signless (the ops know the sign); stages have the locations of their graph ops. The attributes `tolerance` (the
-error constant c, summed over the ops) and `reduction` (the longest reduction, K) stay with the kernel on all lower
-levels: its results may differ by c * eps * sqrt(K).
+become signless (the ops know the sign); stages have the locations of their graph ops.
 """
 
 from __future__ import annotations
@@ -17,13 +15,9 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
-    FloatAttr,
-    IntegerAttr,
     ModuleOp,
     TensorType,
     UnknownLoc,
-    f64,
-    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -34,10 +28,7 @@ from mlc.dialects.attributes import (
     GRAPH_KERNEL,
     GRAPH_LAYOUTS,
     GRAPH_SYMBOLS,
-    KERNEL_REDUCTION,
-    KERNEL_TOLERANCE,
 )
-from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import shape_of
 from mlc.dialects.scalar import INDEX
@@ -121,7 +112,6 @@ def convert_kernel(kernel: func.FuncOp, checked: bool = True) -> te.FuncOp:
     block.add_op(te.ReturnOp.create(operands=results))
     new = te.FuncOp.make(kernel.sym_name.data, block.arg_types, [r.type for r in results], Region(block))
     new.attributes |= {name: a for name, a in kernel.attributes.items() if name not in _DROPPED}
-    new.attributes |= _tolerance(source)
     new.attributes |= size_attributes(kernel, symbols)
     new.location = kernel.location
     return new
@@ -162,10 +152,3 @@ def _materialized(tensor: Tensor) -> SSAValue:
         tensor = builder.compute(tensor.shape, lambda *i: tensor[i], "full")
     assert tensor.value is not None
     return tensor.value
-
-
-def _tolerance(block: Block) -> dict[str, Attribute]:
-    ops = [op for op in block.ops if isinstance(op, GraphOp)]
-    c = sum(op.tolerance for op in ops)
-    k = max((op.reduction_length() for op in ops), default=1)
-    return {KERNEL_TOLERANCE: FloatAttr(float(c), f64), KERNEL_REDUCTION: IntegerAttr(k, i64)}

@@ -8,7 +8,6 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 
 // CHECK-LABEL: te.func @dense_bias(%x: tensor<2x7xf32>, %w: tensor<5x7xf32>, %b: tensor<5xf32>) -> tensor<2x5xf32>
-// CHECK-SAME:    attributes {tolerance = 2.000000e+00 : f64, reduction = 7 : i64}
 // CHECK:         %[[D:.*]] = te.compute "dense" (%i : 2, %j : 5) reduce (%k : 7) sum {
 // CHECK-NEXT:      %[[X:.*]] = te.read %x[%i, %k] : f32
 // CHECK-NEXT:      %[[W:.*]] = te.read %w[%j, %k] : f32

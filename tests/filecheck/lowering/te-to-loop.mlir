@@ -2,7 +2,7 @@
 
 // The loops have the names of the axes; a sum of products is a fused multiply-add.
 // CHECK-LABEL: loop.func @matmul(%a: memref<4x6xf32>, %b: memref<6x5xf32>, %c: memref<4x5xf32>)
-// CHECK-SAME:      attributes {outputs = 1 : i64, tolerance = 2 : i64} {
+// CHECK-SAME:      attributes {outputs = 1 : i64, my.note = 2 : i64} {
 // CHECK-NEXT:    loop.for %i = 0 to 4 {
 // CHECK-NEXT:      loop.for %j = 0 to 5 {
 // CHECK-NEXT:        loop.for %k = 0 to 6 {
@@ -14,7 +14,7 @@
 // CHECK-NEXT:            %[[ACC:.*]] = loop.load %c[%vi, %vj] : f32
 // CHECK-NEXT:            %[[SUM:.*]] = loop.fma %[[A]], %[[B]], %[[ACC]] : f32, f32, f32
 // CHECK-NEXT:            loop.store %[[SUM]], %c[%vi, %vj] : f32
-te.func @matmul(%a: tensor<4x6xf32>, %b: tensor<6x5xf32>) -> tensor<4x5xf32> attributes {tolerance = 2 : i64} {
+te.func @matmul(%a: tensor<4x6xf32>, %b: tensor<6x5xf32>) -> tensor<4x5xf32> attributes {my.note = 2 : i64} {
   %c = te.compute "matmul" (%i : 4, %j : 5) reduce (%k : 6) sum {
     %0 = te.read %a[%i, %k] : f32
     %1 = te.read %b[%k, %j] : f32
