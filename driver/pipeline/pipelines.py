@@ -90,6 +90,8 @@ PIPELINES: dict[str, list[str]] = {
         "loop-compact-buffers",
         "loop-promote-tiles",
     ],
+    # a scheduled te.func to scalar loops, which are printed as C
+    "loop-scalars": ["loop-scalarize", "loop-tiles"],
 }
 """Name -> pass specs in pipeline syntax (`loop-split{factor=4}`), or names of other pipelines."""
 

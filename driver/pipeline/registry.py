@@ -65,6 +65,7 @@ PASSES: dict[str, str] = {
     "te-add-schedule": "mlc.schedules.strategy:AddSchedulePass",
     # loop
     "loop-apply-schedule": "mlc.passes.loop.apply_schedule:ApplySchedulePass",
+    "loop-scalarize": "mlc.passes.loop.scalarize:ScalarizePass",
     "loop-partition": "mlc.passes.loop.partition:PartitionPass",
     "loop-inline-unit-loops": "mlc.passes.loop.inline_unit_loops:InlineUnitLoopsPass",
     "loop-form-tiles": "mlc.passes.loop.form_tiles:FormTilesPass",
