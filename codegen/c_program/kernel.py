@@ -9,15 +9,16 @@ function of one task for `rt->parallel_for`.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.codegen.c import STATEMENTS
 from mlc.codegen.c_printer import CPrinter, on_heap, static_bytes
+from mlc.codegen.c_program.tidy import tidied
 from mlc.codegen.c_types import storage_type, value_type
 from mlc.dialects import loop
 from mlc.dialects.attributes import LOOP_LEAST_WORK, LOOP_WORK
@@ -28,7 +29,6 @@ from mlc.support.errors import fail
 
 LOCAL = "MLC_LOCAL"
 """The macro of functions that a library does not show."""
-_SPLIT_DECLARATION = re.compile(r"^( *)(\w+) (\w+);\n\1\3 = ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ def print_kernel(func: loop.FuncOp, *, threads: bool, prefix: str = "") -> CKern
 
     Raises UserError for buffers of open sizes and for tiles that a parallel loop takes from outside.
     """
-    printer = _Printer({**STATEMENTS, loop.ForOp: _for, loop.AllocOp: _alloc}, threads=threads, kernel=prefix + func.sym_name.data)
+    printer = _Printer(_STATEMENTS, threads=threads, kernel=prefix + func.sym_name.data)
     printer.function(func)
     lines = [*printer.tasks, *printer.lines]
-    text = _SPLIT_DECLARATION.sub(r"\1\2 \3 = ", "\n".join(lines) + "\n")
+    text = tidied("\n".join(lines) + "\n")
     return CKernelText(printer.kernel, text, printer.workspace.most, printer.scratch.most)
 
 
@@ -194,5 +194,11 @@ def _task(p: _Printer, op: loop.ForOp, name: str, fields: Mapping[str, str], pri
     p.tasks += p.lines
     p.lines, p.depth = outside, depth
 
+
+_STATEMENTS: dict[type[Operation], Callable[[Any, Any], None]] = {
+    **STATEMENTS,
+    loop.ForOp: _for,
+    loop.AllocOp: _alloc,
+}
 
 __all__ = ["LOCAL", "CKernelText", "print_kernel"]

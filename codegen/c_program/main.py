@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IndexType, IntegerAttr, MemRef
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.codegen.c_program.kernel import LOCAL
+from mlc.codegen.c_program.tidy import tidied
 from mlc.codegen.c_types import element_bytes, value_type
 from mlc.dialects import runtime
 from mlc.dialects.attributes import MAIN_PLAN, MAIN_SCRATCH
@@ -42,7 +43,7 @@ def print_main(main: func.FuncOp, name: str, rename: Mapping[str, str]) -> str:
     printer.line(f"{LOCAL} int32_t {name}(void *const *io, const void *weights, void *workspace, mlc_runtime *rt) {{")
     printer.depth = 1
     printer.function(main)
-    return "\n".join([*printer.lines, "}"]) + "\n"
+    return tidied("\n".join([*printer.lines, "}"]) + "\n")
 
 
 class _Printer:
@@ -97,8 +98,7 @@ class _Printer:
         """A variable for a scalar."""
         name = f"v{len(self.names)}"
         self.names[value] = name
-        if value.uses.get_length():
-            self.line(f"const {value_type(value.type)} {name} = {expression};")
+        self.line(f"const {value_type(value.type)} {name} = {expression};")
 
     def pointer(self, value: SSAValue, base: SSAValue, *offsets: str) -> None:
         """A view: the expression of an address."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
 
 from mlc.codegen.c_prelude import PRELUDE
 from mlc.codegen.c_program.kernel import CKernelText, print_kernel
@@ -68,7 +71,7 @@ class CSource:
         }
         self.files = self._files(names, options.threads)
 
-    def _kernel(self, compilation: Compilation, source: object, passes: list[object]) -> CKernelText:
+    def _kernel(self, compilation: Compilation, source: FuncOp, passes: Sequence[ModulePass]) -> CKernelText:
         module = ModuleOp([source.clone()])
         run_passes(module, compilation.ctx, passes)
         kernel = next(op for op in module.body.block.ops if isinstance(op, loop.FuncOp))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlc.driver.export.package.spec import PackageSpec, Tensor
+from mlc.driver.export.package.spec import PackageSpec, PackedTensor
 from mlc.support.abi import ABI_VERSION, C_DECLARATIONS
 
 _RUNTIME = """
@@ -16,6 +16,7 @@ _ARENA = """\
 /* The bytes of an arena for a call with so many threads. */
 #define {caps}_WORKSPACE_BYTES(threads) ((size_t){own} + (size_t)(threads) * {scratch})
 """
+_NO_ARENA = "      return %s_INVALID; /* the arena is missing */"
 _SIZES = """
 /* The open sizes of the model. */
 typedef struct {name}_sizes {{
@@ -113,18 +114,16 @@ def interface(spec: PackageSpec) -> str:
         fill_io="\n".join(f"  {line}" for line in io),
         given=_given(spec),
         workspace=own,
-        default_allocate=f"      {'memory = malloc(bytes + 63);' if spec.malloc else f'return {spec.name.upper()}_INVALID;'}",
+        default_allocate="      memory = malloc(bytes + 63);" if spec.malloc else _NO_ARENA % spec.name.upper(),
         default_release=release,
         entry=f"{spec.prefix}_main" if spec.lang == "c" else spec.model["entry"],
         weights=_weights(spec),
     )
 
 
-def _fields(tensors: Sequence[Tensor], qualifier: str) -> str:
+def _fields(tensors: Sequence[PackedTensor], qualifier: str) -> str:
     """The fields of a struct, each with its shape; a struct in C has at least one."""
-    rows = [
-        f"  {qualifier}{t.type} *{t.field}; /* {t.shape_text.replace('*/', '')}, {t.dtype} */" for t in tensors
-    ]
+    rows = [f"  {qualifier}{t.type} *{t.field}; /* {t.shape_text.replace('*/', '')}, {t.dtype} */" for t in tensors]
     return "\n".join(rows) or "  char none; /* the model has none */"
 
 
@@ -134,7 +133,7 @@ def _sizes(spec: PackageSpec) -> str:
         steps = f" in steps of {step}" if step > 1 else ""
         sizes.append(f"  int64_t {field}; /* {name.replace('*/', '')}: {low} to {high}{steps} */")
 
-    def ranks(tensors: Sequence[Tensor]) -> str:
+    def ranks(tensors: Sequence[PackedTensor]) -> str:
         rows = [f"  int64_t {t.field}[{max(1, len(t.shape))}]; /* {t.shape_text} */" for t in tensors]
         return "\n".join(rows) or "  char none;"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlc.driver.export.package.spec import PackageSpec, Tensor
+from mlc.driver.export.package.spec import PackageSpec, PackedTensor
 from mlc.runtime.sizes import evaluate
 
 _READER = """
@@ -107,11 +107,11 @@ def _size_lines(spec: PackageSpec) -> list[str]:
     return [*lines, f"if ({spec.name}_sizes_of(&shapes, &sizes)) return 1;"]
 
 
-def _count(spec: PackageSpec, t: Tensor) -> int:
+def _count(spec: PackageSpec, t: PackedTensor) -> int:
     return t.bytes(spec.recorded) // t.width
 
 
-def _structs(spec: PackageSpec) -> list[tuple[str, list[Tensor]]]:
+def _structs(spec: PackageSpec) -> list[tuple[str, list[PackedTensor]]]:
     return [("inputs", spec.inputs), ("outputs", spec.outputs)]
 
 

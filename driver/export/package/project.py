@@ -12,8 +12,8 @@ build/%.o: src/%.c src/{name}_support.h include/{name}.h
 \t$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -fPIC -Iinclude -Isrc -c $< -o $@
 
 build/lib{name}.a: $(OBJECTS)
-\trm -f $@
-\tar rcs $@ $(OBJECTS)
+\t@rm -f $@
+\t@ar rcs $@ $(OBJECTS)
 """
 _C_LIBRARY = """\
 add_library({name} STATIC

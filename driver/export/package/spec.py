@@ -31,7 +31,7 @@ _C_WORDS = frozenset(
 
 
 @dataclass(frozen=True)
-class Tensor:
+class PackedTensor:
     """An input or output: its field in the struct, and what the model says of it."""
 
     field: str
@@ -78,11 +78,11 @@ class PackageSpec:
         return f"mlc_{self.name}"
 
     @cached_property
-    def inputs(self) -> list[Tensor]:
+    def inputs(self) -> list[PackedTensor]:
         return _tensors(self.model["inputs"], "input")
 
     @cached_property
-    def outputs(self) -> list[Tensor]:
+    def outputs(self) -> list[PackedTensor]:
         return _tensors(self.model["outputs"], "output")
 
     @property
@@ -154,6 +154,6 @@ def package_name(text: str) -> str:
     return name
 
 
-def _tensors(rows: Sequence[Any], kind: str) -> list[Tensor]:
+def _tensors(rows: Sequence[Any], kind: str) -> list[PackedTensor]:
     fields = identifiers([name for name, *_ in rows], kind)
-    return [Tensor(field, *row) for field, row in zip(fields, rows, strict=True)]
+    return [PackedTensor(field, *row) for field, row in zip(fields, rows, strict=True)]

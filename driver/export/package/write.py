@@ -205,7 +205,8 @@ def _record(
         for k, (name, shape, dtype) in enumerate(artifact.model["inputs"]):
             sizes = [evaluate(size, values) for size in shape]
             kind = dtype_of(dtype)
-            drawn = rng.integers(0, 2, sizes) if kind.kind in "iub" else rng.standard_normal(sizes)
+            most = 100 if kind.itemsize == 1 and kind.kind in "iu" else 2  # wider integers may be indices
+            drawn = rng.integers(0, most, sizes) if kind.kind in "iub" else rng.standard_normal(sizes)
             arrays[name] = np.asarray(drawn).astype(kind)
             arrays[name].tofile(directory / f"input_{k}.bin")
         for k, array in enumerate(executable(arrays).values()):

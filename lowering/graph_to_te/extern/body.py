@@ -9,8 +9,6 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
-    Float32Type,
-    Float64Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -28,7 +26,6 @@ from mlc.dialects.index import Index, const, dim, tile
 from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder.indices import index_of
 
-FLOATS = (Float32Type, Float64Type)
 Number = SSAValue | int | DimExpr
 Outputs = Sequence[SSAValue | None]
 """The buffers of an op's results; None for a result without uses."""
@@ -102,7 +99,7 @@ class LoopBodyBuilder:
         """lt, le, gt, ge, eq or ne of two numbers of one type; integers are signed unless `unsigned`."""
         a = self.number(a, b if isinstance(b, SSAValue) else None)
         b = self.number(b, a)
-        if isinstance(a.type, FLOATS):
+        if isinstance(a.type, AnyFloat):
             name = "une" if predicate == "ne" else "o" + predicate
         elif predicate in ("eq", "ne"):
             name = predicate
