@@ -16,7 +16,7 @@ def test_running_sums_and_products(dtype: str, numpy: type, combine: str):
     type_ = f"tensor<5x7x{dtype}>"
     text = f"""
 func.func @main(%x: {type_} {{graph.name = "x"}}) -> ({type_} {{graph.name = "y"}}) {{
-  %0 = graph.cumulative %x {{combine = "{combine}", axis = 1 : i64}} : {type_}
+  %0 = graph.cumulative %x {{combine = "{combine}", axis = 1}} : {type_}
   func.return %0 : {type_}
 }}"""
     x = np.random.default_rng(0).uniform(0.5, 1.5, (5, 7)).astype(numpy)
