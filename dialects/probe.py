@@ -16,7 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias
 
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue, SSAValues, Use
+from xdsl.printer import Printer
+
+MARK = "\x00"
+"""Stands before and after the number of a part that a text leaves open."""
 
 Signature: TypeAlias = tuple[object, ...]
 
@@ -58,6 +63,36 @@ class _BlockEnd(_Outside):
 
 def _refuse(value: object) -> NoReturn:
     raise ContextRead
+
+
+class _OpenData(_Outside):
+    """Stands for the elements of a dense attribute: what is made without reading them holds for all elements."""
+
+    def __init__(self, number: int) -> None:
+        object.__setattr__(self, "_number", number)
+
+
+def open_dense(type: Attribute, number: int) -> DenseIntOrFPElementsAttr:
+    """A dense attribute of which only the type may be read; `number` tells it from others in the same op."""
+    made: DenseIntOrFPElementsAttr = DenseIntOrFPElementsAttr.__new__(DenseIntOrFPElementsAttr)
+    vars(made).update(type=type, data=_OpenData(number))
+    return made
+
+
+def open_number(attribute: Attribute) -> int | None:
+    """The number of an attribute that `open_dense` made; None of others."""
+    if not isinstance(attribute, DenseIntOrFPElementsAttr):
+        return None
+    data = vars(attribute)["data"]
+    return object.__getattribute__(data, "_number") if type(data) is _OpenData else None
+
+
+def _open(properties: dict[str, Attribute], first: int) -> dict[str, Attribute]:
+    """The properties with open elements in each dense attribute; its number is that of the property after `first`."""
+    return {
+        name: open_dense(value.type, first + number) if isinstance(value, DenseIntOrFPElementsAttr) else value
+        for number, (name, value) in enumerate(properties.items())
+    }
 
 
 class ProbeResult(OpResult):
@@ -112,7 +147,8 @@ def signature(op: Operation) -> Signature | None:
     types += types_key(operands)
     kinds = [value.__class__ for value in operands]
     if properties:
-        types += map(id, properties.values())
+        # The elements of a dense attribute are left open: an op whose answer depends on them has none for a signature.
+        types += [~id(p.type) if p.__class__ is DenseIntOrFPElementsAttr else id(p) for p in properties.values()]
     if attributes:
         types += map(id, attributes.values())
     names = (*properties, None, *attributes) if properties or attributes else ()
@@ -136,7 +172,8 @@ def _pattern(operands: Sequence[SSAValue]) -> tuple[int, ...]:
 def kept_alive(op: Operation) -> tuple[Attribute, ...]:
     """The types and attributes that `signature` names."""
     values = (*op._operands, *op.results)
-    return (*(value._type for value in values), *op.properties.values(), *op.attributes.values())
+    properties = [p.type if isinstance(p, DenseIntOrFPElementsAttr) else p for p in op.properties.values()]
+    return (*(value._type for value in values), *properties, *op.attributes.values())
 
 
 def probe_value(value: SSAValue) -> SSAValue:
@@ -157,7 +194,7 @@ def probe(op: Operation) -> Operation:
     copy._operands = SSAValues(values[value] for value in op._operands)
     copy._operand_uses = _OUTSIDE
     copy.results = SSAValues(_OwnResult(value._type, copy, number) for number, value in enumerate(op.results))
-    copy.properties = dict(op.properties)
+    copy.properties = _open(op.properties, len(op.results) + len(op._operands))
     copy.attributes = dict(op.attributes)
     end: Any = _BlockEnd(copy)
     copy.location = _OUTSIDE
