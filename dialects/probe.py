@@ -18,7 +18,6 @@ from typing import Any, NoReturn, TypeAlias
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue, SSAValues, Use
-from xdsl.printer import Printer
 
 MARK = "\x00"
 """Stands before and after the number of a part that a text leaves open."""
@@ -202,3 +201,21 @@ def probe(op: Operation) -> Operation:
     copy._prev_op = None if op._prev_op is None else _OUTSIDE
     copy._next_op = None if op._next_op is None else _OUTSIDE
     return copy
+
+
+def is_probe(op: Operation) -> bool:
+    """Whether an op is a probe."""
+    return op._operand_uses is _OUTSIDE
+
+
+class VerifiedAround:
+    """
+    An op whose verifier checks what is around the op by `verify_around`, after all that depends on the op alone.
+
+    The verifier calls it for each op, also where the rest is known from another op of the signature; so `verify_` of
+    a probe leaves it out.
+    """
+
+    def verify_around(self) -> None:
+        """Raise VerifyException where the op is wrong at its place."""
+        raise NotImplementedError

@@ -4,7 +4,9 @@ Parsing the ops whose text differs from an earlier one's in nothing but the name
 A line `%5 = graph.add %4, %4 : tensor<8xf32>` has the pattern `% = graph.add %, % : tensor<8xf32>`. The second line of
 a pattern, with operands of the same types, is parsed again by a parser that knows nothing but those types
 (dialects/probe.py). If it makes the same op of it without asking for more, the lines that follow are not parsed: an op
-is made from the operands that they name. So are the elements of dense attributes left open, `dense<> : tensor<8xf32>`. All else, and everything that is wrong, goes through the parser.
+is made from the operands that they name. A line `%5 = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>` has the
+pattern `% = graph.constant dense<> : tensor<2xf32>`: the elements are left open as well. All else, and everything that
+is wrong, goes through the parser.
 """
 
 # The fields of an op are set directly: its constructor registers operands, results and successors one by one.
@@ -210,7 +212,9 @@ class RepeatedOps:
             return None
         types = tuple(value._type for value in line.values)
         # Of the op and not of the copy: types and attributes are found by identity further on.
-        return Recipe(op.__class__, operands, tuple(op.result_types), {**op.properties}, {**op.attributes}, types, dense)
+        return Recipe(
+            op.__class__, operands, tuple(op.result_types), {**op.properties}, {**op.attributes}, types, dense
+        )
 
 
 def _open_properties(op: Operation) -> tuple[tuple[str, Any], ...]:

@@ -237,7 +237,7 @@ class SourceParser(TokenParser):
         return op
 
     def probe(self, start: int, values: dict[str, tuple[SSAValue, ...]], *, opens: bool) -> Parser:
-        """A parser of the same text from `start` on that knows only these values; `opens`: dense attributes are open."""
+        """A parser of the text from `start` on with only these values; `opens`: dense attributes are left open."""
         parser = SourceParser.__new__(SourceParser)
         lexer = SourceLexer(self.lexer.input)
         lexer.pos = start

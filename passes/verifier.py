@@ -13,13 +13,14 @@ what it accepts once it accepts again.
 # pyright: reportPrivateUsage=false
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TypeAlias
 
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.probe import ContextRead, Signature, kept_alive, probe, signature
+from mlc.dialects.probe import ContextRead, Signature, VerifiedAround, kept_alive, probe, signature
 from mlc.dialects.symbol_lookup import unchanged_symbols
 from mlc.passes.dominance import DominatorTree
 
@@ -57,6 +58,8 @@ class Verifier:
         key = signature(op)
         if key is None or (key not in self._accepted and not self._accepts(op, key)):
             _verify_op(op)
+        elif isinstance(op, VerifiedAround):
+            _verified(op, op.verify_around)
 
     def _accepts(self, op: Operation, key: Signature) -> bool:
         """Whether all ops of this signature are right; False also where that cannot be told."""
@@ -81,8 +84,13 @@ def verify(op: Operation) -> None:
 
 
 def _verify_op(op: Operation) -> None:
+    _verified(op, op.verify_)
+
+
+def _verified(op: Operation, check: Callable[[], None]) -> None:
+    """Call one of the op's checks; InvalidIR with its message."""
     try:
-        op.verify_()
+        check()
     except VerifyException as error:
         raise InvalidIR(op, str(error)) from error
     except Exception as error:
