@@ -39,7 +39,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
+from xdsl.traits import IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.access import (
@@ -53,7 +53,7 @@ from mlc.dialects.access import (
 )
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, axis_range, const, size_of
-from mlc.dialects.probe import VerifiedAround, is_probe
+from mlc.dialects.probe import IsolatedKernel, VerifiedAround, is_probe
 from mlc.dialects.text import TextOp, parse_kernel, print_kernel
 
 
@@ -71,7 +71,7 @@ class FuncOp(IRDLOperation):
     function_type = prop_def(FunctionType)
     body = region_def("single_block")
 
-    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+    traits = traits_def(IsolatedKernel(), SymbolOpInterface())
 
     @staticmethod
     def make(name: str, inputs: Sequence[Attribute], outputs: Sequence[Attribute], body: Region) -> FuncOp:

@@ -20,7 +20,16 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.probe import ContextRead, Signature, VerifiedAround, kept_alive, probe, signature
+from mlc.dialects.probe import (
+    ContextRead,
+    IsolatedKernel,
+    Signature,
+    VerifiedAround,
+    kept_alive,
+    probe,
+    region_signature,
+    signature,
+)
 from mlc.dialects.symbol_lookup import unchanged_symbols
 from mlc.passes.dominance import DominatorTree
 
@@ -55,9 +64,16 @@ class Verifier:
             _verify_successors(op)
         if op.regions:
             _verify_regions(op)
-        key = signature(op)
+        if self._context_reads[op.__class__] >= _CONTEXT_READS:
+            key = None
+        else:
+            key = region_signature(op) if op.regions else signature(op)
         if key is None or (key not in self._accepted and not self._accepts(op, key)):
             _verify_op(op)
+        elif op.regions:
+            isolated = op.get_trait(IsolatedKernel)
+            if isolated is not None:
+                _verified(op, lambda: isolated.verify(op))
         elif isinstance(op, VerifiedAround):
             _verified(op, op.verify_around)
 

@@ -27,7 +27,6 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
-    IsolatedFromAbove,
     IsTerminator,
     RecursiveMemoryEffect,
     SymbolOpInterface,
@@ -36,6 +35,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.access import IndexParser, print_axes, print_exprs, print_predicates, verify_access
 from mlc.dialects.index import Index, IndexMapAttr, compact, const, size_of
+from mlc.dialects.probe import IsolatedKernel
 from mlc.dialects.text import parse_defined, parse_kernel, print_kernel
 from mlc.support.errors import did_you_mean
 
@@ -57,7 +57,7 @@ class FuncOp(IRDLOperation):
     outputs = prop_def(IntegerAttr)
     body = region_def("single_block")
 
-    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+    traits = traits_def(IsolatedKernel(), SymbolOpInterface())
 
     @staticmethod
     def make(name: str, args: Sequence[Attribute], outputs: int, body: Region) -> FuncOp:
