@@ -148,7 +148,7 @@ def signature(op: Operation) -> Signature | None:
     kinds = [value.__class__ for value in operands]
     if properties:
         # The elements of a dense attribute are left open: an op whose answer depends on them has none for a signature.
-        types += [~id(p.type) if p.__class__ is DenseIntOrFPElementsAttr else id(p) for p in properties.values()]
+        types += [~id(p.type) if isinstance(p, DenseIntOrFPElementsAttr) else id(p) for p in properties.values()]
     if attributes:
         types += map(id, attributes.values())
     names = (*properties, None, *attributes) if properties or attributes else ()

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.index import Index, Range
@@ -86,16 +86,16 @@ def _collect(expr: Index, scale: int, operands: Sequence[SSAValue], factors: Cou
         if term < 0:
             factors[term] += factor * scale
             continue
-        block = operands[term].owner
-        around = block.parent_op() if isinstance(block, Block) else None
-        if isinstance(around, BlockOp) and block is around.body.block:
-            binding = around.bindings.data[block.args.index(operands[term])]
+        value = operands[term]
+        around = value.block.parent_op() if isinstance(value, BlockArgument) else None
+        if isinstance(around, BlockOp) and isinstance(value, BlockArgument) and value.block is around.body.block:
+            binding = around.bindings.data[value.index]
             inner = _collect(binding, factor * scale, around.args, factors)
             if inner is None:
                 return None
             constant += inner
         else:
-            factors[operands[term]] += factor * scale
+            factors[value] += factor * scale
     return constant
 
 

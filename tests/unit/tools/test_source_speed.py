@@ -247,7 +247,7 @@ def test_ops_with_regions_are_verified_once_for_all_of_a_signature():
         verify(parse(make_context(), Input(right, "input"))[0])
     assert stage.call_count == 1
     assert function.call_count == 3  # the first function and the last one have signatures of their own
-    for wrong in (KERNEL.format("w", 5, "x"), KERNEL.format("w", 3, "y")):
+    for wrong in (KERNEL.format("w", 5, "x"), KERNEL.format("w", 4, "y").replace("%i : 4", "%i : 3")):
         assert outcome(right + wrong) == expected(right + wrong)
         assert outcome(right + wrong)[0] == "not valid"
 
