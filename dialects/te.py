@@ -39,7 +39,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
+from xdsl.traits import IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.access import (
@@ -53,6 +53,7 @@ from mlc.dialects.access import (
 )
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, axis_range, const, size_of
+from mlc.dialects.probe import IsolatedKernel, VerifiedAround, is_probe
 from mlc.dialects.text import TextOp, parse_kernel, print_kernel
 
 
@@ -70,7 +71,7 @@ class FuncOp(IRDLOperation):
     function_type = prop_def(FunctionType)
     body = region_def("single_block")
 
-    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+    traits = traits_def(IsolatedKernel(), SymbolOpInterface())
 
     @staticmethod
     def make(name: str, inputs: Sequence[Attribute], outputs: Sequence[Attribute], body: Region) -> FuncOp:
@@ -121,6 +122,11 @@ class FuncOp(IRDLOperation):
         op = FuncOp.make(kernel.name, kernel.inputs, kernel.outputs, kernel.body)
         op.attributes |= kernel.attributes
         return op
+
+
+def _shape(tensor: SSAValue) -> Sequence[int]:
+    assert isinstance(tensor.type, TensorType)
+    return tensor.type.get_shape()
 
 
 def _types(types: Iterable[Attribute]) -> str:
@@ -298,7 +304,7 @@ class YieldOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ReadOp(MaskedReadOp):
+class ReadOp(MaskedReadOp, VerifiedAround):
     """
     One element of a tensor: `%v = te.read %x[%i, %k * 2 + 1] mask (%i - 1) else %zero : f32`.
 
@@ -339,20 +345,20 @@ class ReadOp(MaskedReadOp):
         if self.result.type != t.element_type:
             raise VerifyException(f"expected a result of type {t.element_type}, but got {self.result.type}")
         self.verify_otherwise()
-        if self.mask is None:
-            self._verify_bounds(t.get_shape())
+        if not is_probe(self):
+            self.verify_around()
 
-    def _verify_bounds(self, shape: Sequence[int]) -> None:
+    def verify_around(self) -> None:
         """Affine indices over the axes of the stage alone, all of known extents, lie inside of the tensor."""
         stage = self.parent_op()
-        if not isinstance(stage, ComputeOp) or len(stage.axes) != len(stage.static_extents):
+        if self.mask is not None or not isinstance(stage, ComputeOp) or len(stage.axes) != len(stage.static_extents):
             return
         extents = dict(zip(stage.axes, stage.static_extents, strict=True))
         sizes = [extents.get(operand, UNBOUNDED) for operand in self.indices]
         if any(size in (0, UNBOUNDED) for size in sizes):
             return
         ranges = {number: axis_range(size) for number, size in enumerate(sizes)}
-        for axis, (expr, size) in enumerate(zip(self.map.data, shape, strict=True)):
+        for axis, (expr, size) in enumerate(zip(self.map.data, _shape(self.tensor), strict=True)):
             if not expr.is_affine or size < 0:
                 continue
             low, high = expr.bounds(ranges)
