@@ -81,13 +81,13 @@ def _given(argument: Argument, names: list[str]) -> str:
 def _tensors(p: CPrinter, op: loop.ExternCallOp, names: list[str]) -> str:
     """The name of an array of the buffers' tensors."""
     rows: list[str] = []
-    for v, name in zip(op.buffers, names, strict=True):
+    for k, (v, name) in enumerate(zip(op.buffers, names, strict=True)):
         t = cast("MemRefType[Any]", v.type)
         if not t.has_static_shape():
             fail(op, f"expected buffers of static sizes, but got {t}")
         shape = p.new("shape")
         p.line(f"const int64_t {shape}[] = {{{', '.join(map(str, t.get_shape())) or '0'}}};")
-        code, bits = tensor_type(str(t.element_type))
+        code, bits = tensor_type(str(t.element_type), k in op.called.unsigned)
         rows.append(f"{{{name}, 1, 0, {t.get_num_dims()}, {code}, {bits}, 1, {shape}, 0, 0}}")
     tensors = p.new("tensors")
     p.line(f"const mlc_tensor {tensors}[] = {{{', '.join(rows)}}};")

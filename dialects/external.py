@@ -1,8 +1,10 @@
 """
 What an op calls that is not mlc's: a C function by its symbol, or a function that the program registers by name.
 
-    callee ::= `registered` "name"   |   `c` "symbol" `[` argument,* `]` (`libraries` `[` "name",* `]`)? `status`?
+    callee ::= `registered` "name" (`unsigned` `[` number,* `]`)?
+             |   `c` "symbol" `[` argument,* `]` (`libraries` `[` "name",* `]`)? `status`?
 
+The dialects have signless integers: `unsigned` numbers the buffers that a registered function sees as unsigned ones.
 An argument of a C function is a scalar, `101 : i32`, or a buffer: `0 : index` is operand 0. Without arguments the
 function receives all buffers. With `status` it returns an int that is 0 for success; else its result is ignored.
 """
@@ -17,12 +19,14 @@ from typing import cast
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
+    DenseArrayBase,
     FloatAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
     StringAttr,
     UnitAttr,
+    i64,
 )
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
@@ -49,6 +53,8 @@ class Callee:
     """What a C function needs at link time: `m` for libm, or the path of a library."""
     status: bool = False
     """Whether a C function returns an int that is 0 for success."""
+    unsigned: tuple[int, ...] = ()
+    """The numbers of the buffers of unsigned integers, for a registered function."""
 
     @staticmethod
     def of(properties: dict[str, Attribute]) -> Callee | None:
@@ -59,7 +65,8 @@ class Callee:
         arguments = cast("Sequence[Argument]", _items(properties.get("arguments")))
         libraries = cast("Sequence[StringAttr]", _items(properties.get("libraries")))
         texts = tuple(text.data for text in libraries)
-        return Callee(convention.data, name.data, tuple(arguments), texts, "status" in properties)
+        unsigned = _numbers(properties.get("unsigned"))
+        return Callee(convention.data, name.data, tuple(arguments), texts, "status" in properties, unsigned)
 
     def properties(self) -> dict[str, Attribute]:
         """As properties of an op."""
@@ -70,6 +77,8 @@ class Callee:
             found["libraries"] = ArrayAttr(map(StringAttr, self.libraries))
         if self.status:
             found["status"] = UnitAttr()
+        if self.unsigned:
+            found["unsigned"] = DenseArrayBase.from_list(i64, self.unsigned)
         return found
 
     def buffers(self, count: int) -> Sequence[Argument]:
@@ -91,6 +100,11 @@ class Callee:
             raise VerifyException(f"expected the callee's name to be an identifier, but got '{self.name}'")
         if not is_c and (self.arguments or self.libraries or self.status):
             raise VerifyException(f"expected arguments, libraries and status on a C function only, not '{self.name}'")
+        if is_c and self.unsigned:
+            raise VerifyException("expected unsigned buffers of a registered function only")
+        for number in self.unsigned:
+            if not 0 <= number < operands:
+                raise VerifyException(f"expected the number of a buffer in 0..{operands - 1} as unsigned, not {number}")
         for argument in self.arguments:
             _verify_argument(argument, operands)
 
@@ -106,6 +120,8 @@ class Callee:
             printer.print_attribute(ArrayAttr(map(StringAttr, self.libraries)))
         if self.status:
             printer.print_string(" status")
+        if self.unsigned:
+            printer.print_string(f" unsigned [{', '.join(map(str, self.unsigned))}]")
 
     @staticmethod
     def parse(parser: Parser) -> Callee | None:
@@ -120,11 +136,21 @@ class Callee:
             parser.raise_error("expected the libraries as a list of texts")
         texts = tuple(cast(StringAttr, text).data for text in libraries)
         status = parser.parse_optional_keyword("status") is not None
-        return Callee(convention, name, tuple(cast("Sequence[Argument]", arguments)), texts, status)
+        numbers = _integers(parser) if parser.parse_optional_keyword("unsigned") else ()
+        given = tuple(cast("Sequence[Argument]", arguments))
+        return Callee(convention, name, given, texts, status, tuple(numbers))
 
 
 def _items(attribute: Attribute | None) -> Sequence[Attribute]:
     return attribute.data if isinstance(attribute, ArrayAttr) else ()
+
+
+def _numbers(attribute: Attribute | None) -> tuple[int, ...]:
+    return tuple(cast("Sequence[int]", attribute.get_values())) if isinstance(attribute, DenseArrayBase) else ()
+
+
+def _integers(parser: Parser) -> Sequence[int]:
+    return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
 
 
 def _list(parser: Parser) -> Sequence[Attribute]:

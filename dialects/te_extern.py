@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, MemRefType, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, MemRefType, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, traits_def, var_operand_def, var_result_def
 from xdsl.parser import Parser
@@ -40,6 +40,7 @@ class ExternOp(TextOp):
     arguments = opt_prop_def(ArrayAttr)
     libraries = opt_prop_def(ArrayAttr)
     status = opt_prop_def(UnitAttr)
+    unsigned = opt_prop_def(DenseArrayBase)
     inputs = var_operand_def(TensorType)
     results_ = var_result_def(TensorType)
     body = region_def()

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.llvm import FuncOp as LLVMFuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from mlc.dialects.attributes import NATIVE_CALLS, NATIVE_LIBRARIES
+from mlc.dialects.attributes import NATIVE_CALLS, NATIVE_LIBRARIES, texts_of
 from mlc.dialects.source_nodes import ir_text
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
@@ -155,16 +155,9 @@ def compile_kernel(
             code.workspace_bytes = max(code.workspace_bytes, _bytes(op, "mlc.workspace_bytes"))
             code.scratch_bytes = max(code.scratch_bytes, _bytes(op, "mlc.scratch_bytes"))
             code.symbolic_bytes += symbolic_bytes(op)
-            code.functions += [a.data for a in _texts(op, NATIVE_CALLS)]
-            code.libraries += [a.data for a in _texts(op, NATIVE_LIBRARIES)]
+            code.functions += texts_of(op, NATIVE_CALLS)
+            code.libraries += texts_of(op, NATIVE_LIBRARIES)
     return code
-
-
-def _texts(op: Operation, name: str) -> list[StringAttr]:
-    """An attribute that is a text, or an array of texts."""
-    attribute = op.attributes.get(name)
-    items = attribute.data if isinstance(attribute, ArrayAttr) else [attribute]
-    return [item for item in items if isinstance(item, StringAttr)]
 
 
 def validators(options: Options, inputs: "Mapping[str, Sequence[Any]] | None" = None) -> list[Any]:

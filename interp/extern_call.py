@@ -32,7 +32,7 @@ def caller(op: loop.ExternCallOp) -> Call:
             get_func(callee.name)
         except UserError as error:
             raise InterpreterError(f"cannot interpret a call of '{callee.name}': {error.text}", op) from error
-        return lambda inputs, outputs: _in_own_types(call_of(callee.name), dtypes, inputs, outputs)
+        return lambda inputs, outputs: _in_own_types(call_of(callee), dtypes, inputs, outputs)
     function = _c_function(callee, op)
     arguments = callee.buffers(len(op.buffers))
 
@@ -44,15 +44,22 @@ def caller(op: loop.ExternCallOp) -> Call:
     return lambda inputs, outputs: _in_own_types(call, dtypes, inputs, outputs)
 
 
-def call_of(name: str) -> Call:
-    """The registered function, looked up when it is called."""
-    return lambda inputs, outputs: call_function(name, inputs, outputs)
+def call_of(callee: Callee) -> Call:
+    """A call of the registered function, looked up when it is called; it sees the sign of integers."""
+
+    def call(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        buffers = [*inputs, *outputs]
+        for k in callee.unsigned:
+            buffers[k] = buffers[k].view(f"u{buffers[k].dtype.name}")
+        call_function(callee.name, buffers[: len(inputs)], buffers[len(inputs) :])
+
+    return call
 
 
 def _in_own_types(call: Call, dtypes: Sequence[Any], inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Call on arrays of the buffers' own types, which differ where the arithmetic is wider."""
     buffers = [*inputs, *outputs]
-    own = [np.ascontiguousarray(a.astype(t, copy=False)) for a, t in zip(buffers, dtypes, strict=True)]
+    own = [np.asarray(a.astype(t, copy=False), order="C") for a, t in zip(buffers, dtypes, strict=True)]
     call(own[: len(inputs)], own[len(inputs) :])
     for buffer, array in zip(outputs, own[len(inputs) :], strict=True):
         if array is not buffer:

@@ -95,10 +95,9 @@ FUNCTION = ctypes.CFUNCTYPE(
 _FLOATS = {"f16": (2, 16), "f32": (2, 32), "f64": (2, 64), "bf16": (4, 16), "i1": (6, 8)}
 
 
-def tensor_type(element: str) -> tuple[int, int]:
-    """DLPack's code and number of bits of an element type: `f32`, `i8`, `ui8`."""
-    bits = element.lstrip("us").removeprefix("i")
-    return _FLOATS[element] if element in _FLOATS else (int(element.startswith("u")), int(bits))
+def tensor_type(element: str, unsigned: bool = False) -> tuple[int, int]:
+    """DLPack's code and number of bits of an element type without sign: `f32`, `i8`."""
+    return _FLOATS[element] if element in _FLOATS else (int(unsigned), int(element.removeprefix("i")))
 
 
 def call_symbol(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, MemRefType, StringAttr, UnitAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, traits_def, var_operand_def
 from xdsl.parser import Parser
@@ -31,6 +31,7 @@ class ExternCallOp(TextOp):
     arguments = opt_prop_def(ArrayAttr)
     libraries = opt_prop_def(ArrayAttr)
     status = opt_prop_def(UnitAttr)
+    unsigned = opt_prop_def(DenseArrayBase)
     outputs = prop_def(IntegerAttr)
     buffers = var_operand_def(MemRefType)
 

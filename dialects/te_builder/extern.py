@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -99,7 +99,8 @@ def extern(
     values = [_input(t) for t in inputs]
     elements = [builder.signless(e) for e in _elements(dtype, inputs, len(sizes))]
     types = [builder.te_type(e, shape) for (e, _), shape in zip(elements, sizes, strict=True)]
-    op = _made(name, inputs, values, types, body)
+    signs = [t.unsigned for t in inputs] + [unsigned for _, unsigned in elements]
+    op = _made(name, inputs, values, types, body, [k for k, unsigned in enumerate(signs) if unsigned])
     for result in op.results:
         result.name_hint = name
     if (kernel := builder.current_kernel()) is not None:
@@ -112,12 +113,17 @@ def extern(
 
 
 def _made(
-    name: str, inputs: Sequence[Tensor], values: Sequence[SSAValue], types: Sequence[Attribute], body: object
+    name: str,
+    inputs: Sequence[Tensor],
+    values: Sequence[SSAValue],
+    types: Sequence[Attribute],
+    body: object,
+    unsigned: Sequence[int],
 ) -> ExternOp:
     if isinstance(body, FunctionCall):
         arguments = tuple(_argument(a, inputs, len(types)) for a in body.arguments)
-        one = body.callee
-        return ExternOp.make(name, values, types, Callee(one.convention, one.name, arguments, one.libraries, one.status))
+        signs = tuple(unsigned) if body.callee.convention == "registered" else ()
+        return ExternOp.make(name, values, types, replace(body.callee, arguments=arguments, unsigned=signs))
     if not callable(body):
         raise UserError(f"expected a te.c_call, a te.call or a function as the body of te.extern, but got {body!r:.60}")
     return ExternOp.make(name, values, types, None, _traced(cast(LoopBody, body), values, types))

@@ -105,7 +105,7 @@ def _tensors(f: FunctionLowering, op: loop.ExternCallOp, pointers: Sequence[SSAV
     for k, (t, pointer) in enumerate(zip(types, pointers, strict=True)):
         if not t.has_static_shape():
             fail(op, f"expected buffers of static sizes, but got {t}")
-        code, bits = tensor_type(str(t.element_type))
+        code, bits = tensor_type(str(t.element_type), k in op.called.unsigned)
         shape = b.gep(place, at, i64)
         fields = [pointer, b.int(1), b.int(t.get_num_dims() | (code | bits << 8 | 1 << 16) << 32)]
         fields += [shape, b.int(0), b.int(0)]  # strides: NULL, for row-major; the offset in bytes

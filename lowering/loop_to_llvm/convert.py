@@ -404,6 +404,11 @@ def _bind_shapes(f: FunctionLowering, func: loop.FuncOp) -> None:
             f.addresses.shape(buffer, shape.data, symbols)
 
 
+def _is_declared(function: llvm.FuncOp, op: Operation) -> bool:
+    """Whether an op of the module declares or defines what `function` declares."""
+    return isinstance(op, llvm.FuncOp) and op.sym_name.data == function.sym_name.data
+
+
 @dataclass(frozen=True)
 class ConvertLoopToLLVMPass(ModulePass):
     """
@@ -424,6 +429,8 @@ class ConvertLoopToLLVMPass(ModulePass):
             names = [name for name in self.instructions.split(",") if name]
             new = lower_kernel(func, self.vector_bits // 32, self.registers or None, names)
             for machine in new:
+                if not machine.body.blocks and any(_is_declared(machine, o) for o in op.body.block.ops):
+                    continue
                 expect_converted(machine, self.name, "loop", "arith", "math", "scf", "memref")
                 op.body.block.insert_op_before(machine, func)
             func.detach()
