@@ -18,6 +18,20 @@ GRAPH_HASH = "graph.hash"
 GRAPH_LAYOUTS = "graph.layouts"
 """On a kernel: the layouts of its operands and results."""
 
+EXTERNAL_COMPILER = "compiler"
+"""On a kernel, a string: the external compiler that makes its code; no pass looks into it."""
+
+# --- ops that external compilers take over -----------------------------------------------------------------------
+
+OFFLOAD_COMPILER = "offload.compiler"
+"""A string: the external compiler that takes over the op (graph-annotate)."""
+OFFLOAD_PATTERN = "offload.pattern"
+"""A string: the pattern that the op was matched by."""
+OFFLOAD_MATCH = "offload.match"
+"""An integer: the match that the op is a part of."""
+OFFLOAD_REGION = "offload.region"
+"""An integer: the region that the op will be a part of (graph-merge-regions)."""
+
 # --- kernels: te.func and loop.func ------------------------------------------------------------------------------
 
 KERNEL_SIZES = "sizes"

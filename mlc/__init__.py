@@ -29,6 +29,7 @@ _PUBLIC = {
     "get_func": "mlc.support.functions:get_func",
     "list_funcs": "mlc.support.functions:list_funcs",
     "remove_func": "mlc.support.functions:remove_func",
+    "register_compiler": "mlc.passes.graph.annotate.compilers:register_compiler",
     "show": "mlc.tools.notebook:show",
 }
 # What `%load_ext mlc` and `%unload_ext mlc` call in IPython.
