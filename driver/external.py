@@ -70,7 +70,12 @@ def compile_external(function: FuncOp, weights: WeightStore, target: Target) -> 
 
     name, compiler = function.sym_name.data, _text(function, EXTERNAL_COMPILER)
     what = f"'{name}' by compiler '{compiler}'"
-    made = compiler_of(compiler).codegen(region_of(function, weights, target))
+    try:
+        made = compiler_of(compiler).codegen(region_of(function, weights, target))
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"the codegen of {what} raised {type(error).__name__}: {error}", function) from error
     _check(made, what, target)
     body = made.object or compile_c(made.c_source, made.flags, what)
     data, offsets = _packed(made.constants)

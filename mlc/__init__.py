@@ -40,6 +40,8 @@ def __getattr__(name: str) -> Any:
     if (place := _PUBLIC.get(name) or _HOOKS.get(name)) is not None:
         module, _, attribute = place.partition(":")
         return getattr(import_module(module), attribute)
+    if name == "byoc":
+        return import_module("mlc.byoc")
     if name == "instruments":
         return import_module("mlc.instruments")
     if name == "te":
@@ -48,4 +50,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC, "instruments", "te"])
+    return sorted([*globals(), *_PUBLIC, "byoc", "instruments", "te"])

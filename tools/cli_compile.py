@@ -118,6 +118,7 @@ def _options(args: argparse.Namespace, keep: frozenset[str] = frozenset(), valid
         args.precision,
         args.error_growth,
         context=current_context(),
+        compilers=tuple(args.compiler),
         show_nodes=args.mlir_print_source_nodes,
         show_locations=args.mlir_print_debuginfo,
     )
