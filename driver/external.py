@@ -66,7 +66,7 @@ def _text(op: Operation, name: str) -> str:
 
 def compile_external(function: FuncOp, weights: WeightStore, target: Target) -> ExternalCode:
     """The code that the function's compiler makes; UserError where that gives none, or none that compiles."""
-    from mlc.codegen.native import emit_object
+    from mlc.codegen.native import defined_symbols, emit_object
 
     name, compiler = function.sym_name.data, _text(function, EXTERNAL_COMPILER)
     what = f"'{name}' by compiler '{compiler}'"
@@ -78,6 +78,10 @@ def compile_external(function: FuncOp, weights: WeightStore, target: Target) -> 
         raise UserError(f"the codegen of {what} raised {type(error).__name__}: {error}", function) from error
     _check(made, what, target)
     body = made.object or compile_c(made.c_source, made.flags, what)
+    defined = defined_symbols(body)
+    for symbol in (f"{name}_body", *([f"{name}_init"] if made.init else [])):
+        if symbol not in defined:
+            raise UserError(f"expected the code of {what} to define '{symbol}', but it defines {', '.join(defined)}")
     data, offsets = _packed(made.constants)
     kernel = KernelCode(
         emit_object(wrapper_text(name, made.init, offsets, target), target),

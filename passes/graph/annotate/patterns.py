@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.graph import ConstantOp, ParamOp
+from mlc.support.errors import UserError
 
 Found = dict[Operation, None]
 """The ops of a match, the last one first."""
@@ -124,6 +125,11 @@ class Pattern:
     name: str
     shape: Shape
     accepts: Callable[[Match], bool] = field(default=_always)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shape, Shape):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
+            remedy = "; call is_op(...) on the operands' shapes, or on nothing" if callable(self.shape) else ""
+            raise UserError(f"expected the shape of pattern '{self.name}', but got {self.shape!r:.60}{remedy}")
 
     def match(self, root: Operation, order: dict[Operation, int]) -> Match | None:
         """The match whose last op is `root`; `order` numbers the ops of its block."""
