@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.codegen import c_prelude as C
+from mlc.codegen.c_call import print_call, prototypes
 from mlc.codegen.c_printer import CPrinter, on_heap
 from mlc.codegen.c_types import NARROW, storage_type, value_type
 from mlc.codegen.c_values import VALUES
@@ -47,7 +48,7 @@ def print_function(func: loop.FuncOp, *, checked: bool = False, snapped: bool = 
     """
     printer = CPrinter(STATEMENTS, checked, snapped, races)
     printer.function(func)
-    return "\n".join(printer.lines) + "\n"
+    return prototypes(func) + "\n".join(printer.lines) + "\n"
 
 
 # --- structure ---------------------------------------------------------------------------------------------------
@@ -230,6 +231,7 @@ STATEMENTS: dict[type[Operation], Callable[[CPrinter, Any], None]] = {
     loop.LoadOp: _load,
     loop.StoreOp: _store,
     loop.GatherOp: _gather,
+    loop.ExternCallOp: print_call,
     loop.YieldOp: lambda p, op: None,
     scf.IfOp: _if,
     scf.YieldOp: lambda p, op: None,

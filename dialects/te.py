@@ -4,6 +4,7 @@ The te dialect: a kernel as stages of index expressions.
     kernel   ::= `te.func` @name `(` args `)` `->` types `{` stage* `te.return` ... `}`
     stage    ::= `te.compute` "name" axes (`reduce` axes combiner)? region `:` type,*
     axes     ::= `(` (%axis `:` extent),* `)`
+               | `te.extern` "name" ...  (te_extern.py: a loop body, or a call of a function)
     element  ::= `te.read` %tensor `[` index,* `]` (`mask` `(` index,* `)` `else` %value)? `:` type
                | `te.index` expr   |   arith.* and math.* on scalars   |   `te.yield` %value,*
 
@@ -54,6 +55,7 @@ from mlc.dialects.access import (
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, axis_range, const, size_of
 from mlc.dialects.probe import IsolatedKernel, VerifiedAround, is_probe
+from mlc.dialects.te_extern import ExternOp
 from mlc.dialects.text import TextOp, parse_kernel, print_kernel
 
 
@@ -419,4 +421,4 @@ def build_body(axes: int) -> tuple[Region, Block]:
     return Region(block), block
 
 
-Te = Dialect("te", [FuncOp, ReturnOp, ComputeOp, YieldOp, ReadOp, IndexOp], [IndexMapAttr])
+Te = Dialect("te", [FuncOp, ReturnOp, ComputeOp, YieldOp, ReadOp, IndexOp, ExternOp], [IndexMapAttr])

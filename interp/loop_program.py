@@ -20,6 +20,7 @@ from mlc.dialects.index import Index, Range, render
 from mlc.dialects.loop.private import private_buffers
 from mlc.interp import values as V
 from mlc.interp.errors import InterpreterError
+from mlc.interp.extern_call import caller
 from mlc.interp.loop_helpers import buffer_shape
 from mlc.support.arithmetic import Arithmetic
 
@@ -367,6 +368,12 @@ def _cmp(table: Sequence[str]) -> Callable[[PythonEmitter, Any], str]:
     return emit
 
 
+def _extern_call(e: PythonEmitter, op: loop.ExternCallOp) -> None:
+    names = [e.name(v) for v in op.buffers]
+    first = len(names) - op.num_outputs
+    e.line(f"{e.constant(caller(op), 'call')}([{', '.join(names[:first])}], [{', '.join(names[first:])}])")
+
+
 _STRUCTURE: dict[type[Operation], Callable[[PythonEmitter, Any], None]] = {
     loop.ForOp: _for,
     loop.BlockOp: _block,
@@ -374,6 +381,7 @@ _STRUCTURE: dict[type[Operation], Callable[[PythonEmitter, Any], None]] = {
     loop.LoadOp: _load_op,
     loop.StoreOp: _store_op,
     loop.GatherOp: _gather_op,
+    loop.ExternCallOp: _extern_call,
     loop.YieldOp: lambda e, op: None,
     scf.IfOp: _if,
     scf.YieldOp: lambda e, op: None,

@@ -22,8 +22,10 @@ from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.graph.types import element_of
 from mlc.dialects.index import Index
 from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
+from mlc.dialects.te_extern import ExternOp
 from mlc.interp import values as meaning
 from mlc.interp.errors import InterpreterError
+from mlc.interp.extern import run_extern
 from mlc.interp.observe import Observe
 from mlc.support.arithmetic import OWN, Arithmetic
 
@@ -42,8 +44,13 @@ def run(
     for k, (arg, value) in enumerate(zip(func.args, inputs, strict=True)):
         tensors[arg] = _input(func, k, arg.type, value, arithmetic)
     with np.errstate(all="ignore"):
-        for stage in func.stages:
-            results = _Stage(stage, tensors, arithmetic).run()
+        for stage in func.body.block.ops:
+            if isinstance(stage, ExternOp):
+                results = run_extern(stage, [tensors[v] for v in stage.inputs], arithmetic)
+            elif isinstance(stage, te.ComputeOp):
+                results = _Stage(stage, tensors, arithmetic).run()
+            else:
+                continue
             tensors.update(zip(stage.results, results, strict=True))
             if observe is not None:
                 observe(stage, results)

@@ -106,6 +106,13 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
         metavar="DIR",
         help="take the kernels' schedules from the files in DIR, which --dump-schedules writes",
     )
+    parser.add_argument(
+        "--compiler",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let an external compiler, which --load registers, take over what it can; several: the first is preferred",
+    )
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of compiled models")
     add_limits(parser)
 
@@ -211,6 +218,7 @@ def executable_of(args: argparse.Namespace):
         schedules=args.schedules,
         precision=args.precision,
         error_growth=args.error_growth,
+        compilers=args.compiler,
     )
 
 

@@ -118,6 +118,7 @@ def options_of(args: argparse.Namespace, keep: frozenset[str] = frozenset(), val
         args.precision,
         args.error_growth,
         context=current_context(),
+        compilers=tuple(getattr(args, "compiler", ())),
         show_nodes=getattr(args, "mlir_print_source_nodes", False),
         show_locations=getattr(args, "mlir_print_debuginfo", False),
     )

@@ -11,6 +11,7 @@ The loop dialect: scheduled loop nests over buffers, blocks, and register tiles 
              | `loop.gather` %A `[` expr,* `]` `by` %index `at` dim tile `:` type
     mask   ::= `mask` `(` expr,* `)` (`else` %fill)?    every expression must be >= 0, lane by lane
     tile   ::= `tile` `(` (dN `:` size),* `)`
+    call   ::= `loop.call` callee `(` %buffer,* `)` `outputs` n `:` types     a function outside of mlc (external.py)
     value  ::= `loop.fma` | `loop.contract` | `loop.broadcast` | `loop.reduce` | `loop.compare` | `loop.select`
              | `loop.cast` | `loop.index`
              | upstream arith.* and math.* on scalars and on equal vector types
@@ -33,6 +34,7 @@ from mlc.dialects.loop.access import (
     buffer_type,
     tile_shape,
 )
+from mlc.dialects.loop.call import ExternCallOp
 from mlc.dialects.loop.contract import WORD_BITS, ContractOp, word_factors
 from mlc.dialects.loop.structure import (
     FOR_KINDS,
@@ -71,6 +73,7 @@ __all__ = [
     "CastOp",
     "CompareOp",
     "ContractOp",
+    "ExternCallOp",
     "FmaOp",
     "ForOp",
     "FuncOp",
@@ -106,6 +109,7 @@ Loop = Dialect(
         GatherOp,
         FmaOp,
         ContractOp,
+        ExternCallOp,
         BroadcastOp,
         ReduceOp,
         CompareOp,

@@ -65,6 +65,7 @@ from mlc.dialects.te_builder.scalars import (
     trunc,
     where,
 )
+from mlc.dialects.te_extern import ExternOp
 from mlc.support.errors import UserError
 
 # Attribute of a stage that te-inline does not inline, because its elements are read many times.
@@ -274,7 +275,7 @@ class KernelBuilder:
     symbols: dict[DimExpr, SSAValue] = field(default_factory=dict)
     """The size arguments of the kernel, by the symbols (or products of symbols) that they hold."""
 
-    def place(self, op: te.ComputeOp) -> None:
+    def place(self, op: te.ComputeOp | ExternOp) -> None:
         """Append a stage, with a number after its name if the name is taken."""
         name = op.stage_name
         count = self.names[name] = self.names.get(name, -1) + 1
@@ -296,6 +297,11 @@ def building(kernel: KernelBuilder) -> Generator[KernelBuilder, None, None]:
         yield kernel
     finally:
         _KERNEL.reset(token)
+
+
+def current_kernel() -> KernelBuilder | None:
+    """The kernel to which new stages are appended, if there is one."""
+    return _KERNEL.get()
 
 
 def compute(
@@ -418,6 +424,13 @@ def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> te.F
     return te.FuncOp.make(name, [a.type for a in block.args], [r.type for r in results], Region(block))
 
 
+def read_by(stage: te.ComputeOp | ExternOp) -> list[SSAValue]:
+    """The tensors that a stage reads."""
+    if isinstance(stage, ExternOp):
+        return list(stage.inputs)
+    return [op.tensor for op in stage.body.block.ops if isinstance(op, te.ReadOp)]
+
+
 def _value(tensor: Tensor) -> SSAValue:
     if tensor.value is None:
         raise UserError("expected a placeholder or a stage, but got te.full; copy it by te.compute")
@@ -428,13 +441,12 @@ def _copy_stages(kernel: KernelBuilder, value: SSAValue, mapping: dict[SSAValue,
     if value in mapping:
         return
     op = value.owner
-    if not isinstance(op, te.ComputeOp):
+    if not isinstance(op, te.ComputeOp | ExternOp):
         raise UserError(f"expected '{value.name_hint}' among the inputs of te.func, but it is not")
-    for read in op.body.block.ops:
-        if isinstance(read, te.ReadOp):
-            _copy_stages(kernel, read.tensor, mapping)
+    for tensor in read_by(op):
+        _copy_stages(kernel, tensor, mapping)
     copy = op.clone(mapping)
-    assert isinstance(copy, te.ComputeOp)
+    assert isinstance(copy, te.ComputeOp | ExternOp)
     kernel.place(copy)
     mapping.update(zip(op.results, copy.results, strict=True))
 
@@ -460,6 +472,7 @@ __all__ = [
     "compute",
     "condition",
     "cos",
+    "current_kernel",
     "current_stage",
     "equal",
     "erf",
@@ -477,6 +490,7 @@ __all__ = [
     "placeholder",
     "power",
     "prod",
+    "read_by",
     "reduce_axis",
     "round",
     "rsqrt",

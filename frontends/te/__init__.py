@@ -47,6 +47,7 @@ from mlc.dialects.te_builder.builder import (
     trunc,
     where,
 )
+from mlc.dialects.te_builder.extern import c_call, call, extern, output
 
 __all__ = [
     "Condition",
@@ -58,6 +59,8 @@ __all__ = [
     "abs",
     "argmax",
     "argmin",
+    "c_call",
+    "call",
     "cast",
     "ceil",
     "compute",
@@ -65,6 +68,7 @@ __all__ = [
     "equal",
     "erf",
     "exp",
+    "extern",
     "floor",
     "fma",
     "full",
@@ -74,6 +78,7 @@ __all__ = [
     "maximum",
     "min",
     "minimum",
+    "output",
     "placeholder",
     "power",
     "prod",

@@ -21,8 +21,10 @@ from xdsl.passes import ModulePass
 from mlc.dialects import loop, te
 from mlc.dialects.index import IndexMapAttr, dim
 from mlc.dialects.scalar import INDEX
+from mlc.dialects.te_extern import ExternOp
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.te_to_loop.body import convert_body
+from mlc.lowering.te_to_loop.extern import convert_extern
 from mlc.lowering.te_to_loop.reduce import accumulate, initial
 
 
@@ -74,10 +76,13 @@ def convert_func(func: te.FuncOp) -> loop.FuncOp:
     for old, new in zip((*inputs, *results, *sizes), body.args, strict=True):
         new.name_hint = old.name_hint
         kernel.buffers.setdefault(old, new)
-    stages = func.stages
+    stages = [op for op in func.body.block.ops if isinstance(op, te.ComputeOp | ExternOp)]
     _allocate(kernel, stages)
     for stage in stages:
-        _convert_stage(kernel, stage)
+        if isinstance(stage, ExternOp):
+            convert_extern(stage, kernel.body, kernel.buffers)
+        else:
+            _convert_stage(kernel, stage)
     for value, out in zip(results, body.args[len(inputs) :], strict=False):
         if kernel.buffers[value] is not out:
             _convert_stage(kernel, _copy(value), {value: kernel.buffers[value]}, [out])
@@ -87,14 +92,16 @@ def convert_func(func: te.FuncOp) -> loop.FuncOp:
     return new
 
 
-def _allocate(kernel: _Kernel, stages: Sequence[te.ComputeOp]) -> None:
+def _allocate(kernel: _Kernel, stages: Sequence[te.ComputeOp | ExternOp]) -> None:
     for stage in stages:
         for result in stage.results:
             if result not in kernel.buffers:
                 t = buffer_type(result.type)
                 assert isinstance(t, MemRefType)
-                sizes = [e for e in stage.extents.data[: stage.num_spatial] if not e.is_const]
-                symbols = [kernel.buffers[s] for s in stage.symbols]
+                is_compute = isinstance(stage, te.ComputeOp)
+                extents = stage.extents.data[: stage.num_spatial] if is_compute else ()
+                sizes = [e for e in extents if not e.is_const]
+                symbols = [kernel.buffers[s] for s in stage.symbols] if is_compute else []
                 alloc = loop.AllocOp.make(t, "shared", result.name_hint or stage.stage_name, sizes, symbols)
                 alloc.location = stage.location
                 kernel.body.add_op(alloc)

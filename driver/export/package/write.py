@@ -170,7 +170,7 @@ def _link(spec: PackageSpec, artifact: Artifact, made: Path, scratch: Path) -> N
         write_weights_object(artifact.path / WEIGHTS, f"{spec.prefix}_weights", machine, files[-1])
     library = made / spec.library
     if spec.lang == "so":
-        lib.link_library(files, library, visible, scratch)
+        lib.link_library(files, library, visible, scratch, spec.model.get("libraries", ()))
     else:
         lib.run_tool(["ar", "rcsD", str(library), *map(str, files)], library)
 

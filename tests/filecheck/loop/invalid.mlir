@@ -539,3 +539,10 @@ loop.func @axis_of_a_block(%A: memref<?xf32>) attributes {outputs = 1 : i64} {
     }
   }
 }
+
+// -----
+
+loop.func @call(%x: memref<4xf32>) attributes {outputs = 1 : i64} {
+  // expected-error @below {{expected at most 1 outputs, but got 2}}
+  loop.call registered "f" (%x) outputs 2 : memref<4xf32>
+}
