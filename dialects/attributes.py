@@ -23,6 +23,10 @@ KERNEL_TYPICAL = "typical"
 """array<i64>: the typical value of each symbol, for which schedules are chosen."""
 KERNEL_LEAST = "least"
 """array<i64>: the smallest value of each symbol."""
+KERNEL_SYMBOLS = "te.symbols"
+"""Of a kernel of the te API: the range of each symbol, by name."""
+KERNEL_ARGUMENTS = "te.arguments"
+"""Of a kernel of the te API: what each size argument holds, as expressions of the symbols."""
 
 # --- stages, loops, buffers --------------------------------------------------------------------------------------
 

@@ -1,11 +1,12 @@
 """
 The te dialect: a kernel as stages of index expressions.
 
-    kernel   ::= `te.func` @name `(` args `)` `->` types `{` (stage | scan)* `te.return` ... `}`
+    kernel   ::= `te.func` @name `(` args `)` `->` types `{` (stage | scan | table)* `te.return` ... `}`
     stage    ::= `te.compute` "name" axes (`reduce` axes (combiner | reducer))? region `:` type,*
     axes     ::= `(` (%axis `:` extent),* `)`
     reducer  ::= `combine` "name" `(` (%argument `:` type),* `)` `from` `(` neutral element,* `)` region
     scan     ::= `te.scan` "name" `(` (%state `=` %init),* `)` `steps` extent `:` type,* region
+    table    ::= `te.table` dense numbers `:` type
     element  ::= `te.read` %tensor `[` index,* `]` (`mask` `(` index,* `)` `else` %value)? `:` type
                | `te.index` expr   |   arith.* and math.* on scalars   |   `te.yield` %value,*
 
@@ -22,6 +23,7 @@ from mlc.dialects.te.kernel import FuncOp, ReturnOp
 from mlc.dialects.te.reducer import Reducer
 from mlc.dialects.te.scan import ScanOp, step_back
 from mlc.dialects.te.stages import ComputeOp, ReadOp
+from mlc.dialects.te.table import TableOp
 
 __all__ = [
     "ComputeOp",
@@ -31,6 +33,7 @@ __all__ = [
     "Reducer",
     "ReturnOp",
     "ScanOp",
+    "TableOp",
     "Te",
     "YieldOp",
     "build_body",
@@ -44,4 +47,4 @@ def build_body(axes: int) -> tuple[Region, Block]:
     return Region(block), block
 
 
-Te = Dialect("te", [FuncOp, ReturnOp, ComputeOp, ScanOp, YieldOp, ReadOp, IndexOp], [IndexMapAttr])
+Te = Dialect("te", [FuncOp, ReturnOp, ComputeOp, ScanOp, TableOp, YieldOp, ReadOp, IndexOp], [IndexMapAttr])

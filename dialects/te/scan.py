@@ -140,7 +140,7 @@ class ScanOp(TextOp):
     def _verify_stage(self, stage: ComputeOp) -> None:
         """Its first axis is the step; it reads states at earlier steps, and other stages of the region at its own."""
         extent = stage.extents.data[0] if stage.num_spatial else const(0)
-        if extent.is_const and self.extent.is_const and extent != self.extent or not stage.num_spatial:
+        if (extent.is_const and self.extent.is_const and extent != self.extent) or not stage.num_spatial:
             raise VerifyException(f"expected the first axis of '{stage.stage_name}' to be the {self.extent} steps")
         for op in stage.body.block.ops:
             if not isinstance(op, ReadOp) or not op.map.data:

@@ -14,7 +14,6 @@ from xdsl.irdl import (
     opt_region_def,
     prop_def,
     region_def,
-    result_def,
     traits_def,
     var_operand_def,
     var_result_def,
