@@ -71,37 +71,29 @@ class _Branch:
         return self.stage.add(copy)
 
     def _copy_read(self, op: te.ReadOp, operands: Sequence[SSAValue]) -> SSAValue:
+        if self._needs_no_guard(op) or not self.mask():
+            return op.result
         tensor, *rest = operands
-        otherwise = rest.pop() if op.mask is not None else None
-        values = [*self.stage.values, *rest]
-        first = len(self.stage.values)
+        otherwise = rest.pop() if op.mask is not None else constant(self.stage, 0, op.result.type)
+        first, values = len(self.stage.values), [*self.stage.values, *rest]
         place = {v: k for k, v in reversed(list(enumerate(values)))}
 
         def moved(exprs: Sequence[Index]) -> list[Index]:
             return [e.substitute(lambda d: dim(place[values[first + d]])) for e in exprs]
 
-        own = moved(op.mask.data) if op.mask is not None else []
-        at = moved(op.map.data)
-        if self._needs_no_guard(op, at):
-            return op.result
-        mask = [*self.mask(), *own]
-        if not mask:
-            return op.result
-        exprs, indices = compact([*at, *mask], values)
-        if otherwise is None:
-            otherwise = constant(self.stage, 0, op.result.type)
+        at, own = moved(op.map.data), moved(op.mask.data) if op.mask is not None else []
+        exprs, indices = compact([*at, *self.mask(), *own], values)
         properties = {"map": IndexMapAttr(exprs[: len(at)]), "mask": IndexMapAttr(exprs[len(at) :])}
         read = te.ReadOp.create(
             operands=[tensor, *indices, otherwise], properties=dict(properties), result_types=[op.result.type]
         )
         return self.stage.add(read)
 
-    def _needs_no_guard(self, op: te.ReadOp, at: Sequence[Index]) -> bool:
+    def _needs_no_guard(self, op: te.ReadOp) -> bool:
         """Whether a condition computed from data would guard a read that is known to lie in its tensor."""
         if isinstance(self.condition, Condition) or op.mask is not None or op in self.stage.unguarded:
             return False
-        own = range(len(self.stage.extents))
-        return all(e.is_affine and all(d in own for d in e.dims()) for e in at)
+        return all(e.is_affine for e in op.map.data) and all(isinstance(v.owner, Block) for v in op.indices)
 
     def mask(self) -> tuple[Index, ...]:
         """Index expressions that are all >= 0 where the branch is taken."""

@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, Index, axis_range
+from mlc.passes.loop.directives.combine import combiner_of
 from mlc.passes.loop.directives.kernel import (
     Kernel,
     blocks_below,
@@ -118,7 +119,7 @@ def writes_each_once(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.F
     fixed = kernel.space.numbers_of(loops_around(block))
     for s in (a for a in accesses(kernel.space, block) if a.is_store):
         ranges = {k: axis_range(n) for k, n in enumerate(block.static_extents)}
-        exprs = [e for e in in_axes(kernel.space, s) if all(d in ranges for d in e.dims())]
+        exprs = [e - e.const for e in in_axes(kernel.space, s) if all(d in ranges for d in e.dims())]
         known = parts_of(exprs, ranges)
         if all(recoverable(Index(0, ((k, 1),)), known, ranges) for k in range(block.num_spatial) if ranges[k][1]):
             continue
@@ -276,4 +277,10 @@ def vectorizable(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
     if len(inside) != 1 or not isinstance(inside[0], loop.BlockOp):
         what = ", ".join(map(name_of, inside))
         return f"expected one block directly inside {name_of(chain[-1])}, but got {what}"
+    for f in loops:
+        if f.extent != 1 and reduces(kernel, f, inside[0]) and combiner_of(inside[0]) is None:
+            return (
+                f"{name_of(f)} reduces {name_of(inside[0])} by more than one op that commutes, which has no form for "
+                "vectors; vectorize a loop along a spatial axis"
+            )
     return self_dependence(kernel, inside[0], loops) or writes_each_once(kernel, inside[0], loops)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, MemRefType, StringAttr, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, StringAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import loop, sched
 from mlc.dialects.index import ZERO, Index, IndexMapAttr, const
 from mlc.passes.loop.directives import legality
+from mlc.passes.loop.directives.combine import COMBINER_OPS, combiner_of
 from mlc.passes.loop.directives.compute_at import buffers_written, place
 from mlc.passes.loop.directives.kernel import (
     Kernel,
@@ -32,13 +32,6 @@ from mlc.passes.loop.index_space.expressions import substitute, users
 from mlc.passes.loop.index_space.predicates import unproved
 from mlc.passes.loop.index_space.regions import interval_of
 from mlc.passes.loop.index_space.space import IndexSpace
-
-COMBINER_OPS = (
-    *(arith.AddfOp, arith.AddiOp, arith.MulfOp, arith.MuliOp, arith.MaximumfOp, arith.MinimumfOp),
-    *(arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp, arith.MaxnumfOp, arith.MinnumfOp),
-)
-"""The commutative, associative ops that a block may reduce with."""
-
 
 # --- decompose_reduction -----------------------------------------------------------------------------------------
 
@@ -166,24 +159,6 @@ def factorable(kernel: Kernel, f: loop.ForOp, axis: int) -> str | None:
             return f"{name_of(g)} runs along spatial and reduction axes of {name_of(block)} at once"
         if reduces and (reason := legality.transformable(g)) is not None:
             return reason
-    return None
-
-
-def combiner_of(block: loop.BlockOp) -> type[Operation] | None:
-    """The op by which a reduction combines its accumulator with a new value; loop.fma adds."""
-    stores = [op for op in block.body.block.ops if isinstance(op, loop.StoreOp)]
-    if len(stores) != 1:
-        return None
-    op = stores[0].value.owner
-    if isinstance(op, loop.FmaOp):
-        found, operands = arith.AddfOp if isinstance(op.c.type, AnyFloat) else arith.AddiOp, [op.c]
-    elif isinstance(op, COMBINER_OPS):
-        found, operands = type(op), list(op.operands)
-    else:
-        return None
-    for v in operands:
-        if isinstance(v.owner, loop.LoadOp) and v.owner.buffer is stores[0].buffer and v.owner.map == stores[0].map:
-            return found
     return None
 
 

@@ -121,7 +121,7 @@ K = te.reduce_axis(6, "k")
 REFUSED = [
     (lambda i: A[i], "expected 2 indices of 'A' of shape 4x6, but got 1"),
     (lambda i: A[i, 6], "expected an index in 0..5 on axis 1 of 'A' of shape 4x6, but it spans 6..6"),
-    (lambda i: A[i - 1, 0], r"it spans -1..2; use .read\(..., mask=...\)"),
+    (lambda i: A[i, i - 1], r"it spans -1..2; use te.if_then_else\(...\) or .read\(..., mask=...\)"),
     (lambda i: A[i, K], "expected 'y' to reduce axis k by te.sum"),
     (lambda i: te.sum(A[i, K], axis=K) + 1, r"expected te.sum\(..., axis=k\) to be the whole body of a stage"),
     (lambda i: te.sum(A[i, K]), r"expected te.sum to have an axis: k = te.reduce_axis\(n\) before"),
