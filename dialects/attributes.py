@@ -4,6 +4,9 @@ The discardable attributes that mlc's levels exchange: their names, where they o
 Attributes that an op declares itself (its properties) are documented with the op.
 """
 
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Operation
+
 # --- functions of the graph level --------------------------------------------------------------------------------
 
 GRAPH_KERNEL = "graph.kernel"
@@ -73,6 +76,10 @@ MAIN_SCRATCH = "mlc.scratch"
 
 NATIVE_SCRATCH_BYTES = "mlc.scratch_bytes"
 """An integer: the bytes of scratch memory that the kernel needs per thread."""
+NATIVE_CALLS = "mlc.calls"
+"""On a declared function: the registered name that it stands for."""
+NATIVE_LIBRARIES = "mlc.libraries"
+"""On a declared function: the libraries that define it."""
 NATIVE_SIGNATURE = "mlc.signature"
 """A function type: the buffers that the kernel reads and its size arguments, to the buffers that it writes."""
 NATIVE_WORKSPACE_BYTES = "mlc.workspace_bytes"
@@ -94,3 +101,10 @@ UNPREFIXED: dict[str, frozenset[str]] = {
     "sched.schedule": frozenset({SCHEDULE_STRATEGY}),
 }
 """Op name -> the discardable attributes above that it may have; names with a prefix, `mine.note`, need no entry."""
+
+
+def texts_of(op: Operation, name: str) -> list[str]:
+    """The texts of an attribute that is a string, or an array of strings; none where the op lacks it."""
+    attribute = op.attributes.get(name)
+    items = attribute.data if isinstance(attribute, ArrayAttr) else [attribute]
+    return [item.data for item in items if isinstance(item, StringAttr)]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, TensorType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import loop, sched, te
@@ -19,10 +19,11 @@ from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes
 from mlc.driver.options import LEVELS, Options, current_context, level_in
 from mlc.driver.pipeline.manager import make_context, parse_pipeline
 from mlc.driver.pipeline.text import pass_text
-from mlc.driver.toolchain import load_code, pool_object
-from mlc.runtime.code import POOL
+from mlc.driver.toolchain import functions_object, load_code, pool_object
+from mlc.runtime.code import FUNCTIONS, POOL
 from mlc.runtime.cpu import missing_features
 from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, is_ready
+from mlc.runtime.functions import CalledFunctions
 from mlc.support.abi import KERNEL
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError, located, warn
@@ -63,8 +64,13 @@ class Operator:
         reason = missing_features(used, target.architecture) if target.architecture == os.uname().machine else None
         if reason is not None:
             raise UserError(reason)
-        self._code = load_code({name: code.object, POOL: pool_object(target, build.cache)})
+        objects = {name: code.object, POOL: pool_object(target, build.cache)}
+        if code.functions:
+            objects[FUNCTIONS] = functions_object(code.functions, target, build.cache)
+        self._code = load_code(objects, code.libraries)
         self._rt, self._keeper = self._code.runtime(self.threads, code.scratch_bytes)
+        self._functions = CalledFunctions(code.functions)
+        self._functions.attach(self._rt)
         self._workspace = aligned(code.workspace_bytes)
         self._kernel = KERNEL(self._code.address(name))
         self._args = (ctypes.c_void_p * (len(self.inputs) + len(self.outputs) + 1))()
@@ -80,6 +86,7 @@ class Operator:
 
         Raises ValueError for a wrong number of arrays and for a wrong shape or dtype.
         """
+        self._functions.check(f"'{self.name}'")
         given: Any = (*inputs, out)
         ready = len(given) == len(self._shapes) and all(map(is_ready, given, self._dtypes, self._shapes))
         arrays: Sequence[Array] = given if ready else self._checked(inputs, out)
@@ -88,9 +95,14 @@ class Operator:
             for index, array in enumerate(arrays):
                 args[index] = address_of(array)
             status = self._kernel(self._at, self._rt)
-        if status:
-            raise RuntimeError(f"'{self.name}' returned error {status}")
+            if status:
+                raise self._functions.failure(self._rt, f"'{self.name}'", status)
         return arrays[-1] if len(self.outputs) == 1 else tuple(arrays[len(self.inputs) :])
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the registered functions that it calls; it does not run before they are registered."""
+        return self._functions.names
 
     def _checked(self, inputs: Sequence[ArrayLike], out: Out | None) -> list[Array]:
         """The inputs, contiguous, and the arrays to write into; ValueError if one does not fit."""
@@ -250,6 +262,7 @@ def _from_tensors(tensors: Tensor | Sequence[Tensor]) -> te.FuncOp:
 def _collect(value: SSAValue, inputs: dict[SSAValue, Tensor], seen: set[SSAValue]) -> None:
     """Add the placeholders that a tensor is computed from."""
     from mlc.dialects.te_builder.builder import tensor_of
+    from mlc.dialects.te_builder.kernels import dependences
 
     if value in seen:
         return
@@ -258,9 +271,9 @@ def _collect(value: SSAValue, inputs: dict[SSAValue, Tensor], seen: set[SSAValue
         inputs.setdefault(value, tensor_of(value))
         return
     assert isinstance(value.owner, Operation)
-    for op in value.owner.regions[0].block.ops:
-        if isinstance(op, te.ReadOp):
-            _collect(op.tensor, inputs, seen)
+    for used in dependences(value.owner):
+        if not isinstance(used.type, IndexType):
+            _collect(used, inputs, seen)
 
 
 def _specs(kernel: Kernel) -> Specs:

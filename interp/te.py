@@ -22,8 +22,10 @@ from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.graph.types import element_of
 from mlc.dialects.index import Index
 from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
+from mlc.dialects.te_extern import ExternOp
 from mlc.interp import values as meaning
 from mlc.interp.errors import InterpreterError
+from mlc.interp.extern import run_extern
 from mlc.interp.observe import Observe
 from mlc.support.arithmetic import OWN, Arithmetic
 
@@ -74,7 +76,16 @@ def _results(op: Operation, tensors: dict[SSAValue, Any], arithmetic: Arithmetic
         return _Stage(op, tensors, arithmetic).run()
     if isinstance(op, te.ScanOp):
         return _scan(op, tensors, arithmetic)
+    if isinstance(op, ExternOp):
+        return run_extern(op, [tensors[v] for v in op.inputs], arithmetic)
+    if isinstance(op, te.TableOp):
+        return [_table(op, arithmetic)]
     raise InterpreterError(f"the te interpreter has no meaning for {op.name}")
+
+
+def _table(op: te.TableOp, arithmetic: Arithmetic) -> Array:
+    """The numbers of a table."""
+    return meaning.dense(op.value, arithmetic)
 
 
 def _scan(op: te.ScanOp, tensors: dict[SSAValue, Any], arithmetic: Arithmetic) -> list[Array]:

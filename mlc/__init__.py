@@ -25,6 +25,10 @@ _PUBLIC = {
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",
     "load_executable": "mlc.driver.toolchain:load_executable",
+    "register_func": "mlc.support.functions:register_func",
+    "get_func": "mlc.support.functions:get_func",
+    "list_funcs": "mlc.support.functions:list_funcs",
+    "remove_func": "mlc.support.functions:remove_func",
     "show": "mlc.tools.notebook:show",
 }
 # What `%load_ext mlc` and `%unload_ext mlc` call in IPython.

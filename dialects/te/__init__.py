@@ -1,12 +1,13 @@
 """
 The te dialect: a kernel as stages of index expressions.
 
-    kernel   ::= `te.func` @name `(` args `)` `->` types `{` (stage | scan | table)* `te.return` ... `}`
+    kernel   ::= `te.func` @name `(` args `)` `->` types `{` (stage | scan | table | extern)* `te.return` ... `}`
     stage    ::= `te.compute` "name" axes (`reduce` axes (combiner | reducer))? region `:` type,*
     axes     ::= `(` (%axis `:` extent),* `)`
     reducer  ::= `combine` "name" `(` (%argument `:` type),* `)` `from` `(` neutral element,* `)` region
     scan     ::= `te.scan` "name" `(` (%state `=` %init),* `)` `steps` extent `:` type,* region
-    table    ::= `te.table` dense numbers `:` type
+    extern   ::= `te.extern` "name" ...  (te_extern.py: a loop body, or a call of a function)
+    table    ::= `te.table` dense numbers
     element  ::= `te.read` %tensor `[` index,* `]` (`mask` `(` index,* `)` `else` %value)? `:` type
                | `te.index` expr   |   arith.* and math.* on scalars   |   `te.yield` %value,*
 
@@ -24,6 +25,7 @@ from mlc.dialects.te.reducer import Reducer
 from mlc.dialects.te.scan import ScanOp, step_back
 from mlc.dialects.te.stages import ComputeOp, ReadOp
 from mlc.dialects.te.table import TableOp
+from mlc.dialects.te_extern import ExternOp
 
 __all__ = [
     "ComputeOp",
@@ -47,4 +49,4 @@ def build_body(axes: int) -> tuple[Region, Block]:
     return Region(block), block
 
 
-Te = Dialect("te", [FuncOp, ReturnOp, ComputeOp, ScanOp, TableOp, YieldOp, ReadOp, IndexOp], [IndexMapAttr])
+Te = Dialect("te", [FuncOp, ReturnOp, ComputeOp, ScanOp, TableOp, YieldOp, ReadOp, IndexOp, ExternOp], [IndexMapAttr])

@@ -20,5 +20,6 @@ from mlc.dialects.te_builder.scalars import signless as signless
 from mlc.dialects.te_builder.stages import NO_INLINE as NO_INLINE
 from mlc.dialects.te_builder.stages import KernelBuilder as KernelBuilder
 from mlc.dialects.te_builder.stages import building as building
+from mlc.dialects.te_builder.stages import current_kernel as current_kernel
 from mlc.dialects.te_builder.tensors import te_type as te_type
 from mlc.dialects.te_builder.tensors import tensor_of as tensor_of

@@ -18,6 +18,7 @@ from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder.indices import SYMBOL_VALUES, index_of
 from mlc.dialects.te_builder.stages import KernelBuilder, compute
 from mlc.dialects.te_builder.tensors import Tensor
+from mlc.dialects.te_extern import ExternOp
 from mlc.support.errors import UserError
 
 
@@ -78,7 +79,7 @@ def _distinct(outputs: Sequence[Tensor]) -> list[Tensor]:
     """The outputs; one that is an input, a table, a fill, or another output as well becomes a stage that copies it."""
     found: list[Tensor] = []
     for tensor in outputs:
-        computed = tensor.value is not None and isinstance(tensor.value.owner, te.ComputeOp | te.ScanOp)
+        computed = tensor.value is not None and isinstance(tensor.value.owner, te.ComputeOp | te.ScanOp | ExternOp)
         if not computed or any(tensor.value is other.value for other in found):
             tensor = compute(tensor.shape, lambda *i, t=tensor: t[i], f"{tensor.name or 'x'}_copy")
         found.append(tensor)
@@ -105,7 +106,7 @@ def _copy_stages(kernel: KernelBuilder, value: SSAValue, mapping: dict[SSAValue,
     if value in mapping:
         return
     op = value.owner
-    if not isinstance(op, te.ComputeOp | te.ScanOp | te.TableOp):
+    if not isinstance(op, te.ComputeOp | te.ScanOp | te.TableOp | ExternOp):
         raise UserError(
             f"expected '{value.name_hint}' among the inputs of te.func, but it is not; the state of a recurrence is "
             "given to te.scan"
@@ -120,7 +121,7 @@ def _copy_stages(kernel: KernelBuilder, value: SSAValue, mapping: dict[SSAValue,
 def _verify(new: te.FuncOp) -> None:
     """UserError for what the API lets pass and the verifier refuses."""
     for op in new.walk():
-        if isinstance(op, te.ComputeOp | te.ScanOp):
+        if isinstance(op, te.ComputeOp | te.ScanOp | ExternOp):
             try:
                 op.verify()
             except VerifyException as error:

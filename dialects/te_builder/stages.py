@@ -20,6 +20,7 @@ from mlc.dialects.te_builder.indices import Condition, ReduceAxis, StageBuilder,
 from mlc.dialects.te_builder.reductions import Reduction, as_signed
 from mlc.dialects.te_builder.scalars import Scalar
 from mlc.dialects.te_builder.tensors import Tensor, sizes_of, te_type
+from mlc.dialects.te_extern import ExternOp
 from mlc.support.errors import UserError
 
 # Attribute of a stage that te-inline does not inline, because its elements are read many times.
@@ -36,7 +37,7 @@ class KernelBuilder:
     symbols: dict[DimExpr, SSAValue] = field(default_factory=dict)
     """The size arguments of the kernel, by the symbols (or products of symbols) that they hold."""
 
-    def place(self, op: te.ComputeOp | te.ScanOp | te.TableOp) -> None:
+    def place(self, op: te.ComputeOp | te.ScanOp | te.TableOp | ExternOp) -> None:
         """Append a stage, a scan or a table, with a number after the names that are taken."""
         if isinstance(op, te.ScanOp):
             for stage in op.stages:
@@ -47,7 +48,7 @@ class KernelBuilder:
             op.location = self.location
         self.block.add_op(op)
 
-    def _name(self, op: te.ComputeOp | te.ScanOp) -> None:
+    def _name(self, op: te.ComputeOp | te.ScanOp | ExternOp) -> None:
         name = op.stage_name
         count = self.names[name] = self.names.get(name, -1) + 1
         if count:
@@ -85,7 +86,7 @@ def compute(
     A stage: `fn` maps its indices to an element, or to a te.sum (or another reduction) over axes.
 
     The result is a Tensor; of a tuple of elements, and of a reduction of several values, a tuple. `axes` names the
-    indices (default: the parameters of `fn`); `reduce` orders the reduction axes (default: the order of their first use).
+    indices (default: the parameters of `fn`); `reduce` orders the reduction axes (default: in order of first use).
     """
     shape = sizes_of(shape)
     names = list(axes) if axes is not None else _names(fn, len(shape))

@@ -8,10 +8,15 @@ te.func op, which `mlc.build` compiles.
     matmul = mlc.build(te.func("matmul", [A, B], [C]))
 """
 
-from mlc.dialects.te_builder import api as _api
-from mlc.dialects.te_builder.api import *  # noqa: F403 - the one list of the names
+from types import ModuleType as _ModuleType
+
+from mlc.dialects.te_builder.api import *  # noqa: F403 - the one list of the names that need no numpy
+from mlc.dialects.te_builder.extern import c_call as c_call
+from mlc.dialects.te_builder.extern import call as call
+from mlc.dialects.te_builder.extern import extern as extern
+from mlc.dialects.te_builder.extern import output as output
 
 
 def __dir__() -> list[str]:
     """The names of the API alone."""
-    return sorted(name for name in vars(_api) if not name.startswith("_"))
+    return sorted(n for n, value in globals().items() if n[0] != "_" and not isinstance(value, _ModuleType))

@@ -21,8 +21,10 @@ from xdsl.passes import ModulePass
 from mlc.dialects import loop, te
 from mlc.dialects.index import dim
 from mlc.dialects.scalar import INDEX
+from mlc.dialects.te_extern import ExternOp
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.te_to_loop.body import convert_body
+from mlc.lowering.te_to_loop.extern import convert_extern
 from mlc.lowering.te_to_loop.reduce import accumulate, initial, point
 from mlc.lowering.te_to_loop.scan import from_first_step
 
@@ -81,6 +83,8 @@ def convert_func(func: te.FuncOp) -> loop.FuncOp:
             _convert_stage(kernel, op)
         elif isinstance(op, te.ScanOp):
             _convert_scan(kernel, op)
+        elif isinstance(op, ExternOp):
+            convert_extern(op, kernel.body, kernel.buffers)
     for value, out in zip(results, body.args[len(inputs) :], strict=False):
         if kernel.buffers[value] is not out:
             _convert_stage(kernel, _copy(value), {value: kernel.buffers[value]}, [out])
@@ -95,10 +99,14 @@ def _allocate(kernel: _Kernel, func: te.FuncOp) -> None:
     for op in reversed(list(func.body.block.ops)):
         if isinstance(op, te.ScanOp):
             _share_states(kernel, op)
-    for stage in func.stages:
-        for result in stage.results:
-            if result not in kernel.buffers:
-                kernel.buffers[result] = _alloc(kernel, stage, result)
+    for op in func.body.block.ops:
+        if isinstance(op, te.TableOp):
+            kernel.buffers[op.result] = _table(kernel, op)
+        for stage in op.stages if isinstance(op, te.ScanOp) else [op]:
+            if isinstance(stage, te.ComputeOp | ExternOp):
+                for result in stage.results:
+                    if result not in kernel.buffers:
+                        kernel.buffers[result] = _alloc(kernel, stage, result)
     for op in func.scans:
         for state, update, result in zip(op.states, op.yield_op.values, op.results, strict=True):
             kernel.buffers[state] = kernel.buffers[result] = kernel.buffers[update]
@@ -115,12 +123,22 @@ def _share_states(kernel: _Kernel, op: te.ScanOp) -> None:
             kernel.buffers[init] = buffer
 
 
-def _alloc(kernel: _Kernel, stage: te.ComputeOp, result: SSAValue, name: str | None = None) -> SSAValue:
+def _table(kernel: _Kernel, op: te.TableOp) -> SSAValue:
+    """A table of the kernel at the loop level."""
+    table = loop.TableOp.make(op.value)
+    table.result.name_hint = op.result.name_hint
+    table.location = op.location
+    kernel.body.add_op(table)
+    return table.result
+
+
+def _alloc(kernel: _Kernel, stage: te.ComputeOp | ExternOp, result: SSAValue, name: str | None = None) -> SSAValue:
     """A new buffer for a result of a stage."""
     t = buffer_type(result.type)
     assert isinstance(t, MemRefType)
-    sizes = [e for e in stage.extents.data[: stage.num_spatial] if not e.is_const]
-    symbols = [kernel.buffers[s] for s in stage.symbols]
+    is_compute = isinstance(stage, te.ComputeOp)
+    sizes = [e for e in stage.extents.data[: stage.num_spatial] if not e.is_const] if is_compute else []
+    symbols = [kernel.buffers[s] for s in stage.symbols] if is_compute else []
     alloc = loop.AllocOp.make(t, "shared", name or result.name_hint or stage.stage_name, sizes, symbols)
     alloc.location = stage.location
     kernel.body.add_op(alloc)

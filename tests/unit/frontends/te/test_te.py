@@ -164,7 +164,7 @@ def test_refused_uses():
     with pytest.raises(UserError, match=r"expected 'A' among the inputs of te.func, but it is not"):
         te.func("f", [N], [y])
     with pytest.raises(UserError, match=r"but got te.full; copy it by te.compute"):
-        te.func("f", [A], [te.full((4,), 1.0)])
+        te.func("f", [te.full((4,), 1.0)], [y])
 
 
 def test_interpreter_refuses_wrong_inputs_and_reads_outside():
