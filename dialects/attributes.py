@@ -30,6 +30,11 @@ KERNEL_SYMBOLS = "te.symbols"
 """Of a kernel of the te API: the range of each symbol, by name."""
 KERNEL_ARGUMENTS = "te.arguments"
 """Of a kernel of the te API: what each size argument holds, as expressions of the symbols."""
+KERNEL_BUFFERS = "te.buffers"
+"""
+How the arrays of a kernel lie in memory, for each input and output: a unit (contiguous), or a dictionary of `strides`
+(a map over the index arguments) and `offset`, both in elements, and `align` in bytes.
+"""
 
 # --- stages, loops, buffers --------------------------------------------------------------------------------------
 

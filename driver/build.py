@@ -7,13 +7,14 @@ import dataclasses
 import os
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, ModuleOp, TensorType
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects import loop, sched, te
+from mlc.driver.arguments import Kernel, KernelArguments
+from mlc.driver.binds import bound
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes
 from mlc.driver.options import LEVELS, Options, current_context, level_in
@@ -22,10 +23,10 @@ from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import functions_object, load_code, pool_object
 from mlc.runtime.code import FUNCTIONS, POOL
 from mlc.runtime.cpu import missing_features
-from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, is_ready
+from mlc.runtime.executable import address_of, aligned, is_ready
 from mlc.runtime.functions import CalledFunctions
+from mlc.runtime.sizes import symbolic_buffer_bytes
 from mlc.support.abi import KERNEL
-from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError, located, warn
 from mlc.support.ir_text import IRText
 from mlc.support.threads import thread_count
@@ -36,14 +37,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from mlc.dialects.te_builder.builder import Tensor
-
-Kernel: TypeAlias = te.FuncOp | loop.FuncOp
-Specs: TypeAlias = tuple[list[TensorSpec], list[TensorSpec]]
-"""The inputs and the outputs of a kernel."""
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-Out: TypeAlias = "Array | Sequence[Array]"
-"""The array to write the one output into, or one for each output."""
-_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
+    from mlc.driver.arguments import Array, Out
+    from mlc.driver.binds import Binds
 
 
 class Operator:
@@ -53,10 +48,10 @@ class Operator:
     `inputs` and `outputs` are its TensorSpecs; `text(level)` is its IR on a level: te, loop, llvm, llvm-ir or asm.
     """
 
-    def __init__(self, name: str, specs: Specs, build: _Build) -> None:
+    def __init__(self, name: str, arguments: KernelArguments, build: _Build) -> None:
         code = build.code()
         self.name = name
-        self.inputs, self.outputs = map(tuple, specs)
+        self.inputs, self.outputs = tuple(arguments.inputs), tuple(arguments.outputs)
         self.threads = build.options.threads
         self._build = build
         target = Target.parse(build.options.target)
@@ -71,13 +66,15 @@ class Operator:
         self._rt, self._keeper = self._code.runtime(self.threads, code.scratch_bytes)
         self._functions = CalledFunctions(code.functions)
         self._functions.attach(self._rt)
+        self._arguments, self._bytes = arguments, (code.workspace_bytes, code.symbolic_bytes)
         self._workspace = aligned(code.workspace_bytes)
         self._kernel = KERNEL(self._code.address(name))
-        self._args = (ctypes.c_void_p * (len(self.inputs) + len(self.outputs) + 1))()
+        arrays = len(self.inputs) + len(self.outputs)
+        self._args = (ctypes.c_void_p * (arrays + len(arguments.sizes) + 1))()
         self._args[-1] = address_of(self._workspace)
         self._at = ctypes.addressof(self._args)
-        self._shapes = [spec.shape for half in specs for spec in half]
-        self._dtypes = [dtype_of(spec.dtype) for half in specs for spec in half]
+        self._shapes = [spec.shape for spec in (*self.inputs, *self.outputs)]
+        self._dtypes = arguments.dtypes
         self._lock = threading.Lock()
 
     def __call__(self, *inputs: ArrayLike, out: Out | None = None) -> Array | tuple[Array, ...]:
@@ -89,42 +86,33 @@ class Operator:
         self._functions.check(f"'{self.name}'")
         given: Any = (*inputs, out)
         ready = len(given) == len(self._shapes) and all(map(is_ready, given, self._dtypes, self._shapes))
-        arrays: Sequence[Array] = given if ready else self._checked(inputs, out)
+        arrays: Sequence[Array] = given
+        sizes: Sequence[int] = ()
+        if not (ready and self._arguments.is_static):
+            arrays, sizes = self._arguments.bind(inputs, out, self.name)
         args = self._args
         with self._lock:
             for index, array in enumerate(arrays):
                 args[index] = address_of(array)
+            for index, size in enumerate(sizes, len(arrays)):
+                args[index] = size
+            self._reserve(sizes)
             status = self._kernel(self._at, self._rt)
             if status:
                 raise self._functions.failure(self._rt, f"'{self.name}'", status)
         return arrays[-1] if len(self.outputs) == 1 else tuple(arrays[len(self.inputs) :])
 
+    def _reserve(self, sizes: Sequence[int]) -> None:
+        """A workspace that is large enough for buffers of these sizes."""
+        static, rows = self._bytes
+        if rows and (needed := static + symbolic_buffer_bytes(rows, sizes, self.threads)) > len(self._workspace):
+            self._workspace = aligned(needed)
+            self._args[-1] = address_of(self._workspace)
+
     @property
     def functions(self) -> tuple[str, ...]:
         """The names of the registered functions that it calls; it does not run before they are registered."""
         return self._functions.names
-
-    def _checked(self, inputs: Sequence[ArrayLike], out: Out | None) -> list[Array]:
-        """The inputs, contiguous, and the arrays to write into; ValueError if one does not fit."""
-        if len(inputs) != len(self.inputs):
-            raise ValueError(f"expected {len(self.inputs)} inputs of '{self.name}', but got {len(inputs)}")
-        arrays = [np.asarray(a) for a in inputs]
-        for array, spec in zip(arrays, self.inputs, strict=True):
-            check_array(f"input '{spec.name}'", array, spec)
-        return [*(a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays), *self._results(out)]
-
-    def _results(self, out: Out | None) -> list[Array]:
-        """The arrays to write into."""
-        if out is None:
-            return [np.empty(spec.shape, dtype_of(spec.dtype)) for spec in self.outputs]
-        given = [out] if isinstance(out, np.ndarray) else list(out)
-        if len(given) != len(self.outputs):
-            raise ValueError(f"expected {len(self.outputs)} arrays in out, but got {len(given)}")
-        for array, spec in zip(given, self.outputs, strict=True):
-            check_array(f"output '{spec.name}'", array, spec)
-            if not (array.flags.c_contiguous and array.flags.writeable):
-                raise ValueError(f"expected output '{spec.name}' to be a contiguous array that can be written")
-        return given
 
     def text(self, level: str) -> IRText:
         """The kernel's IR on a level: a string, which notebooks show in colour."""
@@ -181,13 +169,15 @@ def build(
     opt_level: int | None = None,
     threads: int | None = None,
     cache: bool = True,
+    binds: Binds | None = None,
 ) -> Operator:
     """
     Compile one operator.
 
     `func` is a te.func or loop.func op, IR text of one (a sched.schedule may stand beside it), or `mlc.te` tensors:
     the outputs, or inputs and outputs in the order of the call. `schedule` is a sched.schedule op or its text; without
-    one a strategy chooses. All sizes are static.
+    one a strategy chooses. Sizes may be open (te.var): the arrays of each call tell them. `binds` maps a placeholder or
+    result, or its name, to a te.buffer: an array that lies so is computed on in place, another one is refused.
 
     Raises UserError for anything else, for IR that does not verify, and for a schedule of another kernel.
     """
@@ -196,10 +186,12 @@ def build(
         found = _schedule_of(schedule)
     if found is not None and found.kernel.string_value() != kernel.sym_name.data:
         raise UserError(f"expected a schedule of @{kernel.sym_name.data}, but got one of {found.kernel}")
+    if binds:
+        kernel = bound(kernel, binds)
     context = current_context()
     options = Options(target, level_in(context, opt_level), thread_count(threads), context=context)
     builder = _Build(kernel, found, options, Cache.default() if cache else None)
-    return Operator(builder.name, _specs(kernel), builder)
+    return Operator(builder.name, KernelArguments(kernel), builder)
 
 
 def _kernel_of(
@@ -274,27 +266,3 @@ def _collect(value: SSAValue, inputs: dict[SSAValue, Tensor], seen: set[SSAValue
     for used in dependences(value.owner):
         if not isinstance(used.type, IndexType):
             _collect(used, inputs, seen)
-
-
-def _specs(kernel: Kernel) -> Specs:
-    """The specs of the kernel's inputs and outputs."""
-    if isinstance(kernel, te.FuncOp):
-        results = [(f"output{i}", t) for i, t in enumerate(kernel.function_type.outputs)]
-        return [_spec(a.name_hint or f"input{a.index}", a.type) for a in kernel.body.block.args], [
-            _spec(name, t) for name, t in results
-        ]
-    assert isinstance(kernel.outputs, IntegerAttr)
-    specs = [_spec(a.name_hint or f"arg{a.index}", a.type) for a in kernel.body.block.args]
-    first = len(specs) - kernel.outputs.value.data
-    return specs[:first], specs[first:]
-
-
-def _spec(name: str, type_: Attribute) -> TensorSpec:
-    if not isinstance(type_, TensorType | MemRefType):
-        raise UserError(f"expected operand '{name}' to be a tensor or memref, but got {type_}")
-    shape = tuple(type_.get_shape())
-    if any(size < 0 for size in shape):
-        raise UserError(f"expected static sizes of operand '{name}', but got {type_}")
-    element = str(type_.element_type)
-    dtype = _DTYPES.get(element) or element.replace("ui", "uint").replace("si", "int")
-    return TensorSpec(name, shape, dtype.replace("i", "int") if dtype[0] == "i" and dtype[1:].isdigit() else dtype)

@@ -1,5 +1,6 @@
 """The names of `mlc.te`: this is the one list of them."""
 
+from mlc.dialects.te_builder.buffers import buffer as buffer
 from mlc.dialects.te_builder.guards import if_then_else as if_then_else
 from mlc.dialects.te_builder.indices import Condition as Condition
 from mlc.dialects.te_builder.indices import IndexExpr as IndexExpr

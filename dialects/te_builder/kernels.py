@@ -33,7 +33,8 @@ def var(name: str, low: int = 1, high: int | None = None) -> DimExpr:
         raise UserError(f"expected the name of a size, but got {name!r}")
     if low < 0 or (high is not None and high < low):
         raise UserError(f"expected a size '{name}' from 0 on or more, up to no less, but got {low} to {high}")
-    return DimExpr.symbol(name, low, UNBOUNDED if high is None else high)
+    plain = low == 1 and high is None
+    return DimExpr.symbol(name) if plain else DimExpr.symbol(name, low, UNBOUNDED if high is None else high)
 
 
 def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> te.FuncOp:

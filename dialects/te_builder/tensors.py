@@ -6,6 +6,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakKeyDictionary
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BytesAttr, DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
@@ -30,6 +31,8 @@ from mlc.support.errors import UserError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+_PLACEHOLDERS: WeakKeyDictionary[Block, tuple[Shape, bool]] = WeakKeyDictionary()
+"""By the block that holds a placeholder's value: its shape with symbols, and whether its integers are unsigned."""
 Mask = Condition | IndexLike | Sequence[IndexLike | Condition]
 """The mask of a read: a condition, or index expressions that must all be >= 0."""
 
@@ -143,6 +146,9 @@ def tensor_of(value: SSAValue, graph_type: Attribute | None = None, name: str = 
     """The Tensor of an SSA value; `graph_type` gives its symbolic sizes and the sign of its integers."""
     t = value.type
     assert isinstance(t, TensorType)
+    if graph_type is None and isinstance(value.owner, Block) and value.owner in _PLACEHOLDERS:
+        shape, unsigned = _PLACEHOLDERS[value.owner]
+        return Tensor(value, shape, t.element_type, unsigned, name or value.name_hint or "")
     _, unsigned = signless(graph_type.element_type) if isinstance(graph_type, TensorType) else (None, False)
     shape = tuple(t.get_shape()) if graph_type is None else shape_of(graph_type)
     return Tensor(value, shape, t.element_type, unsigned, name or value.name_hint or "")
@@ -199,4 +205,5 @@ def placeholder(shape: Sequence[Dim], dtype: DTypeLike = "float32", name: str = 
     sizes = sizes_of(shape)
     arg = Block(arg_types=[te_type(element, sizes)]).args[0]
     arg.name_hint = name
+    _PLACEHOLDERS[arg.owner] = (sizes, unsigned)
     return Tensor(arg, sizes, element, unsigned, name)

@@ -19,6 +19,7 @@ from xdsl.context import Context
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DictionaryAttr,
     FunctionType,
     IndexType,
     IntegerAttr,
@@ -34,6 +35,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.attributes import (
+    KERNEL_BUFFERS,
     KERNEL_SIZES,
     LOOP_COLD,
     NATIVE_SCRATCH_BYTES,
@@ -255,7 +257,7 @@ class FunctionLowering:
             tuple(self.addresses.resolve(e, indices) for e in op.mask_exprs),
             machine_type(t.element_type),
             len(op.tile_sizes),
-            row=t.get_shape()[-1] if t.get_num_dims() else 1,
+            row=t.get_shape()[-1] if t.get_num_dims() and self.addresses.has_rows(buffer) else 1,
         )
 
     def lower_load(self, op: loop.LoadOp) -> None:
@@ -396,7 +398,17 @@ def _signature(func: loop.FuncOp) -> FunctionType:
 
 
 def _bind_shapes(f: FunctionLowering, func: loop.FuncOp) -> None:
-    """Compute the strides of operands of symbolic sizes from the kernel's attribute `sizes`."""
+    """Compute the strides of operands of symbolic sizes from `sizes`, and take those that `te.buffers` gives."""
+    _bind_sizes(f, func)
+    rows = func.attributes.get(KERNEL_BUFFERS)
+    symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
+    for buffer, row in zip(func.args, rows.data if isinstance(rows, ArrayAttr) else (), strict=False):
+        strides = row.data.get("strides") if isinstance(row, DictionaryAttr) else None
+        if isinstance(strides, IndexMapAttr):
+            f.addresses.stride(buffer, strides.data, symbols)
+
+
+def _bind_sizes(f: FunctionLowering, func: loop.FuncOp) -> None:
     sizes = func.attributes.get(KERNEL_SIZES)
     if not isinstance(sizes, ArrayAttr):
         return
