@@ -20,6 +20,7 @@ from mlc.driver.options import LEVELS, Options, current_context, level_in
 from mlc.driver.pipeline.manager import make_context, parse_pipeline
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import load_code, pool_object
+from mlc.frontends.te.schedule import Schedule
 from mlc.runtime.code import POOL
 from mlc.runtime.cpu import missing_features
 from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, is_ready
@@ -162,7 +163,7 @@ class _Build:
 
 @located()
 def build(
-    func: Kernel | ModuleOp | str | Tensor | Sequence[Tensor],
+    func: Kernel | ModuleOp | str | Tensor | Sequence[Tensor] | Schedule,
     schedule: sched.ScheduleOp | str | None = None,
     target: str = "native",
     *,
@@ -174,11 +175,15 @@ def build(
     Compile one operator.
 
     `func` is a te.func or loop.func op, IR text of one (a sched.schedule may stand beside it), or `mlc.te` tensors:
-    the outputs, or inputs and outputs in the order of the call. `schedule` is a sched.schedule op or its text; without
+    the outputs, or inputs and outputs in the order of the call, or an `mlc.Schedule`, which is built for its own target
+    unless `target` names another. `schedule` is a sched.schedule op or its text; without
     one a strategy chooses. All sizes are static.
 
     Raises UserError for anything else, for IR that does not verify, and for a schedule of another kernel.
     """
+    if isinstance(func, Schedule):
+        target = func.target if target == "native" else target
+        func = func.module
     kernel, found = _kernel_of(func)
     if schedule is not None:
         found = _schedule_of(schedule)

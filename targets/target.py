@@ -49,6 +49,8 @@ class Target:
     cpu_instructions: tuple[str, ...] = ()
     """Those of `INSTRUCTIONS` that the CPU's name implies."""
     cores: int = 1
+    axes: tuple[str, ...] = ()
+    """Thread axes of a device to which a loop can be bound, e.g. `blockIdx.x`; a CPU has none."""
 
     def lanes(self, dtype: object) -> int:
         """Return how many elements of `dtype` ("f32", an xDSL type, or its bits) fill a native vector."""
