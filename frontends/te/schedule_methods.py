@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, f64, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     BaseAttr,
-    ConstraintContext,
     EqAttrConstraint,
     IRDLOperation,
     OperandDef,
@@ -24,6 +23,7 @@ from xdsl.irdl import (
     RangeLengthConstraint,
     RangeOf,
     VarOperandDef,
+    VerificationContext,
 )
 from xdsl.utils.exceptions import VerifyException
 
@@ -135,7 +135,7 @@ def _property(op: type[IRDLOperation], name: str, value: object, wanted: Propert
     try:
         if attribute is None:
             raise VerifyException("")
-        wanted.constr.verify(attribute, ConstraintContext())
+        wanted.constr.verify(attribute, VerificationContext())
     except VerifyException:
         what = {I64: "a whole number", BaseAttr(StringAttr): "a text"}.get(wanted.constr, "an attribute")
         raise UserError(f"{op.name}: expected {what} as {name}, but got {value!r}") from None
