@@ -31,6 +31,7 @@ from mlc.support.ir_text import IRText
 from mlc.support.threads import thread_count
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
+from mlc.validation.intrinsics import check_intrinsics
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -124,10 +125,15 @@ class _Build:
     """The compilation of one operator; `text` repeats it for the IR of a level."""
 
     def __init__(
-        self, kernel: Kernel, schedule: sched.ScheduleOp | None, options: Options, cache: Cache | None
+        self,
+        kernel: Kernel,
+        schedule: sched.ScheduleOp | None,
+        intrinsics: Sequence[sched.IntrinsicOp],
+        options: Options,
+        cache: Cache | None,
     ) -> None:
         self.name = kernel.sym_name.data
-        self.ops = [kernel] if schedule is None else [kernel, schedule]
+        self.ops = [kernel] if schedule is None else [*intrinsics, kernel, schedule]
         self.options, self.cache = options, cache
         self.passes = kernel_passes(options, "loop" if isinstance(kernel, loop.FuncOp) else "te")
         if schedule is not None:
@@ -181,9 +187,13 @@ def build(
 
     Raises UserError for anything else, for IR that does not verify, and for a schedule of another kernel.
     """
+    intrinsics: list[sched.IntrinsicOp] = []
     if isinstance(func, Schedule):
         target = func.target if target == "native" else target
-        func = func.module
+        intrinsics, func, schedule = func.intrinsics, func.func, func.op
+    elif isinstance(func, str | ModuleOp):
+        func = _parsed(func) if isinstance(func, str) else func
+        intrinsics = [op for op in func.body.block.ops if isinstance(op, sched.IntrinsicOp)]
     kernel, found = _kernel_of(func)
     if schedule is not None:
         found = _schedule_of(schedule)
@@ -191,7 +201,8 @@ def build(
         raise UserError(f"expected a schedule of @{kernel.sym_name.data}, but got one of {found.kernel}")
     context = current_context()
     options = Options(target, level_in(context, opt_level), thread_count(threads), context=context)
-    builder = _Build(kernel, found, options, Cache.default() if cache else None)
+    check_intrinsics(intrinsics)
+    builder = _Build(kernel, found, intrinsics, options, Cache.default() if cache else None)
     return Operator(builder.name, _specs(kernel), builder)
 
 
@@ -202,7 +213,7 @@ def _kernel_of(
     if isinstance(func, str):
         func = _parsed(func)
     if isinstance(func, ModuleOp):
-        ops = list(func.body.block.ops)
+        ops = [op for op in func.body.block.ops if not isinstance(op, sched.IntrinsicOp)]
         kernels = [op for op in ops if isinstance(op, te.FuncOp | loop.FuncOp)]
         schedules = [op for op in ops if isinstance(op, sched.ScheduleOp)]
         if len(kernels) != 1 or len(schedules) > 1 or len(ops) != len(kernels) + len(schedules):

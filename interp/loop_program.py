@@ -367,6 +367,16 @@ def _cmp(table: Sequence[str]) -> Callable[[PythonEmitter, Any], str]:
     return emit
 
 
+def _intrinsic(e: PythonEmitter, op: loop.CallIntrinsicOp) -> None:
+    """What the intrinsic means, in line."""
+    for inner, given in zip(op.means.block.args, op.args, strict=True):
+        e.names[inner] = e.name(given)
+    e.depth -= 1
+    e.block(op.means.block)
+    e.depth += 1
+    e.line(f"{e.name(op.result)} = {e.name(op.yielded)}")
+
+
 _STRUCTURE: dict[type[Operation], Callable[[PythonEmitter, Any], None]] = {
     loop.ForOp: _for,
     loop.BlockOp: _block,
@@ -374,6 +384,7 @@ _STRUCTURE: dict[type[Operation], Callable[[PythonEmitter, Any], None]] = {
     loop.LoadOp: _load_op,
     loop.StoreOp: _store_op,
     loop.GatherOp: _gather_op,
+    loop.CallIntrinsicOp: _intrinsic,
     loop.YieldOp: lambda e, op: None,
     scf.IfOp: _if,
     scf.YieldOp: lambda e, op: None,

@@ -34,6 +34,7 @@ from mlc.dialects.loop.access import (
     tile_shape,
 )
 from mlc.dialects.loop.contract import WORD_BITS, ContractOp, word_factors
+from mlc.dialects.loop.intrinsic import CallIntrinsicOp
 from mlc.dialects.loop.structure import (
     FOR_KINDS,
     KINDS,
@@ -68,6 +69,7 @@ __all__ = [
     "AllocOp",
     "BlockOp",
     "BroadcastOp",
+    "CallIntrinsicOp",
     "CastOp",
     "CompareOp",
     "ContractOp",
@@ -105,6 +107,7 @@ Loop = Dialect(
         IndexOp,
         GatherOp,
         FmaOp,
+        CallIntrinsicOp,
         ContractOp,
         BroadcastOp,
         ReduceOp,

@@ -32,6 +32,7 @@ from mlc.frontends.te.schedule_names import name_results
 from mlc.lowering.te_to_loop.convert import convert_func
 from mlc.passes.loop.apply_schedule import finish
 from mlc.passes.loop.directives import DIRECTIVES, FINDING
+from mlc.passes.loop.directives.intrinsics import DECLARED
 from mlc.passes.loop.directives.kernel import Kernel, children
 from mlc.passes.loop.directives.snapshot import snapshot
 from mlc.passes.loop.index_space.domain import loops_around
@@ -63,11 +64,12 @@ class Schedule:
     def __init__(self, func: Operator | str, target: str = "native", *, name: str = "<schedule>") -> None:
         self.target = target
         self._target = Target.parse(target)
-        self.func, given = _operator_of(func, name)
+        self.func, given, declared = _operator_of(func, name)
         name = self.func.sym_name.data
         self._op = sched.ScheduleOp.make(name, Region(Block()))
         lowered = convert_func(self.func) if isinstance(self.func, te.FuncOp) else self.func.clone()
         self._kernel = Kernel(lowered, self._op)
+        self._kernel.intrinsics = {op.intrin.data: op for op in declared}
         self._undo: list[tuple[Operation, Kernel]] = []
         if given is not None:
             self._replay(given)
@@ -175,6 +177,12 @@ class Schedule:
             known = ", ".join(self._target.axes)
             has = f"has the axes {known}" if known else "has no axes; use parallel for threads of a CPU"
             self._kernel.fail(f"expected an axis of target '{self.target}', but got '{axis}': the target {has}")
+        if isinstance(op, sched.TensorizeOp):
+            name = op.intrin.data
+            declared = self._kernel.intrinsics.get(name) or DECLARED.get(name)
+            missing = self._target.missing(declared.features) if declared is not None else []
+            if missing:
+                self._kernel.fail(f"'{name}' needs {', '.join(missing)}, which target '{self.target}' lacks")
 
     def _check_parallel(self, op: Operation) -> None:
         """Check at once the parallel loops into which the directive moved something."""
@@ -223,8 +231,15 @@ class Schedule:
 
     @property
     def module(self) -> ModuleOp:
-        """The operator and its schedule as a module: what `save` writes, and `mlc-opt` takes."""
-        return ModuleOp([self.func.clone(), self._op.clone()])
+        """The operator and its schedule, with the intrinsics that it uses: what `save` writes, and `mlc-opt` takes."""
+        return ModuleOp([*(i.clone() for i in self.intrinsics), self.func.clone(), self._op.clone()])
+
+    @property
+    def intrinsics(self) -> list[sched.IntrinsicOp]:
+        """The declared intrinsics that the schedule uses."""
+        known = DECLARED | self._kernel.intrinsics
+        names = [op.intrin.data for op in self._op.body.block.ops if isinstance(op, sched.TensorizeOp)]
+        return [known[name] for name in dict.fromkeys(names) if name in known]
 
     def lowered(self) -> loop.FuncOp:
         """A copy of the loops as they are now."""
@@ -294,22 +309,26 @@ class Schedule:
         return self._kernel.handles[value]
 
 
-def _operator_of(func: Operator | str, name: str) -> tuple[Operator, sched.ScheduleOp | None]:
-    """The operator, and the schedule beside it in a text."""
+Parts: TypeAlias = "tuple[Operator, sched.ScheduleOp | None, list[sched.IntrinsicOp]]"
+
+
+def _operator_of(func: Operator | str, name: str) -> Parts:
+    """The operator, and the schedule and the intrinsics beside it in a text."""
     if isinstance(func, str):
         return _parsed(func, name)
     if not isinstance(func, te.FuncOp | loop.FuncOp):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected a te.func, a loop.func or IR text of one, but got {func!r:.80}; use te.func")
-    return func.clone(), None
+    return func.clone(), None, []
 
 
-def _parsed(text: str, name: str) -> tuple[Operator, sched.ScheduleOp | None]:
-    """The operator and the schedule in a text."""
+def _parsed(text: str, name: str) -> Parts:
+    """The operator, the schedule and the intrinsics in a text."""
     module, places = parse_placed(text, name)
     ops = list(module.body.block.ops)
     kernels = [op for op in ops if isinstance(op, te.FuncOp | loop.FuncOp)]
     schedules = [op for op in ops if isinstance(op, sched.ScheduleOp)]
-    if len(kernels) != 1 or len(schedules) > 1 or len(ops) != len(kernels) + len(schedules):
+    declared = [op for op in ops if isinstance(op, sched.IntrinsicOp)]
+    if len(kernels) != 1 or len(schedules) > 1 or len(ops) != len(kernels) + len(schedules) + len(declared):
         names = ", ".join(op.name for op in ops) or "nothing"
         raise UserError(f"{name}: expected one te.func or loop.func, and at most one sched.schedule, but got {names}")
     wanted = kernels[0].sym_name.data
@@ -318,7 +337,7 @@ def _parsed(text: str, name: str) -> tuple[Operator, sched.ScheduleOp | None]:
     for op in schedules[0].body.block.ops if schedules else ():
         if (place := places.get(op)) is not None:
             op.location = FileLineColLoc(StringAttr(place.file), IntAttr(place.line), IntAttr(place.column))
-    return kernels[0], schedules[0] if schedules else None
+    return kernels[0], schedules[0] if schedules else None, declared
 
 
 def _users_line() -> FileLineColLoc:

@@ -42,6 +42,7 @@ def reorder(kernel: Kernel, op: sched.ReorderOp) -> None:
         return
     for f in chain:
         kernel.check(legality.transformable(f, serial=False))
+    kernel.check(legality.vectorized_inside(order))
     kernel.check(legality.perfectly_nested(chain) or legality.reorderable(kernel, chain))
     permute(chain, order)
 

@@ -53,6 +53,12 @@ def decomposable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | No
     for outer in around[: around.index(f)]:
         if legality.reduces(kernel, outer, block):
             return f"{name_of(outer)} reduces {name_of(block)} outside of {name_of(f)}; decompose at {name_of(outer)}"
+    for g in around[: around.index(f)]:
+        if g.kind.data == "vectorized":
+            return (
+                f"expected one block in the vectorized {name_of(g)}, but its initialization would stand there too; "
+                f"decompose at {name_of(g)}, or use sched.vectorize behind this directive"
+            )
     for g in around[around.index(f) :]:
         if legality.reduces(kernel, g, block) and legality.spreads(kernel, g, block):
             return f"{name_of(g)} runs along spatial and reduction axes of {name_of(block)} at once"

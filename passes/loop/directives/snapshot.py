@@ -34,7 +34,7 @@ def snapshot(kernel: Kernel) -> Kernel:
     copy.space = _space(kernel.space, values)
     copy.blocks = {name: now(block) for name, block in kernel.blocks.items()}
     copy.handles = {handle: payload(found) for handle, found in kernel.handles.items()}
-    copy.consumed = dict(kernel.consumed)
+    copy.consumed, copy.intrinsics = dict(kernel.consumed), kernel.intrinsics
     copy.unchecked = {now(f): directive for f, directive in kernel.unchecked.items()}
     copy.partial = {now(block) for block in kernel.partial}
     return copy

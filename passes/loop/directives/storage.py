@@ -194,7 +194,8 @@ def storage_align(kernel: Kernel, op: sched.StorageAlignOp) -> None:
         if factor <= 0:
             kernel.fail(f"expected a positive factor, but got {factor}")
         if UNBOUNDED in shape[axis + 1 :]:
-            kernel.fail(f"expected static sizes behind axis {axis} of %{buffer_name(alloc.result)}, but got a symbolic one")
+            name = buffer_name(alloc.result)
+            kernel.fail(f"expected static sizes behind axis {axis} of %{name}, but got a symbolic one")
         inner = prod(shape[axis + 2 :])
         padded = range(shape[axis + 1], shape[axis + 1] + factor)
         size = next((n for n in padded if (n * inner - offset) % factor == 0), 0)
@@ -244,13 +245,14 @@ def transform_layout(kernel: Kernel, op: sched.TransformLayoutOp) -> None:
         kernel.check(reason)
         accesses_to = [use.operation for use in alloc.result.uses]
         for access in accesses_to:
-            if not isinstance(access, loop.LoadOp | loop.StoreOp):
-                kernel.fail(f"expected loads and stores of %{buffer_name(alloc.result)} only, but got {access.name}")
+            if not isinstance(access, loop.LoadOp | loop.StoreOp) or access.tile_sizes:
+                what = f"{access.name} of a tile" if isinstance(access, loop.AccessOp) else access.name
+                kernel.fail(f"expected loads and stores of elements of %{buffer_name(alloc.result)}, but got {what}")
         for access in accesses_to:
             found = exprs_of(kernel.space, access)
             old = {-1 - k: e for k, e in enumerate(found["map"])}
             found["map"] = [e.substitute(old, kernel.space.ranges) for e in exprs]
             set_exprs(kernel.space, access, found)
         sizes = sizes_of(kernel, alloc.result)
-        known = [sizes[-1 - min(e.dims())] if n >= UNBOUNDED else const(n) for e, n in zip(exprs, laid_out, strict=True)]
-        retype(kernel, alloc, known)
+        parts = zip(exprs, laid_out, strict=True)
+        retype(kernel, alloc, [sizes[-1 - min(e.dims())] if n >= UNBOUNDED else const(n) for e, n in parts])
