@@ -9,16 +9,16 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import IndexType, ModuleOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
 
 from mlc.dialects import loop, sched, te
 from mlc.driver.arguments import Kernel, KernelArguments
 from mlc.driver.binds import bound
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes
+from mlc.driver.operator_source import OperatorLike, operator_source
 from mlc.driver.options import LEVELS, Options, current_context, level_in
-from mlc.driver.pipeline.manager import make_context, parse_pipeline
+from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import functions_object, load_code, pool_object
 from mlc.runtime.code import FUNCTIONS, POOL
@@ -32,11 +32,11 @@ from mlc.support.ir_text import IRText
 from mlc.support.threads import thread_count
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
+from mlc.validation.intrinsics import check_intrinsics
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from mlc.dialects.te_builder.builder import Tensor
     from mlc.driver.arguments import Array, Out
     from mlc.driver.binds import Binds
 
@@ -123,10 +123,15 @@ class _Build:
     """The compilation of one operator; `text` repeats it for the IR of a level."""
 
     def __init__(
-        self, kernel: Kernel, schedule: sched.ScheduleOp | None, options: Options, cache: Cache | None
+        self,
+        kernel: Kernel,
+        schedule: sched.ScheduleOp | None,
+        intrinsics: Sequence[sched.IntrinsicOp],
+        options: Options,
+        cache: Cache | None,
     ) -> None:
         self.name = kernel.sym_name.data
-        self.ops = [kernel] if schedule is None else [kernel, schedule]
+        self.ops = [kernel] if schedule is None else [*intrinsics, kernel, schedule]
         self.options, self.cache = options, cache
         self.passes = kernel_passes(options, "loop" if isinstance(kernel, loop.FuncOp) else "te")
         if schedule is not None:
@@ -161,8 +166,23 @@ class _Build:
 
 
 @located()
+def lower(func: OperatorLike, schedule: sched.ScheduleOp | str | None = None) -> ModuleOp:
+    """
+    The loops of one operator, as a module with a loop.func: as the schedule leaves them, or one nest for each stage.
+
+    `func` and `schedule` are those of `mlc.build`; without a schedule none is chosen. Raises UserError as it does.
+    """
+    source = operator_source(func, schedule)
+    module = ModuleOp([op.clone() for op in source.ops])
+    passes = ["convert-te-to-loop"] if isinstance(source.kernel, te.FuncOp) else []
+    passes += ["loop-apply-schedule"] if source.schedule is not None else []
+    run_passes(module, make_context(), parse_pipeline(",".join(passes)) if passes else [])
+    return module
+
+
+@located()
 def build(
-    func: Kernel | ModuleOp | str | Tensor | Sequence[Tensor],
+    func: OperatorLike,
     schedule: sched.ScheduleOp | str | None = None,
     target: str = "native",
     *,
@@ -175,94 +195,21 @@ def build(
     Compile one operator.
 
     `func` is a te.func or loop.func op, IR text of one (a sched.schedule may stand beside it), or `mlc.te` tensors:
-    the outputs, or inputs and outputs in the order of the call. `schedule` is a sched.schedule op or its text; without
-    one a strategy chooses. Sizes may be open (te.var): the arrays of each call tell them. `binds` maps a placeholder or
-    result, or its name, to a te.buffer: an array that lies so is computed on in place, another one is refused.
+    the outputs, or inputs and outputs in the order of the call, or an `mlc.Schedule`, which is built for its own target
+    unless `target` names another. `schedule` is a sched.schedule op or its text; without one a strategy chooses. Sizes
+    may be open (te.var): the arrays of each call tell them. `binds` maps a placeholder or result, or its name, to a
+    te.buffer: an array that lies so is computed on in place, another one is refused.
 
     Raises UserError for anything else, for IR that does not verify, and for a schedule of another kernel.
     """
-    kernel, found = _kernel_of(func)
-    if schedule is not None:
-        found = _schedule_of(schedule)
-    if found is not None and found.kernel.string_value() != kernel.sym_name.data:
-        raise UserError(f"expected a schedule of @{kernel.sym_name.data}, but got one of {found.kernel}")
+    source = operator_source(func, schedule)
+    if source.target is not None and target == "native":
+        target = source.target
+    kernel = source.kernel
     if binds:
         kernel = bound(kernel, binds)
     context = current_context()
     options = Options(target, level_in(context, opt_level), thread_count(threads), context=context)
-    builder = _Build(kernel, found, options, Cache.default() if cache else None)
+    check_intrinsics(source.intrinsics)
+    builder = _Build(kernel, source.schedule, source.intrinsics, options, Cache.default() if cache else None)
     return Operator(builder.name, KernelArguments(kernel), builder)
-
-
-def _kernel_of(
-    func: Kernel | ModuleOp | str | Tensor | Sequence[Tensor],
-) -> tuple[Kernel, sched.ScheduleOp | None]:
-    """The kernel, and the schedule beside it in a text or module."""
-    if isinstance(func, str):
-        func = _parsed(func)
-    if isinstance(func, ModuleOp):
-        ops = list(func.body.block.ops)
-        kernels = [op for op in ops if isinstance(op, te.FuncOp | loop.FuncOp)]
-        schedules = [op for op in ops if isinstance(op, sched.ScheduleOp)]
-        if len(kernels) != 1 or len(schedules) > 1 or len(ops) != len(kernels) + len(schedules):
-            names = ", ".join(op.name for op in ops) or "nothing"
-            raise UserError(f"expected one te.func or loop.func, and at most one sched.schedule, but got {names}")
-        return kernels[0], schedules[0] if schedules else None
-    if isinstance(func, te.FuncOp | loop.FuncOp):
-        return func, None
-    return _from_tensors(func), None
-
-
-def _parsed(text: str) -> ModuleOp:
-    """The module of an IR text; an error names its line and column."""
-    from mlc.driver.load import parse_module
-
-    return parse_module(text, "<build>")
-
-
-def _schedule_of(schedule: sched.ScheduleOp | str) -> sched.ScheduleOp:
-    if isinstance(schedule, str):
-        ops = list(_parsed(schedule).body.block.ops)
-        if len(ops) != 1 or not isinstance(ops[0], sched.ScheduleOp):
-            raise UserError("expected the text of one sched.schedule as schedule")
-        return ops[0]
-    if not isinstance(schedule, sched.ScheduleOp):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
-        raise UserError(f"expected a sched.schedule op or its text as schedule, but got {type(schedule).__name__}")
-    return schedule
-
-
-def _from_tensors(tensors: Tensor | Sequence[Tensor]) -> te.FuncOp:
-    """The kernel of mlc.te tensors; unlisted placeholders follow in the order in which they are read."""
-    from mlc.dialects.te_builder.builder import Tensor
-    from mlc.dialects.te_builder.builder import func as te_func
-
-    several = list(tensors) if isinstance(tensors, tuple | list) else [tensors]
-    given = [t for t in several if isinstance(t, Tensor) and t.value is not None]
-    if not given or len(given) < len(several):
-        raise UserError(f"expected a te.func, loop.func, IR text or mlc.te tensors, but got {tensors!r:.80}")
-    outputs = [t for t in given if not isinstance(t.value, BlockArgument)]
-    inputs: dict[SSAValue, Tensor] = {t.value: t for t in given if isinstance(t.value, BlockArgument)}
-    seen: set[SSAValue] = set()
-    for tensor in outputs:
-        if tensor.value is not None:
-            _collect(tensor.value, inputs, seen)
-    if not outputs:
-        raise UserError("expected at least one computed tensor among the mlc.te tensors, but got only placeholders")
-    return te_func(outputs[-1].name or "operator", list(inputs.values()), outputs)
-
-
-def _collect(value: SSAValue, inputs: dict[SSAValue, Tensor], seen: set[SSAValue]) -> None:
-    """Add the placeholders that a tensor is computed from."""
-    from mlc.dialects.te_builder.builder import tensor_of
-    from mlc.dialects.te_builder.kernels import dependences
-
-    if value in seen:
-        return
-    seen.add(value)
-    if isinstance(value, BlockArgument):
-        inputs.setdefault(value, tensor_of(value))
-        return
-    assert isinstance(value.owner, Operation)
-    for used in dependences(value.owner):
-        if not isinstance(used.type, IndexType):
-            _collect(used, inputs, seen)

@@ -378,6 +378,16 @@ def _extern_call(e: PythonEmitter, op: loop.ExternCallOp) -> None:
     e.line(f"{e.constant(caller(op), 'call')}([{', '.join(names[:first])}], [{', '.join(names[first:])}])")
 
 
+def _intrinsic(e: PythonEmitter, op: loop.CallIntrinsicOp) -> None:
+    """What the intrinsic means, in line."""
+    for inner, given in zip(op.means.block.args, op.args, strict=True):
+        e.names[inner] = e.name(given)
+    e.depth -= 1
+    e.block(op.means.block)
+    e.depth += 1
+    e.line(f"{e.name(op.result)} = {e.name(op.yielded)}")
+
+
 _STRUCTURE: dict[type[Operation], Callable[[PythonEmitter, Any], None]] = {
     loop.ForOp: _for,
     loop.BlockOp: _block,
@@ -387,6 +397,7 @@ _STRUCTURE: dict[type[Operation], Callable[[PythonEmitter, Any], None]] = {
     loop.StoreOp: _store_op,
     loop.GatherOp: _gather_op,
     loop.ExternCallOp: _extern_call,
+    loop.CallIntrinsicOp: _intrinsic,
     loop.YieldOp: lambda e, op: None,
     scf.IfOp: _if,
     scf.YieldOp: lambda e, op: None,

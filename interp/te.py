@@ -174,7 +174,7 @@ class _Stage:
         element = element_of(self.stage.results[0])
         return [_fold(name, full[0], axes, COMBINERS[name].identity(element))]
 
-    def _combine(self, reducer: te.Reducer, full: list[Any], dtypes: Sequence[Any]) -> list[Array]:
+    def _combine(self, reducer: te.CustomReducer, full: list[Any], dtypes: Sequence[Any]) -> list[Array]:
         """The values combined by a reducer of the stage's own, in the order of the reduction axes."""
         n = self.stage.num_spatial
         kept = full[0].shape[:n]

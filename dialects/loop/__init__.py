@@ -37,6 +37,7 @@ from mlc.dialects.loop.access import (
 )
 from mlc.dialects.loop.call import ExternCallOp
 from mlc.dialects.loop.contract import WORD_BITS, ContractOp, word_factors
+from mlc.dialects.loop.intrinsic import CallIntrinsicOp
 from mlc.dialects.loop.structure import (
     FOR_KINDS,
     KINDS,
@@ -72,6 +73,7 @@ __all__ = [
     "AllocOp",
     "BlockOp",
     "BroadcastOp",
+    "CallIntrinsicOp",
     "CastOp",
     "CompareOp",
     "ContractOp",
@@ -112,6 +114,7 @@ Loop = Dialect(
         IndexOp,
         GatherOp,
         FmaOp,
+        CallIntrinsicOp,
         ContractOp,
         ExternCallOp,
         BroadcastOp,

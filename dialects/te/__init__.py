@@ -21,7 +21,7 @@ from xdsl.ir import Block, Dialect, Region
 from mlc.dialects.index import IndexMapAttr
 from mlc.dialects.te.elements import IndexOp, YieldOp
 from mlc.dialects.te.kernel import FuncOp, ReturnOp
-from mlc.dialects.te.reducer import Reducer
+from mlc.dialects.te.reducer import CustomReducer
 from mlc.dialects.te.scan import ScanOp, step_back
 from mlc.dialects.te.stages import ComputeOp, ReadOp
 from mlc.dialects.te.table import TableOp
@@ -29,10 +29,10 @@ from mlc.dialects.te_extern import ExternOp
 
 __all__ = [
     "ComputeOp",
+    "CustomReducer",
     "FuncOp",
     "IndexOp",
     "ReadOp",
-    "Reducer",
     "ReturnOp",
     "ScanOp",
     "TableOp",

@@ -23,16 +23,16 @@ from mlc.dialects.te.elements import YieldOp
 
 
 @dataclass(frozen=True)
-class Reducer:
+class CustomReducer:
     """A commutative, associative function of two (tuples of) scalars, with its neutral elements."""
 
     name: str
     region: Region
     identity: tuple[Attribute, ...]
 
-    def clone(self) -> Reducer:
+    def clone(self) -> CustomReducer:
         """The reducer with a region of its own, for a further op."""
-        return Reducer(self.name, self.region.clone(), self.identity)
+        return CustomReducer(self.name, self.region.clone(), self.identity)
 
     def verify(self, results: Sequence[Attribute]) -> None:
         """The region takes and gives values of the elements of `results`; the neutral elements have these types."""
@@ -74,7 +74,7 @@ class Reducer:
         printer.print_region(self.region, print_entry_block_args=False)
 
     @classmethod
-    def parse(cls, parser: Parser) -> Reducer | None:
+    def parse(cls, parser: Parser) -> CustomReducer | None:
         """A reducer; None where `combine` does not follow."""
         if not parser.parse_optional_keyword("combine"):
             return None
@@ -82,7 +82,7 @@ class Reducer:
         arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
         parser.parse_keyword("from")
         identity = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_attribute)
-        return Reducer(name, parser.parse_region(arguments), tuple(identity))
+        return CustomReducer(name, parser.parse_region(arguments), tuple(identity))
 
 
 def _types(types: Sequence[Attribute]) -> str:

@@ -34,7 +34,7 @@ from mlc.dialects.access import (
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, Range, axis_range, const, size_of
 from mlc.dialects.te.elements import YieldOp
-from mlc.dialects.te.reducer import Reducer
+from mlc.dialects.te.reducer import CustomReducer
 from mlc.dialects.text import TextOp
 
 
@@ -70,7 +70,7 @@ class ComputeOp(TextOp):
         stage: str,
         spatial: Sequence[int | Index],
         reduce: Sequence[int | Index],
-        combiner: str | Reducer | None,
+        combiner: str | CustomReducer | None,
         result_types: Sequence[Attribute],
         body: Region,
         symbols: Sequence[SSAValue] = (),
@@ -83,7 +83,7 @@ class ComputeOp(TextOp):
             "spatial": IntegerAttr(len(spatial), i64),
         }
         regions = [body]
-        if isinstance(combiner, Reducer):
+        if isinstance(combiner, CustomReducer):
             properties["identity"] = ArrayAttr(combiner.identity)
             regions.append(combiner.region)
             combiner = combiner.name
@@ -121,11 +121,11 @@ class ComputeOp(TextOp):
         return found
 
     @property
-    def reducer(self) -> Reducer | None:
+    def reducer(self) -> CustomReducer | None:
         """The reducer in the stage's own region; None without a reduction, and for a combiner that has a name."""
         if self.combine is None or self.combiner is None or self.identity is None:
             return None
-        return Reducer(self.combiner.data, self.combine, tuple(self.identity.data))
+        return CustomReducer(self.combiner.data, self.combine, tuple(self.identity.data))
 
     @property
     def yield_op(self) -> YieldOp:
@@ -212,7 +212,7 @@ class ComputeOp(TextOp):
         start = parser.pos
         if parser.parse_optional_keyword("reduce"):
             reduce = index.axes()
-            combiner = Reducer.parse(parser) or parser.parse_identifier(
+            combiner = CustomReducer.parse(parser) or parser.parse_identifier(
                 " as the combiner: sum, prod, max, min, argmax, argmin or combine"
             )
         elif (word := parser.parse_optional_identifier()) is not None:

@@ -36,12 +36,12 @@ from mlc.support.errors import UserError
 class Reduction:
     """The result of a reduction stage's body: the combiner, the reduction axes, the value(s) of one point."""
 
-    combiner: str | te.Reducer
+    combiner: str | te.CustomReducer
     axes: tuple[ReduceAxis, ...]
     values: tuple[Scalar, ...]
 
     def __repr__(self) -> str:
-        name = self.combiner.name if isinstance(self.combiner, te.Reducer) else f"te.{self.combiner}"
+        name = self.combiner.name if isinstance(self.combiner, te.CustomReducer) else f"te.{self.combiner}"
         return f"{name}(..., axis={', '.join(axis.name for axis in self.axes)})"
 
     def _refuse(self, *others: object) -> NoReturn:
@@ -158,7 +158,7 @@ def comm_reducer(
 
 def _reducer(
     fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str, values: tuple[Scalar, ...], several: bool
-) -> te.Reducer:
+) -> te.CustomReducer:
     """The reducer for values of these types, traced to a region."""
     stage = StageBuilder([], [])
     arguments = [
@@ -176,7 +176,7 @@ def _reducer(
             got = got.type if isinstance(got, Scalar) else repr(got)
             raise UserError(f"expected '{name}' to combine to a value of type {value.type} at {k}, but got {got}")
     stage.block.add_op(te.YieldOp.create(operands=[v.value for v in found]))
-    return te.Reducer(name, Region(stage.block), _identity(fidentity, name, values))
+    return te.CustomReducer(name, Region(stage.block), _identity(fidentity, name, values))
 
 
 def _identity(fidentity: Callable[..., Any], name: str, values: tuple[Scalar, ...]) -> tuple[Attribute, ...]:
@@ -236,7 +236,7 @@ def as_signed(result: Reduction) -> tuple[Reduction, Callable[[Scalar], Scalar] 
     which preserves their order.
     """
     value = result.values[0]
-    if isinstance(result.combiner, te.Reducer):
+    if isinstance(result.combiner, te.CustomReducer):
         return result, None
     if value.type == i1:
         combiner = {"sum": "max", "prod": "min"}.get(result.combiner, result.combiner)

@@ -114,7 +114,7 @@ def compute(
 
 
 def _finish(
-    stage: StageBuilder, shape: Shape, name: str, values: Sequence[Scalar], combiner: str | te.Reducer | None
+    stage: StageBuilder, shape: Shape, name: str, values: Sequence[Scalar], combiner: str | te.CustomReducer | None
 ) -> te.ComputeOp:
     stage.block.add_op(te.YieldOp.create(operands=[v.value for v in values]))
     if stage.unguarded or stage.has_guards:
@@ -157,7 +157,7 @@ def _trace(
         return stage, fn(*stage.axes)
 
 
-def _values(stage: StageBuilder, result: object, name: str) -> tuple[tuple[Scalar, ...], str | te.Reducer | None]:
+def _values(stage: StageBuilder, result: object, name: str) -> tuple[tuple[Scalar, ...], str | te.CustomReducer | None]:
     if isinstance(result, Reduction):
         return result.values, result.combiner
     if stage.reduce:

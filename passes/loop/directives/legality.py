@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
@@ -55,6 +56,17 @@ def perfectly_nested(chain: Sequence[loop.ForOp]) -> str | None:
                     f"expected {name_of(inner)} to be all that {name_of(outer)} holds, "
                     f"but {name_of(child)} stands there too"
                 )
+    return None
+
+
+def vectorized_inside(chain: Sequence[loop.ForOp]) -> str | None:
+    """Vectorized loops are a perfect nest around one block: no other loop stands inside one."""
+    for outer, inner in pairwise(chain):
+        if outer.kind.data == "vectorized" != inner.kind.data:
+            return (
+                f"expected vectorized loops around one block, but {name_of(outer)} would hold {name_of(inner)}; "
+                "use sched.vectorize behind this directive"
+            )
     return None
 
 
@@ -277,6 +289,8 @@ def vectorizable(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
     if len(inside) != 1 or not isinstance(inside[0], loop.BlockOp):
         what = ", ".join(map(name_of, inside))
         return f"expected one block directly inside {name_of(chain[-1])}, but got {what}"
+    if any(isinstance(r.type, VectorType) for op in inside[0].body.block.ops for r in op.results):
+        return f"expected a block that works on elements, but {name_of(inside[0])} is tensorized"
     for f in loops:
         if f.extent != 1 and reduces(kernel, f, inside[0]) and combiner_of(inside[0]) is None:
             return (

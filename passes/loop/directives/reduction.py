@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import loop, sched
-from mlc.dialects.index import ZERO, Index, IndexMapAttr, const
+from mlc.dialects.index import ZERO, Index, const
 from mlc.passes.loop.directives import legality
 from mlc.passes.loop.directives.combine import COMBINER_OPS, combiner_of
 from mlc.passes.loop.directives.compute_at import buffers_written, place
@@ -28,7 +28,7 @@ from mlc.passes.loop.directives.kernel import (
 from mlc.passes.loop.directives.storage import sizes_of
 from mlc.passes.loop.index_space.accesses import extent_predicates
 from mlc.passes.loop.index_space.domain import loops_around
-from mlc.passes.loop.index_space.expressions import substitute, users
+from mlc.passes.loop.index_space.expressions import set_exprs, substitute, users
 from mlc.passes.loop.index_space.predicates import unproved
 from mlc.passes.loop.index_space.regions import interval_of
 from mlc.passes.loop.index_space.space import IndexSpace
@@ -46,6 +46,12 @@ def decomposable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | No
     for outer in around[: around.index(f)]:
         if legality.reduces(kernel, outer, block):
             return f"{name_of(outer)} reduces {name_of(block)} outside of {name_of(f)}; decompose at {name_of(outer)}"
+    for g in around[: around.index(f)]:
+        if g.kind.data == "vectorized":
+            return (
+                f"expected one block in the vectorized {name_of(g)}, but its initialization would stand there too; "
+                f"decompose at {name_of(g)}, or use sched.vectorize behind this directive"
+            )
     for g in around[around.index(f) :]:
         if legality.reduces(kernel, g, block) and legality.spreads(kernel, g, block):
             return f"{name_of(g)} runs along spatial and reduction axes of {name_of(block)} at once"
@@ -137,6 +143,11 @@ def factorable(kernel: Kernel, f: loop.ForOp, axis: int) -> str | None:
     """The loop reduces one block by a known combiner, and runs along no other axis."""
     if (reason := legality.transformable(f)) is not None:
         return reason
+    if f.extent is None:
+        return (
+            f"expected a loop of static extent, but that of {name_of(f)} is symbolic; "
+            "use sched.split first, and its inner loop"
+        )
     blocks = [b for b in kernel.blocks.values() if f in loops_around(b)]
     if len(blocks) != 1:
         return f"expected one block in {name_of(f)}, but got {', '.join(map(name_of, blocks)) or 'none'}"
@@ -235,7 +246,7 @@ def _first_step(
         fresh = [region.block.insert_arg(IndexType(), n + k) for k in range(len(sources) + (not others))]
         for arg, g in zip(fresh, sources, strict=False):
             arg.name_hint = g.iv.name_hint
-            space.ranges[space.number(arg)] = (0, (g.extent or 1) - 1)
+            space.ranges[space.number(arg)] = space.ranges[space.number(g.iv)]
         by_loop = {space.number(g.iv): a for g, a in zip(sources, fresh, strict=False)}
         to: dict[SSAValue, Index] = {
             a: b.substitute({d: space.dim(v) for d, v in by_loop.items()}, space.ranges)
@@ -247,11 +258,10 @@ def _first_step(
         _redirect(region.block, partial, axis, fresh[0])
     reduce_loops = others or ()
     block.properties["spatial"] = IntegerAttr(n + 1, i64)
-    extents = [*block.static_extents[:n], f.extent or 1, *(g.extent or 1 for g in reduce_loops)]
-    extents += [] if others else [1]
-    block.properties["extents"] = IndexMapAttr.get(const(e) for e in extents)
+    extents = [*kernel.extents(block)[:n], *(kernel.extent(g) for g in (f, *reduce_loops))]
+    extents += [] if others else [const(1)]
     new = [*bindings[:n], space.dim(f.iv), *(space.dim(g.iv) for g in reduce_loops), *([] if others else [ZERO])]
-    kernel.rebind(block, new, where)
+    set_exprs(space, block, {"extents": extents, "bindings": new, "where": unproved(space, where)})
 
 
 def _redirect(body: Block, partial: SSAValue, axis: int, index: SSAValue) -> None:
@@ -304,8 +314,8 @@ def _second_step(
     body.add_ops([acc, part, value, loop.StoreOp.make(value.results[0], buffer, exprs, body.args)])
     init = spatial_region(kernel, block.init, n)
     init.block.insert_arg(IndexType(), n)
-    extents = [*block.static_extents[:n], f.extent or 1]
-    return loop.BlockOp.make("second", extents, n, [ZERO] * (n + 1), [], Region(body), init)
+    extents = [*kernel.extents(block)[:n], kernel.extent(f)]
+    return loop.BlockOp.make("second", extents, n, [ZERO] * (n + 1), kernel.space.values, Region(body), init)
 
 
 def _properties(op: object) -> dict[str, Attribute]:
