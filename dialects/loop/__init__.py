@@ -3,7 +3,8 @@ The loop dialect: scheduled loop nests over buffers, blocks, and register tiles 
 
     kernel ::= `loop.func` @name `(` memref args `)` `attributes` {outputs = n} region      the last n are written
     nest   ::= `loop.for` %i `=` lo `to` hi kind? (`iter_args` `(` %a `=` %v,* `)` `->` types)? region
-             | `loop.block` "name" axes (`reduce` axes)? (`where` `(` expr,* `)`)? (`init` region)? region
+             | `loop.block` "name" axes (`reduce` axes)? (`where` `(` expr,* `)`)? (`combine` region)?
+               (`init` region)? region
     axes   ::= `(` (%v `:` extent `=` expr),* `)`
              | %b `=` `loop.alloc` "scope" `:` memref
              | %b `=` `loop.table` dense numbers

@@ -25,7 +25,7 @@ from mlc.dialects.te_extern import ExternOp
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.te_to_loop.body import convert_body
 from mlc.lowering.te_to_loop.extern import convert_extern
-from mlc.lowering.te_to_loop.reduce import accumulate, initial, point
+from mlc.lowering.te_to_loop.reduce import accumulate, combine_region, initial, point
 from mlc.lowering.te_to_loop.scan import from_first_step
 
 
@@ -256,7 +256,8 @@ def _block(
         _store(block, initial(stage.combiner.data, block, stage), outs, at(block), first_step)
 
     at_loops, begin = [dim(k) for k in range(first)], None if stage.combiner is None else region(init)
-    return loop.BlockOp.make(stage.stage_name, sizes, n, at_loops, [*ivs, *symbols], region(body), begin)
+    operands, merge = [*ivs, *symbols], combine_region(stage)
+    return loop.BlockOp.make(stage.stage_name, sizes, n, at_loops, operands, region(body), begin, combine=merge)
 
 
 def _store(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, MemRefType, TensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import loop, scalar, te
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
@@ -63,6 +63,18 @@ def accumulate(
     if combiner in PAIR_COMBINERS:
         return _better(PAIR_COMBINERS[combiner], block, values, accs)
     return [_combine(combiner, block, values[0], accs[0])]
+
+
+def combine_region(stage: te.ComputeOp) -> Region | None:
+    """The stage's own reducer as a region of ops of the loop level; None where it has none."""
+    reducer = stage.reducer
+    if reducer is None:
+        return None
+    source = reducer.region.block
+    block = Block(arg_types=[a.type for a in source.args])
+    values = convert_ops(stage, source, block, dict(zip(source.args, block.args, strict=True)), {})
+    block.add_op(loop.YieldOp.create(operands=values))
+    return Region(block)
 
 
 def _combine(combiner: str, block: Block, value: SSAValue, acc: SSAValue) -> SSAValue:
