@@ -40,6 +40,15 @@ KERNEL_TYPICAL = "typical"
 """array<i64>: the typical value of each symbol, for which schedules are chosen."""
 KERNEL_LEAST = "least"
 """array<i64>: the smallest value of each symbol."""
+KERNEL_SYMBOLS = "te.symbols"
+"""Of a kernel of the te API: the range of each symbol, by name."""
+KERNEL_ARGUMENTS = "te.arguments"
+"""Of a kernel of the te API: what each size argument holds, as expressions of the symbols."""
+KERNEL_BUFFERS = "te.buffers"
+"""
+How the arrays of a kernel lie in memory, for each input and output: a unit (contiguous), or a dictionary of `strides`
+(a map over the index arguments) and `offset`, both in elements, and `align` in bytes.
+"""
 
 # --- stages, loops, buffers --------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 The sched dialect: schedules as IR; each directive transforms the loops of a kernel.
 
     schedule  ::= `sched.schedule` @kernel `{` directive* `}`
+    intrinsic ::= `sched.intrinsic` "name" `requires` ["feature",*] `{` loop.func @means, loop.func @emits `}`
     find      ::= %b `=` `sched.block` "name"                %l,* `=` `sched.loops` %b (`under` %l)? `:` count
                 | %c `=` `sched.child` %l `at` n
     choose    ::= %t `=` `sched.knob` "name" `[` n,* `]` `default` n
@@ -51,6 +52,7 @@ from mlc.dialects.sched.handles import (
     LoopType,
     ScheduleOp,
 )
+from mlc.dialects.sched.intrinsic import IntrinsicOp
 from mlc.dialects.sched.loops import (
     BindOp,
     FuseOp,
@@ -80,6 +82,7 @@ __all__ = [
     "DecomposeReductionOp",
     "FuseOp",
     "IntType",
+    "IntrinsicOp",
     "KnobOp",
     "LoopType",
     "LoopsOp",
@@ -105,6 +108,7 @@ Sched = Dialect(
     "sched",
     [
         ScheduleOp,
+        IntrinsicOp,
         BlockOp,
         LoopsOp,
         ChildOp,
