@@ -21,6 +21,7 @@ from mlc.driver.pipeline.manager import make_context, parse_pipeline
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import load_code, pool_object
 from mlc.frontends.te.schedule import Schedule
+from mlc.passes.loop.directives.intrinsics import used_intrinsics
 from mlc.runtime.code import POOL
 from mlc.runtime.cpu import missing_features
 from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, is_ready
@@ -201,6 +202,8 @@ def build(
         raise UserError(f"expected a schedule of @{kernel.sym_name.data}, but got one of {found.kernel}")
     context = current_context()
     options = Options(target, level_in(context, opt_level), thread_count(threads), context=context)
+    if found is not None:
+        intrinsics = used_intrinsics(found, {op.intrin.data: op for op in intrinsics})
     check_intrinsics(intrinsics)
     builder = _Build(kernel, found, intrinsics, options, Cache.default() if cache else None)
     return Operator(builder.name, _specs(kernel), builder)

@@ -47,6 +47,7 @@ from mlc.dialects.te_builder.builder import (
     trunc,
     where,
 )
+from mlc.frontends.te.intrinsics import intrinsic, load_intrinsics
 
 __all__ = [
     "Condition",
@@ -69,6 +70,8 @@ __all__ = [
     "fma",
     "full",
     "func",
+    "intrinsic",
+    "load_intrinsics",
     "log",
     "max",
     "maximum",
