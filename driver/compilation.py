@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,14 @@ from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, op_text
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import PassFailed, make_context, run_passes
 from mlc.driver.pipeline.text import pass_text
-from mlc.driver.toolchain import is_host, pool_object, probes_object
+from mlc.driver.toolchain import functions_object, is_host, pool_object, probes_object
 from mlc.driver.validated import check_program
 from mlc.driver.workers import Job, run_jobs
 from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
-from mlc.runtime.code import POOL, PROBES
+from mlc.runtime.code import FUNCTIONS, POOL, PROBES
 from mlc.support.errors import UserError, fail, warn
 from mlc.support.timing import PhaseTimer
 from mlc.targets.cpu_features import used_features
@@ -82,7 +83,8 @@ class Compilation:
             with self.timing.phase("main"):
                 objects = self.objects(main)
             with self.timing.phase("link"):
-                draft.write_objects(objects, link_shared if is_host(self.target) and has_compiler() else None)
+                link = partial(link_shared, libraries=self.libraries())
+                draft.write_objects(objects, link if is_host(self.target) and has_compiler() else None)
             workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
             draft.model |= {
                 "name": self.name,
@@ -96,6 +98,8 @@ class Compilation:
                 "kernel_rooms": self.rooms(description["nodes"]),
                 "scratch_bytes": max((code.scratch_bytes for code in self.kernels.values()), default=0),
                 "weights_bytes": weights_bytes,
+                "functions": self.functions(),
+                "libraries": self.libraries(),
                 "report": self.report(len(description["nodes"])),
             }
             artifact = draft.finish()
@@ -256,7 +260,17 @@ class Compilation:
                 self.texts[level] = own() + self.texts.get(level, "")
         objects = {MAIN: emit_object(text, self.target), POOL: pool_object(self.target, self.cache)}
         objects[PROBES] = probes_object(self.target, self.cache)
+        if names := self.functions():
+            objects[FUNCTIONS] = functions_object(names, self.target, self.cache)
         return objects | {name: code.object for name, code in self.kernels.items()}
+
+    def functions(self) -> list[str]:
+        """The names of the registered functions that the kernels call, in the order of the table."""
+        return sorted({name for code in self.kernels.values() for name in code.functions})
+
+    def libraries(self) -> list[str]:
+        """The libraries that the kernels are linked with."""
+        return list(dict.fromkeys(name for code in self.kernels.values() for name in code.libraries))
 
     def report(self, calls: int) -> dict[str, Any]:
         """Statistics of the compilation, for model.json and `Executable.report`."""

@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
+from mlc.dialects.attributes import NATIVE_CALLS, NATIVE_LIBRARIES, texts_of
 from mlc.dialects.source_nodes import ir_text
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
@@ -46,6 +47,10 @@ class KernelCode:
     """Comparisons of the kernel before and after a pass, by a validating compilation."""
     unsure: list[str] = field(default_factory=list)
     """What that could not validate."""
+    functions: list[str] = field(default_factory=list)
+    """The names of the registered functions that it calls."""
+    libraries: list[str] = field(default_factory=list)
+    """The libraries that it is linked with."""
     schedule: str = ""
     """Summary of its schedule: the strategy, the register tile, the parallel loop."""
 
@@ -163,6 +168,8 @@ def compile_kernel(
             code.workspace_bytes = max(code.workspace_bytes, _bytes(op, "mlc.workspace_bytes"))
             code.scratch_bytes = max(code.scratch_bytes, _bytes(op, "mlc.scratch_bytes"))
             code.symbolic_bytes += symbolic_bytes(op)
+            code.functions += texts_of(op, NATIVE_CALLS)
+            code.libraries += texts_of(op, NATIVE_LIBRARIES)
     return code
 
 

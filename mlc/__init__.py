@@ -19,6 +19,7 @@ _PUBLIC = {
     "from_torch": "mlc.frontends.torch:from_torch",
     "compile": "mlc.driver.compile:compile",
     "build": "mlc.driver.build:build",
+    "lower": "mlc.driver.build:lower",
     "Schedule": "mlc.frontends.te.schedule:Schedule",
     "interpret": "mlc.driver.interpret:interpret",
     "quantize": "mlc.driver.quantize:quantize",
@@ -26,6 +27,10 @@ _PUBLIC = {
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",
     "load_executable": "mlc.driver.toolchain:load_executable",
+    "register_func": "mlc.support.functions:register_func",
+    "get_func": "mlc.support.functions:get_func",
+    "list_funcs": "mlc.support.functions:list_funcs",
+    "remove_func": "mlc.support.functions:remove_func",
     "show": "mlc.tools.notebook:show",
 }
 # What `%load_ext mlc` and `%unload_ext mlc` call in IPython.

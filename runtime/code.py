@@ -8,7 +8,7 @@ libraries share one pool. Elsewhere LLVM links the objects in memory, and the po
 import ctypes
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +19,8 @@ from mlc.support.scratch import scratch_directory
 
 POOL = "mlc_pool"
 """The name of the object with the thread pool."""
+FUNCTIONS = "mlc_functions"
+"""The name of the object with the calls of registered functions."""
 PROBES = "mlc_probes"
 """The name of the object with the probes: it measures the machine and traces tasks."""
 
@@ -38,8 +40,8 @@ class Code(Protocol):
 class Toolchain(Protocol):
     """The parts of the compiler that an executable may need; whoever loads an artefact with mlc at hand gives them."""
 
-    def load(self, objects: Mapping[str, bytes]) -> Code:
-        """Link object files in memory."""
+    def load(self, objects: Mapping[str, bytes], libraries: Sequence[str] = ()) -> Code:
+        """Link object files in memory, with libraries."""
         ...
 
     def export(self, artifact: "Artifact", path: Path) -> list[Path]:

@@ -18,6 +18,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     opt_prop_def,
+    opt_region_def,
     prop_def,
     region_def,
     traits_def,
@@ -317,7 +318,8 @@ class BlockOp(IRDLOperation):
     An extent may be an expression of the kernel's symbols.
     Each axis is spatial (each of its points is written once) or a reduction, with its extent and its value as an
     expression of the loops. `init` runs before the body where all reduction axes are 0.
-    The block runs only where all `where` expressions are >= 0.
+    The block runs only where all `where` expressions are >= 0. `combine { ^bb0(so far, new): ... }` says that the
+    block reduces by this commutative, associative function; without it by the op that its body shows.
     """
 
     name = "loop.block"
@@ -330,6 +332,7 @@ class BlockOp(IRDLOperation):
     where = opt_prop_def(IndexMapAttr)
     init = region_def()
     body = region_def("single_block")
+    combine = opt_region_def("single_block")
 
     traits = traits_def(RecursiveMemoryEffect())
 
@@ -343,6 +346,7 @@ class BlockOp(IRDLOperation):
         body: Region,
         init: Region | None = None,
         where: Sequence[Index] = (),
+        combine: Region | None = None,
     ) -> BlockOp:
         """A block; `extents`, `bindings` and `where` are expressions over `operands` (loops around, symbols)."""
         sizes = [const(e) if isinstance(e, int) else e for e in extents]
@@ -356,9 +360,8 @@ class BlockOp(IRDLOperation):
         }
         if where:
             properties["where"] = IndexMapAttr.get(exprs[n + len(bindings) :])
-        op = BlockOp.create(
-            operands=dims, properties=properties, regions=[init if init is not None else Region(), body]
-        )
+        regions = [init if init is not None else Region(), body, *([] if combine is None else [combine])]
+        op = BlockOp.create(operands=dims, properties=properties, regions=regions)
         _terminate(op)
         return op
 
@@ -398,8 +401,21 @@ class BlockOp(IRDLOperation):
         for region in regions:
             if [a.type for a in region.block.args] != [IndexType()] * n:
                 raise VerifyException(f"expected one index argument per axis ({n}) in the block's regions")
+        if self.combine is not None and n == self.num_spatial:
+            raise VerifyException("expected a combine region only in a block with reduction axes")
+        if self.combine is not None:
+            self._verify_combine(self.combine.block)
         if self.has_init and n == self.num_spatial:
             raise VerifyException("expected an init region only in a block with reduction axes")
+
+    def _verify_combine(self, block: Block) -> None:
+        """It maps the values so far and new ones, of the same types, to values of these types."""
+        types = [a.type for a in block.args]
+        half = len(types) // 2
+        last = block.last_op
+        got = [v.type for v in last.operands] if last is not None else []
+        if not half or types[:half] != types[half:] or got != types[:half]:
+            raise VerifyException("expected the combine region to map two groups of values of equal types to one")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -413,6 +429,9 @@ class BlockOp(IRDLOperation):
             printer.print_string(" reduce ")
             print_axes(printer, axes[n:], columns[n:], self.args)
         print_predicates(printer, "where", self.where, self.args)
+        if self.combine is not None:
+            printer.print_string(" combine ")
+            printer.print_region(self.combine)
         if self.has_init:
             printer.print_string(" init ")
             printer.print_region(self.init, print_block_terminators=_is_told(self.init))
@@ -430,6 +449,7 @@ class BlockOp(IRDLOperation):
         if parser.parse_optional_keyword("reduce"):
             axes += index.axes(bound=True)
         where = index.predicates("where")
+        combine = parser.parse_region() if parser.parse_optional_keyword("combine") else None
         init = parser.parse_region() if parser.parse_optional_keyword("init") else Region()
         body = parser.parse_region([a.argument for a in axes])
         op = BlockOp.make(
@@ -441,6 +461,7 @@ class BlockOp(IRDLOperation):
             body,
             init,
             where,
+            combine,
         )
         if (extra := parser.parse_optional_attr_dict_with_keyword()) is not None:
             op.attributes |= extra.data

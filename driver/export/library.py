@@ -17,9 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mlc.codegen.link import LIBRARIES, library_flags
 from mlc.codegen.weights_object import write_weights_object
 from mlc.driver.export.c_header import c_header
 from mlc.driver.export.cpu_check import check_text
+from mlc.driver.export.register import register_text
 from mlc.runtime.artifact import WEIGHTS, Artifact, written
 from mlc.runtime.code import POOL, PROBES
 from mlc.runtime.cpu import needed_features
@@ -55,7 +57,7 @@ begin:
   %c0 = call ptr @memcpy(ptr %io, ptr %inputs, i64 {input_bytes})
   %behind = getelementptr i8, ptr %io, i64 {input_bytes}
   %c1 = call ptr @memcpy(ptr %behind, ptr %outputs, i64 {output_bytes})
-{sizes}  %at = getelementptr i8, ptr %rt, i64 {stride}
+{sizes}{table}  %at = getelementptr i8, ptr %rt, i64 {stride}
   %has = load i64, ptr %at, align 8
   %little = icmp slt i64 %has, {scratch}
   br i1 %little, label %reserve, label %run
@@ -85,6 +87,10 @@ run:
   call void @free(ptr %workspace)
   ret i32 %status
 }}
+"""
+_TABLE = """\
+  %functions_at = getelementptr i8, ptr %rt, i64 {functions}
+  store ptr @{prefix}_functions, ptr %functions_at, align 8
 """
 _SIZES = """\
   %past = getelementptr i8, ptr %io, i64 {before}
@@ -145,7 +151,7 @@ def _library(artifact: Artifact, prefix: str, machine: str, directory: Path, pat
     files = _objects(artifact, prefix, directory)
     write_weights_object(artifact.path / WEIGHTS, f"{prefix}_weights", machine, files[-1])
     if path.suffix == ".so":
-        _link(files, path, functions_of(artifact.model, prefix), directory)
+        _link(files, path, functions_of(artifact.model, prefix), directory, artifact.model.get("libraries", ()))
     elif path.suffix == ".a":
         _run(["ar", "rcsD", str(path), *map(str, files)], path)
     else:
@@ -155,7 +161,7 @@ def _library(artifact: Artifact, prefix: str, machine: str, directory: Path, pat
 def api_text(model: Mapping[str, Any], prefix: str) -> str:
     """The LLVM IR of the functions that a C program calls."""
     from mlc.driver.export.sizes import size_functions
-    from mlc.support.abi import RT_SCRATCH_STRIDE, RT_THREADS
+    from mlc.support.abi import RT_FUNCTIONS, RT_SCRATCH_STRIDE, RT_THREADS
 
     inputs, outputs, symbols = len(model["inputs"]), len(model["outputs"]), len(model.get("symbols", ()))
     behind = {"before": 8 * (inputs + outputs), "symbol_bytes": 8 * symbols}
@@ -170,11 +176,13 @@ def api_text(model: Mapping[str, Any], prefix: str) -> str:
         scratch=model["scratch_bytes"],
         given="ptr %symbols, " if symbols else "",
         sizes=_SIZES.format(**behind) if symbols else "",
+        table=_TABLE.format(functions=RT_FUNCTIONS, prefix=prefix) if model.get("functions") else "",
         room=_ROOM.format(threads=RT_THREADS, prefix=prefix) if symbols else "",
         workspace="%bytes" if symbols else max(64, model["workspace_bytes"]),
     )
     check = check_text(prefix, machine_of(model), needed_features(model) or ())
-    return text + check + (f"\n{size_functions(model, prefix)}" if symbols else "")
+    register = register_text(model["functions"], prefix) if model.get("functions") else ""
+    return text + check + register + (f"\n{size_functions(model, prefix)}" if symbols else "")
 
 
 def machine_of(model: Mapping[str, Any]) -> str:
@@ -185,7 +193,8 @@ def machine_of(model: Mapping[str, Any]) -> str:
 def functions_of(model: Mapping[str, Any], prefix: str) -> list[str]:
     """The names of the functions of a model that a C program calls."""
     sized = ("symbols", "output_shapes", "workspace_bytes") if model.get("symbols") else ()
-    return [f"{prefix}_{name}" for name in ("check_cpu", "run", "run_in", *sized)]
+    called = ("register",) if model.get("functions") else ()
+    return [f"{prefix}_{name}" for name in ("check_cpu", "run", "run_in", *sized, *called)]
 
 
 def _objects(artifact: Artifact, prefix: str, directory: Path) -> list[Path]:
@@ -216,13 +225,15 @@ def _relocatable(files: Sequence[Path], path: Path) -> None:
     _run([*_compiler(), "-r", "-nostdlib", "-o", str(path), *map(str, files)], path)
 
 
-def _link(files: Sequence[Path], path: Path, functions: Sequence[str], directory: Path) -> None:
+def _link(
+    files: Sequence[Path], path: Path, functions: Sequence[str], directory: Path, libraries: Sequence[str]
+) -> None:
     """A shared library that shows the model's functions and the runtime's."""
     script = directory / "symbols.map"
     names = "; ".join([*functions, *_RUNTIME])
     script.write_text(f"{{ global: {names}; local: *; }};\n")
     flags = [*_SHARED, f"-Wl,--version-script={script}", f"-Wl,-soname,{path.name}"]
-    _run([*_compiler(), *flags, "-o", str(path), *map(str, files), "-lm", "-lpthread"], path)
+    _run([*_compiler(), *flags, "-o", str(path), *map(str, files), *library_flags([*libraries, *LIBRARIES])], path)
 
 
 def _compiler() -> list[str]:

@@ -25,7 +25,8 @@ class DissolvedBlock:
     def __init__(self, block: loop.BlockOp) -> None:
         self.block = self.anchor = block
         self.space = IndexSpace()
-        self.axes = dict(zip(block.body.block.args, self.space.exprs(block.bindings.data, block.args), strict=True))
+        bindings = self.space.exprs(block.bindings.data, block.args)
+        self.axes: dict[SSAValue, Index] = {a: e for a, e in zip(block.body.block.args, bindings, strict=True)}
         self.where = list(self.space.exprs(block.where_exprs, block.args))
         self.values: dict[SSAValue, SSAValue] = {}
 

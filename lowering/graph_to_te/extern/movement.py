@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mlc.dialects import graph
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, shape_of
-from mlc.lowering.graph_to_te.extern.body import FLOATS, Buffer, LoopBodyBuilder, Outputs
+from mlc.dialects.te_builder.loop_body import FLOATS, Buffer, LoopBodyBuilder, Outputs
 
 COMBINE: dict[str, tuple[type[Operation], type[Operation], type[Operation]]] = {
     "add": (arith.AddfOp, arith.AddiOp, arith.AddiOp),

@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, Index, axis_range
+from mlc.passes.loop.directives.combine import combiner_of
 from mlc.passes.loop.directives.kernel import (
     Kernel,
     blocks_below,
@@ -99,14 +100,30 @@ def idempotent(block: loop.BlockOp) -> bool:
     return not any(op.buffer in written for op in block.walk() if isinstance(op, loop.LoadOp | loop.GatherOp))
 
 
-def self_dependence(kernel: Kernel, block: loop.BlockOp) -> str | None:
-    """A block may read what it writes only at the point that it writes."""
+def self_dependence(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> str | None:
+    """A block may read what it writes only at the point that it writes, as far as it runs along these loops."""
     found = accesses(kernel.space, block)
+    around = loops_around(block)
+    fixed = kernel.space.numbers_of(around[: min((around.index(f) for f in loops if f in around), default=0)])
+    apart = kernel.space.numbers_of(loops)
     for s in found:
         for a in found:
-            if s.is_store and a.buffer is s.buffer and a.exprs != s.exprs:
+            if not s.is_store or a.buffer is not s.buffer or a.exprs == s.exprs or _never_meet(kernel, s, a, fixed):
+                continue
+            inner = {d for e in (*s.exprs, *a.exprs) for d in e.dims()} - fixed - apart
+            if a.is_store or not _independent_across(kernel, s, a, apart, inner):
                 return f"{name_of(block)} depends on other points of itself through %{buffer_name(s.buffer)}"
     return None
+
+
+def _never_meet(kernel: Kernel, s: Access, a: Access, fixed: set[int]) -> bool:
+    """Whether two accesses touch different elements whenever the values `fixed` are the same for both."""
+    for e, f in zip(s.exprs, a.exprs, strict=True):
+        difference = e - f
+        known = all(d in fixed or is_symbol(kernel.space.values[d]) for d in (*e.dims(), *f.dims()))
+        if known and difference.is_const and difference.const:
+            return True
+    return False
 
 
 def writes_each_once(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> str | None:
@@ -114,7 +131,7 @@ def writes_each_once(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.F
     fixed = kernel.space.numbers_of(loops_around(block))
     for s in (a for a in accesses(kernel.space, block) if a.is_store):
         ranges = {k: axis_range(n) for k, n in enumerate(block.static_extents)}
-        exprs = [e for e in in_axes(kernel.space, s) if all(d in ranges for d in e.dims())]
+        exprs = [e - e.const for e in in_axes(kernel.space, s) if all(d in ranges for d in e.dims())]
         known = parts_of(exprs, ranges)
         if all(recoverable(Index(0, ((k, 1),)), known, ranges) for k in range(block.num_spatial) if ranges[k][1]):
             continue
@@ -135,7 +152,7 @@ def reorderable(kernel: Kernel, chain: Sequence[loop.ForOp]) -> str | None:
     """Whether the loops of a perfect nest may be permuted: no dependence between different iterations of them."""
     blocks = blocks_below(chain[-1])
     for block in blocks:
-        if (reason := self_dependence(kernel, block) or writes_each_once(kernel, block, chain)) is not None:
+        if (reason := self_dependence(kernel, block, chain) or writes_each_once(kernel, block, chain)) is not None:
             return reason
     if len(blocks) == 1:
         return None
@@ -205,7 +222,7 @@ def independent_iterations(kernel: Kernel, f: loop.ForOp) -> str | None:
     for block in blocks:
         if reduces(kernel, f, block):
             return f"{name_of(f)} reduces {name_of(block)}; use sched.rfactor to reduce in parallel"
-        if (reason := self_dependence(kernel, block) or writes_each_once(kernel, block, [f])) is not None:
+        if (reason := self_dependence(kernel, block, [f]) or writes_each_once(kernel, block, [f])) is not None:
             return reason
     apart = {kernel.space.number(f.iv)}
     around = [*loops_around(f), f]
@@ -277,4 +294,10 @@ def vectorizable(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
         return f"expected one block directly inside {name_of(chain[-1])}, but got {what}"
     if any(isinstance(r.type, VectorType) for op in inside[0].body.block.ops for r in op.results):
         return f"expected a block that works on elements, but {name_of(inside[0])} is tensorized"
-    return self_dependence(kernel, inside[0]) or writes_each_once(kernel, inside[0], loops)
+    for f in loops:
+        if f.extent != 1 and reduces(kernel, f, inside[0]) and combiner_of(inside[0]) is None:
+            return (
+                f"{name_of(f)} reduces {name_of(inside[0])} by more than one op that commutes, which has no form for "
+                "vectors; vectorize a loop along a spatial axis"
+            )
+    return self_dependence(kernel, inside[0], loops) or writes_each_once(kernel, inside[0], loops)

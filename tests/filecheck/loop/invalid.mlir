@@ -490,3 +490,10 @@ loop.func @f() attributes {outputs = 0 : i64} {
   // expected-error @+1 {{expected three operands and their three types}}
   %b = loop.contract %a, %a : f32, f32
 }
+
+// -----
+
+loop.func @call(%x: memref<4xf32>) attributes {outputs = 1 : i64} {
+  // expected-error @below {{expected at most 1 outputs, but got 2}}
+  loop.call registered "f" (%x) outputs 2 : memref<4xf32>
+}

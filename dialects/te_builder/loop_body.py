@@ -1,4 +1,4 @@
-"""The builder with which the kernels in this folder are written: scalar loops on buffers."""
+"""The builder with which extern kernels, and the bodies of te.extern, are written: scalar loops on buffers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects import loop
+from mlc.dialects.external import Callee
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.index import Index, const, dim, tile
 from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder.indices import index_of
+from mlc.support.errors import UserError
 
+_BINARY = (arith.SignlessIntegerBinaryOperation, arith.FloatingPointLikeBinaryOperation)
 FLOATS = (Float32Type, Float64Type)
 Number = SSAValue | int | DimExpr
 Outputs = Sequence[SSAValue | None]
@@ -82,6 +85,17 @@ class LoopBodyBuilder:
         a = self.number(a, b if isinstance(b, SSAValue) else None)
         b = self.number(b, a)
         return self.add(cls.create(operands=[a, b], result_types=[a.type], properties=_flags(cls)))
+
+    def arith(self, name: str, a: Number, b: Number) -> SSAValue:
+        """The operation `arith.NAME` on two numbers of one type: "addf", "mulf", "maximumf", "addi", ..."""
+        cls = next((op for op in arith.Arith.operations if op.name == f"arith.{name}"), None)
+        if cls is None or not issubclass(cls, _BINARY):
+            raise UserError(f"expected a binary operation of arith such as 'addf', but got '{name}'")
+        return self.binary(cls, a, b)
+
+    def call(self, callee: Callee, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> None:
+        """Call a function that is not mlc's on whole buffers."""
+        self.add(loop.ExternCallOp.make(callee, inputs, outputs))
 
     def plus(self, a: Number, b: Number) -> SSAValue:
         """`a + b` of integers."""
