@@ -12,6 +12,7 @@ from xdsl.dialects.llvm import FuncOp as LLVMFuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from mlc.dialects.loop import FuncOp
 from mlc.dialects.source_nodes import ir_text
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
@@ -75,6 +76,8 @@ class _LevelRecorder:
             self.note(level, module)
         if level == "te":
             self.code.schedule = summary_of(module)
+        if level == "loop":
+            _check_plans(module)
         self._started = time.perf_counter()
 
     def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
@@ -86,6 +89,15 @@ class _LevelRecorder:
         self.code.ops[level] = sum(1 for _ in module.walk()) - 1
         if level in self.options.keep:
             self.code.texts[level] = text_of(module, self.options)
+
+
+def _check_plans(module: ModuleOp) -> None:
+    """PlanError if two buffers inside a kernel share memory while both are in use."""
+    from mlc.validation.kernel_plan_check import check_kernel_plan
+
+    for op in module.body.block.ops:
+        if isinstance(op, FuncOp):
+            check_kernel_plan(op)
 
 
 def text_of(module: ModuleOp, options: Options) -> str:

@@ -124,9 +124,7 @@ class Converter:
         returned = list(ops[-1].operands)
         outputs = self.choose_outputs(ops[-1], returned)
         inner = [s for s in self.buffers if s.instead is None and s.root not in outputs]
-        planned = (
-            SymbolicPlan(inner, self.symbols, planner, seed) if self.symbols else FixedPlan(inner, planner, seed)
-        )
+        planned = SymbolicPlan(inner, self.symbols, planner, seed) if self.symbols else FixedPlan(inner, planner, seed)
         types: list[Attribute] = [s.type for s in (*inputs, *(Storage.of(main, v.type) for v in returned))]
         types += [*(INDEX for _ in self.symbols), MemRefType(i8, [self.place_constants()]), planned.workspace]
         block = Block(arg_types=types)

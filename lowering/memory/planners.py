@@ -1,7 +1,7 @@
 """
 The memory planners by name: each gives every buffer an offset in one arena.
 
-    tokens               TVM's GraphPlanMemory: a buffer takes a free block of 1/16 to 16 times its size, which grows to it
+    tokens               TVM's GraphPlanMemory: a buffer takes a free block of 1/16 to 16 times its size
     greedy-by-size       the largest buffer first, each in the tightest gap (TVM's USMP, with gaps filled)
     greedy-by-conflicts  the buffer that is alive together with the most others first
     hill-climb           from greedy-by-size, exchanges places in the order as long as the arena shrinks; uses the seed
@@ -44,7 +44,9 @@ def plan(buffers: Sequence[Lifetime], planner: str = "best", seed: int = 0) -> M
     """Place the buffers with the planner of that name; UserError where there is none."""
     if planner not in PLANNERS:
         known = ", ".join(PLANNER_NAMES)
-        raise UserError(f"expected a memory planner among {known}, but got '{planner}'{did_you_mean(planner, PLANNERS)}")
+        raise UserError(
+            f"expected a memory planner among {known}, but got '{planner}'{did_you_mean(planner, PLANNERS)}"
+        )
     problem = Problem(buffers)
     roots = PLANNERS[planner](problem, Random(seed))
     offsets = tuple(_offset(buffers, roots, index) for index in range(len(buffers)))
