@@ -64,6 +64,12 @@ LOOP_PREFETCH = "prefetch"
 """On loop.for, an integer: during an iteration, the data of the next one is prefetched into L2."""
 LOOP_STREAM = "stream"
 """On loop.for, an integer: each iteration reads many planes of a tensor that exceeds L2."""
+LOOP_OFFSET = "mlc.offset"
+"""On loop.alloc of static sizes, an integer: where its bytes begin in a thread's scratch, or in the workspace."""
+LOOP_SLOT = "mlc.slot"
+"""On loop.alloc of symbolic sizes, an integer: the number of the slot, a piece of memory of this buffer's size."""
+LOOP_SHARES = "mlc.shares"
+"""On loop.alloc of symbolic sizes, an integer: the slot in which the buffer lies, of another buffer's size."""
 
 # --- calls and schedules -----------------------------------------------------------------------------------------
 

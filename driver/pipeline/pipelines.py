@@ -74,6 +74,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("kernel", "convert-te-to-loop"),
     CompilerStep("kernel", "loop-apply-schedule"),
     CompilerStep("kernel", "loop-tiles"),
+    CompilerStep("kernel", "loop-plan-memory"),
     CompilerStep("kernel", "convert-loop-to-llvm{vector-bits=$vector-bits instructions=$instructions}"),
     CompilerStep("program", "convert-main-to-llvm"),
 )
