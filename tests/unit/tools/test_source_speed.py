@@ -261,3 +261,14 @@ def test_a_kernel_that_uses_a_value_around_it_is_refused():
         verify(module)
     with pytest.raises(VerifyException, match="IsolatedFromAbove parent"):
         last.verify_()
+
+
+def test_upstream_calls_look_up_their_callees_in_one_table():
+    call = "  %1 = func.call @f(%0) : (f32) -> f32\n"
+    body = f"(%0: f32) -> f32 {{\n{call}  return %1 : f32\n}}\n"
+    text = "".join(f"func.func @{name}{body}" for name in "fghijk")
+    module = parse_module(text)
+    with mock.patch.object(symbol_lookup, "_WALK", wraps=symbol_lookup._WALK) as walked:
+        verify(module)
+    assert walked.call_count == 0
+    assert outcome(text.replace("@f(%0) : (f32)", "@none(%0) : (f32)"))[0] == "not valid"
