@@ -16,6 +16,8 @@ from mlc import te
 from mlc.dialects import own_ops
 from mlc.dialects.graph.base import ELEMENTWISE, OPAQUE, GraphOp, Sample
 from mlc.dialects.graph.types import Tensor, tensor
+from mlc.driver.export.package import write_package
+from mlc.driver.options import Options
 from mlc.lowering.graph_to_te.table import LOWERINGS, lowering
 from mlc.support.abi import FUNCTION, FUNCTION_MISSING
 from mlc.support.errors import UserError
@@ -281,3 +283,10 @@ def test_a_pointwise_op_may_not_call():
     Dialect("test_fn2", [WrongOp])
     with pytest.raises(UserError, match="expected kind = OPAQUE of test_fn.wrong, whose te has a te.extern"):
         lowering(WrongOp)(lambda op, x: te.extern(x.shape, [x], te.call("test.cumsum")))
+
+
+@pytest.mark.parametrize("lang", ["a", "c"])
+def test_packages_refuse_what_calls_registered_functions(tmp_path: Path, lang: str):
+    (tmp_path / "net.mlir").write_text(MODEL)
+    with pytest.raises(UserError, match=r"whole by itself to package, but it calls test\.cumsum; write a library"):
+        write_package(tmp_path / "net.mlir", tmp_path / "net", Options(), name="net", lang=lang)
