@@ -14,7 +14,15 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, MemRefType, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, traits_def, var_operand_def, var_result_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove

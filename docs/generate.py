@@ -44,6 +44,8 @@ WITH_COMMANDS = (
             "editors",
             "symbolic-shapes",
             "inspect",
+            "external-functions",
+            "external-compilers",
         )
     ),
 )

@@ -130,8 +130,12 @@ def c_header(model: Mapping[str, Any], prefix: str) -> str:
     called = model.get("functions", ())
     register = _REGISTER if called else ""
     functions = (_CHECK + register + (_RUN_SIZED if symbols else _RUN)).format(
-        guard=guard, prefix=prefix, einval=EINVAL, unfit=f"{guard}_UNFIT_CPU",
-        names=", ".join(called), missing=FUNCTION_MISSING,
+        guard=guard,
+        prefix=prefix,
+        einval=EINVAL,
+        unfit=f"{guard}_UNFIT_CPU",
+        names=", ".join(called),
+        missing=FUNCTION_MISSING,
     )
     if libraries := model.get("libraries"):
         macros.append(f"/* A static library is linked with {', '.join(libraries)}. */")

@@ -71,7 +71,11 @@ class Partitioner:
             erase_dead(value.owner)
 
     def function(
-        self, ops: Sequence[Operation], inputs: Sequence[SSAValue], constants: Sequence[SSAValue], results: Sequence[SSAValue]
+        self,
+        ops: Sequence[Operation],
+        inputs: Sequence[SSAValue],
+        constants: Sequence[SSAValue],
+        results: Sequence[SSAValue],
     ) -> FuncOp:
         """The function of a region, new or that of an equal region."""
         block = Block(arg_types=[v.type for v in inputs])

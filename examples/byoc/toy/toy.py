@@ -75,7 +75,9 @@ class Writer:
         """The handle of a constant, which init uploads."""
         array = self.region.constants[value]
         handle = f"handles[{len(self.constants)}]"
-        self.uploads.append(f"if (({handle} = toy_upload(constants[{len(self.constants)}], {array.size})) < 0) return 28;")
+        self.uploads.append(
+            f"if (({handle} = toy_upload(constants[{len(self.constants)}], {array.size})) < 0) return 28;"
+        )
         self.constants.append(array)
         return handle
 

@@ -10,7 +10,17 @@ import pytest
 import toy_accelerator
 
 import mlc
-from mlc.byoc import ExternalKernel, Match, Pattern, Region, is_constant, is_op, register_compiler, remove_compiler, wildcard
+from mlc.byoc import (
+    ExternalKernel,
+    Match,
+    Pattern,
+    Region,
+    is_constant,
+    is_op,
+    register_compiler,
+    remove_compiler,
+    wildcard,
+)
 from mlc.support import registrations
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
@@ -137,7 +147,19 @@ def test_exported(exe: mlc.Executable, expected: Any, library: Path, tmp_path: P
     for name, more in (("net.so", []), ("net.a", [str(library)])):
         exe.export(tmp_path / name)
         paths = [f"-Wl,-rpath,{tmp_path}", f"-Wl,-rpath,{library.parent}"]
-        command = ["cc", "-std=c99", "-Wall", "-Werror", "-I.", "main.c", f"./{name}", *more, *paths, "-lm", "-lpthread"]
+        command = [
+            "cc",
+            "-std=c99",
+            "-Wall",
+            "-Werror",
+            "-I.",
+            "main.c",
+            f"./{name}",
+            *more,
+            *paths,
+            "-lm",
+            "-lpthread",
+        ]
         subprocess.run([*command, "-o", "main"], check=True, cwd=tmp_path)
         done = subprocess.run([tmp_path / "main"], input=toy_accelerator.inputs()["x"].tobytes(), capture_output=True)
         assert done.returncode == 0
@@ -149,7 +171,9 @@ def test_through_the_context_and_the_command(toy: Any, net: Path, library: Path,
     with mlc.PassContext(config={"graph-annotate.compiler": "toy"}):
         exe = mlc.compile(net)
     assert any("external: toy" in row.schedule for row in exe.profile(toy_accelerator.inputs(), repeat=1))
-    text = f"import sys\nsys.path.insert(0, {str(toy_accelerator.HERE)!r})\nimport toy\ntoy.register({str(library)!r})\n"
+    text = (
+        f"import sys\nsys.path.insert(0, {str(toy_accelerator.HERE)!r})\nimport toy\ntoy.register({str(library)!r})\n"
+    )
     (tmp_path / "load_toy.py").write_text(text)
     out = tmp_path / "net.so"
     given = ["--load", str(tmp_path / "load_toy.py"), "--compiler", "toy", "-o", str(out)]
