@@ -22,8 +22,8 @@ from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import functions_object, load_code, pool_object
 from mlc.runtime.code import FUNCTIONS, POOL
 from mlc.runtime.cpu import missing_features
-from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, is_ready
+from mlc.runtime.functions import CalledFunctions
 from mlc.support.abi import KERNEL
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError, located, warn

@@ -28,7 +28,7 @@ from xdsl.ir import Attribute, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.attributes import NATIVE_CALLS, NATIVE_LIBRARIES
 from mlc.dialects.external import Argument
-from mlc.lowering.loop_to_llvm.builder import PTR, Builder
+from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.support.abi import TENSOR_BYTES, call_symbol, tensor_type
 from mlc.support.errors import fail
 

@@ -23,8 +23,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.attributes import LOOP_LEAST_WORK, LOOP_WORK
 from mlc.dialects.index import Index, IndexMapAttr
-from mlc.lowering.loop_to_llvm.call import on_stack
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
+from mlc.lowering.loop_to_llvm.call import on_stack
 from mlc.lowering.loop_to_llvm.memory import capture_strides, capture_symbolic
 from mlc.lowering.loop_to_llvm.values import VALUES
 from mlc.passes.loop.index_space.domain import range_between

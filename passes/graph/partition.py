@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, UnitAttr, UnknownLoc
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, UnknownLoc, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -91,7 +91,7 @@ class Partitioner:
                 result.name_hint = None
             copy.attributes.pop(OFFLOAD_REGION, None)
             if (match := copy.attributes.get(OFFLOAD_MATCH)) is not None:
-                copy.attributes[OFFLOAD_MATCH] = type(match)(matches.setdefault(match, len(matches)), match.type)
+                copy.attributes[OFFLOAD_MATCH] = IntegerAttr(matches.setdefault(match, len(matches)), i64)
             block.add_op(copy)
         outputs = [values[r] for r in results]
         block.add_op(ReturnOp(*outputs))

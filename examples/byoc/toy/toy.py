@@ -38,6 +38,7 @@ def takes_dense(match: Match) -> bool:
 
 
 def is_f32(match: Match) -> bool:
+    """Whether all values are f32."""
     return all(str(v.type.element_type) == "f32" for op in match.ops for v in (*op.operands, *op.results))
 
 

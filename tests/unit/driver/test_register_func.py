@@ -250,9 +250,9 @@ def test_the_registry():
     assert mlc.get_func("plain") is plain
     with pytest.raises(UserError, match="'plain' is registered; override=True replaces it"):
         mlc.register_func("plain", named)
-    with pytest.raises(UserError, match="did you mean 'test.named'"):
+    with pytest.raises(UserError, match=r"did you mean 'test.named'"):
         mlc.get_func("test.name")
-    with pytest.raises(UserError, match="expected the name of a function like 'my.function', but got 'a b'"):
+    with pytest.raises(UserError, match=r"expected the name of a function like 'my.function', but got 'a b'"):
         mlc.register_func("a b", named)
     with pytest.raises(UserError, match="expected 'x' to be a function, but got 3"):
         mlc.register_func("x", 3)  # pyright: ignore[reportArgumentType,reportCallIssue]
@@ -279,5 +279,5 @@ def test_a_pointwise_op_may_not_call():
         kind = ELEMENTWISE
 
     Dialect("test_fn2", [WrongOp])
-    with pytest.raises(UserError, match="expected kind = OPAQUE of test_fn.wrong, whose te has a te.extern"):
+    with pytest.raises(UserError, match=r"expected kind = OPAQUE of test_fn.wrong, whose te has a te.extern"):
         lowering(WrongOp)(lambda op, x: te.extern(x.shape, [x], te.call("test.cumsum")))
