@@ -28,7 +28,7 @@ from mlc.passes.rewriting import erase_dead, functions, outer_blocks
 
 
 @dataclass
-class Partitioner:
+class RegionOutliner:
     """One run over a module; equal regions, with the same weights, share a function."""
 
     module: ModuleOp
@@ -137,7 +137,7 @@ def sort_block(block: Block) -> None:
 
 
 @dataclass(frozen=True)
-class PartitionPass(ModulePass):
+class PartitionGraphPass(ModulePass):
     """
     Move each annotated region to a private function with the attribute `compiler`, which no graph pass looks into.
 
@@ -150,7 +150,7 @@ class PartitionPass(ModulePass):
     name = "graph-partition"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        run = Partitioner(op)
+        run = RegionOutliner(op)
         for function in list(functions(op)):
             for block in list(outer_blocks(function)):
                 run.block(block)

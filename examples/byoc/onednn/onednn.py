@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import mlc
-from mlc.byoc import ExternalKernel, Match, Pattern, Region, is_constant, is_op, wildcard
+from mlc.byoc import ExternalKernel, Pattern, PatternMatch, Region, is_constant, is_op, wildcard
 
 HERE = Path(__file__).resolve().parent
 
@@ -37,7 +37,7 @@ def with_bias_and_relu(name: str):
     return bias.optional(lambda one: is_op("graph.relu")(one))
 
 
-def is_plain(match: Match) -> bool:
+def is_plain(match: PatternMatch) -> bool:
     """Plain f32 tensors, no groups, and a bias along the channels."""
     product, bias = match.ops[0], match.find("graph.bias_add")
     if any(str(v.type.element_type) != "f32" for op in match.ops for v in (*op.operands, *op.results)):
@@ -62,7 +62,7 @@ def numbers(values) -> str:
     return f"(const int64_t[]){{{', '.join(map(str, values))}}}"
 
 
-def made_by(match: Match, k: int) -> str:
+def made_by(match: PatternMatch, k: int) -> str:
     """The begin of the call that makes layer k: the function, the layer, its sizes."""
     product = match.ops[0]
     x, w, y = (v.type.get_shape() for v in (*product.operands, *product.results))

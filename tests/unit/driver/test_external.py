@@ -12,8 +12,8 @@ import toy_accelerator
 import mlc
 from mlc.byoc import (
     ExternalKernel,
-    Match,
     Pattern,
+    PatternMatch,
     Region,
     is_constant,
     is_op,
@@ -279,7 +279,7 @@ def test_patterns():
     added = either.optional(lambda one: is_op("graph.add")(one, is_constant()))
     pattern = Pattern("p", is_op("graph.tanh")(added))
     match = pattern.match(ops[3], order)
-    assert match == Match("p", tuple(ops[1:4]))
+    assert match == PatternMatch("p", tuple(ops[1:4]))
     assert match.find("graph.exp") is ops[1]
     assert match.find("graph.log") is None
     assert Pattern("p", is_op("graph.tanh")(added), lambda match: False).match(ops[3], order) is None
