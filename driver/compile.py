@@ -62,7 +62,8 @@ def compile(
 
     `target` is the machine, by default this one. Code for a CPU with features that this one lacks can be saved and
     exported here; calling it raises UserError, which names them.
-    `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
+    `executor` is "aot" (one native function), "graph" (TVM's graph executor: docs/executors.md) or "steps" (kernel by
+    kernel from Python, control flow included). `shapes` gives input shapes
     that a file leaves open, `symbols` what sizes may be that stay open (mlc.load). `threads`: one for each CPU that
     this process may use. `validate_each` runs every function in the reference interpreters before and after each pass,
     and stops at the first that changes a result (slow).
@@ -81,7 +82,18 @@ def compile(
         raise UserError(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
     handed, context, threads = Schedules.read(schedules), current_context(), thread_count(threads)
     level = level_in(context, opt_level)
-    options = Options(target, level, threads, frozenset(), validate_each, handed, precision, error_growth, context)
+    options = Options(
+        target,
+        level,
+        threads,
+        frozenset(),
+        validate_each,
+        handed,
+        precision,
+        error_growth,
+        context,
+        executor != "graph",
+    )
     store = Cache.default() if cache and not validate_each and not options.instruments else None
     if specialize is False:
         return _opened(model, options, executor, store, shapes, symbols)

@@ -38,7 +38,7 @@ class SymbolicExecutable(Executable):
         state = self._states.take()
         try:
             state.resize(bound.bytes + self._kernel_bytes(bound), WORKSPACE_SLACK)
-            if self.executor == "graph":
+            if self.executor == "steps":
                 self._stepper(static_model(self.artifact.model, bound), state).run(pointers(arrays, results))
             else:
                 operands = state.operands
@@ -151,5 +151,9 @@ def open_executable(
     artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
 ) -> Executable:
     """The executable of an artefact: of symbolic sizes if the model has symbols, else of static ones."""
+    if executor == "graph":
+        from mlc.runtime.graph.executable import GraphExecutable
+
+        return GraphExecutable(artifact, threads, executor, toolchain)
     kind = SymbolicExecutable if artifact.model.get("symbols") else Executable
     return kind(artifact, threads, executor, toolchain)
