@@ -37,12 +37,14 @@ class TensorSpec:
     """An input or output of a model."""
 
     name: str
-    shape: tuple[Any, ...]
-    """Integers; the text of an expression where a size is symbolic."""
+    shape: tuple[Any, ...] | None
+    """Integers; the text of an expression where a size is symbolic; None where the rank is open."""
     dtype: str
     """numpy's name of the element type."""
 
     def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.name}: any shape {self.dtype}"
         if any(isinstance(size, str) for size in self.shape):
             return f"{self.name}: ({', '.join(map(str, self.shape))}) {self.dtype}"
         return f"{self.name}: {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
