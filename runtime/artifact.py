@@ -45,9 +45,7 @@ class Artifact:
             if hashlib.sha256(text).hexdigest() != (path / SUM).read_text().strip():
                 raise DamagedArtifact(f"{path / MODEL}: the checksum is wrong")
             model = json.loads(text)
-            if model.get("format") not in range(1, FORMAT + 1):
-                got = model.get("format")
-                raise DamagedArtifact(f"{path}: expected format 1 to {FORMAT}, but got {got}; compile the model again")
+            check_format(path, model.get("format"))
             for name, facts in model["files"].items():
                 _compare(path / name, facts, check)
         except (OSError, ValueError) as error:
@@ -63,6 +61,17 @@ class Artifact:
     def code(self) -> Path | None:
         """The linked library, where there is one."""
         return self.path / CODE if CODE in self.model["files"] else None
+
+
+def check_format(path: Path, got: object) -> None:
+    """DamagedArtifact if an artefact is of a newer format, or of none."""
+    if not isinstance(got, int) or got < 1:
+        raise DamagedArtifact(f"{path}: expected format 1 to {FORMAT}, but got {got}; compile the model again")
+    if got > FORMAT:
+        raise DamagedArtifact(
+            f"{path}: expected format 1 to {FORMAT}, but got {got}, which a newer mlc wrote; "
+            "update mlc or compile the model again"
+        )
 
 
 def _compare(path: Path, facts: Mapping[str, Any], check: bool) -> None:

@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mlc.driver.toolchain import LLVM
+from mlc.runtime.arrays import TensorSpec
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.cpu import missing_features, needed_features
-from mlc.runtime.executable import TensorSpec
 from mlc.runtime.vm.executable import LIST, VmExecutable, vm_of
 from mlc.runtime.vm.flatten import segment_of
 from mlc.runtime.vm.machine import KEPT_FUNCTIONS, Machine
@@ -34,8 +34,8 @@ Shapes = Mapping[str, Sequence[Any]]
 class Compiler:
     """Compiles models to segments that share one pool of memory."""
 
-    def __init__(self, options: Options, store: Cache | None, memory_limit: int | None = None) -> None:
-        self.options, self.store, self.pool = options, store, Pool(memory_limit)
+    def __init__(self, options: Options, store: Cache | None, pool: Pool) -> None:
+        self.options, self.store, self.pool = options, store, pool
 
     def segment(self, model: Model, name: str, groups: Sequence[Any] | None = None) -> Segment:
         """A model as a segment; `groups` says how its outputs become registers."""
@@ -68,10 +68,10 @@ def check_runs_here(artifact: Artifact) -> None:
         raise UserError(reason)
 
 
-def known_vm(artifact: Artifact, own: bool, options: Options) -> VmExecutable:
+def known_vm(artifact: Artifact, own: bool, options: Options, memory_limit: int | None = None) -> VmExecutable:
     """The vm of a model that AOT compiled."""
     check_runs_here(artifact)
-    executable = vm_of(artifact, options.threads, LLVM())
+    executable = vm_of(artifact, options.threads, LLVM(), memory_limit)
     if own:
         from mlc.driver.vm.resolver import owned
 
@@ -92,7 +92,7 @@ def open_vm(
     from mlc.driver.vm.resolver import OnnxResolver
 
     template = function_of(source)
-    compiler = Compiler(options, store, memory_limit)
+    compiler = Compiler(options, store, Pool(memory_limit))
     functions = [Function("main", template=template)]
     machine = Machine(functions, OnnxResolver(compiler.segment, functions), kept)
     inputs, outputs = specs_of(template, shapes or {})

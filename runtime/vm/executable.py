@@ -7,6 +7,7 @@ values are there: found among the functions that were compiled, or compiled then
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,14 +18,15 @@ import numpy as np
 
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.code import Toolchain
-from mlc.runtime.executable import Executable, TensorSpec, check_array, check_names
+from mlc.runtime.executable import Executable
+from mlc.runtime.arrays import Array, TensorSpec, as_array, check_array, check_names, output_array
 from mlc.runtime.profile import Profile
 from mlc.runtime.sizes import text
 from mlc.runtime.vm.flatten import segment_of
 from mlc.runtime.vm.machine import Machine, Register
 from mlc.runtime.vm.memory import Pool
 from mlc.runtime.vm.program import Body, Function
-from mlc.runtime.vm.segment import Array, Segment
+from mlc.runtime.vm.segment import Segment
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 
@@ -109,8 +111,7 @@ class VmExecutable(Executable):
         shown = [TensorSpec(s.name, r.shape, s.dtype) for s, r in zip(self.outputs, results, strict=False)]
         for k, spec in enumerate(shown):
             if spec.name in out:
-                check_array(f"output '{spec.name}'", results[k] if out[spec.name] is None else out[spec.name], spec)
-                results[k] = _writable(spec.name, out[spec.name])
+                results[k] = output_array(out[spec.name], spec)
         return results
 
     def _written(self, results: list[Any], out: Mapping[str, Any]) -> list[Any]:
@@ -119,8 +120,7 @@ class VmExecutable(Executable):
         for spec, result in zip(self.outputs, results, strict=True):
             target = out.get(spec.name)
             if target is not None:
-                check_array(f"output '{spec.name}'", target, TensorSpec(spec.name, result.shape, result.dtype.name))
-                np.copyto(_writable(spec.name, target), result)
+                np.copyto(output_array(target, TensorSpec(spec.name, result.shape, result.dtype.name)), result)
             found.append(result if target is None else target)
         return found
 
@@ -133,12 +133,19 @@ class VmExecutable(Executable):
     def _argument(self, k: int, spec: TensorSpec, value: Any) -> Register:
         if spec.shape is None and (value is None or isinstance(value, list | tuple)):
             return None if value is None else [self._argument(k, spec, one) for one in value]
-        array = np.asarray(value)
+        array = as_array(f"input '{spec.name}'", value)
         if array.dtype is self._dtypes[k] and array.flags.carray and self._known[k] and array.shape == spec.shape:
             return array
         shape = _fitting(spec, array.shape)
         check_array(f"input '{spec.name}'", array, TensorSpec(spec.name, shape, self._dtypes[k].name))
         return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+    def clone(self) -> VmExecutable:
+        """An executable of the same code with inputs and outputs of its own; calls of the two run one after another."""
+        other = copy.copy(self)
+        other.__dict__.pop("_submitter", None)
+        other._given, other._results = dict(self._given), []
+        return other
 
     def bytecode(self) -> bytes:
         """The program, with what was resolved so far, as bytes (runtime/vm/program.py)."""
@@ -177,12 +184,6 @@ class VmExecutable(Executable):
         if (segment := self._only_segment) is not None:
             return segment.artifact.model["report"]
         return {"resolved": len(self.machine.resolved), "compiled": self.machine.misses, "memory": self.pool.most}
-
-
-def _writable(name: str, array: Any) -> Array:
-    if not (array.flags.c_contiguous and array.flags.writeable):
-        raise ValueError(f"expected output '{name}' to be a contiguous array that can be written")
-    return array
 
 
 def _fitting(spec: TensorSpec, shape: tuple[int, ...]) -> tuple[int, ...]:

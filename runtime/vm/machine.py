@@ -14,8 +14,9 @@ from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
+from mlc.runtime.arrays import Array
 from mlc.runtime.vm.program import Body, Function
-from mlc.runtime.vm.segment import Array, Segment
+from mlc.runtime.vm.segment import Segment
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mlc.runtime.executable import aligned
+from mlc.runtime.arrays import aligned
 from mlc.support.errors import UserError
 
 PAGE = 4096

@@ -10,10 +10,10 @@ from pathlib import Path
 from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
+from mlc.runtime.arrays import TensorSpec
 from mlc.runtime.artifact import Artifact, DamagedArtifact, written
 from mlc.runtime.code import Toolchain
 from mlc.runtime.cpu import refusal
-from mlc.runtime.executable import TensorSpec
 from mlc.runtime.vm.machine import Key, Machine
 from mlc.runtime.vm.memory import Pool
 from mlc.runtime.vm.program import BadBytecode, Body, Function, SegmentCode, decoded, encoded

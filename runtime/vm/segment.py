@@ -8,26 +8,22 @@ the addresses of inputs and outputs are written at each call. Code with branches
 from __future__ import annotations
 
 import ctypes
-import mmap
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mlc.runtime.artifact import WEIGHTS, Artifact
-from mlc.runtime.code import Code, SharedCode, Toolchain
-from mlc.runtime.executable import address_of, aligned
+from mlc.runtime.code import Toolchain
+from mlc.runtime.arrays import Array, address_of
+from mlc.runtime.executable import load_code, mapped
 from mlc.runtime.sizes import Bound, Sizes, evaluate, symbolic_buffer_bytes
 from mlc.runtime.vm.memory import Pool
 from mlc.runtime.vm.program import SegmentCode
 from mlc.support.abi import KERNEL
-from mlc.support.alignment import ALIGNMENT
 from mlc.support.dtypes import dtype_of
-from mlc.support.errors import UserError
 
-Array = np.ndarray[Any, Any]
 _COMPUTE: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max, "and": operator.and_,
     "<": operator.lt,
@@ -75,9 +71,9 @@ class Segment:
         self.sizes = Sizes({**facts, "values": [{"shape": s} for s in facts["shapes"]]}) if facts.get("symbols") else None
         self._dtypes = [dtype_of(dtype) for _, _, dtype in facts["outputs"]]
         self._shapes = [] if self.sizes else [tuple(shape) for _, shape, _ in facts["outputs"]]
-        self.loaded = _loaded(artifact, toolchain)
+        self.loaded = load_code(artifact, toolchain)
         self.rt, self._keeper = self.loaded.runtime(threads, facts["scratch_bytes"])
-        self._weights = _mapped(artifact.path / WEIGHTS)
+        self._weights = mapped(artifact.path / WEIGHTS)
         self._kernels = [KERNEL(self.loaded.address(kernel)) for kernel in code.kernels]
         straight = all(name in ("call", "copy", "ret") for name, *_ in code.code)
         self._straight = straight and not any("rows" in value for value in self.values)
@@ -288,23 +284,4 @@ class _Stepping:
         return _CELLS[self.segment.values[value]["dtype"].removeprefix("u")].from_address(self.pointer(value))
 
 
-def _mapped(path: Path) -> Array:
-    """A file's bytes, mapped."""
-    if not path.stat().st_size:
-        return aligned(ALIGNMENT)
-    with path.open("rb") as file:
-        return np.frombuffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
-
-
-def _loaded(artifact: Artifact, toolchain: Toolchain | None) -> Code:
-    if artifact.code is not None:
-        return SharedCode(artifact.code)
-    if toolchain is None:
-        raise UserError(
-            f"expected linked code in {artifact.path}, but it was saved where there was no C compiler; "
-            "load it with mlc.load_executable where llvmlite is installed"
-        )
-    return toolchain.load(artifact.objects())
-
-
-__all__ = ["Array", "Segment"]
+__all__ = ["Segment"]

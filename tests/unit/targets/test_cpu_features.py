@@ -202,7 +202,7 @@ def test_a_saved_model_of_an_older_mlc(saved: Path):
     with pytest.raises(UserError, match="was made by an older mlc; compile it again"):
         mlc.load_executable(saved)
     edit(saved, format=3)
-    with pytest.raises(UserError, match="expected format 1 to 2, but got 3; compile the model again"):
+    with pytest.raises(UserError, match="expected format 1 to 2, but got 3, which a newer mlc wrote; update mlc"):
         mlc.load_executable(saved)
 
 
