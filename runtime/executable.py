@@ -279,6 +279,10 @@ def load_executable(
     """
     if not Path(directory).is_dir():
         raise UserError(f"{directory}: expected a directory that Executable.save wrote")
+    from mlc.runtime.vm import saved
+
+    if saved.is_saved_vm(Path(directory)):
+        return saved.load(Path(directory), threads, executor, toolchain)
     try:
         artifact = Artifact.open(directory)
     except DamagedArtifact as error:

@@ -54,11 +54,13 @@ def chosen(
             return opened(model, options, "aot", store, shapes, symbols)
         return _vm(model, settings, shapes, symbols)
     except UserError as error:
-        if not opens(error, model, shapes, symbols):
+        recursive = None if is_onnx(model) else _recursive(model, settings, shapes)
+        if recursive is None and not opens(error, model, shapes, symbols):
             raise
         if executor == "auto":
-            warn(None, f"the vm runs the model, since AOT code of it cannot be made: {error}")
-        return _open(model, settings, shapes)
+            why = error if recursive is None else "a function of it calls itself"
+            warn(None, f"the vm runs the model, since AOT code of it cannot be made: {why}")
+        return recursive or _open(model, settings, shapes)
 
 
 def _vm(model: Source, settings: VmSettings, shapes: Shapes | None, symbols: Symbols | None) -> VmExecutable:
@@ -83,6 +85,21 @@ def _open(model: Source, settings: VmSettings, shapes: Shapes | None) -> VmExecu
     from mlc.driver.vm.compiler import open_vm
 
     return open_vm(model, settings.options, settings.store, shapes, settings.functions, settings.memory)  # pyright: ignore[reportArgumentType] `opens` has seen that it is an ONNX model
+
+
+def _recursive(model: Source, settings: VmSettings, shapes: Shapes | None) -> VmExecutable | None:
+    """The vm of a module with functions that call themselves; None of another."""
+    from mlc.driver.compile import load_model
+    from mlc.driver.vm.compiler import recursive_vm
+    from mlc.driver.vm.graph_functions import functions_of, recursive
+
+    try:
+        loaded = load_model(model, shapes)
+    except UserError:
+        return None
+    if "main" not in recursive(functions_of(loaded)):
+        return None
+    return recursive_vm(loaded, settings.options, settings.store, settings.memory)
 
 
 def is_onnx(model: object) -> bool:

@@ -99,6 +99,23 @@ def open_vm(
     return VmExecutable("main", inputs, outputs, machine, options.threads, compiler.pool)
 
 
+def recursive_vm(
+    model: Model, options: Options, store: Cache | None, memory_limit: int | None = None
+) -> VmExecutable:
+    """The vm of a module whose functions call themselves; all of it is compiled now."""
+    from mlc.driver.describe.symbolic import signature_of
+    from mlc.driver.vm.graph_functions import recursive_functions
+
+    compiler = Compiler(options, store, Pool(memory_limit))
+    functions = recursive_functions(model, compiler.segment)
+    signature = signature_of(model)
+    inputs, outputs = (
+        [TensorSpec(name, tuple(shape), dtype) for name, shape, dtype in signature[what]]
+        for what in ("inputs", "outputs")
+    )
+    return VmExecutable("main", inputs, outputs, Machine(functions, None), options.threads, compiler.pool)
+
+
 def with_artifact(executable: VmExecutable, artifact: Artifact, own: bool, compiler: Compiler) -> None:
     """Let an open vm run what AOT compiled where the sizes fit, so that it resolves only others."""
     segment = compiler.loaded(artifact, own, "main")

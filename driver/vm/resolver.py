@@ -13,7 +13,7 @@ The callback by which the vm compiles: the code of a part of an ONNX graph for g
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -26,9 +26,11 @@ from mlc.frontends.onnx.structured import structure_of
 from mlc.runtime.vm.instructions import Instruction
 from mlc.runtime.vm.program import Body, Function
 from mlc.runtime.vm.segment import Segment
+from mlc.support.errors import UserError
 
 SMALL = 64
 """Elements of the largest integer argument by whose values code is compiled before anything else is tried."""
+OpenAxes = Mapping[int, Sequence[int]]
 Compile = Callable[[Model, str, "Sequence[Any] | None"], Segment]
 """Compiles a model to a segment: the model, its name, and how its outputs become registers."""
 
@@ -48,19 +50,36 @@ class OnnxResolver:
             return self._divided(function.name, template, arguments, wanted, error)
 
     def _whole(
-        self, name: str, template: OnnxFunction, arguments: Sequence[Argument], wanted: frozenset[int]
+        self,
+        name: str,
+        template: OnnxFunction,
+        arguments: Sequence[Argument],
+        wanted: frozenset[int],
+        open_axes: OpenAxes | None = None,
     ) -> Body:
         """A function as one segment; NeedsValues where it cannot be one."""
         count, code = len(template.inputs), _Code(template.inputs)
         results = code.new(template.outputs)
-        segment = self._segment(name, template, arguments, wanted)
+        segment = self._segment(name, template, arguments, wanted, open_axes)
         code.instructions += [("run", 0, list(range(count)), results), ("ret", results)]
         return Body(code.count, code.instructions, [segment])
 
+    def generalized(self, function: Function, arguments: Sequence[Argument], open_axes: OpenAxes) -> Body | None:
+        """The code of a function with symbolic sizes at these axes; None where it must know them."""
+        try:
+            return self._whole(f"{function.name} of open sizes", function.template, arguments, frozenset(), open_axes)
+        except UserError:
+            return None
+
     def _segment(
-        self, name: str, template: OnnxFunction, arguments: Sequence[Argument], wanted: frozenset[int]
+        self,
+        name: str,
+        template: OnnxFunction,
+        arguments: Sequence[Argument],
+        wanted: frozenset[int],
+        open_axes: OpenAxes | None = None,
     ) -> Segment:
-        model = template.load(arguments, wanted)
+        model = template.load(arguments, wanted, open_axes)
         structure = structure_of(model.main.attributes)
         parts = [structure.get(output, output) for output in template.outputs]
         groups = ["tensor" if isinstance(p, str) else None if p is None else len(p) for p in parts]

@@ -9,7 +9,7 @@ Runs code of tensors: frames of registers, and the cache of functions that were 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -37,6 +37,30 @@ class Resolver(Protocol):
         """The code of a function for these arguments; or the arguments whose values it depends on as well."""
         ...
 
+    def generalized(
+        self, function: Function, arguments: Sequence[Register], open_axes: Mapping[int, tuple[int, ...]]
+    ) -> Body | None:
+        """One segment for all sizes of these axes of the arguments; None where the function cannot be one."""
+        ...
+
+
+def _open_axes(key: Key, other: Key) -> dict[int, tuple[int, ...]] | None:
+    """The axes of arguments in which two calls of a function differ; None if they differ in more than sizes."""
+    if key[0] != other[0]:
+        return None
+    found: dict[int, tuple[int, ...]] = {}
+    for k, ((kind, _), (before, _)) in enumerate(zip(key[1:], other[1:], strict=True)):
+        if kind == before:
+            continue
+        if not (_is_tensor(kind) and _is_tensor(before)) or kind[0] != before[0] or len(kind[1]) != len(before[1]):
+            return None
+        found[k] = tuple(a for a, (m, n) in enumerate(zip(kind[1], before[1], strict=True)) if m != n)
+    return found
+
+
+def _is_tensor(kind: Any) -> bool:
+    return bool(kind) and isinstance(kind[0], str)
+
 
 class _Frame:
     """One call of a function."""
@@ -60,10 +84,9 @@ class Machine:
         function = self.functions[index]
         if function.body is not None:
             return function.body
-        for body in function.general:
-            if body.segments[0].fits(arguments):
-                return body
         while (body := self.resolved.get(key := self.key(index, arguments))) is None:
+            if (general := self._general(function, key, arguments)) is not None:
+                return general
             if self.resolver is None:
                 raise UserError(
                     f"expected '{function.name}' for sizes that this saved model was called with before, but got "
@@ -79,6 +102,27 @@ class Machine:
                 self.resolved.popitem(last=False)
         self.resolved.move_to_end(key)
         return body
+
+    def _general(self, function: Function, key: Key, arguments: Sequence[Register]) -> Body | None:
+        """
+        The code of a function for many sizes: that which fits, or new code where it was called with other sizes before.
+        """
+        for body in function.general:
+            if body.segments[0].fits(arguments):
+                return body
+        if self.resolver is None or function.wants:
+            return None
+        for other in self.resolved:
+            axes = _open_axes(key, other)
+            if axes is None or axes in function.tried:
+                continue
+            function.tried.append(axes)
+            self.misses += 1
+            body = self.resolver.generalized(function, arguments, axes)
+            if body is not None and body.segments[0].fits(arguments):
+                function.general.append(body)
+                return body
+        return None
 
     def key(self, index: int, arguments: Sequence[Register]) -> Key:
         """What decides the code of an open function."""

@@ -82,6 +82,8 @@ class Function:
     general: list[Body] = field(default_factory=list[Body])
     """Bodies of one segment each, for many sizes; the segment says whether arguments fit."""
     template: Any = None
+    tried: list[dict[int, tuple[int, ...]]] = field(default_factory=list[dict[int, "tuple[int, ...]"]])
+    """The axes that were left open to find code for many sizes."""
     wants: set[int] = field(default_factory=set[int])
     """The arguments whose values, not their shapes alone, decide the code."""
 

@@ -80,10 +80,14 @@ def is_saved_vm(directory: Path) -> bool:
     return (directory / PROGRAM).is_file()
 
 
-def load(directory: Path, threads: int | None = None, toolchain: Toolchain | None = None) -> VmExecutable:
-    """The executable that `save` wrote; UserError if it is damaged, or for another machine."""
+def load(
+    directory: Path, threads: int | None = None, executor: str = "vm", toolchain: Toolchain | None = None
+) -> VmExecutable:
+    """The executable that `save` wrote; UserError if it is damaged, for another machine, or for another executor."""
     from mlc.runtime.vm.executable import VmExecutable
 
+    if executor not in ("auto", "aot", "vm"):
+        raise UserError(f"expected executor vm for a saved vm model, but got '{executor}'")
     try:
         program = decoded(read_file(directory / PROGRAM))
         pool, count = Pool(program["memory_limit"]), thread_count(threads)
