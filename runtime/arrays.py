@@ -18,8 +18,8 @@ class TensorSpec:
     """An input or output of a model."""
 
     name: str
-    shape: tuple[Any, ...] | None
-    """Integers; the text of an expression where a size is symbolic; None where the rank is open."""
+    shape: Any  # a tuple, save where the rank is open: who knows the model's rank reads it as one
+    """A tuple of integers, with the text of an expression where a size is symbolic; None where the rank is open."""
     dtype: str
     """numpy's name of the element type."""
 

@@ -17,12 +17,14 @@ from mlc.driver.compile import compile
 from mlc.runtime.executable import Executable
 from mlc.support.errors import UserError, collected_warnings
 
+
 class MlcBackendRep(BackendRep):
     """A model as `mlc.compile` makes it; what only the values of inputs decide, the vm compiles at a call."""
 
     def __init__(self, model: onnx.ModelProto, **options: Any):
         with collected_warnings() as self.warnings:
-            self.executable: Executable = compile(model, **{"cache": False, "threads": 1, **options})
+            settings: dict[str, Any] = {"cache": False, "threads": 1, **options}
+            self.executable: Executable = compile(model, **settings)
         self.names = [info.name for info in model.graph.output]
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -52,9 +54,10 @@ class MlcBackendRep(BackendRep):
         return None if parts is None else [outputs[part] for part in parts]
 
 
-def _array(value: Any) -> Any:
+def _array(value: object) -> Any:
     """A tensor as an array; sequences and what is absent as they are."""
-    return value if value is None or isinstance(value, list | tuple) else np.asarray(value)
+    is_array = value is not None and not isinstance(value, list | tuple)
+    return np.asarray(cast("Any", value)) if is_array else value
 
 
 class MlcBackend(Backend):

@@ -7,9 +7,9 @@ NeedsValues; one of an open size is known by this: with a number in the place of
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlc.driver.compile import build_artifact, opened
@@ -104,8 +104,8 @@ def _recursive(model: Source, settings: VmSettings, shapes: Shapes | None) -> Vm
 
 def is_onnx(model: object) -> bool:
     """Whether a source is an ONNX model, whose parts can be imported again."""
-    if isinstance(model, str | os.PathLike):
-        return os.fspath(model).endswith(".onnx")
+    if isinstance(model, str | Path):
+        return Path(model).suffix == ".onnx"
     return type(model).__name__ == "ModelProto"
 
 

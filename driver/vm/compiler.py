@@ -99,9 +99,7 @@ def open_vm(
     return VmExecutable("main", inputs, outputs, machine, options.threads, compiler.pool)
 
 
-def recursive_vm(
-    model: Model, options: Options, store: Cache | None, memory_limit: int | None = None
-) -> VmExecutable:
+def recursive_vm(model: Model, options: Options, store: Cache | None, memory_limit: int | None = None) -> VmExecutable:
     """The vm of a module whose functions call themselves; all of it is compiled now."""
     from mlc.driver.describe.symbolic import signature_of
     from mlc.driver.vm.graph_functions import recursive_functions

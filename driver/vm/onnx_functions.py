@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -23,6 +23,8 @@ from mlc.frontends.onnx.structured import StructuredValues
 
 Argument = Any
 """An array, a list of arrays, or None."""
+OpenAxes = Mapping[int, Sequence[int]]
+"""Number of an argument -> the axes whose sizes stay open."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class OnnxFunction:
         """The names that the nodes and the outputs read, those that the nodes define among them."""
         return list(dict.fromkeys([*_read(self.nodes), *self.outputs]))
 
-    def load(self, arguments: Sequence[Argument], wanted: Iterable[int], open_axes: Any = None) -> Model:
+    def load(self, arguments: Sequence[Argument], wanted: Iterable[int], open_axes: OpenAxes | None = None) -> Model:
         """
         The model of the nodes for arguments of these shapes, and with the values of the wanted ones.
 
@@ -78,7 +80,8 @@ class OnnxFunction:
         """The tensors that an argument is, by the names that the import gives them."""
         name = self.inputs[index]
         if isinstance(argument, list):
-            return dict(zip(StructuredValues().split(name, len(argument), self.inputs), argument, strict=True))
+            items = cast("list[Argument]", argument)
+            return dict(zip(StructuredValues().split(name, len(items), self.inputs), items, strict=True))
         return {} if argument is None else {name: argument}
 
     def divided(self, at: int) -> tuple[OnnxFunction, OnnxFunction]:
@@ -156,10 +159,10 @@ def _defined(nodes: Iterable[onnx.NodeProto]) -> list[str]:
     return [name for node in nodes for name in node.output if name]
 
 
-def _shape(argument: Argument, index: int, open_axes: Any) -> Any:
+def _shape(argument: Argument, index: int, open_axes: OpenAxes | None) -> Any:
     """A shape as `shapes=` takes it; of a list one for each tensor."""
     if isinstance(argument, list):
-        return [_shape(one, index, None) for one in argument]
+        return [_shape(one, index, None) for one in cast("list[Argument]", argument)]
     if argument is None:
         return None
     axes = (open_axes or {}).get(index, ())
@@ -169,7 +172,8 @@ def _shape(argument: Argument, index: int, open_axes: Any) -> Any:
 def _info(name: str, argument: Argument, shape: Any) -> onnx.ValueInfoProto:
     """The declaration of an input."""
     if isinstance(argument, list):
-        element = helper.np_dtype_to_tensor_dtype(argument[0].dtype) if argument else onnx.TensorProto.FLOAT
+        items = cast("list[Argument]", argument)
+        element = helper.np_dtype_to_tensor_dtype(items[0].dtype) if items else onnx.TensorProto.FLOAT
         return helper.make_value_info(
             name, helper.make_sequence_type_proto(helper.make_tensor_type_proto(element, None))
         )
@@ -179,4 +183,4 @@ def _info(name: str, argument: Argument, shape: Any) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(argument.dtype), shape)
 
 
-__all__ = ["Argument", "OnnxFunction", "OnnxSource", "function_of"]
+__all__ = ["Argument", "OnnxFunction", "OnnxSource", "OpenAxes", "function_of"]

@@ -13,12 +13,12 @@ The callback by which the vm compiles: the code of a part of an ONNX graph for g
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import onnx
 
-from mlc.driver.vm.onnx_functions import Argument, OnnxFunction
+from mlc.driver.vm.onnx_functions import Argument, OnnxFunction, OpenAxes
 from mlc.frontends.common.model import Model
 from mlc.frontends.common.source_node import NeedsValues
 from mlc.frontends.onnx.files import dtype_of
@@ -30,7 +30,6 @@ from mlc.support.errors import UserError
 
 SMALL = 64
 """Elements of the largest integer argument by whose values code is compiled before anything else is tried."""
-OpenAxes = Mapping[int, Sequence[int]]
 Compile = Callable[[Model, str, "Sequence[Any] | None"], Segment]
 """Compiles a model to a segment: the model, its name, and how its outputs become registers."""
 

@@ -96,7 +96,9 @@ class RegionBuilder:
             wanted = importer.materialize(value, path).type
             if found != wanted:
                 self.discard()
-                message = f"expected the value that is carried on as number {index} to stay {wanted}, but it becomes {found}"
+                message = (
+                    f"expected the value that is carried on as number {index} to stay {wanted}, but it becomes {found}"
+                )
                 raise NeedsValues(str(self.node.fail(message)), set())
 
     def row_bytes(self, rows: int) -> int:

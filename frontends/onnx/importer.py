@@ -182,7 +182,7 @@ class Importer(GraphBuilder):
         except UserError as error:
             if needed := [v for v in inputs if v is not None and _is_open(v)]:
                 sources = [v.counted.value if v.counted is not None else v for v in needed]
-                raise NeedsValues(str(error), set().union(*map(self.sources, sources))) from error
+                raise NeedsValues(str(error), {name for one in sources for name in self.sources(one)}) from error
             raise
         except MemoryError as error:
             raise node.fail(f"expected sizes that fit into memory, but got none: {error}") from error

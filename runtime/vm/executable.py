@@ -12,14 +12,14 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from mlc.runtime.arrays import Array, TensorSpec, as_array, check_array, check_names, output_array
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.code import Toolchain
 from mlc.runtime.executable import Executable
-from mlc.runtime.arrays import Array, TensorSpec, as_array, check_array, check_names, output_array
 from mlc.runtime.profile import Profile
 from mlc.runtime.sizes import text
 from mlc.runtime.vm.flatten import segment_of
@@ -91,7 +91,7 @@ class VmExecutable(Executable):
         if function != "main":
             raise ValueError(f"expected the function 'main', but got {function!r}")
 
-    def _run(self, arguments: list[Register], out: Mapping[str, Any] | None) -> list[Any]:
+    def _run(self, arguments: list[Any], out: Mapping[str, Any] | None) -> list[Any]:
         if (segment := self._only_segment) is None:
             results = self.machine.run(0, arguments)
             return results if out is None else self._written(results, out)
@@ -132,7 +132,7 @@ class VmExecutable(Executable):
 
     def _argument(self, k: int, spec: TensorSpec, value: Any) -> Register:
         if spec.shape is None and (value is None or isinstance(value, list | tuple)):
-            return None if value is None else [self._argument(k, spec, one) for one in value]
+            return None if value is None else [self._argument(k, spec, one) for one in cast("Sequence[Any]", value)]
         array = as_array(f"input '{spec.name}'", value)
         if array.dtype is self._dtypes[k] and array.flags.carray and self._known[k] and array.shape == spec.shape:
             return array

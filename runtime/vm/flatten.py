@@ -42,7 +42,7 @@ def _shapes(model: Mapping[str, Any]) -> list[Any]:
 
 def _number(size: Any) -> Any:
     """A number of the code from a size."""
-    return {"size": size} if isinstance(size, list | tuple) else size
+    return size if isinstance(size, int) else {"size": size}
 
 
 class _CodeWriter:

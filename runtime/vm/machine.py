@@ -197,7 +197,9 @@ def _stacked(rows: list[Array], row: Any) -> Array:
     """Rows along a new axis 0; of no rows an empty tensor of the declared type."""
     if rows:
         if len(shapes := list(dict.fromkeys(str(one.shape) for one in rows))) > 1:
-            raise UserError(f"expected rows of one shape from each iteration of a loop, but got {', '.join(shapes[:4])}")
+            raise UserError(
+                f"expected rows of one shape from each iteration of a loop, but got {', '.join(shapes[:4])}"
+            )
         return np.stack(rows)
     if row is None:
         raise UserError("expected a loop that runs, or an output of declared shape, but its body never ran")

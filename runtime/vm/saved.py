@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from shutil import copytree
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mlc.runtime.arrays import TensorSpec
 from mlc.runtime.artifact import Artifact, DamagedArtifact, written
@@ -100,11 +100,11 @@ def load(
         raise UserError(f"{directory}: {error}") from error
     machine = Machine(functions, None, len(found))
     machine.resolved.update(found)
-    specs = [
+    inputs, outputs = (
         [TensorSpec(name, shape if shape is None else tuple(shape), dtype) for name, shape, dtype in program[what]]
         for what in ("inputs", "outputs")
-    ]
-    return VmExecutable(program["name"], *specs, machine, count, pool)
+    )
+    return VmExecutable(program["name"], inputs, outputs, machine, count, pool)
 
 
 def _segment(path: Path, code: SegmentCode, threads: int, pool: Pool, toolchain: Toolchain | None) -> Segment:
@@ -133,7 +133,7 @@ def _known(function: Function) -> list[Body]:
 
 def _tuples(value: Any) -> Any:
     """Lists of a decoded key as the tuples that they were."""
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    return tuple(map(_tuples, cast("list[Any]", value))) if isinstance(value, list) else value
 
 
 __all__ = ["is_saved_vm", "load", "packed", "save"]

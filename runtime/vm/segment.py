@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mlc.runtime.arrays import Array, address_of
 from mlc.runtime.artifact import WEIGHTS, Artifact
 from mlc.runtime.code import Toolchain
-from mlc.runtime.arrays import Array, address_of
 from mlc.runtime.executable import load_code, mapped
+from mlc.runtime.program import Number
 from mlc.runtime.sizes import Bound, Sizes, evaluate, symbolic_buffer_bytes
 from mlc.runtime.vm.memory import Pool
 from mlc.runtime.vm.program import SegmentCode
@@ -25,7 +26,7 @@ from mlc.support.abi import KERNEL
 from mlc.support.dtypes import dtype_of
 
 _COMPUTE: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max, "and": operator.and_,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max, "and": lambda a, b: a & b,
     "<": operator.lt,
 }  # fmt: skip
 _CELLS = {"i1": ctypes.c_bool, "i8": ctypes.c_int8, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
@@ -68,7 +69,9 @@ class Segment:
         self.counted: Sequence[Sequence[int]] = facts.get("counted", ())
         self.outputs = [name for name, _, _ in facts["outputs"]]
         self.values: Sequence[Mapping[str, Any]] = facts["values"]
-        self.sizes = Sizes({**facts, "values": [{"shape": s} for s in facts["shapes"]]}) if facts.get("symbols") else None
+        self.sizes = (
+            Sizes({**facts, "values": [{"shape": s} for s in facts["shapes"]]}) if facts.get("symbols") else None
+        )
         self._dtypes = [dtype_of(dtype) for _, _, dtype in facts["outputs"]]
         self._shapes = [] if self.sizes else [tuple(shape) for _, shape, _ in facts["outputs"]]
         self.loaded = load_code(artifact, toolchain)
@@ -135,11 +138,11 @@ class Segment:
     def place(self, value: int, bound: Bound | None) -> tuple[str, int, int]:
         """The storage of a value: its kind, the number of the input or output, the offset in bytes."""
         facts = self.values[value]
-        offset = evaluate(facts["offset"], bound.values) if bound is not None else facts["offset"]
-        kind = facts["storage"]
+        offset: int = evaluate(facts["offset"], {} if bound is None else bound.values)
+        kind: str = facts["storage"]
         if kind == "workspace" and bound is not None:
             offset += bound.offsets[facts["buffer"]]
-        number = facts.get("index", 0) + (len(self.inputs) if kind == "output" else 0)
+        number: int = facts.get("index", 0) + (len(self.inputs) if kind == "output" else 0)
         return kind, number, offset
 
     def base_of(self, kind: str, workspace: int) -> int:
@@ -267,7 +270,7 @@ class _Stepping:
         rows = self.segment.values[value].get("rows", ())
         return base + offset + sum(self.number(index) * self.number(size) for index, size in rows)
 
-    def number(self, number: Any) -> int:
+    def number(self, number: Number) -> int:
         """The current value of a number."""
         if isinstance(number, int):
             return number
@@ -277,6 +280,7 @@ class _Stepping:
         ((kind, what),) = number.items()
         if kind == "size":
             return evaluate(what, self.bound.values if self.bound else {})
+        assert isinstance(what, int)
         return self.done[what] if kind == "loop" else int(self._cell(what).value)
 
     def _cell(self, value: int) -> Any:

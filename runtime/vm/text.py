@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from mlc.runtime.sizes import text
 from mlc.runtime.vm.encoding import Reader
@@ -96,15 +96,15 @@ def _operand(name: str, kind: str, operand: Any, named: Any) -> str:
 
 def _number(number: Any) -> str:
     """A number of the code."""
-    if isinstance(number, Mapping):
-        ((kind, what),) = number.items()
+    if isinstance(number, dict):
+        ((kind, what),) = cast("dict[str, Any]", number).items()
         return str(text(what)) if kind == "size" else f"load v{what}" if kind == "load" else f"iteration {what}"
-    if isinstance(number, list) and len(number) == 3 and isinstance(number[0], str) and number[0] in _SIGNS:
-        name, x, y = number
-        return f"({_number(x)} {name} {_number(y)})"
-    if isinstance(number, list):
-        return f"[{', '.join(map(_number, number))}]"
-    return str(number)
+    if not isinstance(number, list):
+        return f"{len(number)} bytes" if isinstance(number, bytes) else str(number)
+    items = cast("list[Any]", number)
+    if len(items) == 3 and items[0] in _SIGNS:
+        return f"({_number(items[1])} {items[0]} {_number(items[2])})"
+    return f"[{', '.join(map(_number, items))}]"
 
 
 _SIGNS = ("+", "-", "*", "min", "max", "and", "<")
