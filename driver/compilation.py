@@ -28,6 +28,7 @@ from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
 from mlc.runtime.code import POOL, PROBES
+from mlc.runtime.graph.convert import expect_graph
 from mlc.support.errors import UserError, fail, warn
 from mlc.support.timing import PhaseTimer
 from mlc.targets.cpu_features import used_features
@@ -67,6 +68,9 @@ class Compilation:
         specs = signature_of(self.model)
         main, sources = self.plan()
         symbolic = "mlc.symbols" in main.attributes
+        if not self.options.parts:
+            branches = any(op.regions for op in main.body.block.ops)
+            expect_graph({"symbols": symbolic, "control_flow": branches})
         flops = {name: flops_of(op) for name, op in sources.items()}
         with self.timing.phase("kernels"):
             self.kernels = self.compile_kernels(sources)

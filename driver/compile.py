@@ -64,13 +64,14 @@ def compile(
 
     `target` is the machine, by default this one. Code for a CPU with features that this one lacks can be saved and
     exported here; calling it raises UserError, which names them.
-    `executor` is "aot" (one native function), "graph" (kernel by kernel from Python), "vm" (bytecode, which may compile
-    what only the data decides when it is called: docs/vm.md), or "auto": "aot", and "vm" with a warning where "aot"
-    refuses the model. The vm keeps `vm_functions` functions that it compiled at calls, and takes at most `vm_memory`
-    bytes for intermediates (None: no limit). `shapes` gives input shapes that a file leaves open, `symbols` what sizes
-    may be that stay open (mlc.load). `threads`: one for each CPU that this process may use. `validate_each` runs every
-    function in the reference interpreters before and after each pass, and stops at the first that changes a result
-    (slow).
+    `executor` is "aot" (one native function), "graph" (TVM's graph executor: docs/executors.md), "steps" (kernel by
+    kernel from Python, control flow included), "vm" (bytecode, which may compile what only the data decides when it is
+    called: docs/vm.md), or "auto": "aot", and "vm" with a warning where "aot" refuses the model. The vm keeps
+    `vm_functions` functions that it compiled at calls, and takes at most `vm_memory` bytes for intermediates (None: no
+    limit).
+    `shapes` gives input shapes that a file leaves open, `symbols` what sizes may be that stay open (mlc.load).
+    `threads`: one for each CPU that this process may use. `validate_each` runs every function in the reference
+    interpreters before and after each pass, and stops at the first that changes a result (slow).
     `schedules` is a directory of schedules by hand (driver/schedules.py). `precision` is what convolutions and dense
     layers multiply: "f32", "bf16" (stored so between them), or "f16" (weights only); they add in f32.
     `error_growth` is how much fast algorithms may enlarge the rounding error of a convolution (0: direct sums only).
@@ -86,7 +87,18 @@ def compile(
         raise UserError(f"expected executor to be one of {', '.join(known)}, but got '{executor}'")
     handed, context, threads = Schedules.read(schedules), current_context(), thread_count(threads)
     level = level_in(context, opt_level)
-    options = Options(target, level, threads, frozenset(), validate_each, handed, precision, error_growth, context)
+    options = Options(
+        target,
+        level,
+        threads,
+        frozenset(),
+        validate_each,
+        handed,
+        precision,
+        error_growth,
+        context,
+        executor != "graph",
+    )
     store = Cache.default() if cache and not validate_each and not options.instruments else None
     if specialize is False and executor in ("auto", "vm"):
         from mlc.driver.vm.choice import VmSettings, chosen

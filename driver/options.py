@@ -39,6 +39,8 @@ class Options:
     """By how much fast algorithms may enlarge the rounding error of a convolution; 0: direct sums only."""
     context: "PassContext | None" = None
     """What was entered around the compilation: which passes run, with which options, and who watches."""
+    parts: bool = True
+    """Whether kernels work on parts of buffers (concatenations in place); the graph executor wants whole ones."""
     show_nodes: bool = False
     """Whether the texts that are kept have the source nodes of ops in comments."""
     show_locations: bool = False
@@ -57,7 +59,8 @@ class Options:
     def model_key(self) -> str:
         """The part of a model's cache key that these options are."""
         handed = f" schedules={self.schedules.key()}" if self.schedules else ""
-        return f"{self.key()} precision={self.precision} error={self.error_growth:g}{handed}"
+        parts = "" if self.parts else " whole-buffers"
+        return f"{self.key()} precision={self.precision} error={self.error_growth:g}{parts}{handed}"
 
     def key(self) -> str:
         """The part of a kernel's cache key that these options are; its schedule comes on top."""
@@ -100,6 +103,7 @@ class Options:
             "threads": self.threads,
             "precision": self.precision,
             "error-growth": self.error_growth,
+            "parts": self.parts,
             "vector-bits": target.vector_bits,
             "instructions": ",".join(target.instructions),
         }

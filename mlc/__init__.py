@@ -37,10 +37,12 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(module), attribute)
     if name == "instruments":
         return import_module("mlc.instruments")
+    if name == "graph_executor":
+        return import_module("mlc.runtime.graph")
     if name == "te":
         return import_module("mlc.frontends.te")
     raise AttributeError(f"module 'mlc' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC, "instruments", "te"])
+    return sorted([*globals(), *_PUBLIC, "graph_executor", "instruments", "te"])

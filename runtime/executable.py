@@ -55,7 +55,8 @@ __all__ = [
     "pointers",
 ]
 
-EXECUTORS = ("aot", "graph")
+EXECUTORS = ("aot", "graph", "steps")
+"""One native function; TVM's graph executor (runtime/graph); kernel by kernel from Python, control flow included."""
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -118,22 +119,26 @@ class Executable:
         states = self._states
         state = states.take()
         try:
-            if self.executor == "graph":
-                self._steps(state).run(pointers(arrays, results))
-            else:
-                operands, index = state.operands, 0
-                for array in arrays:
-                    operands[index] = address_of(array)
-                    index += 1
-                for array in results:
-                    operands[index] = address_of(array)
-                    index += 1
-                status = self._main(state.at, self._weights_at, state.workspace_at, state.rt)
-                if status:
-                    raise RuntimeError(f"a kernel returned error {status}")
+            self._run(state, arrays, results)
         finally:
             states.give(state)
         return self._named(results, out)
+
+    def _run(self, state: CallState, arrays: list[Array], results: list[Array]) -> None:
+        """Run the model in a state, from inputs that fit to outputs that fit."""
+        if self.executor == "steps":
+            self._steps(state).run(pointers(arrays, results))
+            return
+        operands, index = state.operands, 0
+        for array in arrays:
+            operands[index] = address_of(array)
+            index += 1
+        for array in results:
+            operands[index] = address_of(array)
+            index += 1
+        status = self._main(state.at, self._weights_at, state.workspace_at, state.rt)
+        if status:
+            raise RuntimeError(f"a kernel returned error {status}")
 
     def submit(self, inputs: Mapping[str, Any], out: "Mapping[str, Any] | None" = None) -> "Future[dict[str, Any]]":
         """

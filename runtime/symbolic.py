@@ -39,7 +39,7 @@ class SymbolicExecutable(Executable):
         state = self._states.take()
         try:
             state.resize(bound.bytes + self._kernel_bytes(bound), WORKSPACE_SLACK)
-            if self.executor == "graph":
+            if self.executor == "steps":
                 self._stepper(static_model(self.artifact.model, bound), state).run(pointers(arrays, results))
             else:
                 operands = state.operands
@@ -158,5 +158,9 @@ def open_executable(
         if (reason := refusal(artifact.model)) is not None:
             raise UserError(reason)
         return vm_of(artifact, thread_count(threads), toolchain)
+    if executor == "graph":
+        from mlc.runtime.graph.executable import GraphExecutable
+
+        return GraphExecutable(artifact, threads, executor, toolchain)
     kind = SymbolicExecutable if artifact.model.get("symbols") else Executable
     return kind(artifact, threads, executor, toolchain)

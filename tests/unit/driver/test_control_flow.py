@@ -149,7 +149,7 @@ def test_a_state_is_written_in_place():
 @pytest.mark.parametrize("text", [SWAPS, OLD_VALUE, NESTED], ids=["swaps", "old-value", "nested"])
 def test_the_graph_executor_steps_into_regions(text):
     exe = mlc.compile(_model(text), threads=1, cache=False)
-    steps = mlc.compile(_model(text), threads=1, cache=False, executor="graph")
+    steps = mlc.compile(_model(text), threads=1, cache=False, executor="steps")
     given = {}
     for spec in exe.inputs:
         values = np.random.default_rng(0).standard_normal(spec.shape) * 3
