@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlc.driver.cache import Cache, key_of, version_of
-from mlc.driver.options import Options, current_context, level_in
+from mlc.driver.options import EXECUTORS, Options, current_context, level_in
 from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError, located
 from mlc.support.files import open_file
@@ -80,11 +80,10 @@ def compile(
     Raises UserError for a model that cannot be compiled, and for an option out of range.
     """
     from mlc.driver.schedules import Schedules
-    from mlc.runtime.executable import EXECUTORS
     from mlc.support.threads import thread_count
 
-    if executor not in (known := ("auto", *EXECUTORS, "vm")):
-        raise UserError(f"expected executor to be one of {', '.join(known)}, but got '{executor}'")
+    if executor not in EXECUTORS:
+        raise UserError(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
     handed, context, threads = Schedules.read(schedules), current_context(), thread_count(threads)
     level = level_in(context, opt_level)
     options = Options(

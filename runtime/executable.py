@@ -286,7 +286,7 @@ def load_executable(
         raise UserError(f"{directory}: expected a directory that Executable.save wrote")
     from mlc.runtime.vm import saved
 
-    if saved.is_saved_vm(Path(directory)):
+    if saved.is_saved_vm(directory):
         return saved.load(Path(directory), threads, executor, toolchain)
     try:
         artifact = Artifact.open(directory)

@@ -35,8 +35,8 @@ class VmSettings:
 
     options: Options
     store: Cache | None
-    functions: int
-    memory: int | None
+    functions: int = 128
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("vm_functions", self.functions), ("vm_memory", self.memory)):
@@ -48,19 +48,35 @@ def chosen(
     model: Source, executor: str, settings: VmSettings, shapes: Shapes | None, symbols: Symbols | None
 ) -> Executable:
     """The executable of "auto" or "vm"."""
-    options, store = settings.options, settings.store
     try:
         if executor == "auto":
-            return opened(model, options, "aot", store, shapes, symbols)
+            return opened(model, settings.options, "aot", settings.store, shapes, symbols)
         return _vm(model, settings, shapes, symbols)
     except UserError as error:
-        recursive = None if is_onnx(model) else _recursive(model, settings, shapes)
-        if recursive is None and not opens(error, model, shapes, symbols):
+        found = instead_of_aot(error, model, executor, settings, shapes, symbols)
+        if found is None:
             raise
-        if executor == "auto":
-            why = error if recursive is None else "a function of it calls itself"
-            warn(None, f"the vm runs the model, since AOT code of it cannot be made: {why}")
-        return recursive or _open(model, settings, shapes)
+        return found
+
+
+def instead_of_aot(
+    error: UserError,
+    model: Source,
+    executor: str,
+    settings: VmSettings,
+    shapes: Shapes | None,
+    symbols: Symbols | None = None,
+) -> VmExecutable | None:
+    """The vm of a model for which AOT raised this error; None where that is not for the vm to mend."""
+    found = None if is_onnx(model) else _recursive(model, settings, shapes)
+    why: object = "a function of it calls itself"
+    if found is None:
+        if not opens(error, model, shapes, symbols):
+            return None
+        found, why = _open(model, settings, shapes), error
+    if executor == "auto":
+        warn(None, f"the vm runs the model, since AOT code of it cannot be made: {why}")
+    return found
 
 
 def _vm(model: Source, settings: VmSettings, shapes: Shapes | None, symbols: Symbols | None) -> VmExecutable:
@@ -149,4 +165,4 @@ def _is_refused(model: Any, shapes: Shapes | None) -> bool:
     return False
 
 
-__all__ = ["VmSettings", "chosen", "is_onnx", "opens"]
+__all__ = ["VmSettings", "chosen", "instead_of_aot", "is_onnx", "opens"]

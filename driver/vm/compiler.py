@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlc.driver.toolchain import LLVM
 from mlc.runtime.arrays import TensorSpec
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.cpu import missing_features, needed_features
-from mlc.runtime.vm.executable import LIST, VmExecutable, vm_of
+from mlc.runtime.vm.executable import LIST, VmExecutable, VmSource, vm_of
 from mlc.runtime.vm.flatten import segment_of
-from mlc.runtime.vm.machine import KEPT_FUNCTIONS, Machine
+from mlc.runtime.vm.machine import KEPT_FUNCTIONS, Machine, Resolver
 from mlc.runtime.vm.memory import Pool
 from mlc.runtime.vm.program import Body, Function
 from mlc.runtime.vm.segment import Segment
@@ -96,7 +97,42 @@ def open_vm(
     functions = [Function("main", template=template)]
     machine = Machine(functions, OnnxResolver(compiler.segment, functions), kept)
     inputs, outputs = specs_of(template, shapes or {})
-    return VmExecutable("main", inputs, outputs, machine, options.threads, compiler.pool)
+    executable = VmExecutable("main", inputs, outputs, machine, options.threads, compiler.pool)
+    executable.source = _source(template, options)
+    return executable
+
+
+def _source(template: OnnxFunction, options: Options) -> VmSource | None:
+    """What is saved of the model; nothing of one whose weights are in other files, or whose schedules are by hand."""
+    proto = template.source.proto
+    external = any(tensor.data_location == tensor.EXTERNAL for tensor in proto.graph.initializer)
+    if external or options.schedules is not None:
+        return None
+    names = ("target", "opt_level", "precision")
+    kept = {name: getattr(options, name) for name in names}
+    return VmSource(proto.SerializeToString(), {**kept, "error_growth": str(options.error_growth)})
+
+
+def resolver_of(
+    path: Path, settings: Mapping[str, Any], functions: list[Function], pool: Pool, threads: int
+) -> Resolver:
+    """The compiler of a saved vm model: its functions get back the nodes that they are."""
+    from mlc.driver.cache import Cache
+    from mlc.driver.options import Options
+    from mlc.driver.vm.onnx_functions import function_of
+    from mlc.driver.vm.resolver import OnnxResolver
+
+    for index, function in enumerate(functions):
+        if not function.origin:
+            function.template = function_of(path)
+            continue
+        parent, kind, at = function.origin
+        template: OnnxFunction = functions[parent].template
+        function.template = template.part(kind, at)
+        template.parts[kind, at] = index
+    growth = float(settings["error_growth"])
+    options = Options(**{**settings, "error_growth": growth}, threads=threads)
+    return OnnxResolver(Compiler(options, Cache.default(), pool).segment, functions)
 
 
 def recursive_vm(model: Model, options: Options, store: Cache | None, memory_limit: int | None = None) -> VmExecutable:

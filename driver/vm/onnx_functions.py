@@ -45,8 +45,8 @@ class OnnxFunction:
     inputs: Sequence[str]
     outputs: Sequence[str]
     constants: Mapping[str, onnx.TensorProto]
-    parts: dict[Any, int] = field(default_factory=dict[Any, int])
-    """The numbers of the functions that this one was divided into."""
+    parts: dict[tuple[str, int], int] = field(default_factory=dict["tuple[str, int]", int])
+    """The numbers of the functions that this one was divided into, by kind and first node."""
 
     def reads(self) -> list[str]:
         """The names that the nodes and the outputs read, those that the nodes define among them."""
@@ -83,6 +83,15 @@ class OnnxFunction:
             items = cast("list[Argument]", argument)
             return dict(zip(StructuredValues().split(name, len(items), self.inputs), items, strict=True))
         return {} if argument is None else {name: argument}
+
+    def part(self, kind: str, at: int = 0) -> OnnxFunction:
+        """A part: the `rest` from a node on, what comes `after` the first one, or a body of the first, by its name."""
+        if kind == "rest":
+            return self.divided(at)[1]
+        node = self.nodes[0]
+        if kind == "after":
+            return self.rest(self.nodes[1:], [*self.inputs, *(n for n in node.output if n)])
+        return self.body(next(a.g for a in node.attribute if a.name == kind))
 
     def divided(self, at: int) -> tuple[OnnxFunction, OnnxFunction]:
         """The part before a node, whose outputs are what is read later, and the function from the node on."""

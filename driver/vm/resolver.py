@@ -112,7 +112,7 @@ class OnnxResolver:
         self, name: str, template: OnnxFunction, arguments: Sequence[Argument], wanted: frozenset[int], at: int
     ) -> Body:
         """The nodes before one as a segment, and the others as a function to be resolved."""
-        first, rest = template.divided(at)
+        first, rest = template.divided(at)[0], template.part("rest", at)
         code = _Code(template.inputs)
         segments: list[Segment] = []
         if first.outputs:
@@ -125,40 +125,42 @@ class OnnxResolver:
         code.instructions.append(("ret", code.at(template.outputs)))
         return Body(code.count, code.instructions, segments)
 
-    def _resolve(self, code: _Code, template: OnnxFunction, key: Any, part: OnnxFunction, name: str) -> None:
+    def _resolve(
+        self, code: _Code, template: OnnxFunction, key: tuple[str, int], part: OnnxFunction, name: str
+    ) -> None:
         """Code that resolves a part; its outputs get registers. A part without nodes gives nothing."""
         if not part.outputs:
             return
         given = code.at(part.inputs)
         code.instructions.append(("resolve", self._number(template, key, part, name), given, code.new(part.outputs)))
 
-    def _number(self, template: OnnxFunction, key: Any, part: OnnxFunction, name: str) -> int:
-        """The number of the function that a part is."""
+    def _number(self, template: OnnxFunction, key: tuple[str, int], part: OnnxFunction, name: str) -> int:
+        """The number of the function that a part is; `key` is its kind and the node where it begins."""
         if key not in template.parts:
+            parent = next(k for k, function in enumerate(self.functions) if function.template is template)
             template.parts[key] = len(self.functions)
-            self.functions.append(Function(name, template=part))
+            self.functions.append(Function(name, template=part, origin=(parent, *key)))
         return template.parts[key]
 
     def _after(self, code: _Code, name: str, template: OnnxFunction, node: onnx.NodeProto) -> None:
         """Code for the nodes behind a first one, whose outputs are in registers, and the end of the function."""
-        rest = template.rest(template.nodes[1:], [*template.inputs, *(n for n in node.output if n)])
+        rest = template.part("after")
         if rest.outputs:
-            self._resolve(code, template, "after", rest, f"{_root(name)} after {_title(node)}")
+            self._resolve(code, template, ("after", 0), rest, f"{_root(name)} after {_title(node)}")
         code.instructions.append(("ret", code.at(template.outputs)))
 
     def _branch(self, name: str, template: OnnxFunction, node: onnx.NodeProto) -> Body:
         """An If whose branches are resolved when they are taken."""
         code = _Code(template.inputs)
         code.constants(template, [*node.input])
-        graphs = {a.name: a.g for a in node.attribute if a.HasField("g")}
         results = code.new([n for n in node.output if n])
         test = code.hole()
         holes: list[int] = []
         starts: list[int] = []
         for key in ("then_branch", "else_branch"):
             starts.append(len(code.instructions))
-            part = template.body(graphs[key])
-            number = self._number(template, key, part, f"{_root(name)}/{_title(node)}/{key}")
+            part = template.part(key)
+            number = self._number(template, (key, 0), part, f"{_root(name)}/{_title(node)}/{key}")
             places = [code.fresh() for _ in part.outputs]
             code.instructions.append(("resolve", number, code.at(part.inputs), places))
             used = (place for place, n in zip(places, node.output, strict=False) if n)
@@ -181,13 +183,13 @@ class OnnxResolver:
         number, test = code.fresh(), code.fresh()
         code.instructions.append(("const", number, 0))
         code.instructions.append(("move", test, code.at([condition])[0]) if condition else ("const", test, True))
-        part = template.body(graph)
+        part = template.part("body")
         rows = part.outputs[1 + len(carried) :]
         lists = [code.fresh() for _ in rows]
         code.instructions += [("list", place, []) for place in lists]
         start = code.hole() if limit else len(code.instructions)
         ends = code.hole()
-        function = self._number(template, "body", part, f"{_root(name)}/{_title(node)}/body")
+        function = self._number(template, ("body", 0), part, f"{_root(name)}/{_title(node)}/body")
         captured = code.at(part.inputs[2 + len(carried) :])
         stacked = [code.fresh() for _ in rows]
         given, results = [number, test, *states, *captured], [test, *states, *stacked]

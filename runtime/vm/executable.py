@@ -11,6 +11,7 @@ import copy
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,6 +35,14 @@ LIST = "list of "
 """What stands before the element type in the dtype of an input that is a sequence of tensors."""
 
 
+@dataclass(frozen=True)
+class VmSource:
+    """What a saved model needs to be compiled further: the bytes of the model, and the compiler's options."""
+
+    model: bytes
+    options: Mapping[str, Any]
+
+
 class VmExecutable(Executable):
     """A model that the vm runs. Calls from several threads run one after another."""
 
@@ -48,6 +57,7 @@ class VmExecutable(Executable):
     ) -> None:
         self.name, self.machine, self.pool, self.threads, self.executor = name, machine, pool, threads, "vm"
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.source: VmSource | None = None
         self._lock = threading.Lock()
         self._dtypes = [dtype_of(spec.dtype.removeprefix(LIST)) for spec in self.inputs]
         self._known = [all(isinstance(n, int) for n in s.shape) if s.shape is not None else False for s in self.inputs]
@@ -210,7 +220,9 @@ def vm_of(
     code: list[Any] = [("run", 0, list(range(count)), results), ("ret", results)]
     machine = Machine([Function("main", Body(count + shown, code, [segment]))], None)
     specs = [[TensorSpec(n, tuple(map(text, s)), d) for n, s, d in model[what]] for what in ("inputs", "outputs")]
-    return VmExecutable("main", specs[0], specs[1][:shown], machine, threads, pool)
+    executable = VmExecutable("main", specs[0], specs[1][:shown], machine, threads, pool)
+    executable.artifact = artifact
+    return executable
 
 
-__all__ = ["LIST", "VmExecutable", "vm_of"]
+__all__ = ["LIST", "VmExecutable", "VmSource", "vm_of"]

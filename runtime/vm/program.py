@@ -84,6 +84,8 @@ class Function:
     template: Any = None
     tried: list[dict[int, tuple[int, ...]]] = field(default_factory=list[dict[int, "tuple[int, ...]"]])
     """The axes that were left open to find code for many sizes."""
+    origin: Sequence[Any] = ()
+    """Of a part of another function: the number of that, and which part it is, by which the compiler finds it again."""
     wants: set[int] = field(default_factory=set[int])
     """The arguments whose values, not their shapes alone, decide the code."""
 

@@ -1,11 +1,16 @@
 """
-A vm model on disk: `program.vm`, the bytecode, and `segments/0`, `segments/1`, ..: an artefact for each segment.
+A vm model on disk.
 
-What is loaded runs without the compiler; functions that were not met before it was saved are refused then.
+    program.vm                     the bytecode
+    segments/0, segments/1, ..     an artefact for each segment
+    model.onnx                     the model, where the vm compiles parts of it at calls
+
+What is loaded without the compiler runs the functions that were met before it was saved, and refuses others.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from shutil import copytree
 from typing import TYPE_CHECKING, Any, cast
@@ -26,7 +31,7 @@ from mlc.support.threads import thread_count
 if TYPE_CHECKING:
     from mlc.runtime.vm.executable import VmExecutable
 
-PROGRAM, SEGMENTS = "program.vm", "segments"
+PROGRAM, SEGMENTS, MODEL = "program.vm", "segments", "model.onnx"
 
 
 def packed(executable: VmExecutable) -> tuple[bytes, list[Segment]]:
@@ -45,13 +50,16 @@ def packed(executable: VmExecutable) -> tuple[bytes, list[Segment]]:
         known = [[None, body_of(body)] for body in (*_known(function), *function.general)]
         bodies = known + [[key, body_of(body)] for key, body in machine.resolved.items() if key[0] == index]
         wants = sorted(function.wants)
-        functions.append({"name": function.name, "open": function.body is None, "wants": wants, "bodies": bodies})
+        facts = {"name": function.name, "open": function.body is None, "origin": list(function.origin)}
+        functions.append({**facts, "wants": wants, "bodies": bodies})
     program = {
         "name": executable.name,
         **{what: [[s.name, s.shape, s.dtype] for s in getattr(executable, what)] for what in ("inputs", "outputs")},
         "functions": functions,
         "segments": [segment.code.packed() for segment in segments],
         "memory_limit": executable.pool.limit,
+        "kept": machine.kept,
+        "options": None if executable.source is None else executable.source.options,
     }
     return encoded(program), segments
 
@@ -68,6 +76,8 @@ def save(executable: VmExecutable, directory: Path) -> None:
         fresh = scratch / "new"
         (fresh / SEGMENTS).mkdir(parents=True)
         (fresh / PROGRAM).write_bytes(data)
+        if executable.source is not None:
+            (fresh / MODEL).write_bytes(executable.source.model)
         for number, segment in enumerate(segments):
             copytree(segment.artifact.path, fresh / SEGMENTS / str(number))
         if directory.exists():
@@ -75,16 +85,16 @@ def save(executable: VmExecutable, directory: Path) -> None:
         fresh.rename(directory)
 
 
-def is_saved_vm(directory: Path) -> bool:
+def is_saved_vm(directory: str | os.PathLike[str]) -> bool:
     """Whether a directory holds a saved vm model."""
-    return (directory / PROGRAM).is_file()
+    return (Path(directory) / PROGRAM).is_file()
 
 
 def load(
     directory: Path, threads: int | None = None, executor: str = "vm", toolchain: Toolchain | None = None
 ) -> VmExecutable:
     """The executable that `save` wrote; UserError if it is damaged, for another machine, or for another executor."""
-    from mlc.runtime.vm.executable import VmExecutable
+    from mlc.runtime.vm.executable import VmExecutable, VmSource
 
     if executor not in ("auto", "aot", "vm"):
         raise UserError(f"expected executor vm for a saved vm model, but got '{executor}'")
@@ -98,13 +108,20 @@ def load(
         functions, found = _functions(program["functions"], segments)
     except (BadBytecode, DamagedArtifact) as error:
         raise UserError(f"{directory}: {error}") from error
-    machine = Machine(functions, None, len(found))
+    machine = Machine(functions, None, program["kept"])
     machine.resolved.update(found)
+    source = None
+    if program["options"] is not None:
+        source = VmSource(read_file(directory / MODEL), program["options"])
+        if toolchain is not None:
+            machine.resolver = toolchain.resolver(directory / MODEL, source.options, functions, pool, count)
     inputs, outputs = (
         [TensorSpec(name, shape if shape is None else tuple(shape), dtype) for name, shape, dtype in program[what]]
         for what in ("inputs", "outputs")
     )
-    return VmExecutable(program["name"], inputs, outputs, machine, count, pool)
+    executable = VmExecutable(program["name"], inputs, outputs, machine, count, pool)
+    executable.source = source
+    return executable
 
 
 def _segment(path: Path, code: SegmentCode, threads: int, pool: Pool, toolchain: Toolchain | None) -> Segment:
@@ -122,7 +139,9 @@ def _functions(values: list[Any], segments: list[Segment]) -> tuple[list[Functio
         bodies = [(_tuples(key), Body.unpacked(body, segments)) for key, body in value["bodies"]]
         free = [body for key, body in bodies if key is None]
         known, general = (None, free) if value["open"] else (free[0], [])
-        functions.append(Function(value["name"], known, general, wants=set(value["wants"])))
+        functions.append(
+            Function(value["name"], known, general, origin=tuple(value["origin"]), wants=set(value["wants"]))
+        )
         found |= {key: body for key, body in bodies if key is not None}
     return functions, found
 
