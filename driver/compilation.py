@@ -94,6 +94,7 @@ class Compilation:
                 "target": _facts(self.target),
                 "threads": self.options.threads,
                 **specs,
+                **_structure(self.model),
                 **description,
                 "workspace_bytes": description["plan"]["bytes"] + workspace,
                 "kernel_workspace_bytes": workspace,
@@ -313,6 +314,15 @@ def prepare(target: Target) -> None:
 
     del llvm_ir
     native.target_machine(target)
+
+
+def _structure(model: Model) -> dict[str, Any]:
+    """The outputs that are sequences or absent optionals, by name: the names of their tensors."""
+    if "graph.structure" not in model.main.attributes:
+        return {}
+    from mlc.frontends.onnx.structured import structure_of
+
+    return {"structure": structure_of(model.main.attributes)}
 
 
 def _facts(target: Target) -> dict[str, Any]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LEVELS = ("graph", "te", "loop", "llvm", "llvm-ir", "asm")
 """The textual forms that a compilation can keep."""
+EXECUTORS = ("auto", "aot", "graph", "steps", "vm")
+"""What runs a model; "auto": "aot", or "vm" where AOT code cannot be made."""
 PRECISIONS = ("f32", "bf16", "f16")
 """What contractions may multiply."""
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlc.runtime import executable
 from mlc.runtime.artifact import Artifact
@@ -19,6 +19,9 @@ from mlc.support.scratch import scratch_directory
 if TYPE_CHECKING:
     from mlc.driver.cache import Cache
     from mlc.runtime.executable import Executable
+    from mlc.runtime.vm.machine import Resolver
+    from mlc.runtime.vm.memory import Pool
+    from mlc.runtime.vm.program import Function
     from mlc.targets.target import Target
 
 
@@ -30,6 +33,14 @@ class LLVM:
         from mlc.codegen.jit import JitCode
 
         return JitCode(objects)
+
+    def resolver(
+        self, path: Path, options: Mapping[str, Any], functions: list[Function], pool: Pool, threads: int
+    ) -> Resolver:
+        """The compiler of a saved vm model, from the model's file."""
+        from mlc.driver.vm.compiler import resolver_of
+
+        return resolver_of(path, options, functions, pool, threads)
 
     def export(self, artifact: Artifact, path: Path) -> list[Path]:
         """Write a C library; the paths of the files."""

@@ -18,12 +18,14 @@ class TensorSpec:
     """An input or output of a model."""
 
     name: str
-    shape: tuple[Any, ...]
-    """Integers; the text of an expression where a size is symbolic."""
+    shape: Any  # a tuple, save where the rank is open: who knows the model's rank reads it as one
+    """A tuple of integers, with the text of an expression where a size is symbolic; None where the rank is open."""
     dtype: str
     """numpy's name of the element type."""
 
     def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.name}: any shape {self.dtype}"
         if any(isinstance(size, str) for size in self.shape):
             return f"{self.name}: ({', '.join(map(str, self.shape))}) {self.dtype}"
         return f"{self.name}: {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"

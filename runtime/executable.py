@@ -96,7 +96,7 @@ class Executable:
         """Load the code, and allocate the memory that it works on."""
         artifact, model = self.artifact, self.artifact.model
         self._code = load_code(artifact, self._toolchain)
-        self._weights = _map(artifact.path / WEIGHTS)
+        self._weights = mapped(artifact.path / WEIGHTS)
         self._weights_at = address_of(self._weights)
         self._main = _MAIN(self._code.address(model["entry"]))
         self._input_rows = [(s.name, dtype_of(s.dtype), s.shape) for s in self.inputs]
@@ -268,7 +268,7 @@ class Executable:
         return self._toolchain.export(self.artifact, Path(path))
 
 
-def _map(path: Path) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+def mapped(path: Path) -> "np.ndarray[Any, np.dtype[np.uint8]]":
     """A file's bytes, mapped."""
     if not path.stat().st_size:
         return aligned(ALIGNMENT)
@@ -302,6 +302,10 @@ def load_executable(
     """
     if not Path(directory).is_dir():
         raise UserError(f"{directory}: expected a directory that Executable.save wrote")
+    from mlc.runtime.vm import saved
+
+    if saved.is_saved_vm(directory):
+        return saved.load(Path(directory), threads, executor, toolchain)
     try:
         artifact = Artifact.open(directory)
     except DamagedArtifact as error:

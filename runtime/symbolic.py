@@ -11,11 +11,12 @@ import numpy as np
 from mlc.runtime.arrays import Array, TensorSpec, address_of, as_array, check_names, input_array, is_ready, pointers
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.code import Toolchain
-from mlc.runtime.cpu import missing_features, needed_features
+from mlc.runtime.cpu import missing_features, needed_features, refusal
 from mlc.runtime.executable import Executable
 from mlc.runtime.sizes import REMEMBERED_SHAPES, Bound, Sizes, evaluate, symbolic_buffer_bytes
 from mlc.runtime.steps import Profile
 from mlc.support.errors import UserError
+from mlc.support.threads import thread_count
 
 WORKSPACE_SLACK = 4
 """A workspace more than this many times as large as a call needs is replaced by a smaller one."""
@@ -150,7 +151,13 @@ def compiled_executable(
 def open_executable(
     artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
 ) -> Executable:
-    """The executable of an artefact: of symbolic sizes if the model has symbols, else of static ones."""
+    """The executable of an artefact: of the vm if that is asked for, of symbolic sizes if the model has symbols."""
+    if executor == "vm":
+        from mlc.runtime.vm.executable import vm_of
+
+        if (reason := refusal(artifact.model)) is not None:
+            raise UserError(reason)
+        return vm_of(artifact, thread_count(threads), toolchain)
     if executor == "graph":
         from mlc.runtime.graph.executable import GraphExecutable
 
