@@ -44,6 +44,7 @@ WITH_COMMANDS = (
             "editors",
             "symbolic-shapes",
             "inspect",
+            "executors",
         )
     ),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,16 +83,23 @@ def probes_object(target: Target, cache: Cache | None) -> bytes:
 
 def _object(what: str, text: str, target: Target, cache: Cache | None) -> bytes:
     """The object file of LLVM IR text, from the cache where it is there."""
-    from mlc.codegen.native import emit_object
     from mlc.driver.cache import key_of
 
     key = key_of([what, text, target.cpu, target.features])
     data = None if cache is None else cache.kernel(key)
     if data is None:
-        data = emit_object(text, target)
+        data = _emitted(text, target)
         if cache is not None:
             cache.publish_kernel(key, data)
     return data
+
+
+@lru_cache(maxsize=8)
+def _emitted(text: str, target: Target) -> bytes:
+    """The object file of a text; a process without a cache makes that of the pool once."""
+    from mlc.codegen.native import emit_object
+
+    return emit_object(text, target)
 
 
 def is_host(target: Target) -> bool:

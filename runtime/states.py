@@ -37,6 +37,8 @@ class CallState:
         self.at = ctypes.addressof(self.operands)
         self._struct = RuntimeStruct.from_address(self.rt)
         self.most_threads = self.threads = self._struct.threads
+        self.call: Callable[[], int] | None = None
+        """The call of the model's main function in this state, once it is made."""
         self.kept: dict[str, Any] = {}
         """What an executor keeps from one call to the next."""
 

@@ -32,7 +32,7 @@ class GraphExecutable(Executable):
         self._graph = writer.write()
         super().__init__(artifact, threads, executor, toolchain)
         self._plan = read_graph(self._graph)
-        self.lib = GraphLibrary(artifact, self._code)
+        self._library = GraphLibrary(artifact, self._code)
         self.params = {name: self._weight(value) for name, value in writer.params.items()}
 
     @property
@@ -40,9 +40,14 @@ class GraphExecutable(Executable):
         """The graph, with the fields of TVM's JSON; a copy, which may be edited."""
         return copy.deepcopy(self._graph)
 
+    @property
+    def lib(self) -> GraphLibrary:
+        """The kernels by name. It can be saved as long as it is held, also when this executable is gone."""
+        return GraphLibrary(self.artifact, self._code, self)
+
     def module(self) -> GraphModule:
         """A graph module of the same graph, code and weights, with memory of its own."""
-        return GraphModule(self._plan, self.lib, self.params, self.threads)
+        return GraphModule(self._plan, self._library, self.params, self.threads)
 
     def _weight(self, value: Mapping[str, Any]) -> Array:
         """A weight: a view of weights.bin."""
@@ -56,7 +61,7 @@ class GraphExecutable(Executable):
     def _run(self, state: CallState, arrays: list[Array], results: list[Array]) -> None:
         module: GraphModule | None = state.kept.get("module")
         if module is None:
-            module = state.kept["module"] = GraphModule(self._plan, self.lib, self.params, self.threads, state.rt)
+            module = state.kept["module"] = GraphModule(self._plan, self._library, self.params, self.threads, state.rt)
         for index, array in enumerate(arrays):
             module.set_input_zero_copy(index, array)
         for index, array in enumerate(results):

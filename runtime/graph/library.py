@@ -18,8 +18,10 @@ Operand = tuple[tuple[int, ...], str]
 class GraphLibrary:
     """The machine code of a compiled model's kernels; `save` it, and `mlc.graph_executor.load_lib` what was saved."""
 
-    def __init__(self, artifact: Artifact, code: Code) -> None:
+    def __init__(self, artifact: Artifact, code: Code, owner: object = None) -> None:
         self.artifact, self.code = artifact, code
+        self._owner = owner
+        """What the files are removed with."""
         self.scratch_bytes: int = artifact.model["scratch_bytes"]
         self.workspace_bytes: int = artifact.model["kernel_workspace_bytes"]
         self.signatures: dict[str, tuple[list[Operand], list[Operand]]] = {}

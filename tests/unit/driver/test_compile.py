@@ -212,7 +212,7 @@ def test_without_a_compiler_llvm_links(path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"executor": "vm"}, "expected executor to be one of aot, graph, steps, but got 'vm'"),
+        ({"executor": "tvm"}, "expected executor to be one of .*, but got 'tvm'"),
         ({"opt_level": 5}, "expected opt_level to be 0 to 4, but got 5"),
         ({"threads": 0}, "expected threads to be 1 to 256, but got 0"),
         ({"target": "pentium"}, "expected target to be one of"),

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -376,6 +377,36 @@ def test_it_runs_without_the_compiler(exe: GraphExecutable, tmp_path: Path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", WITHOUT_COMPILER, str(tmp_path)], check=True, env=environment)
     assert np.array_equal(np.load(tmp_path / "out.npy"), exe(given)["sum"])
+
+
+def test_the_parts_outlive_the_executable(path: Path, tmp_path: Path):
+    exe = mlc.compile(path, threads=1, executor="graph", cache=False)
+    assert isinstance(exe, GraphExecutable)
+    graph, lib, params, given = exe.graph_json, exe.lib, exe.params, small_model.inputs()
+    wanted = exe(given)["sum"]
+    ended = weakref.ref(exe)
+    module = mlc.graph_executor.create(graph, lib, params)
+    del exe
+    lib.save(tmp_path / "lib")
+    del lib
+    module.library = mlc.graph_executor.load_lib(tmp_path / "lib")
+    assert ended() is None
+    module.run(**given)
+    assert np.array_equal(module.get_output(1), wanted)
+
+
+def test_bf16(tmp_path: Path):
+    path = small_model.write(tmp_path, small_model.ONE_TEXT)
+    exe = mlc.compile(path, threads=1, executor="graph", precision="bf16")
+    assert isinstance(exe, GraphExecutable)
+    graph, given = exe.graph_json, draw(exe)
+    assert "bfloat16" in graph["attrs"]["dltype"][1]
+    got = tvm_graph.run(graph, caller(exe), {**given, **exe.params})
+    assert np.array_equal(got[0], exe(given)["out"])
+    params = mlc.graph_executor.save_params(exe.params)
+    module = mlc.graph_executor.create(graph, exe.lib, params)
+    module.run(**given)
+    assert np.array_equal(module.get_output(0), got[0])
 
 
 def test_calls_from_several_threads(exe: GraphExecutable):
