@@ -45,6 +45,7 @@ WITH_COMMANDS = (
             "symbolic-shapes",
             "inspect",
             "executors",
+            "vm",
         )
     ),
 )

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from mlc.runtime.sizes import text
 from mlc.runtime.vm.encoding import Reader
 from mlc.runtime.vm.instructions import KINDS, NUMBERS, Instruction, read_code
 from mlc.runtime.vm.program import VERSION, decoded
+from mlc.support.dtypes import dtype_of
 
 
 def disassembled(data: bytes) -> str:
@@ -16,7 +19,7 @@ def disassembled(data: bytes) -> str:
     program = decoded(data)
     lines = [f"vm program '{program['name']}', version {VERSION}"]
     for what in ("inputs", "outputs"):
-        lines += [f"{what[:-1]} {name}: {_shape(shape)} {dtype}" for name, shape, dtype in program[what]]
+        lines += [f"{what[:-1]} {name}: {_shape(shape)} {_type(dtype)}" for name, shape, dtype in program[what]]
     for number, function in enumerate(program["functions"]):
         kind = "open function" if function["open"] else "function"
         wants = f", by the values of {', '.join(f'r{k}' for k in function['wants'])}" if function["wants"] else ""
@@ -33,6 +36,10 @@ def _shape(shape: Sequence[Any] | None) -> str:
     return "any shape" if shape is None else "x".join(map(str, shape)) or "scalar"
 
 
+def _type(dtype: str) -> str:
+    return "any type" if dtype == "any" else dtype
+
+
 def _key(key: Sequence[Any]) -> str:
     """The arguments that a body is for."""
     return ", ".join(_argument(*one) for one in key[1:]) or "no arguments"
@@ -44,8 +51,14 @@ def _argument(kind: Any, content: Any) -> str:
     if kind and isinstance(kind[0], str):
         dtype, shape = kind
         said = f"{dtype}[{', '.join(map(str, shape))}]"
-        return f"{said} = {content.hex()}" if content is not None else said
+        return said if content is None else f"{said} = {_content(content, dtype)}"
     return f"[{', '.join(_argument(one, None) for one in kind)}]"
+
+
+def _content(content: bytes, dtype: str) -> str:
+    """The values of an argument."""
+    values = np.frombuffer(content, dtype_of(dtype))
+    return np.array2string(values, threshold=8, max_line_width=80).replace("\n", "")
 
 
 def _body(body: Mapping[str, Any], functions: Sequence[Any], segments: Sequence[Any]) -> list[str]:
