@@ -46,6 +46,8 @@ WITH_COMMANDS = (
             "inspect",
             "external-functions",
             "external-compilers",
+            "executors",
+            "vm",
         )
     ),
 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import os
-import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -20,10 +19,11 @@ from mlc.driver.options import LEVELS, Options, current_context, level_in
 from mlc.driver.pipeline.manager import make_context, parse_pipeline
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import functions_object, load_code, pool_object
+from mlc.runtime.arrays import TensorSpec, address_of, input_array, is_ready, output_array
 from mlc.runtime.code import FUNCTIONS, POOL
 from mlc.runtime.cpu import missing_features
-from mlc.runtime.executable import TensorSpec, address_of, aligned, check_array, is_ready
 from mlc.runtime.functions import CalledFunctions
+from mlc.runtime.states import CallState, StatePool
 from mlc.support.abi import KERNEL
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError, located, warn
@@ -68,17 +68,13 @@ class Operator:
         if code.functions:
             objects[FUNCTIONS] = functions_object(code.functions, target, build.cache)
         self._code = load_code(objects, code.libraries)
-        self._rt, self._keeper = self._code.runtime(self.threads, code.scratch_bytes)
         self._functions = CalledFunctions(code.functions)
-        self._functions.attach(self._rt)
-        self._workspace = aligned(code.workspace_bytes)
         self._kernel = KERNEL(self._code.address(name))
-        self._args = (ctypes.c_void_p * (len(self.inputs) + len(self.outputs) + 1))()
-        self._args[-1] = address_of(self._workspace)
-        self._at = ctypes.addressof(self._args)
+        operands = len(self.inputs) + len(self.outputs) + 1
+        sizes = code.scratch_bytes, code.workspace_bytes, operands
+        self._states = StatePool(partial(CallState, self._code, self.threads, *sizes, self._functions))
         self._shapes = [spec.shape for half in specs for spec in half]
         self._dtypes = [dtype_of(spec.dtype) for half in specs for spec in half]
-        self._lock = threading.Lock()
 
     def __call__(self, *inputs: ArrayLike, out: Out | None = None) -> Array | tuple[Array, ...]:
         """
@@ -90,14 +86,20 @@ class Operator:
         given: Any = (*inputs, out)
         ready = len(given) == len(self._shapes) and all(map(is_ready, given, self._dtypes, self._shapes))
         arrays: Sequence[Array] = given if ready else self._checked(inputs, out)
-        args = self._args
-        with self._lock:
+        state = self._states.take()
+        try:
+            operands = state.operands
             for index, array in enumerate(arrays):
-                args[index] = address_of(array)
-            status = self._kernel(self._at, self._rt)
-            if status:
-                raise self._functions.failure(self._rt, f"'{self.name}'", status)
-        return arrays[-1] if len(self.outputs) == 1 else tuple(arrays[len(self.inputs) :])
+                operands[index] = address_of(array)
+            operands[len(arrays)] = state.workspace_at
+            if status := self._kernel(state.at, state.rt):
+                raise self._functions.failure(state.rt, f"'{self.name}'", status)
+        finally:
+            self._states.give(state)
+        results: Any = arrays[len(self.inputs) :]
+        if out is not None:  # return what was given, which may be no numpy array
+            results = out if isinstance(out, list | tuple) else [out]
+        return results[0] if len(self.outputs) == 1 else tuple(results)
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -108,23 +110,17 @@ class Operator:
         """The inputs, contiguous, and the arrays to write into; ValueError if one does not fit."""
         if len(inputs) != len(self.inputs):
             raise ValueError(f"expected {len(self.inputs)} inputs of '{self.name}', but got {len(inputs)}")
-        arrays = [np.asarray(a) for a in inputs]
-        for array, spec in zip(arrays, self.inputs, strict=True):
-            check_array(f"input '{spec.name}'", array, spec)
-        return [*(a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays), *self._results(out)]
+        arrays = [input_array(a, spec) for a, spec in zip(inputs, self.inputs, strict=True)]
+        return [*arrays, *self._results(out)]
 
     def _results(self, out: Out | None) -> list[Array]:
         """The arrays to write into."""
         if out is None:
             return [np.empty(spec.shape, dtype_of(spec.dtype)) for spec in self.outputs]
-        given = [out] if isinstance(out, np.ndarray) else list(out)
+        given: list[Any] = list(out) if isinstance(out, list | tuple) else [out]
         if len(given) != len(self.outputs):
             raise ValueError(f"expected {len(self.outputs)} arrays in out, but got {len(given)}")
-        for array, spec in zip(given, self.outputs, strict=True):
-            check_array(f"output '{spec.name}'", array, spec)
-            if not (array.flags.c_contiguous and array.flags.writeable):
-                raise ValueError(f"expected output '{spec.name}' to be a contiguous array that can be written")
-        return given
+        return [output_array(array, spec) for array, spec in zip(given, self.outputs, strict=True)]
 
     def text(self, level: str) -> IRText:
         """The kernel's IR on a level: a string, which notebooks show in colour."""

@@ -125,7 +125,7 @@ def test_its_weights_are_bound(exe: mlc.Executable):
 
 def test_saved_and_loaded(exe: mlc.Executable, expected: Any, tmp_path: Path):
     exe.save(tmp_path / "saved")
-    for executor in ("aot", "graph"):
+    for executor in ("aot", "steps"):
         loaded = mlc.load_executable(tmp_path / "saved", executor=executor)
         np.testing.assert_allclose(loaded(toy_accelerator.inputs())["y"], expected, rtol=1e-4, atol=1e-5)
 

@@ -95,10 +95,25 @@ def test_a_model_calls_it(exe: mlc.Executable):
 def test_after_save_and_with_the_graph_executor(exe: mlc.Executable, tmp_path: Path):
     exe.save(tmp_path / "saved")
     mlc.register_func("test.cumsum", cumsum)
-    for executor in ("aot", "graph"):
+    for executor in ("aot", "steps"):
         loaded = mlc.load_executable(tmp_path / "saved", executor=executor)
         assert loaded.functions == ("test.cumsum",)
         np.testing.assert_allclose(loaded({"x": X})["y"], expected(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize("executor", ["graph", "vm"])
+def test_with_other_executors(executor: str, tmp_path: Path):
+    path = tmp_path / "net.mlir"
+    path.write_text(MODEL)
+    exe = mlc.compile(path, threads=1, executor=executor)
+    assert exe.functions == ("test.cumsum",)
+    with pytest.raises(UserError, match=r"calls 'test.cumsum': register it first"):
+        exe({"x": X})
+    mlc.register_func("test.cumsum", cumsum)
+    np.testing.assert_allclose(exe({"x": X})["y"], expected(X), rtol=1e-5)
+    mlc.register_func("test.cumsum", lambda x, y: 1 / 0, override=True)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: division by zero"):
+        exe({"x": X})
 
 
 def test_an_exception_crosses(exe: mlc.Executable):
