@@ -40,6 +40,15 @@ KERNEL_TYPICAL = "typical"
 """array<i64>: the typical value of each symbol, for which schedules are chosen."""
 KERNEL_LEAST = "least"
 """array<i64>: the smallest value of each symbol."""
+KERNEL_SYMBOLS = "te.symbols"
+"""Of a kernel of the te API: the range of each symbol, by name."""
+KERNEL_ARGUMENTS = "te.arguments"
+"""Of a kernel of the te API: what each size argument holds, as expressions of the symbols."""
+KERNEL_BUFFERS = "te.buffers"
+"""
+How the arrays of a kernel lie in memory, for each input and output: a unit (contiguous), or a dictionary of `strides`
+(a map over the index arguments) and `offset`, both in elements, and `align` in bytes.
+"""
 
 # --- stages, loops, buffers --------------------------------------------------------------------------------------
 
@@ -55,6 +64,12 @@ LOOP_PREFETCH = "prefetch"
 """On loop.for, an integer: during an iteration, the data of the next one is prefetched into L2."""
 LOOP_STREAM = "stream"
 """On loop.for, an integer: each iteration reads many planes of a tensor that exceeds L2."""
+LOOP_OFFSET = "mlc.offset"
+"""On loop.alloc of static sizes, an integer: where its bytes begin in a thread's scratch, or in the workspace."""
+LOOP_SLOT = "mlc.slot"
+"""On loop.alloc of symbolic sizes, an integer: the number of the slot, a piece of memory of this buffer's size."""
+LOOP_SHARES = "mlc.shares"
+"""On loop.alloc of symbolic sizes, an integer: the slot in which the buffer lies, of another buffer's size."""
 
 # --- calls and schedules -----------------------------------------------------------------------------------------
 

@@ -22,8 +22,8 @@ from mlc.driver.pipeline.manager import parse_pipeline
 from mlc.driver.toolchain import is_host, load_code, pool_object
 from mlc.passes.graph.annotate.compilers import ExternalKernel, Region, compiler_of
 from mlc.passes.graph.annotate.patterns import PatternMatch
+from mlc.runtime.arrays import address_of, aligned
 from mlc.runtime.code import POOL
-from mlc.runtime.executable import address_of, aligned
 from mlc.support.abi import KERNEL
 from mlc.support.alignment import ALIGNMENT
 from mlc.support.errors import UserError

@@ -19,6 +19,8 @@ _PUBLIC = {
     "from_torch": "mlc.frontends.torch:from_torch",
     "compile": "mlc.driver.compile:compile",
     "build": "mlc.driver.build:build",
+    "lower": "mlc.driver.build:lower",
+    "Schedule": "mlc.frontends.te.schedule:Schedule",
     "interpret": "mlc.driver.interpret:interpret",
     "quantize": "mlc.driver.quantize:quantize",
     "PassContext": "mlc.driver.pipeline.context:PassContext",

@@ -35,6 +35,7 @@ from mlc.tools.opt.limits import add_limits, apply_limits
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
     "compile": ("mlc.tools.cli_compile", "compile a model to a C library, a directory, or the IR of a level"),
+    "package": ("mlc.tools.cli_package", "write a compiled model as a directory that builds with make or CMake"),
     "run": ("mlc.tools.cli_run", "run a model on arrays from .npy files"),
     "bench": ("mlc.tools.cli_bench", "measure a model's latency, and onnxruntime's for comparison"),
     "check": ("mlc.tools.cli_check", "list all errors and unsupported operations of a model"),

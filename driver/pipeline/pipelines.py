@@ -74,6 +74,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("kernel", "convert-te-to-loop"),
     CompilerStep("kernel", "loop-apply-schedule"),
     CompilerStep("kernel", "loop-tiles"),
+    CompilerStep("kernel", "loop-plan-memory"),
     CompilerStep("kernel", "convert-loop-to-llvm{vector-bits=$vector-bits instructions=$instructions}"),
     CompilerStep("program", "convert-main-to-llvm"),
 )
@@ -93,6 +94,8 @@ PIPELINES: dict[str, list[str]] = {
         "loop-compact-buffers",
         "loop-promote-tiles",
     ],
+    # a scheduled te.func to scalar loops, which are printed as C
+    "loop-scalars": ["loop-scalarize", "loop-tiles"],
 }
 """Name -> pass specs in pipeline syntax (`loop-split{factor=4}`), or names of other pipelines."""
 

@@ -23,7 +23,7 @@ TRAPPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.Fl
 PURE = (
     *(op for op in (*arith.Arith.operations, *math.Math.operations) if op not in TRAPPING),
     *(loop.FmaOp, loop.ContractOp, loop.BroadcastOp, loop.ReduceOp, loop.CompareOp, loop.SelectOp, loop.CastOp),
-    loop.IndexOp,
+    *(loop.IndexOp, loop.CallIntrinsicOp),
 )
 
 
