@@ -44,6 +44,10 @@ WITH_COMMANDS = (
             "editors",
             "symbolic-shapes",
             "inspect",
+            "external-functions",
+            "external-compilers",
+            "executors",
+            "vm",
         )
     ),
 )

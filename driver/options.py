@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LEVELS = ("graph", "te", "loop", "llvm", "llvm-ir", "asm")
 """The textual forms that a compilation can keep."""
+EXECUTORS = ("auto", "aot", "graph", "steps", "vm")
+"""What runs a model; "auto": "aot", or "vm" where AOT code cannot be made."""
 PRECISIONS = ("f32", "bf16", "f16")
 """What contractions may multiply."""
 
@@ -39,6 +41,8 @@ class Options:
     """By how much fast algorithms may enlarge the rounding error of a convolution; 0: direct sums only."""
     context: "PassContext | None" = None
     """What was entered around the compilation: which passes run, with which options, and who watches."""
+    parts: bool = True
+    """Whether kernels work on parts of buffers (concatenations in place); the graph executor wants whole ones."""
     show_nodes: bool = False
     """Whether the texts that are kept have the source nodes of ops in comments."""
     compilers: tuple[str, ...] = ()
@@ -60,7 +64,8 @@ class Options:
         """The part of a model's cache key that these options are."""
         handed = f" schedules={self.schedules.key()}" if self.schedules else ""
         compilers = f" compilers={'+'.join(self.compilers)}" if self.compilers else ""
-        return f"{self.key()} precision={self.precision} error={self.error_growth:g}{compilers}{handed}"
+        parts = "" if self.parts else " whole-buffers"
+        return f"{self.key()} precision={self.precision} error={self.error_growth:g}{parts}{compilers}{handed}"
 
     def key(self) -> str:
         """The part of a kernel's cache key that these options are; its schedule comes on top."""
@@ -104,6 +109,7 @@ class Options:
             "precision": self.precision,
             "error-growth": self.error_growth,
             "compilers": "+".join(self.compilers),
+            "parts": self.parts,
             "vector-bits": target.vector_bits,
             "instructions": ",".join(target.instructions),
         }

@@ -6,7 +6,7 @@ Out: one `llvm.func @name(ptr args, ptr rt) -> i32` per kernel, and one internal
 attributes `mlc.scratch_bytes` (per thread) and `mlc.workspace_bytes` say what memory the kernel needs; the workspace is
 the last entry of args.
 
-    rt = { i32 version, i32 threads, ptr parallel_for, ptr pool, ptr scratch, i64 scratch_stride, ... }  (support/abi.py)
+    rt = { i32 version, i32 threads, ptr parallel_for, ptr pool, ptr scratch, i64 scratch_stride, .. }  (support/abi.py)
 """
 
 from __future__ import annotations

@@ -57,6 +57,17 @@ def test_the_code_on_a_page_runs(page, tmp_path, monkeypatch):
     assert text == page.read_text()
 
 
+def test_the_code_on_the_page_of_onednn_runs(tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("onednn", ROOT / "examples" / "byoc" / "onednn" / "onednn.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if module.find() is None:
+        pytest.skip("oneDNN 3 is not installed: onednn-devel-cpu-gomp, onednn-cpu-gomp")
+    monkeypatch.setenv("MLC_CACHE_DIR", str(tmp_path / "cache"))
+    _, differences = blocks.run_page((DOCS / "onednn.md").read_text(), tmp_path)
+    assert not differences, "\n".join(map(str, differences))
+
+
 def test_the_code_of_the_course_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("MLC_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "course"
