@@ -14,11 +14,12 @@ from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
+from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signature_of
 from mlc.driver.flops import flops_of
 from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
 from mlc.driver.options import Options
-from mlc.driver.pipeline.manager import PassFailed, make_context, run_passes
+from mlc.driver.pipeline.manager import PassFailed, make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import is_host, pool_object, probes_object
 from mlc.driver.validated import check_program
@@ -84,6 +85,7 @@ class Compilation:
             with self.timing.phase("link"):
                 draft.write_objects(objects, link_shared if is_host(self.target) and has_compiler() else None)
             workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
+            pools = checked_pools(main, workspace)
             draft.model |= {
                 "name": self.name,
                 "entry": MAIN,
@@ -91,6 +93,7 @@ class Compilation:
                 "threads": self.options.threads,
                 **specs,
                 **description,
+                **({"pools": pools} if pools else {}),
                 "workspace_bytes": description["plan"]["bytes"] + workspace,
                 "kernel_workspace_bytes": workspace,
                 "kernel_rooms": self.rooms(description["nodes"]),
@@ -108,7 +111,8 @@ class Compilation:
         self.optimize()
         sources = self.kernel_sources()
         with self.timing.phase("plan"):
-            run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing, *self.validators])
+            passes = parse_pipeline("main", self.options.settings())
+            run_passes(self.model.module, self.ctx, passes, instruments=[self.timing, *self.validators])
             main = find_function(self.model.module, "main")
             check_plan(main)
         for op in main.walk():

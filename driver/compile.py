@@ -17,11 +17,13 @@ import re
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlc.driver.cache import Cache, key_of, version_of
+from mlc.driver.memory_options import MemoryOptions
 from mlc.driver.options import Options, current_context, level_in
 from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError, located
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from mlc.driver.load import Source
     from mlc.frontends.common.model import Model
     from mlc.runtime.executable import Executable
+    from mlc.support.memory_pools import MemoryPool
 
 Shapes = Mapping[str, Sequence[int | str]]
 _PIECE = 1 << 18
@@ -56,6 +59,9 @@ def compile(
     error_growth: float = 16.0,
     symbols: Mapping[str, Sequence[int]] | None = None,
     specialize: bool | int = False,
+    memory_planner: str = "best",
+    memory_seed: int = 0,
+    pools: Sequence[MemoryPool] = (),
 ) -> Executable:
     """
     Compile a Model, an ONNX model, a torch.export program, or a file (.onnx, .mlir, .pt2).
@@ -69,6 +75,8 @@ def compile(
     `schedules` is a directory of schedules by hand (driver/schedules.py). `precision` is what convolutions and dense
     layers multiply: "f32", "bf16" (stored so between them), or "f16" (weights only); they add in f32.
     `error_growth` is how much fast algorithms may enlarge the rounding error of a convolution (0: direct sums only).
+    `memory_planner` places the intermediates (lowering/memory/planners.py); "hill-climb" draws with `memory_seed`.
+    `pools` are regions of memory, mlc.WorkspacePool and mlc.ConstantPool, that must suffice, in the order of use.
     `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).
 
     Raises UserError for a model that cannot be compiled, and for an option out of range.
@@ -82,6 +90,7 @@ def compile(
     handed, context, threads = Schedules.read(schedules), current_context(), thread_count(threads)
     level = level_in(context, opt_level)
     options = Options(target, level, threads, frozenset(), validate_each, handed, precision, error_growth, context)
+    options = replace(options, memory=MemoryOptions.of(memory_planner, memory_seed, pools))
     store = Cache.default() if cache and not validate_each and not options.instruments else None
     if specialize is False:
         return _opened(model, options, executor, store, shapes, symbols)

@@ -25,6 +25,8 @@ _PUBLIC = {
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",
     "load_executable": "mlc.driver.toolchain:load_executable",
+    "WorkspacePool": "mlc.support.memory_pools:WorkspacePool",
+    "ConstantPool": "mlc.support.memory_pools:ConstantPool",
     "show": "mlc.tools.notebook:show",
 }
 # What `%load_ext mlc` and `%unload_ext mlc` call in IPython.

@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from mlc.driver.options import PRECISIONS
+from mlc.tools.cli_memory import add_memory_arguments, given_memory_option, memory_arguments_of
 from mlc.tools.opt.choice import (
     add_choice_arguments,
     add_load_argument,
@@ -105,6 +106,7 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
         metavar="DIR",
         help="take the kernels' schedules from the files in DIR, which --dump-schedules writes",
     )
+    add_memory_arguments(parser)
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of compiled models")
     add_limits(parser)
 
@@ -196,6 +198,8 @@ def executable_of(args: argparse.Namespace):
 
         if args.schedules is not None:
             raise UsageError(f"expected a model file to compile with --schedules, but got the directory {args.model}")
+        if option := given_memory_option(args):
+            raise UsageError(f"expected a model file to compile with {option}, but got the directory {args.model}")
         return load_executable(args.model, args.threads)
     from mlc.driver.compile import compile
 
@@ -210,6 +214,7 @@ def executable_of(args: argparse.Namespace):
         schedules=args.schedules,
         precision=args.precision,
         error_growth=args.error_growth,
+        **memory_arguments_of(args),
     )
 
 

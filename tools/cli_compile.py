@@ -8,6 +8,7 @@ from mlc.driver.options import LEVELS, Options, current_context
 from mlc.runtime.artifact import Artifact
 from mlc.support.scratch import remove_scratch, scratch_directory
 from mlc.tools.cli import UsageError, add_model_arguments, human_bytes, shapes_of, summary, symbols_of
+from mlc.tools.cli_memory import memory_of
 
 EMIT = (*LEVELS, "obj", "so", "dir")
 _IR = ("graph", "te", "loop", "llvm")
@@ -118,6 +119,7 @@ def _options(args: argparse.Namespace, keep: frozenset[str] = frozenset(), valid
         args.precision,
         args.error_growth,
         context=current_context(),
+        memory=memory_of(args),
         show_nodes=args.mlir_print_source_nodes,
         show_locations=args.mlir_print_debuginfo,
     )
