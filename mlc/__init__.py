@@ -25,6 +25,8 @@ _PUBLIC = {
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",
     "load_executable": "mlc.driver.toolchain:load_executable",
+    "register_strategy": "mlc.schedules.registry:register_strategy",
+    "strategy": "mlc.schedules.registry:strategy",
     "WorkspacePool": "mlc.support.memory_pools:WorkspacePool",
     "ConstantPool": "mlc.support.memory_pools:ConstantPool",
     "show": "mlc.tools.notebook:show",
