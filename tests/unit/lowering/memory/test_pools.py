@@ -72,10 +72,10 @@ def model(path) -> str:
 def test_programs_in_pools_compute_the_same_and_say_what_they_use(tmp_path):
     x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
     file = model(tmp_path)
-    (expected,) = mlc.compile(file, threads=1, cache=False)({"x": x}).values()
+    (expected,) = mlc.compile(file, threads=1, cache=False)({"input0": x}).values()
     pools = [mlc.WorkspacePool("fast", 16 << 10), mlc.WorkspacePool("slow", 1 << 20), mlc.ConstantPool("flash", 16384)]
     exe = mlc.compile(file, threads=1, cache=False, pools=pools, opt_level=0, memory_planner="tokens")
-    np.testing.assert_allclose(next(iter(exe({"x": x}).values())), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(next(iter(exe({"input0": x}).values())), expected, rtol=1e-4, atol=1e-5)
     facts = exe.artifact.model
     assert [pool["name"] for pool in facts["pools"]] == ["fast", "slow", "flash"]
     assert sum(pool["used"] for pool in facts["pools"] if pool["kind"] == "workspace") == facts["workspace_bytes"]
