@@ -62,6 +62,7 @@ def compile(
     memory_planner: str = "best",
     memory_seed: int = 0,
     pools: Sequence[MemoryPool] = (),
+    compilers: Sequence[str] = (),
 ) -> Executable:
     """
     Compile a Model, an ONNX model, a torch.export program, or a file (.onnx, .mlir, .pt2).
@@ -77,6 +78,7 @@ def compile(
     `error_growth` is how much fast algorithms may enlarge the rounding error of a convolution (0: direct sums only).
     `memory_planner` places the intermediates (lowering/memory/planners.py); "hill-climb" draws with `memory_seed`.
     `pools` are regions of memory, mlc.WorkspacePool and mlc.ConstantPool, that must suffice, in the order of use.
+    `compilers` are the names of external compilers (mlc.register_compiler) that may take over parts of the model.
     `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).
 
     Raises UserError for a model that cannot be compiled, and for an option out of range.
@@ -89,8 +91,11 @@ def compile(
         raise UserError(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
     handed, context, threads = Schedules.read(schedules), current_context(), thread_count(threads)
     level = level_in(context, opt_level)
+    if isinstance(compilers, str):
+        raise UserError(f"expected compilers as a list of names, but got '{compilers}'")
     options = Options(target, level, threads, frozenset(), validate_each, handed, precision, error_growth, context)
-    options = replace(options, memory=MemoryOptions.of(memory_planner, memory_seed, pools))
+    memory = MemoryOptions.of(memory_planner, memory_seed, pools)
+    options = replace(options, compilers=tuple(compilers), memory=memory)
     store = Cache.default() if cache and not validate_each and not options.instruments else None
     if specialize is False:
         return _opened(model, options, executor, store, shapes, symbols)

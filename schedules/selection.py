@@ -23,6 +23,7 @@ from mlc.dialects import sched, te
 from mlc.dialects.attributes import SCHEDULE_STRATEGY
 from mlc.schedules.analysis import KernelInfo
 from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.externs import joined, parts_between_externs
 from mlc.schedules.registry import strategies
 from mlc.support.registrations import REGISTERED, note
 from mlc.targets.target import Target
@@ -86,7 +87,14 @@ def select_implementation(kernel: KernelInfo, target: Target, threads: int) -> I
 
 
 def choose_schedule(func: te.FuncOp, target: Target, threads: int) -> sched.ScheduleOp:
-    """The schedule of the selected strategy; an empty one where none accepts the kernel."""
+    """
+    The schedule of the selected strategy; an empty one where none accepts the kernel.
+
+    The stages between te.extern ops are scheduled apart, as if they were kernels of their own.
+    """
+    parts = parts_between_externs(func)
+    if parts is not None:
+        return joined(func.sym_name.data, [choose_schedule(part, target, threads) for part in parts])
     kernel = KernelInfo(func)
     found = select_implementation(kernel, target, threads)
     if found is None:

@@ -105,6 +105,7 @@ def options_of(args: argparse.Namespace) -> "Options":
         error_growth=args.error_growth,
         context=current_context(),
         memory=memory_of(args),
+        compilers=tuple(args.compiler),
     )
 
 

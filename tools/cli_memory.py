@@ -53,10 +53,11 @@ def memory_of(args: argparse.Namespace) -> MemoryOptions:
     from mlc.driver.memory_options import MemoryOptions
     from mlc.support.memory_pools import ConstantPool, WorkspacePool
 
-    pools = [WorkspacePool(*given) for given in args.workspace_pool] + [
-        ConstantPool(*given) for given in args.constant_pool
-    ]
-    return MemoryOptions.of(args.memory_planner, args.memory_seed, pools)
+    if not hasattr(args, "memory_planner"):
+        return MemoryOptions()  # a command that has no such options
+    workspace = [WorkspacePool(*given) for given in args.workspace_pool]
+    constant = [ConstantPool(*given) for given in args.constant_pool]
+    return MemoryOptions.of(args.memory_planner, args.memory_seed, [*workspace, *constant])
 
 
 def memory_arguments_of(args: argparse.Namespace) -> dict[str, Any]:
