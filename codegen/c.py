@@ -187,7 +187,6 @@ def _read(
     element, check = p.element(op, buffer, index)
     t = loop.element_of(result.type)
     value = f"mlc_from_{NARROW[type(t)]}({element})" if type(t) in NARROW else element
-    p.declare(result)
     read = f"{p.race_of_read(op, buffer, element)}{p.at(result)} = {value};"
     if otherwise is None:
         p.lanes(loop.shape_of(result.type), *([check] if check else []), read)

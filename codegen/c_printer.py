@@ -15,7 +15,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.codegen import c_prelude as C
-from mlc.codegen.c_types import element_bytes, fill, rounded, storage_type, value_type
+from mlc.codegen.c_lanes import LaneLoops, declaration, element_of_array, flat
+from mlc.codegen.c_types import element_bytes, fill, rounded, storage_type
 from mlc.dialects import loop
 from mlc.dialects.index import Index, IndexMapAttr, render
 from mlc.support.errors import UserError
@@ -51,8 +52,15 @@ class CPrinter:
     shadows: dict[SSAValue, list[tuple[str, str]]] = field(default_factory=dict)
     """By buffer that the enclosing parallel loops write: for each loop the array that holds, by element, the iteration
     that wrote it, and the variable of the current iteration."""
+    loops: LaneLoops = field(init=False)
+    """The loops over lanes that operations may still join."""
+    current: Operation | None = None
+    """The operation that is being written."""
     shapes: dict[SSAValue, list[str]] = field(default_factory=dict)
     """Sizes of operands as C expressions, where the kernel's attribute `sizes` gives them over its index arguments."""
+
+    def __post_init__(self) -> None:
+        self.loops = LaneLoops(self.name)
 
     def function(self, func: loop.FuncOp) -> None:
         """The whole kernel."""
@@ -77,7 +85,13 @@ class CPrinter:
         self.line("}")
 
     def line(self, text: str) -> None:
+        """A line behind everything that was written before."""
+        self.finish_loops()
         self.lines.append("  " * self.depth + text)
+
+    def finish_loops(self) -> None:
+        """Write the loops over lanes: what follows does not join them."""
+        self.lines += ["  " * (self.depth + depth) + text for depth, text in self.loops.take()]
 
     @contextmanager
     def deeper(self) -> Generator[None]:
@@ -100,11 +114,9 @@ class CPrinter:
     def block(self, block: Block) -> None:
         """Every operation of a block; its large buffers are freed at its end."""
         for op in block.ops:
-            handler = self.statements.get(type(op))
-            if handler is not None:
-                handler(self, op)
-            else:
-                self.elementwise(op)
+            self.current = op
+            self.statements.get(type(op), CPrinter.elementwise)(self, op)
+        self.finish_loops()
         for op in block.ops:
             if isinstance(op, loop.AllocOp) and on_heap(op):
                 self.line(f"free({self.name(op.result)});")
@@ -112,36 +124,24 @@ class CPrinter:
     # --- values
 
     def declare(self, value: SSAValue) -> None:
-        """The variable, or the local array, of a value."""
-        shape = loop.shape_of(value.type)
-        size = f"[{math.prod(shape)}]" if shape else ""
-        self.line(f"{value_type(loop.element_of(value.type))} {self.name(value)}{size};")
+        """The variable, or the local array, of a value that is not given lane by lane."""
+        self.line(declaration(self.name(value), value))
 
     def at(self, value: SSAValue) -> str:
         """One lane of a value at the loop variables d0, d1, ...; axes of size 1 are broadcast."""
-        shape = loop.shape_of(value.type)
-        return (
-            f"{self.name(value)}[{_flat([f'd{k}' if n > 1 else '0' for k, n in enumerate(shape)], shape)}]"
-            if (shape)
-            else self.name(value)
-        )
+        return self.loops.at(value, self.current)
+
+    def element_at(self, value: SSAValue, last: int) -> str:
+        """One lane of a value of more axes than the operation's lanes, at `last` on the last of them."""
+        return element_of_array(self.name(value), value, last)
 
     def lanes(self, shape: Sequence[int], *statements: str) -> None:
-        """Statements for every lane of a tile; for a scalar, the statements."""
-        head = " ".join(f"for (int64_t d{k} = 0; d{k} < {n}; ++d{k})" for k, n in enumerate(shape))
-        if head:
-            self.line(f"{head} {{")
-            with self.deeper():
-                for s in statements:
-                    self.line(s)
-            self.line("}")
-            return
-        for s in statements:
-            self.line(s)
+        """Statements of the current operation for every lane of a tile; its results are declared."""
+        assert self.current is not None
+        self.loops.add(self.current, shape, statements)
 
     def define(self, value: SSAValue, expression: str) -> None:
         """A value given lane by lane."""
-        self.declare(value)
         self.lanes(loop.shape_of(value.type), f"{self.at(value)} = {rounded(value.type, expression)};")
 
     def elementwise(self, op: Operation) -> None:
@@ -195,7 +195,7 @@ class CPrinter:
         limits = [f"{n}u" if n.isdecimal() else f"(uint64_t)({n})" for n in shape]
         tests = [f"(uint64_t)({i}) >= {n}" for i, n, known in zip(index, limits, shape, strict=True) if known]
         check = f"if ({' || '.join(tests)}) return {self.codes[op]};" if self.checked and tests else ""
-        return f"{self.name(buffer)}[{_flat(index, shape)}]", check
+        return f"{self.name(buffer)}[{flat(index, shape)}]", check
 
     def race_of_read(self, op: Operation, buffer: SSAValue, element: str) -> str:
         """The statements that report a read of what another iteration wrote; empty for buffers without a shadow."""
@@ -213,16 +213,6 @@ class CPrinter:
         """The shadows of an element `buffer[index]`, and the variables of the current iterations."""
         index = element.partition("[")[2]
         return [(f"{shadow}[{index}", now) for shadow, now in self.shadows.get(buffer, ())]
-
-
-def _flat(index: Sequence[str], shape: Sequence[str | int]) -> str:
-    """Row-major: `(i * 4 + j) * 8 + k`."""
-    if all(i == "0" for i in index):
-        return "0"
-    text = index[0]
-    for i, n in zip(index[1:], shape[1:], strict=True):
-        text = f"({text}) * {n if str(n).isdecimal() else f'({n})'} + {i}"
-    return text
 
 
 def division(text: str, by: int, is_mod: bool) -> str:

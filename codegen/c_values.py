@@ -61,12 +61,11 @@ def _contract(p: CPrinter, op: loop.ContractOp) -> None:
     shape, wide = loop.shape_of(op.result.type), loop.element_of(op.result.type)
     count = loop.shape_of(op.a.type)[-1]
     result, t = p.at(op.result), value_type(wide)
-    p.declare(op.result)
     multiply_add = "fma" if isinstance(wide, Float64Type) else "fmaf"
     steps = [f"{result} = {p.at(op.c)};"]
     for k in range(count):
         a, b = (
-            f"({'u' if u else ''}{value_type(loop.element_of(v.type))}){p.at(v).replace(f'd{len(shape)}', str(k))}"
+            f"({'u' if u else ''}{value_type(loop.element_of(v.type))}){p.element_at(v, k)}"
             for v, u in zip((op.a, op.b), op.unsigned, strict=True)
         )
         step = (
@@ -88,7 +87,6 @@ def _reduce(p: CPrinter, op: loop.ReduceOp) -> None:
     element = loop.element_of(op.result.type)
     template = C.BINARY[C.COMBINE[op.combiner.data][0 if isinstance(element, AnyFloat) else 1]]
     step = rounded(element, fill(template, element, element, p.at(op.result), p.at(op.value)))
-    p.declare(op.result)
     first = " && ".join(f"d{k} == 0" for k in axes) or "1"
     p.lanes(shape, f"{p.at(op.result)} = {first} ? {p.at(op.value)} : ({step});")
 
@@ -128,7 +126,6 @@ def _cast(p: CPrinter, op: Operation) -> None:
         raise UserError(
             f"expected a bitcast of 32 or 64 bits or between integers, but got {source.type} to {result.type}"
         )
-    p.declare(result)
     p.lanes(loop.shape_of(result.type), f"memcpy(&{p.at(result)}, &{p.at(source)}, sizeof {p.at(result)});")
 
 

@@ -1,5 +1,6 @@
 """C99: every operation computes what the interpreter computes, on scalars and on tiles, for every element type."""
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -278,6 +279,50 @@ loop.func @f(%A: memref<10xf32>, %T: memref<4xi64>, %Y: memref<12xf32>, %Z: memr
     assert y.tolist() == [7, *range(10), 7]
     assert (z[:2] == a[table]).all()
     assert np.isnan(z[2]).sum() == 1
+
+
+TILES_IN_ONE_LOOP = """
+loop.func @f(%A: memref<8xf32>, %Y: memref<8xf32>, %Z: memref<2x8xf32>, %R: memref<8xf32>)
+    attributes {outputs = 3 : i64} {
+  %b = loop.alloc "local" : memref<9xf32>
+  %x = loop.load %A[d0] tile (d0 : 8) : vector<8xf32>
+  loop.store %x, %b[d0] tile (d0 : 8) : vector<8xf32>
+  %back = loop.load %b[7 - d0] tile (d0 : 8) : vector<8xf32>
+  %twice = arith.addf %back, %back : vector<8xf32>
+  loop.store %twice, %b[d0] tile (d0 : 8) : vector<8xf32>
+  loop.store %x, %b[d0 + 1] tile (d0 : 8) : vector<8xf32>
+  %y = loop.load %b[d0] tile (d0 : 8) : vector<8xf32>
+  loop.store %y, %Y[d0] tile (d0 : 8) : vector<8xf32>
+  %first = loop.load %b[0] : f32
+  %w = loop.broadcast %first : f32 to vector<8xf32>
+  loop.store %w, %Z[0, d0] tile (d0 : 8) : vector<8xf32>
+  %most = loop.reduce max %x axes [0] : vector<8xf32> to vector<1xf32>
+  %share = loop.broadcast %most : vector<1xf32> to vector<8xf32>
+  %r = arith.subf %x, %share : vector<8xf32>
+  loop.store %r, %Z[1, d0] tile (d0 : 8) : vector<8xf32>
+  %kept = loop.for %i = 0 to 3 iter_args(%a = %r) -> vector<8xf32> {
+    %next = arith.addf %a, %x : vector<8xf32>
+    %square = arith.mulf %next, %next : vector<8xf32>
+    loop.yield %square : vector<8xf32>
+  }
+  loop.store %kept, %R[d0] tile (d0 : 8) : vector<8xf32>
+}"""
+
+
+def test_tiles_in_one_loop():
+    """Operations on tiles share loops where no lane reads, or overwrites, what another lane of the loop writes."""
+    a = np.arange(1, 9, dtype=np.float32)
+    (y, z, _), *_ = agree((TILES_IN_ONE_LOOP, [a], 0))
+    assert y.tolist() == [16, *range(1, 8)]
+    assert z.tolist() == [[16] * 8, (a - 8).tolist()]
+
+
+def test_a_value_of_one_loop_is_a_scalar():
+    text = c.print_function(parse(TILES_IN_ONE_LOOP).body.block.first_op)
+    assert re.search(r"^ +float next_\d+;$", text, re.M), "read in the loop that computes it only"
+    assert re.search(r"^ +float square_\d+\[8\];$", text, re.M), "carried"
+    (body,) = re.findall(r"float next_.*?\}", text, re.S)
+    assert "square_" in body, "the neighbours share a loop"
 
 
 def test_constants_are_exact():
