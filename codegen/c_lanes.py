@@ -23,7 +23,7 @@ from mlc.codegen.c_types import value_type
 from mlc.dialects import loop
 
 _HOLE = re.compile(r"@(\d+)@|\bd(\d+)\b")
-"""A lane of a value whose loop is not yet written, or the variable of an axis."""
+"""What is known when the loop is written (`LaneLoops._holes`), or the variable of an axis."""
 
 
 @dataclass
@@ -34,6 +34,10 @@ class LaneLoop:
     ops: dict[Operation, None] = field(default_factory=dict)
     statements: list[str | SSAValue] = field(default_factory=list)
     """C statements, and values where they are declared."""
+    before: list[str] = field(default_factory=list)
+    """C statements in front of the loop."""
+    hoisted: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Expressions that are computed in front of the loop, with holes: the variable, and the text without holes."""
     read: set[SSAValue] = field(default_factory=set)
     written: set[SSAValue] = field(default_factory=set)
 
@@ -43,9 +47,10 @@ class LaneLoop:
             return op.buffer in self.read or op.buffer in self.written
         return isinstance(op, loop.LoadOp | loop.GatherOp) and op.buffer in self.written
 
-    def add(self, op: Operation, statements: Sequence[str]) -> None:
+    def add(self, op: Operation, statements: Sequence[str], before: Sequence[str]) -> None:
         """Compute an operation in this loop."""
         self.ops[op] = None
+        self.before += before
         self.statements += [*op.results, *statements]
         if isinstance(op, loop.StoreOp):
             self.written.add(op.buffer)
@@ -63,26 +68,39 @@ class LaneLoops:
 
     name: Callable[[SSAValue], str]
     """The variable of a value."""
+    new: Callable[[str], str]
+    """A new variable."""
     _loops: list[LaneLoop] = field(default_factory=list)
     _home: dict[SSAValue, int] = field(default_factory=dict)
     """The loop that defines a value, by its position."""
-    _holes: list[SSAValue] = field(default_factory=list)
+    _holes: dict[SSAValue | str, int] = field(default_factory=dict)
+    """Holes, by what they stand for: a lane of a value, or an expression computed in front of the loop."""
 
     def at(self, value: SSAValue, current: Operation | None) -> str:
         """One lane of a value: an element of its array, or what stands for it until its loop is written."""
         if value not in self._home and value.owner is not current:
             return element_of_array(self.name(value), value)
-        self._holes.append(value)
-        return f"@{len(self._holes) - 1}@"
+        return self._hole(value)
 
-    def add(self, op: Operation, shape: Sequence[int], statements: Sequence[str]) -> None:
+    def hoisted(self, text: str) -> str:
+        """An index expression that is the same for every lane, to be computed in front of the loop."""
+        return self._hole(text)
+
+    def _hole(self, what: SSAValue | str) -> str:
+        return f"@{self._holes.setdefault(what, len(self._holes))}@"
+
+    def precede(self, values: Sequence[SSAValue]) -> bool:
+        """Whether values are defined in front of all these loops."""
+        return not any(v in self._home for v in values)
+
+    def add(self, op: Operation, shape: Sequence[int], statements: Sequence[str], before: Sequence[str] = ()) -> None:
         """Compute an operation in the first loop over these lanes that it may join, or in a new one."""
         lanes = tuple(shape)
         first = self._first(op, lanes)
         found = next((k for k in range(first, len(self._loops)) if self._loops[k].shape == lanes), len(self._loops))
         if found == len(self._loops):
             self._loops.append(LaneLoop(lanes))
-        self._loops[found].add(op, statements)
+        self._loops[found].add(op, statements, before)
         for result in op.results:
             self._home[result] = found
 
@@ -100,42 +118,53 @@ class LaneLoops:
 
     def take(self) -> Iterator[tuple[int, str]]:
         """The lines of all loops, each with its depth, which are then forgotten."""
+        fillings = list(self._holes)
         for one in self._loops:
-            yield from self._lines(one)
-        self._loops, self._home, self._holes = [], {}, []
+            yield from self._lines(one, fillings)
+        self._loops, self._home, self._holes = [], {}, {}
 
-    def _lines(self, one: LaneLoop) -> Iterator[tuple[int, str]]:
+    def _lines(self, one: LaneLoop, fillings: Sequence[SSAValue | str]) -> Iterator[tuple[int, str]]:
         heads = [f"for (int64_t d{k} = 0; d{k} < {n}; ++d{k})" for k, n in enumerate(one.shape) if n > 1]
         values = [s for s in one.statements if isinstance(s, SSAValue)]
         scalars = {v for v in values if not one.shape or one.is_local(v)}
-        yield from ((0, declaration(self.name(v), v)) for v in values if v not in scalars)
-        if heads:
-            yield 0, " ".join(heads) + " {"
-        elif one.shape:
-            yield 0, "{"
+        inside = [
+            s if isinstance(s, str) else declaration(self.name(s), s, scalar=True)
+            for s in one.statements
+            if isinstance(s, str) or s in scalars
+        ]
         depth = 1 if one.shape else 0
-        for s in one.statements:
-            if isinstance(s, SSAValue):
-                if s in scalars:
-                    yield depth, f"{value_type(loop.element_of(s.type))} {self.name(s)};"
-            else:
-                yield depth, _HOLE.sub(lambda m: self._filled(m, one.shape), s)
+        lines = [(depth, self._filled(s, one, fillings)) for s in inside]
+        before = [(0, self._filled(s, one, fillings)) for s in one.before]
+        yield from ((0, declaration(self.name(v), v)) for v in values if v not in scalars)
+        yield from ((0, f"const int64_t {name} = {text};") for name, text in one.hoisted.values())
+        yield from before
+        if one.shape:
+            yield 0, " ".join([*heads, "{"])
+        yield from lines
         if one.shape:
             yield 0, "}"
 
-    def _filled(self, match: re.Match[str], shape: tuple[int, ...]) -> str:
-        """What a hole stands for; 0 for the variable of an axis of size 1."""
-        if match[1] is None:
-            return "0" if int(match[2]) < len(shape) and shape[int(match[2])] == 1 else match[0]
-        value = self._holes[int(match[1])]
-        if self._loops[self._home[value]].is_local(value):
-            return self.name(value)
-        return element_of_array(self.name(value), value)
+    def _filled(self, statement: str, one: LaneLoop, fillings: Sequence[SSAValue | str]) -> str:
+        """A statement with its holes filled; the variable of an axis of size 1 is 0."""
+
+        def fill(match: re.Match[str]) -> str:
+            if match[1] is None:
+                return "0" if int(match[2]) < len(one.shape) and one.shape[int(match[2])] == 1 else match[0]
+            what = fillings[int(match[1])]
+            if isinstance(what, str):
+                if what not in one.hoisted:
+                    text = self._filled(what, one, fillings)
+                    one.hoisted[what] = self.new("at"), text
+                return one.hoisted[what][0]
+            local = self._loops[self._home[what]].is_local(what)
+            return self.name(what) if local else element_of_array(self.name(what), what)
+
+        return _HOLE.sub(fill, statement)
 
 
-def declaration(name: str, value: SSAValue) -> str:
-    """The variable, or the local array, of a value."""
-    shape = loop.shape_of(value.type)
+def declaration(name: str, value: SSAValue, *, scalar: bool = False) -> str:
+    """The variable of a value, or of its present lane, or its local array."""
+    shape = () if scalar else loop.shape_of(value.type)
     return f"{value_type(loop.element_of(value.type))} {name}{f'[{math.prod(shape)}]' if shape else ''};"
 
 

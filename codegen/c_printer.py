@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.codegen import c_prelude as C
-from mlc.codegen.c_lanes import LaneLoops, declaration, element_of_array, flat
+from mlc.codegen.c_lanes import LaneLoops, declaration, element_of_array
 from mlc.codegen.c_types import element_bytes, fill, rounded, storage_type
 from mlc.dialects import loop
 from mlc.dialects.index import Index, IndexMapAttr, render
@@ -60,7 +60,7 @@ class CPrinter:
     """Sizes of operands as C expressions, where the kernel's attribute `sizes` gives them over its index arguments."""
 
     def __post_init__(self) -> None:
-        self.loops = LaneLoops(self.name)
+        self.loops = LaneLoops(self.name, self.new)
 
     def function(self, func: loop.FuncOp) -> None:
         """The whole kernel."""
@@ -135,10 +135,10 @@ class CPrinter:
         """One lane of a value of more axes than the operation's lanes, at `last` on the last of them."""
         return element_of_array(self.name(value), value, last)
 
-    def lanes(self, shape: Sequence[int], *statements: str) -> None:
+    def lanes(self, shape: Sequence[int], *statements: str, before: Sequence[str] = ()) -> None:
         """Statements of the current operation for every lane of a tile; its results are declared."""
         assert self.current is not None
-        self.loops.add(self.current, shape, statements)
+        self.loops.add(self.current, shape, statements, before)
 
     def define(self, value: SSAValue, expression: str) -> None:
         """A value given lane by lane."""
@@ -161,12 +161,14 @@ class CPrinter:
 
     # --- indices
 
-    def text(self, expr: Index, operands: Sequence[SSAValue]) -> str:
-        """An index expression over operands and the lanes' loop variables."""
-        return render(expr, lambda n: self.name(operands[n]) if n >= 0 else f"d{-1 - n}", division)
+    def text(self, expr: Index, operands: Sequence[SSAValue], *, shared: bool = False) -> str:
+        """An index expression over operands and the lanes' loop variables; `shared` divisions are computed once."""
 
-    def condition(self, exprs: Sequence[Index], operands: Sequence[SSAValue]) -> str:
-        return " && ".join(f"{self.text(e, operands)} >= 0" for e in exprs)
+        def divided(text: str, by: int, is_mod: bool) -> str:
+            quotient = division(text, by, is_mod)
+            return self.loops.hoisted(quotient) if shared and self.loops.precede(operands) else quotient
+
+        return render(expr, lambda n: self.name(operands[n]) if n >= 0 else f"d{-1 - n}", divided)
 
     def sizes(self, buffer: SSAValue) -> list[str]:
         """The sizes of a buffer as C expressions; an unknown leading size of an argument is an empty text."""
@@ -187,15 +189,9 @@ class CPrinter:
         sizes = [*(f"({n})" for n in self.sizes(op.result)), str(element_bytes(op.result.type.element_type))]
         return str(count) if count is not None else " * ".join(sizes)
 
-    def element(self, op: Operation, buffer: SSAValue, index: Sequence[str]) -> tuple[str, str]:
-        """An element of a buffer, and the statement that checks its index (or nothing)."""
-        t = buffer.type
-        assert isinstance(t, MemRefType)
-        shape = self.sizes(buffer)
-        limits = [f"{n}u" if n.isdecimal() else f"(uint64_t)({n})" for n in shape]
-        tests = [f"(uint64_t)({i}) >= {n}" for i, n, known in zip(index, limits, shape, strict=True) if known]
-        check = f"if ({' || '.join(tests)}) return {self.codes[op]};" if self.checked and tests else ""
-        return f"{self.name(buffer)}[{flat(index, shape)}]", check
+    def check(self, op: Operation, tests: Sequence[str]) -> str:
+        """The statement that reports an index out of range."""
+        return f"if ({' || '.join(tests)}) return {self.codes[op]};"
 
     def race_of_read(self, op: Operation, buffer: SSAValue, element: str) -> str:
         """The statements that report a read of what another iteration wrote; empty for buffers without a shadow."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects import arith
@@ -17,10 +17,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation
 
 from mlc.codegen import c_prelude as C
+from mlc.codegen.c_access import index_text
 from mlc.codegen.c_printer import CPrinter
 from mlc.codegen.c_types import NARROW, fill, literal, rounded, value_type
 from mlc.dialects import loop
 from mlc.dialects.constants import numbers
+from mlc.dialects.scalar import predicate_of
 from mlc.support.errors import UserError
 
 ROUNDS_TO = "c.rounds_to"
@@ -28,7 +30,7 @@ ROUNDS_TO = "c.rounds_to"
 
 
 def _index(p: CPrinter, op: loop.IndexOp) -> None:
-    p.define(op.result, p.text(op.map.data[0], op.args))
+    p.define(op.result, index_text(p, op.map.data[0], op.args, loop.shape_of(op.result.type)))
 
 
 def _constant(p: CPrinter, op: arith.ConstantOp) -> None:
@@ -91,24 +93,17 @@ def _reduce(p: CPrinter, op: loop.ReduceOp) -> None:
     p.lanes(shape, f"{p.at(op.result)} = {first} ? {p.at(op.value)} : ({step});")
 
 
-def _compare(p: CPrinter, op: loop.CompareOp) -> None:
-    template = p.comparison(op.predicate.data)
-    p.define(op.result, fill(template, op.a.type, op.result.type, p.at(op.a), p.at(op.b)))
+def _compare(p: CPrinter, op: loop.CompareOp | arith.CmpfOp | arith.CmpiOp) -> None:
+    predicate = op.predicate.data if isinstance(op, loop.CompareOp) else predicate_of(op)
+    a, b = op.operands
+    if predicate not in C.COMPARE:
+        raise UserError(f"expected a predicate of {', '.join(loop.COMPARES)}, but got '{predicate}'", op)
+    p.define(op.results[0], fill(p.comparison(predicate), a.type, op.results[0].type, p.at(a), p.at(b)))
 
 
 def _select(p: CPrinter, op: Operation) -> None:
     c, a, b = (p.at(v) for v in op.operands)
     p.define(op.results[0], f"{c} ? {a} : {b}")
-
-
-def _cmp(table: Sequence[str]) -> Callable[[CPrinter, Any], None]:
-    def emit(p: CPrinter, op: arith.CmpfOp | arith.CmpiOp) -> None:
-        predicate = table[op.predicate.value.data]
-        if predicate not in C.COMPARE:
-            raise UserError(f"expected a predicate of {', '.join(loop.COMPARES)}, but got '{predicate}'")
-        p.define(op.result, fill(C.COMPARE[predicate], op.lhs.type, op.result.type, p.at(op.lhs), p.at(op.rhs)))
-
-    return emit
 
 
 def _cast(p: CPrinter, op: Operation) -> None:
@@ -140,6 +135,6 @@ VALUES: dict[type[Operation], Callable[[CPrinter, Any], None]] = {
     loop.CastOp: _cast,
     arith.ConstantOp: _constant,
     arith.SelectOp: _select,
-    arith.CmpfOp: _cmp(arith.CMPF_COMPARISON_OPERATIONS),
-    arith.CmpiOp: _cmp(arith.CMPI_COMPARISON_OPERATIONS),
+    arith.CmpfOp: _compare,
+    arith.CmpiOp: _compare,
 }

@@ -41,7 +41,7 @@ from mlc.interp.sizes import (
 )
 from mlc.support.arithmetic import OWN, Arithmetic
 from mlc.support.dtypes import dtype_of
-from mlc.validation.facts import casts_bits, constants_of, count_operations, narrowest, runs_in_parallel
+from mlc.validation.facts import casts_bits, constants_of, narrowest, runs_in_parallel
 
 if TYPE_CHECKING:
     from mlc.codegen.native import Library
@@ -322,11 +322,10 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
 
     # as C99, kernels are a hundred times as fast, and races are found, which the interpreter finds only where the order
     # of the iterations matters
+    kernel = c_run.CKernel(func, given)
     large = m.observe is None and (
-        count_operations(func, given) > INTERPRETED_OPERATIONS or (runs_in_parallel(func) and c_run.has_compiler())
+        kernel.operations > INTERPRETED_OPERATIONS or (runs_in_parallel(func) and c_run.has_compiler())
     )
-
-    kernel = c_run.CKernel(func)
 
     def run(arrays: Sequence[Array], arithmetic: Arithmetic) -> list[Array]:
         if large:

@@ -325,6 +325,31 @@ def test_a_value_of_one_loop_is_a_scalar():
     assert "square_" in body, "the neighbours share a loop"
 
 
+def test_divisions_are_shared_by_the_accesses_of_a_scope():
+    """A predicate of a block, masks, and accesses that divide by the same number, one of them inside a division."""
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    (y,), *_ = agree(
+        (
+            """
+loop.func @f(%A: memref<3x4xf32>, %Y: memref<3x4xf32>) attributes {outputs = 1 : i64} {
+  loop.for %i = 0 to 16 {
+    loop.block "copy" (%v : 16 = %i) where (2 - %i floordiv 4) {
+      %x = loop.load %A[%v floordiv 4, %v mod 4] : f32
+      %s = arith.addf %x, %x : f32
+      %n = loop.index %v floordiv 4 * 4 : index
+      %z = loop.load %A[%n floordiv 4, (%v mod 4) floordiv 2] : f32
+      %t = arith.addf %s, %z : f32
+      loop.store %t, %Y[%v floordiv 4, %v mod 4] mask (1 - (%v floordiv 4) floordiv 2) : f32
+    }
+  }
+}""",
+            [a],
+            0,
+        ),
+    )
+    assert y.tolist() == (2 * a + a[:, [0, 0, 1, 1]]).tolist()
+
+
 def test_constants_are_exact():
     (y, _), *_ = agree(
         (
