@@ -79,6 +79,16 @@ def _contract(p: CPrinter, op: loop.ContractOp) -> None:
     p.lanes(shape, *steps)
 
 
+def _intrinsic(p: CPrinter, op: loop.CallIntrinsicOp) -> None:
+    """What the intrinsic means: C99 has no name for it."""
+    p.finish_loops()
+    for inner, given in zip(op.means.block.args, op.args, strict=True):
+        p.names[inner] = p.name(given)
+    p.block(op.means.block)
+    p.current = op
+    p.define(op.result, p.at(op.yielded))
+
+
 def _broadcast(p: CPrinter, op: loop.BroadcastOp) -> None:
     p.define(op.result, p.at(op.value))
 
@@ -128,6 +138,7 @@ VALUES: dict[type[Operation], Callable[[CPrinter, Any], None]] = {
     loop.IndexOp: _index,
     loop.FmaOp: _fma,
     loop.ContractOp: _contract,
+    loop.CallIntrinsicOp: _intrinsic,
     loop.BroadcastOp: _broadcast,
     loop.ReduceOp: _reduce,
     loop.CompareOp: _compare,

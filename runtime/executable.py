@@ -19,6 +19,7 @@ import numpy as np
 from mlc.runtime.artifact import WEIGHTS, Artifact, DamagedArtifact, copy_to
 from mlc.runtime.code import Code, SharedCode, Toolchain
 from mlc.runtime.cpu import refusal
+from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.sizes import text
 from mlc.runtime.steps import KernelProfile, ObserveCall, Profile, Stepper
 from mlc.support.alignment import ALIGNMENT
@@ -119,6 +120,8 @@ class Executable:
         artifact, model = self.artifact, self.artifact.model
         self._code = _load(artifact, self._toolchain)
         self._rt, self._keeper = self._code.runtime(self.threads, model["scratch_bytes"])
+        self._functions = CalledFunctions(model.get("functions", ()))
+        self._functions.attach(self._rt)
         self._workspace = aligned(model["workspace_bytes"])
         self._weights = _map(artifact.path / WEIGHTS)
         self._bases = {"weights": address_of(self._weights), "workspace": address_of(self._workspace)}
@@ -137,6 +140,7 @@ class Executable:
         `out` may give arrays to write outputs into. Raises ValueError for a missing or unknown name and for a wrong
         shape or dtype.
         """
+        self._functions.check("the model")
         arrays = self._check_inputs(inputs)
         results = self._check_outputs(out)
         with self._lock:
@@ -148,8 +152,8 @@ class Executable:
                 io[index] = address_of(array)
             bases = self._bases
             status = self._main(ctypes.addressof(io), bases["weights"], bases["workspace"], self._rt)
-        if status:
-            raise RuntimeError(f"a kernel returned error {status}")
+            if status:
+                raise self._functions.failure(self._rt, "a kernel", status)
         return self._named(results)
 
     def _named(self, results: "list[np.ndarray[Any, Any]]") -> "dict[str, np.ndarray[Any, Any]]":
@@ -209,14 +213,21 @@ class Executable:
     def _steps(self) -> Stepper:
         """The stepper, which runs the model kernel by kernel."""
         if self._stepper is None:
-            self._stepper = Stepper(self.artifact.model, self._code, self._bases, self._rt, self.observe)
+            bases, rt = self._bases, self._rt
+            self._stepper = Stepper(self.artifact.model, self._code, bases, rt, self.observe, self._functions)
         return self._stepper
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
         """The median time of each kernel over `repeat` runs, one kernel at a time; `print` it for a table."""
+        self._functions.check("the model")
         arrays, results = self._check_inputs(inputs), self._check_outputs(None)
         with self._lock:
             return self._steps().profile(pointers(arrays, results), max(1, repeat))
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the registered functions that the model calls; it does not run before they are registered."""
+        return self._functions.names
 
     @property
     def graph_json(self) -> dict[str, Any]:
@@ -294,7 +305,7 @@ def _load(artifact: Artifact, toolchain: Toolchain | None) -> Code:
             f"expected linked code in {artifact.path}, but it was saved where there was no C compiler; "
             "load it with mlc.load_executable where llvmlite is installed"
         )
-    return toolchain.load(artifact.objects())
+    return toolchain.load(artifact.objects(), artifact.model.get("libraries", ()))
 
 
 def load_executable(

@@ -22,6 +22,7 @@ from mlc.runtime.executable import (
     is_ready,
     pointers,
 )
+from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.sizes import REMEMBERED_SHAPES, Bound, Sizes, evaluate, symbolic_buffer_bytes
 from mlc.runtime.steps import Profile, Stepper
 from mlc.support.errors import UserError
@@ -46,6 +47,7 @@ class SymbolicExecutable(Executable):
         self, inputs: Mapping[str, Any], out: Mapping[str, np.ndarray[Any, Any]] | None = None
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Run the model; `out` may give arrays to write outputs into."""
+        self._functions.check("the model")
         arrays, bound = self._bound_inputs(inputs)
         results = self._bound_outputs(out, bound)
         with self._lock:
@@ -58,8 +60,8 @@ class SymbolicExecutable(Executable):
                 return self._named(results)
             bases = self._bases
             status = self._main(ctypes.addressof(io), bases["weights"], bases["workspace"], self._rt)
-        if status:
-            raise RuntimeError(f"a kernel returned error {status}")
+            if status:
+                raise self._functions.failure(self._rt, "a kernel", status)
         return self._named(results)
 
     def _kernel_bytes(self, bound: Bound) -> int:
@@ -102,6 +104,7 @@ class SymbolicExecutable(Executable):
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
         """The time of each kernel, run one by one through the same code; `print` it for a table."""
+        self._functions.check("the model")
         arrays, bound = self._bound_inputs(inputs)
         results = self._bound_outputs(None, bound)
         with self._lock:
@@ -110,7 +113,8 @@ class SymbolicExecutable(Executable):
 
     def _steps_at(self, bound: Bound) -> Stepper:
         """A stepper for these sizes, in the current workspace."""
-        return Stepper(static_model(self.artifact.model, bound), self._code, self._bases, self._rt, self.observe)
+        model = static_model(self.artifact.model, bound)
+        return Stepper(model, self._code, self._bases, self._rt, self.observe, self._functions)
 
 
 def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
@@ -144,6 +148,7 @@ class UnloadedExecutable(Executable):
         self, artifact: Artifact, reason: str, threads: int | None, executor: str, toolchain: Toolchain | None
     ) -> None:
         self._reason = reason
+        self._functions = CalledFunctions(artifact.model.get("functions", ()))
         self._describe(artifact, threads, executor, toolchain)
 
     def __call__(

@@ -36,7 +36,7 @@ from mlc.validation.widen import widened
 
 FLAGS = ("-std=gnu99", "-ffp-contract=off", "-march=native", "-w", "-fPIC", "-shared")
 OPTIMIZED = "-Og", "-fno-inline"
-OPTIMIZED_OPERATIONS = 5_000
+OPTIMIZED_OPERATIONS = 10_000
 """
 Scalar operations of a kernel, for each byte of its text, from which it is optimised. On the kernels of squeezenet, -O1
 takes three times as long to compile as -O0, and the compiled loops run in a fifth of the time.

@@ -369,15 +369,33 @@ loop.func @f(%Y: memref<4xf32>, %I: memref<3xi64>) attributes {outputs = 2 : i64
     assert y.tolist() == np.array([0.1, -1e-40, 3.4e38, np.inf], np.float32).tolist()
 
 
-def test_out_of_bounds_is_an_error_and_no_crash():
-    text = """
-loop.func @f(%A: memref<4xf32>, %Y: memref<4xf32>) attributes {outputs = 1 : i64} {
-  loop.for %i = 0 to 5 {
-    %v = loop.load %A[3] : f32
-    loop.store %v, %Y[%i] : f32
-  }
-}"""
-    func = parse(text).body.block.first_op
+@pytest.mark.parametrize(
+    ("access", "is_wrong"),
+    [
+        ("%Y[%i]", True),
+        ("%Y[%i * -1 + 3]", True),
+        ("%Y[%i] mask (3 - %i)", False),
+        ("%Y[d0 + 1] tile (d0 : 4)", True),
+        ("%Y[2 - d0] tile (d0 : 4)", True),
+        ("%Y[3 - d0] tile (d0 : 4)", False),
+        ("%Y[d0 + %i - 1] mask (d0 + %i - 1, 4 - d0 - %i) tile (d0 : 4)", False),
+        ("%Y[(d0 + 2) floordiv 2 * 2] tile (d0 : 4)", True),
+    ],
+)
+def test_out_of_bounds_is_an_error_and_no_crash(access: str, is_wrong: bool):
+    tile = "tile" in access
+    text = f"""
+loop.func @f(%A: memref<4xf32>, %Y: memref<4xf32>) attributes {{outputs = 1 : i64}} {{
+  loop.for %i = 0 to 5 {{
+    %v = loop.load %A[{"d0] tile (d0 : 4)" if tile else "3]"} : {"vector<4xf32>" if tile else "f32"}
+    loop.store %v, {access} : {"vector<4xf32>" if tile else "f32"}
+  }}
+}}"""
+    module = Parser(make_context(), text).parse_module()  # the verifier finds most of these
+    func = module.body.block.first_op
+    if not is_wrong:
+        c_run.run(func, [np.zeros(4, np.float32)])
+        return
     with pytest.raises(interp.InterpreterError, match=r"'loop.store' goes out of bounds in @f") as error:
         c_run.run(func, [np.zeros(4, np.float32)])
     assert isinstance(error.value.op, loop.StoreOp)
