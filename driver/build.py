@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from mlc.dialects import loop, sched, te
@@ -81,11 +82,13 @@ class Operator:
         """
         if self._functions.names:
             self._functions.check(f"'{self.name}'")
-        given: Any = (*inputs, out)
-        ready = len(given) == len(self._shapes) and all(map(is_ready, given, self._dtypes, self._shapes))
-        arrays: Sequence[Array] = given
+        given: Any = inputs if out is None else (*inputs, out)
+        wanted = len(self.inputs) if out is None else len(self._shapes)
         sizes: Sequence[int] = ()
-        if not (ready and self._arguments.is_static):
+        ready = len(given) == wanted and self._arguments.is_static
+        if ready and all(map(is_ready, given, self._dtypes, self._shapes)):
+            arrays: Sequence[Array] = [*given, *map(np.empty, self._shapes[wanted:], self._dtypes[wanted:])]
+        else:
             arrays, sizes = self._arguments.bind(inputs, out, self.name)
         state = self._states.take()
         try:

@@ -168,8 +168,8 @@ class Segment:
             arguments[position] = tensors[tensor] + offset
         rt = self.rt
         for kernel, address in layout.steps:
-            if kernel(address, rt):
-                raise RuntimeError("a kernel returned an error")
+            if status := kernel(address, rt):
+                raise self.functions.failure(rt, "a kernel", status)
         for source, target, size in layout.copies:
             to, of = (tensors[tensor] + at if tensor >= 0 else at for tensor, at in (target, source))
             ctypes.memmove(to, of, size)

@@ -17,6 +17,7 @@ from mlc.dialects import own_ops
 from mlc.dialects.graph.base import ELEMENTWISE, OPAQUE, GraphOp, Sample
 from mlc.dialects.graph.types import Tensor, tensor
 from mlc.lowering.graph_to_te.table import LOWERINGS, lowering
+from mlc.runtime.graph.executable import GraphExecutable
 from mlc.support.abi import FUNCTION, FUNCTION_MISSING
 from mlc.support.errors import UserError
 
@@ -99,6 +100,37 @@ def test_after_save_and_with_the_graph_executor(exe: mlc.Executable, tmp_path: P
         loaded = mlc.load_executable(tmp_path / "saved", executor=executor)
         assert loaded.functions == ("test.cumsum",)
         np.testing.assert_allclose(loaded({"x": X})["y"], expected(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize("executor", ["graph", "steps", "vm"])
+def test_every_executor_calls_it_from_many_threads(tmp_path: Path, executor: str):
+    (tmp_path / "net.mlir").write_text(MODEL)
+    exe = mlc.compile(tmp_path / "net.mlir", threads=1, executor=executor)
+    with pytest.raises(UserError, match=r"the model calls 'test.cumsum': register it first"):
+        exe({"x": X})
+    mlc.register_func("test.cumsum", cumsum)
+    for future in [exe.submit({"x": X + n}) for n in range(4)]:
+        assert future.result(60)["y"].shape == (4, 64)
+    np.testing.assert_allclose(exe({"x": X})["y"], expected(X), rtol=1e-5)
+
+    def broken(x: Any, y: Any) -> None:
+        raise KeyError("no such row")
+
+    mlc.register_func("test.cumsum", broken, override=True)
+    with pytest.raises(RuntimeError, match=r"KeyError: 'no such row'"):
+        exe({"x": X})
+
+
+def test_a_graph_module_calls_it(tmp_path: Path):
+    (tmp_path / "net.mlir").write_text(MODEL)
+    exe = mlc.compile(tmp_path / "net.mlir", threads=1, executor="graph")
+    assert isinstance(exe, GraphExecutable)
+    module = mlc.graph_executor.create(exe.graph_json, exe.lib, exe.params)
+    with pytest.raises(UserError, match=r"the graph calls 'test.cumsum': register it first"):
+        module.run(x=X)
+    mlc.register_func("test.cumsum", cumsum)
+    module.run(x=X)
+    np.testing.assert_allclose(module.get_output(0), expected(X), rtol=1e-5)
 
 
 def test_an_exception_crosses(exe: mlc.Executable):
