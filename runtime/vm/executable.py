@@ -24,8 +24,8 @@ from mlc.runtime.executable import Executable
 from mlc.runtime.profile import Profile
 from mlc.runtime.sizes import text
 from mlc.runtime.vm.flatten import segment_of
-from mlc.runtime.vm.machine import Machine, Register
-from mlc.runtime.vm.memory import Pool
+from mlc.runtime.vm.machine import Register, VirtualMachine
+from mlc.runtime.vm.memory import MemoryPool
 from mlc.runtime.vm.program import Body, Function
 from mlc.runtime.vm.segment import Segment
 from mlc.support.dtypes import dtype_of
@@ -51,9 +51,9 @@ class VmExecutable(Executable):
         name: str,
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
-        machine: Machine,
+        machine: VirtualMachine,
         threads: int,
-        pool: Pool,
+        pool: MemoryPool,
     ) -> None:
         self.name, self.machine, self.pool, self.threads, self.executor = name, machine, pool, threads, "vm"
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
@@ -185,7 +185,9 @@ class VmExecutable(Executable):
 
     @property
     def graph_json(self) -> dict[str, Any]:
-        """Refused: bytecode is what the vm has; `disassemble()` shows it."""
+        """The calls of a model of one segment, as Executable has them; refused of others, which have no one graph."""
+        if self._only_segment is not None:
+            return super().graph_json
         raise UserError('expected the executor "graph" for a graph; call disassemble() for what the vm runs')
 
     @property
@@ -212,13 +214,13 @@ def vm_of(
     artifact: Artifact, threads: int, toolchain: Toolchain | None = None, memory_limit: int | None = None
 ) -> VmExecutable:
     """The vm of a compiled model whose sizes are all known, or symbolic."""
-    model, pool = artifact.model, Pool(memory_limit)
+    model, pool = artifact.model, MemoryPool(memory_limit)
     segment = Segment(segment_of("main", model), artifact, threads, pool, toolchain)
     count = len(segment.inputs)
     shown = len(model["outputs"]) - len(segment.counted)
     results = list(range(count, count + shown))
     code: list[Any] = [("run", 0, list(range(count)), results), ("ret", results)]
-    machine = Machine([Function("main", Body(count + shown, code, [segment]))], None)
+    machine = VirtualMachine([Function("main", Body(count + shown, code, [segment]))], None)
     specs = [[TensorSpec(n, tuple(map(text, s)), d) for n, s, d in model[what]] for what in ("inputs", "outputs")]
     executable = VmExecutable("main", specs[0], specs[1][:shown], machine, threads, pool)
     executable.artifact = artifact
