@@ -244,7 +244,15 @@ class Executable:
 
     @property
     def graph_json(self) -> dict[str, Any]:
-        """The calls of the model and the buffers they work on, as the graph executor steps through them."""
+        """
+        The calls of the model and the buffers that they work on, as model.json has them.
+
+        For `executor="graph"` it is TVM's graph JSON (docs/executors.md).
+        """
+        if self.executor == "graph":
+            from mlc.runtime.graph.convert import GraphWriter
+
+            return GraphWriter(self.artifact.model).write()
         names = ("inputs", "outputs", "plan", "values", "nodes", "copies")
         return {name: self.artifact.model[name] for name in names}
 

@@ -17,11 +17,13 @@ import small_model
 import tvm_graph
 
 import mlc
+from mlc.runtime import cpu
 from mlc.runtime.arrays import address_of
 from mlc.runtime.graph import GraphModule
 from mlc.runtime.graph.executable import GraphExecutable
 from mlc.support.abi import KERNEL
 from mlc.support.errors import UserError
+from mlc.targets.cpu_features import CPUS
 
 ROOT = Path(__file__).parents[4]
 # Parts of a concatenation, of which one is read twice; a split; outputs that are an input, a weight, twice the same.
@@ -393,6 +395,16 @@ def test_the_parts_outlive_the_executable(path: Path, tmp_path: Path):
     assert ended() is None
     module.run(**given)
     assert np.array_equal(module.get_output(1), wanted)
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the machine is not an x86-64")
+def test_a_library_names_the_cpu_that_it_needs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cpu, "host_features", lambda: CPUS["x86-64-v2"])
+    exe = mlc.compile(path, target="x86-64-v3", threads=1, executor="graph")
+    tvm_graph.check(exe.graph_json)
+    exe.save(tmp_path / "lib")
+    with pytest.raises(UserError, match=r"expected a CPU with avx, avx2, bmi, .*, which this one lacks"):
+        mlc.graph_executor.create(exe.graph_json, tmp_path / "lib")
 
 
 def test_bf16(tmp_path: Path):
