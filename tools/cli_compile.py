@@ -65,7 +65,11 @@ def run(args: argparse.Namespace) -> int:
     from mlc.support.timing import table
 
     if args.executor == "vm":
-        return write_vm(executable_of(args), args, what)
+        from mlc.runtime.vm.executable import VmExecutable
+
+        executable = executable_of(args)
+        assert isinstance(executable, VmExecutable)
+        return write_vm(executable, args, what)
     try:
         artifact, owned = compiled(args)
     except UserError as error:

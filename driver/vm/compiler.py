@@ -122,16 +122,23 @@ def resolver_of(
     from mlc.driver.vm.onnx_functions import function_of
     from mlc.driver.vm.resolver import OnnxResolver
 
-    for index, function in enumerate(functions):
-        if not function.origin:
-            function.template = function_of(path)
-            continue
-        parent, kind, at = function.origin
-        template: OnnxFunction = functions[parent].template
-        function.template = template.part(kind, at)
-        template.parts[kind, at] = index
-    growth = float(settings["error_growth"])
-    options = Options(**{**settings, "error_growth": growth}, threads=threads)
+    templates = list[OnnxFunction]()
+    for index, function in enumerate(functions):  # a part comes after what it is a part of
+        if function.origin:
+            kind, at = function.origin[1:]
+            parent: int = function.origin[0]
+            templates.append(templates[parent].part(kind, at))
+            templates[parent].parts[kind, at] = index
+        else:
+            templates.append(function_of(path))
+        function.template = templates[index]
+    options = Options(
+        settings["target"],
+        settings["opt_level"],
+        threads,
+        precision=settings["precision"],
+        error_growth=float(settings["error_growth"]),
+    )
     return OnnxResolver(Compiler(options, Cache.default(), pool).segment, functions)
 
 

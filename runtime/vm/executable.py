@@ -74,7 +74,7 @@ class VmExecutable(Executable):
         """
         arguments = self._arguments(inputs)
         with self._lock:
-            self._results = self._run(arguments, out)
+            self._results = self._computed(arguments, out)
             return {spec.name: value for spec, value in zip(self.outputs, self._results, strict=True)}
 
     def set_input(self, function: str = "main", *arrays: Any, **named: Any) -> None:
@@ -101,7 +101,7 @@ class VmExecutable(Executable):
         if function != "main":
             raise ValueError(f"expected the function 'main', but got {function!r}")
 
-    def _run(self, arguments: list[Any], out: Mapping[str, Any] | None) -> list[Any]:
+    def _computed(self, arguments: list[Any], out: Mapping[str, Any] | None) -> list[Any]:
         if (segment := self._only_segment) is None:
             results = self.machine.run(0, arguments)
             return results if out is None else self._written(results, out)

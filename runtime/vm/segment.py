@@ -147,10 +147,11 @@ class Segment:
     def place(self, value: int, bound: Bound | None) -> tuple[str, int, int]:
         """The storage of a value: its kind, the number of the input or output, the offset in bytes."""
         facts = self.values[value]
-        offset: int = evaluate(facts["offset"], {} if bound is None else bound.values)
+        known: Mapping[str, int] = {} if bound is None else bound.values
         kind: str = facts["storage"]
-        if kind == "workspace" and bound is not None:
-            offset += bound.offsets[facts["buffer"]]
+        buffer: int = facts.get("buffer", 0)
+        start = bound.offsets[buffer] if kind == "workspace" and bound is not None else 0
+        offset = start + evaluate(facts["offset"], known)
         number: int = facts.get("index", 0) + (len(self.inputs) if kind == "output" else 0)
         return kind, number, offset
 
