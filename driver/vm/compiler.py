@@ -119,7 +119,7 @@ def resolver_of(
     """The compiler of a saved vm model: its functions get back the nodes that they are."""
     from mlc.driver.cache import Cache
     from mlc.driver.options import Options
-    from mlc.driver.vm.onnx_functions import function_of
+    from mlc.driver.vm.onnx_functions import OnnxFunction, function_of
     from mlc.driver.vm.resolver import OnnxResolver
 
     templates = list[OnnxFunction]()
