@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.codegen import c_prelude as C
+from mlc.codegen.c_call import print_call, prototypes
 from mlc.codegen.c_printer import CPrinter, on_heap
 from mlc.codegen.c_types import NARROW, storage_type, value_type
 from mlc.codegen.c_values import VALUES
@@ -45,9 +46,9 @@ def print_function(func: loop.FuncOp, *, checked: bool = False, snapped: bool = 
     attribute `ROUNDS_TO` rounds to the values of that type. With `races`, iterations of parallel loops run backwards,
     and a kernel whose iterations depend on each other returns `RACES` plus the number of the operation.
     """
-    printer = CPrinter(_STATEMENTS, checked, snapped, races)
+    printer = CPrinter(STATEMENTS, checked, snapped, races)
     printer.function(func)
-    return "\n".join(printer.lines) + "\n"
+    return prototypes(func) + "\n".join(printer.lines) + "\n"
 
 
 # --- structure ---------------------------------------------------------------------------------------------------
@@ -168,6 +169,15 @@ def _alloc(p: CPrinter, op: loop.AllocOp) -> None:
     p.line(_poison(p, op.result))
 
 
+def _table(p: CPrinter, op: loop.TableOp) -> None:
+    element = op.result.type.element_type
+    t, name, n = storage_type(element), p.name(op.result), max(math.prod(op.result.type.get_shape()), 1)
+    data = ", ".join(str(b) for b in op.bytes())
+    size = f"{n} * sizeof({t})"
+    p.line(f"static const union {{ uint8_t bytes[{size}]; {t} values[{n}]; }} {name}_data = {{{{{data}}}}};")
+    p.line(f"const {t} *{name} = {name}_data.values;")
+
+
 def _load(p: CPrinter, op: loop.LoadOp) -> None:
     index = [p.text(e, op.indices) for e in op.map.data]
     _read(p, op, op.buffer, index, p.condition(op.mask_exprs, op.indices), op.otherwise)
@@ -223,13 +233,15 @@ def _if(p: CPrinter, op: scf.IfOp) -> None:
         p.line("}")
 
 
-_STATEMENTS: dict[type[Operation], Callable[[CPrinter, Any], None]] = {
+STATEMENTS: dict[type[Operation], Callable[[CPrinter, Any], None]] = {
     loop.ForOp: _for,
     loop.BlockOp: _block,
     loop.AllocOp: _alloc,
+    loop.TableOp: _table,
     loop.LoadOp: _load,
     loop.StoreOp: _store,
     loop.GatherOp: _gather,
+    loop.ExternCallOp: print_call,
     loop.YieldOp: lambda p, op: None,
     scf.IfOp: _if,
     scf.YieldOp: lambda p, op: None,

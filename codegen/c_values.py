@@ -78,6 +78,14 @@ def _contract(p: CPrinter, op: loop.ContractOp) -> None:
     p.lanes(shape, *steps)
 
 
+def _intrinsic(p: CPrinter, op: loop.CallIntrinsicOp) -> None:
+    """What the intrinsic means: C99 has no name for it."""
+    for inner, given in zip(op.means.block.args, op.args, strict=True):
+        p.names[inner] = p.name(given)
+    p.block(op.means.block)
+    p.define(op.result, p.at(op.yielded))
+
+
 def _broadcast(p: CPrinter, op: loop.BroadcastOp) -> None:
     p.define(op.result, p.at(op.value))
 
@@ -136,6 +144,7 @@ VALUES: dict[type[Operation], Callable[[CPrinter, Any], None]] = {
     loop.IndexOp: _index,
     loop.FmaOp: _fma,
     loop.ContractOp: _contract,
+    loop.CallIntrinsicOp: _intrinsic,
     loop.BroadcastOp: _broadcast,
     loop.ReduceOp: _reduce,
     loop.CompareOp: _compare,

@@ -1,9 +1,12 @@
 """Objects linked into this process by LLVM, where there is no C compiler, beside the JIT-compiled thread pool."""
 
-from collections.abc import Mapping
+import ctypes
+import ctypes.util
+from collections.abc import Iterable, Mapping
 
 from mlc.codegen.native import Library
 from mlc.codegen.pool.loaded import Pool
+from mlc.support.errors import UserError
 
 _POOL = "mlc_pool"
 
@@ -22,3 +25,13 @@ class JitCode:
         """The address of an rt struct with so many bytes of scratch a thread, and the object that keeps it alive."""
         rt = Pool.get(threads).rt(scratch)
         return rt.address, rt
+
+
+def load_libraries(libraries: Iterable[str]) -> None:
+    """Load libraries into this process, where objects then find their symbols; UserError for one that is not there."""
+    for name in libraries:
+        path = name if "/" in name or ".so" in name else ctypes.util.find_library(name)
+        try:
+            ctypes.CDLL(path or f"lib{name}.so", mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            raise UserError(f"expected library '{name}', but got: {error}") from error

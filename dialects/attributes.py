@@ -4,6 +4,9 @@ The discardable attributes that mlc's levels exchange: their names, where they o
 Attributes that an op declares itself (its properties) are documented with the op.
 """
 
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Operation
+
 # --- functions of the graph level --------------------------------------------------------------------------------
 
 GRAPH_KERNEL = "graph.kernel"
@@ -15,6 +18,20 @@ GRAPH_HASH = "graph.hash"
 GRAPH_LAYOUTS = "graph.layouts"
 """On a kernel: the layouts of its operands and results."""
 
+EXTERNAL_COMPILER = "compiler"
+"""On a kernel, a string: the external compiler that makes its code; no pass looks into it."""
+
+# --- ops that external compilers take over -----------------------------------------------------------------------
+
+OFFLOAD_COMPILER = "offload.compiler"
+"""A string: the external compiler that takes over the op (graph-annotate)."""
+OFFLOAD_PATTERN = "offload.pattern"
+"""A string: the pattern that the op was matched by."""
+OFFLOAD_MATCH = "offload.match"
+"""An integer: the match that the op is a part of."""
+OFFLOAD_REGION = "offload.region"
+"""An integer: the region that the op will be a part of (graph-merge-regions)."""
+
 # --- kernels: te.func and loop.func ------------------------------------------------------------------------------
 
 KERNEL_SIZES = "sizes"
@@ -23,6 +40,15 @@ KERNEL_TYPICAL = "typical"
 """array<i64>: the typical value of each symbol, for which schedules are chosen."""
 KERNEL_LEAST = "least"
 """array<i64>: the smallest value of each symbol."""
+KERNEL_SYMBOLS = "te.symbols"
+"""Of a kernel of the te API: the range of each symbol, by name."""
+KERNEL_ARGUMENTS = "te.arguments"
+"""Of a kernel of the te API: what each size argument holds, as expressions of the symbols."""
+KERNEL_BUFFERS = "te.buffers"
+"""
+How the arrays of a kernel lie in memory, for each input and output: a unit (contiguous), or a dictionary of `strides`
+(a map over the index arguments) and `offset`, both in elements, and `align` in bytes.
+"""
 
 # --- stages, loops, buffers --------------------------------------------------------------------------------------
 
@@ -38,6 +64,12 @@ LOOP_PREFETCH = "prefetch"
 """On loop.for, an integer: during an iteration, the data of the next one is prefetched into L2."""
 LOOP_STREAM = "stream"
 """On loop.for, an integer: each iteration reads many planes of a tensor that exceeds L2."""
+LOOP_OFFSET = "mlc.offset"
+"""On loop.alloc of static sizes, an integer: where its bytes begin in a thread's scratch, or in the workspace."""
+LOOP_SLOT = "mlc.slot"
+"""On loop.alloc of symbolic sizes, an integer: the number of the slot, a piece of memory of this buffer's size."""
+LOOP_SHARES = "mlc.shares"
+"""On loop.alloc of symbolic sizes, an integer: the slot in which the buffer lies, of another buffer's size."""
 
 # --- calls and schedules -----------------------------------------------------------------------------------------
 
@@ -69,6 +101,10 @@ MAIN_SCRATCH = "mlc.scratch"
 
 NATIVE_SCRATCH_BYTES = "mlc.scratch_bytes"
 """An integer: the bytes of scratch memory that the kernel needs per thread."""
+NATIVE_CALLS = "mlc.calls"
+"""On a declared function: the registered name that it stands for."""
+NATIVE_LIBRARIES = "mlc.libraries"
+"""On a declared function: the libraries that define it."""
 NATIVE_SIGNATURE = "mlc.signature"
 """A function type: the buffers that the kernel reads and its size arguments, to the buffers that it writes."""
 NATIVE_WORKSPACE_BYTES = "mlc.workspace_bytes"
@@ -90,3 +126,10 @@ UNPREFIXED: dict[str, frozenset[str]] = {
     "sched.schedule": frozenset({SCHEDULE_STRATEGY}),
 }
 """Op name -> the discardable attributes above that it may have; names with a prefix, `mine.note`, need no entry."""
+
+
+def texts_of(op: Operation, name: str) -> list[str]:
+    """The texts of an attribute that is a string, or an array of strings; none where the op lacks it."""
+    attribute = op.attributes.get(name)
+    items = attribute.data if isinstance(attribute, ArrayAttr) else [attribute]
+    return [item.data for item in items if isinstance(item, StringAttr)]

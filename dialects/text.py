@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from xdsl.dialects.builtin import FunctionType, StringAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FunctionType, StringAttr
 from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import IRDLOperation
@@ -47,6 +47,15 @@ def parse_defined(parser: Parser) -> SSAValue:
         name = operand.operand_name + (f"#{operand.index}" if operand.index else "")
         parser.raise_error(f"expected an operand that is defined above, but got %{name}", operand.span)
     return values[operand.index]
+
+
+def parse_dense(parser: Parser) -> DenseIntOrFPElementsAttr:
+    """Dense numbers: `dense<[1.0, 2.0]> : tensor<2xf32>`."""
+    start = parser.pos
+    value = parser.parse_attribute()
+    if not isinstance(value, DenseIntOrFPElementsAttr):
+        parser.raise_error(f"expected dense numbers, `dense<[1.0, 2.0]> : tensor<2xf32>`, but got {value}", start)
+    return value
 
 
 def print_types(printer: Printer, values: Sequence[SSAValue]) -> None:

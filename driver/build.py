@@ -6,43 +6,40 @@ import dataclasses
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, TensorType
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
 
 from mlc.dialects import loop, sched, te
+from mlc.driver.arguments import Kernel, KernelArguments
+from mlc.driver.binds import bound
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes
+from mlc.driver.operator_source import OperatorLike, operator_source
 from mlc.driver.options import LEVELS, Options, current_context, level_in
-from mlc.driver.pipeline.manager import make_context, parse_pipeline
+from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.text import pass_text
-from mlc.driver.toolchain import load_code, pool_object
-from mlc.runtime.arrays import TensorSpec, address_of, input_array, is_ready, output_array
-from mlc.runtime.code import POOL
+from mlc.driver.toolchain import functions_object, load_code, pool_object
+from mlc.runtime.arrays import address_of, is_ready
+from mlc.runtime.code import FUNCTIONS, POOL
 from mlc.runtime.cpu import missing_features
+from mlc.runtime.functions import CalledFunctions
+from mlc.runtime.sizes import symbolic_buffer_bytes
 from mlc.runtime.states import CallState, StatePool
+from mlc.runtime.symbolic import WORKSPACE_SLACK
 from mlc.support.abi import KERNEL
-from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError, located, warn
 from mlc.support.ir_text import IRText
 from mlc.support.threads import thread_count
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
+from mlc.validation.intrinsics import check_intrinsics
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from mlc.dialects.te_builder.builder import Tensor
-
-Kernel: TypeAlias = te.FuncOp | loop.FuncOp
-Specs: TypeAlias = tuple[list[TensorSpec], list[TensorSpec]]
-"""The inputs and the outputs of a kernel."""
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-Out: TypeAlias = "Array | Sequence[Array]"
-"""The array to write the one output into, or one for each output."""
-_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
+    from mlc.driver.arguments import Array, Out
+    from mlc.driver.binds import Binds
 
 
 class Operator:
@@ -52,10 +49,10 @@ class Operator:
     `inputs` and `outputs` are its TensorSpecs; `text(level)` is its IR on a level: te, loop, llvm, llvm-ir or asm.
     """
 
-    def __init__(self, name: str, specs: Specs, build: _Build) -> None:
+    def __init__(self, name: str, arguments: KernelArguments, build: _Build) -> None:
         code = build.code()
         self.name = name
-        self.inputs, self.outputs = map(tuple, specs)
+        self.inputs, self.outputs = tuple(arguments.inputs), tuple(arguments.outputs)
         self.threads = build.options.threads
         self._build = build
         target = Target.parse(build.options.target)
@@ -63,13 +60,18 @@ class Operator:
         reason = missing_features(used, target.architecture) if target.architecture == os.uname().machine else None
         if reason is not None:
             raise UserError(reason)
-        self._code = load_code({name: code.object, POOL: pool_object(target, build.cache)})
+        objects = {name: code.object, POOL: pool_object(target, build.cache)}
+        if code.functions:
+            objects[FUNCTIONS] = functions_object(code.functions, target, build.cache)
+        self._code = load_code(objects, code.libraries)
+        self._functions = CalledFunctions(code.functions)
+        self._arguments, self._bytes = arguments, (code.workspace_bytes, code.symbolic_bytes)
         self._kernel = KERNEL(self._code.address(name))
-        operands = len(self.inputs) + len(self.outputs) + 1
+        operands = len(self.inputs) + len(self.outputs) + len(arguments.sizes) + 1
         sizes = code.scratch_bytes, code.workspace_bytes, operands
-        self._states = StatePool(partial(CallState, self._code, self.threads, *sizes))
-        self._shapes = [spec.shape for half in specs for spec in half]
-        self._dtypes = [dtype_of(spec.dtype) for half in specs for spec in half]
+        self._states = StatePool(partial(CallState, self._code, self.threads, *sizes, self._functions))
+        self._shapes = [spec.shape for spec in (*self.inputs, *self.outputs)]
+        self._dtypes = arguments.dtypes
 
     def __call__(self, *inputs: ArrayLike, out: Out | None = None) -> Array | tuple[Array, ...]:
         """
@@ -77,40 +79,44 @@ class Operator:
 
         Raises ValueError for a wrong number of arrays and for a wrong shape or dtype.
         """
+        if self._functions.names:
+            self._functions.check(f"'{self.name}'")
         given: Any = (*inputs, out)
         ready = len(given) == len(self._shapes) and all(map(is_ready, given, self._dtypes, self._shapes))
-        arrays: Sequence[Array] = given if ready else self._checked(inputs, out)
+        arrays: Sequence[Array] = given
+        sizes: Sequence[int] = ()
+        if not (ready and self._arguments.is_static):
+            arrays, sizes = self._arguments.bind(inputs, out, self.name)
         state = self._states.take()
         try:
             operands = state.operands
             for index, array in enumerate(arrays):
                 operands[index] = address_of(array)
-            operands[len(arrays)] = state.workspace_at
+            for index, size in enumerate(sizes, len(arrays)):
+                operands[index] = size
+            if sizes:
+                self._reserve(state, sizes)
+            operands[len(arrays) + len(sizes)] = state.workspace_at
             status = self._kernel(state.at, state.rt)
+            if status:
+                raise self._functions.failure(state.rt, f"'{self.name}'", status)
         finally:
             self._states.give(state)
-        if status:
-            raise RuntimeError(f"'{self.name}' returned error {status}")
         results: Any = arrays[len(self.inputs) :]
         if out is not None:  # return what was given, which may be no numpy array
             results = out if isinstance(out, list | tuple) else [out]
         return results[0] if len(self.outputs) == 1 else tuple(results)
 
-    def _checked(self, inputs: Sequence[ArrayLike], out: Out | None) -> list[Array]:
-        """The inputs, contiguous, and the arrays to write into; ValueError if one does not fit."""
-        if len(inputs) != len(self.inputs):
-            raise ValueError(f"expected {len(self.inputs)} inputs of '{self.name}', but got {len(inputs)}")
-        arrays = [input_array(a, spec) for a, spec in zip(inputs, self.inputs, strict=True)]
-        return [*arrays, *self._results(out)]
+    def _reserve(self, state: CallState, sizes: Sequence[int]) -> None:
+        """A workspace that is large enough for buffers of these sizes."""
+        static, rows = self._bytes
+        if rows:
+            state.resize(static + symbolic_buffer_bytes(rows, sizes, self.threads), WORKSPACE_SLACK)
 
-    def _results(self, out: Out | None) -> list[Array]:
-        """The arrays to write into."""
-        if out is None:
-            return [np.empty(spec.shape, dtype_of(spec.dtype)) for spec in self.outputs]
-        given: list[Any] = list(out) if isinstance(out, list | tuple) else [out]
-        if len(given) != len(self.outputs):
-            raise ValueError(f"expected {len(self.outputs)} arrays in out, but got {len(given)}")
-        return [output_array(array, spec) for array, spec in zip(given, self.outputs, strict=True)]
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the registered functions that it calls; it does not run before they are registered."""
+        return self._functions.names
 
     def text(self, level: str) -> IRText:
         """The kernel's IR on a level: a string, which notebooks show in colour."""
@@ -121,10 +127,15 @@ class _Build:
     """The compilation of one operator; `text` repeats it for the IR of a level."""
 
     def __init__(
-        self, kernel: Kernel, schedule: sched.ScheduleOp | None, options: Options, cache: Cache | None
+        self,
+        kernel: Kernel,
+        schedule: sched.ScheduleOp | None,
+        intrinsics: Sequence[sched.IntrinsicOp],
+        options: Options,
+        cache: Cache | None,
     ) -> None:
         self.name = kernel.sym_name.data
-        self.ops = [kernel] if schedule is None else [kernel, schedule]
+        self.ops = [kernel] if schedule is None else [*intrinsics, kernel, schedule]
         self.options, self.cache = options, cache
         self.passes = kernel_passes(options, "loop" if isinstance(kernel, loop.FuncOp) else "te")
         if schedule is not None:
@@ -159,127 +170,50 @@ class _Build:
 
 
 @located()
+def lower(func: OperatorLike, schedule: sched.ScheduleOp | str | None = None) -> ModuleOp:
+    """
+    The loops of one operator, as a module with a loop.func: as the schedule leaves them, or one nest for each stage.
+
+    `func` and `schedule` are those of `mlc.build`; without a schedule none is chosen. Raises UserError as it does.
+    """
+    source = operator_source(func, schedule)
+    module = ModuleOp([op.clone() for op in source.ops])
+    passes = ["convert-te-to-loop"] if isinstance(source.kernel, te.FuncOp) else []
+    passes += ["loop-apply-schedule"] if source.schedule is not None else []
+    run_passes(module, make_context(), parse_pipeline(",".join(passes)) if passes else [])
+    return module
+
+
+@located()
 def build(
-    func: Kernel | ModuleOp | str | Tensor | Sequence[Tensor],
+    func: OperatorLike,
     schedule: sched.ScheduleOp | str | None = None,
     target: str = "native",
     *,
     opt_level: int | None = None,
     threads: int | None = None,
     cache: bool = True,
+    binds: Binds | None = None,
 ) -> Operator:
     """
     Compile one operator.
 
     `func` is a te.func or loop.func op, IR text of one (a sched.schedule may stand beside it), or `mlc.te` tensors:
-    the outputs, or inputs and outputs in the order of the call. `schedule` is a sched.schedule op or its text; without
-    one a strategy chooses. All sizes are static.
+    the outputs, or inputs and outputs in the order of the call, or an `mlc.Schedule`, which is built for its own target
+    unless `target` names another. `schedule` is a sched.schedule op or its text; without one a strategy chooses. Sizes
+    may be open (te.var): the arrays of each call tell them. `binds` maps a placeholder or result, or its name, to a
+    te.buffer: an array that lies so is computed on in place, another one is refused.
 
     Raises UserError for anything else, for IR that does not verify, and for a schedule of another kernel.
     """
-    kernel, found = _kernel_of(func)
-    if schedule is not None:
-        found = _schedule_of(schedule)
-    if found is not None and found.kernel.string_value() != kernel.sym_name.data:
-        raise UserError(f"expected a schedule of @{kernel.sym_name.data}, but got one of {found.kernel}")
+    source = operator_source(func, schedule)
+    if source.target is not None and target == "native":
+        target = source.target
+    kernel = source.kernel
+    if binds:
+        kernel = bound(kernel, binds)
     context = current_context()
     options = Options(target, level_in(context, opt_level), thread_count(threads), context=context)
-    builder = _Build(kernel, found, options, Cache.default() if cache else None)
-    return Operator(builder.name, _specs(kernel), builder)
-
-
-def _kernel_of(
-    func: Kernel | ModuleOp | str | Tensor | Sequence[Tensor],
-) -> tuple[Kernel, sched.ScheduleOp | None]:
-    """The kernel, and the schedule beside it in a text or module."""
-    if isinstance(func, str):
-        func = _parsed(func)
-    if isinstance(func, ModuleOp):
-        ops = list(func.body.block.ops)
-        kernels = [op for op in ops if isinstance(op, te.FuncOp | loop.FuncOp)]
-        schedules = [op for op in ops if isinstance(op, sched.ScheduleOp)]
-        if len(kernels) != 1 or len(schedules) > 1 or len(ops) != len(kernels) + len(schedules):
-            names = ", ".join(op.name for op in ops) or "nothing"
-            raise UserError(f"expected one te.func or loop.func, and at most one sched.schedule, but got {names}")
-        return kernels[0], schedules[0] if schedules else None
-    if isinstance(func, te.FuncOp | loop.FuncOp):
-        return func, None
-    return _from_tensors(func), None
-
-
-def _parsed(text: str) -> ModuleOp:
-    """The module of an IR text; an error names its line and column."""
-    from mlc.driver.load import parse_module
-
-    return parse_module(text, "<build>")
-
-
-def _schedule_of(schedule: sched.ScheduleOp | str) -> sched.ScheduleOp:
-    if isinstance(schedule, str):
-        ops = list(_parsed(schedule).body.block.ops)
-        if len(ops) != 1 or not isinstance(ops[0], sched.ScheduleOp):
-            raise UserError("expected the text of one sched.schedule as schedule")
-        return ops[0]
-    if not isinstance(schedule, sched.ScheduleOp):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
-        raise UserError(f"expected a sched.schedule op or its text as schedule, but got {type(schedule).__name__}")
-    return schedule
-
-
-def _from_tensors(tensors: Tensor | Sequence[Tensor]) -> te.FuncOp:
-    """The kernel of mlc.te tensors; unlisted placeholders follow in the order in which they are read."""
-    from mlc.dialects.te_builder.builder import Tensor
-    from mlc.dialects.te_builder.builder import func as te_func
-
-    several = list(tensors) if isinstance(tensors, tuple | list) else [tensors]
-    given = [t for t in several if isinstance(t, Tensor) and t.value is not None]
-    if not given or len(given) < len(several):
-        raise UserError(f"expected a te.func, loop.func, IR text or mlc.te tensors, but got {tensors!r:.80}")
-    outputs = [t for t in given if not isinstance(t.value, BlockArgument)]
-    inputs: dict[SSAValue, Tensor] = {t.value: t for t in given if isinstance(t.value, BlockArgument)}
-    seen: set[SSAValue] = set()
-    for tensor in outputs:
-        if tensor.value is not None:
-            _collect(tensor.value, inputs, seen)
-    if not outputs:
-        raise UserError("expected at least one computed tensor among the mlc.te tensors, but got only placeholders")
-    return te_func(outputs[-1].name or "operator", list(inputs.values()), outputs)
-
-
-def _collect(value: SSAValue, inputs: dict[SSAValue, Tensor], seen: set[SSAValue]) -> None:
-    """Add the placeholders that a tensor is computed from."""
-    from mlc.dialects.te_builder.builder import tensor_of
-
-    if value in seen:
-        return
-    seen.add(value)
-    if isinstance(value, BlockArgument):
-        inputs.setdefault(value, tensor_of(value))
-        return
-    assert isinstance(value.owner, Operation)
-    for op in value.owner.regions[0].block.ops:
-        if isinstance(op, te.ReadOp):
-            _collect(op.tensor, inputs, seen)
-
-
-def _specs(kernel: Kernel) -> Specs:
-    """The specs of the kernel's inputs and outputs."""
-    if isinstance(kernel, te.FuncOp):
-        results = [(f"output{i}", t) for i, t in enumerate(kernel.function_type.outputs)]
-        return [_spec(a.name_hint or f"input{a.index}", a.type) for a in kernel.body.block.args], [
-            _spec(name, t) for name, t in results
-        ]
-    assert isinstance(kernel.outputs, IntegerAttr)
-    specs = [_spec(a.name_hint or f"arg{a.index}", a.type) for a in kernel.body.block.args]
-    first = len(specs) - kernel.outputs.value.data
-    return specs[:first], specs[first:]
-
-
-def _spec(name: str, type_: Attribute) -> TensorSpec:
-    if not isinstance(type_, TensorType | MemRefType):
-        raise UserError(f"expected operand '{name}' to be a tensor or memref, but got {type_}")
-    shape = tuple(type_.get_shape())
-    if any(size < 0 for size in shape):
-        raise UserError(f"expected static sizes of operand '{name}', but got {type_}")
-    element = str(type_.element_type)
-    dtype = _DTYPES.get(element) or element.replace("ui", "uint").replace("si", "int")
-    return TensorSpec(name, shape, dtype.replace("i", "int") if dtype[0] == "i" and dtype[1:].isdigit() else dtype)
+    check_intrinsics(source.intrinsics)
+    builder = _Build(kernel, source.schedule, source.intrinsics, options, Cache.default() if cache else None)
+    return Operator(builder.name, KernelArguments(kernel), builder)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +11,26 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from mlc.codegen.link import has_compiler, link_shared
+from mlc.dialects.attributes import EXTERNAL_COMPILER
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signature_of
+from mlc.driver.external import check_external, compile_external
 from mlc.driver.flops import flops_of
 from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import PassFailed, make_context, run_passes
 from mlc.driver.pipeline.text import pass_text
-from mlc.driver.toolchain import is_host, pool_object, probes_object
+from mlc.driver.toolchain import functions_object, is_host, pool_object, probes_object
 from mlc.driver.validated import check_program
 from mlc.driver.workers import Job, run_jobs
 from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
-from mlc.runtime.code import POOL, PROBES
+from mlc.runtime.code import FUNCTIONS, POOL, PROBES
 from mlc.runtime.graph.convert import expect_graph
 from mlc.support.errors import UserError, fail, warn
 from mlc.support.timing import PhaseTimer
@@ -57,6 +60,8 @@ class Compilation:
         self.texts: dict[str, str] = {}
         self.ops: dict[str, int] = {}
         self.kernels: dict[str, KernelCode] = {}
+        self.extra: dict[str, bytes] = {}
+        """Further objects of kernels that external compilers made, by name."""
         self.warnings: list[str] = []
         self.validators: list[Any] = []
         """The instrument that validates the passes on the whole module, if the options ask for it."""
@@ -86,7 +91,8 @@ class Compilation:
             with self.timing.phase("main"):
                 objects = self.objects(main)
             with self.timing.phase("link"):
-                draft.write_objects(objects, link_shared if is_host(self.target) and has_compiler() else None)
+                link = partial(link_shared, libraries=self.libraries())
+                draft.write_objects(objects, link if is_host(self.target) and has_compiler() else None)
             workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
             draft.model |= {
                 "name": self.name,
@@ -101,6 +107,8 @@ class Compilation:
                 "kernel_rooms": self.rooms(description["nodes"]),
                 "scratch_bytes": max((code.scratch_bytes for code in self.kernels.values()), default=0),
                 "weights_bytes": weights_bytes,
+                "functions": self.functions(),
+                "libraries": self.libraries(),
                 "report": self.report(len(description["nodes"])),
             }
             artifact = draft.finish()
@@ -136,6 +144,7 @@ class Compilation:
         """The text of each kernel's te.func and sched.schedule; nothing below is compiled."""
         _, sources = self.plan()
         origins = self.origins()
+        sources = {name: op for name, op in sources.items() if EXTERNAL_COMPILER not in op.attributes}
         jobs = [Job(name, origins.get(name, ()), self.scheduling(name, op)) for name, op in sources.items()]
         return {name: text.decode() for name, text in zip(sources, run_jobs(jobs), strict=True)}
 
@@ -175,6 +184,9 @@ class Compilation:
 
     def compile_kernels(self, sources: Mapping[str, FuncOp]) -> dict[str, KernelCode]:
         """The code of each kernel, from the cache or from workers."""
+        external = {name: op for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes}
+        made = {name: self.external(op) for name, op in external.items()}
+        sources = {name: op for name, op in sources.items() if name not in external}
         passes = kernel_passes(self.options)
         how = ",".join(map(pass_text, passes)) + self.options.key() + self.target.features
         handed = self.options.schedules
@@ -193,9 +205,17 @@ class Compilation:
             packed[name] = data
             if cache is not None:
                 cache.publish_kernel(keys[name], data)
-        kernels = {name: KernelCode.unpack(packed[name]) for name in sources}
+        kernels = made | {name: KernelCode.unpack(packed[name]) for name in sources}
         self.account(kernels, missing)
         return kernels
+
+    def external(self, function: FuncOp) -> KernelCode:
+        """The code of a kernel that an external compiler makes, in this process."""
+        code = compile_external(function, self.model.weights, self.target)
+        self.extra |= code.objects
+        if self.options.validate:
+            check_external(code, function, self.ctx, self.recorded, self.options)
+        return code.kernel
 
     def work(self, name: str, source: Operation, passes: list[Any]) -> Callable[[], bytes]:
         """The job of one kernel."""
@@ -261,7 +281,17 @@ class Compilation:
                 self.texts[level] = own() + self.texts.get(level, "")
         objects = {MAIN: emit_object(text, self.target), POOL: pool_object(self.target, self.cache)}
         objects[PROBES] = probes_object(self.target, self.cache)
-        return objects | {name: code.object for name, code in self.kernels.items()}
+        if names := self.functions():
+            objects[FUNCTIONS] = functions_object(names, self.target, self.cache)
+        return objects | self.extra | {name: code.object for name, code in self.kernels.items()}
+
+    def functions(self) -> list[str]:
+        """The names of the registered functions that the kernels call, in the order of the table."""
+        return sorted({name for code in self.kernels.values() for name in code.functions})
+
+    def libraries(self) -> list[str]:
+        """The libraries that the kernels are linked with."""
+        return list(dict.fromkeys(name for code in self.kernels.values() for name in code.libraries))
 
     def report(self, calls: int) -> dict[str, Any]:
         """Statistics of the compilation, for model.json and `Executable.report`."""

@@ -45,6 +45,8 @@ class Options:
     """Whether kernels work on parts of buffers (concatenations in place); the graph executor wants whole ones."""
     show_nodes: bool = False
     """Whether the texts that are kept have the source nodes of ops in comments."""
+    compilers: tuple[str, ...] = ()
+    """The external compilers that may take over parts of the model, in order of preference."""
     show_locations: bool = False
     """Whether they have the locations of ops."""
 
@@ -62,7 +64,8 @@ class Options:
         """The part of a model's cache key that these options are."""
         handed = f" schedules={self.schedules.key()}" if self.schedules else ""
         parts = "" if self.parts else " whole-buffers"
-        return f"{self.key()} precision={self.precision} error={self.error_growth:g}{parts}{handed}"
+        compilers = f" compilers={'+'.join(self.compilers)}" if self.compilers else ""
+        return f"{self.key()} precision={self.precision} error={self.error_growth:g}{parts}{compilers}{handed}"
 
     def key(self) -> str:
         """The part of a kernel's cache key that these options are; its schedule comes on top."""
@@ -106,6 +109,7 @@ class Options:
             "precision": self.precision,
             "error-growth": self.error_growth,
             "parts": self.parts,
+            "compilers": "+".join(self.compilers),
             "vector-bits": target.vector_bits,
             "instructions": ",".join(target.instructions),
         }
@@ -116,6 +120,7 @@ SETTINGS: dict[str, type[str] | type[int] | type[float]] = {
     "threads": int,
     "precision": str,
     "error-growth": float,
+    "compilers": str,
 }
 """The settings that a person gives; the others of `Options.settings` follow from the target."""
 
@@ -128,7 +133,7 @@ def settings_of(given: Iterable[str]) -> dict[str, str | int | float]:
         if name not in SETTINGS:
             raise UserError(f"expected a setting among {', '.join(SETTINGS)}, but got '{text}'")
         try:
-            values[name.replace("-", "_")] = SETTINGS[name](value)
+            values[name.replace("-", "_")] = tuple(value.split("+")) if name == "compilers" else SETTINGS[name](value)
         except ValueError as error:
             raise UserError(f"expected a number for setting '{name}', but got '{value}'") from error
     return Options(**values).settings() if values else {}

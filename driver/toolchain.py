@@ -6,7 +6,7 @@ the whole of mlc is installed. Nothing heavy is imported before it is used.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 class LLVM:
     """Links with LLVM in memory, and exports C libraries."""
 
-    def load(self, objects: Mapping[str, bytes]) -> Code:
-        """Link object files in memory."""
-        from mlc.codegen.jit import JitCode
+    def load(self, objects: Mapping[str, bytes], libraries: Sequence[str] = ()) -> Code:
+        """Link object files in memory, with libraries."""
+        from mlc.codegen.jit import JitCode, load_libraries
 
+        load_libraries(libraries)
         return JitCode(objects)
 
     def resolver(
@@ -49,14 +50,14 @@ class LLVM:
         return export(artifact, path)
 
 
-def load_code(objects: Mapping[str, bytes]) -> Code:
+def load_code(objects: Mapping[str, bytes], libraries: Sequence[str] = ()) -> Code:
     """Link objects, the pool's among them, into this process: by the C compiler, or else by LLVM."""
     from mlc.codegen.link import has_compiler, link_shared
 
     if not has_compiler():
-        return LLVM().load(objects)
+        return LLVM().load(objects, libraries)
     with scratch_directory() as directory:
-        return SharedCode(link_shared(objects.values(), directory / "code.so"))
+        return SharedCode(link_shared(objects.values(), directory / "code.so", libraries))
 
 
 def load_executable(directory: str | os.PathLike[str], threads: int | None = None, executor: str = "aot") -> Executable:
@@ -79,6 +80,13 @@ def probes_object(target: Target, cache: Cache | None) -> bytes:
     from mlc.codegen.probes import probes_module
 
     return _object("probes", probes_module(target), target, cache)
+
+
+def functions_object(names: Sequence[str], target: Target, cache: Cache | None) -> bytes:
+    """The functions through which kernels call the registered ones of a program."""
+    from mlc.codegen.functions import functions_text
+
+    return _object("functions", functions_text(names, target), target, cache)
 
 
 def _object(what: str, text: str, target: Target, cache: Cache | None) -> bytes:

@@ -20,6 +20,7 @@ from mlc.dialects.index import Index, Range, render
 from mlc.dialects.loop.private import private_buffers
 from mlc.interp import values as V
 from mlc.interp.errors import InterpreterError
+from mlc.interp.extern_call import caller
 from mlc.interp.loop_helpers import buffer_shape
 from mlc.support.arithmetic import Arithmetic
 
@@ -233,6 +234,10 @@ def _alloc(e: PythonEmitter, op: loop.AllocOp) -> None:
     e.line(f"{e.name(op.result)} = np.full(({shape if op.shape else ''}), {fill}, {kind})")
 
 
+def _table(e: PythonEmitter, op: loop.TableOp) -> None:
+    e.line(f"{e.name(op.result)} = {e.constant(V.dense(op.value, e.arithmetic), 'table')}")
+
+
 def _load_op(e: PythonEmitter, op: loop.LoadOp) -> None:
     result, buffer = e.name(op.result), e.name(op.buffer)
     if not op.tile_sizes:
@@ -367,13 +372,32 @@ def _cmp(table: Sequence[str]) -> Callable[[PythonEmitter, Any], str]:
     return emit
 
 
+def _extern_call(e: PythonEmitter, op: loop.ExternCallOp) -> None:
+    names = [e.name(v) for v in op.buffers]
+    first = len(names) - op.num_outputs
+    e.line(f"{e.constant(caller(op), 'call')}([{', '.join(names[:first])}], [{', '.join(names[first:])}])")
+
+
+def _intrinsic(e: PythonEmitter, op: loop.CallIntrinsicOp) -> None:
+    """What the intrinsic means, in line."""
+    for inner, given in zip(op.means.block.args, op.args, strict=True):
+        e.names[inner] = e.name(given)
+    e.depth -= 1
+    e.block(op.means.block)
+    e.depth += 1
+    e.line(f"{e.name(op.result)} = {e.name(op.yielded)}")
+
+
 _STRUCTURE: dict[type[Operation], Callable[[PythonEmitter, Any], None]] = {
     loop.ForOp: _for,
     loop.BlockOp: _block,
     loop.AllocOp: _alloc,
+    loop.TableOp: _table,
     loop.LoadOp: _load_op,
     loop.StoreOp: _store_op,
     loop.GatherOp: _gather_op,
+    loop.ExternCallOp: _extern_call,
+    loop.CallIntrinsicOp: _intrinsic,
     loop.YieldOp: lambda e, op: None,
     scf.IfOp: _if,
     scf.YieldOp: lambda e, op: None,

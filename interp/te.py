@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, TensorType
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import te
@@ -22,8 +22,10 @@ from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.graph.types import element_of
 from mlc.dialects.index import Index
 from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
+from mlc.dialects.te_extern import ExternOp
 from mlc.interp import values as meaning
 from mlc.interp.errors import InterpreterError
+from mlc.interp.extern import run_extern
 from mlc.interp.observe import Observe
 from mlc.support.arithmetic import OWN, Arithmetic
 
@@ -42,11 +44,13 @@ def run(
     for k, (arg, value) in enumerate(zip(func.args, inputs, strict=True)):
         tensors[arg] = _input(func, k, arg.type, value, arithmetic)
     with np.errstate(all="ignore"):
-        for stage in func.stages:
-            results = _Stage(stage, tensors, arithmetic).run()
-            tensors.update(zip(stage.results, results, strict=True))
+        for op in func.body.block.ops:
+            if isinstance(op, te.ReturnOp):
+                continue
+            results = _results(op, tensors, arithmetic)
+            tensors.update(zip(op.results, results, strict=True))
             if observe is not None:
-                observe(stage, results)
+                observe(op, results)
     return [tensors[v].copy() if v in func.args else tensors[v] for v in func.return_op.values]
 
 
@@ -66,6 +70,44 @@ def _input(func: te.FuncOp, k: int, t: Attribute, value: ArrayLike, arithmetic: 
     return array.astype(dtype, copy=False)
 
 
+def _results(op: Operation, tensors: dict[SSAValue, Any], arithmetic: Arithmetic) -> list[Array]:
+    """The tensors that an op of a kernel gives."""
+    if isinstance(op, te.ComputeOp):
+        return _Stage(op, tensors, arithmetic).run()
+    if isinstance(op, te.ScanOp):
+        return _scan(op, tensors, arithmetic)
+    if isinstance(op, ExternOp):
+        return run_extern(op, [tensors[v] for v in op.inputs], arithmetic)
+    if isinstance(op, te.TableOp):
+        return [_table(op, arithmetic)]
+    raise InterpreterError(f"the te interpreter has no meaning for {op.name}")
+
+
+def _table(op: te.TableOp, arithmetic: Arithmetic) -> Array:
+    """The numbers of a table."""
+    return meaning.dense(op.value, arithmetic)
+
+
+def _scan(op: te.ScanOp, tensors: dict[SSAValue, Any], arithmetic: Arithmetic) -> list[Array]:
+    """The states of a scan: all steps, each computed from those before."""
+    steps, first = int(op.extent.evaluate([tensors[s] for s in op.symbols])), op.first_step
+    if steps < first:
+        raise InterpreterError(f"expected at least the {first} first steps of '{op.stage_name}', but got {steps}")
+    known = dict(tensors)
+    for state, update, init in zip(op.states, op.yield_op.values, op.inits, strict=True):
+        start = tensors[init]
+        known[state] = known[update] = np.empty((steps, *start.shape[1:]), start.dtype)
+        known[state][:first] = start
+    for step in range(first, steps):
+        for stage in op.stages:
+            for result, part in zip(stage.results, _Stage(stage, known, arithmetic).part(step, step + 1), strict=True):
+                whole = known.get(result)
+                if whole is None:
+                    whole = known[result] = np.empty((steps, *part.shape[1:]), part.dtype)
+                whole[step] = part[0]
+    return [known[state] for state in op.states]
+
+
 class _Stage:
     """One stage: its axes as open grids, its values as arrays of the stage's rank that broadcast."""
 
@@ -81,9 +123,9 @@ class _Stage:
         points = self._points()
         n = self.stage.num_spatial
         if points <= CHUNK_POINTS or not n or self.extents[0] < 2:
-            return self._part(0, self.extents[0] if self.extents else 0)
+            return self.part(0, self.extents[0] if self.extents else 0)
         step = max(1, CHUNK_POINTS * self.extents[0] // points)
-        parts = [self._part(a, min(a + step, self.extents[0])) for a in range(0, self.extents[0], step)]
+        parts = [self.part(a, min(a + step, self.extents[0])) for a in range(0, self.extents[0], step)]
         return [np.concatenate(p) for p in zip(*parts, strict=True)]
 
     def _points(self) -> int:
@@ -94,7 +136,8 @@ class _Stage:
         reads = [op for op in self.stage.body.block.ops if isinstance(op, te.ReadOp)]
         return max(math.prod(sizes.get(v, 1) for v in read.indices) for read in reads) if reads else 1
 
-    def _part(self, start: int, stop: int) -> list[Array]:
+    def part(self, start: int, stop: int) -> list[Array]:
+        """The results from `start` to `stop` on the first axis."""
         extents = [stop - start, *self.extents[1:]] if self.extents else []
         self.values = dict(self.tensors)
         for k, (axis, extent) in enumerate(zip(self.stage.axes, extents, strict=True)):
@@ -123,11 +166,31 @@ class _Stage:
         if self.stage.combiner is None:
             return [np.array(v, order="C") for v in full]
         name = self.stage.combiner.data
+        if (reducer := self.stage.reducer) is not None:
+            return self._combine(reducer, full, dtypes)
         if name in PAIR_COMBINERS:
             return _best(PAIR_COMBINERS[name], full, n)
         axes = tuple(range(n, self.rank))
         element = element_of(self.stage.results[0])
         return [_fold(name, full[0], axes, COMBINERS[name].identity(element))]
+
+    def _combine(self, reducer: te.CustomReducer, full: list[Any], dtypes: Sequence[Any]) -> list[Array]:
+        """The values combined by a reducer of the stage's own, in the order of the reduction axes."""
+        n = self.stage.num_spatial
+        kept = full[0].shape[:n]
+        flat = [v.reshape(*kept, -1) for v in full]
+        constants = [self.arithmetic.constant(_number(a), t) for a, t in zip(reducer.identity, dtypes, strict=True)]
+        found = [np.full(kept, c, t) for c, t in zip(constants, dtypes, strict=True)]
+        block = reducer.region.block
+        for k in range(flat[0].shape[-1]):
+            self.values.update(zip(block.args, [*found, *(v[..., k] for v in flat)], strict=True))
+            for op in block.ops:
+                if isinstance(op, te.YieldOp):
+                    break
+                self.values[op.results[0]] = MEANING[type(op)](self, op) if type(op) in MEANING else self._plain(op)
+            yielded = [self.values[v] for v in reducer.region.block.last_op.operands]  # pyright: ignore[reportOptionalMemberAccess] verified
+            found = [np.broadcast_to(v, kept).astype(t, copy=False) for v, t in zip(yielded, dtypes, strict=True)]
+        return [np.array(v, order="C") for v in found]
 
     def _contract(self, product: arith.MulfOp, extents: list[int]) -> Array:
         """The sum of products as one einsum; floats narrower than f32 are summed in f32."""
@@ -206,10 +269,15 @@ def _check(op: te.ReadOp, at: Sequence[Array], shape: Sequence[int], valid: Arra
 
 
 def _constant(stage: _Stage, op: arith.ConstantOp) -> Any:
-    value: Any = op.value
     dtype = meaning.dtype_of(op.result.type)
-    number = value.value.data
-    return stage.arithmetic.constant(number & 1 if dtype == np.bool_ else number, dtype)
+    number = _number(op.value)
+    return stage.arithmetic.constant(int(number) & 1 if dtype == np.bool_ else number, dtype)
+
+
+def _number(value: Attribute) -> int | float:
+    """The number of a constant."""
+    assert isinstance(value, IntegerAttr | FloatAttr)
+    return value.value.data
 
 
 def _compare(stage: _Stage, op: arith.CmpfOp | arith.CmpiOp) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import (
     BFloat16Type,
+    DenseIntOrFPElementsAttr,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -27,6 +28,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from mlc.dialects.constants import numbers
 from mlc.support import arithmetic as A
 from mlc.support import dtypes
 from mlc.support.arithmetic import OWN, Arithmetic
@@ -63,6 +65,13 @@ def dtype_for(t: Attribute, arithmetic: Arithmetic = OWN) -> np.dtype[Any]:
 def element_dtype(t: Attribute) -> np.dtype[Any]:
     """The numpy dtype of a scalar type, or of the elements of a buffer or vector."""
     return dtype_of(t.element_type if isinstance(t, MemRefType | VectorType) else t)
+
+
+def dense(value: DenseIntOrFPElementsAttr, arithmetic: Arithmetic = OWN) -> Values:
+    """The array of a dense attribute, in an arithmetic."""
+    dtype = dtype_of(value.get_element_type())
+    array = np.array(numbers(value)).reshape(value.get_shape())
+    return arithmetic.constant(array & 1 if dtype == np.bool_ else array, dtype)
 
 
 def poison(dtype: np.dtype[Any]) -> Any:

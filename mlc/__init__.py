@@ -19,12 +19,19 @@ _PUBLIC = {
     "from_torch": "mlc.frontends.torch:from_torch",
     "compile": "mlc.driver.compile:compile",
     "build": "mlc.driver.build:build",
+    "lower": "mlc.driver.build:lower",
+    "Schedule": "mlc.frontends.te.schedule:Schedule",
     "interpret": "mlc.driver.interpret:interpret",
     "quantize": "mlc.driver.quantize:quantize",
     "PassContext": "mlc.driver.pipeline.context:PassContext",
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",
     "load_executable": "mlc.driver.toolchain:load_executable",
+    "register_func": "mlc.support.functions:register_func",
+    "get_func": "mlc.support.functions:get_func",
+    "list_funcs": "mlc.support.functions:list_funcs",
+    "remove_func": "mlc.support.functions:remove_func",
+    "register_compiler": "mlc.passes.graph.annotate.compilers:register_compiler",
     "show": "mlc.tools.notebook:show",
 }
 # What `%load_ext mlc` and `%unload_ext mlc` call in IPython.
@@ -35,6 +42,8 @@ def __getattr__(name: str) -> Any:
     if (place := _PUBLIC.get(name) or _HOOKS.get(name)) is not None:
         module, _, attribute = place.partition(":")
         return getattr(import_module(module), attribute)
+    if name == "byoc":
+        return import_module("mlc.byoc")
     if name == "instruments":
         return import_module("mlc.instruments")
     if name == "graph_executor":
@@ -45,4 +54,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC, "graph_executor", "instruments", "te"])
+    return sorted([*globals(), *_PUBLIC, "byoc", "graph_executor", "instruments", "te"])

@@ -8,17 +8,20 @@ libraries share one pool. Elsewhere LLVM links the objects in memory, and the po
 import ctypes
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from mlc.runtime.artifact import Artifact
 
+from mlc.support.errors import UserError
 from mlc.support.scratch import scratch_directory
 
 POOL = "mlc_pool"
 """The name of the object with the thread pool."""
+FUNCTIONS = "mlc_functions"
+"""The name of the object with the calls of registered functions."""
 PROBES = "mlc_probes"
 """The name of the object with the probes: it measures the machine and traces tasks."""
 
@@ -38,8 +41,8 @@ class Code(Protocol):
 class Toolchain(Protocol):
     """The parts of the compiler that an executable may need; whoever loads an artefact with mlc at hand gives them."""
 
-    def load(self, objects: Mapping[str, bytes]) -> Code:
-        """Link object files in memory."""
+    def load(self, objects: Mapping[str, bytes], libraries: Sequence[str] = ()) -> Code:
+        """Link object files in memory, with libraries."""
         ...
 
     def resolver(self, path: Path, options: Mapping[str, Any], functions: list[Any], pool: Any, threads: int) -> Any:
@@ -55,11 +58,16 @@ class SharedCode:
     """code.so in this process; the runtime that is part of it shares one thread pool with all others."""
 
     def __init__(self, path: Path) -> None:
+        """Load it; UserError if a library or function that it calls is missing."""
         # The dynamic linker takes a path that it has seen for the library that stood there then; this one is new.
         with scratch_directory() as directory:
             link = directory / path.name
             link.symlink_to(path.resolve())
-            self._library = ctypes.CDLL(str(link), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            try:
+                self._library = ctypes.CDLL(str(link), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            except OSError as error:  # a function or library of somebody else's that is not here
+                text = str(error).replace(str(link), path.name)
+                raise UserError(f"expected the compiled code to load, but got: {text}") from error
 
     def address(self, symbol: str) -> int:
         """The address of a function."""

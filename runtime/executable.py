@@ -32,6 +32,7 @@ from mlc.runtime.arrays import (
 from mlc.runtime.artifact import WEIGHTS, Artifact, DamagedArtifact, copy_to
 from mlc.runtime.code import Code, SharedCode, Toolchain
 from mlc.runtime.cpu import refusal
+from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.sizes import text
 from mlc.runtime.states import CallState, StatePool, Submitter, most_states
 from mlc.runtime.steps import KernelProfile, ObserveCall, Profile, Stepper
@@ -96,6 +97,7 @@ class Executable:
         """Load the code, and allocate the memory that it works on."""
         artifact, model = self.artifact, self.artifact.model
         self._code = load_code(artifact, self._toolchain)
+        self._functions = CalledFunctions(model.get("functions", ()))
         self._weights = mapped(artifact.path / WEIGHTS)
         self._weights_at = address_of(self._weights)
         self._main = _MAIN(self._code.address(model["entry"]))
@@ -104,7 +106,7 @@ class Executable:
         operands = len(self.inputs) + len(model["outputs"]) + len(model.get("symbols", ()))
         sizes = model["scratch_bytes"], model["workspace_bytes"]
         # not a method of this object: an executable that nobody holds is freed at once
-        self._new_state = partial(CallState, self._code, self.threads, *sizes, operands)
+        self._new_state = partial(CallState, self._code, self.threads, *sizes, operands, self._functions)
         self._states = StatePool(self._new_state)
 
     def __call__(self, inputs: Mapping[str, Any], out: "Mapping[str, Any] | None" = None) -> dict[str, Any]:
@@ -115,6 +117,8 @@ class Executable:
         of; contiguous ones are used where they lie. `out` may give arrays to write outputs into, which are returned.
         Raises ValueError for a missing or unknown name and for a wrong shape or dtype.
         """
+        if self._functions.names:
+            self._functions.check("the model")
         arrays = self._check_inputs(inputs)
         if out is None:
             results = [_empty(shape, dtype) for _, dtype, shape in self._output_rows]
@@ -132,9 +136,9 @@ class Executable:
                     operands[index] = address_of(array)
                     index += 1
                 if status := (state.call or self._prepared(state))():
-                    raise RuntimeError(f"a kernel returned error {status}")
+                    raise self._functions.failure(state.rt, "a kernel", status)
             else:
-                self._run(state, arrays, results)
+                self._run_in(state, arrays, results)
         finally:
             states.give(state)
         if out is None and not self._counted:
@@ -146,7 +150,7 @@ class Executable:
         state.call = partial(self._main, state.at, self._weights_at, state.workspace_at, state.rt)
         return state.call
 
-    def _run(self, state: CallState, arrays: list[Array], results: list[Array]) -> None:
+    def _run_in(self, state: CallState, arrays: list[Array], results: list[Array]) -> None:
         """Run the model in a state, kernel by kernel, from inputs that fit to outputs that fit."""
         self._steps(state).run(pointers(arrays, results))
 
@@ -231,16 +235,22 @@ class Executable:
 
     def _stepper(self, model: Mapping[str, Any], state: CallState) -> Stepper:
         bases = {"weights": self._weights_at, "workspace": state.workspace_at}
-        return Stepper(model, self._code, bases, state.rt, self.observe)
+        return Stepper(model, self._code, bases, state.rt, self.observe, self._functions)
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
         """The median time of each kernel over `repeat` runs, one kernel at a time; `print` it for a table."""
+        self._functions.check("the model")
         arrays, results = self._check_inputs(inputs), self._check_outputs(None)
         state = self._states.take()
         try:
             return self._steps(state).profile(pointers(arrays, results), max(1, repeat))
         finally:
             self._states.give(state)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the registered functions that the model calls; it does not run before they are registered."""
+        return self._functions.names
 
     @property
     def graph_json(self) -> dict[str, Any]:
@@ -293,7 +303,7 @@ def load_code(artifact: Artifact, toolchain: Toolchain | None) -> Code:
             f"expected linked code in {artifact.path}, but it was saved where there was no C compiler; "
             "load it with mlc.load_executable where llvmlite is installed"
         )
-    return toolchain.load(artifact.objects())
+    return toolchain.load(artifact.objects(), artifact.model.get("libraries", ()))
 
 
 def load_executable(

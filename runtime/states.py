@@ -17,6 +17,7 @@ from typing import Any
 
 from mlc.runtime.arrays import address_of, aligned
 from mlc.runtime.code import Code
+from mlc.runtime.functions import CalledFunctions
 from mlc.support.abi import RuntimeStruct
 from mlc.support.threads import available_cpus
 
@@ -29,8 +30,20 @@ def most_states() -> int:
 class CallState:
     """The memory of one call; `at` is the address of its array of operands."""
 
-    def __init__(self, code: Code, threads: int, scratch: int, workspace: int, operands: int) -> None:
+    def __init__(
+        self,
+        code: Code,
+        threads: int,
+        scratch: int,
+        workspace: int,
+        operands: int,
+        functions: CalledFunctions | None = None,
+    ) -> None:
         self.rt, self._keeper = code.runtime(threads, scratch)
+        self._functions = functions
+        """The registered functions that the code calls; the runtime has their table."""
+        if functions is not None:
+            functions.attach(self.rt)
         self.workspace = aligned(workspace)
         self.workspace_at = address_of(self.workspace)
         self.operands = (ctypes.c_void_p * operands)()

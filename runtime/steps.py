@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlc.runtime.code import Code
+from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.profile import Event, KernelProfile, Profile
 from mlc.runtime.program import Runner
 from mlc.runtime.reuse import memory_seconds, reuse_distances
@@ -34,8 +35,10 @@ class Stepper:
         bases: Mapping[str, int],
         rt: int,
         observe: "ObserveCall | None" = None,
+        functions: CalledFunctions | None = None,
     ) -> None:
         self.observe = observe
+        self._functions = functions or CalledFunctions(())
         self.nodes: Sequence[Mapping[str, Any]] = graph["nodes"]
         self.rt = rt
         self._code = code
@@ -71,7 +74,7 @@ class Stepper:
         status = kernel(address, rt)
         seconds = time.perf_counter() - start
         if status:
-            raise RuntimeError(f"kernel '{node['kernel']}' returned error {status}")
+            raise self._functions.failure(rt, f"kernel '{node['kernel']}'", status)
         if self.observe is not None:
             self.observe(node, [self._array(i, io) for i in node["outputs"]])
         return seconds

@@ -13,6 +13,7 @@ from mlc.runtime.artifact import Artifact
 from mlc.runtime.code import Toolchain
 from mlc.runtime.cpu import missing_features, needed_features, refusal
 from mlc.runtime.executable import Executable
+from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.sizes import REMEMBERED_SHAPES, Bound, Sizes, evaluate, symbolic_buffer_bytes
 from mlc.runtime.steps import Profile
 from mlc.support.errors import UserError
@@ -34,6 +35,7 @@ class SymbolicExecutable(Executable):
 
     def __call__(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run the model; `out` may give arrays to write outputs into."""
+        self._functions.check("the model")
         arrays, bound = self._bound_inputs(inputs)
         results = self._bound_outputs(out, bound)
         state = self._states.take()
@@ -47,7 +49,7 @@ class SymbolicExecutable(Executable):
                     operands[index] = value
                 status = self._main(state.at, self._weights_at, state.workspace_at, state.rt)
                 if status:
-                    raise RuntimeError(f"a kernel returned error {status}")
+                    raise self._functions.failure(state.rt, "a kernel", status)
         finally:
             self._states.give(state)
         return self._named(results, out)
@@ -84,6 +86,7 @@ class SymbolicExecutable(Executable):
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
         """The time of each kernel, run one by one through the same code; `print` it for a table."""
+        self._functions.check("the model")
         arrays, bound = self._bound_inputs(inputs)
         results = self._bound_outputs(None, bound)
         state = self._states.take()
@@ -126,6 +129,7 @@ class UnloadedExecutable(Executable):
         self, artifact: Artifact, reason: str, threads: int | None, executor: str, toolchain: Toolchain | None
     ) -> None:
         self._reason = reason
+        self._functions = CalledFunctions(artifact.model.get("functions", ()))
         self._describe(artifact, threads, executor, toolchain)
 
     def __call__(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -26,8 +26,18 @@ class _Log(ctypes.Structure):
     _fields_ = [("count", ctypes.c_int64), ("entries", _Entry * TRACE_CAPACITY)]
 
 
+class _FirstRuntimeStruct(ctypes.Structure):
+    """The rt struct of version 1, in code that an older mlc saved."""
+
+    _fields_ = RuntimeStruct._fields_[:6]
+
+
 class _TracedRuntime(ctypes.Structure):
     _fields_ = [("own", RuntimeStruct), ("real", ctypes.c_void_p), ("log", ctypes.c_void_p)]
+
+
+class _FirstTracedRuntime(ctypes.Structure):
+    _fields_ = [("own", _FirstRuntimeStruct), ("real", ctypes.c_void_p), ("log", ctypes.c_void_p)]
 
 
 def now() -> int:
@@ -40,7 +50,11 @@ class Tracer:
 
     def __init__(self, code: Code, rt: int) -> None:
         self._log = _Log()
-        self._rt = _TracedRuntime(RuntimeStruct.from_address(rt), rt, ctypes.addressof(self._log))
+        first = _FirstRuntimeStruct.from_address(rt)
+        if first.version < 2:
+            self._rt = _FirstTracedRuntime(first, rt, ctypes.addressof(self._log))
+        else:
+            self._rt = _TracedRuntime(RuntimeStruct.from_address(rt), rt, ctypes.addressof(self._log))
         self._rt.own.parallel_for = code.address("mlc_probe_traced_for")
         self.address = ctypes.addressof(self._rt)
 

@@ -9,7 +9,7 @@ from math import prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from mlc.dialects import te
 from mlc.dialects.constants import integers, items
@@ -149,9 +149,7 @@ class Stage:
     @property
     def work(self) -> tuple[Index, ...]:
         """The symbolic extents, as expressions over the kernel's symbols."""
-        func = self.op.parent_op()
-        assert isinstance(func, te.FuncOp)
-        symbols = [a for a in func.args if not isinstance(a.type, TensorType)]
+        symbols = [a for a in kernel_of(self.op).args if not isinstance(a.type, TensorType)]
         numbers = {k: dim(symbols.index(v)) for k, v in enumerate(self.op.symbols)}
         return tuple(self.op.extents.data[k].substitute(numbers) for k in sorted(self.symbolic))
 
@@ -172,6 +170,12 @@ class Stage:
                 mask = tuple(e.substitute(one) for e in (op.mask.data if op.mask is not None else ()))
                 found.append(Read(op.tensor, exprs, mask, op))
         return found
+
+    @property
+    def has_computed_mask(self) -> bool:
+        """Whether a read is guarded by a condition computed from data, which has no form for vectors."""
+        masks = [(op, op.mask) for op in (r.op for r in self.reads) if op.mask is not None]
+        return any(isinstance(op.indices[d].owner, Operation) for op, m in masks for e in m.data for d in e.dims())
 
     @property
     def gather_index_may_overrun(self) -> bool:
@@ -224,6 +228,11 @@ class Stage:
         return (count if together[0] else 1, count if together[1] else 1) if woven else (1, 1)
 
     @property
+    def in_scan(self) -> bool:
+        """Whether the stage runs in each step of a scan, which its first axis counts."""
+        return isinstance(self.op.parent_op(), te.ScanOp)
+
+    @property
     def is_reduction(self) -> bool:
         """Whether the stage has reduction axes."""
         return bool(self.reduce)
@@ -233,13 +242,21 @@ def representative(op: Operation, exprs: Sequence[Index], symbols: Sequence[SSAV
     """The values of expressions at the typical sizes of the kernel's symbols, for which the schedule is chosen."""
     if all(e.is_const for e in exprs):
         return tuple(e.const for e in exprs)
-    func = op if isinstance(op, te.FuncOp) else op.parent_op()
-    assert isinstance(func, te.FuncOp)
+    func = kernel_of(op)
     given = integers(func.attributes.get("typical"))
     own = [a for a in func.args if not isinstance(a.type, TensorType)]
     known = given if given is not None else (TYPICAL,) * len(own)
     values = dict(zip(own, known, strict=True))
     return tuple(max(1, int(e.evaluate([values[s] for s in symbols]))) for e in exprs)
+
+
+def kernel_of(op: Operation) -> te.FuncOp:
+    """The te.func that an op is, or that it stands in."""
+    while not isinstance(op, te.FuncOp):
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
 
 
 def shape_of(tensor: SSAValue) -> tuple[int, ...]:
@@ -249,6 +266,9 @@ def shape_of(tensor: SSAValue) -> tuple[int, ...]:
         return tuple(t.get_shape())
     if isinstance(stage := tensor.owner, te.ComputeOp):
         return representative(stage, stage.extents.data[: stage.num_spatial], stage.symbols)
+    scan = tensor.owner if isinstance(tensor.owner, te.ScanOp) else tensor.owner.parent_op()
+    if isinstance(scan, te.ScanOp) and isinstance(tensor, OpResult | BlockArgument):
+        return shape_of(scan.yield_op.values[tensor.index])
     assert isinstance(tensor, BlockArgument)
     func = tensor.owner.parent_op()
     assert isinstance(func, te.FuncOp)
@@ -281,6 +301,7 @@ class KernelInfo:
         self.stages = [Stage(op) for op in func.stages]
         self.by_result: dict[SSAValue, Stage] = {r: s for s in self.stages for r in s.results}
         self.outputs = list(func.return_op.values)
+        self.has_scans = bool(func.scans)
 
     def producers(self, stage: Stage) -> list[Stage]:
         """The stages that a stage reads."""

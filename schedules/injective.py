@@ -39,7 +39,8 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
         loops, extents = [s.fuse(*loops)], [prod(st.extents)]
     else:
         extents = list(st.extents)
-    outer, inner = (loops, None) if st.gather_index_may_overrun else split_lanes(s, loops, extents, target)
+    scalar = st.gather_index_may_overrun or st.has_computed_mask
+    outer, inner = (loops, None) if scalar else split_lanes(s, loops, extents, target)
     chosen = {k for k in st.spatial if k not in st.symbolic and any(m.uses(k) for r in st.reads for m in r.mask)}
     if st.symbolic and chosen and threads > 1:
         # the loops that choose the part of a concatenation go inside of the parallel loop

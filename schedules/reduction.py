@@ -26,7 +26,7 @@ def reduction(kernel: KernelInfo, target: Target, threads: int) -> sched.Schedul
             continue
         if not st.is_reduction:
             schedule_pointwise(s, st, target, threads)
-        elif len(st.results) == 1 and st.num_spatial and st.points:
+        elif st.num_spatial and st.points:
             followers = _followers(kernel, st)
             _schedule_reduction(s, st, followers, target, threads)
             done |= {f.name for f in followers}

@@ -30,6 +30,7 @@ ENTRY_POINT_GROUP = "mlc.strategies"
 """The entry points of installed strategies: any name -> module:function, a function with `@strategy`."""
 
 BUILTIN_MODULES = (
+    "mlc.schedules.recurrence",
     "mlc.schedules.attention",
     "mlc.schedules.winograd",
     "mlc.schedules.matmul",
@@ -41,11 +42,24 @@ BUILTIN_MODULES = (
 """The modules of mlc's own strategies."""
 
 FAMILIES: dict[str, Callable[[KernelInfo], bool]] = {
-    "contraction": lambda kernel: any(stage.factors is not None for stage in kernel.stages),
-    "reduction": lambda kernel: any(stage.is_reduction for stage in kernel.stages),
-    "injective": lambda kernel: not any(stage.is_reduction for stage in kernel.stages),
+    "scan": lambda kernel: kernel.has_scans,
+    "contraction": lambda kernel: (
+        not kernel.has_scans and any(stage.factors is not None for stage in kernel.stages) and not _is_guarded(kernel)
+    ),
+    "reduction": lambda kernel: (
+        not kernel.has_scans and any(stage.is_reduction for stage in kernel.stages) and not _is_guarded(kernel)
+    ),
+    "injective": lambda kernel: not kernel.has_scans and not any(stage.is_reduction for stage in kernel.stages),
 }
-"""Family -> the kernels that its strategies are tried on: those with a sum of products, any reduction, no reduction."""
+"""
+Family -> the kernels that its strategies are tried on: those with a scan; of the others those with a sum of products,
+with any reduction, without a reduction.
+"""
+
+
+def _is_guarded(kernel: KernelInfo) -> bool:
+    """Whether a reduction reads where a condition computed from data says: it stays scalar."""
+    return any(stage.is_reduction and stage.has_computed_mask for stage in kernel.stages)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def _shares_rows(kernel: KernelInfo, n: int) -> bool:
 def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Stages that share their outer axes, with reductions along inner axes that are contiguous in what they read."""
     reducing = [st for st in kernel.stages if st.is_reduction]
-    if not reducing or any(st.op.combiner is not None and len(st.results) > 1 for st in kernel.stages):
+    if not reducing or any(st.op.reducer is not None or len(st.results) > 1 for st in reducing):
         return None
     n = common_outer(kernel)
     if not _shares_rows(kernel, n) or len(kernel.outputs) != 1:

@@ -11,12 +11,20 @@ from xdsl.passes import ModulePass
 from mlc.dialects import sched, te
 from mlc.schedules.analysis import KernelInfo
 from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.externs import joined, parts_between_externs
 from mlc.schedules.registry import strategies
 from mlc.targets.target import Target
 
 
 def choose_schedule(func: te.FuncOp, target: Target, threads: int) -> sched.ScheduleOp:
-    """The schedule of the first strategy that accepts the kernel; an empty one where none does."""
+    """
+    The schedule of the first strategy that accepts the kernel; an empty one where none does.
+
+    The stages between te.extern ops are scheduled apart, as if they were kernels of their own.
+    """
+    parts = parts_between_externs(func)
+    if parts is not None:
+        return joined(func.sym_name.data, [choose_schedule(part, target, threads) for part in parts])
     kernel = KernelInfo(func)
     for one in strategies():
         schedule = one.schedule(kernel, target, threads)

@@ -5,8 +5,14 @@ The calling convention of kernels, and the runtime struct that they receive.
         args   pointers to the operands, inputs then outputs, followed by the i64 values of the symbols
         returns 0, or an error code that its caller hands on
 
-    rt = struct { i32 version, i32 threads, ptr parallel_for, ptr pool, ptr scratch, i64 scratch_stride }
+    rt = struct { i32 version, i32 threads, ptr parallel_for, ptr pool, ptr scratch, i64 scratch_stride,
+                  ptr functions, char error[256] }
         thread k's scratch begins at scratch + k * scratch_stride
+        functions is the table of the functions that the program calls by name: {ptr function, ptr context} each
+
+    i32 function(ptr context, ptr tensors, i32 inputs, i32 outputs, ptr error)
+        tensors   one DLTensor (of DLPack) for each input, then for each output: row-major, on the CPU
+        returns 0, or an error code, with a text of at most 256 bytes in `error`
 
     i32 rt->parallel_for(ptr rt, i32 (*fn)(ptr rt, ptr ctx, i32 task, i32 thread), ptr ctx, i32 tasks, i32 threads)
         runs fn for each task; a thread has one contiguous range of tasks; the first error, in task order, is returned
@@ -16,7 +22,7 @@ One rt serves one call at a time (its scratch is shared by nothing else); severa
 
 import ctypes
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 # Offsets of rt's fields in bytes, for code generators.
 RT_VERSION = 0
@@ -25,7 +31,16 @@ RT_PARALLEL_FOR = 8
 RT_POOL = 16
 RT_SCRATCH = 24
 RT_SCRATCH_STRIDE = 32
-RT_BYTES = 40
+RT_FUNCTIONS = 40
+RT_ERROR = 48
+ERROR_BYTES = 256
+RT_BYTES = RT_ERROR + ERROR_BYTES
+FUNCTION_ENTRY_BYTES = 16
+
+FUNCTION_FAILED = -2
+"""What a kernel returns when a registered Python function has raised."""
+FUNCTION_MISSING = 38
+"""What a kernel returns for a function that is not registered: ENOSYS."""
 
 # The probes (codegen/probes.py writes them, runtime/peaks.py and runtime/tracing.py call them).
 PROBE_CHAINS = 10
@@ -47,6 +62,49 @@ PARALLEL_FOR = ctypes.CFUNCTYPE(
 )
 
 
+class TensorStruct(ctypes.Structure):
+    """A tensor as registered functions see it: DLPack's DLTensor."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+TENSOR_BYTES = ctypes.sizeof(TensorStruct)
+FUNCTION = ctypes.CFUNCTYPE(
+    ctypes.c_int32,
+    ctypes.c_void_p,
+    ctypes.POINTER(TensorStruct),
+    ctypes.c_int32,
+    ctypes.c_int32,
+    ctypes.c_void_p,
+)
+"""A registered function."""
+
+
+# DLPack's codes of element types as MLIR writes them.
+_FLOATS = {"f16": (2, 16), "f32": (2, 32), "f64": (2, 64), "bf16": (4, 16), "i1": (6, 8)}
+
+
+def tensor_type(element: str, unsigned: bool = False) -> tuple[int, int]:
+    """DLPack's code and number of bits of an element type without sign: `f32`, `i8`."""
+    return _FLOATS[element] if element in _FLOATS else (int(unsigned), int(element.removeprefix("i")))
+
+
+def call_symbol(name: str) -> str:
+    """The symbol of the function that kernels call for a registered name."""
+    return "mlc_call_" + name.replace("_", "__").replace(".", "_d")
+
+
 class RuntimeStruct(ctypes.Structure):
     """The rt struct as ctypes sees it; an embedder fills one in to bring its own thread pool."""
 
@@ -57,6 +115,8 @@ class RuntimeStruct(ctypes.Structure):
         ("pool", ctypes.c_void_p),
         ("scratch", ctypes.c_void_p),
         ("scratch_stride", ctypes.c_int64),
+        ("functions", ctypes.c_void_p),
+        ("error", ctypes.c_char * ERROR_BYTES),
     ]
 
 
@@ -69,6 +129,8 @@ typedef struct mlc_runtime {
   void *pool;
   void *scratch;
   int64_t scratch_stride;
+  const void *functions;
+  char error[256]; /* why a function that the model calls by name has failed */
 } mlc_runtime;
 /* A runtime on the process's thread pool (threads <= 0: one for each CPU); NULL when out of memory. */
 mlc_runtime *mlc_runtime_create(int32_t threads);

@@ -1,12 +1,14 @@
 """What the compiler knows of a machine: instruction set, vector width, registers, caches."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from mlc.support.errors import UserError
+from mlc.targets.cpu_features import used_features
 from mlc.targets.host import available_cpus, cache_bytes
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ class Target:
     cpu_instructions: tuple[str, ...] = ()
     """Those of `INSTRUCTIONS` that the CPU's name implies."""
     cores: int = 1
+    axes: tuple[str, ...] = ()
+    """Thread axes of a device to which a loop can be bound, e.g. `blockIdx.x`; a CPU has none."""
 
     def lanes(self, dtype: object) -> int:
         """Return how many elements of `dtype` ("f32", an xDSL type, or its bits) fill a native vector."""
@@ -65,6 +69,11 @@ class Target:
         words = [w for w in self.features.split(",") if w[1:] == feature]
         has = words[-1][0] == "+" if words else instruction in self.cpu_instructions
         return has and self.vector_bits >= bits
+
+    def missing(self, features: Sequence[str]) -> list[str]:
+        """Those of LLVM's features that the target lacks."""
+        known = used_features(self.architecture, self.cpu, self.features)
+        return [feature for feature in features if feature not in known]
 
     @property
     def architecture(self) -> str:

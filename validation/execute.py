@@ -25,7 +25,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import graph, loop
 from mlc.dialects import te as te_dialect
-from mlc.dialects.attributes import GRAPH_KERNEL, NATIVE_SCRATCH_BYTES, NATIVE_WORKSPACE_BYTES
+from mlc.dialects.attributes import (
+    GRAPH_KERNEL,
+    NATIVE_CALLS,
+    NATIVE_LIBRARIES,
+    NATIVE_SCRATCH_BYTES,
+    NATIVE_WORKSPACE_BYTES,
+    texts_of,
+)
 from mlc.dialects.graph.types import sizes_at
 from mlc.dialects.runtime import CallOp as RuntimeCallOp
 from mlc.interp import values as V
@@ -41,7 +48,7 @@ from mlc.interp.sizes import (
 )
 from mlc.support.arithmetic import OWN, Arithmetic
 from mlc.support.dtypes import dtype_of
-from mlc.validation.facts import casts_bits, constants_of, count_operations, narrowest, runs_in_parallel
+from mlc.validation.facts import constants_of, count_operations, has_wide_form, narrowest, runs_in_parallel
 
 if TYPE_CHECKING:
     from mlc.codegen.native import Library
@@ -125,11 +132,21 @@ class Module:
     @cached_property
     def library(self) -> Library:
         """The module's machine code, compiled once for all its kernels."""
+        from mlc.codegen.functions import functions_text
+        from mlc.codegen.jit import load_libraries
         from mlc.codegen.llvm_ir import print_module
         from mlc.codegen.native import Library, emit_object
+        from mlc.targets.target import native_target
 
         part = ModuleOp([op.clone() for op in self.module.body.block.ops if op.name.startswith("llvm.")])
-        return Library.load([emit_object(print_module(part))])
+        load_libraries([name for op in part.body.block.ops for name in texts_of(op, NATIVE_LIBRARIES)])
+        calls = emit_object(functions_text(self.functions, native_target()))
+        return Library.load([emit_object(print_module(part)), calls])
+
+    @cached_property
+    def functions(self) -> list[str]:
+        """The names of the registered functions that the machine code calls."""
+        return sorted({name for op in self.module.body.block.ops for name in texts_of(op, NATIVE_CALLS)})
 
     def executables(self) -> Iterator[RunnableFunction]:
         """The functions, callers first. Run each before requesting the next: callers record their callees' inputs."""
@@ -295,7 +312,7 @@ def _te(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         types[: len(tensors)],
         types[len(tensors) :],
         lambda arrays, arithmetic: list(te.run(func, [*arrays, *symbols], arithmetic=arithmetic, observe=m.observe)),
-        is_wide=not casts_bits(func),
+        is_wide=has_wide_form(func),
         symbols=symbols,
     )
 
@@ -322,7 +339,8 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
 
     # as C99, kernels are a hundred times as fast, and races are found, which the interpreter finds only where the order
     # of the iterations matters
-    large = m.observe is None and (
+    calls = any(isinstance(op, loop.ExternCallOp) for op in func.walk())
+    large = (m.observe is None and not calls) and (
         count_operations(func, given) > INTERPRETED_OPERATIONS or (runs_in_parallel(func) and c_run.has_compiler())
     )
 
@@ -343,7 +361,7 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
         inputs,
         outputs,
         run,
-        is_wide=not casts_bits(func),
+        is_wide=has_wide_form(func),
         as_c=kernel if large else None,
         symbols=symbols,
     )
@@ -361,7 +379,7 @@ def _llvm(m: Module, func: Operation, case: int) -> RunnableFunction | None:
 
     def run(arrays: Sequence[Array], arithmetic: Arithmetic) -> list[Array]:
         assert not arithmetic.wide
-        return _native(m.library, func, name, facts, arrays)
+        return _native(m, func, name, facts, arrays)
 
     # the tasks of its parallel loops are functions of their own
     functions = (_name(op) for op in m.module.body.block.ops if op.name == "llvm.func")
@@ -370,9 +388,10 @@ def _llvm(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     return RunnableFunction(*made, is_wide=False, calls=parts, symbols=symbols)
 
 
-def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: Sequence[Array]) -> list[Array]:
+def _native(m: Module, func: Operation, name: str, facts: Facts, arrays: Sequence[Array]) -> list[Array]:
     """Call one kernel, its tasks one by one."""
     from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
+    from mlc.runtime.functions import CalledFunctions
     from mlc.runtime.sizes import symbolic_buffer_bytes
     from mlc.support.abi import KERNEL
     from mlc.validation.tasks_apart import TasksApart
@@ -385,11 +404,14 @@ def _native(library: Library, func: Operation, name: str, facts: Facts, arrays: 
     aligned = (workspace.ctypes.data + 63) // 64 * 64
     given = [*(a.ctypes.data for a in kept), *facts.symbols, aligned]
     args = (ctypes.c_void_p * len(given))(*given)
-    code = KERNEL(library.address(name))(ctypes.addressof(args), rt.address)
+    functions = CalledFunctions(m.functions)
+    functions.attach(rt.address)
+    functions.check(f"@{name}")
+    code = KERNEL(m.library.address(name))(ctypes.addressof(args), rt.address)
     if rt.shared:
         raise RuntimeError(f"a task of @{name} writes the scratch memory of another thread")
     if code:
-        raise RuntimeError(f"expected @{name} to return 0, but got {code}")
+        raise functions.failure(rt.address, f"@{name}", code)
     return results
 
 

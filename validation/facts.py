@@ -20,6 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import graph, loop
 from mlc.dialects.constants import numbers
+from mlc.dialects.te_extern import ExternOp
 from mlc.interp import values as V
 from mlc.interp.compare import epsilon
 from mlc.interp.graph import parameter_key
@@ -74,6 +75,12 @@ def _numbers(value: FloatAttr[Any] | DenseIntOrFPElementsAttr) -> Any:
 def casts_bits(func: Operation) -> bool:
     """Whether a kernel casts the bits of floats, whose width then matters: it has no wide form."""
     return any(_casts_bits(op) for op in func.walk())
+
+
+def has_wide_form(func: Operation) -> bool:
+    """Whether a kernel has a meaning in wide arithmetic: it casts no bits, and calls no function that is not mlc's."""
+    calls = any(isinstance(op, loop.ExternCallOp | ExternOp) and op.called is not None for op in func.walk())
+    return not calls and not casts_bits(func)
 
 
 def _casts_bits(op: Operation) -> bool:

@@ -3,14 +3,17 @@ The loop dialect: scheduled loop nests over buffers, blocks, and register tiles 
 
     kernel ::= `loop.func` @name `(` memref args `)` `attributes` {outputs = n} region      the last n are written
     nest   ::= `loop.for` %i `=` lo `to` hi kind? (`iter_args` `(` %a `=` %v,* `)` `->` types)? region
-             | `loop.block` "name" axes (`reduce` axes)? (`where` `(` expr,* `)`)? (`init` region)? region
+             | `loop.block` "name" axes (`reduce` axes)? (`where` `(` expr,* `)`)? (`combine` region)?
+               (`init` region)? region
     axes   ::= `(` (%v `:` extent `=` expr),* `)`
              | %b `=` `loop.alloc` "scope" `:` memref
+             | %b `=` `loop.table` dense numbers
     access ::= `loop.load` %A `[` expr,* `]` mask? tile? `:` type
              | `loop.store` %v `,` %A `[` expr,* `]` mask? tile? `:` type
              | `loop.gather` %A `[` expr,* `]` `by` %index `at` dim tile `:` type
     mask   ::= `mask` `(` expr,* `)` (`else` %fill)?    every expression must be >= 0, lane by lane
     tile   ::= `tile` `(` (dN `:` size),* `)`
+    call   ::= `loop.call` callee `(` %buffer,* `)` `outputs` n `:` types     a function outside of mlc (external.py)
     value  ::= `loop.fma` | `loop.contract` | `loop.broadcast` | `loop.reduce` | `loop.compare` | `loop.select`
              | `loop.cast` | `loop.index`
              | upstream arith.* and math.* on scalars and on equal vector types
@@ -33,7 +36,9 @@ from mlc.dialects.loop.access import (
     buffer_type,
     tile_shape,
 )
+from mlc.dialects.loop.call import ExternCallOp
 from mlc.dialects.loop.contract import WORD_BITS, ContractOp, word_factors
+from mlc.dialects.loop.intrinsic import CallIntrinsicOp
 from mlc.dialects.loop.structure import (
     FOR_KINDS,
     KINDS,
@@ -42,6 +47,7 @@ from mlc.dialects.loop.structure import (
     FuncOp,
     YieldOp,
 )
+from mlc.dialects.loop.table import TableOp
 from mlc.dialects.loop.values import (
     CASTS,
     COMPARES,
@@ -68,9 +74,11 @@ __all__ = [
     "AllocOp",
     "BlockOp",
     "BroadcastOp",
+    "CallIntrinsicOp",
     "CastOp",
     "CompareOp",
     "ContractOp",
+    "ExternCallOp",
     "FmaOp",
     "ForOp",
     "FuncOp",
@@ -81,6 +89,7 @@ __all__ = [
     "ReduceOp",
     "SelectOp",
     "StoreOp",
+    "TableOp",
     "YieldOp",
     "broadcasts_to",
     "buffer_type",
@@ -100,12 +109,15 @@ Loop = Dialect(
         ForOp,
         BlockOp,
         AllocOp,
+        TableOp,
         LoadOp,
         StoreOp,
         IndexOp,
         GatherOp,
         FmaOp,
+        CallIntrinsicOp,
         ContractOp,
+        ExternCallOp,
         BroadcastOp,
         ReduceOp,
         CompareOp,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NoReturn
 
 from xdsl.dialects.builtin import (
@@ -18,6 +20,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     opt_prop_def,
+    opt_region_def,
     prop_def,
     region_def,
     traits_def,
@@ -27,7 +30,6 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
-    IsolatedFromAbove,
     IsTerminator,
     RecursiveMemoryEffect,
     SymbolOpInterface,
@@ -36,7 +38,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.access import IndexParser, print_axes, print_exprs, print_predicates, verify_access
 from mlc.dialects.index import Index, IndexMapAttr, compact, const, size_of
+from mlc.dialects.lexer import VALUE_TEXT
+from mlc.dialects.probe import IsolatedKernel
 from mlc.dialects.text import parse_defined, parse_kernel, print_kernel
+from mlc.dialects.token_parser import TokenParser
 from mlc.support.errors import did_you_mean
 
 FOR_KINDS = ("serial", "parallel", "vectorized", "unrolled")
@@ -57,7 +62,7 @@ class FuncOp(IRDLOperation):
     outputs = prop_def(IntegerAttr)
     body = region_def("single_block")
 
-    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+    traits = traits_def(IsolatedKernel(), SymbolOpInterface())
 
     @staticmethod
     def make(name: str, args: Sequence[Attribute], outputs: int, body: Region) -> FuncOp:
@@ -259,12 +264,7 @@ class ForOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> ForOp:
-        iv = parser.parse_argument(expect_type=False).resolve(IndexType())
-        parser.parse_punctuation("=")
-        index = IndexParser(parser)
-        lower = index.expr()
-        parser.parse_keyword("to")
-        upper = index.expr()
+        iv, bounds, operands = _parse_bounds(parser)
         kind = parser.parse_optional_keyword_in(FOR_KINDS) or "serial"
         if parser.parse_optional_keyword("bind"):
             kind = "bind:" + parser.parse_str_literal(" as the device axis")
@@ -288,8 +288,8 @@ class ForOp(IRDLOperation):
                 parser.raise_error(f"expected {len(carried)} types, one per carried value, but got {len(types)}")
         body = parser.parse_region([iv, *(a.resolve(t) for (a, _), t in zip(carried, types, strict=True))])
         op = ForOp.create(
-            operands=[*index.operands(), *(v for _, v in carried)],
-            properties={"bounds": IndexMapAttr.get([lower, upper]), "kind": StringAttr(kind)},
+            operands=[*operands(), *(v for _, v in carried)],
+            properties={"bounds": bounds, "kind": KINDS.get(kind) or StringAttr(kind)},
             result_types=types,
             regions=[body],
         )
@@ -299,12 +299,33 @@ class ForOp(IRDLOperation):
         return op
 
 
+def _parse_bounds(parser: Parser) -> tuple[Parser.Argument, IndexMapAttr, Callable[[], Sequence[SSAValue]]]:
+    """`%i = 0 to 64`: the index, the bounds, and what resolves their operands."""
+    if isinstance(parser, TokenParser) and (match := parser.take(_BOUNDS)) is not None:
+        return parser.argument(match, IndexType()), _constants(int(match[2]), int(match[3])), tuple
+    iv = parser.parse_argument(expect_type=False).resolve(IndexType())
+    parser.parse_punctuation("=")
+    index = IndexParser(parser)
+    lower = index.expr()
+    parser.parse_keyword("to")
+    return iv, IndexMapAttr.get([lower, index.expr()]), index.operands
+
+
+@lru_cache(1 << 10)
+def _constants(lower: int, upper: int) -> IndexMapAttr:
+    return IndexMapAttr.get([const(lower), const(upper)])
+
+
 def _refuse_kind(parser: Parser, word: str, start: int) -> NoReturn:
     remedy = "; the step is 1" if word == "step" else did_you_mean(word, FOR_KINDS)
     kinds = ", ".join(FOR_KINDS)
     parser.raise_error(f"expected a kind of loop ({kinds}, bind \"axis\"), but got '{word}'{remedy}", start)
 
 
+# Constant bounds, after which nothing may go on with an expression.
+_BOUNDS = re.compile(
+    rf"({VALUE_TEXT})\s*=\s*([0-9]+)\s+to\s+([0-9]+)(?=\s+(?:(?:{'|'.join(FOR_KINDS)})\s+)?\{{)", re.ASCII
+)
 KINDS = {kind: StringAttr(kind) for kind in FOR_KINDS}
 
 
@@ -317,7 +338,8 @@ class BlockOp(IRDLOperation):
     An extent may be an expression of the kernel's symbols.
     Each axis is spatial (each of its points is written once) or a reduction, with its extent and its value as an
     expression of the loops. `init` runs before the body where all reduction axes are 0.
-    The block runs only where all `where` expressions are >= 0.
+    The block runs only where all `where` expressions are >= 0. `combine { ^bb0(so far, new): ... }` says that the
+    block reduces by this commutative, associative function; without it by the op that its body shows.
     """
 
     name = "loop.block"
@@ -330,6 +352,7 @@ class BlockOp(IRDLOperation):
     where = opt_prop_def(IndexMapAttr)
     init = region_def()
     body = region_def("single_block")
+    combine = opt_region_def("single_block")
 
     traits = traits_def(RecursiveMemoryEffect())
 
@@ -343,6 +366,7 @@ class BlockOp(IRDLOperation):
         body: Region,
         init: Region | None = None,
         where: Sequence[Index] = (),
+        combine: Region | None = None,
     ) -> BlockOp:
         """A block; `extents`, `bindings` and `where` are expressions over `operands` (loops around, symbols)."""
         sizes = [const(e) if isinstance(e, int) else e for e in extents]
@@ -356,9 +380,8 @@ class BlockOp(IRDLOperation):
         }
         if where:
             properties["where"] = IndexMapAttr.get(exprs[n + len(bindings) :])
-        op = BlockOp.create(
-            operands=dims, properties=properties, regions=[init if init is not None else Region(), body]
-        )
+        regions = [init if init is not None else Region(), body, *([] if combine is None else [combine])]
+        op = BlockOp.create(operands=dims, properties=properties, regions=regions)
         _terminate(op)
         return op
 
@@ -398,8 +421,21 @@ class BlockOp(IRDLOperation):
         for region in regions:
             if [a.type for a in region.block.args] != [IndexType()] * n:
                 raise VerifyException(f"expected one index argument per axis ({n}) in the block's regions")
+        if self.combine is not None and n == self.num_spatial:
+            raise VerifyException("expected a combine region only in a block with reduction axes")
+        if self.combine is not None:
+            self._verify_combine(self.combine.block)
         if self.has_init and n == self.num_spatial:
             raise VerifyException("expected an init region only in a block with reduction axes")
+
+    def _verify_combine(self, block: Block) -> None:
+        """It maps the values so far and new ones, of the same types, to values of these types."""
+        types = [a.type for a in block.args]
+        half = len(types) // 2
+        last = block.last_op
+        got = [v.type for v in last.operands] if last is not None else []
+        if not half or types[:half] != types[half:] or got != types[:half]:
+            raise VerifyException("expected the combine region to map two groups of values of equal types to one")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -413,6 +449,9 @@ class BlockOp(IRDLOperation):
             printer.print_string(" reduce ")
             print_axes(printer, axes[n:], columns[n:], self.args)
         print_predicates(printer, "where", self.where, self.args)
+        if self.combine is not None:
+            printer.print_string(" combine ")
+            printer.print_region(self.combine)
         if self.has_init:
             printer.print_string(" init ")
             printer.print_region(self.init, print_block_terminators=_is_told(self.init))
@@ -430,6 +469,7 @@ class BlockOp(IRDLOperation):
         if parser.parse_optional_keyword("reduce"):
             axes += index.axes(bound=True)
         where = index.predicates("where")
+        combine = parser.parse_region() if parser.parse_optional_keyword("combine") else None
         init = parser.parse_region() if parser.parse_optional_keyword("init") else Region()
         body = parser.parse_region([a.argument for a in axes])
         op = BlockOp.make(
@@ -441,6 +481,7 @@ class BlockOp(IRDLOperation):
             body,
             init,
             where,
+            combine,
         )
         if (extra := parser.parse_optional_attr_dict_with_keyword()) is not None:
             op.attributes |= extra.data

@@ -2,6 +2,7 @@
 The sched dialect: schedules as IR; each directive transforms the loops of a kernel.
 
     schedule  ::= `sched.schedule` @kernel `{` directive* `}`
+    intrinsic ::= `sched.intrinsic` "name" `requires` ["feature",*] `{` loop.func @means, loop.func @emits `}`
     find      ::= %b `=` `sched.block` "name"                %l,* `=` `sched.loops` %b (`under` %l)? `:` count
                 | %c `=` `sched.child` %l `at` n
     choose    ::= %t `=` `sched.knob` "name" `[` n,* `]` `default` n
@@ -40,6 +41,7 @@ from mlc.dialects.sched.blocks import (
 )
 from mlc.dialects.sched.handles import (
     BLOCK,
+    I64,
     INT,
     LOOP,
     BlockOp,
@@ -51,6 +53,7 @@ from mlc.dialects.sched.handles import (
     LoopType,
     ScheduleOp,
 )
+from mlc.dialects.sched.intrinsic import IntrinsicOp
 from mlc.dialects.sched.loops import (
     BindOp,
     FuseOp,
@@ -67,6 +70,7 @@ from mlc.dialects.sched.loops import (
 
 __all__ = [
     "BLOCK",
+    "I64",
     "INT",
     "LOOP",
     "BindOp",
@@ -80,6 +84,7 @@ __all__ = [
     "DecomposeReductionOp",
     "FuseOp",
     "IntType",
+    "IntrinsicOp",
     "KnobOp",
     "LoopType",
     "LoopsOp",
@@ -105,6 +110,7 @@ Sched = Dialect(
     "sched",
     [
         ScheduleOp,
+        IntrinsicOp,
         BlockOp,
         LoopsOp,
         ChildOp,

@@ -83,7 +83,7 @@ class ScheduleOp(IRDLOperation):
         if self.attributes:
             printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
-        printer.print_region(self.body)
+        printer.print_region(self.body, print_empty_block=False)
 
     @classmethod
     def parse(cls, parser: Parser) -> ScheduleOp:

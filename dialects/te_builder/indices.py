@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -37,11 +38,19 @@ class StageBuilder:
         reduce: Sequence[ReduceAxis] = (),
         symbols: Mapping[DimExpr, SSAValue] | None = None,
     ) -> None:
+        self.extents = tuple(extents)
+        self.unguarded: dict[te.ReadOp, str] = {}
+        """
+        Reads that go beyond their tensor, and how to say so: refused unless a condition comes to guard them. The text
+        is empty where the tensor may be the state of a scan, which has fewer steps to read from.
+        """
+        self.has_guards = False
+        """Whether te.if_then_else repeated ops of the body, which leaves unused ones."""
         self.block = Block(arg_types=[INDEX] * len(extents))
         self.values: list[SSAValue] = list(self.block.args)
         self.ranges: list[Range] = [_range(e) for e in extents]
-        self.symbols = symbols or {}
-        """The size arguments of the kernel, by symbol."""
+        self.symbols = symbols
+        """The size arguments of the kernel, by symbol; None where te.func makes the kernel later."""
         self._symbols: dict[DimExpr, int] = {}
         self.constants: dict[Any, SSAValue] = {}
         self.reduce: dict[ReduceAxis, int] = {}
@@ -79,6 +88,8 @@ class StageBuilder:
         if isinstance(value, DimExpr):
             return index_of(value, self._symbol)
         if isinstance(value, IndexExpr):
+            if value.stage is not self:
+                raise UserError("expected an index of this stage, but got one of another te.compute")
             return value.index
         if isinstance(value, ReduceAxis):
             return dim(self.number(value))
@@ -91,11 +102,15 @@ class StageBuilder:
     def _symbol(self, size: DimExpr) -> Index:
         """A symbol, or a product of symbols, that is a size argument of the kernel."""
         if size not in self._symbols:
-            if size not in self.symbols:
+            if self.symbols is None:
+                value = symbol_value(size)
+            elif size not in self.symbols:
                 raise UserError(
                     f"expected sizes over {', '.join(map(str, self.symbols)) or 'no symbol'}, but got {size}"
                 )
-            self._symbols[size] = self.new_value(self.symbols[size], (0, UNBOUNDED))
+            else:
+                value = self.symbols[size]
+            self._symbols[size] = self.new_value(value, (0, UNBOUNDED))
         return dim(self._symbols[size])
 
     def index_value(self, expr: Index) -> SSAValue:
@@ -131,6 +146,17 @@ def index_of(size: Dim, symbol: Callable[[DimExpr], Index]) -> Index:
     return total
 
 
+def symbol_value(size: DimExpr) -> SSAValue:
+    """The index value that stands for a symbol (or a product of symbols) until te.func makes it an argument."""
+    value = SYMBOL_VALUES.get(size)
+    if value is None:
+        value = SYMBOL_VALUES[size] = Block(arg_types=[INDEX]).args[0]
+        value.name_hint = re.sub(r"\W+", "_", str(size))
+    return value
+
+
+SYMBOL_VALUES: dict[DimExpr, SSAValue] = {}
+"""The index values of the symbols that stages outside of a te.func use."""
 _STAGE: ContextVar[StageBuilder | None] = ContextVar("stage", default=None)
 
 

@@ -135,10 +135,12 @@ def constant(stage: StageBuilder, value: Number, type: Attribute) -> SSAValue:
     return found
 
 
-def _lift(a: Operand, b: Operand) -> tuple[Scalar, Scalar]:
+def lift(a: Operand, b: Operand) -> tuple[Scalar, Scalar]:
     """Both as scalars; a number takes the type of the other operand."""
     if isinstance(a, Scalar):
         if isinstance(b, Scalar):
+            if a.stage is not b.stage:
+                raise UserError("expected elements of one stage, but got one of another te.compute")
             if a.type != b.type:
                 raise UserError(f"expected operands of one type, but got {a.type} and {b.type}; use te.cast")
             return a, b
@@ -166,7 +168,7 @@ def _number(value: Operand | IndexLike) -> Number:
 
 def binary(name: str, a: Operand, b: Operand) -> Scalar:
     """One of the arithmetic operations by name, on elements and numbers."""
-    a, b = _lift(a, b)
+    a, b = lift(a, b)
     kind = a.kind
     if kind == 0 and name in _INT_ONLY:
         raise UserError(f"expected integers for '{name}', but got {a.type}")
@@ -175,7 +177,7 @@ def binary(name: str, a: Operand, b: Operand) -> Scalar:
 
 def compare(name: str, a: Operand, b: Operand) -> Scalar:
     """One of equal, not_equal, less, less_equal, greater, greater_equal; an i1."""
-    a, b = _lift(a, b)
+    a, b = lift(a, b)
     kind = a.kind
     op = arith.CmpiOp if kind else arith.CmpfOp
     properties = scalar.default_properties(op) | {"predicate": _PREDICATES[_COMPARE[name][kind]]}
@@ -240,14 +242,14 @@ def abs(x: Scalar) -> Scalar:
 
 def fma(a: Operand, b: Operand, c: Operand) -> Scalar:
     """`a * b + c` of floats, with one rounding."""
-    a, b = _lift(a, b)
-    b, c = _lift(b, c)
+    a, b = lift(a, b)
+    b, c = lift(b, c)
     return apply(math.FmaOp, a, b, c)
 
 
 def power(a: Operand, b: Operand) -> Scalar:
     """`a ** b`; integers are computed in f64 and wrap."""
-    a, b = _lift(a, b)
+    a, b = lift(a, b)
     if a.is_float:
         return apply(math.PowFOp, a, b)
     result = apply(math.PowFOp, cast(a, "float64"), cast(b, "float64"))
@@ -259,7 +261,7 @@ def power(a: Operand, b: Operand) -> Scalar:
 
 def where(condition: Scalar | Condition, a: Operand, b: Operand) -> Scalar:
     """`a` where the condition holds, else `b`."""
-    a, b = _lift(a, b)
+    a, b = lift(a, b)
     test = holds(condition) if isinstance(condition, Condition) else condition
     select = arith.SelectOp.create(operands=[test.value, a.value, b.value], result_types=[a.type])
     return Scalar(a.stage, a.stage.add(select), a.unsigned)

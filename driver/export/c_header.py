@@ -8,9 +8,9 @@ from mlc.driver.export.cpu_check import ENOTSUP
 from mlc.driver.export.sizes import EINVAL
 from mlc.runtime.sizes import Size
 from mlc.runtime.sizes import text as text_of
-from mlc.support.abi import C_DECLARATIONS
+from mlc.support.abi import C_DECLARATIONS, FUNCTION_MISSING
 
-_C_TYPES = {
+C_TYPES = {
     "float32": "float", "float64": "double", "bool": "uint8_t",
     **{f"{u}int{n}": f"{u}int{n}_t" for u in ("", "u") for n in (8, 16, 32, 64)},
 }  # fmt: skip
@@ -45,6 +45,27 @@ _CHECK = """\
 /* 0 if this CPU has all that the model's code needs; else {unfit}, which every run then returns, and a message of
    at most `bytes` with the final zero that names what is missing (message may be NULL). */
 int32_t {prefix}_check_cpu(char *message, size_t bytes);
+
+"""
+
+_REGISTER = """\
+/* The model calls these functions by name: {names}.
+   Each is registered for the process before the first run; a run returns {missing} until all are. 0, or {einval} for
+   another name. A tensor is DLPack's DLTensor, row-major on the CPU; inputs come before outputs. A function returns 0,
+   or an error code, which the run then returns, with a text of at most 256 bytes in `error`, which is rt->error. */
+#ifndef MLC_FUNCTION_DECLARED
+#define MLC_FUNCTION_DECLARED
+typedef struct mlc_tensor {{
+  void *data;
+  int32_t device_type, device_id, rank;
+  uint8_t code, bits;
+  uint16_t lanes;
+  const int64_t *shape, *strides;
+  uint64_t byte_offset;
+}} mlc_tensor;
+typedef int32_t (*mlc_function)(void *context, const mlc_tensor *tensors, int32_t inputs, int32_t outputs, char *error);
+#endif
+int32_t {prefix}_register(const char *name, mlc_function function);
 
 """
 
@@ -106,9 +127,18 @@ def c_header(model: Mapping[str, Any], prefix: str) -> str:
         for index, (symbol, low, high, step) in enumerate(symbols):
             facts = {"NAME": f'"{symbol}"', "LOW": low, "HIGH": high, "STEP": step}
             macros += [f"#define {guard}_SYMBOL_{index}_{name} {value}" for name, value in facts.items()]
-    functions = (_CHECK + (_RUN_SIZED if symbols else _RUN)).format(
-        guard=guard, prefix=prefix, einval=EINVAL, unfit=f"{guard}_UNFIT_CPU"
+    called = model.get("functions", ())
+    register = _REGISTER if called else ""
+    functions = (_CHECK + register + (_RUN_SIZED if symbols else _RUN)).format(
+        guard=guard,
+        prefix=prefix,
+        einval=EINVAL,
+        unfit=f"{guard}_UNFIT_CPU",
+        names=", ".join(called),
+        missing=FUNCTION_MISSING,
     )
+    if libraries := model.get("libraries"):
+        macros.append(f"/* A static library is linked with {', '.join(libraries)}. */")
     return _TEMPLATE.format(
         name=model["name"],
         target=model["target"]["cpu"],
@@ -125,7 +155,7 @@ def _macros(name: str, tensor: str, shape: Sequence[Size], dtype: str) -> list[s
     facts = [
         f'#define {name}_NAME "{text}"',
         f'#define {name}_DTYPE "{dtype}"',
-        f"#define {name}_TYPE {_C_TYPES.get(dtype, 'uint16_t')}",
+        f"#define {name}_TYPE {C_TYPES.get(dtype, 'uint16_t')}",
         f"#define {name}_RANK {len(shape)}",
     ]
     static = [size for size in shape if isinstance(size, int)]

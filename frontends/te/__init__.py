@@ -8,82 +8,17 @@ te.func op, which `mlc.build` compiles.
     matmul = mlc.build(te.func("matmul", [A, B], [C]))
 """
 
-from mlc.dialects.te_builder.builder import (
-    Condition,
-    IndexExpr,
-    ReduceAxis,
-    Reduction,
-    Scalar,
-    Tensor,
-    abs,
-    argmax,
-    argmin,
-    cast,
-    ceil,
-    compute,
-    cos,
-    equal,
-    erf,
-    exp,
-    floor,
-    fma,
-    full,
-    func,
-    log,
-    max,
-    maximum,
-    min,
-    minimum,
-    placeholder,
-    power,
-    prod,
-    reduce_axis,
-    round,
-    rsqrt,
-    sin,
-    sqrt,
-    sum,
-    tanh,
-    trunc,
-    where,
-)
+from types import ModuleType as _ModuleType
 
-__all__ = [
-    "Condition",
-    "IndexExpr",
-    "ReduceAxis",
-    "Reduction",
-    "Scalar",
-    "Tensor",
-    "abs",
-    "argmax",
-    "argmin",
-    "cast",
-    "ceil",
-    "compute",
-    "cos",
-    "equal",
-    "erf",
-    "exp",
-    "floor",
-    "fma",
-    "full",
-    "func",
-    "log",
-    "max",
-    "maximum",
-    "min",
-    "minimum",
-    "placeholder",
-    "power",
-    "prod",
-    "reduce_axis",
-    "round",
-    "rsqrt",
-    "sin",
-    "sqrt",
-    "sum",
-    "tanh",
-    "trunc",
-    "where",
-]
+from mlc.dialects.te_builder.api import *  # noqa: F403 - the one list of the names that need no numpy
+from mlc.dialects.te_builder.extern import c_call as c_call
+from mlc.dialects.te_builder.extern import call as call
+from mlc.dialects.te_builder.extern import extern as extern
+from mlc.dialects.te_builder.extern import output as output
+from mlc.frontends.te.intrinsics import intrinsic as intrinsic
+from mlc.frontends.te.intrinsics import load_intrinsics as load_intrinsics
+
+
+def __dir__() -> list[str]:
+    """The names of the API alone."""
+    return sorted(n for n, value in globals().items() if n[0] != "_" and not isinstance(value, _ModuleType))

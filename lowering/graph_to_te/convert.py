@@ -1,7 +1,8 @@
 """
 graph -> te: each kernel function of graph ops becomes a te.func of the same name.
 
-In: `func.func`s with the attribute `graph.kernel`, whose ops are all in the table of lowerings. Out: a `te.func` each.
+In: `func.func`s with the attribute `graph.kernel`, whose ops are all in the table of lowerings; one with the attribute
+`compiler` stays. Out: a `te.func` each.
 The symbols of its sizes become index arguments, and its attribute `sizes` gives the shapes in terms of them. Integers
 become signless (the ops know the sign); stages have the locations of their graph ops.
 """
@@ -24,16 +25,19 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import te
 from mlc.dialects.attributes import (
+    EXTERNAL_COMPILER,
     GRAPH_HASH,
     GRAPH_KERNEL,
     GRAPH_LAYOUTS,
     GRAPH_SYMBOLS,
 )
+from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, INJECTIVE, GraphOp
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.graph.types import shape_of
 from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder import builder
 from mlc.dialects.te_builder.builder import KernelBuilder, Tensor
+from mlc.dialects.te_extern import ExternOp
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_te import (
     bits,
@@ -74,7 +78,9 @@ class ConvertGraphToTe(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in list(op.body.block.ops):
-            if isinstance(kernel, func.FuncOp) and GRAPH_KERNEL in kernel.attributes:
+            if not isinstance(kernel, func.FuncOp) or EXTERNAL_COMPILER in kernel.attributes:
+                continue
+            if GRAPH_KERNEL in kernel.attributes:
                 converted = extern_kernel(kernel) or convert_kernel(kernel)
                 expect_converted(converted, self.name, "graph")
                 op.body.block.insert_op_before(converted, kernel)
@@ -126,6 +132,7 @@ def _convert_op(op: Operation, target: KernelBuilder, tensors: dict[SSAValue, Te
     try:
         made = checked_results(op, lower(op, *(tensors[v] for v in op.operands)))
         if checked:
+            _check_extern(op, last, target.block)
             check_pointwise(op, _stages_behind(last, target.block))
     except UserError as error:
         fail(op, str(error))
@@ -133,6 +140,16 @@ def _convert_op(op: Operation, target: KernelBuilder, tensors: dict[SSAValue, Te
         tensors[result] = tensor
         if result.name_hint and tensor.value is not None:
             tensor.value.name_hint = tensor.value.name_hint or result.name_hint
+
+
+def _check_extern(op: Operation, last: Operation | None, block: Block) -> None:
+    """UserError where the te of an op that says it is pointwise has a te.extern behind the op `last`."""
+    first = block.first_op if last is None else last.next_op
+    if isinstance(op, GraphOp) and op.kind in (ELEMENTWISE, BROADCAST, INJECTIVE):
+        while first is not None:
+            if isinstance(first, ExternOp):
+                fail(op, f"expected kind = OPAQUE of {op.name}, whose te has a te.extern")
+            first = first.next_op
 
 
 def _stages_behind(last: Operation | None, block: Block) -> list[te.ComputeOp]:

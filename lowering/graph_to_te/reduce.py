@@ -15,14 +15,14 @@ from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import ReduceAxis, Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
-Reducer = Callable[..., te.Reduction]
-REDUCERS: dict[type[Operation], Reducer] = {
+CustomReducer = Callable[..., te.Reduction]
+REDUCERS: dict[type[Operation], CustomReducer] = {
     graph.SumOp: te.sum,
     graph.MaxOp: te.max,
     graph.MinOp: te.min,
     graph.ProdOp: te.prod,
 }
-PAIRS: dict[type[Operation], Reducer] = {graph.ArgmaxOp: te.argmax, graph.ArgminOp: te.argmin}
+PAIRS: dict[type[Operation], CustomReducer] = {graph.ArgmaxOp: te.argmax, graph.ArgminOp: te.argmin}
 
 
 def reduce_axes(sizes: Sequence[Dim]) -> list[ReduceAxis]:
@@ -38,7 +38,7 @@ def merge(
     return [next(inner) if a in axes else next(rest) for a in range(rank)]
 
 
-def _reduce(op: graph.ReduceOp, x: Tensor, reducer: Reducer, name: str = "") -> Any:
+def _reduce(op: graph.ReduceOp, x: Tensor, reducer: CustomReducer, name: str = "") -> Any:
     axes = op.reduced_axes
     ks = reduce_axes([x.shape[a] for a in axes])
 
@@ -110,7 +110,7 @@ def softmax(op: graph.SoftmaxOp | graph.LogSoftmaxOp, x: Tensor) -> Tensor:
         return (*i[:axis], *i[axis + 1 :])
 
     def along(
-        t: Tensor, reducer: Reducer, name: str, f: Callable[[Tensor, tuple[te.IndexLike, ...]], Scalar]
+        t: Tensor, reducer: CustomReducer, name: str, f: Callable[[Tensor, tuple[te.IndexLike, ...]], Scalar]
     ) -> Tensor:
         k = te.reduce_axis(x.shape[axis])
 

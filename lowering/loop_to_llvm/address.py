@@ -118,6 +118,15 @@ class Addresses:
                 unknown = (*unknown, size)
         self.strides[buffer] = tuple(reversed(strides))
 
+    def stride(self, buffer: SSAValue, strides: Sequence[Index], symbols: Sequence[SSAValue]) -> None:
+        """Declare the strides of a buffer, in elements, over the kernel's symbols."""
+        found = [self.resolve(e, symbols) for e in strides]
+        self.strides[buffer] = tuple((e.const, None) if e.is_const else (1, self._factor((e,))) for e in found)
+
+    def has_rows(self, buffer: SSAValue) -> bool:
+        """Whether the elements along the last axis of a buffer are neighbours in memory."""
+        return buffer not in self.strides or self.strides[buffer][-1] == (1, None)
+
     def _factor(self, sizes: tuple[Index, ...]) -> int:
         """The machine variable that holds the product of sizes."""
         if (known := self._factors.get(sizes)) is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float32Type, IntegerType, VectorType, bf16, i8, i16, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue, Use
 
 from mlc.dialects import loop
 from mlc.dialects.index import const, dim
@@ -111,7 +111,13 @@ def _alternating(lanes: int) -> list[int]:
 
 
 def _is_factor(v: SSAValue) -> bool:
-    return all(isinstance(use.operation, loop.ContractOp) and use.index < 2 for use in v.uses)
+    return all(_takes_words(use) for use in v.uses)
+
+
+def _takes_words(use: Use) -> bool:
+    """Whether a use takes a tile as words: a contraction's factors, and an intrinsic's operands."""
+    op = use.operation
+    return isinstance(op, loop.CallIntrinsicOp) or (isinstance(op, loop.ContractOp) and use.index < 2)
 
 
 def _is_zero(v: SSAValue | None) -> bool:

@@ -6,7 +6,7 @@ Out: one `llvm.func @name(ptr args, ptr rt) -> i32` per kernel, and one internal
 attributes `mlc.scratch_bytes` (per thread) and `mlc.workspace_bytes` say what memory the kernel needs; the workspace is
 the last entry of args.
 
-    rt = { i32 version, i32 threads, ptr parallel_for, ptr pool, ptr scratch, i64 scratch_stride }
+    rt = { i32 version, i32 threads, ptr parallel_for, ptr pool, ptr scratch, i64 scratch_stride, ... }  (support/abi.py)
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from xdsl.context import Context
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DictionaryAttr,
     FunctionType,
     IndexType,
     IntegerAttr,
@@ -34,6 +35,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.attributes import (
+    KERNEL_BUFFERS,
     KERNEL_SIZES,
     LOOP_COLD,
     NATIVE_SCRATCH_BYTES,
@@ -46,13 +48,15 @@ from mlc.lowering.complete import expect_converted
 from mlc.lowering.loop_to_llvm.accesses import Accesses, LoweredAccess
 from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
+from mlc.lowering.loop_to_llvm.call import lower_call
 from mlc.lowering.loop_to_llvm.contract import load_words
-from mlc.lowering.loop_to_llvm.memory import SymbolicBuffers, in_scratch, place_static, plan_buffers
+from mlc.lowering.loop_to_llvm.memory import SymbolicBuffers, in_scratch, place_static, place_symbolic, static_places
 from mlc.lowering.loop_to_llvm.parallel import lower_cold, lower_parallel, uses_no_tile
 from mlc.lowering.loop_to_llvm.prefetch import Prefetcher
 from mlc.lowering.loop_to_llvm.pressure import check_loop
 from mlc.lowering.loop_to_llvm.saturate import store_saturated
 from mlc.lowering.loop_to_llvm.scalars import machine_type
+from mlc.lowering.loop_to_llvm.tables import lower_table
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
 from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis
 from mlc.lowering.loop_to_llvm.values import VALUES
@@ -73,6 +77,9 @@ class NativeKernel:
     instructions: tuple[str, ...] = ()
     """Names of the target's dot-product, packing and permutation instructions."""
     functions: list[llvm.FuncOp] = field(default_factory=list)
+    tables: list[llvm.GlobalOp] = field(default_factory=list)
+    declared: list[llvm.FuncOp] = field(default_factory=list)
+    """External functions that it calls."""
     scratch_bytes: int = 0
     workspace_bytes: int = 0
     symbolic: bool = False
@@ -250,7 +257,7 @@ class FunctionLowering:
             tuple(self.addresses.resolve(e, indices) for e in op.mask_exprs),
             machine_type(t.element_type),
             len(op.tile_sizes),
-            row=t.get_shape()[-1] if t.get_num_dims() else 1,
+            row=t.get_shape()[-1] if t.get_num_dims() and self.addresses.has_rows(buffer) else 1,
         )
 
     def lower_load(self, op: loop.LoadOp) -> None:
@@ -335,15 +342,18 @@ HANDLERS: dict[type[Operation], Callable[[FunctionLowering, Any], None]] = {
     loop.LoadOp: FunctionLowering.lower_load,
     loop.StoreOp: FunctionLowering.lower_store,
     loop.AllocOp: FunctionLowering.lower_alloc,
+    loop.TableOp: lower_table,
+    loop.ExternCallOp: lower_call,
     **VALUES,
 }
 
 
 def lower_kernel(
     func: loop.FuncOp, lanes: int, registers: int | None = None, instructions: Sequence[str] = ()
-) -> list[llvm.FuncOp]:
+) -> list[llvm.FuncOp | llvm.GlobalOp]:
     """The machine functions of one kernel, its entry last, for vectors of `lanes` 32-bit lanes."""
     kernel = NativeKernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16), tuple(instructions))
+    kernel.places, (kernel.workspace_bytes, kernel.scratch_bytes) = static_places(func)
     kernel.symbolic = any(isinstance(arg.type, IndexType) for arg in func.args)
     op, entry = machine_function(kernel.name, [PTR, PTR], True, 8)
     op.location = func.location
@@ -358,7 +368,7 @@ def lower_kernel(
     if any(isinstance(o, loop.AllocOp) and not in_scratch(o) for o in func.walk()):
         f.workspace = f.b.load(f.b.gep(args, len(func.args), PTR), PTR, 8)
     _bind_shapes(f, func)
-    plan_buffers(f, func)
+    place_symbolic(f, func)
     f.finish_prologue()
     f.lower_block(func.body.block)
     f.force()
@@ -370,7 +380,7 @@ def lower_kernel(
         op.attributes[KERNEL_SIZES] = sizes
     if f.symbolic.rows:
         op.attributes[NATIVE_SYMBOLIC_BYTES] = ArrayAttr(f.symbolic.rows)
-    return [*kernel.functions, op]
+    return [*kernel.tables, *kernel.declared, *kernel.functions, op]
 
 
 def _refuse_device_axis(op: loop.ForOp) -> None:
@@ -389,7 +399,17 @@ def _signature(func: loop.FuncOp) -> FunctionType:
 
 
 def _bind_shapes(f: FunctionLowering, func: loop.FuncOp) -> None:
-    """Compute the strides of operands of symbolic sizes from the kernel's attribute `sizes`."""
+    """Compute the strides of operands of symbolic sizes from `sizes`, and take those that `te.buffers` gives."""
+    _bind_sizes(f, func)
+    rows = func.attributes.get(KERNEL_BUFFERS)
+    symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
+    for buffer, row in zip(func.args, rows.data if isinstance(rows, ArrayAttr) else (), strict=False):
+        strides = row.data.get("strides") if isinstance(row, DictionaryAttr) else None
+        if isinstance(strides, IndexMapAttr):
+            f.addresses.stride(buffer, strides.data, symbols)
+
+
+def _bind_sizes(f: FunctionLowering, func: loop.FuncOp) -> None:
     sizes = func.attributes.get(KERNEL_SIZES)
     if not isinstance(sizes, ArrayAttr):
         return
@@ -398,6 +418,11 @@ def _bind_shapes(f: FunctionLowering, func: loop.FuncOp) -> None:
     for buffer, shape in zip(buffers, sizes.data, strict=True):
         if isinstance(shape, IndexMapAttr) and not all(e.is_const for e in shape.data):
             f.addresses.shape(buffer, shape.data, symbols)
+
+
+def _is_declared(function: llvm.FuncOp, op: Operation) -> bool:
+    """Whether an op of the module declares or defines what `function` declares."""
+    return isinstance(op, llvm.FuncOp) and op.sym_name.data == function.sym_name.data
 
 
 @dataclass(frozen=True)
@@ -420,6 +445,8 @@ class ConvertLoopToLLVMPass(ModulePass):
             names = [name for name in self.instructions.split(",") if name]
             new = lower_kernel(func, self.vector_bits // 32, self.registers or None, names)
             for machine in new:
+                if not machine.body.blocks and any(_is_declared(machine, o) for o in op.body.block.ops):
+                    continue
                 expect_converted(machine, self.name, "loop", "arith", "math", "scf", "memref")
                 op.body.block.insert_op_before(machine, func)
             func.detach()

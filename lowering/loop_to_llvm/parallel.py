@@ -24,6 +24,7 @@ from mlc.dialects import loop
 from mlc.dialects.attributes import LOOP_LEAST_WORK, LOOP_WORK
 from mlc.dialects.index import Index, IndexMapAttr
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
+from mlc.lowering.loop_to_llvm.call import on_stack
 from mlc.lowering.loop_to_llvm.memory import capture_strides, capture_symbolic
 from mlc.lowering.loop_to_llvm.values import VALUES
 from mlc.passes.loop.index_space.domain import range_between
@@ -157,7 +158,7 @@ def uses_no_tile(op: loop.ForOp) -> bool:
 
 def _context(b: Builder, slots: Sequence[SSAValue]) -> SSAValue:
     """An array on the stack with the values that are passed to an outlined function."""
-    context = _on_stack(b, len(slots))
+    context = on_stack(b, len(slots))
     for k, v in enumerate(slots):
         b.store(v, b.gep(context, k, i64), 8)
     return context
@@ -165,15 +166,6 @@ def _context(b: Builder, slots: Sequence[SSAValue]) -> SSAValue:
 
 def _is_zero(e: Index) -> bool:
     return not e.terms and e.const == 0
-
-
-def _on_stack(b: Builder, slots: int) -> SSAValue:
-    """An alloca of n pointers or integers, in the entry block."""
-    size = b.int(max(slots, 1))
-    op = llvm.AllocaOp(size, i64, alignment=8)
-    assert b.last_constant is not None
-    b.entry.insert_op_after(op, b.last_constant)
-    return op.results[0]
 
 
 def call_indirect(b: Builder, callee: SSAValue, args: Sequence[SSAValue]) -> SSAValue:

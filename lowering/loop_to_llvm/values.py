@@ -28,6 +28,7 @@ from mlc.lowering.loop_to_llvm.address import strides_of
 from mlc.lowering.loop_to_llvm.bf16 import is_bf16, rounded, widened
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.lowering.loop_to_llvm.contract import contract
+from mlc.lowering.loop_to_llvm.intrinsic import call_intrinsic
 from mlc.lowering.loop_to_llvm.lookup import lower_lookup
 from mlc.lowering.loop_to_llvm.saturate import defer
 from mlc.lowering.loop_to_llvm.scalars import EMIT, Emit, emit_cast, emit_compare, emitter_of, machine_type
@@ -247,6 +248,7 @@ def _across_lanes(f: FunctionLowering, v: SSAValue, emit: Emit) -> SSAValue:
 VALUES: dict[type[Operation], Callable[[FunctionLowering, Any], None]] = {
     loop.FmaOp: _fma,
     loop.ContractOp: contract,
+    loop.CallIntrinsicOp: call_intrinsic,
     loop.BroadcastOp: _broadcast,
     loop.CompareOp: _compare,
     loop.SelectOp: _select,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IndexType
@@ -17,11 +17,18 @@ Values = dict[SSAValue, SSAValue]
 # loop.compare predicates by the numbers of arith's predicates.
 
 
-def convert_body(stage: te.ComputeOp, block: Block, buffers: Values) -> list[SSAValue]:
-    """Append the body of `stage` to `block`, whose arguments are its axes; returns the yielded values."""
-    values: Values = dict(zip(stage.axes, block.args, strict=True))
+def convert_body(
+    stage: te.ComputeOp, block: Block, buffers: Values, axes: Sequence[SSAValue] | None = None
+) -> list[SSAValue]:
+    """Append the body of `stage` to `block`; `axes` are its axes there (default: the arguments of the block)."""
+    values: Values = dict(zip(stage.axes, block.args if axes is None else axes, strict=True))
     values |= {v: b for v, b in buffers.items() if isinstance(v.type, IndexType)}  # the kernel's symbols
-    for op in stage.body.block.ops:
+    return convert_ops(stage, stage.body.block, block, values, buffers)
+
+
+def convert_ops(stage: te.ComputeOp, source: Block, block: Block, values: Values, buffers: Values) -> list[SSAValue]:
+    """Append the ops of a block of `stage` to `block`; returns the yielded values."""
+    for op in source.ops:
         if isinstance(op, te.YieldOp):
             return [values[v] for v in op.values]
         new = BODY.get(type(op), _unknown)(op, values, buffers)

@@ -14,16 +14,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType, UnknownLoc
+from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop, te
-from mlc.dialects.index import IndexMapAttr, dim
+from mlc.dialects.index import dim
 from mlc.dialects.scalar import INDEX
+from mlc.dialects.te_extern import ExternOp
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.te_to_loop.body import convert_body
-from mlc.lowering.te_to_loop.reduce import accumulate, initial
+from mlc.lowering.te_to_loop.extern import convert_extern
+from mlc.lowering.te_to_loop.reduce import accumulate, combine_region, initial, point
+from mlc.lowering.te_to_loop.scan import from_first_step
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,14 @@ def convert_func(func: te.FuncOp) -> loop.FuncOp:
     for old, new in zip((*inputs, *results, *sizes), body.args, strict=True):
         new.name_hint = old.name_hint
         kernel.buffers.setdefault(old, new)
-    stages = func.stages
-    _allocate(kernel, stages)
-    for stage in stages:
-        _convert_stage(kernel, stage)
+    _allocate(kernel, func)
+    for op in func.body.block.ops:
+        if isinstance(op, te.ComputeOp):
+            _convert_stage(kernel, op)
+        elif isinstance(op, te.ScanOp):
+            _convert_scan(kernel, op)
+        elif isinstance(op, ExternOp):
+            convert_extern(op, kernel.body, kernel.buffers)
     for value, out in zip(results, body.args[len(inputs) :], strict=False):
         if kernel.buffers[value] is not out:
             _convert_stage(kernel, _copy(value), {value: kernel.buffers[value]}, [out])
@@ -87,18 +94,72 @@ def convert_func(func: te.FuncOp) -> loop.FuncOp:
     return new
 
 
-def _allocate(kernel: _Kernel, stages: Sequence[te.ComputeOp]) -> None:
-    for stage in stages:
-        for result in stage.results:
-            if result not in kernel.buffers:
-                t = buffer_type(result.type)
-                assert isinstance(t, MemRefType)
-                sizes = [e for e in stage.extents.data[: stage.num_spatial] if not e.is_const]
-                symbols = [kernel.buffers[s] for s in stage.symbols]
-                alloc = loop.AllocOp.make(t, "shared", result.name_hint or stage.stage_name, sizes, symbols)
-                alloc.location = stage.location
-                kernel.body.add_op(alloc)
-                kernel.buffers[result] = alloc.result
+def _allocate(kernel: _Kernel, func: te.FuncOp) -> None:
+    """The buffers of all stages; a scan's init, state and yielded stage share that of its result."""
+    for op in reversed(list(func.body.block.ops)):
+        if isinstance(op, te.ScanOp):
+            _share_states(kernel, op)
+    for op in func.body.block.ops:
+        if isinstance(op, te.TableOp):
+            kernel.buffers[op.result] = _table(kernel, op)
+        for stage in op.stages if isinstance(op, te.ScanOp) else [op]:
+            if isinstance(stage, te.ComputeOp | ExternOp):
+                for result in stage.results:
+                    if result not in kernel.buffers:
+                        kernel.buffers[result] = _alloc(kernel, stage, result)
+    for op in func.scans:
+        for state, update, result in zip(op.states, op.yield_op.values, op.results, strict=True):
+            kernel.buffers[state] = kernel.buffers[result] = kernel.buffers[update]
+
+
+def _share_states(kernel: _Kernel, op: te.ScanOp) -> None:
+    """Give the states of a scan their buffers, and the stages that compute their first steps the same ones."""
+    for init, update, result in zip(op.inits, op.yield_op.values, op.results, strict=True):
+        stage = update.owner
+        assert isinstance(stage, te.ComputeOp)
+        buffer = kernel.buffers.get(result) or _alloc(kernel, stage, update, result.name_hint)
+        kernel.buffers[update] = kernel.buffers[result] = buffer
+        if isinstance(init.owner, te.ComputeOp) and init not in kernel.buffers:
+            kernel.buffers[init] = buffer
+
+
+def _table(kernel: _Kernel, op: te.TableOp) -> SSAValue:
+    """A table of the kernel at the loop level."""
+    table = loop.TableOp.make(op.value)
+    table.result.name_hint = op.result.name_hint
+    table.location = op.location
+    kernel.body.add_op(table)
+    return table.result
+
+
+def _alloc(kernel: _Kernel, stage: te.ComputeOp | ExternOp, result: SSAValue, name: str | None = None) -> SSAValue:
+    """A new buffer for a result of a stage."""
+    t = buffer_type(result.type)
+    assert isinstance(t, MemRefType)
+    is_compute = isinstance(stage, te.ComputeOp)
+    sizes = [e for e in stage.extents.data[: stage.num_spatial] if not e.is_const] if is_compute else []
+    symbols = [kernel.buffers[s] for s in stage.symbols] if is_compute else []
+    alloc = loop.AllocOp.make(t, "shared", name or result.name_hint or stage.stage_name, sizes, symbols)
+    alloc.location = stage.location
+    kernel.body.add_op(alloc)
+    return alloc.result
+
+
+def _convert_scan(kernel: _Kernel, op: te.ScanOp) -> None:
+    """A serial loop over the steps, with the nests of the scan's stages in its body."""
+    first = op.first_step
+    for init, state in zip(op.inits, op.states, strict=True):
+        if kernel.buffers[init] is not kernel.buffers[state]:
+            copy = _copy(init)
+            copy.properties["stage"] = StringAttr(f"{op.stage_name}_init")
+            _convert_stage(kernel, copy, {init: kernel.buffers[init]}, [kernel.buffers[state]])
+    steps = loop.ForOp.make(op.extent - first, operands=[kernel.buffers[s] for s in op.symbols], name="step")
+    steps.location = op.location
+    kernel.body.add_op(steps)
+    for stage in op.stages:
+        outs = [kernel.buffers[r] for r in stage.results]
+        _convert_stage(kernel, from_first_step(stage, first), None, outs, steps, first)
+    steps.body.block.add_op(loop.YieldOp.create())
 
 
 def _copy(value: SSAValue) -> te.ComputeOp:
@@ -117,26 +178,31 @@ def _convert_stage(
     stage: te.ComputeOp,
     reads: dict[SSAValue, SSAValue] | None = None,
     outs: list[SSAValue] | None = None,
+    steps: loop.ForOp | None = None,
+    first: int = 0,
 ) -> None:
+    """Append the nest of a stage; in a scan, to the loop over its steps, whose results begin at the step `first`."""
     reads = kernel.buffers if reads is None else reads
     outs = [kernel.buffers[r] for r in stage.results] if outs is None else outs
     names = [a.name_hint or f"i{k}" for k, a in enumerate(stage.axes)]
     symbols = [kernel.buffers[s] for s in stage.symbols]
-    place, ivs = _loops(kernel.body, stage, names, symbols)
-    block = _block(stage, names, ivs, reads, outs, symbols)
+    outside = kernel.body if steps is None else steps.body.block
+    place, ivs = _loops(outside, stage, names, symbols, [] if steps is None else [steps.iv])
+    block = _block(stage, names, ivs, reads, outs, symbols, first)
     block.location = stage.location
     place.add_op(block)
     for op in block.walk():
         if isinstance(op.location, UnknownLoc):
             op.location = stage.location
-    _close(place, kernel.body)
+    _close(place, outside)
 
 
 def _loops(
-    place: Block, stage: te.ComputeOp, names: Sequence[str], symbols: Sequence[SSAValue]
+    place: Block, stage: te.ComputeOp, names: Sequence[str], symbols: Sequence[SSAValue], known: Sequence[SSAValue] = ()
 ) -> tuple[Block, list[SSAValue]]:
-    ivs: list[SSAValue] = []
-    for extent, name in zip(stage.extents.data, names, strict=True):
+    """A loop for each axis of a stage behind those whose loops are `known`: the innermost body, and all indices."""
+    ivs = list(known)
+    for extent, name in list(zip(stage.extents.data, names, strict=True))[len(known) :]:
         nest = loop.ForOp.make(extent, operands=symbols, name=name)
         nest.location = stage.location
         place.add_op(nest)
@@ -162,6 +228,7 @@ def _block(
     reads: dict[SSAValue, SSAValue],
     outs: Sequence[SSAValue],
     symbols: Sequence[SSAValue] = (),
+    first_step: int = 0,
 ) -> loop.BlockOp:
     """The block of a stage; its extents are over the symbols, which follow the loops in its operands."""
     n, first = stage.num_spatial, len(ivs)
@@ -181,18 +248,21 @@ def _block(
     def body(block: Block) -> None:
         values = convert_body(stage, block, reads)
         if stage.combiner is not None:
-            values = accumulate(stage.combiner.data, block, values, outs, at(block))
-        _store(block, values, outs, at(block))
+            values = accumulate(stage, block, values, outs, at(block), first_step)
+        _store(block, values, outs, at(block), first_step)
 
     def init(block: Block) -> None:
         assert stage.combiner is not None
-        _store(block, initial(stage.combiner.data, block, stage), outs, at(block))
+        _store(block, initial(stage.combiner.data, block, stage), outs, at(block), first_step)
 
     at_loops, begin = [dim(k) for k in range(first)], None if stage.combiner is None else region(init)
-    return loop.BlockOp.make(stage.stage_name, sizes, n, at_loops, [*ivs, *symbols], region(body), begin)
+    operands, merge = [*ivs, *symbols], combine_region(stage)
+    return loop.BlockOp.make(stage.stage_name, sizes, n, at_loops, operands, region(body), begin, combine=merge)
 
 
-def _store(block: Block, values: Sequence[SSAValue], outs: Sequence[SSAValue], at: Sequence[SSAValue]) -> None:
-    where = {"map": IndexMapAttr.get(dim(k) for k in range(len(at)))}
+def _store(
+    block: Block, values: Sequence[SSAValue], outs: Sequence[SSAValue], at: Sequence[SSAValue], first_step: int
+) -> None:
+    where = {"map": point(len(at), first_step)}
     for value, out in zip(values, outs, strict=True):
         block.add_op(loop.StoreOp.create(operands=[value, out, *at], properties=dict(where)))

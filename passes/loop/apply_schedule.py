@@ -8,6 +8,7 @@ Out: the same functions, rewritten directive by directive; no sched op is left.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -44,17 +45,22 @@ class ApplySchedulePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Apply and drop all schedules of a module."""
         top = list(op.body.block.ops)
+        declared = [op for op in top if isinstance(op, sched.IntrinsicOp)]
         kernels = {f.sym_name.data: f for f in top if isinstance(f, loop.FuncOp)}
         for schedule in (s for s in top if isinstance(s, sched.ScheduleOp)):
             name = schedule.kernel_name
             if name not in kernels:
                 fail(schedule, f"expected a loop.func @{name} to schedule, but there is none{_hint(op, name, kernels)}")
-            self._apply_one(kernels[name], schedule)
+            self._apply_one(kernels[name], schedule, declared)
             schedule.detach()
             schedule.erase()
+        for intrinsic in declared:
+            intrinsic.detach()
+            intrinsic.erase()
 
-    def _apply_one(self, func: loop.FuncOp, schedule: sched.ScheduleOp) -> None:
+    def _apply_one(self, func: loop.FuncOp, schedule: sched.ScheduleOp, declared: Sequence[sched.IntrinsicOp]) -> None:
         kernel, count = Kernel(func, schedule), 0
+        kernel.intrinsics = {op.intrin.data: op for op in declared}
         for op in schedule.body.block.ops:
             if self.until is not None and count >= self.until:
                 return

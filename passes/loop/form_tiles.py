@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import PassFailedException
 from mlc.dialects import loop, scalar
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.index import Div, Index, const, dim, term_dims, tile
+from mlc.passes.loop.dissolve_block import DissolvedBlock, holds_tiles
 from mlc.passes.loop.form_contract import drop_cast, is_contraction, is_unsigned, narrow_factor
 from mlc.passes.loop.index_space.domain import body_ops
 from mlc.passes.loop.index_space.space import IndexSpace
@@ -461,8 +462,7 @@ HANDLERS: dict[type[Operation], Callable[[BlockToTiles, Any], None]] = {
 def form_tiles(func: loop.FuncOp) -> None:
     """Rewrite every block of a kernel."""
     for block in [op for op in func.walk() if isinstance(op, loop.BlockOp)]:
-        nest = vectorized_nest(block)
-        rewrite = BlockToTiles(block, nest)
+        rewrite = DissolvedBlock(block) if holds_tiles(block) else BlockToTiles(block, vectorized_nest(block))
         rewrite.run()
         rewrite.anchor.detach()
         rewrite.anchor.erase(safe_erase=False)

@@ -23,7 +23,7 @@ TRAPPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.Fl
 PURE = (
     *(op for op in (*arith.Arith.operations, *math.Math.operations) if op not in TRAPPING),
     *(loop.FmaOp, loop.ContractOp, loop.BroadcastOp, loop.ReduceOp, loop.CompareOp, loop.SelectOp, loop.CastOp),
-    loop.IndexOp,
+    *(loop.IndexOp, loop.CallIntrinsicOp),
 )
 
 
@@ -80,9 +80,12 @@ class Promotion:
                 self._read(last, op.buffer)
             elif isinstance(op, loop.GatherOp):
                 self._read(last, op.buffer)
-            elif op.regions:
+            elif op.regions or isinstance(op, loop.ExternCallOp):
                 for inner in op.walk():
-                    if isinstance(inner, loop.StoreOp):
+                    if isinstance(inner, loop.ExternCallOp):
+                        for buffer in inner.buffers:
+                            self._forget(known, last, buffer)
+                    elif isinstance(inner, loop.StoreOp):
                         self._forget(known, last, inner.buffer)
                     elif isinstance(inner, loop.LoadOp | loop.GatherOp):
                         self._read(last, inner.buffer)
@@ -154,6 +157,9 @@ class Promotion:
         for inner in op.body.walk():
             if isinstance(inner, loop.AccessOp):
                 accesses.setdefault(inner.buffer, []).append(inner)
+            elif isinstance(inner, loop.ExternCallOp):
+                for buffer in inner.buffers:
+                    accesses.setdefault(buffer, []).append(inner)
         pairs: list[tuple[loop.LoadOp, loop.StoreOp]] = []
         for ops in accesses.values():
             if len(ops) != 2:

@@ -8,6 +8,7 @@ from typing import Any
 from mlc.runtime.artifact import Artifact, DamagedArtifact, copy_to
 from mlc.runtime.code import Code, Toolchain
 from mlc.runtime.cpu import refusal
+from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.graph.convert import dtype_text
 from mlc.support.errors import UserError, did_you_mean
 
@@ -24,6 +25,8 @@ class GraphLibrary:
         """What the files are removed with."""
         self.scratch_bytes: int = artifact.model["scratch_bytes"]
         self.workspace_bytes: int = artifact.model["kernel_workspace_bytes"]
+        self.functions = CalledFunctions(artifact.model.get("functions", ()))
+        """The registered functions that the kernels call."""
         self.signatures: dict[str, tuple[list[Operand], list[Operand]]] = {}
         """Kernel -> its inputs and its outputs."""
         values = artifact.model["values"]

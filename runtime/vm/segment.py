@@ -18,6 +18,7 @@ from mlc.runtime.arrays import Array, address_of
 from mlc.runtime.artifact import WEIGHTS, Artifact
 from mlc.runtime.code import Toolchain
 from mlc.runtime.executable import load_code, mapped
+from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.program import Number
 from mlc.runtime.sizes import Bound, Sizes, evaluate, symbolic_buffer_bytes
 from mlc.runtime.vm.memory import MemoryPool
@@ -80,6 +81,8 @@ class Segment:
         self._shapes = [] if self.sizes else [tuple(shape) for _, shape, _ in facts["outputs"]]
         self.loaded = load_code(artifact, toolchain)
         self.rt, self._keeper = self.loaded.runtime(threads, facts["scratch_bytes"])
+        self.functions = CalledFunctions(artifact.model.get("functions", ()))
+        self.functions.attach(self.rt)
         self._weights = mapped(artifact.path / WEIGHTS)
         self._addresses = [self.loaded.address(kernel) for kernel in code.kernels]
         self._kernels = [KERNEL(address) for address in self._addresses]
@@ -118,6 +121,7 @@ class Segment:
 
     def __call__(self, arrays: Sequence[Array], given: Sequence[Array] | None = None) -> list[Array]:
         """The outputs for contiguous inputs of the right types; `given` are arrays to write them into."""
+        self.functions.check("the model")
         bound = self.bind(arrays)
         results = self.results(bound) if given is None else list(given)
         planned, size = self._memory(bound)
@@ -162,7 +166,7 @@ class Segment:
     def call(self, kernel: int, address: int) -> None:
         """Call a kernel on arguments; RuntimeError if it returns an error."""
         if status := self._kernels[kernel](address, self.rt):
-            raise RuntimeError(f"kernel '{self.code.kernels[kernel]}' returned error {status}")
+            raise self.functions.failure(self.rt, f"kernel '{self.code.kernels[kernel]}'", status)
 
     def _run_laid_out(self, base: int, planned: int, bound: Bound | None, tensors: Sequence[int]) -> None:
         key = base, bound and bound.symbols

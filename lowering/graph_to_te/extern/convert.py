@@ -13,7 +13,7 @@ from mlc.dialects.graph import ConstantOp, FullOp, GraphOp
 from mlc.dialects.graph.types import shape_of
 from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder.builder import signless
-from mlc.lowering.graph_to_te.extern.body import Fill, LoopBodyBuilder
+from mlc.dialects.te_builder.loop_body import Fill, LoopBodyBuilder
 from mlc.lowering.graph_to_te.extern.kernels import EXTERN, Buffer, is_extern
 from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attributes
 from mlc.support.errors import fail

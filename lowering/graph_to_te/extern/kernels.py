@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from mlc.dialects import graph
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, product, shape_of
-from mlc.lowering.graph_to_te.extern.body import Buffer, Fill, LoopBodyBuilder, Outputs
+from mlc.dialects.te_builder.loop_body import Buffer, Fill, LoopBodyBuilder, Outputs
 from mlc.lowering.graph_to_te.extern.movement import cumulative, scatter_elements, scatter_nd
 from mlc.lowering.graph_to_te.extern.order import Keys, argsort, sort
 from mlc.lowering.graph_to_te.extern.suppression import non_max_suppression

@@ -17,7 +17,7 @@ from mlc.dialects import graph, loop
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, shape_of
 from mlc.dialects.index import TYPICAL
-from mlc.lowering.graph_to_te.extern.body import LoopBodyBuilder, Number, Outputs
+from mlc.dialects.te_builder.loop_body import LoopBodyBuilder, Number, Outputs
 
 MAX_BYTE_DIGIT_ROW = 1 << 14
 """Elements up to which a row is sorted by digits of 8 bits; longer rows by 11 bits: fewer passes, larger counters."""

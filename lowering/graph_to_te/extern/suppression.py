@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects import graph, loop
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import shape_of
-from mlc.lowering.graph_to_te.extern.body import LoopBodyBuilder, Outputs
+from mlc.dialects.te_builder.loop_body import LoopBodyBuilder, Outputs
 from mlc.lowering.graph_to_te.extern.order import Keys, sort
 
 BOX_LANES = 16

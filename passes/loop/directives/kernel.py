@@ -9,7 +9,7 @@ from typing import NoReturn
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects import loop
+from mlc.dialects import loop, sched
 from mlc.dialects.index import ZERO, Index
 from mlc.passes.loop.index_space.accesses import extent_predicates
 from mlc.passes.loop.index_space.domain import body_ops, loops_around
@@ -32,6 +32,8 @@ class Kernel:
         self.blocks: dict[str, loop.BlockOp] = {b.name_: b for b in blocks_below(func)}
         self.handles: dict[SSAValue, Payload] = {}
         self.consumed: dict[SSAValue, Operation] = {}
+        self.intrinsics: dict[str, sched.IntrinsicOp] = {}
+        """Intrinsics that are declared beside the schedule, by name."""
         # Parallel loops into which a directive has moved a block since they were checked.
         self.unchecked: dict[loop.ForOp, Operation] = {}
         # Blocks that run on only a part of their domain.

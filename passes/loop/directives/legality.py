@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, Index, axis_range
+from mlc.passes.loop.directives.combine import combiner_of
 from mlc.passes.loop.directives.kernel import (
     Kernel,
     blocks_below,
@@ -57,6 +59,17 @@ def perfectly_nested(chain: Sequence[loop.ForOp]) -> str | None:
     return None
 
 
+def vectorized_inside(chain: Sequence[loop.ForOp]) -> str | None:
+    """Vectorized loops are a perfect nest around one block: no other loop stands inside one."""
+    for outer, inner in pairwise(chain):
+        if outer.kind.data == "vectorized" != inner.kind.data:
+            return (
+                f"expected vectorized loops around one block, but {name_of(outer)} would hold {name_of(inner)}; "
+                "use sched.vectorize behind this directive"
+            )
+    return None
+
+
 def nested_chain(loops: Sequence[loop.ForOp]) -> tuple[list[loop.ForOp], str | None]:
     """The loops from the outermost to the innermost of these, which must lie on one path."""
     inner = max(loops, key=lambda f: len(loops_around(f)))
@@ -87,14 +100,30 @@ def idempotent(block: loop.BlockOp) -> bool:
     return not any(op.buffer in written for op in block.walk() if isinstance(op, loop.LoadOp | loop.GatherOp))
 
 
-def self_dependence(kernel: Kernel, block: loop.BlockOp) -> str | None:
-    """A block may read what it writes only at the point that it writes."""
+def self_dependence(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> str | None:
+    """A block may read what it writes only at the point that it writes, as far as it runs along these loops."""
     found = accesses(kernel.space, block)
+    around = loops_around(block)
+    fixed = kernel.space.numbers_of(around[: min((around.index(f) for f in loops if f in around), default=0)])
+    apart = kernel.space.numbers_of(loops)
     for s in found:
         for a in found:
-            if s.is_store and a.buffer is s.buffer and a.exprs != s.exprs:
+            if not s.is_store or a.buffer is not s.buffer or a.exprs == s.exprs or _never_meet(kernel, s, a, fixed):
+                continue
+            inner = {d for e in (*s.exprs, *a.exprs) for d in e.dims()} - fixed - apart
+            if a.is_store or not _independent_across(kernel, s, a, apart, inner):
                 return f"{name_of(block)} depends on other points of itself through %{buffer_name(s.buffer)}"
     return None
+
+
+def _never_meet(kernel: Kernel, s: Access, a: Access, fixed: set[int]) -> bool:
+    """Whether two accesses touch different elements whenever the values `fixed` are the same for both."""
+    for e, f in zip(s.exprs, a.exprs, strict=True):
+        difference = e - f
+        known = all(d in fixed or is_symbol(kernel.space.values[d]) for d in (*e.dims(), *f.dims()))
+        if known and difference.is_const and difference.const:
+            return True
+    return False
 
 
 def writes_each_once(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> str | None:
@@ -102,13 +131,16 @@ def writes_each_once(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.F
     fixed = kernel.space.numbers_of(loops_around(block))
     for s in (a for a in accesses(kernel.space, block) if a.is_store):
         ranges = {k: axis_range(n) for k, n in enumerate(block.static_extents)}
-        exprs = [e for e in in_axes(kernel.space, s) if all(d in ranges for d in e.dims())]
+        exprs = [e - e.const for e in in_axes(kernel.space, s) if all(d in ranges for d in e.dims())]
         known = parts_of(exprs, ranges)
         if all(recoverable(Index(0, ((k, 1),)), known, ranges) for k in range(block.num_spatial) if ranges[k][1]):
             continue
         inner = {d for e in s.exprs for d in e.dims()} - fixed
         if not _independent_across(kernel, s, s, kernel.space.numbers_of(loops), inner):
-            return f"{name_of(block)} writes elements of %{buffer_name(s.buffer)} more than once, so that order matters"
+            return (
+                f"{name_of(block)} writes elements of %{buffer_name(s.buffer)} more than once in "
+                f"{', '.join(map(name_of, loops))}, so that order matters"
+            )
     return None
 
 
@@ -120,18 +152,18 @@ def reorderable(kernel: Kernel, chain: Sequence[loop.ForOp]) -> str | None:
     """Whether the loops of a perfect nest may be permuted: no dependence between different iterations of them."""
     blocks = blocks_below(chain[-1])
     for block in blocks:
-        if (reason := self_dependence(kernel, block) or writes_each_once(kernel, block, chain)) is not None:
+        if (reason := self_dependence(kernel, block, chain) or writes_each_once(kernel, block, chain)) is not None:
             return reason
     if len(blocks) == 1:
         return None
-    apart = kernel.space.numbers_of(chain)
-    return _no_flow_between(kernel, blocks, apart, [*loops_around(chain[-1]), chain[-1]])
+    return _no_flow_between(kernel, blocks, chain, [*loops_around(chain[-1]), chain[-1]])
 
 
 def _no_flow_between(
-    kernel: Kernel, blocks: Sequence[loop.BlockOp], apart: set[int], around: Sequence[loop.ForOp]
+    kernel: Kernel, blocks: Sequence[loop.BlockOp], loops: Sequence[loop.ForOp], around: Sequence[loop.ForOp]
 ) -> str | None:
-    """No block reads in one iteration of the values `apart` what another block writes in a different one."""
+    """No block reads in one iteration of these loops what another block writes in a different one."""
+    apart = kernel.space.numbers_of(loops)
     fixed = kernel.space.numbers_of(around)
     found = [a for b in blocks for a in accesses(kernel.space, b)]
     inner = _inner_values(kernel, found, fixed)
@@ -143,7 +175,7 @@ def _no_flow_between(
                 continue
             return (
                 f"{name_of(r.block)} reads of %{buffer_name(s.buffer)} what {name_of(s.block)} writes "
-                "in other iterations"
+                f"in other iterations of {', '.join(map(name_of, loops))}"
             )
     return None
 
@@ -190,11 +222,11 @@ def independent_iterations(kernel: Kernel, f: loop.ForOp) -> str | None:
     for block in blocks:
         if reduces(kernel, f, block):
             return f"{name_of(f)} reduces {name_of(block)}; use sched.rfactor to reduce in parallel"
-        if (reason := self_dependence(kernel, block) or writes_each_once(kernel, block, [f])) is not None:
+        if (reason := self_dependence(kernel, block, [f]) or writes_each_once(kernel, block, [f])) is not None:
             return reason
     apart = {kernel.space.number(f.iv)}
     around = [*loops_around(f), f]
-    return _no_races(kernel, f, blocks, apart, around) or _no_flow_between(kernel, blocks, apart, around)
+    return _no_races(kernel, f, blocks, apart, around) or _no_flow_between(kernel, blocks, [f], around)
 
 
 def _no_races(
@@ -260,4 +292,12 @@ def vectorizable(kernel: Kernel, loops: Sequence[loop.ForOp]) -> str | None:
     if len(inside) != 1 or not isinstance(inside[0], loop.BlockOp):
         what = ", ".join(map(name_of, inside))
         return f"expected one block directly inside {name_of(chain[-1])}, but got {what}"
-    return self_dependence(kernel, inside[0]) or writes_each_once(kernel, inside[0], loops)
+    if any(isinstance(r.type, VectorType) for op in inside[0].body.block.ops for r in op.results):
+        return f"expected a block that works on elements, but {name_of(inside[0])} is tensorized"
+    for f in loops:
+        if f.extent != 1 and reduces(kernel, f, inside[0]) and combiner_of(inside[0]) is None:
+            return (
+                f"{name_of(f)} reduces {name_of(inside[0])} by more than one op that commutes, which has no form for "
+                "vectors; vectorize a loop along a spatial axis"
+            )
+    return self_dependence(kernel, inside[0], loops) or writes_each_once(kernel, inside[0], loops)

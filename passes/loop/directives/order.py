@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from mlc.dialects import loop, sched
 from mlc.passes.loop.directives import legality
-from mlc.passes.loop.directives.kernel import Kernel, body_of, insert_last
+from mlc.passes.loop.directives.kernel import Kernel, body_of, insert_last, name_of
 
 
 def permute(chain: Sequence[loop.ForOp], order: Sequence[loop.ForOp]) -> None:
@@ -42,6 +42,7 @@ def reorder(kernel: Kernel, op: sched.ReorderOp) -> None:
         return
     for f in chain:
         kernel.check(legality.transformable(f, serial=False))
+    kernel.check(legality.vectorized_inside(order))
     kernel.check(legality.perfectly_nested(chain) or legality.reorderable(kernel, chain))
     permute(chain, order)
 
@@ -65,6 +66,8 @@ def unroll(kernel: Kernel, op: sched.UnrollOp) -> None:
     """Mark a loop as unrolled."""
     f = kernel.loop(op.loop)
     kernel.check(legality.transformable(f))
+    if f.extent is None:
+        kernel.fail(f"expected a static extent of {name_of(f)}, but it is symbolic; use sched.split first")
     f.properties["kind"] = loop.KINDS["unrolled"]
 
 

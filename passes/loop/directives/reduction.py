@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, MemRefType, StringAttr, i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, StringAttr, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from mlc.dialects import loop, sched
-from mlc.dialects.index import ZERO, Index, IndexMapAttr, const
+from mlc.dialects.index import ZERO, Index, const
 from mlc.passes.loop.directives import legality
+from mlc.passes.loop.directives.combine import Combination, combination_of
 from mlc.passes.loop.directives.compute_at import buffers_written, place
 from mlc.passes.loop.directives.kernel import (
     Kernel,
@@ -28,17 +28,10 @@ from mlc.passes.loop.directives.kernel import (
 from mlc.passes.loop.directives.storage import sizes_of
 from mlc.passes.loop.index_space.accesses import extent_predicates
 from mlc.passes.loop.index_space.domain import loops_around
-from mlc.passes.loop.index_space.expressions import substitute, users
+from mlc.passes.loop.index_space.expressions import set_exprs, substitute, users
 from mlc.passes.loop.index_space.predicates import unproved
 from mlc.passes.loop.index_space.regions import interval_of
 from mlc.passes.loop.index_space.space import IndexSpace
-
-COMBINER_OPS = (
-    *(arith.AddfOp, arith.AddiOp, arith.MulfOp, arith.MuliOp, arith.MaximumfOp, arith.MinimumfOp),
-    *(arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp, arith.MaxnumfOp, arith.MinnumfOp),
-)
-"""The commutative, associative ops that a block may reduce with."""
-
 
 # --- decompose_reduction -----------------------------------------------------------------------------------------
 
@@ -53,6 +46,12 @@ def decomposable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | No
     for outer in around[: around.index(f)]:
         if legality.reduces(kernel, outer, block):
             return f"{name_of(outer)} reduces {name_of(block)} outside of {name_of(f)}; decompose at {name_of(outer)}"
+    for g in around[: around.index(f)]:
+        if g.kind.data == "vectorized":
+            return (
+                f"expected one block in the vectorized {name_of(g)}, but its initialization would stand there too; "
+                f"decompose at {name_of(g)}, or use sched.vectorize behind this directive"
+            )
     for g in around[around.index(f) :]:
         if legality.reduces(kernel, g, block) and legality.spreads(kernel, g, block):
             return f"{name_of(g)} runs along spatial and reduction axes of {name_of(block)} at once"
@@ -144,6 +143,11 @@ def factorable(kernel: Kernel, f: loop.ForOp, axis: int) -> str | None:
     """The loop reduces one block by a known combiner, and runs along no other axis."""
     if (reason := legality.transformable(f)) is not None:
         return reason
+    if f.extent is None:
+        return (
+            f"expected a loop of static extent, but that of {name_of(f)} is symbolic; "
+            "use sched.split first, and its inner loop"
+        )
     blocks = [b for b in kernel.blocks.values() if f in loops_around(b)]
     if len(blocks) != 1:
         return f"expected one block in {name_of(f)}, but got {', '.join(map(name_of, blocks)) or 'none'}"
@@ -155,7 +159,7 @@ def factorable(kernel: Kernel, f: loop.ForOp, axis: int) -> str | None:
     if not legality.reduces(kernel, f, block) or legality.spreads(kernel, f, block):
         return f"expected a loop that reduces {name_of(block)} only, but got {name_of(f)}"
     written = buffers_written(block)
-    if len(written) != 1 or combiner_of(block) is None:
+    if combination_of(block) is None or (block.combine is None and len(written) != 1):
         return f"expected {name_of(block)} to combine one value with what it has, by an op that commutes"
     rank = len(legality.shape_of(written[0]))
     if not 0 <= axis <= rank:
@@ -169,34 +173,15 @@ def factorable(kernel: Kernel, f: loop.ForOp, axis: int) -> str | None:
     return None
 
 
-def combiner_of(block: loop.BlockOp) -> type[Operation] | None:
-    """The op by which a reduction combines its accumulator with a new value; loop.fma adds."""
-    stores = [op for op in block.body.block.ops if isinstance(op, loop.StoreOp)]
-    if len(stores) != 1:
-        return None
-    op = stores[0].value.owner
-    if isinstance(op, loop.FmaOp):
-        found, operands = arith.AddfOp if isinstance(op.c.type, AnyFloat) else arith.AddiOp, [op.c]
-    elif isinstance(op, COMBINER_OPS):
-        found, operands = type(op), list(op.operands)
-    else:
-        return None
-    for v in operands:
-        if isinstance(v.owner, loop.LoadOp) and v.owner.buffer is stores[0].buffer and v.owner.map == stores[0].map:
-            return found
-    return None
-
-
 def rfactor(kernel: Kernel, op: sched.RfactorOp) -> None:
     """Reduce each iteration of a reduction loop into a partial result, and combine these in a second block."""
     f, axis = kernel.loop(op.loop), op.axis.value.data
     kernel.check(factorable(kernel, f, axis))
     (block,) = (b for b in kernel.blocks.values() if f in loops_around(b))
-    space, combiner = kernel.space, combiner_of(block)
-    assert combiner is not None
+    space, combine = kernel.space, combination_of(block)
+    assert combine is not None
     reducing = [g for g in loops_around(block) if legality.reduces(kernel, g, block)]
-    buffer = buffers_written(block)[0]
-    partial = _partial_buffer(kernel, buffer, f.extent or 1, axis)
+    partial = {b: _partial_buffer(kernel, b, f.extent or 1, axis) for b in buffers_written(block)}
     own = perfect_nest_around(block)
     others = [g for g in reducing if g is not f]
     zero = {space.number(g.iv): ZERO for g in others}
@@ -205,7 +190,7 @@ def rfactor(kernel: Kernel, op: sched.RfactorOp) -> None:
         k: interval_of(b, space.numbers_of(g for g in loops_around(block) if g not in own), space.ranges)
         for k, b in enumerate(kernel.bindings(block)[: block.num_spatial])
     }
-    second = _second_step(kernel, block, buffer, partial, axis, f, combiner)
+    second = _second_step(kernel, block, partial, axis, f, combine)
     name = block.name_
     _first_step(kernel, block, partial, axis, f, others)
     kernel.name_block(block, f"{name}_rf")
@@ -250,7 +235,12 @@ def _partial_buffer(kernel: Kernel, buffer: SSAValue, extent: int, axis: int) ->
 
 
 def _first_step(
-    kernel: Kernel, block: loop.BlockOp, partial: SSAValue, axis: int, f: loop.ForOp, others: Sequence[loop.ForOp]
+    kernel: Kernel,
+    block: loop.BlockOp,
+    partial: Mapping[SSAValue, SSAValue],
+    axis: int,
+    f: loop.ForOp,
+    others: Sequence[loop.ForOp],
 ) -> None:
     """The block over one more spatial axis, f, which reduces over one axis per other reduction loop."""
     space, n, bindings, where = kernel.space, block.num_spatial, kernel.bindings(block), kernel.where(block)
@@ -260,7 +250,7 @@ def _first_step(
         fresh = [region.block.insert_arg(IndexType(), n + k) for k in range(len(sources) + (not others))]
         for arg, g in zip(fresh, sources, strict=False):
             arg.name_hint = g.iv.name_hint
-            space.ranges[space.number(arg)] = (0, (g.extent or 1) - 1)
+            space.ranges[space.number(arg)] = space.ranges[space.number(g.iv)]
         by_loop = {space.number(g.iv): a for g, a in zip(sources, fresh, strict=False)}
         to: dict[SSAValue, Index] = {
             a: b.substitute({d: space.dim(v) for d, v in by_loop.items()}, space.ranges)
@@ -272,27 +262,24 @@ def _first_step(
         _redirect(region.block, partial, axis, fresh[0])
     reduce_loops = others or ()
     block.properties["spatial"] = IntegerAttr(n + 1, i64)
-    extents = [*block.static_extents[:n], f.extent or 1, *(g.extent or 1 for g in reduce_loops)]
-    extents += [] if others else [1]
-    block.properties["extents"] = IndexMapAttr.get(const(e) for e in extents)
+    extents = [*kernel.extents(block)[:n], *(kernel.extent(g) for g in (f, *reduce_loops))]
+    extents += [] if others else [const(1)]
     new = [*bindings[:n], space.dim(f.iv), *(space.dim(g.iv) for g in reduce_loops), *([] if others else [ZERO])]
-    kernel.rebind(block, new, where)
+    set_exprs(space, block, {"extents": extents, "bindings": new, "where": unproved(space, where)})
 
 
-def _redirect(body: Block, partial: SSAValue, axis: int, index: SSAValue) -> None:
-    """Redirect the accesses to the result to the buffer of partial results."""
-    stores = [op for op in body.walk() if isinstance(op, loop.StoreOp)]
-    target = stores[0].buffer
+def _redirect(body: Block, partial: Mapping[SSAValue, SSAValue], axis: int, index: SSAValue) -> None:
+    """Redirect the accesses to the results to the buffers of partial results."""
     for op in list(body.walk()):
-        if not isinstance(op, loop.LoadOp | loop.StoreOp) or op.buffer is not target:
+        if not isinstance(op, loop.LoadOp | loop.StoreOp) or op.buffer not in partial:
             continue
         exprs, operands = list(op.map.data), [*op.indices, index]
         exprs.insert(axis, Index(0, ((len(operands) - 1, 1),)))
         assert op.parent is not None
         if isinstance(op, loop.StoreOp):
-            new: Operation = loop.StoreOp.make(op.value, partial, exprs, operands)
+            new: Operation = loop.StoreOp.make(op.value, partial[op.buffer], exprs, operands)
         else:
-            new = loop.LoadOp.make(partial, exprs, operands)
+            new = loop.LoadOp.make(partial[op.buffer], exprs, operands)
             op.result.replace_all_uses_with(new.results[0])
         new.location = op.location
         op.parent.insert_op_before(new, op)
@@ -303,35 +290,35 @@ def _redirect(body: Block, partial: SSAValue, axis: int, index: SSAValue) -> Non
 def _second_step(
     kernel: Kernel,
     block: loop.BlockOp,
-    buffer: SSAValue,
-    partial: SSAValue,
+    partial: Mapping[SSAValue, SSAValue],
     axis: int,
     f: loop.ForOp,
-    combiner: type[Operation],
+    combine: Combination,
 ) -> loop.BlockOp:
     """The block that combines the partial results."""
     n = block.num_spatial
-    store = next(op for op in block.body.block.ops if isinstance(op, loop.StoreOp))
+    stores = [op for op in block.body.block.ops if isinstance(op, loop.StoreOp)]
     old: list[SSAValue] = list(block.body.block.args)
     body = Block(arg_types=[IndexType()] * (n + 1))
     for k in range(n):
         body.args[k].name_hint = old[k].name_hint
     body.args[n].name_hint = f.iv.name_hint
-    where = [old.index(v) for v in store.indices]
-    exprs = [e.substitute({k: Index(0, ((a, 1),)) for k, a in enumerate(where)}) for e in store.map.data]
-    acc = loop.LoadOp.make(buffer, exprs, body.args)
-    part_exprs = list(exprs)
-    part_exprs.insert(axis, Index(0, ((n, 1),)))
-    part = loop.LoadOp.make(partial, part_exprs, body.args)
-    value = combiner.create(
-        operands=[acc.result, part.result], result_types=[acc.result.type], properties=_properties(store.value.owner)
-    )
-    body.add_ops([acc, part, value, loop.StoreOp.make(value.results[0], buffer, exprs, body.args)])
+    points: list[list[Index]] = []
+    for store in stores:
+        where = [old.index(v) for v in store.indices]
+        points.append([e.substitute({k: Index(0, ((a, 1),)) for k, a in enumerate(where)}) for e in store.map.data])
+    accs = [loop.LoadOp.make(s.buffer, exprs, body.args) for s, exprs in zip(stores, points, strict=True)]
+    parts: list[loop.LoadOp] = []
+    for store, exprs in zip(stores, points, strict=True):
+        at = [*exprs[:axis], Index(0, ((n, 1),)), *exprs[axis:]]
+        parts.append(loop.LoadOp.make(partial[store.buffer], at, body.args))
+    body.add_ops([*accs, *parts])
+    values = combine(body, [a.result for a in accs], [p.result for p in parts])
+    for store, exprs, value in zip(stores, points, values, strict=True):
+        body.add_op(loop.StoreOp.make(value, store.buffer, exprs, body.args))
     init = spatial_region(kernel, block.init, n)
     init.block.insert_arg(IndexType(), n)
-    extents = [*block.static_extents[:n], f.extent or 1]
-    return loop.BlockOp.make("second", extents, n, [ZERO] * (n + 1), [], Region(body), init)
-
-
-def _properties(op: object) -> dict[str, Attribute]:
-    return dict(op.properties) if isinstance(op, COMBINER_OPS) else {}
+    extents = [*kernel.extents(block)[:n], kernel.extent(f)]
+    merge = block.combine.clone() if block.combine is not None else None
+    values_ = kernel.space.values
+    return loop.BlockOp.make("second", extents, n, [ZERO] * (n + 1), values_, Region(body), init, combine=merge)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
-from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, StringAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects import loop, sched
 from mlc.dialects.constants import items
-from mlc.dialects.index import ZERO, Index, IndexMapAttr, Range, const, dim
+from mlc.dialects.index import UNBOUNDED, ZERO, Index, IndexMapAttr, Range, const, dim
 from mlc.passes.loop.directives.compute_at import buffers_read, buffers_written, place
 from mlc.passes.loop.directives.kernel import (
     Kernel,
@@ -166,10 +167,13 @@ def set_scope(kernel: Kernel, op: sched.SetScopeOp) -> None:
         alloc.properties["scope"] = StringAttr(scope)
 
 
-def retype(alloc: loop.AllocOp, shape: Sequence[int]) -> loop.AllocOp:
-    """The same buffer with another shape."""
+def retype(kernel: Kernel, alloc: loop.AllocOp, sizes: Sequence[Index]) -> loop.AllocOp:
+    """The same buffer with another shape, of static and symbolic sizes."""
     t = alloc.result.type
-    new = loop.AllocOp.make(MemRefType(t.element_type, list(shape)), alloc.scope.data, alloc.result.name_hint)
+    shape = [e.const if e.is_const else DYNAMIC_INDEX for e in sizes]
+    symbolic = [e for e in sizes if not e.is_const]
+    values, name = kernel.space.values, alloc.result.name_hint
+    new = loop.AllocOp.make(MemRefType(t.element_type, shape), alloc.scope.data, name, symbolic, values)
     new.attributes |= alloc.attributes
     new.location = alloc.location
     insert_before(new, alloc)
@@ -189,18 +193,20 @@ def storage_align(kernel: Kernel, op: sched.StorageAlignOp) -> None:
             kernel.fail(f"expected an axis below {len(shape) - 1}, the last one being dense, but got {axis}")
         if factor <= 0:
             kernel.fail(f"expected a positive factor, but got {factor}")
-        inner = 1
-        for n in shape[axis + 2 :]:
-            inner *= n
-        sizes = range(shape[axis + 1], shape[axis + 1] + factor)
-        size = next((n for n in sizes if (n * inner - offset) % factor == 0), 0)
+        if UNBOUNDED in shape[axis + 1 :]:
+            name = buffer_name(alloc.result)
+            kernel.fail(f"expected static sizes behind axis {axis} of %{name}, but got a symbolic one")
+        inner = prod(shape[axis + 2 :])
+        padded = range(shape[axis + 1], shape[axis + 1] + factor)
+        size = next((n for n in padded if (n * inner - offset) % factor == 0), 0)
         if not size:
             kernel.fail(
                 f"no padding makes the stride of axis {axis} of %{buffer_name(alloc.result)} {offset} modulo {factor}: "
                 f"it is a multiple of {inner}"
             )
-        shape[axis + 1] = size
-        retype(alloc, shape).attributes["storage_align"] = loop.i64_array([axis, factor, offset])
+        sizes = sizes_of(kernel, alloc.result)
+        sizes[axis + 1] = const(size)
+        retype(kernel, alloc, sizes).attributes["storage_align"] = loop.i64_array([axis, factor, offset])
 
 
 def new_shape(exprs: Sequence[Index], ranges: Mapping[int, Range]) -> tuple[list[int], str | None]:
@@ -216,6 +222,15 @@ def new_shape(exprs: Sequence[Index], ranges: Mapping[int, Range]) -> tuple[list
     return [high + 1 for _, high in bounds], None
 
 
+def symbolic_apart(exprs: Sequence[Index], shape: Sequence[int]) -> str | None:
+    """A dimension of symbolic size stays one of its own: no other size of the new shape would be known."""
+    for e in exprs:
+        for d in e.dims():
+            if shape[-1 - d] == UNBOUNDED and e != dim(d):
+                return f"expected d{-1 - d}, whose size is symbolic, to stay a dimension of its own, but got {e}"
+    return None
+
+
 def transform_layout(kernel: Kernel, op: sched.TransformLayoutOp) -> None:
     """Change the layout of a buffer, and rewrite all accesses to it."""
     block, exprs = kernel.block(op.block), op.map.data
@@ -225,14 +240,19 @@ def transform_layout(kernel: Kernel, op: sched.TransformLayoutOp) -> None:
         for d in {d for e in exprs for d in e.dims()}:
             if d not in ranges:
                 kernel.fail(f"expected dimensions below d{len(shape)}, but got d{-1 - d}")
+        kernel.check(symbolic_apart(exprs, shape))
         laid_out, reason = new_shape(exprs, ranges)
         kernel.check(reason)
-        for use in list(alloc.result.uses):
-            access = use.operation
-            if not isinstance(access, loop.LoadOp | loop.StoreOp):
-                kernel.fail(f"expected loads and stores of %{buffer_name(alloc.result)} only, but got {access.name}")
+        accesses_to = [use.operation for use in alloc.result.uses]
+        for access in accesses_to:
+            if not isinstance(access, loop.LoadOp | loop.StoreOp) or access.tile_sizes:
+                what = f"{access.name} of a tile" if isinstance(access, loop.LoadOp | loop.StoreOp) else access.name
+                kernel.fail(f"expected loads and stores of %{buffer_name(alloc.result)} only, but got {what}")
+        for access in accesses_to:
             found = exprs_of(kernel.space, access)
             old = {-1 - k: e for k, e in enumerate(found["map"])}
             found["map"] = [e.substitute(old, kernel.space.ranges) for e in exprs]
             set_exprs(kernel.space, access, found)
-        retype(alloc, laid_out)
+        sizes = sizes_of(kernel, alloc.result)
+        parts = zip(exprs, laid_out, strict=True)
+        retype(kernel, alloc, [sizes[-1 - min(e.dims())] if n >= UNBOUNDED else const(n) for e, n in parts])

@@ -7,7 +7,7 @@ it does not match. `INTRINSICS` lists them by name; `register_intrinsic` adds a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -18,6 +18,7 @@ from mlc.dialects import loop, sched
 from mlc.dialects.index import ZERO, dim
 from mlc.dialects.index import tile as lane
 from mlc.passes.loop.directives import legality
+from mlc.passes.loop.directives.intrinsics import DECLARED, emitted, matched
 from mlc.passes.loop.directives.kernel import Kernel, children, insert_before, name_of
 from mlc.support.errors import did_you_mean
 from mlc.support.registrations import note
@@ -122,29 +123,40 @@ def match_of(kernel: Kernel, f: loop.ForOp) -> Match | str:
 
 
 def tensorize(kernel: Kernel, op: sched.TensorizeOp) -> None:
-    """Replace a loop by an intrinsic inside its block."""
+    """Replace a loop, and those inside it, by an intrinsic inside its block."""
     f, name = kernel.loop(op.loop), op.intrin.data
+    if (declared := kernel.intrinsics.get(name) or DECLARED.get(name)) is not None:
+        found = matched(kernel, f, declared)
+        if isinstance(found, str):
+            kernel.fail(f"{name_of(f)} does not have the form of '{name}': {found}")
+        _put(kernel, found.here.block, found.here.loops, emitted(found, declared))
+        return
     if name not in INTRINSICS:
-        near = did_you_mean(name, INTRINSICS)
-        kernel.fail(f"expected an intrinsic of {', '.join(INTRINSICS)}, but got '{name}'{near}")
+        known = [*INTRINSICS, *kernel.intrinsics, *DECLARED]
+        kernel.fail(f"expected an intrinsic of {', '.join(known)}, but got '{name}'{did_you_mean(name, known)}")
     match = match_of(kernel, f)
     if isinstance(match, str):
         kernel.fail(match)
     ops = INTRINSICS[name](match)
     if isinstance(ops, str):
         kernel.fail(f"{name_of(f)} does not have the form of '{name}': {ops}")
-    block = match.block
+    _put(kernel, match.block, [f], ops)
+
+
+def _put(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.ForOp], ops: list[Operation]) -> None:
+    """Let a block do the work of all iterations of the loops inside which it stands, which are dropped."""
     for new in ops:
         new.location = block.location
     replace_body(block.body.block, ops)
-    to = {kernel.space.number(f.iv): ZERO}
+    to = {kernel.space.number(f.iv): ZERO for f in loops}
     kernel.rebind(block, [b.substitute(to) for b in kernel.bindings(block)], kernel.where(block))
     kernel.partial.add(block)
     block.detach()
-    insert_before(block, f)
-    kernel.retire(f)
-    f.detach()
-    f.erase()
+    insert_before(block, loops[0])
+    for f in loops:
+        kernel.retire(f)
+    loops[0].detach()
+    loops[0].erase()
 
 
 def replace_body(body: Block, ops: list[Operation]) -> None:

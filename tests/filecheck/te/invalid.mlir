@@ -245,3 +245,30 @@ te.func @out_of_bounds(%x: tensor<4xf32>) -> tensor<5xf32> {
   } : tensor<5xf32>
   te.return %y : tensor<5xf32>
 }
+
+// -----
+
+te.func @neither(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{expected the body's arguments to be the buffers of the inputs and of the results}}
+  %y = te.extern "y" (%x) {
+  ^bb0(%a: memref<4xf32>):
+    loop.yield
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  te.return %y : tensor<4xf32>
+}
+
+// -----
+
+te.func @argument(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{expected the number of a buffer in 0..1 as argument, but got 2}}
+  %y = te.extern "y" (%x) c "f" [2 : index] : (tensor<4xf32>) -> tensor<4xf32>
+  te.return %y : tensor<4xf32>
+}
+
+// -----
+
+te.func @name(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{expected the callee's name to be an identifier, but got 'my f'}}
+  %y = te.extern "y" (%x) registered "my f" : (tensor<4xf32>) -> tensor<4xf32>
+  te.return %y : tensor<4xf32>
+}

@@ -121,7 +121,7 @@ K = te.reduce_axis(6, "k")
 REFUSED = [
     (lambda i: A[i], "expected 2 indices of 'A' of shape 4x6, but got 1"),
     (lambda i: A[i, 6], "expected an index in 0..5 on axis 1 of 'A' of shape 4x6, but it spans 6..6"),
-    (lambda i: A[i - 1, 0], r"it spans -1..2; use .read\(..., mask=...\)"),
+    (lambda i: A[i, i - 1], r"it spans -1..2; use te.if_then_else\(...\) or .read\(..., mask=...\)"),
     (lambda i: A[i, K], "expected 'y' to reduce axis k by te.sum"),
     (lambda i: te.sum(A[i, K], axis=K) + 1, r"expected te.sum\(..., axis=k\) to be the whole body of a stage"),
     (lambda i: te.sum(A[i, K]), r"expected te.sum to have an axis: k = te.reduce_axis\(n\) before"),
@@ -164,7 +164,7 @@ def test_refused_uses():
     with pytest.raises(UserError, match=r"expected 'A' among the inputs of te.func, but it is not"):
         te.func("f", [N], [y])
     with pytest.raises(UserError, match=r"but got te.full; copy it by te.compute"):
-        te.func("f", [A], [te.full((4,), 1.0)])
+        te.func("f", [te.full((4,), 1.0)], [y])
 
 
 def test_interpreter_refuses_wrong_inputs_and_reads_outside():

@@ -1,4 +1,4 @@
-"""The builder with which the kernels in this folder are written: scalar loops on buffers."""
+"""The builder with which extern kernels, and the bodies of te.extern, are written: scalar loops on buffers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
-    Float32Type,
-    Float64Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -23,12 +21,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects import loop
+from mlc.dialects.external import Callee
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.index import Index, const, dim, tile
 from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder.indices import index_of
+from mlc.support.errors import UserError
 
-FLOATS = (Float32Type, Float64Type)
+_BINARY = (arith.SignlessIntegerBinaryOperation, arith.FloatingPointLikeBinaryOperation)
 Number = SSAValue | int | DimExpr
 Outputs = Sequence[SSAValue | None]
 """The buffers of an op's results; None for a result without uses."""
@@ -83,6 +83,17 @@ class LoopBodyBuilder:
         b = self.number(b, a)
         return self.add(cls.create(operands=[a, b], result_types=[a.type], properties=_flags(cls)))
 
+    def arith(self, name: str, a: Number, b: Number) -> SSAValue:
+        """The operation `arith.NAME` on two numbers of one type: "addf", "mulf", "maximumf", "addi", ..."""
+        cls = next((op for op in arith.Arith.operations if op.name == f"arith.{name}"), None)
+        if cls is None or not issubclass(cls, _BINARY):
+            raise UserError(f"expected a binary operation of arith such as 'addf', but got '{name}'")
+        return self.binary(cls, a, b)
+
+    def call(self, callee: Callee, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> None:
+        """Call a function that is not mlc's on whole buffers."""
+        self.add(loop.ExternCallOp.make(callee, inputs, outputs))
+
     def plus(self, a: Number, b: Number) -> SSAValue:
         """`a + b` of integers."""
         return self.binary(arith.AddiOp, a, b)
@@ -102,7 +113,7 @@ class LoopBodyBuilder:
         """lt, le, gt, ge, eq or ne of two numbers of one type; integers are signed unless `unsigned`."""
         a = self.number(a, b if isinstance(b, SSAValue) else None)
         b = self.number(b, a)
-        if isinstance(a.type, FLOATS):
+        if isinstance(a.type, AnyFloat):
             name = "une" if predicate == "ne" else "o" + predicate
         elif predicate in ("eq", "ne"):
             name = predicate

@@ -1,45 +1,26 @@
-"""
-The te dialect: a kernel as stages of index expressions.
-
-    kernel   ::= `te.func` @name `(` args `)` `->` types `{` stage* `te.return` ... `}`
-    stage    ::= `te.compute` "name" axes (`reduce` axes combiner)? region `:` type,*
-    axes     ::= `(` (%axis `:` extent),* `)`
-    element  ::= `te.read` %tensor `[` index,* `]` (`mask` `(` index,* `)` `else` %value)? `:` type
-               | `te.index` expr   |   arith.* and math.* on scalars   |   `te.yield` %value,*
-
-An index is a quasi-affine expression of the stage's axes and of index values computed from data (a gather). A mask
-lists expressions that must all be >= 0; where one is not, the read gives the `else` value and touches no memory.
-"""
+"""The stages of a kernel and their reads: te.compute and te.read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    FunctionType,
-    IndexType,
-    IntegerAttr,
-    StringAttr,
-    TensorType,
-    i64,
-)
-from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, StringAttr, TensorType, i64
+from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
+    opt_region_def,
     prop_def,
     region_def,
-    result_def,
     traits_def,
     var_operand_def,
     var_result_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.access import (
@@ -48,93 +29,14 @@ from mlc.dialects.access import (
     parse_access,
     print_access,
     print_axes,
-    print_exprs,
     verify_access,
 )
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
-from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, axis_range, const, size_of
-from mlc.dialects.text import TextOp, parse_kernel, print_kernel
-
-
-@irdl_op_definition
-class FuncOp(IRDLOperation):
-    """
-    One kernel: tensors in, stages, tensors out.
-
-    `te.func @f(%x: tensor<4xf32>) -> tensor<4xf32> { ... te.return %y : tensor<4xf32> }`
-    """
-
-    name = "te.func"
-
-    sym_name = prop_def(StringAttr)
-    function_type = prop_def(FunctionType)
-    body = region_def("single_block")
-
-    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
-
-    @staticmethod
-    def make(name: str, inputs: Sequence[Attribute], outputs: Sequence[Attribute], body: Region) -> FuncOp:
-        """A kernel with the given operand and result types."""
-        return FuncOp(
-            properties={
-                "sym_name": StringAttr(name),
-                "function_type": FunctionType.from_lists(inputs, outputs),
-            },
-            regions=[body],
-        )
-
-    @property
-    def args(self) -> Sequence[SSAValue]:
-        """The kernel's operands."""
-        return self.body.block.args
-
-    @property
-    def return_op(self) -> ReturnOp:
-        """The terminator, whose operands are the kernel's results."""
-        op = self.body.block.last_op
-        assert isinstance(op, ReturnOp)
-        return op
-
-    @property
-    def stages(self) -> list[ComputeOp]:
-        """The compute stages in order."""
-        return [op for op in self.body.block.ops if isinstance(op, ComputeOp)]
-
-    def verify_(self) -> None:
-        last = self.body.block.last_op
-        if not isinstance(last, ReturnOp):
-            raise VerifyException("expected the body of te.func to end in te.return")
-        if [v.type for v in last.values] != list(self.function_type.outputs.data):
-            raise VerifyException(
-                f"expected te.return of types {_types(self.function_type.outputs.data)}, "
-                f"but got {_types(v.type for v in last.values)}"
-            )
-        if [a.type for a in self.args] != list(self.function_type.inputs.data):
-            raise VerifyException("expected the body's arguments to have the operand types of the function")
-
-    def print(self, printer: Printer) -> None:
-        print_kernel(printer, self.sym_name, self.function_type, self.body, self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> FuncOp:
-        kernel = parse_kernel(parser)
-        op = FuncOp.make(kernel.name, kernel.inputs, kernel.outputs, kernel.body)
-        op.attributes |= kernel.attributes
-        return op
-
-
-def _types(types: Iterable[Attribute]) -> str:
-    return "(" + ", ".join(map(str, types)) + ")"
-
-
-@irdl_op_definition
-class ReturnOp(IRDLOperation):
-    """The kernel's results: `te.return %y : tensor<4xf32>`."""
-
-    name = "te.return"
-    values = var_operand_def(TensorType)
-    traits = traits_def(IsTerminator())
-    assembly_format = "($values^ `:` type($values))? attr-dict"
+from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, Range, axis_range, const, size_of
+from mlc.dialects.probe import VerifiedAround, is_probe
+from mlc.dialects.te.elements import YieldOp
+from mlc.dialects.te.reducer import CustomReducer
+from mlc.dialects.text import TextOp
 
 
 @irdl_op_definition
@@ -144,7 +46,10 @@ class ComputeOp(TextOp):
 
     `%y = te.compute "sum" (%i : 4) reduce (%k : 8) sum { ... te.yield %v : f32 } : tensor<4xf32>`
     Spatial axes index the result; reduction axes are combined by `sum`, `prod`, `max`, `min`, or, for two yielded
-    values (value, index), by `argmax`, `argmin`.
+    values (value, index), by `argmax`, `argmin`. A reducer of one's own, of any number of values, stands in a region:
+    `reduce (%k : 8) combine "smaller" (%a : f32, %b : f32) from (1.0e+09 : f32) { ... te.yield %c : f32 } { ... }`
+    Its arguments are the values so far, then the new ones; it must be commutative and associative, and `from` gives
+    its neutral elements.
     """
 
     name = "te.compute"
@@ -153,9 +58,11 @@ class ComputeOp(TextOp):
     extents = prop_def(IndexMapAttr)
     spatial = prop_def(IntegerAttr)
     combiner = opt_prop_def(StringAttr)
+    identity = opt_prop_def(ArrayAttr)
     symbols = var_operand_def(IndexType)
     results_ = var_result_def(TensorType)
     body = region_def("single_block")
+    combine = opt_region_def("single_block")
 
     traits = traits_def(Pure())
 
@@ -164,7 +71,7 @@ class ComputeOp(TextOp):
         stage: str,
         spatial: Sequence[int | Index],
         reduce: Sequence[int | Index],
-        combiner: str | None,
+        combiner: str | CustomReducer | None,
         result_types: Sequence[Attribute],
         body: Region,
         symbols: Sequence[SSAValue] = (),
@@ -176,9 +83,14 @@ class ComputeOp(TextOp):
             "extents": IndexMapAttr.get(exprs),
             "spatial": IntegerAttr(len(spatial), i64),
         }
+        regions = [body]
+        if isinstance(combiner, CustomReducer):
+            properties["identity"] = ArrayAttr(combiner.identity)
+            regions.append(combiner.region)
+            combiner = combiner.name
         if combiner is not None:
             properties["combiner"] = StringAttr(combiner)
-        return ComputeOp.create(operands=symbols, properties=properties, result_types=result_types, regions=[body])
+        return ComputeOp.create(operands=symbols, properties=properties, result_types=result_types, regions=regions)
 
     @property
     def stage_name(self) -> str:
@@ -201,6 +113,22 @@ class ComputeOp(TextOp):
         return tuple(size_of(e) for e in self.extents.data)
 
     @property
+    def ranges(self) -> list[Range | None]:
+        """The values of each axis, as far as they are known; the first axis of a stage in a scan skips the init."""
+        found = [None if n in (0, UNBOUNDED) else axis_range(n) for n in self.static_extents]
+        first = getattr(self.parent_op(), "first_step", 0)
+        if found and found[0] is not None:
+            found[0] = (min(first, found[0][1]), found[0][1])
+        return found
+
+    @property
+    def reducer(self) -> CustomReducer | None:
+        """The reducer in the stage's own region; None without a reduction, and for a combiner that has a name."""
+        if self.combine is None or self.combiner is None or self.identity is None:
+            return None
+        return CustomReducer(self.combiner.data, self.combine, tuple(self.identity.data))
+
+    @property
     def yield_op(self) -> YieldOp:
         """The terminator of the scalar body."""
         op = self.body.block.last_op
@@ -220,6 +148,8 @@ class ComputeOp(TextOp):
             raise VerifyException(
                 "expected a combiner exactly where there are reduction axes: sum, prod, max, min, argmax, argmin"
             )
+        if (self.combine is None) != (self.identity is None):
+            raise VerifyException("expected neutral elements exactly where the reducer has a region")
         self._verify_combiner()
         self._verify_results(block.last_op)
 
@@ -227,6 +157,9 @@ class ComputeOp(TextOp):
         if self.combiner is None:
             return
         name = self.combiner.data
+        if (reducer := self.reducer) is not None:
+            reducer.verify([r.type for r in self.results_])
+            return
         if name not in COMBINERS and name not in PAIR_COMBINERS:
             known = ", ".join([*COMBINERS, *PAIR_COMBINERS])
             raise VerifyException(f"expected a combiner of {known}, but got '{name}'")
@@ -260,7 +193,10 @@ class ComputeOp(TextOp):
         if self.combiner is not None:
             printer.print_string(" reduce ")
             self._print_axes(printer, slice(n, None))
-            printer.print_string(f" {self.combiner.data}")
+            if (reducer := self.reducer) is not None:
+                reducer.print(printer)
+            else:
+                printer.print_string(f" {self.combiner.data}")
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False)
         printer.print_string(" : ")
@@ -277,7 +213,9 @@ class ComputeOp(TextOp):
         start = parser.pos
         if parser.parse_optional_keyword("reduce"):
             reduce = index.axes()
-            combiner = parser.parse_identifier(" as the combiner: sum, prod, max, min, argmax or argmin")
+            combiner = CustomReducer.parse(parser) or parser.parse_identifier(
+                " as the combiner: sum, prod, max, min, argmax, argmin or combine"
+            )
         elif (word := parser.parse_optional_identifier()) is not None:
             parser.raise_error(f"expected the axes that '{word}' reduces, `reduce (%k : 8) {word}`, before it", start)
         body = parser.parse_region([a.argument for a in (*spatial, *reduce)])
@@ -288,17 +226,7 @@ class ComputeOp(TextOp):
 
 
 @irdl_op_definition
-class YieldOp(IRDLOperation):
-    """The value(s) of one element: `te.yield %v : f32`."""
-
-    name = "te.yield"
-    values = var_operand_def()
-    traits = traits_def(IsTerminator())
-    assembly_format = "($values^ `:` type($values))? attr-dict"
-
-
-@irdl_op_definition
-class ReadOp(MaskedReadOp):
+class ReadOp(MaskedReadOp, VerifiedAround):
     """
     One element of a tensor: `%v = te.read %x[%i, %k * 2 + 1] mask (%i - 1) else %zero : f32`.
 
@@ -339,20 +267,26 @@ class ReadOp(MaskedReadOp):
         if self.result.type != t.element_type:
             raise VerifyException(f"expected a result of type {t.element_type}, but got {self.result.type}")
         self.verify_otherwise()
-        if self.mask is None:
-            self._verify_bounds(t.get_shape())
+        if not is_probe(self):
+            self.verify_around()
 
-    def _verify_bounds(self, shape: Sequence[int]) -> None:
+    @property
+    def tensor_shape(self) -> Sequence[int]:
+        """The sizes of the tensor that is read."""
+        assert isinstance(self.tensor.type, TensorType)
+        return self.tensor.type.get_shape()
+
+    def verify_around(self) -> None:
         """Affine indices over the axes of the stage alone, all of known extents, lie inside of the tensor."""
         stage = self.parent_op()
-        if not isinstance(stage, ComputeOp) or len(stage.axes) != len(stage.static_extents):
+        if self.mask is not None or not isinstance(stage, ComputeOp) or len(stage.axes) != len(stage.static_extents):
             return
-        extents = dict(zip(stage.axes, stage.static_extents, strict=True))
-        sizes = [extents.get(operand, UNBOUNDED) for operand in self.indices]
-        if any(size in (0, UNBOUNDED) for size in sizes):
+        spans = dict(zip(stage.axes, stage.ranges, strict=True))
+        found = [spans.get(operand) for operand in self.indices]
+        ranges = {number: span for number, span in enumerate(found) if span is not None}
+        if len(ranges) < len(found):
             return
-        ranges = {number: axis_range(size) for number, size in enumerate(sizes)}
-        for axis, (expr, size) in enumerate(zip(self.map.data, shape, strict=True)):
+        for axis, (expr, size) in enumerate(zip(self.map.data, self.tensor_shape, strict=True)):
             if not expr.is_affine or size < 0:
                 continue
             low, high = expr.bounds(ranges)
@@ -374,43 +308,3 @@ class ReadOp(MaskedReadOp):
         element = parser.parse_type()
         operands = access.all_operands(parser, element)
         return ReadOp.create(operands=operands, properties=access.properties, result_types=[element])
-
-
-@irdl_op_definition
-class IndexOp(TextOp):
-    """An index expression as a value: `%v = te.index %i * 2 + 1`."""
-
-    name = "te.index"
-    args = var_operand_def(IndexType)
-    map = prop_def(IndexMapAttr)
-    result = result_def(IndexType)
-    traits = traits_def(Pure())
-
-    @staticmethod
-    def make(expr: Index, operands: Sequence[SSAValue]) -> IndexOp:
-        return IndexOp.create(
-            operands=operands, properties={"map": IndexMapAttr.get([expr])}, result_types=[IndexType()]
-        )
-
-    def verify_(self) -> None:
-        if len(self.map.data) != 1:
-            raise VerifyException(f"expected one index expression, but got {len(self.map.data)}")
-        verify_access(self.map.data, None, self.args, 1)
-
-    def write(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_exprs(printer, self.map.data, self.args)
-
-    @classmethod
-    def read(cls, parser: Parser) -> IndexOp:
-        index = IndexParser(parser)
-        return IndexOp.make(index.expr(), index.operands())
-
-
-def build_body(axes: int) -> tuple[Region, Block]:
-    """A region whose block has one index argument per axis."""
-    block = Block(arg_types=[IndexType()] * axes)
-    return Region(block), block
-
-
-Te = Dialect("te", [FuncOp, ReturnOp, ComputeOp, YieldOp, ReadOp, IndexOp], [IndexMapAttr])

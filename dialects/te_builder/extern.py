@@ -1,0 +1,197 @@
+"""
+`te.extern`: a stage whose values a loop body, a C function or a registered function computes.
+
+    E = te.extern((64, 32), [A, B], te.c_call("cblas_sgemm", 101, 111, 111, 64, 32, 16, np.float32(1), A, 16, B, 32,
+                                              np.float32(0), te.output(0), 32, libraries=["openblas"]))
+    E = te.extern((64, 32), [A, B], te.call("my.gemm"))
+    E = te.extern((64,), [A], lambda b, ins, outs: b.loop(0, 64, [], lambda i: b.store(b.load(ins[0], i), outs[0], i)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, f64, i32, i64
+from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects import loop
+from mlc.dialects.external import Argument, Callee
+from mlc.dialects.graph.dims import Dim, DimExpr
+from mlc.dialects.graph.types import DTypeLike, element_type
+from mlc.dialects.te_builder import builder
+from mlc.dialects.te_builder.builder import Tensor
+from mlc.dialects.te_builder.loop_body import LoopBodyBuilder
+from mlc.dialects.te_extern import ExternOp, empty_body
+from mlc.support.errors import UserError
+
+LoopBody = Callable[[LoopBodyBuilder, Sequence[SSAValue], Sequence[SSAValue]], object]
+"""Writes the loops of a stage with a builder: `body(b, inputs, outputs)`, the buffers."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of te.extern, as an argument of a C function."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    """A call that `te.c_call` or `te.call` describes: the callee without arguments, and the arguments."""
+
+    callee: Callee
+    arguments: tuple[object, ...] = ()
+
+
+def output(index: int = 0) -> Output:
+    """The k-th output of the te.extern around it, as an argument of te.c_call."""
+    return Output(index)
+
+
+def call(name: str) -> FunctionCall:
+    """A call of the function that is registered by this name, `fn(*inputs, *outputs)` (mlc.register_func)."""
+    return FunctionCall(_checked(Callee("registered", name)))
+
+
+def c_call(symbol: str, *arguments: object, libraries: Sequence[str] = (), status: bool = False) -> FunctionCall:
+    """
+    A call of a C function by its symbol, linked with `libraries` (`"openblas"`, or the path of a library).
+
+    An argument is a tensor among the inputs, `te.output(k)`, or a number: int (C's int), float (double), or a numpy
+    scalar of another type (np.float32(1), np.int64(8)); without arguments the function gets pointers to all inputs,
+    then to all outputs. With `status` the function returns an int, and one other than 0 stops the program.
+    """
+    if isinstance(libraries, str):
+        raise UserError(f'expected libraries as a list of names, but got "{libraries}"')
+    return FunctionCall(_checked(Callee("c", symbol, (), tuple(libraries), status)), arguments)
+
+
+def _checked(callee: Callee) -> Callee:
+    try:
+        callee.verify(0)
+    except VerifyException as error:
+        raise UserError(str(error)) from error
+    return callee
+
+
+def extern(
+    shapes: Sequence[Dim] | Sequence[Sequence[Dim]],
+    inputs: Sequence[Tensor],
+    body: FunctionCall | LoopBody,
+    dtype: DTypeLike | Sequence[DTypeLike] | None = None,
+    name: str = "extern",
+) -> Any:
+    """
+    A stage that mlc does not look into: it is neither fused nor scheduled.
+
+    `shapes` is one shape, or a list of shapes; the result is a Tensor for one shape, else a tuple of them. Their dtype
+    is that of the inputs unless `dtype` (one, or one for each shape) says another. `body` is a te.c_call, a te.call, or
+    a function `body(b, inputs, outputs)` that writes loops on the buffers with a builder. Sizes are static.
+    """
+    listed = list(shapes)
+    several = bool(listed) and all(isinstance(s, list | tuple) for s in listed)
+    wanted = cast("list[Sequence[Dim]]", listed if several else [listed])
+    sizes = [_static(shape) for shape in wanted]
+    values = [_input(t) for t in inputs]
+    elements = [builder.signless(e) for e in _elements(dtype, inputs, len(sizes))]
+    types = [builder.te_type(e, shape) for (e, _), shape in zip(elements, sizes, strict=True)]
+    signs = [t.unsigned for t in inputs] + [unsigned for _, unsigned in elements]
+    op = _made(name, inputs, values, types, body, [k for k, unsigned in enumerate(signs) if unsigned])
+    for result in op.results:
+        result.name_hint = name
+    if (kernel := builder.current_kernel()) is not None:
+        kernel.place(op)
+    made = tuple(
+        Tensor(r, tuple(shape), e, unsigned, name)
+        for r, shape, (e, unsigned) in zip(op.results, sizes, elements, strict=True)
+    )
+    return made if len(made) > 1 else made[0]
+
+
+def _made(
+    name: str,
+    inputs: Sequence[Tensor],
+    values: Sequence[SSAValue],
+    types: Sequence[Attribute],
+    body: object,
+    unsigned: Sequence[int],
+) -> ExternOp:
+    if isinstance(body, FunctionCall):
+        arguments = tuple(_argument(a, inputs, len(types)) for a in body.arguments)
+        signs = tuple(unsigned) if body.callee.convention == "registered" else ()
+        return ExternOp.make(name, values, types, replace(body.callee, arguments=arguments, unsigned=signs))
+    if not callable(body):
+        raise UserError(f"expected a te.c_call, a te.call or a function as the body of te.extern, but got {body!r:.60}")
+    return ExternOp.make(name, values, types, None, _traced(cast(LoopBody, body), values, types))
+
+
+def _traced(body: LoopBody, values: Sequence[SSAValue], types: Sequence[Attribute]) -> Region:
+    """The loops that a Python function writes."""
+    draft = ExternOp.make("draft", values, types, Callee("registered", "draft"))
+    region, block = empty_body(draft.buffer_types())
+    draft.erase()
+    body(LoopBodyBuilder(block, {}), block.args[: len(values)], block.args[len(values) :])
+    block.add_op(loop.YieldOp.create())
+    return region
+
+
+def _static(shape: Sequence[Dim]) -> list[int]:
+    sizes = list(builder.placeholder(shape).shape)  # which checks them
+    if any(isinstance(n, DimExpr) for n in sizes):
+        raise UserError(f"expected static sizes of te.extern, but got {sizes}")
+    return cast("list[int]", sizes)
+
+
+def _input(tensor: object) -> SSAValue:
+    if not isinstance(tensor, Tensor):
+        raise UserError(f"expected the inputs of te.extern to be a list of tensors, but got {tensor!r:.60}")
+    if tensor.value is None:
+        raise UserError("expected a placeholder or a stage as input of te.extern, but got te.full")
+    _static(tensor.shape)
+    return tensor.value
+
+
+def _elements(
+    dtype: DTypeLike | Sequence[DTypeLike] | None, inputs: Sequence[Tensor], count: int
+) -> Sequence[Attribute]:
+    """The element type of each output, with its sign."""
+    if dtype is not None:
+        each = list(dtype) if isinstance(dtype, list | tuple) else [dtype] * count
+        if len(each) != count:
+            raise UserError(f"expected {count} dtypes of te.extern, but got {len(each)}")
+        return [element_type(one) for one in each]
+    found = {(t.element, t.unsigned) for t in inputs}
+    if len(found) != 1:
+        got = "no inputs" if not inputs else "inputs of several dtypes"
+        raise UserError(f"expected dtype= of te.extern, since there are {got}")
+    ((element, unsigned),) = found
+    signed = isinstance(element, IntegerType) and unsigned
+    return [element_type(f"uint{element.width.data}") if signed else element] * count
+
+
+def _argument(value: object, inputs: Sequence[Tensor], outputs: int) -> Argument:
+    """An argument of a C function as an attribute."""
+    if isinstance(value, Tensor):
+        at = next((k for k, t in enumerate(inputs) if t.value is value.value), None)
+        if at is None:
+            raise UserError(f"expected a tensor among the inputs as argument of te.c_call, but got '{value.name}'")
+        return IntegerAttr.from_index_int_value(at)
+    if isinstance(value, Output):
+        if not 0 <= value.index < outputs:
+            raise UserError(f"expected te.output of 0..{outputs - 1}, but got {value.index}")
+        return IntegerAttr.from_index_int_value(len(inputs) + value.index)
+    if isinstance(value, np.floating):
+        if value.dtype.itemsize not in (4, 8):
+            raise UserError(f"expected a float32 or float64 as argument of te.c_call, but got {value.dtype}")
+        return FloatAttr(float(value), f32 if value.dtype.itemsize == 4 else f64)
+    if isinstance(value, np.integer | np.bool_):
+        return IntegerAttr(int(value), i64 if value.dtype.itemsize == 8 else i32)
+    if isinstance(value, float):
+        return FloatAttr(value, f64)
+    if isinstance(value, int) and -(2**31) <= value < 2**31:
+        return IntegerAttr(int(value), i32)
+    raise UserError(f"expected a tensor, te.output or a number as argument of te.c_call, but got {value!r:.60}")
