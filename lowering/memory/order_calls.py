@@ -66,6 +66,8 @@ class _Partial:
 
     peak: int
     live: int
+    moved: int
+    """The sum of the places by which the calls have moved."""
     last: int
     before: _Partial | None
     done: frozenset[int]
@@ -75,7 +77,7 @@ class _Partial:
     @property
     def rank(self) -> tuple[int, int, int]:
         """Low peaks first, then few live bytes, then the model's order."""
-        return self.peak, self.live, self.last
+        return self.peak, self.live, self.moved
 
     @property
     def order(self) -> list[int]:
@@ -109,7 +111,7 @@ class _Search:
     def run(self) -> list[int]:
         """The numbers of the steps in the best order found."""
         ready = frozenset(number for number, step in enumerate(self.steps) if not step.needs)
-        beam = [_Partial(0, 0, -1, None, frozenset(), ready, {})]
+        beam = [_Partial(0, 0, 0, -1, None, frozenset(), ready, {})]
         for _ in self.steps:
             following: dict[frozenset[int], _Partial] = {}
             for one in beam:
@@ -137,7 +139,8 @@ class _Search:
                 live -= self.bytes.get(buffer, 0)
         done = one.done | {number}
         freed = {user for user in self.users.get(number, ()) if self.steps[user].needs <= done}
-        return _Partial(peak, live, number, one, done, (one.ready - {number}) | freed, left)
+        moved = one.moved + abs(number - len(one.done))
+        return _Partial(peak, live, moved, number, one, done, (one.ready - {number}) | freed, left)
 
 
 def better_order(main: func.FuncOp, content: Content) -> list[Operation] | None:
