@@ -146,18 +146,19 @@ class _Search:
 def better_order(main: func.FuncOp, content: Content) -> list[Operation] | None:
     """The operations of @main in an order whose memory plan has a lower bound, or None."""
     ops = list(main.body.block.ops)
-    steps = _steps(main, content, ops)
+    converter, inner = _visited(main, content, None)
+    steps = _steps(converter, ops)
     if not 2 < len(steps) <= MOST_CALLS:
         return None
-    search, peak = _Search(steps, _visited(main, content, None)[1]), peak_of(main, content)
+    search, peak = _Search(steps, inner), peak_of(main, content)
     if peak <= search.least:
         return None
     order = _with_views(ops, [steps[k].op for k in search.run()])
     return order if peak_of(main, content, order) < peak else None
 
 
-def _steps(main: func.FuncOp, content: Content, ops: Sequence[Operation]) -> list[_Step]:
-    converter, _ = _visited(main, content, None)
+def _steps(converter: Converter, ops: Sequence[Operation]) -> list[_Step]:
+    """The calls of @main, with the storages of the converter that has visited them."""
     parts: dict[Storage, list[Storage]] = {}
     for buffer in converter.buffers:
         if buffer.inside is not None:
