@@ -66,6 +66,8 @@ class _Partial:
 
     peak: int
     live: int
+    moved: int
+    """The sum of the places by which the calls have moved."""
     last: int
     before: _Partial | None
     done: frozenset[int]
@@ -75,7 +77,7 @@ class _Partial:
     @property
     def rank(self) -> tuple[int, int, int]:
         """Low peaks first, then few live bytes, then the model's order."""
-        return self.peak, self.live, self.last
+        return self.peak, self.live, self.moved
 
     @property
     def order(self) -> list[int]:
@@ -109,7 +111,7 @@ class _Search:
     def run(self) -> list[int]:
         """The numbers of the steps in the best order found."""
         ready = frozenset(number for number, step in enumerate(self.steps) if not step.needs)
-        beam = [_Partial(0, 0, -1, None, frozenset(), ready, {})]
+        beam = [_Partial(0, 0, 0, -1, None, frozenset(), ready, {})]
         for _ in self.steps:
             following: dict[frozenset[int], _Partial] = {}
             for one in beam:
@@ -137,24 +139,26 @@ class _Search:
                 live -= self.bytes.get(buffer, 0)
         done = one.done | {number}
         freed = {user for user in self.users.get(number, ()) if self.steps[user].needs <= done}
-        return _Partial(peak, live, number, one, done, (one.ready - {number}) | freed, left)
+        moved = one.moved + abs(number - len(one.done))
+        return _Partial(peak, live, moved, number, one, done, (one.ready - {number}) | freed, left)
 
 
 def better_order(main: func.FuncOp, content: Content) -> list[Operation] | None:
     """The operations of @main in an order whose memory plan has a lower bound, or None."""
     ops = list(main.body.block.ops)
-    steps = _steps(main, content, ops)
+    converter, inner = _visited(main, content, None)
+    steps = _steps(converter, ops)
     if not 2 < len(steps) <= MOST_CALLS:
         return None
-    search, peak = _Search(steps, _visited(main, content, None)[1]), peak_of(main, content)
+    search, peak = _Search(steps, inner), peak_of(main, content)
     if peak <= search.least:
         return None
     order = _with_views(ops, [steps[k].op for k in search.run()])
     return order if peak_of(main, content, order) < peak else None
 
 
-def _steps(main: func.FuncOp, content: Content, ops: Sequence[Operation]) -> list[_Step]:
-    converter, _ = _visited(main, content, None)
+def _steps(converter: Converter, ops: Sequence[Operation]) -> list[_Step]:
+    """The calls of @main, with the storages of the converter that has visited them."""
     parts: dict[Storage, list[Storage]] = {}
     for buffer in converter.buffers:
         if buffer.inside is not None:

@@ -1,10 +1,13 @@
 """graph-order-calls: fewer bytes alive at once, the same values, and no change where nothing is won."""
 
+from collections.abc import Iterator
+from itertools import islice
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, ModuleOp
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Operation, Region
 from xdsl.parser import Parser
 
 from mlc.dialects import graph
@@ -71,11 +74,11 @@ def callees(module: ModuleOp) -> list[str]:
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> ModuleOp:
+def programs(draw: st.DrawFn, most: int = 10) -> ModuleOp:
     sizes = st.sampled_from([16, 64, 1024, 4096])
     block = Block(arg_types=[T((16,))])
     values = list(block.args)
-    for index in range(draw(st.integers(2, 10))):
+    for index in range(draw(st.integers(2, most))):
         operands = draw(st.lists(st.sampled_from(values), min_size=1, max_size=2))
         call = graph.CallOp(f"k{index}", operands, [T((draw(sizes),))])
         block.add_op(call)
@@ -98,6 +101,24 @@ def test_random_programs_keep_their_calls_and_never_need_more(module: ModuleOp):
     assert peak(after) <= peak(module)
     assert callees(after) == callees(module)
     planned(after)
+
+
+def every_order(done: list[Operation], left: list[Operation]) -> Iterator[list[Operation]]:
+    """All orders of operations in which each stands behind those whose results it uses."""
+    if not left:
+        yield done
+    for op in left:
+        if not any(v.owner in left for v in op.operands):
+            yield from every_order([*done, op], [o for o in left if o is not op])
+
+
+@given(programs(most=5))
+@settings(max_examples=15, deadline=None)
+def test_small_programs_get_the_best_of_all_orders(module: ModuleOp):
+    main = find_function(module, "main")
+    *ops, last = main.body.block.ops
+    orders = islice(every_order([], ops), 5000)
+    assert peak(ordered(module)) == min(peak_of(main, lambda name: name, [*order, last]) for order in orders)
 
 
 def test_open_sizes_are_left_alone():
