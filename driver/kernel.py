@@ -83,6 +83,7 @@ class _LevelRecorder:
             self.code.schedule = summary_of(module)
         if level == "loop":
             _check_features(module, self.options)
+            _check_plans(module)
         self._started = time.perf_counter()
 
     def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
@@ -94,6 +95,15 @@ class _LevelRecorder:
         self.code.ops[level] = sum(1 for _ in module.walk()) - 1
         if level in self.options.keep:
             self.code.texts[level] = text_of(module, self.options)
+
+
+def _check_plans(module: ModuleOp) -> None:
+    """PlanError if two buffers inside a kernel share memory while both are in use."""
+    from mlc.validation.kernel_plan_check import check_kernel_plan
+
+    for op in module.body.block.ops:
+        if isinstance(op, loop.FuncOp):
+            check_kernel_plan(op)
 
 
 def text_of(module: ModuleOp, options: Options) -> str:
