@@ -420,8 +420,12 @@ def test_layouts_and_paddings_of_buffers_of_symbolic_size():
         directive(session, session.block("e"))
         return session
 
-    with pytest.raises(UserError, match="expected d0, whose size is symbolic, to stay a dimension of its own"):
-        unknown(lambda s, b: s.transform_layout(b, [tile(0) * 12 + tile(1)]))
+    with pytest.raises(UserError, match="expected indices from 0, but"):
+        unknown(lambda s, b: s.transform_layout(b, [tile(0) * -1 + 5, tile(1)]))
+    flat = unknown(lambda s, b: s.transform_layout(b, [tile(0) * 12 + tile(1)]))
+    assert '"shared" (%n * 12) : memref<?xf32>' in str(flat.func)
+    blocked = unknown(lambda s, b: s.transform_layout(b, [tile(0).floordiv(4), tile(1), tile(0).mod(4)]))
+    assert "floordiv 4" in str(next(op for op in blocked.func.walk() if isinstance(op, loop.AllocOp)))
     laid_out = unknown(lambda s, b: s.transform_layout(b, [tile(1).floordiv(4), tile(0), tile(1).mod(4)]))
     assert "memref<3x?x4xf32>" in str(laid_out.func)
     assert "memref<?x17xf32>" in str(unknown(lambda s, b: s.storage_align(b, 0, 16, 1)).func)
