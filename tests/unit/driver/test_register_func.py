@@ -231,7 +231,11 @@ def test_a_c_program_registers_its_own(exe: mlc.Executable, tmp_path: Path):
     for name in ("net.so", "net.a"):
         exe.export(tmp_path / name)
         command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", f"-DMISSING={FUNCTION_MISSING}", "-I.", "main.c"]
-        subprocess.run([*command, f"./{name}", f"-Wl,-rpath,{tmp_path}", "-lm", "-lpthread", "-o", "main"], check=True, cwd=tmp_path)
+        subprocess.run(
+            [*command, f"./{name}", f"-Wl,-rpath,{tmp_path}", "-lm", "-lpthread", "-o", "main"],
+            check=True,
+            cwd=tmp_path,
+        )
         assert subprocess.run([tmp_path / "main"]).returncode == 0
 
 
