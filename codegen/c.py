@@ -46,7 +46,7 @@ def print_function(func: loop.FuncOp, *, checked: bool = False, snapped: bool = 
     attribute `ROUNDS_TO` rounds to the values of that type. With `races`, iterations of parallel loops run backwards,
     and a kernel whose iterations depend on each other returns `RACES` plus the number of the operation.
     """
-    printer = CPrinter(_STATEMENTS, checked, snapped, races)
+    printer = CPrinter(STATEMENTS, checked, snapped, races)
     printer.function(func)
     return prototypes(func) + "\n".join(printer.lines) + "\n"
 
@@ -233,7 +233,7 @@ def _if(p: CPrinter, op: scf.IfOp) -> None:
         p.line("}")
 
 
-_STATEMENTS: dict[type[Operation], Callable[[CPrinter, Any], None]] = {
+STATEMENTS: dict[type[Operation], Callable[[CPrinter, Any], None]] = {
     loop.ForOp: _for,
     loop.BlockOp: _block,
     loop.AllocOp: _alloc,

@@ -57,7 +57,7 @@ class CPrinter:
     def function(self, func: loop.FuncOp) -> None:
         """The whole kernel."""
         self.codes = {op: k + 1 for k, op in enumerate(checked_ops(func))}
-        self.line(f"int32_t {func.sym_name.data}(void **args, void *rt) {{")
+        self.line(self.head(func))
         with self.deeper():
             self.line("(void)rt;")
             for k, a in enumerate(func.args):
@@ -75,6 +75,10 @@ class CPrinter:
             self.block(func.body.block)
             self.line("return 0;")
         self.line("}")
+
+    def head(self, func: loop.FuncOp) -> str:
+        """The first line of a kernel."""
+        return f"int32_t {func.sym_name.data}(void **args, void *rt) {{"
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
@@ -99,15 +103,19 @@ class CPrinter:
 
     def block(self, block: Block) -> None:
         """Every operation of a block; its large buffers are freed at its end."""
+        self.operations(block)
+        for op in block.ops:
+            if isinstance(op, loop.AllocOp) and on_heap(op):
+                self.line(f"free({self.name(op.result)});")
+
+    def operations(self, block: Block) -> None:
+        """Every operation of a block."""
         for op in block.ops:
             handler = self.statements.get(type(op))
             if handler is not None:
                 handler(self, op)
             else:
                 self.elementwise(op)
-        for op in block.ops:
-            if isinstance(op, loop.AllocOp) and on_heap(op):
-                self.line(f"free({self.name(op.result)});")
 
     # --- values
 

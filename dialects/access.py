@@ -13,6 +13,7 @@ the properties `map`, `mask` and `tile`. `te.read` and the accesses of the loop 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -25,7 +26,14 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.index import ZERO, Index, IndexMapAttr, const, dim, dim_name, tile
+from mlc.dialects.lexer import VALUE_TEXT
 from mlc.dialects.text import TextOp, parse_defined
+from mlc.dialects.token_parser import TokenParser
+
+_INDEX = IndexType()
+# An axis of a constant extent, and a list of them.
+_AXIS = re.compile(rf"({VALUE_TEXT})\s*:\s*([0-9]+)", re.ASCII)
+_AXES = re.compile(rf"\(\s*{VALUE_TEXT}\s*:\s*[0-9]+(?:\s*,\s*{VALUE_TEXT}\s*:\s*[0-9]+)*\s*\)", re.ASCII)
 
 
 def i64_array(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
@@ -139,6 +147,10 @@ class IndexParser:
 
     def axes(self, *, bound: bool = False) -> Sequence[ParsedAxis]:
         """The counterpart of `print_axes`; `bound`: each axis has a binding."""
+        parser = self.parser
+        if not bound and isinstance(parser, TokenParser) and (axes := parser.take(_AXES)) is not None:
+            each = _AXIS.finditer(axes.string, axes.start(), axes.end())
+            return [ParsedAxis(parser.argument(axis, _INDEX), const(int(axis[2]))) for axis in each]
         return self.parser.parse_comma_separated_list(Parser.Delimiter.PAREN, lambda: self._axis(bound))
 
     def _axis(self, bound: bool) -> ParsedAxis:

@@ -18,6 +18,20 @@ GRAPH_HASH = "graph.hash"
 GRAPH_LAYOUTS = "graph.layouts"
 """On a kernel: the layouts of its operands and results."""
 
+EXTERNAL_COMPILER = "compiler"
+"""On a kernel, a string: the external compiler that makes its code; no pass looks into it."""
+
+# --- ops that external compilers take over -----------------------------------------------------------------------
+
+OFFLOAD_COMPILER = "offload.compiler"
+"""A string: the external compiler that takes over the op (graph-annotate)."""
+OFFLOAD_PATTERN = "offload.pattern"
+"""A string: the pattern that the op was matched by."""
+OFFLOAD_MATCH = "offload.match"
+"""An integer: the match that the op is a part of."""
+OFFLOAD_REGION = "offload.region"
+"""An integer: the region that the op will be a part of (graph-merge-regions)."""
+
 # --- kernels: te.func and loop.func ------------------------------------------------------------------------------
 
 KERNEL_SIZES = "sizes"
@@ -50,6 +64,12 @@ LOOP_PREFETCH = "prefetch"
 """On loop.for, an integer: during an iteration, the data of the next one is prefetched into L2."""
 LOOP_STREAM = "stream"
 """On loop.for, an integer: each iteration reads many planes of a tensor that exceeds L2."""
+LOOP_OFFSET = "mlc.offset"
+"""On loop.alloc of static sizes, an integer: where its bytes begin in a thread's scratch, or in the workspace."""
+LOOP_SLOT = "mlc.slot"
+"""On loop.alloc of symbolic sizes, an integer: the number of the slot, a piece of memory of this buffer's size."""
+LOOP_SHARES = "mlc.shares"
+"""On loop.alloc of symbolic sizes, an integer: the slot in which the buffer lies, of another buffer's size."""
 
 # --- calls and schedules -----------------------------------------------------------------------------------------
 

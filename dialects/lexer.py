@@ -8,7 +8,9 @@ from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRT
 _IDENTIFIER = r"[a-zA-Z_][a-zA-Z0-9_$.]*"
 _SUFFIX = r"(?:[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*)"
 VALUE_NAME = "%(" + _SUFFIX + ")"
-"""A value's name in the text."""
+"""A value's name in the text, without the % as the pattern's group."""
+VALUE_TEXT = "%" + _SUFFIX
+"""The same without a group."""
 
 _GROUPS = {
     "PERCENT_IDENT": "%" + _SUFFIX,

@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import UnregisteredOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, UnregisteredOp
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.printer import Printer
 
-from mlc.dialects.probe import ContextRead, Signature, kept_alive, probe, signature
+from mlc.dialects.dense import dense_text
+from mlc.dialects.probe import MARK, ContextRead, Signature, kept_alive, open_number, probe, signature
 
 _REMEMBERED = 1 << 14
 _LONGEST = 1000
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
-_MARK = "\x00"
 
 
 class _OpText(NamedTuple):
@@ -33,7 +33,9 @@ class _OpText(NamedTuple):
 
     parts: tuple[str, ...]
     values: tuple[int, ...]
-    """After each part but the last: the number of a value among the results, then the operands."""
+    """After each part but the last: the number of a value among the results, then the operands; then properties."""
+    dense: bool
+    """Whether dense attributes are named among the values."""
     keep: tuple[Attribute, ...]
     """What the signature names by its identity."""
 
@@ -57,6 +59,8 @@ class SourcePrinter(Printer):
     _ops: dict[Signature, _OpText | None] = field(default_factory=dict[Signature, "_OpText | None"], init=False)
     _seen: set[Signature] = field(default_factory=set[Signature], init=False)
     _types: dict[int, tuple[str, Attribute]] = field(default_factory=dict[int, tuple[str, Attribute]], init=False)
+
+    _numbers: dict[float, str] = field(default_factory=dict[float, str], init=False)
 
     def print_op(self, op: Operation) -> None:
         text = None if self.print_debuginfo or self.diagnostic.op_messages else self._text(op)
@@ -85,6 +89,11 @@ class SourcePrinter(Printer):
         if None in taken:
             return None
         names = [*map(self._new_name, op.results), *taken]
+        if known.dense:
+            names += [
+                dense_text(value, self, self._numbers) if isinstance(value, DenseIntOrFPElementsAttr) else ""
+                for value in op.properties.values()
+            ]
         pieces: list[str | None] = [known.parts[0]]
         for number, part in zip(known.values, known.parts[1:], strict=True):
             pieces += (names[number], part)
@@ -114,8 +123,10 @@ class SourcePrinter(Printer):
             return None
         if text is None:
             return None
-        pieces = text.split(_MARK)
-        return _OpText(tuple(pieces[::2]), tuple(map(int, pieces[1::2])), kept_alive(op))
+        pieces = text.split(MARK)
+        values = tuple(map(int, pieces[1::2]))
+        dense = max(values, default=0) >= len(op.results) + len(op._operands)
+        return _OpText(tuple(pieces[::2]), values, dense, kept_alive(op))
 
     def _print_probe(self, op: Operation) -> str | None:
         """The text of a probe, with marks for names; None if it is long or needs names of other values."""
@@ -124,7 +135,7 @@ class SourcePrinter(Printer):
         printer._dialect_resources = {}
         values = dict.fromkeys((*op.results, *op._operands))
         numbers = {value: number for number, value in reversed([*enumerate((*op.results, *op._operands))])}
-        printer._ssa_values = {value: f"{_MARK}{numbers[value]}{_MARK}" for value in values}
+        printer._ssa_values = {value: f"{MARK}{numbers[value]}{MARK}" for value in values}
         Printer.print_op(printer, op)
         text = stream.getvalue()
         alone = len(printer._ssa_values) == len(values) and not printer._dialect_resources
@@ -138,7 +149,7 @@ class SourcePrinter(Printer):
 
     def print_attribute(self, attribute: Attribute) -> None:
         if not isinstance(attribute, TypeAttribute):
-            super().print_attribute(attribute)
+            self._print_no_type(attribute)
             return
         known = self._types.get(id(attribute))
         if known is None:
@@ -153,6 +164,15 @@ class SourcePrinter(Printer):
             self._types[id(attribute)] = known = text, attribute
             self._current_column -= len(text)
         self.print_string(known[0])
+
+    def _print_no_type(self, attribute: Attribute) -> None:
+        if isinstance(attribute, DenseIntOrFPElementsAttr):
+            number = open_number(attribute)
+            text = dense_text(attribute, self, self._numbers) if number is None else f"{MARK}{number}{MARK}"
+            self.print_string(f"{text} : ")
+            self.print_attribute(attribute.type)
+        else:
+            super().print_attribute(attribute)
 
     def print_string_literal(self, string: str) -> None:
         if _PLAIN.fullmatch(string):

@@ -4,7 +4,9 @@ Parsing the ops whose text differs from an earlier one's in nothing but the name
 A line `%5 = graph.add %4, %4 : tensor<8xf32>` has the pattern `% = graph.add %, % : tensor<8xf32>`. The second line of
 a pattern, with operands of the same types, is parsed again by a parser that knows nothing but those types
 (dialects/probe.py). If it makes the same op of it without asking for more, the lines that follow are not parsed: an op
-is made from the operands that they name. All else, and everything that is wrong, goes through the parser.
+is made from the operands that they name. A line `%5 = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>` has the
+pattern `% = graph.constant dense<> : tensor<2xf32>`: the elements are left open as well. All else, and everything that
+is wrong, goes through the parser.
 """
 
 # The fields of an op are set directly: its constructor registers operands, results and successors one by one.
@@ -15,14 +17,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xdsl.dialects.builtin import UNKNOWN_LOC
+from xdsl.dialects.builtin import UNKNOWN_LOC, DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue, SSAValues, Use
 from xdsl.parser import Parser
 
+from mlc.dialects.dense import DENSE, dense_attribute
 from mlc.dialects.lexer import VALUE_NAME
-from mlc.dialects.probe import ContextRead, probe_value, types_key
+from mlc.dialects.probe import ContextRead, open_number, probe_value, types_key
 
 if TYPE_CHECKING:
     from mlc.dialects.source import SourceParser
@@ -45,6 +48,8 @@ _FIELDS = {
 }
 
 _Types: TypeAlias = tuple[object, ...]
+_Key: TypeAlias = tuple[str, str, int, *tuple[str, ...]]
+"""The text between the names, the token after it, the number of dense literals, and the dialects around."""
 
 
 @dataclass(slots=True)
@@ -59,16 +64,24 @@ class Recipe:
     attributes: dict[str, Attribute]
     operand_types: tuple[Attribute, ...]
     """The types of the named values, kept alive because a recipe is found by their identity."""
+    dense: tuple[tuple[str, Any], ...]
+    """For each dense literal the property that it is, and its type."""
 
-    def make(self, values: Sequence[SSAValue]) -> Operation:
-        """The op on these values, without a location."""
+    def make(self, values: Sequence[SSAValue], literals: Sequence[str]) -> Operation | None:
+        """The op on these values, with these dense literals, without a location; None for a strange literal."""
+        elements: dict[str, Attribute] = {}
+        for (name, type), text in zip(self.dense, literals, strict=True):
+            attribute = dense_attribute(type, text)
+            if attribute is None:
+                return None
+            elements[name] = attribute
         op = self.cls.__new__(self.cls)
         op._operands = operands = SSAValues([values[number] for number in self.operands])
         op._operand_uses = uses = tuple([Use(op, number) for number in range(len(operands))])
         for operand, use in zip(operands, uses, strict=True):
             operand.add_use(use)
         op.results = SSAValues([OpResult(type, op, number) for number, type in enumerate(self.result_types)])
-        op.properties = self.properties.copy()
+        op.properties = {**self.properties, **elements} if elements else self.properties.copy()
         op.attributes = self.attributes.copy()
         return op
 
@@ -95,6 +108,8 @@ class Line:
     names: list[str]
     """Of the operands, in order; one may stand there twice."""
     values: list[SSAValue]
+    literals: list[str]
+    """Of the dense attributes."""
 
 
 class RepeatedOps:
@@ -103,7 +118,7 @@ class RepeatedOps:
     def __init__(self, parser: SourceParser) -> None:
         self._parser = parser
         self._text = parser.lexer.input.content
-        self._patterns: dict[tuple[str, ...], _Pattern] = {}
+        self._patterns: dict[_Key, _Pattern] = {}
 
     def find(self, start: int) -> Operation | Line | None:
         """The op of the line at `start`, parsed to its end; a line to learn from; or None."""
@@ -111,11 +126,15 @@ class RepeatedOps:
         if match is None:
             return None
         text, after = match.groups()
+        literals: list[str] = []
+        if "dense<" in text and '"' not in text:
+            literals = DENSE.findall(text)
+            text = DENSE.sub("dense<>", text)
         if len(text) > _LONGEST or text.endswith("{") or not _is_plain(text):
             return None
         pieces = _NAME.split(text)
         names = pieces[1::2]
-        key = ("\n".join(pieces[::2]), after, *self._parser.dialects_around)
+        key = ("\n".join(pieces[::2]), after, len(literals), *self._parser.dialects_around)
         pattern = self._patterns.get(key)
         if pattern is None:
             self._note(key)
@@ -133,15 +152,16 @@ class RepeatedOps:
         recipe = pattern.recipes.get(types)
         end = match.start(2)
         if recipe is not None:
-            return self._parser.accept(recipe.make(values), names[:count], start, end)
+            op = recipe.make(values, literals)
+            return None if op is None else self._parser.accept(op, names[:count], start, end)
         if types in pattern.recipes:
             return None
         if types not in pattern.seen:
             pattern.seen.add(types)
             return None
-        return Line(start, end, pattern, types, names[count:], values)
+        return Line(start, end, pattern, types, names[count:], values, literals)
 
-    def _note(self, key: tuple[str, ...]) -> None:
+    def _note(self, key: _Key) -> None:
         """Remember a new pattern; which of its names are results is plain from its text."""
         text = key[0]
         if len(self._patterns) >= _REMEMBERED:
@@ -165,17 +185,24 @@ class RepeatedOps:
         """The recipe if the text gives `op` for all values of these types."""
         known = {name: (probe_value(value),) for name, value in zip(line.names, line.values, strict=True)}
         numbers: dict[SSAValue, int] = {value: line.names.index(name) for name, (value,) in known.items()}
-        parser = self._parser.probe(line.start, known)
+        parser = self._parser.probe(line.start, known, opens=bool(line.literals))
         made = Parser.parse_operation(parser)
         if parser.pos != line.end or parser.dialect_resources or not made.__dict__.keys() <= _FIELDS:
             return None
+        dense = _open_properties(made)
+        if len(dense) != len(line.literals):
+            return None
+        for (name, type), literal in zip(dense, line.literals, strict=True):
+            if dense_attribute(type, literal) != op.properties.get(name):
+                return None
         operands = tuple(numbers.get(operand, -1) for operand in made._operands)
         expected = [None if number < 0 else line.values[number] for number in operands]
         same = (
             made.__class__ is op.__class__
             and expected == [*op._operands]
             and made.result_types == op.result_types
-            and made.properties == op.properties
+            and [*made.properties] == [*op.properties]
+            and all(value == op.properties[name] for name, value in made.properties.items() if name not in dict(dense))
             and made.attributes == op.attributes
             and made.location == UNKNOWN_LOC
             and not made.regions
@@ -185,7 +212,18 @@ class RepeatedOps:
             return None
         types = tuple(value._type for value in line.values)
         # Of the op and not of the copy: types and attributes are found by identity further on.
-        return Recipe(op.__class__, operands, tuple(op.result_types), {**op.properties}, {**op.attributes}, types)
+        return Recipe(
+            op.__class__, operands, tuple(op.result_types), {**op.properties}, {**op.attributes}, types, dense
+        )
+
+
+def _open_properties(op: Operation) -> tuple[tuple[str, Any], ...]:
+    """The names and types of the properties that a dense literal gives, in the order of the literals."""
+    found: dict[int, tuple[str, Any]] = {}
+    for name, value in op.properties.items():
+        if isinstance(value, DenseIntOrFPElementsAttr) and (number := open_number(value)) is not None:
+            found[number] = name, value.type
+    return tuple(found[number] for number in sorted(found))
 
 
 def _is_plain(text: str) -> bool:

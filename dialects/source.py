@@ -32,6 +32,7 @@ from mlc.dialects import DIALECTS
 from mlc.dialects.discardable import adopt_properties, unknown_attribute
 from mlc.dialects.lexer import SourceLexer
 from mlc.dialects.parse_messages import reworded, shape_size, token_text
+from mlc.dialects.probe import open_dense
 from mlc.dialects.repeated_ops import RepeatedOps
 from mlc.dialects.token_parser import TokenParser, ValueNames
 from mlc.support.collector import uncollected
@@ -132,6 +133,7 @@ class SourceParser(TokenParser):
         self.blocks = {}
         self.forward_block_references = defaultdict(list)
         self.forward_ssa_references = {}
+        self._opened: int | None = None
 
     def place(self, pos: int) -> Place:
         """The place of a position in the text."""
@@ -234,8 +236,8 @@ class SourceParser(TokenParser):
         self._parser_state.current_token = self.lexer.lex()
         return op
 
-    def probe(self, start: int, values: dict[str, tuple[SSAValue, ...]]) -> Parser:
-        """A parser of the same text from `start` on that knows only these values."""
+    def probe(self, start: int, values: dict[str, tuple[SSAValue, ...]], *, opens: bool) -> Parser:
+        """A parser of the text from `start` on with only these values; `opens`: dense attributes are left open."""
         parser = SourceParser.__new__(SourceParser)
         lexer = SourceLexer(self.lexer.input)
         lexer.pos = start
@@ -243,6 +245,7 @@ class SourceParser(TokenParser):
         parser._start(self.ctx, lexer, [*self.dialects_around])
         parser.attribute_aliases = self.attribute_aliases
         parser.ssa_values = values
+        parser._opened = 0 if opens else None
         return parser
 
     def _check_size(self, type_: Attribute, pos: int) -> None:
@@ -326,7 +329,11 @@ class SourceParser(TokenParser):
     def parse_dense_int_or_fp_elements_attr(self, type: RankedStructure[Any] | None) -> Any:
         if type is not None:
             self._check_elements(type)
-        return super().parse_dense_int_or_fp_elements_attr(type)
+        attribute = super().parse_dense_int_or_fp_elements_attr(type)
+        if self._opened is None:
+            return attribute
+        self._opened += 1
+        return open_dense(attribute.type, self._opened)
 
     def _parse_dense_literal_type(self) -> Any:
         type_ = super()._parse_dense_literal_type()

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.ir import Operation
 from xdsl.traits import SymbolOpInterface, SymbolTable
 
@@ -16,10 +16,21 @@ _TABLES: ContextVar[_Tables | None] = ContextVar("mlc_symbol_tables", default=No
 def unchanged_symbols() -> Generator[None]:
     """Inside, no symbol is added, removed or renamed."""
     token = _TABLES.set({})
+    SymbolTable.lookup_symbol = staticmethod(_lookup)  # upstream's calls look up their callees by it
     try:
         yield
     finally:
         _TABLES.reset(token)
+
+
+_WALK = SymbolTable.lookup_symbol
+
+
+def _lookup(op: Operation, name: str | StringAttr | SymbolRefAttr) -> Operation | None:
+    """As xDSL's `SymbolTable.lookup_symbol`, from the tables while there are some."""
+    if _TABLES.get() is None or not isinstance(name, SymbolRefAttr):
+        return _WALK(op, name)
+    return lookup_symbol(op, name)
 
 
 def lookup_symbol(op: Operation, name: SymbolRefAttr) -> Operation | None:
@@ -29,11 +40,11 @@ def lookup_symbol(op: Operation, name: SymbolRefAttr) -> Operation | None:
     while table_op is not None and not table_op.has_trait(SymbolTable):
         table_op = table_op.parent_op()
     if tables is None or table_op is None or name.nested_references:
-        return SymbolTable.lookup_symbol(op, name)
+        return _WALK(op, name)
     if table_op not in tables:
         tables[table_op] = _table(table_op)
     table = tables[table_op]
-    return SymbolTable.lookup_symbol(op, name) if table is None else table.get(name.root_reference.data)
+    return _WALK(op, name) if table is None else table.get(name.root_reference.data)
 
 
 def _table(table_op: Operation) -> dict[str, Operation] | None:

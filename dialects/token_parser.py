@@ -70,6 +70,19 @@ class TokenParser(Parser):
         state.current_token = state.lexer.lex()
         return token
 
+    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """The text from the current token on that a pattern matches, if it does; the parser goes on behind it."""
+        state = self._parser_state
+        match = pattern.match(state.lexer.input.content, self.pos)
+        if match is not None:
+            state.lexer.pos = match.end()
+            state.current_token = state.lexer.lex()
+        return match
+
+    def argument(self, match: re.Match[str], type: Attribute) -> Parser.Argument:
+        """The block argument whose name is the first group of a match in the text."""
+        return Parser.Argument(make_span(Span, *match.span(1), self._parser_state.lexer.input), type)
+
     def parse_optional_punctuation(self, punctuation: PunctuationSpelling) -> PunctuationSpelling | None:
         state, kind = self._parser_state, KIND_BY_PUNCTUATION_SPELLING.get(punctuation)
         if kind is None:

@@ -11,11 +11,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from mlc.codegen.link import has_compiler, link_shared
+from mlc.dialects.attributes import EXTERNAL_COMPILER
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signature_of
+from mlc.driver.external import check_external, compile_external
 from mlc.driver.flops import flops_of
 from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
 from mlc.driver.options import Options
@@ -57,6 +59,8 @@ class Compilation:
         self.texts: dict[str, str] = {}
         self.ops: dict[str, int] = {}
         self.kernels: dict[str, KernelCode] = {}
+        self.extra: dict[str, bytes] = {}
+        """Further objects of kernels that external compilers made, by name."""
         self.warnings: list[str] = []
         self.validators: list[Any] = []
         """The instrument that validates the passes on the whole module, if the options ask for it."""
@@ -135,6 +139,7 @@ class Compilation:
         """The text of each kernel's te.func and sched.schedule; nothing below is compiled."""
         _, sources = self.plan()
         origins = self.origins()
+        sources = {name: op for name, op in sources.items() if EXTERNAL_COMPILER not in op.attributes}
         jobs = [Job(name, origins.get(name, ()), self.scheduling(name, op)) for name, op in sources.items()]
         return {name: text.decode() for name, text in zip(sources, run_jobs(jobs), strict=True)}
 
@@ -174,6 +179,9 @@ class Compilation:
 
     def compile_kernels(self, sources: Mapping[str, FuncOp]) -> dict[str, KernelCode]:
         """The code of each kernel, from the cache or from workers."""
+        external = {name: op for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes}
+        made = {name: self.external(op) for name, op in external.items()}
+        sources = {name: op for name, op in sources.items() if name not in external}
         passes = kernel_passes(self.options)
         how = ",".join(map(pass_text, passes)) + self.options.key() + self.target.features
         handed = self.options.schedules
@@ -192,9 +200,17 @@ class Compilation:
             packed[name] = data
             if cache is not None:
                 cache.publish_kernel(keys[name], data)
-        kernels = {name: KernelCode.unpack(packed[name]) for name in sources}
+        kernels = made | {name: KernelCode.unpack(packed[name]) for name in sources}
         self.account(kernels, missing)
         return kernels
+
+    def external(self, function: FuncOp) -> KernelCode:
+        """The code of a kernel that an external compiler makes, in this process."""
+        code = compile_external(function, self.model.weights, self.target)
+        self.extra |= code.objects
+        if self.options.validate:
+            check_external(code, function, self.ctx, self.recorded, self.options)
+        return code.kernel
 
     def work(self, name: str, source: Operation, passes: list[Any]) -> Callable[[], bytes]:
         """The job of one kernel."""
@@ -262,7 +278,7 @@ class Compilation:
         objects[PROBES] = probes_object(self.target, self.cache)
         if names := self.functions():
             objects[FUNCTIONS] = functions_object(names, self.target, self.cache)
-        return objects | {name: code.object for name, code in self.kernels.items()}
+        return objects | self.extra | {name: code.object for name, code in self.kernels.items()}
 
     def functions(self) -> list[str]:
         """The names of the registered functions that the kernels call, in the order of the table."""

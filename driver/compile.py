@@ -17,6 +17,7 @@ import re
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +57,7 @@ def compile(
     error_growth: float = 16.0,
     symbols: Mapping[str, Sequence[int]] | None = None,
     specialize: bool | int = False,
+    compilers: Sequence[str] = (),
 ) -> Executable:
     """
     Compile a Model, an ONNX model, a torch.export program, or a file (.onnx, .mlir, .pt2).
@@ -69,6 +71,7 @@ def compile(
     `schedules` is a directory of schedules by hand (driver/schedules.py). `precision` is what convolutions and dense
     layers multiply: "f32", "bf16" (stored so between them), or "f16" (weights only); they add in f32.
     `error_growth` is how much fast algorithms may enlarge the rounding error of a convolution (0: direct sums only).
+    `compilers` are the names of external compilers (mlc.register_compiler) that may take over parts of the model.
     `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).
 
     Raises UserError for a model that cannot be compiled, and for an option out of range.
@@ -81,7 +84,10 @@ def compile(
         raise UserError(f"expected executor to be one of {', '.join(EXECUTORS)}, but got '{executor}'")
     handed, context, threads = Schedules.read(schedules), current_context(), thread_count(threads)
     level = level_in(context, opt_level)
+    if isinstance(compilers, str):
+        raise UserError(f"expected compilers as a list of names, but got '{compilers}'")
     options = Options(target, level, threads, frozenset(), validate_each, handed, precision, error_growth, context)
+    options = replace(options, compilers=tuple(compilers))
     store = Cache.default() if cache and not validate_each and not options.instruments else None
     if specialize is False:
         return _opened(model, options, executor, store, shapes, symbols)

@@ -12,13 +12,14 @@ from xdsl.dialects.llvm import FuncOp as LLVMFuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from mlc.dialects import loop
 from mlc.dialects.attributes import NATIVE_CALLS, NATIVE_LIBRARIES, texts_of
 from mlc.dialects.source_nodes import ir_text
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
 from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
 from mlc.schedules.summary import summary_of
-from mlc.support.errors import collected_warnings
+from mlc.support.errors import collected_warnings, fail
 from mlc.targets.target import Target
 
 # The conversion that ends a level -> the level, whose text is recorded before the conversion runs.
@@ -80,6 +81,9 @@ class _LevelRecorder:
             self.note(level, module)
         if level == "te":
             self.code.schedule = summary_of(module)
+        if level == "loop":
+            _check_features(module, self.options)
+            _check_plans(module)
         self._started = time.perf_counter()
 
     def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
@@ -91,6 +95,15 @@ class _LevelRecorder:
         self.code.ops[level] = sum(1 for _ in module.walk()) - 1
         if level in self.options.keep:
             self.code.texts[level] = text_of(module, self.options)
+
+
+def _check_plans(module: ModuleOp) -> None:
+    """PlanError if two buffers inside a kernel share memory while both are in use."""
+    from mlc.validation.kernel_plan_check import check_kernel_plan
+
+    for op in module.body.block.ops:
+        if isinstance(op, loop.FuncOp):
+            check_kernel_plan(op)
 
 
 def text_of(module: ModuleOp, options: Options) -> str:
@@ -112,6 +125,16 @@ def kernel_passes(options: Options, start: str = "graph") -> list[ModulePass]:
     if start == "loop":
         return passes[names.index("convert-te-to-loop") + 1 :]
     return passes
+
+
+def _check_features(module: ModuleOp, options: Options) -> None:
+    """UserError for an intrinsic of the schedule or of the loops that the target lacks."""
+    target = Target.parse(options.target)
+    for op in module.walk():
+        if isinstance(op, loop.CallIntrinsicOp):
+            missing = target.missing([feature.data for feature in op.requires.data])
+            if missing:
+                fail(op, f"'{op.intrin.data}' needs {', '.join(missing)}, which target '{options.target}' lacks")
 
 
 def compile_kernel(

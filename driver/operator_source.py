@@ -12,6 +12,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from mlc.dialects import loop, sched, te
 from mlc.driver.arguments import Kernel
 from mlc.frontends.te.schedule import Schedule
+from mlc.passes.loop.directives.intrinsics import used_intrinsics
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def operator_source(func: OperatorLike, schedule: sched.ScheduleOp | str | None 
         found = _schedule_of(schedule)
     if found is not None and found.kernel.string_value() != kernel.sym_name.data:
         raise UserError(f"expected a schedule of @{kernel.sym_name.data}, but got one of {found.kernel}")
+    if found is not None:
+        intrinsics = used_intrinsics(found, {op.intrin.data: op for op in intrinsics})
     return OperatorSource(kernel, found, intrinsics)
 
 

@@ -41,6 +41,8 @@ class Options:
     """What was entered around the compilation: which passes run, with which options, and who watches."""
     show_nodes: bool = False
     """Whether the texts that are kept have the source nodes of ops in comments."""
+    compilers: tuple[str, ...] = ()
+    """The external compilers that may take over parts of the model, in order of preference."""
     show_locations: bool = False
     """Whether they have the locations of ops."""
 
@@ -57,7 +59,8 @@ class Options:
     def model_key(self) -> str:
         """The part of a model's cache key that these options are."""
         handed = f" schedules={self.schedules.key()}" if self.schedules else ""
-        return f"{self.key()} precision={self.precision} error={self.error_growth:g}{handed}"
+        compilers = f" compilers={'+'.join(self.compilers)}" if self.compilers else ""
+        return f"{self.key()} precision={self.precision} error={self.error_growth:g}{compilers}{handed}"
 
     def key(self) -> str:
         """The part of a kernel's cache key that these options are; its schedule comes on top."""
@@ -100,6 +103,7 @@ class Options:
             "threads": self.threads,
             "precision": self.precision,
             "error-growth": self.error_growth,
+            "compilers": "+".join(self.compilers),
             "vector-bits": target.vector_bits,
             "instructions": ",".join(target.instructions),
         }
@@ -110,6 +114,7 @@ SETTINGS: dict[str, type[str] | type[int] | type[float]] = {
     "threads": int,
     "precision": str,
     "error-growth": float,
+    "compilers": str,
 }
 """The settings that a person gives; the others of `Options.settings` follow from the target."""
 
@@ -122,7 +127,7 @@ def settings_of(given: Iterable[str]) -> dict[str, str | int | float]:
         if name not in SETTINGS:
             raise UserError(f"expected a setting among {', '.join(SETTINGS)}, but got '{text}'")
         try:
-            values[name.replace("-", "_")] = SETTINGS[name](value)
+            values[name.replace("-", "_")] = tuple(value.split("+")) if name == "compilers" else SETTINGS[name](value)
         except ValueError as error:
             raise UserError(f"expected a number for setting '{name}', but got '{value}'") from error
     return Options(**values).settings() if values else {}

@@ -31,6 +31,7 @@ _PUBLIC = {
     "get_func": "mlc.support.functions:get_func",
     "list_funcs": "mlc.support.functions:list_funcs",
     "remove_func": "mlc.support.functions:remove_func",
+    "register_compiler": "mlc.passes.graph.annotate.compilers:register_compiler",
     "show": "mlc.tools.notebook:show",
 }
 # What `%load_ext mlc` and `%unload_ext mlc` call in IPython.
@@ -41,6 +42,8 @@ def __getattr__(name: str) -> Any:
     if (place := _PUBLIC.get(name) or _HOOKS.get(name)) is not None:
         module, _, attribute = place.partition(":")
         return getattr(import_module(module), attribute)
+    if name == "byoc":
+        return import_module("mlc.byoc")
     if name == "instruments":
         return import_module("mlc.instruments")
     if name == "te":
@@ -49,4 +52,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC, "instruments", "te"])
+    return sorted([*globals(), *_PUBLIC, "byoc", "instruments", "te"])

@@ -42,7 +42,7 @@ MOVED: dict[str, str] = {
     "driver.errors": "support.errors",
     "driver.files": "support.files",
     "driver.kernels": "driver.workers",
-    "driver.memory_plan": "lowering.graph_to_main.memory_plan",
+    "driver.memory_plan": "lowering.memory.planners",
     "driver.model": "driver.load",
     "driver.plan_check": "validation.plan_check",
     "driver.plan_places": "validation.plan_places",

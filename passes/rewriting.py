@@ -34,6 +34,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
+from mlc.dialects.attributes import EXTERNAL_COMPILER
 from mlc.dialects.graph import ControlOp, GraphOp
 from mlc.dialects.graph.base import AttrValue
 from mlc.dialects.graph.pointwise import lowers, own_rule
@@ -238,9 +239,9 @@ def attributes(op: GraphOp) -> dict[str, AttrValue]:
 
 
 def functions(module: Operation) -> Iterator[FuncOp]:
-    """The functions of a module that have a body."""
+    """The functions of a module that have a body, but not those that an external compiler takes over."""
     for op in module.regions[0].block.ops:
-        if isinstance(op, FuncOp) and op.body.blocks:
+        if isinstance(op, FuncOp) and op.body.blocks and EXTERNAL_COMPILER not in op.attributes:
             yield op
 
 

@@ -13,13 +13,23 @@ what it accepts once it accepts again.
 # pyright: reportPrivateUsage=false
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TypeAlias
 
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.probe import ContextRead, Signature, kept_alive, probe, signature
+from mlc.dialects.probe import (
+    ContextRead,
+    IsolatedKernel,
+    Signature,
+    VerifiedAround,
+    kept_alive,
+    probe,
+    region_signature,
+    signature,
+)
 from mlc.dialects.symbol_lookup import unchanged_symbols
 from mlc.passes.dominance import DominatorTree
 
@@ -54,9 +64,18 @@ class Verifier:
             _verify_successors(op)
         if op.regions:
             _verify_regions(op)
-        key = signature(op)
+        if self._context_reads[op.__class__] >= _CONTEXT_READS:
+            key = None
+        else:
+            key = region_signature(op) if op.regions else signature(op)
         if key is None or (key not in self._accepted and not self._accepts(op, key)):
             _verify_op(op)
+        elif op.regions:
+            isolated = op.get_trait(IsolatedKernel)
+            if isolated is not None:
+                _verified(op, lambda: isolated.verify(op))
+        elif isinstance(op, VerifiedAround):
+            _verified(op, op.verify_around)
 
     def _accepts(self, op: Operation, key: Signature) -> bool:
         """Whether all ops of this signature are right; False also where that cannot be told."""
@@ -81,8 +100,13 @@ def verify(op: Operation) -> None:
 
 
 def _verify_op(op: Operation) -> None:
+    _verified(op, op.verify_)
+
+
+def _verified(op: Operation, check: Callable[[], None]) -> None:
+    """Call one of the op's checks; InvalidIR with its message."""
     try:
-        op.verify_()
+        check()
     except VerifyException as error:
         raise InvalidIR(op, str(error)) from error
     except Exception as error:

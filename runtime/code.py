@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from mlc.runtime.artifact import Artifact
 
+from mlc.support.errors import UserError
 from mlc.support.scratch import scratch_directory
 
 POOL = "mlc_pool"
@@ -53,11 +54,16 @@ class SharedCode:
     """code.so in this process; the runtime that is part of it shares one thread pool with all others."""
 
     def __init__(self, path: Path) -> None:
+        """Load it; UserError if a library or function that it calls is missing."""
         # The dynamic linker takes a path that it has seen for the library that stood there then; this one is new.
         with scratch_directory() as directory:
             link = directory / path.name
             link.symlink_to(path.resolve())
-            self._library = ctypes.CDLL(str(link), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            try:
+                self._library = ctypes.CDLL(str(link), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            except OSError as error:  # a function or library of somebody else's that is not here
+                text = str(error).replace(str(link), path.name)
+                raise UserError(f"expected the compiled code to load, but got: {text}") from error
 
     def address(self, symbol: str) -> int:
         """The address of a function."""

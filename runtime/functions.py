@@ -40,7 +40,7 @@ class CalledFunctions:
         missing = [name for name, row in zip(self.names, self._table, strict=False) if not row.function]
         if missing:
             listed = ", ".join(f"'{name}'" for name in missing)
-            raise UserError(f"{what} calls {listed}: register it first, by mlc.register_func(\"{missing[0]}\", fn)")
+            raise UserError(f'{what} calls {listed}: register it first, by mlc.register_func("{missing[0]}", fn)')
         self._seen = now
 
     def failure(self, rt: int, what: str, status: int) -> Exception:

@@ -1,10 +1,10 @@
 """What the compiler knows of a machine: instruction set, vector width, registers, caches."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from mlc.support.errors import UserError

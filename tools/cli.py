@@ -35,6 +35,7 @@ from mlc.tools.opt.limits import add_limits, apply_limits
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
     "compile": ("mlc.tools.cli_compile", "compile a model to a C library, a directory, or the IR of a level"),
+    "package": ("mlc.tools.cli_package", "write a compiled model as a directory that builds with make or CMake"),
     "run": ("mlc.tools.cli_run", "run a model on arrays from .npy files"),
     "bench": ("mlc.tools.cli_bench", "measure a model's latency, and onnxruntime's for comparison"),
     "check": ("mlc.tools.cli_check", "list all errors and unsupported operations of a model"),
@@ -104,6 +105,13 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
         "--schedules",
         metavar="DIR",
         help="take the kernels' schedules from the files in DIR, which --dump-schedules writes",
+    )
+    parser.add_argument(
+        "--compiler",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let an external compiler, which --load registers, take over what it can; several: the first is preferred",
     )
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of compiled models")
     add_limits(parser)
@@ -210,6 +218,7 @@ def executable_of(args: argparse.Namespace):
         schedules=args.schedules,
         precision=args.precision,
         error_growth=args.error_growth,
+        compilers=args.compiler,
     )
 
 

@@ -103,6 +103,7 @@ def options_of(args: argparse.Namespace) -> "Options":
         precision=args.precision,
         error_growth=args.error_growth,
         context=current_context(),
+        compilers=tuple(args.compiler),
     )
 
 

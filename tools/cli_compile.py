@@ -96,12 +96,12 @@ def compiled(args: argparse.Namespace) -> tuple[Artifact, bool]:
     from mlc.driver.cache import Cache
     from mlc.driver.compile import build_artifact
 
-    options = _options(args, validate=args.validate_each)
+    options = options_of(args, validate=args.validate_each)
     cache = None if args.no_cache or args.validate_each or options.instruments else Cache.default()
     return build_artifact(args.model, options, shapes_of(args), cache, symbols=symbols_of(args))
 
 
-def _options(args: argparse.Namespace, keep: frozenset[str] = frozenset(), validate: bool = False) -> Options:
+def options_of(args: argparse.Namespace, keep: frozenset[str] = frozenset(), validate: bool = False) -> Options:
     """The options that the arguments ask for."""
     from mlc.driver.schedules import Schedules
     from mlc.support.threads import thread_count
@@ -118,8 +118,9 @@ def _options(args: argparse.Namespace, keep: frozenset[str] = frozenset(), valid
         args.precision,
         args.error_growth,
         context=current_context(),
-        show_nodes=args.mlir_print_source_nodes,
-        show_locations=args.mlir_print_debuginfo,
+        compilers=tuple(getattr(args, "compiler", ())),
+        show_nodes=getattr(args, "mlir_print_source_nodes", False),
+        show_locations=getattr(args, "mlir_print_debuginfo", False),
     )
 
 
@@ -129,7 +130,7 @@ def dump_schedules(args: argparse.Namespace) -> list[Path]:
     from mlc.driver.compile import load_model
     from mlc.driver.schedules import write_schedules
 
-    options = _options(args)
+    options = options_of(args)
     compilation = Compilation(load_model(args.model, shapes_of(args), symbols_of(args)), options)
     texts = compilation.schedule_texts()
     return write_schedules(args.dump_schedules, texts, compilation.origins(), options.schedules)
@@ -160,7 +161,7 @@ def emit_text(args: argparse.Namespace, level: str) -> int:
     from mlc.driver.compile import load_model
     from mlc.support.timing import table
 
-    options = _options(args, keep=frozenset({level}))
+    options = options_of(args, keep=frozenset({level}))
     compilation = Compilation(load_model(args.model, shapes_of(args), symbols_of(args)), options)
     if level == "graph":
         compilation.optimize()

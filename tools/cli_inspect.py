@@ -123,6 +123,7 @@ def _write_html(args: argparse.Namespace) -> int:
         precision=args.precision,
         error_growth=args.error_growth,
         context=current_context(),
+        compilers=tuple(args.compiler),
     )
     collected = collect(load_model(args.model, shapes_of(args), symbols_of(args)), options)
     report = report_of(Path(args.model).stem, executable, collected, profile, reason, inputs)

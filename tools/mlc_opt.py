@@ -8,6 +8,7 @@ Exit codes: 0 done; 1 the input or the command line is wrong (one diagnostic on 
 """
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -184,8 +185,9 @@ class MlcOpt(xDSLOptMain):
     def compile(self, source: Input[str]) -> Output:
         """Read, transform and print one module; InputError if the input does not allow it."""
         args = self.args
-        with self.phase("Parser"):
+        with self.phase("Parser"), uncollected():
             module, parser = parse(self.ctx, source, implicit_module=not args.no_implicit_module)
+            gc.freeze()  # a collection walks over all that is not frozen
         try:
             if not args.disable_verify:
                 with self.phase("Verifier"), uncollected():
@@ -202,6 +204,8 @@ class MlcOpt(xDSLOptMain):
             index = self.progress.index if self.progress.current is not None else len(self.passes)
             failure = Failure(error, source, parser, args, self.passes, index, self.validator)
             raise Crash(failure.report()) from error
+        finally:
+            gc.unfreeze()
 
     def diagnose(self, error: Exception, source: Input[str], parser: SourceParser) -> Diagnostic:
         """The diagnostic for an error about an operation, or about the module."""
@@ -308,7 +312,9 @@ def run(argv: Sequence[str]) -> int:
 
 def main() -> None:
     """The command `mlc-opt`."""
-    if code := run(sys.argv[1:]):
+    code = run(sys.argv[1:])
+    gc.freeze()  # the memory of the modules goes with the process
+    if code:
         sys.exit(code)
 
 

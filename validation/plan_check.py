@@ -31,10 +31,10 @@ from mlc.validation.plan_places import (
 
 
 @dataclass
-class _Memory:
+class Memory:
     """The last writer of each byte: disjoint (start, end, buffer) per argument."""
 
-    written: dict[BlockArgument, list[tuple[int, int, SSAValue]]] = field(default_factory=dict)
+    written: dict[object, list[tuple[int, int, SSAValue]]] = field(default_factory=dict)
 
     def write(self, place: BufferPlace) -> None:
         """The bytes of `place` now belong to its buffer."""
@@ -53,7 +53,7 @@ class _Memory:
                 return buffer
         return None
 
-    def keep_common(self, other: "_Memory") -> None:
+    def keep_common(self, other: "Memory") -> None:
         """Keep the bytes whose last writers in both memories are related: the state after a branch."""
         for root, pieces in self.written.items():
             self.written[root] = [
@@ -99,7 +99,7 @@ def check_plan_at(main: func.FuncOp, values: Mapping[str, int]) -> None:
     inputs, outputs = _count(main, MAIN_INPUTS), _count(main, MAIN_OUTPUTS)
     args = main.body.block.args
     readable = {*args[:inputs], args[-2]}
-    memory, places = _Memory(), Places(main, values)
+    memory, places = Memory(), Places(main, values)
     written = {buffer for op in main.walk() for out in _accesses(op)[1] for buffer in wholes(out)}
     _Simulation(written, readable, places).run(main.body.block, memory)
     for argument in args[inputs : inputs + outputs]:
@@ -115,7 +115,7 @@ class _Simulation:
     readable: set[BlockArgument]
     places: Places
 
-    def run(self, block: Block, memory: _Memory) -> None:
+    def run(self, block: Block, memory: Memory) -> None:
         """Simulate a block and the control flow in it."""
         for op in block.ops:
             if isinstance(op, scf.IfOp):
@@ -129,9 +129,9 @@ class _Simulation:
                 if reads or writes:
                     _call(op, places, [self.places.locate(v) for v in writes], memory, self.readable)
 
-    def either(self, blocks: Sequence[Block], memory: _Memory) -> None:
+    def either(self, blocks: Sequence[Block], memory: Memory) -> None:
         """Simulate blocks of which one runs: `memory` becomes the state that all of them agree on."""
-        results = [_Memory(dict(memory.written)) for _ in blocks]
+        results = [Memory(dict(memory.written)) for _ in blocks]
         for block, result in zip(blocks, results, strict=True):
             self.run(block, result)
         memory.written = results[0].written
@@ -159,7 +159,7 @@ def _as_written(place: BufferPlace, written: set[SSAValue]) -> BufferPlace:
 
 
 def _call(
-    op: Operation, reads: list[BufferPlace], writes: list[BufferPlace], memory: _Memory, readable: set[BlockArgument]
+    op: Operation, reads: list[BufferPlace], writes: list[BufferPlace], memory: Memory, readable: set[BlockArgument]
 ) -> None:
     """Simulate one call: check the bytes that it reads, then record those that it writes."""
     for place in reads:
@@ -191,4 +191,5 @@ def _count(op: Operation, name: str) -> int:
 
 
 def _text(place: BufferPlace) -> str:
-    return f"bytes [{place.start}, {place.end}) of argument {place.root.index}"
+    root = place.root.index if isinstance(place.root, BlockArgument) else place.root
+    return f"bytes [{place.start}, {place.end}) of argument {root}"

@@ -36,16 +36,16 @@ class InvalidSizes(Exception):
 
 @dataclass(frozen=True)
 class BufferPlace:
-    """The byte range [start, end) of the argument `root`, accessed through `buffer`."""
+    """The byte range [start, end) of `root`, an argument of @main or a kernel's memory, accessed through `buffer`."""
 
-    root: BlockArgument
+    root: object
     start: int
     end: int
     buffer: SSAValue
 
     def overlaps(self, other: BufferPlace) -> bool:
         """Whether the two share a byte."""
-        return self.root is other.root and self.start < other.end and other.start < self.end
+        return self.root == other.root and self.start < other.end and other.start < self.end
 
 
 def owner_of(value: SSAValue) -> SSAValue:

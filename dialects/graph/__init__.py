@@ -28,6 +28,7 @@ from mlc.dialects.graph.ops import (
     counted,
     elementwise,
     indexing,
+    layout_transform,
     matmul,
     movement,
     quantize,
@@ -109,12 +110,12 @@ from mlc.dialects.graph.ops.indexing import (
     ScatterElementsOp,
     ScatterNdOp,
 )
+from mlc.dialects.graph.ops.layout_transform import LayoutTransformOp
 from mlc.dialects.graph.ops.matmul import BatchMatmulOp, DenseOp
 from mlc.dialects.graph.ops.movement import (
     BroadcastToOp,
     ConcatenateOp,
     FlipOp,
-    LayoutTransformOp,
     PadOp,
     ReshapeOp,
     SliceOp,
@@ -147,7 +148,7 @@ from mlc.dialects.graph.types import shape_of, static_shape, tensor
 
 MODULES = (
     elementwise, trigonometry, bits, reduce, indexing, conv, conv_transpose, winograd, resize, matmul, movement,
-    counted, quantize, structure,
+    layout_transform, counted, quantize, structure,
 )  # fmt: skip
 OPS: dict[str, type[GraphOp]] = {
     op.name: op
@@ -163,6 +164,7 @@ OPS: dict[str, type[GraphOp]] = {
         resize,
         matmul,
         movement,
+        layout_transform,
         counted,
         quantize,
         structure,

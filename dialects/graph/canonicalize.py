@@ -23,7 +23,8 @@ from mlc.dialects.graph.ops.elementwise import (
     ReluOp,
     SubtractOp,
 )
-from mlc.dialects.graph.ops.movement import LayoutTransformOp, ReshapeOp, TransposeOp
+from mlc.dialects.graph.ops.layout_transform import LayoutTransformOp
+from mlc.dialects.graph.ops.movement import ReshapeOp, TransposeOp
 from mlc.dialects.graph.ops.structure import ConstantOp, FullOp
 from mlc.dialects.graph.types import FLOATS, is_float, shape_of
 

@@ -44,6 +44,8 @@ from mlc.dialects.access import (
 )
 from mlc.dialects.constants import integers
 from mlc.dialects.index import Index, IndexMapAttr, compact, const
+from mlc.dialects.loop.bounds import verify_bounds
+from mlc.dialects.probe import VerifiedAround, is_probe
 from mlc.dialects.text import TextOp, parse_defined
 
 SCOPES = ("local", "shared", "global")
@@ -175,7 +177,7 @@ def _split_map(
 
 
 @irdl_op_definition
-class LoadOp(_Access, MaskedReadOp):
+class LoadOp(_Access, MaskedReadOp, VerifiedAround):
     """
     Read an element or a tile: `%l = loop.load %A[%i + d0, %k] tile (d0 : 12, d1 : 32) : vector<12x1xf32>`.
 
@@ -214,6 +216,13 @@ class LoadOp(_Access, MaskedReadOp):
         verify_access(self.map.data, self.mask_exprs, self.indices, t.get_num_dims(), len(self.tile_sizes))
         self._verify_value(self.buffer, self.result.type, [*self.map.data, *self.mask_exprs])
         self.verify_otherwise()
+        if not is_probe(self):
+            self.verify_around()
+
+    def verify_around(self) -> None:
+        """An access without a mask touches no element that is certainly outside of the buffer."""
+        if self.mask is None:
+            verify_bounds(self, buffer_type(self.buffer), self.map.data, self.indices, self.tile_sizes)
 
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -232,7 +241,7 @@ class LoadOp(_Access, MaskedReadOp):
 
 
 @irdl_op_definition
-class StoreOp(_Access):
+class StoreOp(_Access, VerifiedAround):
     """
     Write an element or a tile: `loop.store %v, %C[%i + d0, %j + d1] tile (d0 : 12, d1 : 32)`.
 
@@ -271,6 +280,13 @@ class StoreOp(_Access):
         assert isinstance(t, MemRefType)
         verify_access(self.map.data, self.mask_exprs, self.indices, t.get_num_dims(), len(self.tile_sizes))
         self._verify_value(self.buffer, self.value.type, self.map.data)
+        if not is_probe(self):
+            self.verify_around()
+
+    def verify_around(self) -> None:
+        """An access without a mask touches no element that is certainly outside of the buffer."""
+        if self.mask is None:
+            verify_bounds(self, buffer_type(self.buffer), self.map.data, self.indices, self.tile_sizes)
 
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")

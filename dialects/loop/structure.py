@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NoReturn
 
 from xdsl.dialects.builtin import (
@@ -28,7 +30,6 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
-    IsolatedFromAbove,
     IsTerminator,
     RecursiveMemoryEffect,
     SymbolOpInterface,
@@ -37,7 +38,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.access import IndexParser, print_axes, print_exprs, print_predicates, verify_access
 from mlc.dialects.index import Index, IndexMapAttr, compact, const, size_of
+from mlc.dialects.lexer import VALUE_TEXT
+from mlc.dialects.probe import IsolatedKernel
 from mlc.dialects.text import parse_defined, parse_kernel, print_kernel
+from mlc.dialects.token_parser import TokenParser
 from mlc.support.errors import did_you_mean
 
 FOR_KINDS = ("serial", "parallel", "vectorized", "unrolled")
@@ -58,7 +62,7 @@ class FuncOp(IRDLOperation):
     outputs = prop_def(IntegerAttr)
     body = region_def("single_block")
 
-    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+    traits = traits_def(IsolatedKernel(), SymbolOpInterface())
 
     @staticmethod
     def make(name: str, args: Sequence[Attribute], outputs: int, body: Region) -> FuncOp:
@@ -260,12 +264,7 @@ class ForOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> ForOp:
-        iv = parser.parse_argument(expect_type=False).resolve(IndexType())
-        parser.parse_punctuation("=")
-        index = IndexParser(parser)
-        lower = index.expr()
-        parser.parse_keyword("to")
-        upper = index.expr()
+        iv, bounds, operands = _parse_bounds(parser)
         kind = parser.parse_optional_keyword_in(FOR_KINDS) or "serial"
         if parser.parse_optional_keyword("bind"):
             kind = "bind:" + parser.parse_str_literal(" as the device axis")
@@ -289,8 +288,8 @@ class ForOp(IRDLOperation):
                 parser.raise_error(f"expected {len(carried)} types, one per carried value, but got {len(types)}")
         body = parser.parse_region([iv, *(a.resolve(t) for (a, _), t in zip(carried, types, strict=True))])
         op = ForOp.create(
-            operands=[*index.operands(), *(v for _, v in carried)],
-            properties={"bounds": IndexMapAttr.get([lower, upper]), "kind": StringAttr(kind)},
+            operands=[*operands(), *(v for _, v in carried)],
+            properties={"bounds": bounds, "kind": KINDS.get(kind) or StringAttr(kind)},
             result_types=types,
             regions=[body],
         )
@@ -300,12 +299,33 @@ class ForOp(IRDLOperation):
         return op
 
 
+def _parse_bounds(parser: Parser) -> tuple[Parser.Argument, IndexMapAttr, Callable[[], Sequence[SSAValue]]]:
+    """`%i = 0 to 64`: the index, the bounds, and what resolves their operands."""
+    if isinstance(parser, TokenParser) and (match := parser.take(_BOUNDS)) is not None:
+        return parser.argument(match, IndexType()), _constants(int(match[2]), int(match[3])), tuple
+    iv = parser.parse_argument(expect_type=False).resolve(IndexType())
+    parser.parse_punctuation("=")
+    index = IndexParser(parser)
+    lower = index.expr()
+    parser.parse_keyword("to")
+    return iv, IndexMapAttr.get([lower, index.expr()]), index.operands
+
+
+@lru_cache(1 << 10)
+def _constants(lower: int, upper: int) -> IndexMapAttr:
+    return IndexMapAttr.get([const(lower), const(upper)])
+
+
 def _refuse_kind(parser: Parser, word: str, start: int) -> NoReturn:
     remedy = "; the step is 1" if word == "step" else did_you_mean(word, FOR_KINDS)
     kinds = ", ".join(FOR_KINDS)
     parser.raise_error(f"expected a kind of loop ({kinds}, bind \"axis\"), but got '{word}'{remedy}", start)
 
 
+# Constant bounds, after which nothing may go on with an expression.
+_BOUNDS = re.compile(
+    rf"({VALUE_TEXT})\s*=\s*([0-9]+)\s+to\s+([0-9]+)(?=\s+(?:(?:{'|'.join(FOR_KINDS)})\s+)?\{{)", re.ASCII
+)
 KINDS = {kind: StringAttr(kind) for kind in FOR_KINDS}
 
 

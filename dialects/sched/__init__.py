@@ -41,6 +41,7 @@ from mlc.dialects.sched.blocks import (
 )
 from mlc.dialects.sched.handles import (
     BLOCK,
+    I64,
     INT,
     LOOP,
     BlockOp,
@@ -69,6 +70,7 @@ from mlc.dialects.sched.loops import (
 
 __all__ = [
     "BLOCK",
+    "I64",
     "INT",
     "LOOP",
     "BindOp",

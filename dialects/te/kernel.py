@@ -9,9 +9,10 @@ from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, traits_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
+from xdsl.traits import IsTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.probe import IsolatedKernel
 from mlc.dialects.te.scan import ScanOp
 from mlc.dialects.te.stages import ComputeOp
 from mlc.dialects.text import parse_kernel, print_kernel
@@ -31,7 +32,7 @@ class FuncOp(IRDLOperation):
     function_type = prop_def(FunctionType)
     body = region_def("single_block")
 
-    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+    traits = traits_def(IsolatedKernel(), SymbolOpInterface())
 
     @staticmethod
     def make(name: str, inputs: Sequence[Attribute], outputs: Sequence[Attribute], body: Region) -> FuncOp:

@@ -33,6 +33,7 @@ from mlc.dialects.access import (
 )
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, Range, axis_range, const, size_of
+from mlc.dialects.probe import VerifiedAround, is_probe
 from mlc.dialects.te.elements import YieldOp
 from mlc.dialects.te.reducer import OWN, CustomReducer
 from mlc.dialects.text import TextOp
@@ -227,7 +228,7 @@ class ComputeOp(TextOp):
 
 
 @irdl_op_definition
-class ReadOp(MaskedReadOp):
+class ReadOp(MaskedReadOp, VerifiedAround):
     """
     One element of a tensor: `%v = te.read %x[%i, %k * 2 + 1] mask (%i - 1) else %zero : f32`.
 
@@ -268,20 +269,26 @@ class ReadOp(MaskedReadOp):
         if self.result.type != t.element_type:
             raise VerifyException(f"expected a result of type {t.element_type}, but got {self.result.type}")
         self.verify_otherwise()
-        if self.mask is None:
-            self._verify_bounds(t.get_shape())
+        if not is_probe(self):
+            self.verify_around()
 
-    def _verify_bounds(self, shape: Sequence[int]) -> None:
+    @property
+    def tensor_shape(self) -> Sequence[int]:
+        """The sizes of the tensor that is read."""
+        assert isinstance(self.tensor.type, TensorType)
+        return self.tensor.type.get_shape()
+
+    def verify_around(self) -> None:
         """Affine indices over the axes of the stage alone, all of known extents, lie inside of the tensor."""
         stage = self.parent_op()
-        if not isinstance(stage, ComputeOp) or len(stage.axes) != len(stage.static_extents):
+        if self.mask is not None or not isinstance(stage, ComputeOp) or len(stage.axes) != len(stage.static_extents):
             return
         spans = dict(zip(stage.axes, stage.ranges, strict=True))
         found = [spans.get(operand) for operand in self.indices]
         ranges = {number: span for number, span in enumerate(found) if span is not None}
         if len(ranges) < len(found):
             return
-        for axis, (expr, size) in enumerate(zip(self.map.data, shape, strict=True)):
+        for axis, (expr, size) in enumerate(zip(self.map.data, self.tensor_shape, strict=True)):
             if not expr.is_affine or size < 0:
                 continue
             low, high = expr.bounds(ranges)

@@ -9,8 +9,6 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
-    Float32Type,
-    Float64Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -31,7 +29,6 @@ from mlc.dialects.te_builder.indices import index_of
 from mlc.support.errors import UserError
 
 _BINARY = (arith.SignlessIntegerBinaryOperation, arith.FloatingPointLikeBinaryOperation)
-FLOATS = (Float32Type, Float64Type)
 Number = SSAValue | int | DimExpr
 Outputs = Sequence[SSAValue | None]
 """The buffers of an op's results; None for a result without uses."""
@@ -116,7 +113,7 @@ class LoopBodyBuilder:
         """lt, le, gt, ge, eq or ne of two numbers of one type; integers are signed unless `unsigned`."""
         a = self.number(a, b if isinstance(b, SSAValue) else None)
         b = self.number(b, a)
-        if isinstance(a.type, FLOATS):
+        if isinstance(a.type, AnyFloat):
             name = "une" if predicate == "ne" else "o" + predicate
         elif predicate in ("eq", "ne"):
             name = predicate

@@ -10,7 +10,7 @@ from mlc.runtime.sizes import Size
 from mlc.runtime.sizes import text as text_of
 from mlc.support.abi import C_DECLARATIONS, FUNCTION_MISSING
 
-_C_TYPES = {
+C_TYPES = {
     "float32": "float", "float64": "double", "bool": "uint8_t",
     **{f"{u}int{n}": f"{u}int{n}_t" for u in ("", "u") for n in (8, 16, 32, 64)},
 }  # fmt: skip
@@ -155,7 +155,7 @@ def _macros(name: str, tensor: str, shape: Sequence[Size], dtype: str) -> list[s
     facts = [
         f'#define {name}_NAME "{text}"',
         f'#define {name}_DTYPE "{dtype}"',
-        f"#define {name}_TYPE {_C_TYPES.get(dtype, 'uint16_t')}",
+        f"#define {name}_TYPE {C_TYPES.get(dtype, 'uint16_t')}",
         f"#define {name}_RANK {len(shape)}",
     ]
     static = [size for size in shape if isinstance(size, int)]

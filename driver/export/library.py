@@ -28,9 +28,10 @@ from mlc.runtime.cpu import needed_features
 from mlc.support.errors import UserError
 from mlc.support.scratch import scratch_directory
 from mlc.targets.cpu_features import LEVELS
+from mlc.targets.target import Target
 
 SUFFIXES = (".so", ".a", ".o", ".h")
-_RUNTIME = ("mlc_runtime_create", "mlc_runtime_reserve", "mlc_runtime_destroy", "mlc_parallel_for", "mlc_process_pool")
+RUNTIME = ("mlc_runtime_create", "mlc_runtime_reserve", "mlc_runtime_destroy", "mlc_parallel_for", "mlc_process_pool")
 _SHARED = ("-shared", "-fPIC", "-Wl,-z,noexecstack", "-Wl,--build-id=none")  # the checksum of the weights takes long
 
 _API = """\
@@ -115,7 +116,7 @@ def export(artifact: Artifact, path: Path) -> list[Path]:
         raise UserError(f"{path.parent}: no such directory")
     machine = machine_of(artifact.model)
     if path.suffix != ".h":
-        _check(artifact, machine)
+        check_exportable(artifact, machine)
     prefix = "mlc_" + re.sub(r"\W", "_", path.stem.removeprefix("lib"))
     wanted = list(dict.fromkeys([path, path.with_suffix(".h")]))
     for one in wanted:
@@ -133,7 +134,7 @@ def export(artifact: Artifact, path: Path) -> list[Path]:
     return wanted
 
 
-def _check(artifact: Artifact, machine: str) -> None:
+def check_exportable(artifact: Artifact, machine: str) -> None:
     """UserError if there can be no library of the model here."""
     if machine != os.uname().machine:
         here = os.uname().machine
@@ -151,11 +152,11 @@ def _library(artifact: Artifact, prefix: str, machine: str, directory: Path, pat
     files = _objects(artifact, prefix, directory)
     write_weights_object(artifact.path / WEIGHTS, f"{prefix}_weights", machine, files[-1])
     if path.suffix == ".so":
-        _link(files, path, functions_of(artifact.model, prefix), directory, artifact.model.get("libraries", ()))
+        link_library(files, path, functions_of(artifact.model, prefix), directory, artifact.model.get("libraries", ()))
     elif path.suffix == ".a":
-        _run(["ar", "rcsD", str(path), *map(str, files)], path)
+        run_tool(["ar", "rcsD", str(path), *map(str, files)], path)
     else:
-        _relocatable(files, path)
+        relocatable(files, path)
 
 
 def api_text(model: Mapping[str, Any], prefix: str) -> str:
@@ -200,47 +201,58 @@ def functions_of(model: Mapping[str, Any], prefix: str) -> list[str]:
 def _objects(artifact: Artifact, prefix: str, directory: Path) -> list[Path]:
     """Object files: the model with only its functions visible, the pool, the weights (written later)."""
     from mlc.codegen.native import emit_object
-    from mlc.targets.target import Target
 
+    api = emit_object(api_text(artifact.model, prefix), plain_target(artifact.model))
+    model, pool = model_objects(artifact, prefix, [api], functions_of(artifact.model, prefix), directory)
+    return [model, pool, directory / "weights.o"]
+
+
+def plain_target(model: Mapping[str, Any]) -> Target:
+    """The target of code that runs on every CPU of the model's machine."""
+    return replace(Target.parse(LEVELS[machine_of(model)][-1]), triple=model["target"]["triple"])
+
+
+def model_objects(
+    artifact: Artifact, prefix: str, more: Sequence[bytes], visible: Sequence[str], directory: Path
+) -> tuple[Path, Path]:
+    """Two object files: the model and `more` with only the functions `visible` shown, and the thread pool."""
     objects = artifact.objects()
     pool = objects.pop(POOL)
     objects.pop(PROBES, None)
-    target = replace(Target.parse(LEVELS[machine_of(artifact.model)][-1]), triple=artifact.model["target"]["triple"])
-    api = emit_object(api_text(artifact.model, prefix), target)
     files: list[Path] = []
-    for index, data in enumerate([api, *objects.values()]):
+    for index, data in enumerate([*more, *objects.values()]):
         file = directory / f"{index:04}.o"
         file.write_bytes(data)
         files.append(file)
     model, pool_file = directory / f"{prefix}.o", directory / "mlc_runtime.o"
     pool_file.write_bytes(pool)
-    _relocatable(files, model)
-    kept = [f"--keep-global-symbol={name}" for name in functions_of(artifact.model, prefix)]
-    _run(["objcopy", *kept, str(model)], model)
-    return [model, pool_file, directory / "weights.o"]
+    relocatable(files, model)
+    run_tool(["objcopy", *(f"--keep-global-symbol={name}" for name in visible), str(model)], model)
+    return model, pool_file
 
 
-def _relocatable(files: Sequence[Path], path: Path) -> None:
+def relocatable(files: Sequence[Path], path: Path) -> None:
     """Several objects as one."""
-    _run([*_compiler(), "-r", "-nostdlib", "-o", str(path), *map(str, files)], path)
+    run_tool([*compiler(), "-r", "-nostdlib", "-o", str(path), *map(str, files)], path)
 
 
-def _link(
+def link_library(
     files: Sequence[Path], path: Path, functions: Sequence[str], directory: Path, libraries: Sequence[str]
 ) -> None:
     """A shared library that shows the model's functions and the runtime's."""
     script = directory / "symbols.map"
-    names = "; ".join([*functions, *_RUNTIME])
+    names = "; ".join([*functions, *RUNTIME])
     script.write_text(f"{{ global: {names}; local: *; }};\n")
     flags = [*_SHARED, f"-Wl,--version-script={script}", f"-Wl,-soname,{path.name}"]
-    _run([*_compiler(), *flags, "-o", str(path), *map(str, files), *library_flags([*libraries, *LIBRARIES])], path)
+    run_tool([*compiler(), *flags, "-o", str(path), *map(str, files), *library_flags([*libraries, *LIBRARIES])], path)
 
 
-def _compiler() -> list[str]:
+def compiler() -> list[str]:
+    """The command of the C compiler."""
     return os.environ.get("CC", "cc").split()
 
 
-def _run(command: Sequence[str], path: Path) -> None:
+def run_tool(command: Sequence[str], path: Path) -> None:
     """Run a tool; its failure is one message."""
     if shutil.which(command[0]) is None:
         raise UserError(f"expected '{command[0]}' to write {path.name}, but there is none; install gcc and binutils")

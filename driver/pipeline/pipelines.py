@@ -47,6 +47,9 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("graph", "graph-fold-scale-axis", 3),
     CompilerStep("graph", "graph-simplify-expr", 1),
     CompilerStep("graph", "graph-flatten-atrous-conv", 1),
+    CompilerStep("graph", "graph-annotate{compiler=$compilers}"),
+    CompilerStep("graph", "graph-merge-regions"),
+    CompilerStep("graph", "graph-partition"),
     CompilerStep("graph", "graph-convert-layout{desired=conv2d:NCHW:OIHW}", 3),
     CompilerStep("graph", "graph-to-mixed-precision{precision=$precision vector-bits=$vector-bits}", 3),
     CompilerStep("graph", "graph-alter-op-layout{vector-bits=$vector-bits}", 3),
@@ -71,6 +74,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("kernel", "convert-te-to-loop"),
     CompilerStep("kernel", "loop-apply-schedule"),
     CompilerStep("kernel", "loop-tiles"),
+    CompilerStep("kernel", "loop-plan-memory"),
     CompilerStep("kernel", "convert-loop-to-llvm{vector-bits=$vector-bits instructions=$instructions}"),
     CompilerStep("program", "convert-main-to-llvm"),
 )
@@ -90,6 +94,8 @@ PIPELINES: dict[str, list[str]] = {
         "loop-compact-buffers",
         "loop-promote-tiles",
     ],
+    # a scheduled te.func to scalar loops, which are printed as C
+    "loop-scalars": ["loop-scalarize", "loop-tiles"],
 }
 """Name -> pass specs in pipeline syntax (`loop-split{factor=4}`), or names of other pipelines."""
 

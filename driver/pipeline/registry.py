@@ -33,6 +33,9 @@ PASSES: dict[str, str] = {
     "graph-simplify-inference": "mlc.passes.graph.simplify_inference:SimplifyInferencePass",
     "graph-fuse-ops": "mlc.passes.graph.fuse_ops:FuseOpsPass",
     "graph-defuse-ops": "mlc.passes.graph.defuse_ops:DefuseOpsPass",
+    "graph-annotate": "mlc.passes.graph.annotate:AnnotatePass",
+    "graph-merge-regions": "mlc.passes.graph.merge_regions:MergeRegionsPass",
+    "graph-partition": "mlc.passes.graph.partition:PartitionPass",
     "graph-select-algorithm": "mlc.passes.graph.select_algorithm:SelectAlgorithmPass",
     "graph-combine-parallel-conv2d": "mlc.passes.graph.combine_parallel.conv2d:CombineParallelConv2dPass",
     "graph-combine-parallel-dense": "mlc.passes.graph.combine_parallel.dense:CombineParallelDensePass",
@@ -65,11 +68,13 @@ PASSES: dict[str, str] = {
     "te-add-schedule": "mlc.schedules.strategy:AddSchedulePass",
     # loop
     "loop-apply-schedule": "mlc.passes.loop.apply_schedule:ApplySchedulePass",
+    "loop-scalarize": "mlc.passes.loop.scalarize:ScalarizePass",
     "loop-partition": "mlc.passes.loop.partition:PartitionPass",
     "loop-inline-unit-loops": "mlc.passes.loop.inline_unit_loops:InlineUnitLoopsPass",
     "loop-form-tiles": "mlc.passes.loop.form_tiles:FormTilesPass",
     "loop-compact-buffers": "mlc.passes.loop.compact_buffers:CompactBuffersPass",
     "loop-promote-tiles": "mlc.passes.loop.promote_tiles:PromoteTilesPass",
+    "loop-plan-memory": "mlc.lowering.memory.plan_kernel:PlanMemoryPass",
     # conversions
     "convert-graph-to-te": "mlc.lowering.graph_to_te.convert:ConvertGraphToTe",
     "convert-graph-to-main": "mlc.lowering.graph_to_main.convert:ConvertGraphToMainPass",

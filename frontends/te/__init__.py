@@ -15,6 +15,8 @@ from mlc.dialects.te_builder.extern import c_call as c_call
 from mlc.dialects.te_builder.extern import call as call
 from mlc.dialects.te_builder.extern import extern as extern
 from mlc.dialects.te_builder.extern import output as output
+from mlc.frontends.te.intrinsics import intrinsic as intrinsic
+from mlc.frontends.te.intrinsics import load_intrinsics as load_intrinsics
 
 
 def __dir__() -> list[str]:

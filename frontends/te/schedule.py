@@ -32,7 +32,7 @@ from mlc.frontends.te.schedule_names import name_results
 from mlc.lowering.te_to_loop.convert import convert_func
 from mlc.passes.loop.apply_schedule import finish
 from mlc.passes.loop.directives import DIRECTIVES, FINDING
-from mlc.passes.loop.directives.intrinsics import DECLARED
+from mlc.passes.loop.directives.intrinsics import DECLARED, used_intrinsics
 from mlc.passes.loop.directives.kernel import Kernel, children
 from mlc.passes.loop.directives.snapshot import snapshot
 from mlc.passes.loop.index_space.domain import loops_around
@@ -221,13 +221,19 @@ class Schedule:
         return f"<mlc.Schedule of @{self._op.kernel_name}, {len(self._undo)} directives>"
 
     def text(self, level: str = "sched") -> IRText:
-        """The schedule (`sched`), the loops as they are now (`loop`), or the operator (`te`), as IR text."""
+        """
+        IR text: the schedule (`sched`), the loops as they are now (`loop`), the operator (`te`), or what `save` writes.
+
+        That is level `module`; raises UserError for any other.
+        """
+        if level == "module":
+            return IRText("".join(str(op) + "\n" for op in self.module.body.block.ops))
         texts: dict[str, Operation] = {"sched": self._op, "loop": self._kernel.func}
         if isinstance(self.func, te.FuncOp):
             texts["te"] = self.func
         if level not in texts:
-            raise UserError(f"expected a level among {', '.join(texts)}, but got '{level}'")
-        return IRText(texts[level])
+            raise UserError(f"expected a level among {', '.join(texts)}, module, but got '{level}'")
+        return IRText(str(texts[level]))
 
     @property
     def module(self) -> ModuleOp:
@@ -237,9 +243,7 @@ class Schedule:
     @property
     def intrinsics(self) -> list[sched.IntrinsicOp]:
         """The declared intrinsics that the schedule uses."""
-        known = DECLARED | self._kernel.intrinsics
-        names = [op.intrin.data for op in self._op.body.block.ops if isinstance(op, sched.TensorizeOp)]
-        return [known[name] for name in dict.fromkeys(names) if name in known]
+        return used_intrinsics(self._op, self._kernel.intrinsics)
 
     def lowered(self) -> loop.FuncOp:
         """A copy of the loops as they are now."""
@@ -247,7 +251,7 @@ class Schedule:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the operator and its schedule as IR: a file for `Schedule.load`, `mlc.build` and `mlc-opt`."""
-        Path(path).write_text("".join(str(op) + "\n" for op in self.module.body.block.ops))
+        Path(path).write_text(self.text("module"))
 
     @staticmethod
     def load(path: str | os.PathLike[str], target: str = "native") -> Schedule:
@@ -363,7 +367,7 @@ def at_users_line() -> Generator[None]:
         raise
 
 
-def _add_methods() -> None:
+def add_methods() -> None:
     """Give the class a method for each directive."""
     for name, op in directive_ops().items():
 
@@ -378,4 +382,4 @@ def _add_methods() -> None:
         setattr(Schedule, name, method)
 
 
-_add_methods()
+add_methods()

@@ -6,7 +6,7 @@ Comes out: @main(inputs..., outputs..., %weights, %workspace), in which every te
 
     an input or an output           the argument (its producer writes an output in place)
     a parameter or a constant       memref.view %weights[offset] {param = "name"} or {value = dense<...>}
-    an intermediate                 memref.view %workspace[offset], as lowering/graph_to_main/memory_plan.py places it
+    an intermediate                 memref.view %workspace[offset], as lowering/memory/ places it
     a reshape                       memref.reinterpret_cast of its operand's buffer
     a slice, a result of a split    runtime.part of its operand's buffer
     an operand of a concatenate     runtime.part of the buffer of the result: its producer writes it there
@@ -45,11 +45,12 @@ from mlc.dialects.graph.other_names import counterparts
 from mlc.dialects.scalar import INDEX, byte_size
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_main import control
-from mlc.lowering.graph_to_main.memory_plan import MemoryPlan, align, plan
 from mlc.lowering.graph_to_main.sizes import SizeEmitter
 from mlc.lowering.graph_to_main.storage import Storage, bytes_of
 from mlc.lowering.graph_to_main.symbolic import SymbolicPlan, input_symbols, lifetimes_of
 from mlc.lowering.graph_to_main.writer import MainWriter
+from mlc.lowering.memory.lifetimes import align
+from mlc.lowering.memory.planners import MemoryPlan, PlannerName, plan
 from mlc.passes.graph.shared.views import part_starts
 from mlc.support.errors import fail
 
@@ -66,10 +67,14 @@ class ConvertGraphToMainPass(ModulePass):
 
     function: str = "main"
     """The function to convert."""
+    planner: PlannerName = "best"
+    """How the buffers are placed: lowering/memory/planners.py."""
+    seed: int = 0
+    """The random choices of the planner "hill-climb"."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         main = find_function(op, self.function)
-        Converter(main, _content_keys(op)).convert()
+        Converter(main, content_keys(op)).convert(self.planner, self.seed)
         expect_converted(main, self.name, "graph")
 
 
@@ -81,7 +86,7 @@ def find_function(module: ModuleOp, name: str) -> func.FuncOp:
     fail(module, f"expected a function @{name}, but there is none")
 
 
-def _content_keys(module: ModuleOp) -> Callable[[str], Hashable]:
+def content_keys(module: ModuleOp) -> Callable[[str], Hashable]:
     """The key of a parameter's content: its hash in the weight store, or its name if no store is attached."""
     from mlc.dialects.graph.store import store_of
 
@@ -106,7 +111,7 @@ class Converter:
         self.kernels: dict[str, list[DimExpr]] = {}
         """For each kernel, the symbols (and products) of which its sizes are expressions."""
 
-    def convert(self) -> None:
+    def convert(self, planner: str = "best", seed: int = 0) -> None:
         """Assign storages, plan the memory, and emit the new body."""
         main = self.main
         old = main.body.block
@@ -119,7 +124,7 @@ class Converter:
         returned = list(ops[-1].operands)
         outputs = self.choose_outputs(ops[-1], returned)
         inner = [s for s in self.buffers if s.instead is None and s.root not in outputs]
-        planned = SymbolicPlan(inner, self.symbols) if self.symbols else FixedPlan(inner)
+        planned = SymbolicPlan(inner, self.symbols, planner, seed) if self.symbols else FixedPlan(inner, planner, seed)
         types: list[Attribute] = [s.type for s in (*inputs, *(Storage.of(main, v.type) for v in returned))]
         types += [*(INDEX for _ in self.symbols), MemRefType(i8, [self.place_constants()]), planned.workspace]
         block = Block(arg_types=types)
@@ -295,8 +300,8 @@ _VISITORS: dict[str, Callable[[Converter, Operation], None]] = {
 class FixedPlan:
     """The memory plan of static sizes: constant offsets."""
 
-    def __init__(self, inner: Sequence[Storage]) -> None:
-        self.planned = plan(lifetimes_of(inner, {}))
+    def __init__(self, inner: Sequence[Storage], planner: str, seed: int) -> None:
+        self.planned = plan(lifetimes_of(inner, {}), planner, seed)
         self.offsets = dict(zip(inner, self.planned.offsets, strict=True))
         self.workspace = MemRefType(i8, [self.planned.bytes])
 

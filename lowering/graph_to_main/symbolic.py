@@ -27,9 +27,10 @@ from xdsl.ir import Attribute, SSAValue
 from mlc.dialects.attributes import GRAPH_SYMBOLS, MAIN_BUFFERS, MAIN_SCRATCH, MAIN_SHAPES, MAIN_SYMBOLS
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
 from mlc.dialects.graph.types import shape_of, sizes_at
-from mlc.lowering.graph_to_main.memory_plan import Lifetime, MemoryPlan, Timeline, pieces_of, plan
 from mlc.lowering.graph_to_main.sizes import SizeEmitter
 from mlc.lowering.graph_to_main.storage import Storage
+from mlc.lowering.memory.lifetimes import Lifetime, Timeline, life_of, pieces_of
+from mlc.lowering.memory.planners import MemoryPlan, plan
 from mlc.support.alignment import ALIGNMENT
 
 BYTES = MemRefType(i8, [DYNAMIC_INDEX])
@@ -56,11 +57,14 @@ def input_symbols(main: func.FuncOp) -> dict[str, SymbolAttr]:
 class SymbolicPlan:
     """The memory plan of symbolic sizes: offsets that @main computes."""
 
-    def __init__(self, inner: Sequence[Storage], symbols: Mapping[str, SymbolAttr]) -> None:
+    def __init__(
+        self, inner: Sequence[Storage], symbols: Mapping[str, SymbolAttr], planner: str = "best", seed: int = 0
+    ) -> None:
         self.symbols = symbols
         self.planned = MemoryPlan((), 0, 0, 0)
         self.workspace = BYTES
-        self.order, self.below = ordered(inner, {name: s.typical for name, s in symbols.items()})
+        typical = {name: s.typical for name, s in symbols.items()}
+        self.order, self.below = ordered(inner, typical, planner, seed)
 
     def begin(self, sizes: SizeEmitter, workspace: SSAValue) -> None:
         """Emit the offsets and views of all buffers, and the view of the kernels' workspace behind them."""
@@ -126,7 +130,9 @@ def lifetimes_of(storages: Sequence[Storage], values: Mapping[str, int]) -> list
     ]
 
 
-def ordered(inner: Sequence[Storage], values: dict[str, int]) -> tuple[list[Storage], list[list[int]]]:
+def ordered(
+    inner: Sequence[Storage], values: dict[str, int], planner: str = "best", seed: int = 0
+) -> tuple[list[Storage], list[list[int]]]:
     """
     The root buffers in the order of their offsets at typical sizes; for each, the positions of those directly below it.
 
@@ -134,11 +140,8 @@ def ordered(inner: Sequence[Storage], values: dict[str, int]) -> tuple[list[Stor
     """
     pieces = pieces_of(lifetimes_of(inner, values))
     roots = list(pieces)
-    lifetimes = [
-        Lifetime(at_typical(inner[k].bytes, values), min(p.first for p in pieces[k]), max(p.last for p in pieces[k]))
-        for k in roots
-    ]
-    offsets = plan(lifetimes).offsets
+    lifetimes = [Lifetime(at_typical(inner[k].bytes, values), *life_of(pieces[k])) for k in roots]
+    offsets = plan(lifetimes, planner, seed).offsets
     order = sorted(range(len(roots)), key=lambda k: (offsets[k], lifetimes[k].first))
     alive = [lifetimes[k] for k in order]
     before: list[list[int]] = []

@@ -1,7 +1,8 @@
 """
 graph -> te: each kernel function of graph ops becomes a te.func of the same name.
 
-In: `func.func`s with the attribute `graph.kernel`, whose ops are all in the table of lowerings. Out: a `te.func` each.
+In: `func.func`s with the attribute `graph.kernel`, whose ops are all in the table of lowerings; one with the attribute
+`compiler` stays. Out: a `te.func` each.
 The symbols of its sizes become index arguments, and its attribute `sizes` gives the shapes in terms of them. Integers
 become signless (the ops know the sign); stages have the locations of their graph ops.
 """
@@ -24,6 +25,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import te
 from mlc.dialects.attributes import (
+    EXTERNAL_COMPILER,
     GRAPH_HASH,
     GRAPH_KERNEL,
     GRAPH_LAYOUTS,
@@ -76,7 +78,9 @@ class ConvertGraphToTe(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in list(op.body.block.ops):
-            if isinstance(kernel, func.FuncOp) and GRAPH_KERNEL in kernel.attributes:
+            if not isinstance(kernel, func.FuncOp) or EXTERNAL_COMPILER in kernel.attributes:
+                continue
+            if GRAPH_KERNEL in kernel.attributes:
                 converted = extern_kernel(kernel) or convert_kernel(kernel)
                 expect_converted(converted, self.name, "graph")
                 op.body.block.insert_op_before(converted, kernel)

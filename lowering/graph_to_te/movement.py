@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.ops import movement as graph
+from mlc.dialects.graph.ops.layout_transform import LayoutTransformOp
 from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import Scalar, Tensor
 from mlc.lowering.graph_to_te.elementwise import broadcast_read
@@ -182,8 +183,8 @@ def flip(op: graph.FlipOp, x: Tensor) -> Tensor:
     return te.compute(x.shape, body, stage_name(op))
 
 
-@lowering(graph.LayoutTransformOp)
-def layout_transform(op: graph.LayoutTransformOp, x: Tensor) -> Tensor:
+@lowering(LayoutTransformOp)
+def layout_transform(op: LayoutTransformOp, x: Tensor) -> Tensor:
     """A read through the logical indices; padding that the target layout adds is 0."""
     sizes = op.logical_sizes()
 

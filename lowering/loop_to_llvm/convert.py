@@ -50,7 +50,7 @@ from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
 from mlc.lowering.loop_to_llvm.call import lower_call
 from mlc.lowering.loop_to_llvm.contract import load_words
-from mlc.lowering.loop_to_llvm.memory import SymbolicBuffers, in_scratch, place_static, plan_buffers
+from mlc.lowering.loop_to_llvm.memory import SymbolicBuffers, in_scratch, place_static, place_symbolic, static_places
 from mlc.lowering.loop_to_llvm.parallel import lower_cold, lower_parallel, uses_no_tile
 from mlc.lowering.loop_to_llvm.prefetch import Prefetcher
 from mlc.lowering.loop_to_llvm.pressure import check_loop
@@ -353,6 +353,7 @@ def lower_kernel(
 ) -> list[llvm.FuncOp | llvm.GlobalOp]:
     """The machine functions of one kernel, its entry last, for vectors of `lanes` 32-bit lanes."""
     kernel = NativeKernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16), tuple(instructions))
+    kernel.places, (kernel.workspace_bytes, kernel.scratch_bytes) = static_places(func)
     kernel.symbolic = any(isinstance(arg.type, IndexType) for arg in func.args)
     op, entry = machine_function(kernel.name, [PTR, PTR], True, 8)
     op.location = func.location
@@ -367,7 +368,7 @@ def lower_kernel(
     if any(isinstance(o, loop.AllocOp) and not in_scratch(o) for o in func.walk()):
         f.workspace = f.b.load(f.b.gep(args, len(func.args), PTR), PTR, 8)
     _bind_shapes(f, func)
-    plan_buffers(f, func)
+    place_symbolic(f, func)
     f.finish_prologue()
     f.lower_block(func.body.block)
     f.force()

@@ -1,10 +1,12 @@
 """
 The memory of a kernel's own buffers: static ones at fixed offsets, symbolic ones behind them in the workspace.
 
+loop-plan-memory has placed them (lowering/memory/plan_kernel.py); buffers without a place lie behind those with one.
+
     scratch of a thread:  [ static local buffers ]
     workspace:            [ static shared buffers | symbolic shared buffers | thread 0's symbolic local ones | ... ]
 
-The attribute `mlc.symbolic_bytes` gives the bytes of the symbolic ones: one map per buffer, whose expressions are
+The attribute `mlc.symbolic_bytes` gives the bytes of the symbolic ones: one map per slot, whose expressions are
 multiplied. They are over the kernel's symbols, followed, for a local buffer, by the number of threads.
 """
 
@@ -16,11 +18,11 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import ArrayAttr, MemRefType, i8, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, i8, i64
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.attributes import NATIVE_SYMBOLIC_BYTES
+from mlc.dialects.attributes import LOOP_OFFSET, LOOP_SHARES, LOOP_SLOT, NATIVE_SYMBOLIC_BYTES
 from mlc.dialects.index import Div, Index, IndexMapAttr, const, dim
 from mlc.dialects.scalar import byte_size
 from mlc.lowering.loop_to_llvm.scalars import machine_type
@@ -46,23 +48,40 @@ class SymbolicBuffers:
     rows: list[IndexMapAttr] = field(default_factory=list)
 
 
-def plan_buffers(f: FunctionLowering, func: loop.FuncOp) -> None:
+def static_places(func: loop.FuncOp) -> tuple[dict[SSAValue, int], tuple[int, int]]:
+    """The byte offsets of the buffers of static sizes; the bytes of workspace and of a thread's scratch they take."""
+    places, ends = dict[SSAValue, int](), [0, 0]
+    allocs = [o for o in func.walk() if isinstance(o, loop.AllocOp) and not is_symbolic(o)]
+    for alloc in sorted(allocs, key=lambda o: LOOP_OFFSET not in o.attributes):
+        local = is_local(alloc)
+        known = alloc.attributes.get(LOOP_OFFSET)
+        offset = places[alloc.result] = known.value.data if isinstance(known, IntegerAttr) else ends[local]
+        ends[local] = max(ends[local], offset + static_bytes(alloc.result.type))
+    return places, (ends[0], ends[1])
+
+
+def place_symbolic(f: FunctionLowering, func: loop.FuncOp) -> None:
     """Compute the address of every buffer of symbolic sizes, behind the static ones, in the kernel's entry."""
-    allocs = [o for o in func.walk() if isinstance(o, loop.AllocOp)]
-    symbolic = sorted((o for o in allocs if is_symbolic(o)), key=lambda o: o.scope.data == "local")
+    symbolic = sorted((o for o in func.walk() if isinstance(o, loop.AllocOp) and is_symbolic(o)), key=is_local)
     if not symbolic:
         return
     assert f.workspace is not None
     b, symbols = f.b, [a for a in func.args if not isinstance(a.type, MemRefType)]
-    end: SSAValue = b.int(sum(static_bytes(o.result.type) for o in allocs if not is_symbolic(o) and not in_scratch(o)))
+    end: SSAValue = b.int(f.kernel.workspace_bytes)
     first_local: SSAValue | None = None
+    slots: dict[object, SSAValue] = {}
     for alloc in symbolic:
-        if alloc.scope.data == "local" and first_local is None:
-            first_local = end
         f.addresses.shape(alloc.result, alloc.shape, alloc.args)
-        f.buffers[alloc.result] = b.gep(f.workspace, end, i8)
+        if LOOP_SHARES in alloc.attributes:
+            continue
+        if is_local(alloc) and first_local is None:
+            first_local = end
+        f.buffers[alloc.result] = slots[alloc.attributes.get(LOOP_SLOT)] = b.gep(f.workspace, end, i8)
         end = b.add(end, _bytes(f, alloc))
         f.symbolic.rows.append(_row(alloc, symbols))
+    for alloc in symbolic:
+        if (slot := alloc.attributes.get(LOOP_SHARES)) is not None:
+            f.buffers[alloc.result] = slots[slot]
     f.symbolic.stride = b.int(0) if first_local is None else b.op(llvm.SubOp, [end, first_local], i64)
 
 
@@ -76,31 +95,37 @@ def _bytes(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
 
 
 def _row(alloc: loop.AllocOp, symbols: Sequence[SSAValue]) -> IndexMapAttr:
-    """A buffer's map in `mlc.symbolic_bytes`: the factors of its size in bytes."""
+    """A slot's map in `mlc.symbolic_bytes`: the factors of its size in bytes."""
+    threads = [dim(len(symbols))] if is_local(alloc) else []
+    return IndexMapAttr.get([*factors(alloc, symbols), *threads])
+
+
+def factors(alloc: loop.AllocOp, symbols: Sequence[SSAValue]) -> list[Index]:
+    """The factors of a buffer's size in bytes, over the kernel's symbols."""
     numbers = {k: dim(symbols.index(v)) for k, v in enumerate(alloc.args)}
     sizes: list[Index] = [e.substitute(numbers) for e in alloc.shape]
-    threads = [dim(len(symbols))] if alloc.scope.data == "local" else []
-    return IndexMapAttr.get([const(byte_size(machine_type(alloc.result.type.element_type))), *sizes, *threads])
+    return [const(byte_size(machine_type(alloc.result.type.element_type))), *sizes]
 
 
 def place_static(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
     """The pointer to a buffer of static sizes; the iterations of an unrolled loop share one place."""
-    k, v, local = f.kernel, alloc.result, alloc.scope.data == "local"
-    if v not in k.places:
-        size = static_bytes(v.type)
-        k.places[v] = k.scratch_bytes if local else k.workspace_bytes
-        k.scratch_bytes += size if local else 0
-        k.workspace_bytes += 0 if local else size
-    if local:
-        f.local[v] = k.places[v]
-        return f.b.gep(f.scratch(), k.places[v], i8)
+    v = alloc.result
+    offset = f.kernel.places[v]
+    if is_local(alloc):
+        f.local[v] = offset
+        return f.b.gep(f.scratch(), offset, i8)
     assert f.workspace is not None
-    return f.b.gep(f.workspace, k.places[v], i8)
+    return f.b.gep(f.workspace, offset, i8)
 
 
 def in_scratch(alloc: loop.AllocOp) -> bool:
     """Whether a buffer lies in a thread's scratch."""
-    return alloc.scope.data == "local" and alloc.result.type.has_static_shape()
+    return is_local(alloc) and not is_symbolic(alloc)
+
+
+def is_local(alloc: loop.AllocOp) -> bool:
+    """Whether each thread has its own copy of a buffer."""
+    return alloc.scope.data == "local"
 
 
 def is_symbolic(alloc: loop.AllocOp) -> bool:
@@ -128,14 +153,26 @@ def capture_symbolic(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, s
     for alloc in allocs:
         capture_strides(f, g, alloc.result, slot)
         pointer = slot(f.buffers[alloc.result])
-        if part is not None and alloc.scope.data == "local":
+        if part is not None and is_local(alloc):
             pointer = g.b.gep(pointer, part, i8)
         g.buffers[alloc.result] = pointer
     if g.is_cold and f.symbolic.stride is not None:
         g.symbolic.stride = slot(f.symbolic.stride)
 
 
-__all__ = ["SymbolicBuffers", "capture_strides", "capture_symbolic", "in_scratch", "place_static", "plan_buffers"]
+__all__ = [
+    "SymbolicBuffers",
+    "capture_strides",
+    "capture_symbolic",
+    "factors",
+    "in_scratch",
+    "is_local",
+    "is_symbolic",
+    "place_static",
+    "place_symbolic",
+    "static_bytes",
+    "static_places",
+]
 
 
 def symbolic_bytes(op: Operation) -> list[list[Any]]:

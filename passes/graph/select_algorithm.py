@@ -24,6 +24,7 @@ from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
 from mlc.dialects.graph.symbols import symbols_of
 from mlc.dialects.graph.types import sizes_at
 from mlc.passes.graph.shared.constants import is_constant
+from mlc.passes.rewriting import functions
 from mlc.support.errors import fail
 from mlc.targets.cost.thresholds import PRODUCT_BLOCK_VECTORS, WINOGRAD_GAIN, WINOGRAD_LEAST_CHANNELS
 from mlc.targets.cost.winograd import direct_cycles, problem
@@ -156,7 +157,7 @@ class SelectAlgorithmPass(ModulePass):
         if self.error_growth < 0:
             fail(op, f"expected an error-growth of at least 0, but got {self.error_growth}")
         target = Target.parse(self.target)
-        for conv in [o for o in op.walk() if isinstance(o, Conv2dOp)]:
+        for conv in [o for f in functions(op) for o in f.walk() if isinstance(o, Conv2dOp)]:
             shape = shape_if_eligible(conv)
             if shape is not None and (m := shape.choose(target, self.threads, self.error_growth)):
                 rewrite(conv, m, product_block(shape.outputs, target.lanes("f32")))

@@ -58,9 +58,7 @@ class ApplySchedulePass(ModulePass):
             intrinsic.detach()
             intrinsic.erase()
 
-    def _apply_one(
-        self, func: loop.FuncOp, schedule: sched.ScheduleOp, declared: Sequence[sched.IntrinsicOp]
-    ) -> None:
+    def _apply_one(self, func: loop.FuncOp, schedule: sched.ScheduleOp, declared: Sequence[sched.IntrinsicOp]) -> None:
         kernel, count = Kernel(func, schedule), 0
         kernel.intrinsics = {op.intrin.data: op for op in declared}
         for op in schedule.body.block.ops:

@@ -25,9 +25,8 @@ class DissolvedBlock:
     def __init__(self, block: loop.BlockOp) -> None:
         self.block = self.anchor = block
         self.space = IndexSpace()
-        self.axes = dict(
-            zip(block.body.block.args, self.space.exprs(block.bindings.data, block.args), strict=True)
-        )
+        bindings = self.space.exprs(block.bindings.data, block.args)
+        self.axes: dict[SSAValue, Index] = {a: e for a, e in zip(block.body.block.args, bindings, strict=True)}
         self.where = list(self.space.exprs(block.where_exprs, block.args))
         self.values: dict[SSAValue, SSAValue] = {}
 
@@ -42,9 +41,9 @@ class DissolvedBlock:
             if isinstance(op, loop.LoadOp):
                 self._load(op)
             elif isinstance(op, loop.StoreOp):
-                self._insert(
-                    loop.StoreOp.make(self._get(op.value), op.buffer, *self._place(op), op.tile_sizes, self._mask(op)), op
-                )
+                exprs, operands = self._place(op)
+                value, mask = self._get(op.value), self._mask(op)
+                self._insert(loop.StoreOp.make(value, op.buffer, exprs, operands, op.tile_sizes, mask), op)
             elif isinstance(op, loop.IndexOp | loop.GatherOp):
                 raise PassFailedException(f"expected loads and stores in block '{self.block.name_}', but got {op.name}")
             else:

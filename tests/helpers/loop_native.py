@@ -1,6 +1,7 @@
 """What the tests of the loop level share: kernels run by the interpreter and as native code, and compared."""
 
 import ctypes
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp
@@ -12,13 +13,14 @@ from mlc.driver.pipeline.registry import make_context
 from mlc.interp import loop as interp
 from mlc.interp.values import dtype_of
 from mlc.lowering.loop_to_llvm.convert import lower_kernel
+from mlc.lowering.memory.plan_kernel import plan_kernel
 from mlc.passes.loop.compact_buffers import compact_buffers
 from mlc.passes.loop.form_tiles import form_tiles
 from mlc.passes.loop.partition import partition
 from mlc.passes.loop.promote_tiles import promote_tiles
 from mlc.support.errors import collected_warnings
 
-PASSES = (partition, form_tiles, compact_buffers, promote_tiles)
+PASSES = (partition, form_tiles, compact_buffers, promote_tiles, plan_kernel)
 TASK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
 POOL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
 THREADS, CANARY = 3, 0xA5
@@ -89,6 +91,7 @@ def native_kernel(func: loop.FuncOp, bits: int = 512, instructions=()):
     library = native.Library.load([native.emit_object(ir)])
     entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(library.address(func.sym_name.data))
     sizes = [functions[-1].attributes[f"mlc.{k}_bytes"].value.data for k in ("scratch", "workspace")]
+    rows = functions[-1].attributes.get("mlc.symbolic_bytes", [])
     types = [a.type for a in func.args]
     outputs = func.outputs.value.data
 
@@ -109,7 +112,9 @@ def native_kernel(func: loop.FuncOp, bits: int = 512, instructions=()):
             views.append(v)
             slots.append(g.address)
         stride = (sizes[0] + 63) // 64 * 64
-        scratch, workspace = Guarded(stride * THREADS), Guarded(sizes[1])
+        symbols = [*(n for n, t in zip(slots, types, strict=True) if not isinstance(t, MemRefType)), THREADS]
+        room = sum((prod(e.evaluate(symbols) for e in row.data) + 127) // 64 * 64 for row in rows)
+        scratch, workspace = Guarded(stride * THREADS), Guarded(sizes[1] + room)
         scratch.view(np.uint8, -1)[...] = 0xFF
         workspace.view(np.uint8, -1)[...] = 0xFF
         args = (ctypes.c_int64 * (len(slots) + 1))(*slots, workspace.address)

@@ -214,7 +214,17 @@ class RandomSchedule:
         self.schedule.pragma(self._loop(), self.rng.choice(["my.note", "unknown"]), 1)
 
     def _tensorize(self):
-        self.schedule.tensorize(self._loops()[-1], "dot_accumulate")
+        """As one prepares a sum of products for it; the last step alone is counted."""
+        block = self._block()
+        loops = self._loops(block)
+        if loops and loops[-1].extent in (12, 16, 20):
+            _, inner = self.schedule.split(loops[-1], [None, 4])
+            self._state = self.state()
+            self.schedule.decompose_reduction(block, loops[0])
+            self._state = self.state()
+            self.schedule.tensorize(inner, "dot_accumulate")
+        else:
+            self.schedule.tensorize(loops[-1] if loops else block, "dot_accumulate")
 
     def _child(self):
         self.schedule.child(self._loop(), self.rng.randrange(2))

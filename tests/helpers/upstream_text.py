@@ -35,8 +35,10 @@ def upstream():
             if not name.startswith("__") and function is not None:
                 stack.enter_context(mock.patch.object(TokenParser, name, function))
         stack.enter_context(mock.patch.object(SourceLexer, "lex", MLIRLexer.lex))
+        stack.enter_context(mock.patch.object(TokenParser, "take", _nothing))
         stack.enter_context(mock.patch.object(RepeatedOps, "find", _nothing))
         stack.enter_context(mock.patch.object(verifier, "signature", _nothing))
+        stack.enter_context(mock.patch.object(verifier, "region_signature", _nothing))
         yield
 
 

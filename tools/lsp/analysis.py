@@ -1,8 +1,10 @@
 """
 What a text of IR says, and what is wrong with it: operations and values with their places, and the diagnostics.
 
-A text that does not parse is read as far as it goes: after an error its top-level operation (a function, say) is left
-out, and the others are read again, so that each may have its error, and values keep their types.
+A text that does not parse is read as far as it goes. After an error the innermost operation around it is left out with
+those that use its results, and the text is read again, so that another operation of the same block may have its error.
+Where the end of the operation is not plain, and when a function has no more errors, all of the top-level operation (a
+function, say) is left out: what is wrong with the rest of it may be due to what is missing.
 """
 
 import re
@@ -28,8 +30,9 @@ from mlc.tools.opt.diagnose import error_text
 _SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
 _MODULE = re.compile(r"[ \t]*(?:builtin\.)?module\b")
 _LINE = re.compile(r"^([ \t]*)(?!//)(\S?).*\n?", re.MULTILINE)
-_ROUNDS = 10
-"""How often a text is read again without the operation that does not parse."""
+_VALUE = re.compile(r"%[\w$.-]+")
+_ROUNDS = 20
+"""How often a text is read at most, each time without the operations that do not parse."""
 _ERRORS = 100
 """How many diagnostics a text has at most."""
 
@@ -71,6 +74,8 @@ class _Records:
     ops: dict[int, ParsedOp] = field(default_factory=dict[int, ParsedOp])
     definitions: dict[int, Definition] = field(default_factory=dict[int, Definition])
     scopes: list[Scope] = field(default_factory=list[Scope])
+    open: list[int] = field(default_factory=list[int])
+    """Where the operations begin that are not parsed to their end, outermost first."""
 
 
 class RecordingParser(SourceParser):
@@ -80,7 +85,9 @@ class RecordingParser(SourceParser):
 
     def parse_operation(self) -> Operation:
         start = self.pos
+        self.records.open.append(start)
         op = super().parse_operation()
+        self.records.open.pop()
         self.records.ops[start] = ParsedOp(op, start, self._current_token.span.start)
         return op
 
@@ -240,6 +247,7 @@ def _read(found: Analysis, piece: Piece) -> None:
     """Parse a piece, without the operations that do not parse, and verify what is left."""
     text = _blanked(found.text, (0, piece.start), (piece.end, len(found.text)))
     missing: set[str] = set()
+    broken: dict[tuple[int, int], None] = {}
     for _ in range(_ROUNDS):
         records = _Records(scopes=[Scope(piece.start, piece.end)])
         parser_class = type("Recorder", (RecordingParser,), {"records": records})
@@ -255,6 +263,12 @@ def _read(found: Analysis, piece: Piece) -> None:
         if error is None:
             assert module is not None
             assert parser is not None
+            if broken:
+                text = _blanked(text, *broken)
+                broken.clear()
+                if all(token.kind == "comment" for token in tokens(text)):
+                    return
+                continue
             piece.module = module
             found.diagnostics += _verified(module, source, parser, missing)
             return
@@ -266,6 +280,12 @@ def _read(found: Analysis, piece: Piece) -> None:
             if definition.scope.start in range(*wrong_part):
                 definition.scope.end = min(definition.scope.end, wrong_part[1])
         missing |= set(re.findall(r"@[\w$.-]+", text[slice(*wrong_part)]))
+        parts = _dependent(text, records.open[-1], wrong_part) if records.open else []
+        if parts:
+            broken[wrong_part] = None
+            text = _blanked(text, *parts)
+            continue
+        broken.pop(wrong_part, None)
         text = _blanked(text, wrong_part)
         if all(token.kind == "comment" for token in tokens(text)):
             return
@@ -293,6 +313,58 @@ def _part_of(text: str, offset: int) -> tuple[int, int] | None:
     ends = [line.start() for line in lines if line.start() > starts[index] and len(line[1]) < indent]
     end = min([*starts[index + 1 : index + 2], *ends[:1], len(text)])
     return starts[index], end
+
+
+def _dependent(text: str, start: int, around: tuple[int, int]) -> list[tuple[int, int]]:
+    """The parts of the operation at `start` and of those that use its results; [] if its end is not plain."""
+    parts = _statements(text, *around)
+    at = next((number for number, part in enumerate(parts) if part[0] == start), None)
+    if at is None or not _is_closed(text[slice(*parts[at])]):
+        return []
+    found = [parts[at]]
+    lost = _results(text[slice(*parts[at])])
+    for part in parts[at + 1 :]:
+        inside = part[0] < found[-1][1]  # an operation in the region of one that is left out
+        if not inside and lost.intersection(_VALUE.findall(written := text[slice(*part)])):
+            if not _is_closed(written):
+                return []
+            found.append(part)
+            lost |= _results(written)
+    return found
+
+
+def _statements(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """The operations that begin their line in a top-level operation, by indentation, each with its regions."""
+    lines = [match for match in _LINE.finditer(text, start, end) if match[2]][1:]
+    found: list[tuple[int, int]] = []
+    for number, line in enumerate(lines):
+        if not re.match(r'[\w%"]', line[2]):
+            continue
+        until, opens = number + 1, 0
+        while until < len(lines) and (len(lines[until][1]) > len(line[1]) or lines[until][2] in "})]"):
+            opens = _balance(text[line.start() : lines[until - 1].end()])
+            if opens <= 0 and len(lines[until][1]) <= len(line[1]):
+                break
+            until += 1
+        last = lines[until].start() if until < len(lines) else end
+        found.append((line.start(2), last))
+    return found
+
+
+def _balance(text: str) -> int:
+    """How many braces of a text are open at its end."""
+    spelled = [text[token.start : token.end] for token in tokens(text) if token.kind not in ("comment", "string")]
+    return sum((one == "{") - (one == "}") for one in spelled)
+
+
+def _is_closed(text: str) -> bool:
+    return _balance(text) == 0 and "^" not in text
+
+
+def _results(text: str) -> set[str]:
+    """The values that an operation defines."""
+    head = re.match(r"(%[^=\n]*)=", text)
+    return set() if head is None else set(_VALUE.findall(head[1]))
 
 
 def _verified(module: ModuleOp, source: Input[str], parser: SourceParser, missing: set[str]) -> list[Diagnostic]:

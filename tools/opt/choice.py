@@ -45,7 +45,7 @@ def add_load_argument(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PATH",
         help="use the passes, ops, dialects, strategies and targets of a Python file, or of the project in a folder "
-        "(of its pyproject.toml); may be repeated",
+        "(of its pyproject.toml), or the intrinsics of a .mlir file; may be repeated",
     )
 
 

@@ -31,10 +31,14 @@ def load_user_file(path: str) -> None:
     """
     Run a Python file and register every ModulePass subclass and every Dialect that it defines; `@strategy` does.
 
-    Of a folder, the entry points of the project in it are made known (support/plugins.py).
+    Of a folder, the entry points of the project in it are made known (support/plugins.py); of a `.mlir` file, its
+    intrinsics.
     """
     if Path(path).is_dir():
         _load_project(Path(path))
+        return
+    if Path(path).suffix == ".mlir":
+        _load_intrinsics(path)
         return
     if not Path(path).is_file():
         raise reject(Place(path), "cannot load the file: no such file")
@@ -48,6 +52,16 @@ def load_user_file(path: str) -> None:
                 register_pass(value)
     except UserError as error:
         raise reject(Place(path), str(error)) from error
+
+
+def _load_intrinsics(path: str) -> None:
+    """Declare the sched.intrinsic ops of a file."""
+    from mlc.frontends.te.intrinsics import load_intrinsics
+
+    try:
+        load_intrinsics(path)
+    except UserError as error:
+        raise reject(Place(error.place or path), error.text) from error
 
 
 def _load_project(folder: Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType, i64
+from xdsl.dialects.builtin import AnyFloat, IntegerType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import graph
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, shape_of
-from mlc.dialects.te_builder.loop_body import FLOATS, Buffer, LoopBodyBuilder, Outputs
+from mlc.dialects.te_builder.loop_body import Buffer, LoopBodyBuilder, Outputs
 
 COMBINE: dict[str, tuple[type[Operation], type[Operation], type[Operation]]] = {
     "add": (arith.AddfOp, arith.AddiOp, arith.AddiOp),
@@ -24,7 +24,7 @@ COMBINE: dict[str, tuple[type[Operation], type[Operation], type[Operation]]] = {
 
 def combiner(how: str, given: Attribute, element: Attribute) -> type[Operation]:
     """The op class that combines elements of a type."""
-    return COMBINE[how][0 if isinstance(element, FLOATS) else 2 if str(given).startswith("ui") else 1]
+    return COMBINE[how][0 if isinstance(element, AnyFloat) else 2 if str(given).startswith("ui") else 1]
 
 
 def visit(

@@ -106,7 +106,7 @@ class Outliner:
             elif isinstance(op, GraphOp) and not isinstance(op, (*SOURCES, ReshapeOp)) and op not in in_place:
                 if not is_part(op):
                     made.append(fuse([op]))
-            elif isinstance(op, ControlOp | YieldOp | ReturnOp | ReshapeOp):
+            elif isinstance(op, CallOp | ControlOp | YieldOp | ReturnOp | ReshapeOp):
                 made += _sources(op)
         drop_unused_constants(constants)
         return made

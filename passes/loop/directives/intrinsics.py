@@ -11,7 +11,7 @@ accesses to `b[e0, e1]` become accesses to `B[ko, jo*16 + e0, e1]`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -34,6 +34,13 @@ def declare(intrinsic: sched.IntrinsicOp, key: str | None = None) -> None:
     """Make an intrinsic known to sched.tensorize; a later one of its name replaces it."""
     DECLARED[intrinsic.intrin.data] = intrinsic
     note("intrinsic", intrinsic.intrin.data, str(intrinsic) if key is None else key)
+
+
+def used_intrinsics(schedule: sched.ScheduleOp, beside: Mapping[str, sched.IntrinsicOp]) -> list[sched.IntrinsicOp]:
+    """The declared intrinsics that a schedule uses; those beside it come before the program's."""
+    known = {**DECLARED, **beside}
+    names = [op.intrin.data for op in schedule.body.block.ops if isinstance(op, sched.TensorizeOp)]
+    return [known[name] for name in dict.fromkeys(names) if name in known]
 
 
 @dataclass

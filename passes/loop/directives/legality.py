@@ -137,7 +137,10 @@ def writes_each_once(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.F
             continue
         inner = {d for e in s.exprs for d in e.dims()} - fixed
         if not _independent_across(kernel, s, s, kernel.space.numbers_of(loops), inner):
-            return f"{name_of(block)} writes elements of %{buffer_name(s.buffer)} more than once, so that order matters"
+            return (
+                f"{name_of(block)} writes elements of %{buffer_name(s.buffer)} more than once in "
+                f"{', '.join(map(name_of, loops))}, so that order matters"
+            )
     return None
 
 
@@ -153,14 +156,14 @@ def reorderable(kernel: Kernel, chain: Sequence[loop.ForOp]) -> str | None:
             return reason
     if len(blocks) == 1:
         return None
-    apart = kernel.space.numbers_of(chain)
-    return _no_flow_between(kernel, blocks, apart, [*loops_around(chain[-1]), chain[-1]])
+    return _no_flow_between(kernel, blocks, chain, [*loops_around(chain[-1]), chain[-1]])
 
 
 def _no_flow_between(
-    kernel: Kernel, blocks: Sequence[loop.BlockOp], apart: set[int], around: Sequence[loop.ForOp]
+    kernel: Kernel, blocks: Sequence[loop.BlockOp], loops: Sequence[loop.ForOp], around: Sequence[loop.ForOp]
 ) -> str | None:
-    """No block reads in one iteration of the values `apart` what another block writes in a different one."""
+    """No block reads in one iteration of these loops what another block writes in a different one."""
+    apart = kernel.space.numbers_of(loops)
     fixed = kernel.space.numbers_of(around)
     found = [a for b in blocks for a in accesses(kernel.space, b)]
     inner = _inner_values(kernel, found, fixed)
@@ -172,7 +175,7 @@ def _no_flow_between(
                 continue
             return (
                 f"{name_of(r.block)} reads of %{buffer_name(s.buffer)} what {name_of(s.block)} writes "
-                "in other iterations"
+                f"in other iterations of {', '.join(map(name_of, loops))}"
             )
     return None
 
@@ -223,7 +226,7 @@ def independent_iterations(kernel: Kernel, f: loop.ForOp) -> str | None:
             return reason
     apart = {kernel.space.number(f.iv)}
     around = [*loops_around(f), f]
-    return _no_races(kernel, f, blocks, apart, around) or _no_flow_between(kernel, blocks, apart, around)
+    return _no_races(kernel, f, blocks, apart, around) or _no_flow_between(kernel, blocks, [f], around)
 
 
 def _no_races(

@@ -246,8 +246,8 @@ def transform_layout(kernel: Kernel, op: sched.TransformLayoutOp) -> None:
         accesses_to = [use.operation for use in alloc.result.uses]
         for access in accesses_to:
             if not isinstance(access, loop.LoadOp | loop.StoreOp) or access.tile_sizes:
-                what = f"{access.name} of a tile" if isinstance(access, loop.AccessOp) else access.name
-                kernel.fail(f"expected loads and stores of elements of %{buffer_name(alloc.result)}, but got {what}")
+                what = f"{access.name} of a tile" if isinstance(access, loop.LoadOp | loop.StoreOp) else access.name
+                kernel.fail(f"expected loads and stores of %{buffer_name(alloc.result)} only, but got {what}")
         for access in accesses_to:
             found = exprs_of(kernel.space, access)
             old = {-1 - k: e for k, e in enumerate(found["map"])}

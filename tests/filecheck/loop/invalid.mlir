@@ -493,6 +493,55 @@ loop.func @f() attributes {outputs = 0 : i64} {
 
 // -----
 
+loop.func @load_at_a_constant(%A: memref<64xf32>) attributes {outputs = 1 : i64} {
+  // expected-error @+1 {{expected an index in 0..63 on axis 0 of memref<64xf32>, but it is 64}}
+  %a = loop.load %A[64] : f32
+}
+
+// -----
+
+loop.func @store_before_the_start(%A: memref<64xf32>, %x: index) attributes {outputs = 1 : i64} {
+  %f = arith.constant 1.0 : f32
+  loop.for %i = 0 to %x {
+    // expected-error @+1 {{expected an index in 0..63 on axis 0 of memref<64xf32>, but it is -1}}
+    loop.store %f, %A[-1] : f32
+  }
+}
+
+// -----
+
+loop.func @load_behind_the_end(%A: memref<64x8xf32>) attributes {outputs = 1 : i64} {
+  loop.for %i = 0 to 64 parallel {
+    loop.for %j = 1 to 8 {
+      // expected-error @+1 {{expected an index in 0..7 on axis 1 of memref<64x8xf32>, but it spans 2..8}}
+      %a = loop.load %A[%i, %j + 1] : f32
+    }
+  }
+}
+
+// -----
+
+loop.func @store_a_tile(%A: memref<?x30xf32>) attributes {outputs = 1 : i64} {
+  %v = arith.constant dense<0.0> : vector<16xf32>
+  loop.for %j = 0 to 2 {
+    // expected-error @+1 {{expected an index in 0..29 on axis 1 of memref<?x30xf32>, but it spans 0..31}}
+    loop.store %v, %A[0, %j * 16 + d0] tile (d0 : 16) : vector<16xf32>
+  }
+}
+
+// -----
+
+loop.func @axis_of_a_block(%A: memref<?xf32>) attributes {outputs = 1 : i64} {
+  loop.for %i = 0 to 4 {
+    loop.block "b" (%v : 4 = %i) {
+      // expected-error @+1 {{expected an index of at least 0 on axis 0 of memref<?xf32>, but it spans -1..2}}
+      %a = loop.load %A[%v - 1] : f32
+    }
+  }
+}
+
+// -----
+
 loop.func @call(%x: memref<4xf32>) attributes {outputs = 1 : i64} {
   // expected-error @below {{expected at most 1 outputs, but got 2}}
   loop.call registered "f" (%x) outputs 2 : memref<4xf32>

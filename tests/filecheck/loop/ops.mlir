@@ -125,3 +125,36 @@ loop.func @contract(%A: memref<4x8xi8>, %B: memref<16x4xi8>, %C: memref<4x16xi32
   %n = loop.contract %a, %b, %c : vector<4x1x4xi8>, vector<1x16x4xi8>, vector<4x16xi32>
   loop.store %n, %C[d0, d1] tile (d0 : 4, d1 : 16) : vector<4x16xi32>
 }
+
+// What may lie inside is accepted: under a condition, with a mask, in a loop that may be empty, where two axes of a
+// block are one loop's index, and an index that is divided.
+// CHECK-LABEL: @perhaps_inside
+loop.func @perhaps_inside(%A: memref<64xf32>, %n: index, %c: i1) attributes {outputs = 1 : i64} {
+  %f = arith.constant 1.0 : f32
+  scf.if %c {
+    // CHECK: loop.load %A[64]
+    %a = loop.load %A[64] : f32
+  }
+  loop.for %i = 0 to 100 {
+    // CHECK: mask (
+    loop.store %f, %A[%i] mask (63 - %i) : f32
+    // CHECK: loop.load %A[%i floordiv 2]
+    %b = loop.load %A[%i floordiv 2] : f32
+    loop.for %j = 0 to %n {
+      // CHECK: loop.load %A[%i]
+      %d = loop.load %A[%i] : f32
+    }
+    loop.block "b" (%v : 100 = %i, %w : 100 = %i) {
+      // CHECK: loop.load %A[%v{{.*}} - %w
+      %e = loop.load %A[%v - %w] : f32
+    }
+    loop.block "c" (%v : 100 = %i) where (63 - %i) {
+      // CHECK: loop.load %A[%v
+      %g = loop.load %A[%v] : f32
+    }
+  }
+  loop.for %k = 70 to 70 {
+    // CHECK: loop.load %A[%k]
+    %h = loop.load %A[%k] : f32
+  }
+}

@@ -5,7 +5,9 @@
 // CHECK: loop.func @f
 builtin.module {
   loop.func @f(%A: memref<4xf32>, %C: memref<4xf32>) attributes {outputs = 1 : i64} {
-    %a = loop.load %A[4] : f32
-    loop.store %a, %C[0] : f32
+    loop.for %i = 0 to 9 {
+      %a = loop.load %A[%i floordiv 2] : f32
+      loop.store %a, %C[0] : f32
+    }
   }
 }

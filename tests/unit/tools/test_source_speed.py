@@ -20,11 +20,12 @@ from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from mlc.dialects import graph as g
-from mlc.dialects import symbol_lookup
+from mlc.dialects import symbol_lookup, te
 from mlc.dialects.lexer import SourceLexer
 from mlc.dialects.printer import SourcePrinter
-from mlc.dialects.source import allow_nesting, parse_module, split_source
+from mlc.dialects.source import allow_nesting, parse, parse_module, split_source
 from mlc.dialects.symbol_lookup import _table as table
+from mlc.driver.pipeline.manager import make_context
 from mlc.passes.verifier import InvalidIR, verify
 from mlc.support.errors import UserError
 from mlc.support.limits import limits
@@ -179,3 +180,95 @@ def test_garbage_collection_goes_on_after_an_error():
     with pytest.raises(UserError):
         parse_module("func.func")
     assert gc.isenabled()
+
+
+NUMBERS = ("0.0", "-0.0", "1", "-3", "1.5", "2.5e-3", "1e5", "01", "0x7FC00000", "3.4e+39", "300", "true", "1.", "- 1")
+ELEMENTS = ("f32", "f64", "f16", "i8", "i32", "i64", "i1", "ui8", "index")
+
+
+def dense(chance):
+    """A dense literal, mostly right."""
+    element, shape = chance.choice(ELEMENTS[:4] * 3 + ELEMENTS), chance.choice([(), (3,), (2, 2), (1, 1, 2), (0,)])
+    numbers = NUMBERS[:6] if chance.random() < 0.8 else NUMBERS
+
+    def literal(sizes):
+        if not sizes:
+            return chance.choice(numbers)
+        count = sizes[0] + (chance.random() < 0.03)
+        return "[" + ", ".join(literal(sizes[1:]) for _ in range(count)) + "]"
+
+    text = chance.choice(numbers) if chance.random() < 0.2 else literal(shape)
+    return f"dense<{text}> : tensor<{''.join(f'{size}x' for size in shape)}{element}>"
+
+
+@settings(SETTINGS, max_examples=60)
+@given(st.integers(0, 2**32))
+def test_dense_attributes(seed):
+    """Constants of a few types many times, with other elements, as attributes of ops and inside other attributes."""
+    chance = random.Random(seed)
+    lines = []
+    for number in range(chance.randint(3, 14)):
+        value = dense(chance)
+        op = chance.choice(["graph.constant {}", "arith.constant {}", '"graph.constant"() <{{value = {}}}> : () -> ()'])
+        lines.append(f"  %{number} = {op.format(value)}")
+    for value in [dense(chance)] * 3:
+        lines.append(f'  "test.op"() {{a = [{value}], b = {value}}} : () -> ()')
+    text = "func.func @f() {\n" + "\n".join(lines) + "\n  return\n}"
+    assert outcome(text) == expected(text)
+
+
+def test_constants_are_parsed_verified_and_printed_once_for_all_elements():
+    lines = "\n".join(f"  %{i} = graph.constant dense<[{i}.0, {i}.5]> : tensor<2xf32>" for i in range(50))
+    with calls(Parser, "parse_operation") as parsed, calls(g.ConstantOp, "verify_") as verified:
+        module = parse_module(f"func.func @f() {{\n{lines}\n  return\n}}")
+        verify(module)
+    assert parsed.call_count < 12
+    assert [op.array().tolist() for op in module.walk() if isinstance(op, g.ConstantOp)][-1] == [49.0, 49.5]
+    with calls(g.ConstantOp, "print") as printed:
+        text = Printing().text(module)
+    assert "%49 = graph.constant dense<[4.900000e+01, 4.950000e+01]> : tensor<2xf32>" in text
+    assert printed.call_count < 8
+    assert 0 < verified.call_count < 60
+
+
+KERNEL = """te.func @f{0}(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %y = te.compute "stage" (%i : {1}) {{
+    %v = te.read %x[%i] : f32
+    te.yield %v : f32
+  }} : tensor<{1}xf32>
+  te.return %{2} : tensor<4xf32>
+}}
+"""
+
+
+def test_ops_with_regions_are_verified_once_for_all_of_a_signature():
+    right = "".join(KERNEL.format(n, 4, "y") for n in range(20))
+    with calls(te.ComputeOp, "verify_") as stage, calls(te.FuncOp, "verify_") as function:
+        verify(parse(make_context(), Input(right, "input"))[0])
+    assert stage.call_count == 1
+    assert function.call_count == 3  # the first function and the last one have signatures of their own
+    for wrong in (KERNEL.format("w", 5, "x"), KERNEL.format("w", 4, "y").replace("%i : 4", "%i : 3")):
+        assert outcome(right + wrong) == expected(right + wrong)
+        assert outcome(right + wrong)[0] == "not valid"
+
+
+def test_a_kernel_that_uses_a_value_around_it_is_refused():
+    module = parse(make_context(), Input("".join(KERNEL.format(n, 4, "y") for n in range(3)), "input"))[0]
+    first, *_, last = module.body.block.ops
+    outside = first.body.block.args[0]
+    last.return_op.operands[0] = outside
+    with pytest.raises(InvalidIR, match="does not dominate this use"):
+        verify(module)
+    with pytest.raises(VerifyException, match="IsolatedFromAbove parent"):
+        last.verify_()
+
+
+def test_upstream_calls_look_up_their_callees_in_one_table():
+    call = "  %1 = func.call @f(%0) : (f32) -> f32\n"
+    body = f"(%0: f32) -> f32 {{\n{call}  return %1 : f32\n}}\n"
+    text = "".join(f"func.func @{name}{body}" for name in "fghijk")
+    module = parse_module(text)
+    with mock.patch.object(symbol_lookup, "_WALK", wraps=symbol_lookup._WALK) as walked:
+        verify(module)
+    assert walked.call_count == 0
+    assert outcome(text.replace("@f(%0) : (f32)", "@none(%0) : (f32)"))[0] == "not valid"

@@ -169,6 +169,8 @@ def test_a_c_function_that_is_nowhere():
     func = te.func("f", [x], [te.extern((4,), [x], te.c_call("no_such_function"))])
     with pytest.raises(InterpreterError, match=r"cannot interpret a call of the C function 'no_such_function'"):
         interpreter.run(func, [np.ones(4, np.float32)])
+    with pytest.raises(UserError, match=r"expected the compiled code to load, but got: .*no_such_function"):
+        mlc.build(func)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from mlc.dialects import graph, runtime
 from mlc.dialects.graph.store import attach_store
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.lowering.graph_to_main.convert import find_function, plan_of
-from mlc.lowering.graph_to_main.memory_plan import Lifetime, align, lower_bound, plan
+from mlc.lowering.memory.lifetimes import Lifetime, align, lower_bound
+from mlc.lowering.memory.planners import PLANNER_NAMES, plan
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
 from mlc.validation.plan_check import PlanError, check_plan
@@ -26,10 +27,11 @@ lifetimes = st.builds(
 )
 
 
-@given(st.lists(lifetimes, max_size=40))
+@given(st.lists(lifetimes, max_size=40), st.sampled_from(PLANNER_NAMES), st.integers(0, 3))
 @settings(max_examples=80, deadline=None)
-def test_buffers_alive_together_do_not_overlap(buffers: list[Lifetime]):
-    result = plan(buffers)
+def test_buffers_alive_together_do_not_overlap(buffers: list[Lifetime], planner: str, seed: int):
+    result = plan(buffers, planner, seed)
+    assert result == plan(buffers, planner, seed)
     for i, (a, at) in enumerate(zip(buffers, result.offsets, strict=True)):
         assert at % 64 == 0
         assert at + a.bytes <= result.bytes
@@ -69,10 +71,10 @@ def life_of_bytes(buffers: list[Lifetime], index: int) -> Lifetime:
     return Lifetime(buffers[index].bytes, buffers[index].first, last)
 
 
-@given(nested())
+@given(nested(), st.sampled_from(PLANNER_NAMES))
 @settings(max_examples=80, deadline=None)
-def test_parts_are_where_they_belong_and_nothing_overlaps_them(buffers: list[Lifetime]):
-    result = plan(buffers)
+def test_parts_are_where_they_belong_and_nothing_overlaps_them(buffers: list[Lifetime], planner: str):
+    result = plan(buffers, planner)
     for buffer, at in zip(buffers, result.offsets, strict=True):
         if buffer.inside is None:
             assert at % 64 == 0
@@ -108,6 +110,43 @@ def test_the_tightest_gap_is_taken():
     held = [Lifetime(256, 0, 2), Lifetime(192, 0, 0), Lifetime(128, 0, 2), Lifetime(64, 1, 1)]
     result = plan(held)
     assert result.bytes == lower_bound(held) == 256 + 192 + 128
+
+
+def test_tokens_grow_and_shrink_within_the_match_range():
+    # TVM's GraphPlanMemory: 1 KiB takes the free block of 16 KiB, and 16 KiB makes one of 1 KiB grow; 17 KiB does not.
+    small, large = 1 << 10, 16 << 10
+    assert plan([Lifetime(large, 0, 0), Lifetime(small, 1, 1)], "tokens").bytes == large
+    assert plan([Lifetime(small, 0, 0), Lifetime(large, 1, 1)], "tokens").bytes == large
+    assert plan([Lifetime(small, 0, 0), Lifetime(large + small, 1, 1)], "tokens").bytes == large + 2 * small
+    assert plan([Lifetime(large + small, 0, 0), Lifetime(small, 1, 1)], "tokens").bytes == large + 2 * small
+
+
+def test_tokens_prefer_the_smallest_block_that_is_large_enough():
+    blocks = [Lifetime(n << 10, 0, 0) for n in (1, 8, 4)]
+    assert plan([*blocks, Lifetime(3 << 10, 1, 1)], "tokens").offsets == (0, 1 << 10, 9 << 10, 9 << 10)
+
+
+def test_tokens_of_a_chain_and_of_a_residual_are_those_of_tvm():
+    chain = [Lifetime(64, k, k + 1) for k in range(4)]
+    assert plan(chain, "tokens").offsets == (0, 64, 0, 64)
+    residual = [Lifetime(64, 0, 3), *chain[1:]]
+    assert plan(residual, "tokens").offsets == (0, 64, 128, 64)
+
+
+HARD = [(100, 4, 6), (400, 0, 3), (400, 3, 4), (400, 0, 0), (400, 6, 9), (100, 4, 7)]
+"""Buffers of (64 bytes, first step, last step) that greedy-by-size does not place within the lower bound."""
+
+
+def test_the_best_plan_is_at_least_as_small_as_every_other():
+    buffers = [Lifetime(64 * size, first, last) for size, first, last in HARD]
+    sizes = {name: plan(buffers, name).bytes for name in PLANNER_NAMES}
+    assert sizes["best"] == min(sizes.values())
+    assert sizes["hill-climb"] < sizes["greedy-by-size"]
+
+
+def test_an_unknown_planner_is_refused():
+    with pytest.raises(UserError, match=r"expected a memory planner among best, .*, but got 'greedy'; did you mean"):
+        plan([], "greedy")
 
 
 # --- random programs: shapes, fan-out, reshapes, outputs ---

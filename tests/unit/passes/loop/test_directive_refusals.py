@@ -149,7 +149,7 @@ CASES = [
     (
         chain(("p", "x[%v]", "y[%v floordiv 2]"), allocs=()),
         B.format("p") + "sched.parallel %i",
-        'block "p" writes elements of %y more than once, so that order matters',
+        'block "p" writes elements of %y more than once in loop %i, so that order matters',
     ),
     (DENSE, IJK + "sched.parallel %k", 'loop %k reduces block "dense"; use sched.rfactor to reduce in parallel'),
     (DENSE, IJK + 'sched.bind %k to "threadIdx.x"', 'loop %k reduces block "dense"'),

@@ -94,7 +94,7 @@ def test_places_are_counted_over_all_pieces():
     piece = "func.func @f() {\n  graph.none\n}\n"
     text = f"{piece}// -----\n{piece}"
     assert [one.partition(": ")[0] for one in messages(text)] == ["2:3", "6:3"]
-    assert len(messages(piece * 200)) == 10, "an error each round, and no more rounds than that"
+    assert len(messages(piece * 200)) == 20, "an error each round, and no more rounds than that"
 
 
 def test_what_parses_keeps_its_types_around_an_error():
@@ -160,3 +160,42 @@ def test_a_text_that_was_not_read_has_its_tokens():
     assert (found.ops, found.definitions, found.diagnostics) == ({}, {}, [])
     assert [one.name for one in document_symbols(found)] == ["@a", "@b", "@c"]
     assert shifted(found, "").tokens == []
+
+
+TWO_WRONG = """\
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = graph.rleu %x : tensor<4xf32>
+  %1 = graph.exp %0 : tensor<4xf32>
+  %2 = graph.add %1, %0
+      : tensor<4xf32>
+  %3 = graph.neg %x : tensor<4xq32>
+  %4 = graph.neg %x : tensor<4xf32>
+  return %3 : tensor<4xf32>
+}
+func.func @other(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %1 = graph.relu %y : tensor<4xf32>
+  return %x : tensor<4xf32>
+}
+loop.func @k(%A: memref<4xf32>) attributes {outputs = 1 : i64} {
+  loop.for %i = 0 to 4 {
+    %a = loop.load %A[%i : f32
+    loop.for %j = 0 to 4 sideways {
+      %c = loop.load %A[%j] : f32
+    }
+    loop.store %b, %A[%i] : f32
+  }
+}
+"""
+
+
+def test_each_wrong_operation_of_a_block_has_its_error():
+    """What uses the results of a wrong operation has none, nor has the rest of its function."""
+    places = [message.split(": ")[0] for message in messages(TWO_WRONG)]
+    assert places == ["2:8", "6:32", "11:19", "16:26", "17:26", "20:16"]
+
+
+def test_a_missing_brace_is_one_error():
+    text = (
+        "func.func @f(%x: tensor<4xf32>) {\n  %0 = graph.fused {\n  %1 = graph.rleu %x : tensor<4xf32>\n  return\n}\n"
+    )
+    assert len(messages(text)) == 1

@@ -153,6 +153,22 @@ async def load(path, own):
     await end(editor)
 
 
+async def read(path):
+    editor, _ = await session(path)
+    found = await editor.diagnostics()
+    await end(editor)
+    return [(one.range.start.line, one.range.start.character) for one in found]
+
+
+def test_two_wrong_operations_of_a_function_have_two_diagnostics(tmp_path):
+    pytest.importorskip("pygls", reason="pygls is not installed: pip install 'mlc[lsp]'")
+    path = tmp_path / "a.mlir"
+    path.write_text(
+        TEXT.replace("  return %0", "  %1 = graph.sigmiod %x : tensor<4xf32>\n  return %0").split("\n", 1)[1]
+    )
+    assert asyncio.run(read(path)) == [(7, 7), (8, 7)]
+
+
 def test_an_editor_works_on_a_file(tmp_path):
     pytest.importorskip("pygls", reason="pygls is not installed: pip install 'mlc[lsp]'")
     path = tmp_path / "a b.mlir"

@@ -1,5 +1,5 @@
 """
-Memory planning: an offset in one workspace for each intermediate buffer of a straight-line program.
+What a memory planner works on: when each buffer is alive, and the bytes that no plan can do without.
 
 A buffer is alive from the step that writes it to the last step that reads it, both included. Buffers that are alive at
 the same step do not overlap; others may share memory. Offsets are multiples of 64 bytes.
@@ -10,7 +10,7 @@ before that step other buffers may use them.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mlc.support.alignment import ALIGNMENT
 
@@ -58,48 +58,9 @@ class Timeline:
         return range(first // self.STEPS_PER_BUCKET, last // self.STEPS_PER_BUCKET + 1)
 
 
-@dataclass(frozen=True)
-class MemoryPlan:
-    """The offset of each buffer, and figures of the plan's quality."""
-
-    offsets: tuple[int, ...]
-    bytes: int
-    """The size of the workspace in bytes."""
-    sum_bytes: int
-    """The total size without sharing; parts are counted with their wholes."""
-    bound_bytes: int
-    """The most bytes alive at one step: a lower bound of any plan."""
-
-
 def align(size: int) -> int:
     """The next multiple of the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def plan(buffers: Sequence[Lifetime]) -> MemoryPlan:
-    """Greedy by size: the largest buffer first, each in the tightest gap between buffers alive at the same time."""
-    pieces = pieces_of(buffers)
-    roots = [i for i, buffer in enumerate(buffers) if buffer.inside is None]
-    offsets = [0] * len(buffers)
-    placed = Timeline()
-    for index in sorted(roots, key=lambda i: (-buffers[i].bytes, buffers[i].first, i)):
-        own = pieces[index]
-        offsets[index] = start = _best_fit(own, placed)
-        for piece in own:
-            placed.add(replace(piece, at=start + piece.at))
-    for index, buffer in enumerate(buffers):
-        offsets[index] = _offset(buffers, offsets, index) if buffer.inside is not None else offsets[index]
-    total = max((offsets[i] + align(buffers[i].bytes) for i in roots), default=0)
-    return MemoryPlan(tuple(offsets), total, sum(align(buffers[i].bytes) for i in roots), lower_bound(buffers))
-
-
-def _offset(buffers: Sequence[Lifetime], roots: Sequence[int], index: int) -> int:
-    """The offset of a part, once its root is placed."""
-    start = 0
-    while (outer := buffers[index].inside) is not None:
-        start += buffers[index].at
-        index = outer
-    return roots[index] + start
 
 
 def pieces_of(buffers: Sequence[Lifetime]) -> dict[int, list[Lifetime]]:
@@ -118,24 +79,6 @@ def pieces_of(buffers: Sequence[Lifetime]) -> dict[int, list[Lifetime]]:
     return pieces
 
 
-def _best_fit(own: Sequence[Lifetime], placed: Timeline) -> int:
-    """The offset, for a buffer of these pieces, of the tightest gap that fits; without a gap, after all conflicts."""
-    # Starting strictly between the two bounds would make two pieces overlap.
-    pairs = ((piece, placed.lifetimes[k]) for piece in own for k in placed.meeting(piece))
-    blocked = sorted(
-        (other.at - piece.at - piece.bytes, other.at + other.bytes - piece.at)
-        for piece, other in pairs
-        if piece.bytes and other.bytes
-    )
-    best, best_room, start = -1, -1, 0
-    for low, high in blocked:
-        room = low - start
-        if room >= 0 and (best < 0 or room < best_room):
-            best, best_room = start, room
-        start = max(start, align(high))
-    return start if best < 0 else best
-
-
 def lower_bound(buffers: Sequence[Lifetime]) -> int:
     """The most bytes alive at one step."""
     changes: list[tuple[int, int, int]] = []
@@ -147,3 +90,11 @@ def lower_bound(buffers: Sequence[Lifetime]) -> int:
         alive += change
         most = max(most, alive)
     return most
+
+
+def life_of(pieces: Sequence[Lifetime]) -> tuple[int, int]:
+    """The first and the last step of a root buffer, from its pieces."""
+    return min(piece.first for piece in pieces), max(piece.last for piece in pieces)
+
+
+__all__ = ["Lifetime", "Timeline", "align", "life_of", "lower_bound", "pieces_of"]

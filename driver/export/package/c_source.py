@@ -1,0 +1,114 @@
+"""The program of a package as C99 source: a file for each kernel, one for @main, one for the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from mlc.codegen.c_prelude import PRELUDE
+from mlc.codegen.c_program.kernel import CKernelText, print_kernel
+from mlc.codegen.c_program.main import print_main
+from mlc.dialects import loop
+from mlc.driver.compilation import Compilation
+from mlc.driver.describe import describe, write_weights
+from mlc.driver.describe.symbolic import signature_of
+from mlc.driver.kernel import kernel_passes
+from mlc.driver.pipeline.manager import parse_pipeline, run_passes
+from mlc.support.abi import C_DECLARATIONS
+from mlc.support.errors import UserError
+
+MOST_EMBEDDED = 256 << 20
+"""Bytes of weights up to which they are written as C: compilers take about 20 times that in memory."""
+_SUPPORT = """\
+/* What the kernels of {name} share. Written by mlc package; do not edit. */
+#ifndef {caps}_SUPPORT_H
+#define {caps}_SUPPORT_H
+{prelude}
+#if defined(__GNUC__)
+#define MLC_LOCAL __attribute__((visibility("hidden")))
+#else
+#define MLC_LOCAL
+#endif
+
+#ifndef MLC_RUNTIME_DECLARED
+#define MLC_RUNTIME_DECLARED
+{runtime}#endif
+#endif
+"""
+
+
+class CSource:
+    """A model's program as C: `files` by name, and the facts that an artifact's model.json has."""
+
+    def __init__(self, compilation: Compilation, name: str) -> None:
+        self.name = name
+        self.prefix = f"mlc_{name}"
+        options = compilation.options
+        specs = signature_of(compilation.model)
+        if specs["symbols"]:
+            raise UserError(
+                "expected static sizes for a package of C source, but the model has "
+                f"{', '.join(row[0] for row in specs['symbols'])}; give the shapes with --shape, or use --lang a"
+            )
+        self.main, sources = compilation.plan()
+        names = {name: f"{self.prefix}_{name}" for name in sources}
+        passes = kernel_passes(options)
+        first, last = (next(k for k, one in enumerate(passes) if one.name == n) for n in _TILES)
+        passes = [*passes[:first], *parse_pipeline("loop-scalarize"), *passes[first:last]]
+        self.kernels = [self._kernel(compilation, op, passes) for op in sources.values()]
+        plan = describe(self.main, {}, {})["plan"]["bytes"]
+        self.model = {
+            **specs,
+            "entry": f"{self.prefix}_main",
+            "workspace_bytes": plan + max((k.workspace_bytes for k in self.kernels), default=0),
+            "scratch_bytes": max((k.scratch_bytes for k in self.kernels), default=0),
+            "target": {"cpu": "C99"},
+        }
+        self.files = self._files(names, options.threads)
+
+    def _kernel(self, compilation: Compilation, source: FuncOp, passes: Sequence[ModulePass]) -> CKernelText:
+        module = ModuleOp([source.clone()])
+        run_passes(module, compilation.ctx, passes)
+        kernel = next(op for op in module.body.block.ops if isinstance(op, loop.FuncOp))
+        return print_kernel(kernel, threads=compilation.options.threads > 1, prefix=f"{self.prefix}_")
+
+    def _files(self, names: dict[str, str], threads: int) -> dict[str, str]:
+        """The C files by name."""
+        head = f'#include "{self.name}_support.h"\n\n'
+        support = _SUPPORT.format(
+            name=self.name,
+            caps=self.name.upper(),
+            prelude=PRELUDE,
+            runtime=C_DECLARATIONS if threads > 1 else C_DECLARATIONS.partition("/* A runtime on")[0],
+        )
+        declared = "".join(f"int32_t {name}(void **args, mlc_runtime *rt);\n" for name in names.values())
+        main = print_main(self.main, f"{self.prefix}_main", names)
+        files = {f"{self.name}_support.h": support, f"{self.name}_main.c": f"{head}{declared}\n{main}"}
+        return files | {f"{k.name.removeprefix(self.prefix + '_')}.c": head + k.text for k in self.kernels}
+
+    def write_weights(self, compilation: Compilation, path: Path) -> int:
+        """Write the weights to a binary file, each at a multiple of 64 bytes; the bytes."""
+        return write_weights(self.main, compilation.model.weights, path)
+
+
+_TILES = ("loop-partition", "convert-loop-to-llvm")
+
+
+def weights_text(weights: Path, name: str) -> str:
+    """The bytes of a file as a C array of 64-bit words, for little-endian machines; UserError for a large file."""
+    size = weights.stat().st_size
+    if size > MOST_EMBEDDED:
+        raise UserError(
+            f"expected weights of at most {MOST_EMBEDDED} bytes in C source, but got {size}; use --weights beside"
+        )
+    data = weights.read_bytes()
+    words = np.frombuffer(data + bytes(-len(data) % 8), "<u8")
+    rows = [words[k : k + 6] for k in range(0, len(words), 6)]
+    lines = ["  " + " ".join(f"0x{word:x}u," if word < 1 << 32 else f"0x{word:x}ull," for word in row) for row in rows]
+    body = "\n".join(lines) or "  0"
+    return f"#include <stdint.h>\n\n/* Little-endian words. */\nconst uint64_t {name}[] = {{\n{body}\n}};\n"

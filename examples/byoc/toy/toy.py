@@ -1,0 +1,152 @@
+"""
+The toy accelerator as an external compiler of mlc: what it takes over, and the code that drives it.
+
+    import toy
+    toy.register("libtoy.so")
+    exe = mlc.compile("net.onnx", compilers=["toy"])
+"""
+
+import math
+from pathlib import Path
+
+import mlc
+from mlc.byoc import ExternalKernel, Match, Pattern, Region, is_constant, is_op, wildcard
+
+HERE = Path(__file__).resolve().parent
+
+CONV = is_op("graph.conv2d")(wildcard(), is_constant())
+DENSE = is_op("graph.dense")(wildcard(), is_constant())
+
+
+def with_bias_and_relu(product):
+    """A product, and where they are there the bias and the relu behind it."""
+    bias = product.optional(lambda one: is_op("graph.bias_add")(one, is_constant()))
+    return bias.optional(lambda one: is_op("graph.relu")(one))
+
+
+def takes_conv(match: Match) -> bool:
+    """The device convolves plain f32 images by dense kernels."""
+    conv = match.find("graph.conv2d")
+    plain = (conv.data_layout, conv.kernel_layout) == ("NCHW", "OIHW") and not conv.out_dtype
+    return plain and conv.groups == 1 and tuple(conv.dilation) == (1, 1) and is_f32(match) and has_channel_bias(match)
+
+
+def takes_dense(match: Match) -> bool:
+    """The device multiplies plain f32 matrices."""
+    dense = match.find("graph.dense")
+    return dense.kernel_layout == "OI" and not dense.out_dtype and is_f32(match) and has_channel_bias(match)
+
+
+def is_f32(match: Match) -> bool:
+    return all(str(v.type.element_type) == "f32" for op in match.ops for v in (*op.operands, *op.results))
+
+
+def has_channel_bias(match: Match) -> bool:
+    """Whether the bias, if there is one, is along the product's channels."""
+    bias = match.find("graph.bias_add")
+    if bias is None:
+        return True
+    rank = bias.results[0].type.get_num_dims()
+    channels = 1 if match.find("graph.conv2d") is not None else rank - 1
+    return bias.axis % rank == channels
+
+
+PATTERNS = [
+    Pattern("conv2d_bias_relu", with_bias_and_relu(CONV), takes_conv),
+    Pattern("dense_bias_relu", with_bias_and_relu(DENSE), takes_dense),
+]
+
+
+class Writer:
+    """Writes the C code of a region: an upload a constant, and a command a match."""
+
+    def __init__(self, region: Region) -> None:
+        self.region = region
+        self.constants = []
+        self.uploads = []
+        self.commands = []
+        self.workspace = 0
+        self.places = {value: f"args[{k}]" for k, value in enumerate(region.inputs)}
+        inside = len(region.inputs) + len(region.outputs)
+        self.memory = f"(char *)args[{inside}]"
+        self.results = {value: f"args[{len(region.inputs) + k}]" for k, value in enumerate(region.outputs)}
+
+    def constant(self, value) -> str:
+        """The handle of a constant, which init uploads."""
+        array = self.region.constants[value]
+        handle = f"handles[{len(self.constants)}]"
+        self.uploads.append(
+            f"if (({handle} = toy_upload(constants[{len(self.constants)}], {array.size})) < 0) return 28;"
+        )
+        self.constants.append(array)
+        return handle
+
+    def result(self, value) -> str:
+        """The place of a result: an output, or a part of the workspace."""
+        place = self.results.get(value)
+        if place is None:
+            place = f"({self.memory} + {self.workspace})"
+            self.workspace += (4 * math.prod(value.type.get_shape()) + 63) // 64 * 64
+        self.places[value] = place
+        return place
+
+    def command(self, match: Match) -> None:
+        """The call for a match."""
+        product, bias = match.ops[0], match.find("graph.bias_add")
+        x, w = product.operands
+        weights = self.constant(w)
+        biases = self.constant(bias.operands[1]) if bias is not None else "-1"
+        flags = "TOY_RELU" if match.find("graph.relu") is not None else "0"
+        given = f"{self.result(match.root.results[0])}, {self.places[x]}, {weights}, {biases}"
+        if product.name == "graph.dense":
+            n, k = w.type.get_shape()
+            text = f"toy_dense({given}, {math.prod(x.type.get_shape()) // k}, {n}, {k}, {flags})"
+        else:
+            sizes = [*x.type.get_shape(), w.type.get_shape()[0], *w.type.get_shape()[2:]]
+            sizes += [*product.results[0].type.get_shape()[2:], *product.strides, *product.padding[:2]]
+            text = f"toy_conv2d({given}, &(struct toy_conv){{{', '.join(map(str, sizes))}}}, {flags})"
+        self.commands.append(f"if ((status = {text})) return status;")
+
+    def source(self) -> str:
+        """The whole C source."""
+        for match in self.region.matches:
+            self.command(match)
+        uploads, commands = "\n  ".join(self.uploads), "\n  ".join(self.commands)
+        return f"""
+#include "accelerator.h"
+#include "mlc_runtime.h"
+
+static int32_t handles[{len(self.constants)}];
+
+int32_t {self.region.init}(void **constants, mlc_runtime *rt) {{
+  (void)rt;
+  {uploads}
+  return 0;
+}}
+
+int32_t {self.region.name}(void **args, mlc_runtime *rt) {{
+  int32_t status;
+  (void)rt;
+  {commands}
+  return 0;
+}}
+"""
+
+
+def register(library: str = "libtoy.so", version: str | None = "1") -> None:
+    """Register the compiler; its code is linked with the simulator at `library`."""
+    path = str(Path(library).resolve())
+
+    def codegen(region: Region) -> ExternalKernel:
+        writer = Writer(region)
+        source = writer.source()
+        return ExternalKernel(
+            c_source=source,
+            constants=writer.constants,
+            init=True,
+            workspace_bytes=writer.workspace,
+            libraries=[path],
+            flags=["-O2", f"-I{HERE}"],
+        )
+
+    mlc.register_compiler("toy", PATTERNS, codegen, version=version and f"{version} {path}", override=True)

@@ -1,0 +1,1 @@
+"""The memory planner, which places the buffers of @main and those inside a kernel."""

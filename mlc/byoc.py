@@ -1,0 +1,28 @@
+"""
+External compilers: the parts of a model that somebody else's code computes (docs/external-compilers.md).
+
+A table of patterns says what a compiler takes over, a codegen makes an object or C source of each region.
+"""
+
+from mlc.passes.graph.annotate.compilers import (
+    ExternalCompiler,
+    ExternalKernel,
+    Region,
+    register_compiler,
+    remove_compiler,
+)
+from mlc.passes.graph.annotate.patterns import Match, Pattern, Shape, is_constant, is_op, wildcard
+
+__all__ = [
+    "ExternalCompiler",
+    "ExternalKernel",
+    "Match",
+    "Pattern",
+    "Region",
+    "Shape",
+    "is_constant",
+    "is_op",
+    "register_compiler",
+    "remove_compiler",
+    "wildcard",
+]
