@@ -20,7 +20,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.te.elements import YieldOp
 
-
 OWN = "own."
 """What the combiner of a stage with a reducer of its own begins with, so that it is none of those with a name."""
 

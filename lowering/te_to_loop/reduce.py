@@ -56,7 +56,7 @@ def accumulate(
         accs[-1].name_hint = "acc"
     if (reducer := stage.reducer) is not None:
         source = reducer.region.block
-        known = dict(zip(source.args, [*accs, *values], strict=True))
+        known: dict[SSAValue, SSAValue] = dict(zip(source.args, [*accs, *values], strict=True))
         return convert_ops(stage, source, block, known, {})
     assert stage.combiner is not None
     combiner = stage.combiner.data
