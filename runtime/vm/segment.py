@@ -177,7 +177,7 @@ class Segment:
         for arguments, position, tensor, offset in layout.patches:
             arguments[position] = tensors[tensor] + offset
         if status := self._run_calls(ctypes.addressof(layout.calls), len(layout.calls) >> 1, self.rt):
-            raise RuntimeError(f"a kernel returned error {status}")
+            raise self.functions.failure(self.rt, "a kernel", status)
         for source, target, size in layout.copies:
             to, of = (tensors[tensor] + at if tensor >= 0 else at for tensor, at in (target, source))
             ctypes.memmove(to, of, size)
