@@ -110,7 +110,8 @@ def _source(template: OnnxFunction, options: Options) -> VmSource | None:
         return None
     names = ("target", "opt_level", "precision")
     kept = {name: getattr(options, name) for name in names}
-    return VmSource(proto.SerializeToString(), {**kept, "error_growth": str(options.error_growth)})
+    others = {"error_growth": str(options.error_growth), "compilers": list(options.compilers)}
+    return VmSource(proto.SerializeToString(), {**kept, **others})
 
 
 def resolver_of(
@@ -138,6 +139,7 @@ def resolver_of(
         threads,
         precision=settings["precision"],
         error_growth=float(settings["error_growth"]),
+        compilers=tuple(settings["compilers"]),
     )
     return OnnxResolver(Compiler(options, Cache.default(), pool).segment, functions)
 

@@ -164,6 +164,13 @@ class VmExecutable(Executable):
         other._given, other._results = dict(self._given), []
         return other
 
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the registered functions that the code which is known now calls."""
+        bodies = [body for f in self.machine.functions for body in (*f.general, *([f.body] if f.body else []))]
+        segments = [s for body in (*bodies, *self.machine.resolved.values()) for s in body.segments]
+        return tuple(dict.fromkeys(name for segment in segments for name in segment.functions.names))
+
     def bytecode(self) -> bytes:
         """The program, with what was resolved so far, as bytes (runtime/vm/program.py)."""
         from mlc.runtime.vm.saved import packed
