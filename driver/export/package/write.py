@@ -198,6 +198,11 @@ def _record(
     """Write seeded inputs and the outputs of this machine's code; the values of the open sizes."""
     artifact, owned = build_artifact(source, replace(options, target="native"), shapes, cache, symbols=symbols)
     try:
+        if names := artifact.model.get("functions"):
+            raise UserError(
+                f"expected a package's model to call no registered functions, but it calls {', '.join(names)}; "
+                "mlc compile -o NAME.so writes a library with a function that registers them"
+            )
         values = recorded_sizes(artifact)
         executable = compiled_executable(artifact, options.threads, "aot", LLVM())
         rng = np.random.default_rng(0)

@@ -16,6 +16,8 @@ from mlc import te
 from mlc.dialects import own_ops
 from mlc.dialects.graph.base import ELEMENTWISE, OPAQUE, GraphOp, Sample
 from mlc.dialects.graph.types import Tensor, tensor
+from mlc.driver.export.package.write import write_package
+from mlc.driver.options import Options
 from mlc.lowering.graph_to_te.table import LOWERINGS, lowering
 from mlc.support.abi import FUNCTION, FUNCTION_MISSING
 from mlc.support.errors import UserError
@@ -252,6 +254,13 @@ def test_a_c_program_registers_its_own(exe: mlc.Executable, tmp_path: Path):
             cwd=tmp_path,
         )
         assert subprocess.run([tmp_path / "main"]).returncode == 0
+
+
+def test_a_package_is_refused(tmp_path: Path):
+    path = tmp_path / "net.mlir"
+    path.write_text(MODEL)
+    with pytest.raises(UserError, match=r"to call no registered functions, but it calls test.cumsum"):
+        write_package(path, tmp_path / "package", Options(threads=1), name="net")
 
 
 def test_the_registry():
