@@ -21,6 +21,8 @@ from mlc.byoc import (
     remove_compiler,
     wildcard,
 )
+from mlc.driver.export.package.write import write_package
+from mlc.driver.options import Options
 from mlc.support import registrations
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
@@ -167,6 +169,14 @@ def test_exported(exe: mlc.Executable, expected: Any, library: Path, tmp_path: P
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_packaged(toy: Any, net: Path, tmp_path: Path):
+    options = Options(threads=1, compilers=("toy",))
+    write_package(net, tmp_path / "a", options, name="net", lang="a")
+    subprocess.run(["make", "-s", "check"], check=True, cwd=tmp_path / "a")
+    with pytest.raises(UserError, match="expected --lang a or so: the code of 'toy_"):
+        write_package(net, tmp_path / "c", options, name="net", lang="c")
+
+
 def test_through_the_context_and_the_command(toy: Any, net: Path, library: Path, tmp_path: Path, capsys: Any):
     with mlc.PassContext(config={"graph-annotate.compiler": "toy"}):
         exe = mlc.compile(net)
@@ -199,7 +209,10 @@ def test_a_wrong_kernel_is_found(add: Path):
     mine(lambda region: summing(region, "c[7 - i]"), version="1")
     with pytest.raises(Exception, match=r"by compiler 'mine': output 0 at \[0, 0\]"):
         mlc.compile(add, compilers=["mine"], validate_each=True)
-    mine(summing, version="2", override=True)
+
+
+def test_a_right_kernel_is_validated(add: Path):
+    mine(summing, version="1")
     report = mlc.compile(add, compilers=["mine"], validate_each=True).report
     assert report["validated"]["comparisons"] > 5
 
