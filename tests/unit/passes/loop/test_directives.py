@@ -407,9 +407,7 @@ def test_a_consumer_of_a_scan_moves_only_where_it_still_runs_at_all_points():
     # "next" writes the rows from the second on: a consumer of all rows that moved to it would miss the first.
     session = Session(fresh(SCAN))
     t, _ = session.loops(session.block("next"), 2)
-    with pytest.raises(
-        UserError, match=r'"y" reads elements of %s that block "next" writes in no iteration of loop %t'
-    ):
+    with pytest.raises(UserError, match='block "y" reads of %s what block "first" writes outside of loop %t'):
         session.reverse_compute_at(session.block("y"), t)
     check_values(session.func, SCAN)
 
