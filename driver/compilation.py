@@ -32,6 +32,7 @@ from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
 from mlc.runtime.code import FUNCTIONS, POOL, PROBES
+from mlc.runtime.graph.convert import expect_graph
 from mlc.support.errors import UserError, fail, warn
 from mlc.support.timing import PhaseTimer
 from mlc.targets.cpu_features import used_features
@@ -73,6 +74,9 @@ class Compilation:
         specs = signature_of(self.model)
         main, sources = self.plan()
         symbolic = "mlc.symbols" in main.attributes
+        if not self.options.parts:
+            branches = any(op.regions for op in main.body.block.ops)
+            expect_graph({"symbols": symbolic, "control_flow": branches})
         flops = {name: flops_of(op) for name, op in sources.items()}
         with self.timing.phase("kernels"):
             self.kernels = self.compile_kernels(sources)
@@ -98,6 +102,7 @@ class Compilation:
                 "target": _facts(self.target),
                 "threads": self.options.threads,
                 **specs,
+                **_structure(self.model),
                 **description,
                 **({"pools": pools} if pools else {}),
                 "workspace_bytes": description["plan"]["bytes"] + workspace,
@@ -343,6 +348,15 @@ def prepare(target: Target) -> None:
 
     del llvm_ir
     native.target_machine(target)
+
+
+def _structure(model: Model) -> dict[str, Any]:
+    """The outputs that are sequences or absent optionals, by name: the names of their tensors."""
+    if "graph.structure" not in model.main.attributes:
+        return {}
+    from mlc.frontends.onnx.structured import structure_of
+
+    return {"structure": structure_of(model.main.attributes)}
 
 
 def _facts(target: Target) -> dict[str, Any]:

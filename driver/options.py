@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LEVELS = ("graph", "te", "loop", "llvm", "llvm-ir", "asm")
 """The textual forms that a compilation can keep."""
+EXECUTORS = ("auto", "aot", "graph", "steps", "vm")
+"""What runs a model; "auto": "aot", or "vm" where AOT code cannot be made."""
 PRECISIONS = ("f32", "bf16", "f16")
 """What contractions may multiply."""
 
@@ -40,6 +42,8 @@ class Options:
     """By how much fast algorithms may enlarge the rounding error of a convolution; 0: direct sums only."""
     context: "PassContext | None" = None
     """What was entered around the compilation: which passes run, with which options, and who watches."""
+    parts: bool = True
+    """Whether kernels work on parts of buffers (concatenations in place); the graph executor wants whole ones."""
     show_nodes: bool = False
     """Whether the texts that are kept have the source nodes of ops in comments."""
     compilers: tuple[str, ...] = ()
@@ -63,8 +67,10 @@ class Options:
         """The part of a model's cache key that these options are."""
         handed = f" schedules={self.schedules.key()}" if self.schedules else ""
         compilers = f" compilers={'+'.join(self.compilers)}" if self.compilers else ""
+        parts = "" if self.parts else " whole-buffers"
         memory = f" memory={self.memory}"
-        return f"{self.key()} precision={self.precision} error={self.error_growth:g}{compilers}{memory}{handed}"
+        own = f"precision={self.precision} error={self.error_growth:g}{parts}{compilers}{memory}{handed}"
+        return f"{self.key()} {own}"
 
     def key(self) -> str:
         """The part of a kernel's cache key that these options are; its schedule comes on top."""
@@ -108,6 +114,7 @@ class Options:
             "precision": self.precision,
             "error-growth": self.error_growth,
             "compilers": "+".join(self.compilers),
+            "parts": self.parts,
             "vector-bits": target.vector_bits,
             "instructions": ",".join(target.instructions),
             **self.memory.settings(),

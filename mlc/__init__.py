@@ -50,6 +50,8 @@ def __getattr__(name: str) -> Any:
         return import_module("mlc.byoc")
     if name == "instruments":
         return import_module("mlc.instruments")
+    if name == "graph_executor":
+        return import_module("mlc.runtime.graph")
     if name == "te":
         return import_module("mlc.frontends.te")
     raise AttributeError(f"module 'mlc' has no attribute '{name}'")
@@ -57,3 +59,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_PUBLIC, "byoc", "instruments", "te"])
+    return sorted([*globals(), *_PUBLIC, "graph_executor", "instruments", "te"])

@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import NoReturn
 
-from mlc.driver.options import PRECISIONS
+from mlc.driver.options import EXECUTORS, PRECISIONS
 from mlc.tools.cli_memory import add_memory_arguments, given_memory_option, memory_arguments_of
 from mlc.tools.opt.choice import (
     add_choice_arguments,
@@ -114,6 +114,13 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
         default=[],
         metavar="NAME",
         help="let an external compiler, which --load registers, take over what it can; several: the first is preferred",
+    )
+    parser.add_argument(
+        "--executor",
+        default="auto",
+        choices=EXECUTORS,
+        help="what runs the model: native code of the whole (aot), kernels one by one (graph, steps), or bytecode that "
+        "may compile what only the data decides (vm); auto is aot, or vm where aot cannot (default: auto)",
     )
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of compiled models")
     add_limits(parser)
@@ -208,12 +215,20 @@ def executable_of(args: argparse.Namespace):
             raise UsageError(f"expected a model file to compile with --schedules, but got the directory {args.model}")
         if option := given_memory_option(args):
             raise UsageError(f"expected a model file to compile with {option}, but got the directory {args.model}")
-        return load_executable(args.model, args.threads)
+        from mlc.runtime.vm.saved import is_saved_vm
+
+        executor = "aot" if args.executor == "auto" else args.executor
+        if is_saved_vm(args.model):  # it may have to compile what it meets
+            from mlc.driver import toolchain
+
+            return toolchain.load_executable(args.model, args.threads, executor)
+        return load_executable(args.model, args.threads, executor)
     from mlc.driver.compile import compile
 
     return compile(
         args.model,
         target=args.target,
+        executor=args.executor,
         opt_level=args.opt_level,
         threads=args.threads,
         shapes=shapes_of(args),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_model_arguments(parser, COMPILED)
+    parser.add_argument("--vm", action="store_true", help="print the bytecode of the executor vm")
     parser.add_argument("--json", action="store_true", help="print the calls and their buffers as JSON")
     parser.add_argument(
         "--html",
@@ -56,7 +57,14 @@ def run(args: argparse.Namespace) -> int:
         return _write_picture(args)
     if args.no_profile or args.at:
         raise UsageError(f"expected --html FILE.html beside {'--no-profile' if args.no_profile else '--at'}")
-    executable = executable_of(args)
+    from mlc.runtime.vm.executable import VmExecutable
+
+    if args.vm and (args.json or args.executor not in ("auto", "vm")):
+        raise UsageError(f"expected --vm alone, but got {'--json' if args.json else f'--executor {args.executor}'}")
+    executable = executable_of(argparse.Namespace(**vars(args) | {"executor": "vm"}) if args.vm else args)
+    if isinstance(executable, VmExecutable) and not args.json:
+        print(executable.disassemble(), end="")
+        return 0
     if args.json:
         import json
 

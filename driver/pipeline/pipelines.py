@@ -67,7 +67,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("graph", "graph-fuse-ops{mode=tvm}", 1, 1),
     CompilerStep("graph", "graph-fuse-ops", 2),
     CompilerStep("graph", "graph-collapse-dims", 2),
-    CompilerStep("graph", "graph-outline-kernels"),
+    CompilerStep("graph", "graph-outline-kernels{parts=$parts}"),
     CompilerStep("graph", "graph-label-ops", 1),
     CompilerStep("graph", "graph-order-calls", 2),
     CompilerStep("main", f"convert-graph-to-main{{{_PLANNER} {_POOLS}}}"),

@@ -35,7 +35,7 @@ PASSES: dict[str, str] = {
     "graph-defuse-ops": "mlc.passes.graph.defuse_ops:DefuseOpsPass",
     "graph-annotate": "mlc.passes.graph.annotate:AnnotatePass",
     "graph-merge-regions": "mlc.passes.graph.merge_regions:MergeRegionsPass",
-    "graph-partition": "mlc.passes.graph.partition:PartitionPass",
+    "graph-partition": "mlc.passes.graph.partition:PartitionGraphPass",
     "graph-select-algorithm": "mlc.passes.graph.select_algorithm:SelectAlgorithmPass",
     "graph-combine-parallel-conv2d": "mlc.passes.graph.combine_parallel.conv2d:CombineParallelConv2dPass",
     "graph-combine-parallel-dense": "mlc.passes.graph.combine_parallel.dense:CombineParallelDensePass",
