@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mlc.driver.load import Source
     from mlc.frontends.common.model import Model
     from mlc.runtime.executable import Executable
-    from mlc.support.memory_pools import MemoryPool
+    from mlc.support.memory_pools import DeclaredPool
 
 Shapes = Mapping[str, Sequence[int | str]]
 _PIECE = 1 << 18
@@ -62,7 +62,7 @@ def compile(
     vm_memory: int | None = None,
     memory_planner: str = "best",
     memory_seed: int = 0,
-    pools: Sequence[MemoryPool] = (),
+    pools: Sequence[DeclaredPool] = (),
     compilers: Sequence[str] = (),
 ) -> Executable:
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 from mlc.lowering.memory.planners import PLANNER_NAMES, PLANNERS
 from mlc.support.errors import UserError, did_you_mean
-from mlc.support.memory_pools import ConstantPool, MemoryPool, WorkspacePool, pools_text
+from mlc.support.memory_pools import ConstantPool, DeclaredPool, WorkspacePool, pools_text
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class MemoryOptions:
 
     planner: str = "best"
     seed: int = 0
-    pools: tuple[MemoryPool, ...] = ()
+    pools: tuple[DeclaredPool, ...] = ()
 
     def __post_init__(self) -> None:
         if self.planner not in PLANNERS:
@@ -38,9 +38,9 @@ class MemoryOptions:
             names.add(pool.name.upper())
 
     @staticmethod
-    def of(planner: str, seed: int, pools: Sequence[MemoryPool]) -> MemoryOptions:
+    def of(planner: str, seed: int, pools: Sequence[DeclaredPool]) -> MemoryOptions:
         """The options from the arguments of mlc.compile."""
-        if isinstance(pools, str | MemoryPool) or not isinstance(pools, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
+        if isinstance(pools, str | DeclaredPool) or not isinstance(pools, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
             raise UserError(f"expected pools to be a list of memory pools, but got {pools!r}")
         return MemoryOptions(planner, seed, tuple(pools))
 

@@ -12,7 +12,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
-class MemoryPool:
+class DeclaredPool:
     """A region of memory: its name, an identifier, and its size in bytes."""
 
     name: str
@@ -26,23 +26,23 @@ class MemoryPool:
 
 
 @dataclass(frozen=True)
-class WorkspacePool(MemoryPool):
+class WorkspacePool(DeclaredPool):
     """A pool for intermediate tensors and for what kernels share inside; TVM's WorkspacePoolInfo."""
 
 
 @dataclass(frozen=True)
-class ConstantPool(MemoryPool):
+class ConstantPool(DeclaredPool):
     """A pool for weights and constants; TVM's ConstantPoolInfo."""
 
 
-def pools_text(pools: Sequence[MemoryPool], kind: type[MemoryPool]) -> str:
+def pools_text(pools: Sequence[DeclaredPool], kind: type[DeclaredPool]) -> str:
     """The pools of one kind as an option of a pass: `sram:4096,dram:65536`."""
     return ",".join(f"{pool.name}:{pool.bytes}" for pool in pools if isinstance(pool, kind))
 
 
-def pools_of(text: str, kind: type[MemoryPool]) -> list[MemoryPool]:
+def pools_of(text: str, kind: type[DeclaredPool]) -> list[DeclaredPool]:
     """The pools that `pools_text` gave the text of; UserError for another text."""
-    found: list[MemoryPool] = []
+    found: list[DeclaredPool] = []
     for part in text.split(",") if text else ():
         name, _, size = part.partition(":")
         if not size.isdecimal():
@@ -51,4 +51,4 @@ def pools_of(text: str, kind: type[MemoryPool]) -> list[MemoryPool]:
     return found
 
 
-__all__ = ["ConstantPool", "MemoryPool", "WorkspacePool", "pools_of", "pools_text"]
+__all__ = ["ConstantPool", "DeclaredPool", "WorkspacePool", "pools_of", "pools_text"]

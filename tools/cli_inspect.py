@@ -131,9 +131,12 @@ def _file(text: str, *suffixes: str) -> Path:
 
 def _write_picture(args: argparse.Namespace) -> int:
     """Compile and write the picture of the arena."""
+    from mlc.runtime.vm.executable import VmExecutable
     from mlc.tools.memory_picture import picture_of
 
     executable = executable_of(args)
+    if isinstance(executable, VmExecutable):
+        raise UsageError("expected a model that AOT compiles for --memory, but the vm runs it and plans at each call")
     model = executable.artifact.model
     if names := ", ".join(name for name, *_ in model.get("symbols", ())):
         raise UsageError(f"expected static sizes for --memory, but {names} stay open; give sizes with --shape")

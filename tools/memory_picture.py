@@ -12,6 +12,8 @@ from mlc.tools.html.memory import memory_facts
 WIDTH, HEIGHT = 1200, 560
 """The size of the plot without margins, in pixels."""
 LEFT, TOP, RIGHT, BOTTOM = 90, 60, 20, 190
+LINE = 14
+"""The height of a line of text, in pixels."""
 CHARACTER = 6.2
 """The width of a character of a label, in pixels."""
 MOST_NAMES = 80
@@ -30,9 +32,9 @@ def picture_of(model: str, graph: Mapping[str, Any], pools: Sequence[Mapping[str
     plot = _Plot(len(names), max(facts["bytes"], facts["bound"], 1))
     parts = [plot.rectangle(one, number, names) for number, one in enumerate(facts["rectangles"])]
     parts += plot.axes(names)
-    parts += plot.line(
-        facts["bound"], f"lower bound {_bytes(facts['bound'])}: the most bytes alive at once", "#c1121f", 14
-    )
+    bound = f"lower bound {_bytes(facts['bound'])}: the most bytes alive at once"
+    near = plot.y(facts["bound"]) - plot.y(facts["bytes"]) < 2 * LINE
+    parts += plot.line(facts["bound"], bound, "#c1121f", -5 - LINE * near)
     parts += plot.line(facts["bytes"], f"peak {_bytes(facts['bytes'])}", "#003049", -5)
     for pool in pools:
         if pool["kind"] == "workspace" and pool["offset"]:
@@ -86,9 +88,10 @@ class _Plot:
         """A dashed line at an offset, with its meaning at the right end; `above` moves the text, in pixels."""
         y, right = self.y(offset), LEFT + WIDTH
         place = f'x="{right - 4}" y="{y + above}" text-anchor="end" fill="{colour}"'
+        halo = 'paint-order="stroke" stroke="white" stroke-width="3"'
         return [
             f'<path d="M{LEFT} {y}H{right}" stroke="{colour}" stroke-dasharray="6 3" fill="none"/>',
-            f'<text {place} font-weight="bold">{escape(text)}</text>',
+            f'<text {place} {halo} font-weight="bold">{escape(text)}</text>',
         ]
 
     def axes(self, names: Sequence[str]) -> list[str]:

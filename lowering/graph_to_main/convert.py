@@ -55,7 +55,7 @@ from mlc.lowering.memory.planners import MemoryPlan, PlannerName
 from mlc.lowering.memory.pools import UsedPool, place_constants, plan_in_pools
 from mlc.passes.graph.shared.views import part_starts
 from mlc.support.errors import UserError, fail
-from mlc.support.memory_pools import ConstantPool, MemoryPool, WorkspacePool, pools_of
+from mlc.support.memory_pools import ConstantPool, DeclaredPool, WorkspacePool, pools_of
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ class Converter:
         self.flows: dict[Operation, control.Flow] = {}
         self.steps = 0
         self.symbols = input_symbols(main)
-        self.workspace_pools: list[MemoryPool] = []
-        self.constant_pools: list[MemoryPool] = []
+        self.workspace_pools: list[DeclaredPool] = []
+        self.constant_pools: list[DeclaredPool] = []
         self.used_pools: list[UsedPool] = []
         self.kernels: dict[str, list[DimExpr]] = {}
         """For each kernel, the symbols (and products) of which its sizes are expressions."""
@@ -335,7 +335,7 @@ _VISITORS: dict[str, Callable[[Converter, Operation], None]] = {
 class FixedPlan:
     """The memory plan of static sizes: constant offsets."""
 
-    def __init__(self, inner: Sequence[Storage], planner: str, seed: int, pools: Sequence[MemoryPool] = ()) -> None:
+    def __init__(self, inner: Sequence[Storage], planner: str, seed: int, pools: Sequence[DeclaredPool] = ()) -> None:
         lifetimes = lifetimes_of(inner, {})
 
         def name(index: int) -> str:

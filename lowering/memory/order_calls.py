@@ -3,8 +3,9 @@ graph-order-calls: the kernels of @main in an order that needs less memory.
 
 In: @main after graph-outline-kernels, of static sizes. Out: the same calls, each behind those whose results it reads.
 
-A beam search builds orders call by call and keeps those with the lowest peak of live bytes. The best one replaces the
-model's order only if the lower bound of its memory plan is lower: where nothing is won, neighbours stay neighbours.
+A beam search builds orders call by call and keeps those with the lowest peak of live bytes; a second one looks for that
+peak with few moves. The result replaces the model's order only if the lower bound of its memory plan is lower: where
+nothing is won, a result is read as soon after it is written as before, while it is in the cache.
 """
 
 from __future__ import annotations
@@ -75,11 +76,6 @@ class _Partial:
     readers: Mapping[Storage, int]
 
     @property
-    def rank(self) -> tuple[int, int, int]:
-        """Low peaks first, then few live bytes, then the model's order."""
-        return self.peak, self.live, self.moved
-
-    @property
     def order(self) -> list[int]:
         """The numbers of the calls."""
         found, one = list[int](), self
@@ -108,8 +104,14 @@ class _Search:
         """The most bytes that one step writes and reads: no order needs fewer."""
         return max(sum(self.bytes.get(b, 0) for b in {*step.reads, *step.writes}) for step in self.steps)
 
-    def run(self) -> list[int]:
-        """The numbers of the steps in the best order found."""
+    def best(self) -> list[int]:
+        """The numbers of the steps: the lowest peak that is found, with as few moves as that allows."""
+        lowest = self.run(lambda one: (one.peak, one.live, one.moved))
+        near = self.run(lambda one: (max(one.peak, lowest.peak), one.moved, one.live))
+        return (near if near.peak <= lowest.peak else lowest).order
+
+    def run(self, rank: Callable[[_Partial], tuple[int, int, int]]) -> _Partial:
+        """The first by rank of the complete orders that are found."""
         ready = frozenset(number for number, step in enumerate(self.steps) if not step.needs)
         beam = [_Partial(0, 0, 0, -1, None, frozenset(), ready, {})]
         for _ in self.steps:
@@ -118,10 +120,10 @@ class _Search:
                 for number in one.ready:
                     new = self.after(one, number)
                     best = following.get(new.done)
-                    if best is None or new.rank < best.rank:
+                    if best is None or rank(new) < rank(best):
                         following[new.done] = new
-            beam = sorted(following.values(), key=lambda one: one.rank)[:BEAM]
-        return beam[0].order
+            beam = sorted(following.values(), key=rank)[:BEAM]
+        return beam[0]
 
     def after(self, one: _Partial, number: int) -> _Partial:
         """A partial order and one more step."""
@@ -153,7 +155,7 @@ def better_order(main: func.FuncOp, content: Content) -> list[Operation] | None:
     search, peak = _Search(steps, inner), peak_of(main, content)
     if peak <= search.least:
         return None
-    order = _with_views(ops, [steps[k].op for k in search.run()])
+    order = _with_views(ops, [steps[k].op for k in search.best()])
     return order if peak_of(main, content, order) < peak else None
 
 

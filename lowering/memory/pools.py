@@ -14,20 +14,20 @@ from mlc.lowering.memory.lifetimes import Lifetime, align
 from mlc.lowering.memory.placement import Problem
 from mlc.lowering.memory.planners import MemoryPlan, plan
 from mlc.support.errors import UserError
-from mlc.support.memory_pools import MemoryPool
+from mlc.support.memory_pools import DeclaredPool
 
 
 @dataclass(frozen=True)
 class UsedPool:
     """A pool of the arena: the offset of its first byte, and the bytes that are used of it."""
 
-    pool: MemoryPool
+    pool: DeclaredPool
     start: int
     used: int
 
 
 def plan_in_pools(
-    buffers: Sequence[Lifetime], pools: Sequence[MemoryPool], planner: str, seed: int, name: Callable[[int], str]
+    buffers: Sequence[Lifetime], pools: Sequence[DeclaredPool], planner: str, seed: int, name: Callable[[int], str]
 ) -> tuple[MemoryPlan, list[UsedPool]]:
     """
     The places of the buffers in the arena that the pools make up, and what is used of each pool.
@@ -98,7 +98,7 @@ def _renumbered(buffers: Sequence[Lifetime], group: Sequence[int]) -> list[Lifet
     ]
 
 
-def place_constants(sizes: Sequence[int], pools: Sequence[MemoryPool]) -> tuple[list[int], list[UsedPool]]:
+def place_constants(sizes: Sequence[int], pools: Sequence[DeclaredPool]) -> tuple[list[int], list[UsedPool]]:
     """The offset of each constant in the weights, each in the first pool with room for it, and what is used."""
     if not pools:
         offsets, end = list[int](), 0
