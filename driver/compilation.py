@@ -18,12 +18,13 @@ from mlc.dialects.runtime import CallOp
 from mlc.driver.bind_sizes import copied_store
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
+from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signature_of
 from mlc.driver.external import check_external, compile_external
 from mlc.driver.flops import flops_of
 from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
 from mlc.driver.options import Options
-from mlc.driver.pipeline.manager import PassFailed, make_context, run_passes
+from mlc.driver.pipeline.manager import PassFailed, make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import functions_object, is_host, pool_object, probes_object
 from mlc.driver.validated import check_program
@@ -33,6 +34,7 @@ from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
 from mlc.runtime.code import FUNCTIONS, POOL, PROBES
+from mlc.runtime.graph.convert import expect_graph
 from mlc.support.errors import UserError, fail, warn
 from mlc.support.timing import PhaseTimer
 from mlc.support.weights import WeightStore
@@ -85,6 +87,9 @@ class Compilation:
         specs = signature_of(self.model)
         main, sources = self.plan()
         symbolic = "mlc.symbols" in main.attributes
+        if not self.options.parts:
+            branches = any(op.regions for op in main.body.block.ops)
+            expect_graph({"symbols": symbolic, "control_flow": branches})
         flops = {name: flops_of(op) for name, op in sources.items()}
         with self.timing.phase("kernels"):
             self.kernels = self.compile_kernels(sources)
@@ -103,13 +108,16 @@ class Compilation:
                 link = partial(link_shared, libraries=self.libraries())
                 draft.write_objects(objects, link if is_host(self.target) and has_compiler() else None)
             workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
+            pools = checked_pools(main, workspace)
             draft.model |= {
                 "name": self.name,
                 "entry": MAIN,
                 "target": _facts(self.target),
                 "threads": self.options.threads,
                 **specs,
+                **_structure(self.model),
                 **description,
+                **({"pools": pools} if pools else {}),
                 "workspace_bytes": description["plan"]["bytes"] + workspace,
                 "kernel_workspace_bytes": workspace,
                 "kernel_rooms": self.rooms(description["nodes"]),
@@ -129,7 +137,8 @@ class Compilation:
         self.optimize()
         sources = self.kernel_sources()
         with self.timing.phase("plan"):
-            run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing, *self.validators])
+            passes = parse_pipeline("main", self.options.settings())
+            run_passes(self.model.module, self.ctx, passes, instruments=[self.timing, *self.validators])
             main = find_function(self.model.module, "main")
             check_plan(main)
         for op in main.walk():
@@ -369,6 +378,15 @@ def prepare(target: Target) -> None:
 
     del llvm_ir
     native.target_machine(target)
+
+
+def _structure(model: Model) -> dict[str, Any]:
+    """The outputs that are sequences or absent optionals, by name: the names of their tensors."""
+    if "graph.structure" not in model.main.attributes:
+        return {}
+    from mlc.frontends.onnx.structured import structure_of
+
+    return {"structure": structure_of(model.main.attributes)}
 
 
 def _facts(target: Target) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlc.tools.cli import UsageError, add_model_arguments, shapes_of, symbols_of
+from mlc.tools.cli_memory import memory_of
 from mlc.tools.waiting import progress
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def options_of(args: argparse.Namespace) -> "Options":
         precision=args.precision,
         error_growth=args.error_growth,
         context=current_context(),
+        memory=memory_of(args),
         compilers=tuple(args.compiler),
     )
 
