@@ -44,7 +44,7 @@ from mlc.validation.plan_check import check_plan
 
 
 @dataclass(frozen=True)
-class Compared:
+class ValidatedOn:
     """On what a validating compilation has run functions."""
 
     inputs: dict[str, Any]
@@ -195,15 +195,15 @@ class Compilation:
         if "graph" in self.options.keep:
             self.texts["graph"] = op_text(module, self.options) + "\n"
 
-    def compared(self, weights: WeightStore | None) -> Compared | None:
+    def compared(self, weights: WeightStore | None) -> ValidatedOn | None:
         """On what a validating compilation has run the functions of the graph level."""
         inputs = {name: one for validator in self.validators for name, one in validator.recorded().items()}
-        return Compared(inputs, weights) if self.options.validate else None
+        return ValidatedOn(inputs, weights) if self.options.validate else None
 
-    def kernel_compared(self, error: Any) -> Compared | None:
+    def kernel_compared(self, error: Any) -> ValidatedOn | None:
         """On what a validating compilation has run the kernel that an error is about, whose weights are inputs."""
         inputs = {name: one for name, one in self.recorded.items() if name.partition(" #")[0] == error.kernel}
-        return Compared(inputs, None) if self.options.validate else None
+        return ValidatedOn(inputs, None) if self.options.validate else None
 
     def kernel_sources(self) -> dict[str, FuncOp]:
         """The kernels that graph-outline-kernels made."""
@@ -352,7 +352,7 @@ class Compilation:
 
 @contextmanager
 def replayable(
-    text: Callable[[Any], str], passes: list[Any], compared: Callable[[Any], Compared | None]
+    text: Callable[[Any], str], passes: list[Any], compared: Callable[[Any], ValidatedOn | None]
 ) -> Generator[None]:
     """
     Attach the IR and the pipeline that reproduce what a pass does wrong to its exception, as `reproducer`.

@@ -35,7 +35,7 @@ from mlc.tools.opt.choice import (
 from mlc.tools.opt.limits import add_limits, apply_limits
 
 if TYPE_CHECKING:
-    from mlc.driver.compilation import Compared
+    from mlc.driver.compilation import ValidatedOn
 
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
@@ -378,7 +378,7 @@ def report_reproducer(error: BaseException, load: Sequence[str]) -> None:
         print(f"mlc: note: cannot write {path}: {failure.strerror}", file=sys.stderr)
 
 
-def _write_compared(path: Path, compared: "Compared") -> list[str]:
+def _write_compared(path: Path, compared: "ValidatedOn") -> list[str]:
     """Write the inputs and weights with which a result changed, beside the reproducer; the options that name them."""
     from mlc.validation.report import write_inputs
 
