@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.codegen import c_prelude as C
-from mlc.codegen.c_access import Access, access, mask_text
+from mlc.codegen.c_access import CheckedElement, access, mask_text
 from mlc.codegen.c_call import print_call, prototypes
 from mlc.codegen.c_printer import CPrinter, on_heap
 from mlc.codegen.c_types import NARROW, storage_type, value_type
@@ -190,7 +190,9 @@ def _gather(p: CPrinter, op: loop.GatherOp) -> None:
     _read(p, op, access(p, op, op.buffer, op.map.data, op.indices, shape, masked=False, gathered=by), "", None)
 
 
-def _read(p: CPrinter, op: loop.LoadOp | loop.GatherOp, at: Access, mask: str, otherwise: SSAValue | None) -> None:
+def _read(
+    p: CPrinter, op: loop.LoadOp | loop.GatherOp, at: CheckedElement, mask: str, otherwise: SSAValue | None
+) -> None:
     result = op.results[0]
     t, shape = loop.element_of(result.type), loop.shape_of(result.type)
     value = f"mlc_from_{NARROW[type(t)]}({at.element})" if type(t) in NARROW else at.element

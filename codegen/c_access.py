@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Access:
+class CheckedElement:
     """An element of a buffer at the present lane, and the statements that check its index."""
 
     element: str
@@ -92,7 +92,7 @@ def access(
     *,
     masked: bool,
     gathered: tuple[int, str] | None = None,
-) -> Access:
+) -> CheckedElement:
     """
     An element of a buffer at the present lane of a tile.
 
@@ -115,7 +115,7 @@ def access(
         else:
             before.append(_corners(p, parts, operands, int(size), shape))
     found = f"{p.name(buffer)}[{_offset(p, exprs, operands, shape, sizes, index, extra)}]"
-    return Access(found, [p.check(op, before)] if before else [], p.check(op, tests) if tests else "")
+    return CheckedElement(found, [p.check(op, before)] if before else [], p.check(op, tests) if tests else "")
 
 
 def _offset(

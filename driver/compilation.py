@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from mlc.codegen.link import has_compiler, link_shared
 from mlc.dialects.attributes import EXTERNAL_COMPILER
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
+from mlc.driver.bind_sizes import copied_store
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
 from mlc.driver.describe.pools import checked_pools
@@ -35,9 +37,20 @@ from mlc.runtime.code import FUNCTIONS, POOL, PROBES
 from mlc.runtime.graph.convert import expect_graph
 from mlc.support.errors import UserError, fail, warn
 from mlc.support.timing import PhaseTimer
+from mlc.support.weights import WeightStore
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
 from mlc.validation.plan_check import check_plan
+
+
+@dataclass(frozen=True)
+class ValidatedOn:
+    """On what a validating compilation has run functions."""
+
+    inputs: dict[str, Any]
+    """Recorded inputs by function."""
+    weights: WeightStore | None
+    """The weights that the module reads."""
 
 
 class Compilation:
@@ -171,7 +184,8 @@ class Compilation:
         self.ops["imported"] = _count(module)
         passes = self.options.pipeline("graph")
         before = str(module)
-        with self.timing.phase("graph"), replayable(lambda error: before, passes, self.options.validate):
+        held = copied_store(self.model.weights) if self.options.validate else None  # passes add and remove weights
+        with self.timing.phase("graph"), replayable(lambda _: before, passes, lambda _: self.compared(held)):
             self.validators = validators(self.options)
             hooks = [self.timing, *self.validators, *self.options.instruments]
             run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required, blame=True)
@@ -180,6 +194,16 @@ class Compilation:
         self.ops["graph"] = _count(module)
         if "graph" in self.options.keep:
             self.texts["graph"] = op_text(module, self.options) + "\n"
+
+    def compared(self, weights: WeightStore | None) -> ValidatedOn | None:
+        """On what a validating compilation has run the functions of the graph level."""
+        inputs = {name: one for validator in self.validators for name, one in validator.recorded().items()}
+        return ValidatedOn(inputs, weights) if self.options.validate else None
+
+    def kernel_compared(self, error: Any) -> ValidatedOn | None:
+        """On what a validating compilation has run the kernel that an error is about, whose weights are inputs."""
+        inputs = {name: one for name, one in self.recorded.items() if name.partition(" #")[0] == error.kernel}
+        return ValidatedOn(inputs, None) if self.options.validate else None
 
     def kernel_sources(self) -> dict[str, FuncOp]:
         """The kernels that graph-outline-kernels made."""
@@ -202,7 +226,7 @@ class Compilation:
         origins = self.origins()
         jobs = [Job(name, origins.get(name, ()), self.work(name, sources[name], passes)) for name in missing]
         prepare(self.target)
-        with replayable(lambda error: str(sources[error.kernel]), passes, self.options.validate):
+        with replayable(lambda error: str(sources[error.kernel]), passes, self.kernel_compared):
             # an instrument keeps what it sees, so the passes that it watches run in this process
             results = run_jobs(jobs, workers=1 if self.options.instruments else None)
         for name, data in zip(missing, results, strict=True):
@@ -327,8 +351,14 @@ class Compilation:
 
 
 @contextmanager
-def replayable(text: Callable[[Any], str], passes: list[Any], validate: bool) -> Generator[None]:
-    """Attach the IR and the pipeline that reproduce what a pass does wrong to its exception, as `reproducer`."""
+def replayable(
+    text: Callable[[Any], str], passes: list[Any], compared: Callable[[Any], ValidatedOn | None]
+) -> Generator[None]:
+    """
+    Attach the IR and the pipeline that reproduce what a pass does wrong to its exception, as `reproducer`.
+
+    On what a validating compilation has run the functions is attached, too, as `compared`.
+    """
     try:
         yield
     except Exception as error:
@@ -336,7 +366,7 @@ def replayable(text: Callable[[Any], str], passes: list[Any], validate: bool) ->
             raise
         try:
             setattr(error, "reproducer", (text(error), ",".join(map(pass_text, passes))))  # noqa: B010
-            setattr(error, "validates", validate)  # noqa: B010
+            setattr(error, "compared", compared(error))  # noqa: B010
         except AttributeError:
             pass
         raise

@@ -19,7 +19,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 from mlc.driver.options import EXECUTORS, PRECISIONS
 from mlc.tools.cli_memory import add_memory_arguments, given_memory_option, memory_arguments_of
@@ -32,6 +33,9 @@ from mlc.tools.opt.choice import (
     printing_instrument,
 )
 from mlc.tools.opt.limits import add_limits, apply_limits
+
+if TYPE_CHECKING:
+    from mlc.driver.compilation import ValidatedOn
 
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
@@ -360,19 +364,32 @@ def _place_of(error: BaseException) -> str:
 
 def report_reproducer(error: BaseException, load: Sequence[str]) -> None:
     """Write the IR and the pipeline that an error carries to a file, and say how to replay them."""
-    from pathlib import Path
-
     from mlc.tools.opt.failure import replay_command
     from mlc.tools.opt.reproducer import write_reproducer
 
-    path = "mlc.reproducer.mlir"
+    path = Path("mlc.reproducer.mlir")
     text, pipeline = getattr(error, "reproducer", ("", ""))
-    flags = ["--validate-each"] if getattr(error, "validates", False) else []
+    compared = getattr(error, "compared", None)
     try:
-        write_reproducer(Path(path), text, [f"--pass-pipeline=builtin.module({pipeline})", *flags], error, load)
-        print(f"mlc: note: replay it with: {replay_command(path, load)}", file=sys.stderr)
+        flags = [] if compared is None else ["--validate-each", *_write_compared(path, compared)]
+        write_reproducer(path, text, [f"--pass-pipeline=builtin.module({pipeline})", *flags], error, load)
+        print(f"mlc: note: replay it with: {replay_command(str(path), load)}", file=sys.stderr)
     except OSError as failure:
         print(f"mlc: note: cannot write {path}: {failure.strerror}", file=sys.stderr)
+
+
+def _write_compared(path: Path, compared: "ValidatedOn") -> list[str]:
+    """Write the inputs and weights with which a result changed, beside the reproducer; the options that name them."""
+    from mlc.validation.report import write_inputs
+
+    flags: list[str] = []
+    if compared.inputs:
+        write_inputs(path.with_suffix(".npz"), compared.inputs)
+        flags.append(f"--validate-inputs={path.with_suffix('.npz')}")
+    if compared.weights is not None and len(compared.weights):
+        compared.weights.save(path.with_suffix(".safetensors"))
+        flags.append(f"--weights={path.with_suffix('.safetensors')}")
+    return flags
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
