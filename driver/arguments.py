@@ -204,7 +204,7 @@ def _shapes(kernel: Kernel, types: Sequence[Attribute]) -> list[list[Size]]:
 def _symbols(kernel: Kernel, strides: set[Any]) -> list[tuple[str, int, int, int]]:
     """The symbols of the kernel's shapes with their ranges: (name, low, high, step)."""
     declared = kernel.attributes.get(KERNEL_SYMBOLS)
-    ranges = declared.data if isinstance(declared, DictionaryAttr) else {}
+    ranges: dict[str, Attribute] = dict(declared.data) if isinstance(declared, DictionaryAttr) else {}
     least = integers(kernel.attributes.get(KERNEL_LEAST)) or ()
     found: dict[str, tuple[str, int, int, int]] = {}
     used = _used(kernel)

@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from mlc.driver.options import EXECUTORS, PRECISIONS
+from mlc.tools.cli_memory import add_memory_arguments, given_memory_option, memory_arguments_of
 from mlc.tools.opt.choice import (
     add_choice_arguments,
     add_load_argument,
@@ -106,6 +107,7 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
         metavar="DIR",
         help="take the kernels' schedules from the files in DIR, which --dump-schedules writes",
     )
+    add_memory_arguments(parser)
     parser.add_argument(
         "--compiler",
         action="append",
@@ -211,6 +213,8 @@ def executable_of(args: argparse.Namespace):
 
         if args.schedules is not None:
             raise UsageError(f"expected a model file to compile with --schedules, but got the directory {args.model}")
+        if option := given_memory_option(args):
+            raise UsageError(f"expected a model file to compile with {option}, but got the directory {args.model}")
         from mlc.runtime.vm.saved import is_saved_vm
 
         executor = "aot" if args.executor == "auto" else args.executor
@@ -233,6 +237,7 @@ def executable_of(args: argparse.Namespace):
         schedules=args.schedules,
         precision=args.precision,
         error_growth=args.error_growth,
+        **memory_arguments_of(args),
         compilers=args.compiler,
     )
 

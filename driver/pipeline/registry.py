@@ -61,6 +61,7 @@ PASSES: dict[str, str] = {
     "graph-convert-layout": "mlc.passes.graph.convert_layout:ConvertLayoutPass",
     "graph-to-mixed-precision": "mlc.passes.graph.to_mixed_precision:ToMixedPrecisionPass",
     "graph-alter-op-layout": "mlc.passes.graph.alter_op_layout:AlterOpLayoutPass",
+    "graph-order-calls": "mlc.lowering.memory.order_calls:OrderCallsPass",
     # te
     "te-factor-reductions": "mlc.passes.te.factor_reductions:FactorReductionsPass",
     "te-inline": "mlc.passes.te.inline:InlineStagesPass",

@@ -445,7 +445,8 @@ class ConvertLoopToLLVMPass(ModulePass):
             names = [name for name in self.instructions.split(",") if name]
             new = lower_kernel(func, self.vector_bits // 32, self.registers or None, names)
             for machine in new:
-                if not machine.body.blocks and any(_is_declared(machine, o) for o in op.body.block.ops):
+                declares = isinstance(machine, llvm.FuncOp) and not machine.body.blocks
+                if declares and any(_is_declared(machine, o) for o in op.body.block.ops):
                     continue
                 expect_converted(machine, self.name, "loop", "arith", "math", "scf", "memref")
                 op.body.block.insert_op_before(machine, func)

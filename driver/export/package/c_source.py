@@ -57,8 +57,9 @@ class CSource:
                 f"{', '.join(row[0] for row in specs['symbols'])}; give the shapes with --shape, or use --lang a"
             )
         self.main, sources = compilation.plan()
-        if external := [name for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes]:
-            raise UserError(f"expected --lang a or so: the code of '{external[0]}' is an external compiler's")
+        external = [name for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes]
+        if external:
+            raise UserError(f"expected kernels that mlc compiles in a package of C source, but {external[0]} is not")
         names = {name: f"{self.prefix}_{name}" for name in sources}
         passes = kernel_passes(options)
         first, last = (next(k for k, one in enumerate(passes) if one.name == n) for n in _TILES)

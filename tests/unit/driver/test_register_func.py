@@ -16,7 +16,7 @@ from mlc import te
 from mlc.dialects import own_ops
 from mlc.dialects.graph.base import ELEMENTWISE, OPAQUE, GraphOp, Sample
 from mlc.dialects.graph.types import Tensor, tensor
-from mlc.driver.export.package.write import write_package
+from mlc.driver.export.package import write_package
 from mlc.driver.options import Options
 from mlc.lowering.graph_to_te.table import LOWERINGS, lowering
 from mlc.support.abi import FUNCTION, FUNCTION_MISSING
@@ -97,7 +97,7 @@ def test_a_model_calls_it(exe: mlc.Executable):
 def test_after_save_and_with_the_graph_executor(exe: mlc.Executable, tmp_path: Path):
     exe.save(tmp_path / "saved")
     mlc.register_func("test.cumsum", cumsum)
-    for executor in ("aot", "steps"):
+    for executor in ("aot", "steps", "graph", "vm"):
         loaded = mlc.load_executable(tmp_path / "saved", executor=executor)
         assert loaded.functions == ("test.cumsum",)
         np.testing.assert_allclose(loaded({"x": X})["y"], expected(X), rtol=1e-5)
@@ -256,13 +256,6 @@ def test_a_c_program_registers_its_own(exe: mlc.Executable, tmp_path: Path):
         assert subprocess.run([tmp_path / "main"]).returncode == 0
 
 
-def test_a_package_is_refused(tmp_path: Path):
-    path = tmp_path / "net.mlir"
-    path.write_text(MODEL)
-    with pytest.raises(UserError, match=r"to call no registered functions, but it calls test.cumsum"):
-        write_package(path, tmp_path / "package", Options(threads=1), name="net")
-
-
 def test_the_registry():
     @mlc.register_func
     def plain() -> None: ...
@@ -305,3 +298,10 @@ def test_a_pointwise_op_may_not_call():
     Dialect("test_fn2", [WrongOp])
     with pytest.raises(UserError, match=r"expected kind = OPAQUE of test_fn.wrong, whose te has a te.extern"):
         lowering(WrongOp)(lambda op, x: te.extern(x.shape, [x], te.call("test.cumsum")))
+
+
+@pytest.mark.parametrize("lang", ["a", "c"])
+def test_packages_refuse_what_calls_registered_functions(tmp_path: Path, lang: str):
+    (tmp_path / "net.mlir").write_text(MODEL)
+    with pytest.raises(UserError, match=r"whole by itself to package, but it calls test\.cumsum; write a library"):
+        write_package(tmp_path / "net.mlir", tmp_path / "net", Options(), name="net", lang=lang)
