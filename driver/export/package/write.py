@@ -89,7 +89,7 @@ def write_package(
 
 def _check_calls(model: Mapping[str, Any]) -> None:
     """UserError for a program that calls code which the package does not have."""
-    if called := [*model.get("functions", ()), *model.get("libraries", ())]:
+    if called := model.get("functions", ()):
         raise UserError(
             f"expected a program that is whole by itself to package, but it calls {', '.join(called)}; "
             "write a library with mlc compile -o NAME.so"

@@ -173,7 +173,7 @@ def test_packaged(toy: Any, net: Path, tmp_path: Path):
     options = Options(threads=1, compilers=("toy",))
     write_package(net, tmp_path / "a", options, name="net", lang="a")
     subprocess.run(["make", "-s", "check"], check=True, cwd=tmp_path / "a")
-    with pytest.raises(UserError, match="expected --lang a or so: the code of 'toy_"):
+    with pytest.raises(UserError, match="expected kernels that mlc compiles in a package of C source, but toy_"):
         write_package(net, tmp_path / "c", options, name="net", lang="c")
 
 
