@@ -95,7 +95,7 @@ def test_a_strategy_may_refuse_a_kernel() -> None:
 
 
 def test_wrong_registrations() -> None:
-    with pytest.raises(UserError, match=r"expected family to be one of contraction, .*, but got 'conv'"):
+    with pytest.raises(UserError, match=r"expected family to be one of scan, contraction, .*, but got 'conv'"):
         strategy(family="conv")
 
     def matmul(info, target, threads):
