@@ -44,6 +44,8 @@ KERNEL_SYMBOLS = "te.symbols"
 """Of a kernel of the te API: the range of each symbol, by name."""
 KERNEL_ARGUMENTS = "te.arguments"
 """Of a kernel of the te API: what each size argument holds, as expressions of the symbols."""
+KERNEL_UNSIGNED = "te.unsigned"
+"""Of a kernel of the te API, array<i64>: the numbers of the inputs and outputs whose integers are unsigned."""
 KERNEL_BUFFERS = "te.buffers"
 """
 How the arrays of a kernel lie in memory, for each input and output: a unit (contiguous), or a dictionary of `strides`

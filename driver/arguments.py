@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IndexType, IntegerA
 from xdsl.ir import Attribute
 
 from mlc.dialects import loop, te
-from mlc.dialects.attributes import KERNEL_BUFFERS, KERNEL_LEAST, KERNEL_SIZES, KERNEL_SYMBOLS
+from mlc.dialects.attributes import KERNEL_BUFFERS, KERNEL_LEAST, KERNEL_SIZES, KERNEL_SYMBOLS, KERNEL_UNSIGNED
 from mlc.dialects.constants import integers
 from mlc.dialects.graph.dims import Dim, DimExpr, SymbolAttr
 from mlc.dialects.index import IndexMapAttr
@@ -101,7 +101,9 @@ class KernelArguments:
         outputs = len(tensor_names(kernel)[1])
         first = len(types) - outputs
         self.shapes = _shapes(kernel, types)
-        specs = [_spec(n, t, s) for n, t, s in zip(names, types, self.shapes, strict=True)]
+        unsigned = integers(kernel.attributes.get(KERNEL_UNSIGNED)) or ()
+        parts = zip(names, types, self.shapes, strict=True)
+        specs = [_spec(n, t, s, k in unsigned) for k, (n, t, s) in enumerate(parts)]
         self.inputs, self.outputs = specs[:first], specs[first:]
         self.layouts = _layouts(kernel, len(types))
         self.sizes = [encoded(n) for n in argument_sizes(kernel)]
@@ -247,12 +249,12 @@ def _layout(row: DictionaryAttr, names: Sequence[DimExpr]) -> MemoryLayout:
     )
 
 
-def _spec(name: str, type_: Attribute, shape: Sequence[Size]) -> TensorSpec:
+def _spec(name: str, type_: Attribute, shape: Sequence[Size], unsigned: bool) -> TensorSpec:
     assert isinstance(type_, TensorType | MemRefType)
     element = str(type_.element_type)
     dtype = _DTYPES.get(element) or element.replace("ui", "uint").replace("si", "int")
     dtype = dtype.replace("i", "int") if dtype[0] == "i" and dtype[1:].isdigit() else dtype
-    return TensorSpec(name, tuple(map(text, shape)), dtype)
+    return TensorSpec(name, tuple(map(text, shape)), f"u{dtype}" if unsigned else dtype)
 
 
 __all__ = ["Array", "Kernel", "KernelArguments", "MemoryLayout", "Out", "index_arguments"]

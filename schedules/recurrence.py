@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from xdsl.ir import SSAValue
+
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.injective import schedule_pointwise, split_lanes, spread
 from mlc.schedules.registry import strategy
+from mlc.targets.cost.threads import worth_threads
 from mlc.targets.target import Target
 
 
@@ -32,8 +35,17 @@ def _schedule_pointwise_step(s: ScheduleBuilder, st: Stage, target: Target, thre
     s.symbolic |= {loops[k] for k in st.symbolic}
     extents = list(st.extents[1:])
     outer, inner = split_lanes(s, loops[1:], extents, target)
-    spread(s, outer, extents, st, target, threads)
+    _spread(s, outer, extents, st, target, threads)
     s.vectorize(inner)
+
+
+def _spread(
+    s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], st: Stage, target: Target, threads: int
+) -> None:
+    """Parallel loops outside of a scan, and in one where a single step is worth waking the threads for."""
+    cycles = target.core.pointwise_cycles_per_element * st.points / max(st.extents[0] if st.extents else 1, 1)
+    if not st.in_scan or (not st.symbolic and worth_threads(cycles, threads, target)):
+        spread(s, outer, extents, st, target, threads)
 
 
 def _schedule_reduction(s: ScheduleBuilder, st: Stage, target: Target, threads: int) -> None:
@@ -54,7 +66,7 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, target: Target, threads: 
         start = (reducing[:-1] + outer + [lanes])[0]
         s.decompose_reduction(block, start)
         s.vectorize(lanes)
-        spread(s, spatial, list(st.extents[first : st.num_spatial]), st, target, threads)
+        _spread(s, spatial, list(st.extents[first : st.num_spatial]), st, target, threads)
         return
     extents = list(st.extents[first : st.num_spatial])
     outer, lanes = split_lanes(s, spatial, extents, target)
@@ -64,7 +76,7 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, target: Target, threads: 
     above = outer[-1] if outer else loops[0] if first else None
     (init_lanes,) = s.loops(init, 1, under=above) if above is not None else s.loops(init, 1)
     s.vectorize(init_lanes)
-    spread(s, outer, extents, st, target, threads)
+    _spread(s, outer, extents, st, target, threads)
 
 
 def _is_contiguous(st: Stage) -> bool:

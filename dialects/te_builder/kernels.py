@@ -9,7 +9,14 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects import te
-from mlc.dialects.attributes import KERNEL_ARGUMENTS, KERNEL_LEAST, KERNEL_SIZES, KERNEL_SYMBOLS, KERNEL_TYPICAL
+from mlc.dialects.attributes import (
+    KERNEL_ARGUMENTS,
+    KERNEL_LEAST,
+    KERNEL_SIZES,
+    KERNEL_SYMBOLS,
+    KERNEL_TYPICAL,
+    KERNEL_UNSIGNED,
+)
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr, basis, bounds_between
 from mlc.dialects.graph.expressions import Bounded
 from mlc.dialects.graph.types import sizes_at
@@ -39,8 +46,8 @@ def var(name: str, low: int = 1, high: int | None = None) -> DimExpr:
 
 def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> te.FuncOp:
     """The te.func with these inputs and outputs; the stages are copied into it."""
-    if not isinstance(name, str) or not name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance] - from users
-        raise UserError(f"expected the name of the kernel, but got {name!r}")
+    if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance] - from users
+        raise UserError(f"expected the name of the kernel, but got {name!r:.40}")
     inputs, outputs = _tensors("inputs", inputs), _distinct(_tensors("outputs", outputs))
     symbols = _symbols([*inputs, *outputs])
     block = Block(arg_types=[*(_value(t).type for t in inputs), *(INDEX for _ in symbols)])
@@ -64,6 +71,8 @@ def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> te.F
     if symbols:
         new.attributes |= size_attributes([t.shape for t in (*inputs, *outputs)], symbols, _ranges(symbols))
         new.attributes |= _symbol_attributes(symbols)
+    if unsigned := [k for k, t in enumerate((*inputs, *outputs)) if t.unsigned]:
+        new.attributes[KERNEL_UNSIGNED] = DenseArrayBase.from_list(i64, unsigned)
     _verify(new)
     return new
 

@@ -129,5 +129,5 @@ def test_lower_gives_the_loops_of_a_function_and_of_a_schedule():
     assert str(mlc.lower(EXP, str(s))) == str(mlc.lower(s))
     with pytest.raises(UserError, match="expected a schedule of @matmul, but got one of @exp"):
         mlc.lower(MATMUL, str(s))
-    with pytest.raises(UserError, match="expected a te.func, loop.func, IR text or mlc.te tensors, but got 3"):
+    with pytest.raises(UserError, match=r"expected a te.func, loop.func, IR text or mlc.te tensors, but got 3"):
         mlc.lower(3)  # pyright: ignore[reportArgumentType] - refused

@@ -76,9 +76,17 @@ def test_text_with_open_sizes_is_built_as_well():
     np.testing.assert_array_equal(mlc.build(s)(a)[0], a * 2)
 
 
+def test_unsigned_integers_stay_unsigned():
+    x = te.placeholder((M,), "uint8", name="x")
+    operator = mlc.build([x, te.compute((M,), lambda i: te.maximum(x[i], 7), "y")], threads=1)
+    a = np.arange(240, 260).astype(np.uint8)
+    np.testing.assert_array_equal(operator(a), np.maximum(a, 7))
+    assert (operator.inputs[0].dtype, operator.outputs[0].dtype) == ("uint8", "uint8")
+
+
 def test_what_is_refused():
     for arguments in (("a b",), ("n", -1), ("n", 5, 4)):
-        with pytest.raises(UserError, match="expected .* size"):
+        with pytest.raises(UserError, match=r"expected .* size"):
             te.var(*arguments)
     x, hidden = te.placeholder((N,), name="x"), te.var("hidden")
     with pytest.raises(UserError, match="expected 'hidden' to be a size of an input, alone or in a sum"):

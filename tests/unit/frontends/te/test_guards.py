@@ -117,13 +117,13 @@ def test_refused_bodies(body, message):
 
 
 def test_refused_tables_and_names():
-    with pytest.raises(UserError, match="expected an array of numbers for te.table, but got 'x'"):
+    with pytest.raises(UserError, match=r"expected an array of numbers for te.table, but got 'x'"):
         te.table("x")
-    with pytest.raises(UserError, match="expected one of the dtypes .* but got float3"):
+    with pytest.raises(UserError, match=r"expected one of the dtypes .* but got float3"):
         te.placeholder((3,), "float3")
-    with pytest.raises(UserError, match="expected the name of the kernel, but got 'a b'"):
-        te.func("a b", [X], [X])
-    with pytest.raises(UserError, match="expected the inputs of te.func to be placeholders, each once, but got 'x'"):
+    with pytest.raises(UserError, match="expected the name of the kernel, but got 3"):
+        te.func(3, [X], [X])
+    with pytest.raises(UserError, match=r"expected the inputs of te.func to be placeholders, each once, but got 'x'"):
         te.func("f", [X, X], [X])
     assert {"compute", "scan", "comm_reducer", "if_then_else", "table", "var", "buffer", "extern"} <= set(dir(te))
     assert not {"builder", "api", "ModuleType", "annotations"} & set(dir(te))

@@ -114,7 +114,7 @@ def test_argmax_prod_and_extreme_values():
         assert te.min_value(dtype) == np.iinfo(dtype).min
         assert te.max_value(dtype) == np.iinfo(dtype).max
     assert te.max_value("bfloat16") == 3.3895313892515355e38
-    with pytest.raises(UserError, match="expected one of the dtypes .* but got float3"):
+    with pytest.raises(UserError, match=r"expected one of the dtypes .* but got float3"):
         te.min_value("float3")
 
 
@@ -123,7 +123,7 @@ def test_rfactor_combines_partial_results_by_the_reducer():
     s = mlc.Schedule(pairs((8, 40), 1))
     _, k = s.loops(s["least"])
     _, inner = s.split(k, [None, 8])
-    with pytest.raises(UserError, match="reduces block .*least.* by more than one op that commutes"):
+    with pytest.raises(UserError, match=r"reduces block .*least.* by more than one op that commutes"):
         s.vectorize(inner)
     partial = s.rfactor(inner, axis=1)
     i, outer, lanes = s.loops(partial)
