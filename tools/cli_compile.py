@@ -12,6 +12,7 @@ from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError
 from mlc.support.scratch import remove_scratch, scratch_directory
 from mlc.tools.cli import UsageError, add_model_arguments, executable_of, human_bytes, shapes_of, summary, symbols_of
+from mlc.tools.cli_memory import memory_of
 
 if TYPE_CHECKING:
     from mlc.runtime.vm.executable import VmExecutable
@@ -65,7 +66,11 @@ def run(args: argparse.Namespace) -> int:
     from mlc.support.timing import table
 
     if args.executor == "vm":
-        return write_vm(executable_of(args), args, what)
+        from mlc.runtime.vm.executable import VmExecutable
+
+        executable = executable_of(args)
+        assert isinstance(executable, VmExecutable)
+        return write_vm(executable, args, what)
     try:
         artifact, owned = compiled(args)
     except UserError as error:
@@ -156,6 +161,7 @@ def options_of(args: argparse.Namespace, keep: frozenset[str] = frozenset(), val
         args.precision,
         args.error_growth,
         context=current_context(),
+        memory=memory_of(args),
         compilers=tuple(getattr(args, "compiler", ())),
         show_nodes=getattr(args, "mlir_print_source_nodes", False),
         show_locations=getattr(args, "mlir_print_debuginfo", False),

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mlc.tools.cli import COMPILED, UsageError, add_model_arguments, executable_of, shapes_of
 
@@ -59,9 +59,10 @@ def _tensors(outputs: Mapping[str, Any]) -> list[tuple[str, "Array"]]:
     """The outputs, tensors of sequences as NAME.0, NAME.1, .., without absent optionals."""
     found: list[tuple[str, Any]] = []
     for name, value in outputs.items():
-        items: dict[str, Any] = dict(enumerate(value)) if isinstance(value, list) else {}
-        found += [(f"{name}.{k}", one) for k, one in items.items()]
-        found += [] if value is None or isinstance(value, list) else [(name, value)]
+        if isinstance(value, list):
+            found += [(f"{name}.{k}", one) for k, one in enumerate(cast("list[Any]", value))]
+        elif value is not None:
+            found.append((name, value))
     return found
 
 

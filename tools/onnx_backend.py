@@ -54,10 +54,11 @@ class MlcBackendRep(BackendRep):
         return None if parts is None else [outputs[part] for part in parts]
 
 
-def _array(value: object) -> Any:
+def _array(value: Any) -> Any:
     """A tensor as an array; sequences and what is absent as they are."""
-    is_array = value is not None and not isinstance(value, list | tuple)
-    return np.asarray(cast("Any", value)) if is_array else value
+    if value is None or isinstance(value, list | tuple):
+        return cast("Any", value)
+    return np.asarray(value)
 
 
 class MlcBackend(Backend):

@@ -14,8 +14,8 @@ from mlc.runtime.artifact import Artifact
 from mlc.runtime.cpu import missing_features, needed_features
 from mlc.runtime.vm.executable import LIST, VmExecutable, VmSource, vm_of
 from mlc.runtime.vm.flatten import segment_of
-from mlc.runtime.vm.machine import KEPT_FUNCTIONS, Machine, Resolver
-from mlc.runtime.vm.memory import Pool
+from mlc.runtime.vm.machine import KEPT_FUNCTIONS, Resolver, VirtualMachine
+from mlc.runtime.vm.memory import MemoryPool
 from mlc.runtime.vm.program import Body, Function
 from mlc.runtime.vm.segment import Segment
 from mlc.support.errors import UserError
@@ -35,7 +35,7 @@ Shapes = Mapping[str, Sequence[Any]]
 class Compiler:
     """Compiles models to segments that share one pool of memory."""
 
-    def __init__(self, options: Options, store: Cache | None, pool: Pool) -> None:
+    def __init__(self, options: Options, store: Cache | None, pool: MemoryPool) -> None:
         self.options, self.store, self.pool = options, store, pool
 
     def segment(self, model: Model, name: str, groups: Sequence[Any] | None = None) -> Segment:
@@ -93,9 +93,9 @@ def open_vm(
     from mlc.driver.vm.resolver import OnnxResolver
 
     template = function_of(source)
-    compiler = Compiler(options, store, Pool(memory_limit))
+    compiler = Compiler(options, store, MemoryPool(memory_limit))
     functions = [Function("main", template=template)]
-    machine = Machine(functions, OnnxResolver(compiler.segment, functions), kept)
+    machine = VirtualMachine(functions, OnnxResolver(compiler.segment, functions), kept)
     inputs, outputs = specs_of(template, shapes or {})
     executable = VmExecutable("main", inputs, outputs, machine, options.threads, compiler.pool)
     executable.source = _source(template, options)
@@ -110,28 +110,37 @@ def _source(template: OnnxFunction, options: Options) -> VmSource | None:
         return None
     names = ("target", "opt_level", "precision")
     kept = {name: getattr(options, name) for name in names}
-    return VmSource(proto.SerializeToString(), {**kept, "error_growth": str(options.error_growth)})
+    others = {"error_growth": str(options.error_growth), "compilers": list(options.compilers)}
+    return VmSource(proto.SerializeToString(), {**kept, **others})
 
 
 def resolver_of(
-    path: Path, settings: Mapping[str, Any], functions: list[Function], pool: Pool, threads: int
+    path: Path, settings: Mapping[str, Any], functions: list[Function], pool: MemoryPool, threads: int
 ) -> Resolver:
     """The compiler of a saved vm model: its functions get back the nodes that they are."""
     from mlc.driver.cache import Cache
     from mlc.driver.options import Options
-    from mlc.driver.vm.onnx_functions import function_of
+    from mlc.driver.vm.onnx_functions import OnnxFunction, function_of
     from mlc.driver.vm.resolver import OnnxResolver
 
-    for index, function in enumerate(functions):
-        if not function.origin:
-            function.template = function_of(path)
-            continue
-        parent, kind, at = function.origin
-        template: OnnxFunction = functions[parent].template
-        function.template = template.part(kind, at)
-        template.parts[kind, at] = index
-    growth = float(settings["error_growth"])
-    options = Options(**{**settings, "error_growth": growth}, threads=threads)
+    templates = list[OnnxFunction]()
+    for index, function in enumerate(functions):  # a part comes after what it is a part of
+        if function.origin:
+            kind, at = function.origin[1:]
+            parent: int = function.origin[0]
+            templates.append(templates[parent].part(kind, at))
+            templates[parent].parts[kind, at] = index
+        else:
+            templates.append(function_of(path))
+        function.template = templates[index]
+    options = Options(
+        settings["target"],
+        settings["opt_level"],
+        threads,
+        precision=settings["precision"],
+        error_growth=float(settings["error_growth"]),
+        compilers=tuple(settings["compilers"]),
+    )
     return OnnxResolver(Compiler(options, Cache.default(), pool).segment, functions)
 
 
@@ -140,14 +149,14 @@ def recursive_vm(model: Model, options: Options, store: Cache | None, memory_lim
     from mlc.driver.describe.symbolic import signature_of
     from mlc.driver.vm.graph_functions import recursive_functions
 
-    compiler = Compiler(options, store, Pool(memory_limit))
+    compiler = Compiler(options, store, MemoryPool(memory_limit))
     functions = recursive_functions(model, compiler.segment)
     signature = signature_of(model)
     inputs, outputs = (
         [TensorSpec(name, tuple(shape), dtype) for name, shape, dtype in signature[what]]
         for what in ("inputs", "outputs")
     )
-    return VmExecutable("main", inputs, outputs, Machine(functions, None), options.threads, compiler.pool)
+    return VmExecutable("main", inputs, outputs, VirtualMachine(functions, None), options.threads, compiler.pool)
 
 
 def with_artifact(executable: VmExecutable, artifact: Artifact, own: bool, compiler: Compiler) -> None:

@@ -24,8 +24,8 @@ from mlc.runtime.executable import Executable
 from mlc.runtime.profile import Profile
 from mlc.runtime.sizes import text
 from mlc.runtime.vm.flatten import segment_of
-from mlc.runtime.vm.machine import Machine, Register
-from mlc.runtime.vm.memory import Pool
+from mlc.runtime.vm.machine import Register, VirtualMachine
+from mlc.runtime.vm.memory import MemoryPool
 from mlc.runtime.vm.program import Body, Function
 from mlc.runtime.vm.segment import Segment
 from mlc.support.dtypes import dtype_of
@@ -51,9 +51,9 @@ class VmExecutable(Executable):
         name: str,
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
-        machine: Machine,
+        machine: VirtualMachine,
         threads: int,
-        pool: Pool,
+        pool: MemoryPool,
     ) -> None:
         self.name, self.machine, self.pool, self.threads, self.executor = name, machine, pool, threads, "vm"
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
@@ -74,7 +74,7 @@ class VmExecutable(Executable):
         """
         arguments = self._arguments(inputs)
         with self._lock:
-            self._results = self._run(arguments, out)
+            self._results = self._computed(arguments, out)
             return {spec.name: value for spec, value in zip(self.outputs, self._results, strict=True)}
 
     def set_input(self, function: str = "main", *arrays: Any, **named: Any) -> None:
@@ -101,11 +101,18 @@ class VmExecutable(Executable):
         if function != "main":
             raise ValueError(f"expected the function 'main', but got {function!r}")
 
-    def _run(self, arguments: list[Any], out: Mapping[str, Any] | None) -> list[Any]:
+    def _computed(self, arguments: list[Any], out: Mapping[str, Any] | None) -> list[Any]:
         if (segment := self._only_segment) is None:
             results = self.machine.run(0, arguments)
             return results if out is None else self._written(results, out)
         return segment(arguments, None if out is None else self._check_outputs_of(segment, arguments, out))
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the registered functions that the kernels met so far call."""
+        bodies = [function.body for function in self.machine.functions if function.body is not None]
+        found = {name for body in bodies for segment in body.segments for name in segment.functions.names}
+        return tuple(sorted(found))
 
     @property
     def _only_segment(self) -> Segment | None:
@@ -157,6 +164,13 @@ class VmExecutable(Executable):
         other._given, other._results = dict(self._given), []
         return other
 
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the registered functions that the code which is known now calls."""
+        bodies = [body for f in self.machine.functions for body in (*f.general, *([f.body] if f.body else []))]
+        segments = [s for body in (*bodies, *self.machine.resolved.values()) for s in body.segments]
+        return tuple(dict.fromkeys(name for segment in segments for name in segment.functions.names))
+
     def bytecode(self) -> bytes:
         """The program, with what was resolved so far, as bytes (runtime/vm/program.py)."""
         from mlc.runtime.vm.saved import packed
@@ -185,7 +199,9 @@ class VmExecutable(Executable):
 
     @property
     def graph_json(self) -> dict[str, Any]:
-        """Refused: bytecode is what the vm has; `disassemble()` shows it."""
+        """The calls of a model of one segment, as Executable has them; refused of others, which have no one graph."""
+        if self._only_segment is not None:
+            return super().graph_json
         raise UserError('expected the executor "graph" for a graph; call disassemble() for what the vm runs')
 
     @property
@@ -212,13 +228,13 @@ def vm_of(
     artifact: Artifact, threads: int, toolchain: Toolchain | None = None, memory_limit: int | None = None
 ) -> VmExecutable:
     """The vm of a compiled model whose sizes are all known, or symbolic."""
-    model, pool = artifact.model, Pool(memory_limit)
+    model, pool = artifact.model, MemoryPool(memory_limit)
     segment = Segment(segment_of("main", model), artifact, threads, pool, toolchain)
     count = len(segment.inputs)
     shown = len(model["outputs"]) - len(segment.counted)
     results = list(range(count, count + shown))
     code: list[Any] = [("run", 0, list(range(count)), results), ("ret", results)]
-    machine = Machine([Function("main", Body(count + shown, code, [segment]))], None)
+    machine = VirtualMachine([Function("main", Body(count + shown, code, [segment]))], None)
     specs = [[TensorSpec(n, tuple(map(text, s)), d) for n, s, d in model[what]] for what in ("inputs", "outputs")]
     executable = VmExecutable("main", specs[0], specs[1][:shown], machine, threads, pool)
     executable.artifact = artifact

@@ -70,7 +70,7 @@ class _Frame:
         self.registers: list[Any] = [*arguments, *[None] * (body.registers - len(arguments))]
 
 
-class Machine:
+class VirtualMachine:
     """Functions, and the code that was found for the open ones; `kept` of these at most."""
 
     def __init__(self, functions: list[Function], resolver: Resolver | None, kept: int = KEPT_FUNCTIONS) -> None:
@@ -258,4 +258,4 @@ def described(arguments: Sequence[Register], wants: set[int]) -> str:
     return ", ".join(one(value, k in wants) for k, value in enumerate(arguments)) or "nothing"
 
 
-__all__ = ["KEPT_FUNCTIONS", "Key", "Machine", "Register", "Resolver", "described", "flattened", "run_segment"]
+__all__ = ["KEPT_FUNCTIONS", "Key", "Register", "Resolver", "VirtualMachine", "described", "flattened", "run_segment"]

@@ -19,8 +19,8 @@ from mlc.runtime.arrays import TensorSpec
 from mlc.runtime.artifact import Artifact, DamagedArtifact, written
 from mlc.runtime.code import Toolchain
 from mlc.runtime.cpu import refusal
-from mlc.runtime.vm.machine import Key, Machine
-from mlc.runtime.vm.memory import Pool
+from mlc.runtime.vm.machine import Key, VirtualMachine
+from mlc.runtime.vm.memory import MemoryPool
 from mlc.runtime.vm.program import BadBytecode, Body, Function, SegmentCode, decoded, encoded
 from mlc.runtime.vm.segment import Segment
 from mlc.support.errors import UserError
@@ -100,7 +100,7 @@ def load(
         raise UserError(f"expected executor vm for a saved vm model, but got '{executor}'")
     try:
         program = decoded(read_file(directory / PROGRAM))
-        pool, count = Pool(program["memory_limit"]), thread_count(threads)
+        pool, count = MemoryPool(program["memory_limit"]), thread_count(threads)
         segments = [
             _segment(directory / SEGMENTS / str(number), SegmentCode.unpacked(value), count, pool, toolchain)
             for number, value in enumerate(program["segments"])
@@ -108,7 +108,7 @@ def load(
         functions, found = _functions(program["functions"], segments)
     except (BadBytecode, DamagedArtifact) as error:
         raise UserError(f"{directory}: {error}") from error
-    machine = Machine(functions, None, program["kept"])
+    machine = VirtualMachine(functions, None, program["kept"])
     machine.resolved.update(found)
     source = None
     if program["options"] is not None:
@@ -124,7 +124,7 @@ def load(
     return executable
 
 
-def _segment(path: Path, code: SegmentCode, threads: int, pool: Pool, toolchain: Toolchain | None) -> Segment:
+def _segment(path: Path, code: SegmentCode, threads: int, pool: MemoryPool, toolchain: Toolchain | None) -> Segment:
     artifact = Artifact.open(path)
     if (reason := refusal(artifact.model)) is not None:
         raise UserError(reason)

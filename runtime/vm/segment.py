@@ -21,16 +21,18 @@ from mlc.runtime.executable import load_code, mapped
 from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.program import Number
 from mlc.runtime.sizes import Bound, Sizes, evaluate, symbolic_buffer_bytes
-from mlc.runtime.vm.memory import Pool
+from mlc.runtime.vm.memory import MemoryPool
 from mlc.runtime.vm.program import SegmentCode
 from mlc.support.abi import KERNEL
 from mlc.support.dtypes import dtype_of
+from mlc.support.errors import UserError
 
 _COMPUTE: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max, "and": lambda a, b: a & b,
     "<": operator.lt,
 }  # fmt: skip
 _CELLS = {"i1": ctypes.c_bool, "i8": ctypes.c_int8, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
+_RUN_CALLS = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 _LAID_OUT = 8
 """Combinations of sizes whose calls are kept laid out."""
 
@@ -48,8 +50,10 @@ class _Layout:
     """The steps of straight-line code for one workspace and one combination of sizes."""
 
     def __init__(self) -> None:
-        self.steps: list[tuple[Any, int]] = []
-        """Kernels and the addresses of their arguments."""
+        self.steps: list[int] = []
+        """The addresses of kernels, each followed by that of its arguments."""
+        self.calls: Any = None
+        """The same as an array of pointers."""
         self.patches: list[_Patch] = []
         self.copies: list[tuple[tuple[int, int], tuple[int, int], int]] = []
         """Source, target and bytes; an end is the number of a tensor and an offset, or -1 and an address."""
@@ -60,7 +64,7 @@ class Segment:
     """A segment with its machine code loaded; one call of it runs at a time."""
 
     def __init__(
-        self, code: SegmentCode, artifact: Artifact, threads: int, pool: Pool, toolchain: Toolchain | None
+        self, code: SegmentCode, artifact: Artifact, threads: int, pool: MemoryPool, toolchain: Toolchain | None
     ) -> None:
         facts = code.facts
         self.code, self.artifact, self.threads, self.pool = code, artifact, threads, pool
@@ -77,10 +81,15 @@ class Segment:
         self._shapes = [] if self.sizes else [tuple(shape) for _, shape, _ in facts["outputs"]]
         self.loaded = load_code(artifact, toolchain)
         self.rt, self._keeper = self.loaded.runtime(threads, facts["scratch_bytes"])
-        self.functions = CalledFunctions(artifact.model.get("functions", ()))
+        self.functions = CalledFunctions(facts.get("functions", ()))
         self.functions.attach(self.rt)
         self._weights = mapped(artifact.path / WEIGHTS)
-        self._kernels = [KERNEL(self.loaded.address(kernel)) for kernel in code.kernels]
+        self._addresses = [self.loaded.address(kernel) for kernel in code.kernels]
+        self._kernels = [KERNEL(address) for address in self._addresses]
+        try:
+            self._run_calls = _RUN_CALLS(self.loaded.address("mlc_run_calls"))
+        except AttributeError as error:
+            raise UserError(f"{artifact.path}: expected code that the vm runs; compile the model again") from error
         straight = all(name in ("call", "copy", "ret") for name, *_ in code.code)
         self._straight = straight and not any("rows" in value for value in self.values)
         self._layouts: dict[Any, _Layout] = {}
@@ -142,10 +151,11 @@ class Segment:
     def place(self, value: int, bound: Bound | None) -> tuple[str, int, int]:
         """The storage of a value: its kind, the number of the input or output, the offset in bytes."""
         facts = self.values[value]
-        offset: int = evaluate(facts["offset"], {} if bound is None else bound.values)
+        known: Mapping[str, int] = {} if bound is None else bound.values
         kind: str = facts["storage"]
-        if kind == "workspace" and bound is not None:
-            offset += bound.offsets[facts["buffer"]]
+        buffer: int = facts.get("buffer", 0)
+        start = bound.offsets[buffer] if kind == "workspace" and bound is not None else 0
+        offset = start + evaluate(facts["offset"], known)
         number: int = facts.get("index", 0) + (len(self.inputs) if kind == "output" else 0)
         return kind, number, offset
 
@@ -166,10 +176,8 @@ class Segment:
             layout = self._layouts[key] = self._laid_out(base, planned, bound)
         for arguments, position, tensor, offset in layout.patches:
             arguments[position] = tensors[tensor] + offset
-        rt = self.rt
-        for kernel, address in layout.steps:
-            if status := kernel(address, rt):
-                raise self.functions.failure(rt, "a kernel", status)
+        if status := self._run_calls(ctypes.addressof(layout.calls), len(layout.calls) >> 1, self.rt):
+            raise self.functions.failure(self.rt, "a kernel", status)
         for source, target, size in layout.copies:
             to, of = (tensors[tensor] + at if tensor >= 0 else at for tensor, at in (target, source))
             ctypes.memmove(to, of, size)
@@ -183,6 +191,7 @@ class Segment:
                 source, target, size = operands
                 ends = (self._address(source, base, bound), self._address(target, base, bound))
                 layout.copies.append((*ends, _known(size, bound)))
+        layout.calls = (ctypes.c_void_p * len(layout.steps))(*layout.steps)
         return layout
 
     def _lay_out_call(
@@ -207,7 +216,7 @@ class Segment:
             arguments[k] = _known(size, bound)
         arguments[len(values) + len(sizes)] = base + planned
         layout.arguments.append(arguments)
-        layout.steps.append((self._kernels[kernel], ctypes.addressof(arguments)))
+        layout.steps += [self._addresses[kernel], ctypes.addressof(arguments)]
 
     def _address(self, value: int, base: int, bound: Bound | None) -> tuple[int, int]:
         """The number of a tensor and an offset in it, or -1 and an address."""
