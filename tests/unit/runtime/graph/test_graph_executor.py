@@ -134,6 +134,29 @@ func.func @main(%x: tensor<64x64xf32> {{graph.name = "x"}}) -> (tensor<64x64xf32
     assert len(set(storage)) == 4  # the input, the output, and two that take turns
 
 
+def test_storage_ids_are_the_tokens_of_the_plan(tmp_path: Path):
+    """Of different sizes, too: the ids together take what the plan takes."""
+    body, value = "", "%x"
+    for k, copies in enumerate((4, 1, 2, 1, 3)):
+        wide = f"tensor<8x{32 * copies}xf32>"
+        operands, types = ", ".join([value] * copies), ", ".join(["tensor<8x32xf32>"] * copies)
+        body += f"  %c{k} = graph.concatenate {operands} {{axis = 1}} : ({types}) -> {wide}\n"
+        body += f"  %s{k} = graph.softmax %c{k} : {wide}\n"
+        body += f"  %t{k} = graph.slice %s{k} {{begin = [0, 0], end = [8, 32], strides = [1, 1]}}\n"
+        body += f"    : ({wide}) -> tensor<8x32xf32>\n  %m{k} = graph.softmax %t{k} : tensor<8x32xf32>\n"
+        value = f"%m{k}"
+    text = f"""
+func.func @main(%x: tensor<8x32xf32> {{graph.name = "x"}}) -> (tensor<8x32xf32> {{graph.name = "y"}}) {{
+{body}  return {value} : tensor<8x32xf32>
+}}"""
+    exe = compiled(small_model.write(tmp_path, text))
+    plan = mlc.graph_executor.read_graph(exe.graph_json)
+    sizes = plan.storage_bytes()
+    assert len({entry.bytes for entry in plan.entries}) >= 3
+    ends = {plan.entries[i].storage for i in plan.heads} | {0}
+    assert sum(size for storage, size in sizes.items() if storage not in ends) == exe.artifact.model["plan"]["bytes"]
+
+
 def test_inputs_and_outputs(module: GraphModule, exe: GraphExecutable):
     given = small_model.inputs()
     wanted = exe(given)
