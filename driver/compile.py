@@ -81,7 +81,8 @@ def compile(
     `schedules` is a directory of schedules by hand (driver/schedules.py). `precision` is what convolutions and dense
     layers multiply: "f32", "bf16" (stored so between them), or "f16" (weights only); they add in f32.
     `error_growth` is how much fast algorithms may enlarge the rounding error of a convolution (0: direct sums only).
-    `memory_planner` places the intermediates (lowering/memory/planners.py); "hill-climb" draws with `memory_seed`.
+    `memory_planner` places the intermediates (lowering/memory/planners.py); "hill-climb" draws with `memory_seed`, and
+    "best" of the executor "graph" is "tokens", whose buffers share memory as its storage ids do.
     `pools` are regions of memory, mlc.WorkspacePool and mlc.ConstantPool, that must suffice, in the order of use.
     `compilers` are the names of external compilers (mlc.register_compiler) that may take over parts of the model.
     `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).

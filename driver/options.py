@@ -118,6 +118,8 @@ class Options:
             "vector-bits": target.vector_bits,
             "instructions": ",".join(target.instructions),
             **self.memory.settings(),
+            # the storage ids of the graph executor are the tokens of its plan
+            "main-planner": "tokens" if not self.parts and self.memory.planner == "best" else self.memory.planner,
         }
 
 

@@ -36,6 +36,7 @@ from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.sizes import text
 from mlc.runtime.states import CallState, StatePool, Submitter, most_states
 from mlc.runtime.steps import KernelProfile, ObserveCall, Profile, Stepper
+from mlc.runtime.vm import PROGRAM
 from mlc.support.alignment import ALIGNMENT
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
@@ -319,9 +320,9 @@ def load_executable(
     """
     if not Path(directory).is_dir():
         raise UserError(f"{directory}: expected a directory that Executable.save wrote")
-    from mlc.runtime.vm import saved
+    if (Path(directory) / PROGRAM).is_file():
+        from mlc.runtime.vm import saved
 
-    if saved.is_saved_vm(directory):
         return saved.load(Path(directory), threads, executor, toolchain)
     try:
         artifact = Artifact.open(directory)

@@ -70,7 +70,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("graph", "graph-outline-kernels{parts=$parts}"),
     CompilerStep("graph", "graph-label-ops", 1),
     CompilerStep("graph", "graph-order-calls", 2),
-    CompilerStep("main", f"convert-graph-to-main{{{_PLANNER} {_POOLS}}}"),
+    CompilerStep("main", f"convert-graph-to-main{{planner=$main-planner seed=$memory-seed {_POOLS}}}"),
     CompilerStep("kernel", "convert-graph-to-te"),
     CompilerStep("kernel", "te-factor-reductions"),
     CompilerStep("kernel", "te-inline"),

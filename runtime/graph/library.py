@@ -57,6 +57,8 @@ def load_lib(directory: "str | os.PathLike[str]", toolchain: Toolchain | None = 
     """
     from mlc.runtime.executable import load_code
 
+    if not isinstance(directory, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
+        raise UserError(f"expected the library as exe.lib or as a directory, but got {type(directory).__name__}")
     if not Path(directory).is_dir():
         raise UserError(f"{directory}: expected a directory that GraphLibrary.save wrote")
     try:

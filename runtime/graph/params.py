@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mlc.runtime.arrays import Array, as_array
+from mlc.support.errors import UserError
 from mlc.support.scratch import scratch_directory
 from mlc.support.weights import WeightStore
 
@@ -23,6 +24,8 @@ def read_params(params: Params) -> dict[str, Array]:
         with scratch_directory() as directory:  # a mapped file stays readable when its name is gone
             (directory / "params.safetensors").write_bytes(params)
             return read_params(directory / "params.safetensors")
+    if not isinstance(params, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
+        raise UserError(f"expected weights as a dict, a safetensors file or its bytes, but got {type(params).__name__}")
     store = WeightStore.load(Path(params))
     return {name: store.array(name) for name in store}
 

@@ -116,19 +116,17 @@ class _Reader:
         columns: dict[str, Any] = {}
         for name, kind in LISTS.items():
             columns[name] = attrs[name][1]
-            if any(not isinstance(item, kind) for item in columns[name]):
+            if any(type(item) is not kind for item in columns[name]):
                 raise UserError(f"expected attrs.{name} to be a list of {kind.__name__}, but got another item")
         if len({len(column) for column in columns.values()}) != 1:
             lengths = ", ".join(f"{name} {len(column)}" for name, column in columns.items())
             raise UserError(f"expected the lists of attrs to be of one length, but got {lengths}")
         for shape in columns["shape"]:
-            if any(not isinstance(size, int) or size < 0 for size in shape):
+            if any(type(size) is not int or size < 0 for size in shape):
                 raise UserError(f"expected shapes of static sizes, but got {shape}")
         for dtype in columns["dltype"]:
-            try:
-                dtype_of(dtype)
-            except TypeError as error:
-                raise UserError(f"expected numpy's name of an element type, but got '{dtype}'") from error
+            if not _is_element_type(dtype):
+                raise UserError(f"expected numpy's name of a numeric element type, but got '{dtype}'")
         return [
             GraphEntry(*row) for row in zip(columns["shape"], columns["dltype"], columns["storage_id"], strict=True)
         ]
@@ -136,6 +134,8 @@ class _Reader:
     def node(self, number: int, rows: Sequence[int]) -> PlannedNode:
         node = self.graph["nodes"][number]
         name, outputs = node["name"], tuple(range(rows[number], rows[number + 1]))
+        if not isinstance(name, str):
+            raise UserError(f"expected the name of node {number} to be a string, but got {name!r}")
         if node["op"] not in ("null", "tvm_op"):
             raise UserError(f"expected node '{name}' to be null or tvm_op, but got '{node['op']}'")
         inputs = tuple(self.entry(ref, rows, number, f"node '{name}'") for ref in node["inputs"])
@@ -144,6 +144,8 @@ class _Reader:
                 raise UserError(f"expected input '{name}' to have no inputs and one entry in node_row_ptr")
             return PlannedNode(name, "", (), outputs, {})
         attrs = node["attrs"]
+        if any(not isinstance(value, str) for value in attrs.values()):
+            raise UserError(f"expected strings as attrs of node '{name}', but got {attrs}")
         wanted = int(attrs["num_inputs"]), int(attrs["num_outputs"])
         if wanted != (got := (len(inputs), len(outputs))):
             raise UserError(f"expected node '{name}' to have {wanted} inputs and outputs, but got {got}")
@@ -155,6 +157,14 @@ class _Reader:
         if not (0 <= node < before and 0 <= index < rows[node + 1] - rows[node]):
             raise UserError(f"expected {where} to read an output of an earlier node, but got {list(ref)}")
         return rows[node] + index
+
+
+def _is_element_type(name: str) -> bool:
+    try:
+        dtype = dtype_of(name)
+    except TypeError:
+        return False
+    return dtype.name == name and dtype.kind in "biufcV"
 
 
 def _check_names(plan: GraphPlan) -> None:

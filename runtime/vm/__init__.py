@@ -6,3 +6,6 @@ The vm: programs as versioned bytecode, run from Python, with kernels that are f
     segment.py       runs the code of kernels   machine.py     runs the code of tensors
     memory.py        the allocator              executable.py  the executable; saved.py: on disk
 """
+
+PROGRAM = "program.vm"
+"""The file that the directory of a saved vm model has, and no other; asking for it imports nothing of the vm."""

@@ -19,6 +19,7 @@ from mlc.runtime.arrays import TensorSpec
 from mlc.runtime.artifact import Artifact, DamagedArtifact, written
 from mlc.runtime.code import Toolchain
 from mlc.runtime.cpu import refusal
+from mlc.runtime.vm import PROGRAM
 from mlc.runtime.vm.machine import Key, VirtualMachine
 from mlc.runtime.vm.memory import StoragePool
 from mlc.runtime.vm.program import BadBytecode, Body, Function, SegmentCode, decoded, encoded
@@ -31,7 +32,7 @@ from mlc.support.threads import thread_count
 if TYPE_CHECKING:
     from mlc.runtime.vm.executable import VmExecutable
 
-PROGRAM, SEGMENTS, MODEL = "program.vm", "segments", "model.onnx"
+SEGMENTS, MODEL = "segments", "model.onnx"
 
 
 def packed(executable: VmExecutable) -> tuple[bytes, list[Segment]]:

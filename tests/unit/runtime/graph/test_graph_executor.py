@@ -4,10 +4,11 @@ import copy
 import ctypes
 import json
 import os
+import random
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,29 @@ func.func @main(%x: tensor<64x64xf32> {{graph.name = "x"}}) -> (tensor<64x64xf32
     storage = exe.graph_json["attrs"]["storage_id"][1]
     assert len(storage) == 7
     assert len(set(storage)) == 4  # the input, the output, and two that take turns
+
+
+def test_storage_ids_are_the_tokens_of_the_plan(tmp_path: Path):
+    """Of different sizes, too: the ids together take what the plan takes."""
+    body, value = "", "%x"
+    for k, copies in enumerate((4, 1, 2, 1, 3)):
+        wide = f"tensor<8x{32 * copies}xf32>"
+        operands, types = ", ".join([value] * copies), ", ".join(["tensor<8x32xf32>"] * copies)
+        body += f"  %c{k} = graph.concatenate {operands} {{axis = 1}} : ({types}) -> {wide}\n"
+        body += f"  %s{k} = graph.softmax %c{k} : {wide}\n"
+        body += f"  %t{k} = graph.slice %s{k} {{begin = [0, 0], end = [8, 32], strides = [1, 1]}}\n"
+        body += f"    : ({wide}) -> tensor<8x32xf32>\n  %m{k} = graph.softmax %t{k} : tensor<8x32xf32>\n"
+        value = f"%m{k}"
+    text = f"""
+func.func @main(%x: tensor<8x32xf32> {{graph.name = "x"}}) -> (tensor<8x32xf32> {{graph.name = "y"}}) {{
+{body}  return {value} : tensor<8x32xf32>
+}}"""
+    exe = compiled(small_model.write(tmp_path, text))
+    plan = mlc.graph_executor.read_graph(exe.graph_json)
+    sizes = plan.storage_bytes()
+    assert len({entry.bytes for entry in plan.entries}) >= 3
+    ends = {plan.entries[i].storage for i in plan.heads} | {0}
+    assert sum(size for storage, size in sizes.items() if storage not in ends) == exe.artifact.model["plan"]["bytes"]
 
 
 def test_inputs_and_outputs(module: GraphModule, exe: GraphExecutable):
@@ -283,12 +307,52 @@ def test_graphs_that_are_not_in_order(exe: GraphExecutable, edit: Callable[[dict
         mlc.graph_executor.create(graph, exe.lib, exe.params)
 
 
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Generator[tuple[Any, ...]]:
+    """The paths to all parts of a JSON value."""
+    yield path
+    rows = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in rows:
+        yield from _places(one, (*path, key))
+
+
+def _damage(graph: dict[str, Any], rng: random.Random) -> None:
+    """Change one part of a graph: take it out, or put something else there."""
+    path = rng.choice([path for path in _places(graph) if path])
+    around: Any = graph
+    for key in path[:-1]:
+        around = around[key]
+    if rng.random() < 0.2:
+        around.pop(path[-1])
+    elif rng.random() < 0.5 and isinstance(around[path[-1]], int):
+        around[path[-1]] += rng.choice([-1, 1, 2])
+    else:
+        around[path[-1]] = rng.choice([0, -1, 7, 100, "x", None, [], {}, True, 1.5, "float64", "object", [0, 0, 0]])
+
+
+def test_any_damage_is_refused_or_harmless(exe: GraphExecutable):
+    rng, outcomes, given = random.Random(0), set(), small_model.inputs()
+    for _ in range(300):
+        graph = exe.graph_json
+        for _ in range(rng.choice([1, 1, 2])):
+            _damage(graph, rng)
+        try:
+            mlc.graph_executor.create(graph, exe.lib, exe.params).run(**given)
+            outcomes.add("ran")
+        except UserError:
+            outcomes.add("refused")
+    assert outcomes == {"ran", "refused"}
+
+
 def test_wrong_uses(exe: GraphExecutable, module: GraphModule, tmp_path: Path):
     for wrong, message in (("{", "expected the graph as JSON"), ("[]", "as a dict or JSON text, but got list")):
         with pytest.raises(UserError, match=message):
             mlc.graph_executor.create(wrong, exe.lib)
     with pytest.raises(UserError, match=r"expected a directory that GraphLibrary.save wrote"):
         mlc.graph_executor.create(exe.graph_json, tmp_path / "nothing")
+    with pytest.raises(UserError, match=r"the library as exe\.lib or as a directory, but got GraphExecutable"):
+        mlc.graph_executor.create(exe.graph_json, exe)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UserError, match="a safetensors file or its bytes, but got list"):
+        mlc.graph_executor.create(exe.graph_json, exe.lib, [])  # pyright: ignore[reportArgumentType]
     with pytest.raises(UserError, match="expected inputs to be set before run, but p0, p1, p2, x, y are not"):
         mlc.graph_executor.create(exe.graph_json, exe.lib).run()
     with pytest.raises(UserError, match="expected an input of the graph, but there is no 'X'"):
