@@ -147,11 +147,10 @@ class KernelArguments:
         if out is None:
             parts = zip(self.outputs, shapes, layouts, strict=True)
             return [(w or MemoryLayout()).empty(shape, dtype_of(spec.dtype), values) for spec, shape, w in parts]
-        several: list[Any] = list(out) if isinstance(out, list | tuple) else [out]
-        if len(several) != len(self.outputs):
-            raise ValueError(f"expected {len(self.outputs)} arrays in out, but got {len(several)}")
-        names = [f"output '{spec.name}'" for spec in self.outputs]
-        given = [as_array(n, a) if hasattr(a, "__dlpack__") else a for n, a in zip(names, several, strict=True)]
+        written: list[Any] = list(out) if isinstance(out, list | tuple) else [out]
+        if len(written) != len(self.outputs):
+            raise ValueError(f"expected {len(self.outputs)} arrays in out, but got {len(written)}")
+        given = [_written(array, spec) for array, spec in zip(written, self.outputs, strict=True)]
         for array, spec, shape, layout in zip(given, self.outputs, shapes, layouts, strict=True):
             check_array(f"output '{spec.name}'", array, TensorSpec(spec.name, shape, spec.dtype))
             if not array.flags.writeable or (layout is None and not array.flags.c_contiguous):
@@ -159,6 +158,14 @@ class KernelArguments:
             if layout is not None:
                 layout.check(f"output '{spec.name}'", array, values)
         return given
+
+
+def _written(value: object, spec: TensorSpec) -> Array:
+    """The memory of an array that was given for an output."""
+    what = f"output '{spec.name}'"
+    if not hasattr(value, "__dlpack__"):  # numpy would make an array of it that nobody sees
+        raise ValueError(f"expected {what} to be an array, but got {type(value).__name__}")
+    return as_array(what, value)
 
 
 def _tensors(kernel: Kernel) -> tuple[list[str], list[Attribute]]:
@@ -197,7 +204,7 @@ def _shapes(kernel: Kernel, types: Sequence[Attribute]) -> list[list[Size]]:
 def _symbols(kernel: Kernel, strides: set[Any]) -> list[tuple[str, int, int, int]]:
     """The symbols of the kernel's shapes with their ranges: (name, low, high, step)."""
     declared = kernel.attributes.get(KERNEL_SYMBOLS)
-    ranges = declared.data if isinstance(declared, DictionaryAttr) else {}
+    ranges: dict[str, Attribute] = dict(declared.data) if isinstance(declared, DictionaryAttr) else {}
     least = integers(kernel.attributes.get(KERNEL_LEAST)) or ()
     found: dict[str, tuple[str, int, int, int]] = {}
     used = _used(kernel)

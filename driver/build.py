@@ -26,7 +26,6 @@ from mlc.runtime.cpu import missing_features
 from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.sizes import symbolic_buffer_bytes
 from mlc.runtime.states import CallState, StatePool
-from mlc.runtime.symbolic import WORKSPACE_SLACK
 from mlc.support.abi import KERNEL
 from mlc.support.errors import UserError, located, warn
 from mlc.support.ir_text import IRText
@@ -79,8 +78,7 @@ class Operator:
 
         Raises ValueError for a wrong number of arrays and for a wrong shape or dtype.
         """
-        if self._functions.names:
-            self._functions.check(f"'{self.name}'")
+        self._functions.check(f"'{self.name}'")
         given: Any = (*inputs, out)
         ready = len(given) == len(self._shapes) and all(map(is_ready, given, self._dtypes, self._shapes))
         arrays: Sequence[Array] = given
@@ -89,16 +87,14 @@ class Operator:
             arrays, sizes = self._arguments.bind(inputs, out, self.name)
         state = self._states.take()
         try:
+            self._reserve(state, sizes)
             operands = state.operands
             for index, array in enumerate(arrays):
                 operands[index] = address_of(array)
             for index, size in enumerate(sizes, len(arrays)):
                 operands[index] = size
-            if sizes:
-                self._reserve(state, sizes)
             operands[len(arrays) + len(sizes)] = state.workspace_at
-            status = self._kernel(state.at, state.rt)
-            if status:
+            if status := self._kernel(state.at, state.rt):
                 raise self._functions.failure(state.rt, f"'{self.name}'", status)
         finally:
             self._states.give(state)
@@ -110,8 +106,8 @@ class Operator:
     def _reserve(self, state: CallState, sizes: Sequence[int]) -> None:
         """A workspace that is large enough for buffers of these sizes."""
         static, rows = self._bytes
-        if rows:
-            state.resize(static + symbolic_buffer_bytes(rows, sizes, self.threads), WORKSPACE_SLACK)
+        if rows and (needed := static + symbolic_buffer_bytes(rows, sizes, self.threads)) > len(state.workspace):
+            state.resize(needed, 1)
 
     @property
     def functions(self) -> tuple[str, ...]:

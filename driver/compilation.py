@@ -16,12 +16,13 @@ from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
+from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signature_of
 from mlc.driver.external import check_external, compile_external
 from mlc.driver.flops import flops_of
 from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
 from mlc.driver.options import Options
-from mlc.driver.pipeline.manager import PassFailed, make_context, run_passes
+from mlc.driver.pipeline.manager import PassFailed, make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import functions_object, is_host, pool_object, probes_object
 from mlc.driver.validated import check_program
@@ -94,6 +95,7 @@ class Compilation:
                 link = partial(link_shared, libraries=self.libraries())
                 draft.write_objects(objects, link if is_host(self.target) and has_compiler() else None)
             workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
+            pools = checked_pools(main, workspace)
             draft.model |= {
                 "name": self.name,
                 "entry": MAIN,
@@ -102,6 +104,7 @@ class Compilation:
                 **specs,
                 **_structure(self.model),
                 **description,
+                **({"pools": pools} if pools else {}),
                 "workspace_bytes": description["plan"]["bytes"] + workspace,
                 "kernel_workspace_bytes": workspace,
                 "kernel_rooms": self.rooms(description["nodes"]),
@@ -121,7 +124,8 @@ class Compilation:
         self.optimize()
         sources = self.kernel_sources()
         with self.timing.phase("plan"):
-            run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing, *self.validators])
+            passes = parse_pipeline("main", self.options.settings())
+            run_passes(self.model.module, self.ctx, passes, instruments=[self.timing, *self.validators])
             main = find_function(self.model.module, "main")
             check_plan(main)
         for op in main.walk():

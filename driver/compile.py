@@ -17,12 +17,12 @@ import re
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlc.driver.cache import Cache, key_of, version_of
+from mlc.driver.memory_options import MemoryOptions
 from mlc.driver.options import EXECUTORS, Options, current_context, level_in
 from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError, located
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mlc.driver.load import Source
     from mlc.frontends.common.model import Model
     from mlc.runtime.executable import Executable
+    from mlc.support.memory_pools import MemoryPool
 
 Shapes = Mapping[str, Sequence[int | str]]
 _PIECE = 1 << 18
@@ -59,6 +60,9 @@ def compile(
     specialize: bool | int = False,
     vm_functions: int = 128,
     vm_memory: int | None = None,
+    memory_planner: str = "best",
+    memory_seed: int = 0,
+    pools: Sequence[MemoryPool] = (),
     compilers: Sequence[str] = (),
 ) -> Executable:
     """
@@ -77,6 +81,8 @@ def compile(
     `schedules` is a directory of schedules by hand (driver/schedules.py). `precision` is what convolutions and dense
     layers multiply: "f32", "bf16" (stored so between them), or "f16" (weights only); they add in f32.
     `error_growth` is how much fast algorithms may enlarge the rounding error of a convolution (0: direct sums only).
+    `memory_planner` places the intermediates (lowering/memory/planners.py); "hill-climb" draws with `memory_seed`.
+    `pools` are regions of memory, mlc.WorkspacePool and mlc.ConstantPool, that must suffice, in the order of use.
     `compilers` are the names of external compilers (mlc.register_compiler) that may take over parts of the model.
     `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).
 
@@ -91,8 +97,21 @@ def compile(
     level = level_in(context, opt_level)
     if isinstance(compilers, str):
         raise UserError(f"expected compilers as a list of names, but got '{compilers}'")
-    options = Options(target, level, threads, frozenset(), validate_each, handed, precision, error_growth, context)
-    options = replace(options, compilers=tuple(compilers), parts=executor != "graph")
+    memory = MemoryOptions.of(memory_planner, memory_seed, pools)
+    options = Options(
+        target,
+        level,
+        threads,
+        frozenset(),
+        validate_each,
+        handed,
+        precision,
+        error_growth,
+        context,
+        executor != "graph",
+        compilers=tuple(compilers),
+        memory=memory,
+    )
     store = Cache.default() if cache and not validate_each and not options.instruments else None
     if specialize is False and executor in ("auto", "vm"):
         from mlc.driver.vm.choice import VmSettings, chosen

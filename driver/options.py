@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from mlc.driver.memory_options import MemoryOptions
 from mlc.driver.schedules import Schedules
 from mlc.support.errors import UserError
 from mlc.support.files import read_file
@@ -49,6 +50,8 @@ class Options:
     """The external compilers that may take over parts of the model, in order of preference."""
     show_locations: bool = False
     """Whether they have the locations of ops."""
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
+    """How memory is planned."""
 
     def __post_init__(self) -> None:
         if isinstance(self.opt_level, bool) or self.opt_level not in range(5):
@@ -63,9 +66,11 @@ class Options:
     def model_key(self) -> str:
         """The part of a model's cache key that these options are."""
         handed = f" schedules={self.schedules.key()}" if self.schedules else ""
-        parts = "" if self.parts else " whole-buffers"
         compilers = f" compilers={'+'.join(self.compilers)}" if self.compilers else ""
-        return f"{self.key()} precision={self.precision} error={self.error_growth:g}{parts}{compilers}{handed}"
+        parts = "" if self.parts else " whole-buffers"
+        memory = f" memory={self.memory}"
+        own = f"precision={self.precision} error={self.error_growth:g}{parts}{compilers}{memory}{handed}"
+        return f"{self.key()} {own}"
 
     def key(self) -> str:
         """The part of a kernel's cache key that these options are; its schedule comes on top."""
@@ -108,10 +113,11 @@ class Options:
             "threads": self.threads,
             "precision": self.precision,
             "error-growth": self.error_growth,
-            "parts": self.parts,
             "compilers": "+".join(self.compilers),
+            "parts": self.parts,
             "vector-bits": target.vector_bits,
             "instructions": ",".join(target.instructions),
+            **self.memory.settings(),
         }
 
 
@@ -120,6 +126,8 @@ SETTINGS: dict[str, type[str] | type[int] | type[float]] = {
     "threads": int,
     "precision": str,
     "error-growth": float,
+    "memory-planner": str,
+    "memory-seed": int,
     "compilers": str,
 }
 """The settings that a person gives; the others of `Options.settings` follow from the target."""
@@ -136,7 +144,8 @@ def settings_of(given: Iterable[str]) -> dict[str, str | int | float]:
             values[name.replace("-", "_")] = tuple(value.split("+")) if name == "compilers" else SETTINGS[name](value)
         except ValueError as error:
             raise UserError(f"expected a number for setting '{name}', but got '{value}'") from error
-    return Options(**values).settings() if values else {}
+    memory = {name.removeprefix("memory_"): values.pop(name) for name in list(values) if name.startswith("memory_")}
+    return Options(**values, memory=MemoryOptions(**memory)).settings() if values or memory else {}
 
 
 def current_context() -> "PassContext | None":

@@ -20,7 +20,8 @@ import numpy as np
 from mlc.driver.bind_sizes import bound_to
 from mlc.driver.describe.symbolic import signature_of
 from mlc.frontends.common.model import Model
-from mlc.runtime.executable import Executable, TensorSpec, check_names
+from mlc.runtime.arrays import TensorSpec, check_names
+from mlc.runtime.executable import Executable
 from mlc.runtime.profile import Profile
 from mlc.runtime.sizes import Sizes, text
 from mlc.support.errors import UserError

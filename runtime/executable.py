@@ -117,8 +117,7 @@ class Executable:
         of; contiguous ones are used where they lie. `out` may give arrays to write outputs into, which are returned.
         Raises ValueError for a missing or unknown name and for a wrong shape or dtype.
         """
-        if self._functions.names:
-            self._functions.check("the model")
+        self._functions.check("the model")
         arrays = self._check_inputs(inputs)
         if out is None:
             results = [_empty(shape, dtype) for _, dtype, shape in self._output_rows]
@@ -138,7 +137,7 @@ class Executable:
                 if status := (state.call or self._prepared(state))():
                     raise self._functions.failure(state.rt, "a kernel", status)
             else:
-                self._run_in(state, arrays, results)
+                self._run(state, arrays, results)
         finally:
             states.give(state)
         if out is None and not self._counted:
@@ -150,7 +149,7 @@ class Executable:
         state.call = partial(self._main, state.at, self._weights_at, state.workspace_at, state.rt)
         return state.call
 
-    def _run_in(self, state: CallState, arrays: list[Array], results: list[Array]) -> None:
+    def _run(self, state: CallState, arrays: list[Array], results: list[Array]) -> None:
         """Run the model in a state, kernel by kernel, from inputs that fit to outputs that fit."""
         self._steps(state).run(pointers(arrays, results))
 

@@ -40,8 +40,7 @@ class CallState:
         functions: CalledFunctions | None = None,
     ) -> None:
         self.rt, self._keeper = code.runtime(threads, scratch)
-        self._functions = functions
-        """The registered functions that the code calls; the runtime has their table."""
+        self._functions = functions  # whose table the runtime struct points to
         if functions is not None:
             functions.attach(self.rt)
         self.workspace = aligned(workspace)

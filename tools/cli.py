@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from mlc.driver.options import EXECUTORS, PRECISIONS
+from mlc.tools.cli_memory import add_memory_arguments, given_memory_option, memory_arguments_of
 from mlc.tools.opt.choice import (
     add_choice_arguments,
     add_load_argument,
@@ -106,12 +107,20 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
         metavar="DIR",
         help="take the kernels' schedules from the files in DIR, which --dump-schedules writes",
     )
+    add_memory_arguments(parser)
     parser.add_argument(
         "--compiler",
         action="append",
         default=[],
         metavar="NAME",
         help="let an external compiler, which --load registers, take over what it can; several: the first is preferred",
+    )
+    parser.add_argument(
+        "--executor",
+        default="auto",
+        choices=EXECUTORS,
+        help="what runs the model: native code of the whole (aot), kernels one by one (graph, steps), or bytecode that "
+        "may compile what only the data decides (vm); auto is aot, or vm where aot cannot (default: auto)",
     )
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of compiled models")
     add_limits(parser)
@@ -215,6 +224,8 @@ def executable_of(args: argparse.Namespace):
 
         if args.schedules is not None:
             raise UsageError(f"expected a model file to compile with --schedules, but got the directory {args.model}")
+        if option := given_memory_option(args):
+            raise UsageError(f"expected a model file to compile with {option}, but got the directory {args.model}")
         from mlc.runtime.vm.saved import is_saved_vm
 
         executor = "aot" if args.executor == "auto" else args.executor
@@ -237,6 +248,7 @@ def executable_of(args: argparse.Namespace):
         schedules=args.schedules,
         precision=args.precision,
         error_growth=args.error_growth,
+        **memory_arguments_of(args),
         compilers=args.compiler,
     )
 

@@ -21,6 +21,7 @@ from mlc.tools.cli import (
     summary,
     symbols_of,
 )
+from mlc.tools.cli_memory import memory_of
 
 if TYPE_CHECKING:
     from mlc.runtime.vm.executable import VmExecutable
@@ -170,6 +171,7 @@ def options_of(args: argparse.Namespace, keep: frozenset[str] = frozenset(), val
         args.precision,
         args.error_growth,
         context=current_context(),
+        memory=memory_of(args),
         compilers=tuple(getattr(args, "compiler", ())),
         show_nodes=getattr(args, "mlir_print_source_nodes", False),
         show_locations=getattr(args, "mlir_print_debuginfo", False),

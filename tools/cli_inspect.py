@@ -20,6 +20,7 @@ from mlc.tools.cli import (
     summary,
     symbols_of,
 )
+from mlc.tools.cli_memory import memory_of
 from mlc.tools.cli_run import add_at_argument, random_inputs
 
 if TYPE_CHECKING:
@@ -40,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write a page that needs no network: the IR before and after every pass, what came from what from the "
         "graph to the assembly, the fused graph, the memory plan, the time of each kernel",
     )
+    parser.add_argument(
+        "--memory",
+        metavar="FILE.svg",
+        type=_svg_file,
+        help="write a picture of the arena over time: which bytes hold which intermediate at which call",
+    )
     parser.add_argument("--no-profile", action="store_true", help="with --html: do not run the model, show no times")
     add_at_argument(parser)
 
@@ -48,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     if args.html is not None:
         return _write_html(args)
+    if args.memory is not None:
+        return _write_picture(args)
     if args.no_profile or args.at:
         raise UsageError(f"expected --html FILE.html beside {'--no-profile' if args.no_profile else '--at'}")
     from mlc.runtime.vm.executable import VmExecutable
@@ -81,6 +90,10 @@ def run(args: argparse.Namespace) -> int:
     ]
     memory = [
         ("weights", model["weights_bytes"]),
+        *(
+            (f"{pool['kind']} pool '{pool['name']}', of {human_bytes(pool['bytes'])}", pool["used"])
+            for pool in model.get("pools", ())
+        ),
         *([] if symbols else planned),  # of symbolic sizes the plan is made at the call
         ("kernels' shared workspace", model["kernel_workspace_bytes"]),
         ("scratch of each thread", model["scratch_bytes"]),
@@ -101,12 +114,37 @@ def _millions(flops: Size) -> str:
 
 def _html_file(text: str) -> Path:
     """The value of --html; a wrong suffix is refused before anything is compiled."""
+    return _file(text, ".html", ".htm")
+
+
+def _svg_file(text: str) -> Path:
+    """The value of --memory."""
+    return _file(text, ".svg")
+
+
+def _file(text: str, *suffixes: str) -> Path:
     path = Path(text)
-    if path.suffix not in (".html", ".htm"):
-        raise argparse.ArgumentTypeError(f"expected a FILE that ends in .html, but got '{text}'")
+    if path.suffix not in suffixes:
+        raise argparse.ArgumentTypeError(f"expected a FILE that ends in {suffixes[0]}, but got '{text}'")
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"expected a FILE in a directory that exists, but got '{text}'")
     return path
+
+
+def _write_picture(args: argparse.Namespace) -> int:
+    """Compile and write the picture of the arena."""
+    from mlc.tools.memory_picture import picture_of
+
+    executable = executable_of(args)
+    model = executable.artifact.model
+    if names := ", ".join(name for name, *_ in model.get("symbols", ())):
+        raise UsageError(f"expected static sizes for --memory, but {names} stay open; give sizes with --shape")
+    text = picture_of(Path(args.model).stem, model, model.get("pools", ()))
+    args.memory.write_text(text)
+    plan = model["plan"]
+    peak, bound = human_bytes(plan["bytes"]), human_bytes(plan["bound"])
+    print(f"wrote {args.memory}: peak {peak}, no plan can be below {bound}")
+    return 0
 
 
 def _write_html(args: argparse.Namespace) -> int:
@@ -133,6 +171,7 @@ def _write_html(args: argparse.Namespace) -> int:
         precision=args.precision,
         error_growth=args.error_growth,
         context=current_context(),
+        memory=memory_of(args),
         compilers=tuple(args.compiler),
     )
     collected = collect(load_model(args.model, shapes_of(args), symbols_of(args)), options)

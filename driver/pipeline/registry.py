@@ -35,7 +35,7 @@ PASSES: dict[str, str] = {
     "graph-defuse-ops": "mlc.passes.graph.defuse_ops:DefuseOpsPass",
     "graph-annotate": "mlc.passes.graph.annotate:AnnotatePass",
     "graph-merge-regions": "mlc.passes.graph.merge_regions:MergeRegionsPass",
-    "graph-partition": "mlc.passes.graph.partition:PartitionPass",
+    "graph-partition": "mlc.passes.graph.partition:PartitionGraphPass",
     "graph-select-algorithm": "mlc.passes.graph.select_algorithm:SelectAlgorithmPass",
     "graph-combine-parallel-conv2d": "mlc.passes.graph.combine_parallel.conv2d:CombineParallelConv2dPass",
     "graph-combine-parallel-dense": "mlc.passes.graph.combine_parallel.dense:CombineParallelDensePass",
@@ -61,6 +61,7 @@ PASSES: dict[str, str] = {
     "graph-convert-layout": "mlc.passes.graph.convert_layout:ConvertLayoutPass",
     "graph-to-mixed-precision": "mlc.passes.graph.to_mixed_precision:ToMixedPrecisionPass",
     "graph-alter-op-layout": "mlc.passes.graph.alter_op_layout:AlterOpLayoutPass",
+    "graph-order-calls": "mlc.lowering.memory.order_calls:OrderCallsPass",
     # te
     "te-factor-reductions": "mlc.passes.te.factor_reductions:FactorReductionsPass",
     "te-inline": "mlc.passes.te.inline:InlineStagesPass",

@@ -58,7 +58,7 @@ class GraphExecutable(Executable):
         part = self._weights[start : start + size_of(value)]
         return part.view(dtype_of(dtype_of_type(value["dtype"]).name)).reshape(value["shape"])
 
-    def _run_in(self, state: CallState, arrays: list[Array], results: list[Array]) -> None:
+    def _run(self, state: CallState, arrays: list[Array], results: list[Array]) -> None:
         module: GraphModule | None = state.kept.get("module")
         if module is None:
             module = state.kept["module"] = GraphModule(self._plan, self._library, self.params, self.threads, state.rt)

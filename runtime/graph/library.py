@@ -23,10 +23,10 @@ class GraphLibrary:
         self.artifact, self.code = artifact, code
         self._owner = owner
         """What the files are removed with."""
-        self.scratch_bytes: int = artifact.model["scratch_bytes"]
-        self.workspace_bytes: int = artifact.model["kernel_workspace_bytes"]
         self.functions = CalledFunctions(artifact.model.get("functions", ()))
         """The registered functions that the kernels call."""
+        self.scratch_bytes: int = artifact.model["scratch_bytes"]
+        self.workspace_bytes: int = artifact.model["kernel_workspace_bytes"]
         self.signatures: dict[str, tuple[list[Operand], list[Operand]]] = {}
         """Kernel -> its inputs and its outputs."""
         values = artifact.model["values"]

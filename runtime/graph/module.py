@@ -52,7 +52,7 @@ class GraphModule:
         self.rt = rt
         if not rt:
             self.rt, self._keeper = library.code.runtime(self.threads, library.scratch_bytes)
-            library.functions.attach(self.rt)
+        library.functions.attach(self.rt)
         self.load_params(params)
 
     def _own(self, root: int) -> Array:
@@ -172,9 +172,9 @@ class GraphModule:
                 raise self._failed(number, status)
 
     def _check_set(self) -> None:
+        self.library.functions.check("the graph")
         if self._unset:
             raise UserError(f"expected inputs to be set before run, but {', '.join(sorted(self._unset))} are not")
-        self.library.functions.check("the graph")
 
     def _failed(self, number: int, status: int) -> Exception:
         return self.library.functions.failure(self.rt, f"node '{self.plan.nodes[number].name}'", status)

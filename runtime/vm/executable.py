@@ -108,6 +108,13 @@ class VmExecutable(Executable):
         return segment(arguments, None if out is None else self._check_outputs_of(segment, arguments, out))
 
     @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the registered functions that the kernels met so far call."""
+        bodies = [function.body for function in self.machine.functions if function.body is not None]
+        found = {name for body in bodies for segment in body.segments for name in segment.functions.names}
+        return tuple(sorted(found))
+
+    @property
     def _only_segment(self) -> Segment | None:
         """The segment that the whole model is, where it is one."""
         body = self.machine.functions[0].body
@@ -184,7 +191,7 @@ class VmExecutable(Executable):
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
         """Refused: kernels are profiled by the executor "aot", of the same kernels."""
-        raise UserError('expected the executor "aot" or "graph" to profile a model; the vm runs the same kernels')
+        raise UserError('expected the executor "aot" to profile a model; the vm runs the same kernels')
 
     def export(self, path: str | os.PathLike[str]) -> list[Path]:
         """Refused: a library is of AOT code."""

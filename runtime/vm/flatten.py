@@ -10,7 +10,7 @@ from mlc.runtime.vm.program import SegmentCode
 
 _FACTS = (
     "inputs", "outputs", "counted", "symbols", "from_0", "buffers", "workspace_bytes",
-    "kernel_workspace_bytes", "kernel_rooms", "scratch_bytes",
+    "kernel_workspace_bytes", "kernel_rooms", "scratch_bytes", "functions",
 )  # fmt: skip
 
 

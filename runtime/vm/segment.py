@@ -81,7 +81,7 @@ class Segment:
         self._shapes = [] if self.sizes else [tuple(shape) for _, shape, _ in facts["outputs"]]
         self.loaded = load_code(artifact, toolchain)
         self.rt, self._keeper = self.loaded.runtime(threads, facts["scratch_bytes"])
-        self.functions = CalledFunctions(artifact.model.get("functions", ()))
+        self.functions = CalledFunctions(facts.get("functions", ()))
         self.functions.attach(self.rt)
         self._weights = mapped(artifact.path / WEIGHTS)
         self._addresses = [self.loaded.address(kernel) for kernel in code.kernels]

@@ -238,6 +238,17 @@ def producers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> list[
     return [w for w in writers if is_below(w, f) and w is not block]
 
 
+def written_elsewhere(block: loop.BlockOp, producers: Sequence[loop.BlockOp], f: loop.ForOp) -> str | None:
+    """The producers below the loop write all that the block reads of their buffers: no block outside of it does."""
+    for buffer in dict.fromkeys(b for p in producers for b in buffers_written(p)):
+        for w in blocks_accessing(buffer, stores=True) if buffer in buffers_read(block) else ():
+            if w is not block and not is_below(w, f):
+                return (
+                    f"{name_of(block)} reads of %{buffer_name(buffer)} what {name_of(w)} writes outside of {name_of(f)}"
+                )
+    return None
+
+
 def outside_reductions(kernel: Kernel, producers: Sequence[loop.BlockOp], f: loop.ForOp) -> str | None:
     """The producers' reductions are finished in each iteration of the loop."""
     for p in producers:
@@ -305,6 +316,25 @@ def all_written(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp, box: Box) ->
     return None
 
 
+def all_points(kernel: Kernel, block: loop.BlockOp, producers: Sequence[loop.BlockOp], f: loop.ForOp) -> str | None:
+    """The moved consumer still runs at all its points: what others write is written by the producers, too."""
+    space = kernel.space
+    for read in (a for a in accesses(space, block) if not a.is_store):
+        writers = [p for p in blocks_accessing(read.buffer, stores=True) if p in producers]
+        if not writers or len(writers) == len(blocks_accessing(read.buffer, stores=True)):
+            continue
+        shape = shape_of(read.buffer)
+        needs = read_region(space, read, set(), shape)
+        for store in (a for p in writers for a in accesses(space, p) if a.is_store and a.buffer is read.buffer):
+            wrote = written_region(space, store, set(), shape)
+            if not all(r.within(w, n) for w, r, n in zip(wrote, needs, shape, strict=True)):
+                return (
+                    f"{name_of(block)} reads elements of %{buffer_name(read.buffer)} that {name_of(store.block)} "
+                    f"writes in no iteration of {name_of(f)}; compute at an outer loop"
+                )
+    return None
+
+
 def _shares(op: Operation, f: loop.ForOp) -> bool:
     return any(is_below(op, g) for g in loops_around(f))
 
@@ -342,7 +372,9 @@ def reverse_compute_at(kernel: Kernel, op: sched.ReverseComputeAtOp) -> None:
     if not all(comes_before(p, block) for p in producers):
         kernel.fail(f"expected {name_of(block)} behind its producers")
     kernel.check(outside_reductions(kernel, producers, f))
+    kernel.check(written_elsewhere(block, producers, f))
     box = allowed_box(kernel, block, producers, f)
+    kernel.check(all_points(kernel, block, producers, f))
     kernel.check(all_written(kernel, block, f, box))
     at = last_above(f, producers)
     kernel.check(results_unread(block, at))
