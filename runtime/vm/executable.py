@@ -25,7 +25,7 @@ from mlc.runtime.profile import Profile
 from mlc.runtime.sizes import text
 from mlc.runtime.vm.flatten import segment_of
 from mlc.runtime.vm.machine import Register, VirtualMachine
-from mlc.runtime.vm.memory import MemoryPool
+from mlc.runtime.vm.memory import WorkspaceBlocks
 from mlc.runtime.vm.program import Body, Function
 from mlc.runtime.vm.segment import Segment
 from mlc.support.dtypes import dtype_of
@@ -53,7 +53,7 @@ class VmExecutable(Executable):
         outputs: Sequence[TensorSpec],
         machine: VirtualMachine,
         threads: int,
-        pool: MemoryPool,
+        pool: WorkspaceBlocks,
     ) -> None:
         self.name, self.machine, self.pool, self.threads, self.executor = name, machine, pool, threads, "vm"
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
@@ -106,13 +106,6 @@ class VmExecutable(Executable):
             results = self.machine.run(0, arguments)
             return results if out is None else self._written(results, out)
         return segment(arguments, None if out is None else self._check_outputs_of(segment, arguments, out))
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        """The names of the registered functions that the kernels met so far call."""
-        bodies = [function.body for function in self.machine.functions if function.body is not None]
-        found = {name for body in bodies for segment in body.segments for name in segment.functions.names}
-        return tuple(sorted(found))
 
     @property
     def _only_segment(self) -> Segment | None:
@@ -228,7 +221,7 @@ def vm_of(
     artifact: Artifact, threads: int, toolchain: Toolchain | None = None, memory_limit: int | None = None
 ) -> VmExecutable:
     """The vm of a compiled model whose sizes are all known, or symbolic."""
-    model, pool = artifact.model, MemoryPool(memory_limit)
+    model, pool = artifact.model, WorkspaceBlocks(memory_limit)
     segment = Segment(segment_of("main", model), artifact, threads, pool, toolchain)
     count = len(segment.inputs)
     shown = len(model["outputs"]) - len(segment.counted)

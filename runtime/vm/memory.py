@@ -25,7 +25,7 @@ SLACK = 4
 Block = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-class MemoryPool:
+class WorkspaceBlocks:
     """
     Blocks of memory; `limit` bounds the bytes that are taken at once (None: no bound).
 
@@ -70,4 +70,4 @@ class MemoryPool:
                 self.free_bytes -= len(self._free.pop(largest))
 
 
-__all__ = ["Block", "MemoryPool"]
+__all__ = ["Block", "WorkspaceBlocks"]

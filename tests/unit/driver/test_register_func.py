@@ -97,11 +97,7 @@ def test_a_model_calls_it(exe: mlc.Executable):
 def test_after_save_and_with_the_graph_executor(exe: mlc.Executable, tmp_path: Path):
     exe.save(tmp_path / "saved")
     mlc.register_func("test.cumsum", cumsum)
-<<<<<<< HEAD
-    for executor in ("aot", "steps"):
-=======
-    for executor in ("aot", "graph", "vm"):
->>>>>>> vm
+    for executor in ("aot", "steps", "vm"):
         loaded = mlc.load_executable(tmp_path / "saved", executor=executor)
         assert loaded.functions == ("test.cumsum",)
         np.testing.assert_allclose(loaded({"x": X})["y"], expected(X), rtol=1e-5)
