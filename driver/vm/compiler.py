@@ -139,7 +139,7 @@ def resolver_of(
         threads,
         precision=settings["precision"],
         error_growth=float(settings["error_growth"]),
-        compilers=tuple(settings["compilers"]),
+        compilers=tuple(settings.get("compilers", ())),
     )
     return OnnxResolver(Compiler(options, Cache.default(), pool).segment, functions)
 
