@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mlc.driver.cache import Cache
     from mlc.runtime.executable import Executable
     from mlc.runtime.vm.machine import Resolver
-    from mlc.runtime.vm.memory import MemoryPool
+    from mlc.runtime.vm.memory import WorkspaceBlocks
     from mlc.runtime.vm.program import Function
     from mlc.targets.target import Target
 
@@ -36,7 +36,7 @@ class LLVM:
         return JitCode(objects)
 
     def resolver(
-        self, path: Path, options: Mapping[str, Any], functions: list[Function], pool: MemoryPool, threads: int
+        self, path: Path, options: Mapping[str, Any], functions: list[Function], pool: WorkspaceBlocks, threads: int
     ) -> Resolver:
         """The compiler of a saved vm model, from the model's file."""
         from mlc.driver.vm.compiler import resolver_of

@@ -119,15 +119,19 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
         metavar="NAME",
         help="let an external compiler, which --load registers, take over what it can; several: the first is preferred",
     )
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of compiled models")
+    add_limits(parser)
+
+
+def add_executor_argument(parser: argparse.ArgumentParser, choices: Sequence[str] = EXECUTORS) -> None:
+    """Add the argument of every command that makes an executable."""
     parser.add_argument(
         "--executor",
         default="auto",
-        choices=EXECUTORS,
+        choices=choices,
         help="what runs the model: native code of the whole (aot), kernels one by one (graph, steps), or bytecode that "
         "may compile what only the data decides (vm); auto is aot, or vm where aot cannot (default: auto)",
     )
-    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of compiled models")
-    add_limits(parser)
 
 
 COMPILED = ", or a directory that `mlc compile -o DIR` wrote"

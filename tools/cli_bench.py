@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from mlc.runtime.report.roofline import FORMATS
-from mlc.tools.cli import COMPILED, UsageError, add_model_arguments, executable_of, print_table, seconds, shapes_of
+from mlc.tools.cli import (
+    COMPILED,
+    UsageError,
+    add_executor_argument,
+    add_model_arguments,
+    executable_of,
+    print_table,
+    seconds,
+    shapes_of,
+)
 from mlc.tools.cli_run import add_at_argument, random_inputs
 
 if TYPE_CHECKING:
@@ -22,6 +31,7 @@ PEERS = ("onnxruntime",)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_model_arguments(parser, COMPILED)
+    add_executor_argument(parser)
     add_at_argument(parser)
     parser.add_argument(
         "--compare", action="append", default=[], choices=PEERS, help="measure this runtime, too, in turns with mlc"

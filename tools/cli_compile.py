@@ -11,7 +11,16 @@ from mlc.driver.options import LEVELS, Options, current_context
 from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError
 from mlc.support.scratch import remove_scratch, scratch_directory
-from mlc.tools.cli import UsageError, add_model_arguments, executable_of, human_bytes, shapes_of, summary, symbols_of
+from mlc.tools.cli import (
+    UsageError,
+    add_executor_argument,
+    add_model_arguments,
+    executable_of,
+    human_bytes,
+    shapes_of,
+    summary,
+    symbols_of,
+)
 from mlc.tools.cli_memory import memory_of
 
 if TYPE_CHECKING:
@@ -29,6 +38,7 @@ _SUFFIXES = {".so": "so", ".a": "a", ".o": "obj", ".h": "h", ".mlir": "graph", "
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_model_arguments(parser)
+    add_executor_argument(parser, ("auto", "aot", "vm"))
     parser.add_argument(
         "-o", dest="output", metavar="PATH", help="output: a .so, .a, .o, .h, .mlir, .ll or .s file, or a directory"
     )

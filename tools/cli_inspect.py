@@ -11,6 +11,7 @@ from mlc.runtime.sizes import UNBOUNDED_SIZE, Size
 from mlc.tools.cli import (
     COMPILED,
     UsageError,
+    add_executor_argument,
     add_model_arguments,
     executable_of,
     human_bytes,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_model_arguments(parser, COMPILED)
+    add_executor_argument(parser)
     parser.add_argument("--vm", action="store_true", help="print the bytecode of the executor vm")
     parser.add_argument("--json", action="store_true", help="print the calls and their buffers as JSON")
     parser.add_argument(

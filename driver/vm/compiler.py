@@ -15,7 +15,7 @@ from mlc.runtime.cpu import missing_features, needed_features
 from mlc.runtime.vm.executable import LIST, VmExecutable, VmSource, vm_of
 from mlc.runtime.vm.flatten import segment_of
 from mlc.runtime.vm.machine import KEPT_FUNCTIONS, Resolver, VirtualMachine
-from mlc.runtime.vm.memory import StoragePool
+from mlc.runtime.vm.memory import WorkspaceBlocks
 from mlc.runtime.vm.program import Body, Function
 from mlc.runtime.vm.segment import Segment
 from mlc.support.errors import UserError
@@ -35,7 +35,7 @@ Shapes = Mapping[str, Sequence[Any]]
 class Compiler:
     """Compiles models to segments that share one pool of memory."""
 
-    def __init__(self, options: Options, store: Cache | None, pool: StoragePool) -> None:
+    def __init__(self, options: Options, store: Cache | None, pool: WorkspaceBlocks) -> None:
         self.options, self.store, self.pool = options, store, pool
 
     def segment(self, model: Model, name: str, groups: Sequence[Any] | None = None) -> Segment:
@@ -93,7 +93,7 @@ def open_vm(
     from mlc.driver.vm.resolver import OnnxResolver
 
     template = function_of(source)
-    compiler = Compiler(options, store, StoragePool(memory_limit))
+    compiler = Compiler(options, store, WorkspaceBlocks(memory_limit))
     functions = [Function("main", template=template)]
     machine = VirtualMachine(functions, OnnxResolver(compiler.segment, functions), kept)
     inputs, outputs = specs_of(template, shapes or {})
@@ -115,7 +115,7 @@ def _source(template: OnnxFunction, options: Options) -> VmSource | None:
 
 
 def resolver_of(
-    path: Path, settings: Mapping[str, Any], functions: list[Function], pool: StoragePool, threads: int
+    path: Path, settings: Mapping[str, Any], functions: list[Function], pool: WorkspaceBlocks, threads: int
 ) -> Resolver:
     """The compiler of a saved vm model: its functions get back the nodes that they are."""
     from mlc.driver.cache import Cache
@@ -139,7 +139,7 @@ def resolver_of(
         threads,
         precision=settings["precision"],
         error_growth=float(settings["error_growth"]),
-        compilers=tuple(settings["compilers"]),
+        compilers=tuple(settings.get("compilers", ())),
     )
     return OnnxResolver(Compiler(options, Cache.default(), pool).segment, functions)
 
@@ -149,7 +149,7 @@ def recursive_vm(model: Model, options: Options, store: Cache | None, memory_lim
     from mlc.driver.describe.symbolic import signature_of
     from mlc.driver.vm.graph_functions import recursive_functions
 
-    compiler = Compiler(options, store, StoragePool(memory_limit))
+    compiler = Compiler(options, store, WorkspaceBlocks(memory_limit))
     functions = recursive_functions(model, compiler.segment)
     signature = signature_of(model)
     inputs, outputs = (

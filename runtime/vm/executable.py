@@ -25,7 +25,7 @@ from mlc.runtime.profile import Profile
 from mlc.runtime.sizes import text
 from mlc.runtime.vm.flatten import segment_of
 from mlc.runtime.vm.machine import Register, VirtualMachine
-from mlc.runtime.vm.memory import StoragePool
+from mlc.runtime.vm.memory import WorkspaceBlocks
 from mlc.runtime.vm.program import Body, Function
 from mlc.runtime.vm.segment import Segment
 from mlc.support.dtypes import dtype_of
@@ -53,7 +53,7 @@ class VmExecutable(Executable):
         outputs: Sequence[TensorSpec],
         machine: VirtualMachine,
         threads: int,
-        pool: StoragePool,
+        pool: WorkspaceBlocks,
     ) -> None:
         self.name, self.machine, self.pool, self.threads, self.executor = name, machine, pool, threads, "vm"
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
@@ -184,7 +184,7 @@ class VmExecutable(Executable):
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
         """Refused: kernels are profiled by the executor "aot", of the same kernels."""
-        raise UserError('expected the executor "aot" or "graph" to profile a model; the vm runs the same kernels')
+        raise UserError('expected the executor "aot" to profile a model; the vm runs the same kernels')
 
     def export(self, path: str | os.PathLike[str]) -> list[Path]:
         """Refused: a library is of AOT code."""
@@ -221,7 +221,7 @@ def vm_of(
     artifact: Artifact, threads: int, toolchain: Toolchain | None = None, memory_limit: int | None = None
 ) -> VmExecutable:
     """The vm of a compiled model whose sizes are all known, or symbolic."""
-    model, pool = artifact.model, StoragePool(memory_limit)
+    model, pool = artifact.model, WorkspaceBlocks(memory_limit)
     segment = Segment(segment_of("main", model), artifact, threads, pool, toolchain)
     count = len(segment.inputs)
     shown = len(model["outputs"]) - len(segment.counted)

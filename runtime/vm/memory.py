@@ -25,7 +25,7 @@ SLACK = 4
 Block = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-class StoragePool:
+class WorkspaceBlocks:
     """
     Blocks of memory; `limit` bounds the bytes that are taken at once (None: no bound).
 
@@ -70,4 +70,4 @@ class StoragePool:
                 self.free_bytes -= len(self._free.pop(largest))
 
 
-__all__ = ["Block", "StoragePool"]
+__all__ = ["Block", "WorkspaceBlocks"]

@@ -21,7 +21,7 @@ from mlc.runtime.code import Toolchain
 from mlc.runtime.cpu import refusal
 from mlc.runtime.vm import PROGRAM
 from mlc.runtime.vm.machine import Key, VirtualMachine
-from mlc.runtime.vm.memory import StoragePool
+from mlc.runtime.vm.memory import WorkspaceBlocks
 from mlc.runtime.vm.program import BadBytecode, Body, Function, SegmentCode, decoded, encoded
 from mlc.runtime.vm.segment import Segment
 from mlc.support.errors import UserError
@@ -101,7 +101,7 @@ def load(
         raise UserError(f"expected executor vm for a saved vm model, but got '{executor}'")
     try:
         program = decoded(read_file(directory / PROGRAM))
-        pool, count = StoragePool(program["memory_limit"]), thread_count(threads)
+        pool, count = WorkspaceBlocks(program["memory_limit"]), thread_count(threads)
         segments = [
             _segment(directory / SEGMENTS / str(number), SegmentCode.unpacked(value), count, pool, toolchain)
             for number, value in enumerate(program["segments"])
@@ -125,7 +125,9 @@ def load(
     return executable
 
 
-def _segment(path: Path, code: SegmentCode, threads: int, pool: StoragePool, toolchain: Toolchain | None) -> Segment:
+def _segment(
+    path: Path, code: SegmentCode, threads: int, pool: WorkspaceBlocks, toolchain: Toolchain | None
+) -> Segment:
     artifact = Artifact.open(path)
     if (reason := refusal(artifact.model)) is not None:
         raise UserError(reason)

@@ -21,7 +21,7 @@ from mlc.runtime.executable import load_code, mapped
 from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.program import Number
 from mlc.runtime.sizes import Bound, Sizes, evaluate, symbolic_buffer_bytes
-from mlc.runtime.vm.memory import StoragePool
+from mlc.runtime.vm.memory import WorkspaceBlocks
 from mlc.runtime.vm.program import SegmentCode
 from mlc.support.abi import KERNEL
 from mlc.support.dtypes import dtype_of
@@ -64,7 +64,7 @@ class Segment:
     """A segment with its machine code loaded; one call of it runs at a time."""
 
     def __init__(
-        self, code: SegmentCode, artifact: Artifact, threads: int, pool: StoragePool, toolchain: Toolchain | None
+        self, code: SegmentCode, artifact: Artifact, threads: int, pool: WorkspaceBlocks, toolchain: Toolchain | None
     ) -> None:
         facts = code.facts
         self.code, self.artifact, self.threads, self.pool = code, artifact, threads, pool

@@ -54,6 +54,36 @@ def test_run_writes_the_outputs(path: Path, here: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out.startswith("hidden: 4x32 float32, 0 to ")
 
 
+def test_a_model_whose_data_decides_shapes_is_one_of_the_vm(here: Path, capsys: pytest.CaptureFixture[str]):
+    node = helper.make_node("Reshape", ["x", "s"], ["y"])
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, None),
+        helper.make_tensor_value_info("s", TensorProto.INT64, ["n"]),
+    ]
+    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), "m.onnx")
+    np.save("x.npy", np.arange(6, dtype=np.float32))
+    np.save("s.npy", np.array([2, 3]))
+    assert mlc("compile", "m.onnx", "-o", "saved", "-O1") == 0
+    out, err = capsys.readouterr()
+    assert out == "m.onnx: a program of the vm, which compiles what the data decides when it is called\nwrote saved\n"
+    assert err.startswith(
+        "warning: the vm runs the model, since AOT code of it cannot be made: m.onnx: input 'x' has no"
+    )
+    assert mlc("run", "saved", "--input", "x=x.npy", "--input", "s=s.npy") == 0
+    assert capsys.readouterr().out == "y: 2x3 float32, 0 to 5\n"
+    assert mlc("inspect", "--vm", "saved") == 0
+    assert "open function 0 'main'" in capsys.readouterr().out
+    for words, message in (
+        (("compile", "m.onnx", "-o", "m.so"), "expected -o to be a directory for a model of the vm, but got 'm.so'"),
+        (("run", "m.onnx", "--executor", "aot", "--random"), "has no shape; pass shapes="),
+        (("run", "m.onnx", "--random"), "expected the shape of input 'x' for random values; give it with --at x=1,2,3"),
+        (("inspect", "--vm", "--json", "saved"), "expected --vm alone, but got --json"),
+    ):
+        assert mlc(*words) == 1
+        assert message in capsys.readouterr().err
+
+
 def test_a_saved_directory_runs(path: Path, here: Path, capsys: pytest.CaptureFixture[str]):
     assert mlc("compile", path, "-o", "saved") == 0
     assert "wrote saved" in capsys.readouterr().out

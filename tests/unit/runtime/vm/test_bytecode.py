@@ -16,7 +16,7 @@ from mlc.runtime.symbolic import open_executable
 from mlc.runtime.vm.encoding import Reader, Writer
 from mlc.runtime.vm.executable import VmExecutable, vm_of
 from mlc.runtime.vm.instructions import KINDS, read_code, write_code
-from mlc.runtime.vm.memory import PAGE, StoragePool
+from mlc.runtime.vm.memory import PAGE, WorkspaceBlocks
 from mlc.runtime.vm.program import BadBytecode, decoded, encoded
 from mlc.runtime.vm.text import disassembled
 from mlc.support.errors import UserError
@@ -130,7 +130,7 @@ def test_symbolic_sizes():
 
 
 def test_memory_is_taken_from_a_pool_within_a_limit(aot: mlc.Executable):
-    pool = StoragePool(8 * PAGE)
+    pool = WorkspaceBlocks(8 * PAGE)
     first = pool.take(PAGE + 1)
     assert len(first) == 2 * PAGE
     pool.give(first)
