@@ -266,15 +266,17 @@ def test_wrong_functions(tmp_path: Path):
 
 def test_out_of_bounds_says_where():
     text = """
-loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) attributes {outputs = 1 : i64} {
+loop.func @f(%x: memref<4xf32>, %at: memref<1xi64>, %y: memref<4xf32>) attributes {outputs = 1 : i64} {
   loop.for %i = 0 to 4 {
-    %0 = loop.load %x[%i + 1] : f32
-    loop.store %0, %y[%i] : f32
+    %0 = loop.load %at[0] : i64
+    %1 = arith.index_cast %0 : i64 to index
+    %2 = loop.load %x[%1] : f32
+    loop.store %2, %y[%i] : f32
   }
 }
 """
     with pytest.raises(UserError, match=r"@f cannot be run: 'loop.load' reads %x\[4\], out of bounds of memref<4xf32>"):
-        mlc.interpret(text, [np.zeros(4, np.float32)])
+        mlc.interpret(text, [np.zeros(4, np.float32), np.array([4])])
 
 
 @pytest.mark.parametrize("level", ["te", "sched", "loop", "tiles", "native"])

@@ -16,7 +16,8 @@ from mlc.dialects.index import IndexMapAttr
 from mlc.driver.pipeline.manager import run_passes
 from mlc.driver.pipeline.registry import make_context
 from mlc.interp.compare import difference, differences, epsilon
-from mlc.validation.execute import INTERPRETED_OPERATIONS, count_operations
+from mlc.validation.execute import INTERPRETED_OPERATIONS
+from mlc.validation.facts import count_operations
 from mlc.validation.validate_each import ResultChanged, ValidateInstrument
 
 GEMM = """

@@ -59,7 +59,7 @@ def operands(dtype: str):
     a = rng.integers(0, 256, (6, 32)).astype(np.uint8) if dtype == "uint8" else rng.integers(-128, 128, (6, 32))
     b = rng.integers(-128, 128, (32, 32)).astype(np.int8)
     packed = b.reshape(8, 4, 32).transpose(0, 2, 1).copy()
-    return a.astype(dtype).view(np.int8), packed, a.astype(np.int32) @ b.astype(np.int32)
+    return a.astype(dtype), packed, a.astype(np.int32) @ b.astype(np.int32)
 
 
 @pytest.mark.skipif(not VNNI, reason="the CPU has no avx512vnni")
