@@ -26,6 +26,7 @@ from mlc.dialects.graph.ops import (
     conv,
     conv_transpose,
     counted,
+    device,
     elementwise,
     indexing,
     layout_transform,
@@ -141,6 +142,7 @@ from mlc.dialects.graph.ops.reduce import (
     SumOp,
 )
 from mlc.dialects.graph.ops.resize import Resize2dOp
+from mlc.dialects.graph.ops.device import DeviceCopyOp, OnDeviceOp
 from mlc.dialects.graph.ops.structure import CallOp, ConstantOp, FullOp, FusedOp, IotaOp, ParamOp, YieldOp
 from mlc.dialects.graph.ops.trigonometry import AcosOp, AsinOp, AtanOp, CoshOp, SinhOp, TanOp
 from mlc.dialects.graph.ops.winograd import Conv2dWinogradOp, WinogradWeightOp
@@ -148,7 +150,7 @@ from mlc.dialects.graph.types import shape_of, static_shape, tensor
 
 MODULES = (
     elementwise, trigonometry, bits, reduce, indexing, conv, conv_transpose, winograd, resize, matmul, movement,
-    layout_transform, counted, quantize, structure,
+    layout_transform, counted, quantize, structure, device,
 )  # fmt: skip
 OPS: dict[str, type[GraphOp]] = {
     op.name: op
@@ -168,6 +170,7 @@ OPS: dict[str, type[GraphOp]] = {
         counted,
         quantize,
         structure,
+        device,
     )
     for op in module.OPS
 }
@@ -210,5 +213,5 @@ __all__ = [  # noqa: RUF022
     "SigmoidOp",
     "SignOp", "SiluOp", "SinOp", "SliceOp", "SoftmaxOp", "SoftplusOp", "SplitOp", "SqrtOp", "SubtractOp", "SumOp",
     "TakeOp", "TanhOp", "TileOp", "TransposeOp", "UnaryOp", "WhereOp", "WinogradWeightOp", "YieldOp",
-    "ControlOp", "IfOp", "LoopOp", "NonMaxSuppressionOp", "NonzeroOp", "ScanOp", "UniqueOp",
+    "ControlOp", "DeviceCopyOp", "OnDeviceOp", "IfOp", "LoopOp", "NonMaxSuppressionOp", "NonzeroOp", "ScanOp", "UniqueOp",
 ]  # fmt: skip
