@@ -29,6 +29,8 @@ from mlc.support.errors import UserError, located
 from mlc.support.files import open_file
 from mlc.support.scratch import ending_in_order, remove_scratch
 from mlc.support.timing import PhaseTimer
+from mlc.targets.device import Device, devices_of
+from mlc.targets.target import TargetLike, target_text
 
 if TYPE_CHECKING:
     from mlc.driver.load import Source
@@ -45,7 +47,7 @@ _EXTERNAL = b"\x0a\x08location"
 @located()
 def compile(
     model: Source,
-    target: str = "native",
+    target: TargetLike = "native",
     opt_level: int | None = None,
     threads: int | None = None,
     executor: str = "aot",
@@ -58,11 +60,12 @@ def compile(
     symbols: Mapping[str, Sequence[int]] | None = None,
     specialize: bool | int = False,
     compilers: Sequence[str] = (),
+    devices: Mapping[str, TargetLike | Device] | None = None,
 ) -> Executable:
     """
     Compile a Model, an ONNX model, a torch.export program, or a file (.onnx, .mlir, .pt2).
 
-    `target` is the machine, by default this one. Code for a CPU with features that this one lacks can be saved and
+    `target` is the machine, by default this one: a name, TVM's text or dictionary, or a Target (docs/devices.md). Code for a CPU with features that this one lacks can be saved and
     exported here; calling it raises UserError, which names them.
     `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
     that a file leaves open, `symbols` what sizes may be that stay open (mlc.load). `threads`: one for each CPU that
@@ -73,6 +76,8 @@ def compile(
     `error_growth` is how much fast algorithms may enlarge the rounding error of a convolution (0: direct sums only).
     `compilers` are the names of external compilers (mlc.register_compiler) that may take over parts of the model.
     `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).
+
+    `devices` are further ones by name, on which graph.on_device places values; kernels there are for their targets.
 
     Raises UserError for a model that cannot be compiled, and for an option out of range.
     """
@@ -86,8 +91,9 @@ def compile(
     level = level_in(context, opt_level)
     if isinstance(compilers, str):
         raise UserError(f"expected compilers as a list of names, but got '{compilers}'")
-    options = Options(target, level, threads, frozenset(), validate_each, handed, precision, error_growth, context)
-    options = replace(options, compilers=tuple(compilers))
+    name = target_text(target)
+    options = Options(name, level, threads, frozenset(), validate_each, handed, precision, error_growth, context)
+    options = replace(options, compilers=tuple(compilers), devices=devices_of(devices))
     store = Cache.default() if cache and not validate_each and not options.instruments else None
     if specialize is False:
         return _opened(model, options, executor, store, shapes, symbols)

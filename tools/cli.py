@@ -83,6 +83,13 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
         "--target", default="native", help="the CPU to compile for: native, x86-64-v3, znver4, ... (default: native)"
     )
     parser.add_argument(
+        "--device",
+        action="append",
+        default=[],
+        metavar="NAME=TARGET[@MEMORY]",
+        help="a further device, on which graph.on_device places values, e.g. little=x86-64-v2; may be repeated",
+    )
+    parser.add_argument(
         "--threads", type=int, default=None, metavar="N", help="number of threads (default: one for each CPU)"
     )
     parser.add_argument(
@@ -197,6 +204,13 @@ def symbols_of(args: argparse.Namespace) -> "dict[str, tuple[int, ...]] | None":
     return symbols or None
 
 
+def devices_of_arguments(args: argparse.Namespace) -> "tuple[Device, ...]":
+    """The devices that --device names."""
+    from mlc.targets.device import devices_of, parse_device
+
+    return devices_of(dict(map(parse_device, getattr(args, "device", ()))))
+
+
 def executable_of(args: argparse.Namespace):
     """The executable that the arguments describe: compiled, from the cache, or loaded from a directory."""
     if os.path.isdir(args.model):
@@ -219,6 +233,7 @@ def executable_of(args: argparse.Namespace):
         precision=args.precision,
         error_growth=args.error_growth,
         compilers=args.compiler,
+        devices={one.name: one for one in devices_of_arguments(args)},
     )
 
 

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlc.tools.cli import UsageError, add_model_arguments, shapes_of, symbols_of
+from mlc.tools.cli import UsageError, add_model_arguments, devices_of_arguments, shapes_of, symbols_of
 from mlc.tools.waiting import progress
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def options_of(args: argparse.Namespace) -> "Options":
         error_growth=args.error_growth,
         context=current_context(),
         compilers=tuple(args.compiler),
+        devices=devices_of_arguments(args),
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from mlc.driver.options import LEVELS, Options, current_context
 from mlc.runtime.artifact import Artifact
 from mlc.support.scratch import remove_scratch, scratch_directory
-from mlc.tools.cli import UsageError, add_model_arguments, human_bytes, shapes_of, summary, symbols_of
+from mlc.tools.cli import UsageError, add_model_arguments, devices_of_arguments, human_bytes, shapes_of, summary, symbols_of
 
 EMIT = (*LEVELS, "obj", "so", "dir")
 _IR = ("graph", "te", "loop", "llvm")
@@ -119,6 +119,7 @@ def options_of(args: argparse.Namespace, keep: frozenset[str] = frozenset(), val
         args.error_growth,
         context=current_context(),
         compilers=tuple(getattr(args, "compiler", ())),
+        devices=devices_of_arguments(args),
         show_nodes=getattr(args, "mlir_print_source_nodes", False),
         show_locations=getattr(args, "mlir_print_debuginfo", False),
     )

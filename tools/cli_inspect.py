@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.runtime.sizes import UNBOUNDED_SIZE, Size
 from mlc.tools.cli import (
+    devices_of_arguments,
     COMPILED,
     UsageError,
     add_model_arguments,
@@ -124,6 +125,7 @@ def _write_html(args: argparse.Namespace) -> int:
         error_growth=args.error_growth,
         context=current_context(),
         compilers=tuple(args.compiler),
+        devices=devices_of_arguments(args),
     )
     collected = collect(load_model(args.model, shapes_of(args), symbols_of(args)), options)
     report = report_of(Path(args.model).stem, executable, collected, profile, reason, inputs)

@@ -270,7 +270,7 @@ def _insert_after(value: SSAValue, op: Operation) -> None:
 
 
 def _text(op: Operation) -> str:
-    names = location_names(op.location)
+    names = list(location_names(op.location))
     return f"{op.name} '{names[0]}'" if names else op.name
 
 
