@@ -18,6 +18,7 @@ _FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-w")
 _BEGIN, _END = "loop-partition", "convert-loop-to-llvm"
 """The pass before which tiles are made scalars, and the first of which the C print has no need."""
 
+
 def c_passes(passes: Sequence[ModulePass]) -> list[ModulePass]:
     """The passes of a kernel that is printed as C, from those of one that goes down to the llvm dialect."""
     names = [one.name for one in passes]

@@ -208,13 +208,17 @@ class Compilation:
         handed = self.options.schedules
         by_hand = {name: text for name, text in (handed.texts if handed else ())}
         cache = None if self.options.keep or self.options.validate else self.cache
-        keys = {} if cache is None else {
-            n: key_of([str(op), how[compiled_for[n].target], by_hand.get(n, "")]) for n, op in sources.items()
-        }
+        keys = (
+            {}
+            if cache is None
+            else {n: key_of([str(op), how[compiled_for[n].target], by_hand.get(n, "")]) for n, op in sources.items()}
+        )
         packed = {name: data for name, key in keys.items() if cache and (data := cache.kernel(key)) is not None}
         missing = [name for name in sources if name not in packed]
         origins = self.origins()
-        jobs = [Job(name, origins.get(name, ()), self.work(name, sources[name], compiled_for[name])) for name in missing]
+        jobs = [
+            Job(name, origins.get(name, ()), self.work(name, sources[name], compiled_for[name])) for name in missing
+        ]
         for target in self.devices.values():
             prepare(target)
         with replayable(lambda error: str(sources[error.kernel]), passes, self.options.validate):
@@ -378,8 +382,8 @@ def _how(options: Options) -> str:
 
 
 def device_of(kernel: Operation) -> str | None:
-    """The device on which graph-plan-devices put a kernel; None in a program of one device."""
-    device = kernel.attributes.get(GRAPH_DEVICE)
+    """The device of a kernel: that of graph-plan-devices, or the external compiler's; None where there is one device."""
+    device = kernel.attributes.get(GRAPH_DEVICE) or kernel.attributes.get(EXTERNAL_COMPILER)
     return device.data if isinstance(device, StringAttr) else None
 
 

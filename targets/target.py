@@ -186,8 +186,10 @@ def _from_options(options: dict[str, Any]) -> str:
     if kind == C and not options:
         return C
     if kind != "llvm":
-        raise UserError('expected a target like {"kind": "llvm", "mcpu": "znver4"} or {"kind": "c"}, '
-                        f"but got kind {kind!r}{' with options' if kind == C else ''}")
+        raise UserError(
+            'expected a target like {"kind": "llvm", "mcpu": "znver4"} or {"kind": "c"}, '
+            f"but got kind {kind!r}{' with options' if kind == C else ''}"
+        )
     for name in options:
         if name not in _OPTIONS:
             raise UserError(f"expected options of a target among {', '.join(_OPTIONS)}, but got '{name}'")

@@ -59,6 +59,10 @@ def seconds(text: str) -> float:
     return value
 
 
+if TYPE_CHECKING:
+    from mlc.targets.device import Device
+
+
 class UsageError(ValueError):
     """The command line is wrong, or a file that it names; `place` is where in the file."""
 

@@ -7,7 +7,15 @@ from pathlib import Path
 from mlc.driver.options import LEVELS, Options, current_context
 from mlc.runtime.artifact import Artifact
 from mlc.support.scratch import remove_scratch, scratch_directory
-from mlc.tools.cli import UsageError, add_model_arguments, devices_of_arguments, human_bytes, shapes_of, summary, symbols_of
+from mlc.tools.cli import (
+    UsageError,
+    add_model_arguments,
+    devices_of_arguments,
+    human_bytes,
+    shapes_of,
+    summary,
+    symbols_of,
+)
 
 EMIT = (*LEVELS, "obj", "so", "dir")
 _IR = ("graph", "te", "loop", "llvm")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.runtime.sizes import UNBOUNDED_SIZE, Size
 from mlc.tools.cli import (
-    devices_of_arguments,
     COMPILED,
     UsageError,
     add_model_arguments,
+    devices_of_arguments,
     executable_of,
     human_bytes,
     print_table,

@@ -52,6 +52,7 @@ from mlc.dialects.graph.ops.control import CONTROL, ControlOp, IfOp, LoopOp, Sca
 from mlc.dialects.graph.ops.conv import AvgPool2dOp, Conv2dOp, MaxPool2dOp, PoolOp
 from mlc.dialects.graph.ops.conv_transpose import Conv2dTransposeOp
 from mlc.dialects.graph.ops.counted import NonMaxSuppressionOp, NonzeroOp, UniqueOp
+from mlc.dialects.graph.ops.device import DeviceCopyOp, OnDeviceOp
 from mlc.dialects.graph.ops.elementwise import (
     AbsOp,
     AddOp,
@@ -142,7 +143,6 @@ from mlc.dialects.graph.ops.reduce import (
     SumOp,
 )
 from mlc.dialects.graph.ops.resize import Resize2dOp
-from mlc.dialects.graph.ops.device import DeviceCopyOp, OnDeviceOp
 from mlc.dialects.graph.ops.structure import CallOp, ConstantOp, FullOp, FusedOp, IotaOp, ParamOp, YieldOp
 from mlc.dialects.graph.ops.trigonometry import AcosOp, AsinOp, AtanOp, CoshOp, SinhOp, TanOp
 from mlc.dialects.graph.ops.winograd import Conv2dWinogradOp, WinogradWeightOp

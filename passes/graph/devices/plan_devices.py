@@ -253,7 +253,9 @@ class DevicePlanner:
 
 def _with_devices(attrs: ArrayAttr[DictionaryAttr] | None, devices: Sequence[str]) -> ArrayAttr[DictionaryAttr]:
     records = [{}] * len(devices) if attrs is None else [record.data for record in attrs.data]
-    return ArrayAttr([DictionaryAttr({**r, GRAPH_DEVICE: StringAttr(d)}) for r, d in zip(records, devices, strict=True)])
+    return ArrayAttr(
+        [DictionaryAttr({**r, GRAPH_DEVICE: StringAttr(d)}) for r, d in zip(records, devices, strict=True)]
+    )
 
 
 def _insert_after(value: SSAValue, op: Operation) -> None:

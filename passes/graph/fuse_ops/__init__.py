@@ -80,7 +80,9 @@ def fuse(ops: Sequence[Operation], inline_constants: bool = True) -> FusedOp:
                 op.operands[index] = new
     inputs = [value for value, new in arguments.items() if isinstance(new, BlockArgument)]
     fused = FusedOp(inputs, [r.type for r in outputs], Region(body), label_of(ops), origins_of(ops) or None)
-    if (device := ops[0].attributes.get(GRAPH_DEVICE)) is not None:  # that of all: copies between devices fuse with none
+    if (
+        device := ops[0].attributes.get(GRAPH_DEVICE)
+    ) is not None:  # that of all: copies between devices fuse with none
         fused.attributes[GRAPH_DEVICE] = device
     _replace(ops, outputs, fused)
     body.add_ops([*copies, *ops, YieldOp(*outputs)])
