@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from mlc.driver.options import PRECISIONS
 from mlc.tools.opt.choice import (
@@ -31,6 +31,9 @@ from mlc.tools.opt.choice import (
     printing_instrument,
 )
 from mlc.tools.opt.limits import add_limits, apply_limits
+
+if TYPE_CHECKING:
+    from mlc.targets.device import Device
 
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
@@ -57,10 +60,6 @@ def seconds(text: str) -> float:
     if not 0 < value <= 3600:
         raise argparse.ArgumentTypeError(f"expected seconds above 0 and up to 3600, but got '{text}'")
     return value
-
-
-if TYPE_CHECKING:
-    from mlc.targets.device import Device
 
 
 class UsageError(ValueError):
