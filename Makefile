@@ -11,7 +11,7 @@ PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick test-ci test-tools pytest check-models filecheck lint types demo bench bench-peers calibrate bench-quantized bench-compile conformance fuzz mutants bisect-score clean
+.PHONY: help venv test quick test-ci test-tools tutorial-plots pytest check-models filecheck lint types demo bench bench-peers calibrate bench-quantized bench-compile conformance fuzz mutants bisect-score clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -78,6 +78,9 @@ test-ci: venv ## the long tests, which `make test` leaves out (tests/tiers.toml)
 
 test-tools: venv $(VENV)/.tools ## the tests that need another tool, such as a browser; each skips with the name of what is missing
 	$(BIN)/pytest -q -rs -m tools
+
+tutorial-plots: venv ## measure the steps of the tutorials and draw their times
+	PYTHONPATH=$(CURDIR) $(BIN)/python docs/tutorial_plots.py
 
 check-models: venv ## models that nobody tuned, at odd sizes, beside onnxruntime (minutes)
 	$(BIN)/pytest $(PYTEST_FLAGS) -m slow

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.codegen import c_prelude as C
+from mlc.codegen.c_access import CheckedElement, access, mask_text
 from mlc.codegen.c_call import print_call, prototypes
 from mlc.codegen.c_printer import CPrinter, on_heap
 from mlc.codegen.c_types import NARROW, storage_type, value_type
@@ -133,7 +134,7 @@ def _assign(p: CPrinter, to: SSAValue, value: SSAValue) -> None:
 
 
 def _block(p: CPrinter, op: loop.BlockOp) -> None:
-    where = p.condition(op.where_exprs, op.args)
+    where = " && ".join(f"{p.text(e, op.args)} >= 0" for e in op.where_exprs)
     p.line(f"{f'if ({where}) ' if where else ''}{{  /* {op.name_.replace('*/', '')} */")
     with p.deeper():
         args = op.body.block.args
@@ -179,43 +180,39 @@ def _table(p: CPrinter, op: loop.TableOp) -> None:
 
 
 def _load(p: CPrinter, op: loop.LoadOp) -> None:
-    index = [p.text(e, op.indices) for e in op.map.data]
-    _read(p, op, op.buffer, index, p.condition(op.mask_exprs, op.indices), op.otherwise)
+    shape = loop.shape_of(op.result.type)
+    at = access(p, op, op.buffer, op.map.data, op.indices, shape, masked=op.otherwise is not None)
+    _read(p, op, at, mask_text(p, op.mask_exprs, op.indices, shape), op.otherwise)
 
 
 def _gather(p: CPrinter, op: loop.GatherOp) -> None:
-    index = [p.text(e, op.indices) for e in op.map.data]
-    at = op.at.value.data
-    index[at] = f"{index[at]} + {p.at(op.by)}"
-    _read(p, op, op.buffer, index, "", None)
+    by, shape = (op.at.value.data, p.at(op.by)), loop.shape_of(op.result.type)
+    _read(p, op, access(p, op, op.buffer, op.map.data, op.indices, shape, masked=False, gathered=by), "", None)
 
 
 def _read(
-    p: CPrinter, op: Operation, buffer: SSAValue, index: Sequence[str], mask: str, otherwise: SSAValue | None
+    p: CPrinter, op: loop.LoadOp | loop.GatherOp, at: CheckedElement, mask: str, otherwise: SSAValue | None
 ) -> None:
     result = op.results[0]
-    element, check = p.element(op, buffer, index)
-    t = loop.element_of(result.type)
-    value = f"mlc_from_{NARROW[type(t)]}({element})" if type(t) in NARROW else element
-    p.declare(result)
-    read = f"{p.race_of_read(op, buffer, element)}{p.at(result)} = {value};"
-    if otherwise is None:
-        p.lanes(loop.shape_of(result.type), *([check] if check else []), read)
-        return
-    either = f"if ({mask}) {{ {check}{' ' if check else ''}{read} }} else {p.at(result)} = {p.at(otherwise)};"
-    p.lanes(loop.shape_of(result.type), either)
+    t, shape = loop.element_of(result.type), loop.shape_of(result.type)
+    value = f"mlc_from_{NARROW[type(t)]}({at.element})" if type(t) in NARROW else at.element
+    steps = [at.check] if at.check else []
+    steps.append(f"{p.race_of_read(op, op.buffer, at.element)}{p.at(result)} = {value};")
+    if mask and otherwise is not None:
+        steps = [f"if ({mask}) {{ {' '.join(steps)} }} else {p.at(result)} = {p.at(otherwise)};"]
+    p.lanes(shape, *steps, before=at.before)
 
 
 def _store(p: CPrinter, op: loop.StoreOp) -> None:
-    index = [p.text(e, op.indices) for e in op.map.data]
-    element, check = p.element(op, op.buffer, index)
+    shape = loop.tile_shape([*op.map.data, *op.mask_exprs], op.tile_sizes)
+    at = access(p, op, op.buffer, op.map.data, op.indices, shape, masked=bool(op.mask_exprs))
     t = loop.element_of(op.value.type)
     value = f"mlc_to_{NARROW[type(t)]}({p.at(op.value)})" if type(t) in NARROW else p.at(op.value)
-    write = f"{check}{' ' if check else ''}{p.race_of_write(op, op.buffer, element, value)}{element} = {value};"
-    if op.mask_exprs:
-        write = f"if ({p.condition(op.mask_exprs, op.indices)}) {{ {write} }}"
-    exprs = [*op.map.data, *op.mask_exprs]
-    p.lanes(loop.tile_shape(exprs, op.tile_sizes), write)
+    write = f"{p.race_of_write(op, op.buffer, at.element, value)}{at.element} = {value};"
+    steps = [at.check, write] if at.check else [write]
+    if mask := mask_text(p, op.mask_exprs, op.indices, shape):
+        steps = [f"if ({mask}) {{ {' '.join(steps)} }}"]
+    p.lanes(shape, *steps, before=at.before)
 
 
 def _if(p: CPrinter, op: scf.IfOp) -> None:

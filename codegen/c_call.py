@@ -1,4 +1,4 @@
-"""`loop.call` as C99: a call of a C function, or of the one that stands for a registered name (codegen/functions.py)."""
+"""`loop.call` as C99: a call of a C function, or of the one that stands for a registered name (functions.py)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.codegen import c_prelude as C
-from mlc.codegen.c_types import element_bytes, fill, rounded, storage_type, value_type
+from mlc.codegen.c_lanes import LaneLoops, declaration, element_of_array
+from mlc.codegen.c_types import element_bytes, fill, rounded, storage_type
 from mlc.dialects import loop
 from mlc.dialects.index import Index, IndexMapAttr, render
 from mlc.support.errors import UserError
@@ -51,8 +52,15 @@ class CPrinter:
     shadows: dict[SSAValue, list[tuple[str, str]]] = field(default_factory=dict)
     """By buffer that the enclosing parallel loops write: for each loop the array that holds, by element, the iteration
     that wrote it, and the variable of the current iteration."""
+    loops: LaneLoops = field(init=False)
+    """The loops over lanes that operations may still join."""
+    current: Operation | None = None
+    """The operation that is being written."""
     shapes: dict[SSAValue, list[str]] = field(default_factory=dict)
     """Sizes of operands as C expressions, where the kernel's attribute `sizes` gives them over its index arguments."""
+
+    def __post_init__(self) -> None:
+        self.loops = LaneLoops(self.name, self.new)
 
     def function(self, func: loop.FuncOp) -> None:
         """The whole kernel."""
@@ -81,7 +89,13 @@ class CPrinter:
         return f"int32_t {func.sym_name.data}(void **args, void *rt) {{"
 
     def line(self, text: str) -> None:
+        """A line behind everything that was written before."""
+        self.finish_loops()
         self.lines.append("  " * self.depth + text)
+
+    def finish_loops(self) -> None:
+        """Write the loops over lanes: what follows does not join them."""
+        self.lines += ["  " * (self.depth + depth) + text for depth, text in self.loops.take()]
 
     @contextmanager
     def deeper(self) -> Generator[None]:
@@ -111,45 +125,31 @@ class CPrinter:
     def operations(self, block: Block) -> None:
         """Every operation of a block."""
         for op in block.ops:
-            handler = self.statements.get(type(op))
-            if handler is not None:
-                handler(self, op)
-            else:
-                self.elementwise(op)
+            self.current = op
+            self.statements.get(type(op), CPrinter.elementwise)(self, op)
+        self.finish_loops()
 
     # --- values
 
     def declare(self, value: SSAValue) -> None:
-        """The variable, or the local array, of a value."""
-        shape = loop.shape_of(value.type)
-        size = f"[{math.prod(shape)}]" if shape else ""
-        self.line(f"{value_type(loop.element_of(value.type))} {self.name(value)}{size};")
+        """The variable, or the local array, of a value that is not given lane by lane."""
+        self.line(declaration(self.name(value), value))
 
     def at(self, value: SSAValue) -> str:
         """One lane of a value at the loop variables d0, d1, ...; axes of size 1 are broadcast."""
-        shape = loop.shape_of(value.type)
-        return (
-            f"{self.name(value)}[{_flat([f'd{k}' if n > 1 else '0' for k, n in enumerate(shape)], shape)}]"
-            if (shape)
-            else self.name(value)
-        )
+        return self.loops.at(value, self.current)
 
-    def lanes(self, shape: Sequence[int], *statements: str) -> None:
-        """Statements for every lane of a tile; for a scalar, the statements."""
-        head = " ".join(f"for (int64_t d{k} = 0; d{k} < {n}; ++d{k})" for k, n in enumerate(shape))
-        if head:
-            self.line(f"{head} {{")
-            with self.deeper():
-                for s in statements:
-                    self.line(s)
-            self.line("}")
-            return
-        for s in statements:
-            self.line(s)
+    def element_at(self, value: SSAValue, last: int) -> str:
+        """One lane of a value of more axes than the operation's lanes, at `last` on the last of them."""
+        return element_of_array(self.name(value), value, last)
+
+    def lanes(self, shape: Sequence[int], *statements: str, before: Sequence[str] = ()) -> None:
+        """Statements of the current operation for every lane of a tile; its results are declared."""
+        assert self.current is not None
+        self.loops.add(self.current, shape, statements, before)
 
     def define(self, value: SSAValue, expression: str) -> None:
         """A value given lane by lane."""
-        self.declare(value)
         self.lanes(loop.shape_of(value.type), f"{self.at(value)} = {rounded(value.type, expression)};")
 
     def elementwise(self, op: Operation) -> None:
@@ -169,12 +169,14 @@ class CPrinter:
 
     # --- indices
 
-    def text(self, expr: Index, operands: Sequence[SSAValue]) -> str:
-        """An index expression over operands and the lanes' loop variables."""
-        return render(expr, lambda n: self.name(operands[n]) if n >= 0 else f"d{-1 - n}", division)
+    def text(self, expr: Index, operands: Sequence[SSAValue], *, shared: bool = False) -> str:
+        """An index expression over operands and the lanes' loop variables; `shared` divisions are computed once."""
 
-    def condition(self, exprs: Sequence[Index], operands: Sequence[SSAValue]) -> str:
-        return " && ".join(f"{self.text(e, operands)} >= 0" for e in exprs)
+        def divided(text: str, by: int, is_mod: bool) -> str:
+            quotient = division(text, by, is_mod)
+            return self.loops.hoisted(quotient) if shared and self.loops.precede(operands) else quotient
+
+        return render(expr, lambda n: self.name(operands[n]) if n >= 0 else f"d{-1 - n}", divided)
 
     def sizes(self, buffer: SSAValue) -> list[str]:
         """The sizes of a buffer as C expressions; an unknown leading size of an argument is an empty text."""
@@ -195,15 +197,9 @@ class CPrinter:
         sizes = [*(f"({n})" for n in self.sizes(op.result)), str(element_bytes(op.result.type.element_type))]
         return str(count) if count is not None else " * ".join(sizes)
 
-    def element(self, op: Operation, buffer: SSAValue, index: Sequence[str]) -> tuple[str, str]:
-        """An element of a buffer, and the statement that checks its index (or nothing)."""
-        t = buffer.type
-        assert isinstance(t, MemRefType)
-        shape = self.sizes(buffer)
-        limits = [f"{n}u" if n.isdecimal() else f"(uint64_t)({n})" for n in shape]
-        tests = [f"(uint64_t)({i}) >= {n}" for i, n, known in zip(index, limits, shape, strict=True) if known]
-        check = f"if ({' || '.join(tests)}) return {self.codes[op]};" if self.checked and tests else ""
-        return f"{self.name(buffer)}[{_flat(index, shape)}]", check
+    def check(self, op: Operation, tests: Sequence[str]) -> str:
+        """The statement that reports an index out of range."""
+        return f"if ({' || '.join(tests)}) return {self.codes[op]};"
 
     def race_of_read(self, op: Operation, buffer: SSAValue, element: str) -> str:
         """The statements that report a read of what another iteration wrote; empty for buffers without a shadow."""
@@ -221,16 +217,6 @@ class CPrinter:
         """The shadows of an element `buffer[index]`, and the variables of the current iterations."""
         index = element.partition("[")[2]
         return [(f"{shadow}[{index}", now) for shadow, now in self.shadows.get(buffer, ())]
-
-
-def _flat(index: Sequence[str], shape: Sequence[str | int]) -> str:
-    """Row-major: `(i * 4 + j) * 8 + k`."""
-    if all(i == "0" for i in index):
-        return "0"
-    text = index[0]
-    for i, n in zip(index[1:], shape[1:], strict=True):
-        text = f"({text}) * {n if str(n).isdecimal() else f'({n})'} + {i}"
-    return text
 
 
 def division(text: str, by: int, is_mod: bool) -> str:

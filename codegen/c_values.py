@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects import arith
@@ -17,10 +17,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation
 
 from mlc.codegen import c_prelude as C
+from mlc.codegen.c_access import index_text
 from mlc.codegen.c_printer import CPrinter
 from mlc.codegen.c_types import NARROW, fill, literal, rounded, value_type
 from mlc.dialects import loop
 from mlc.dialects.constants import numbers
+from mlc.dialects.scalar import predicate_of
 from mlc.support.errors import UserError
 
 ROUNDS_TO = "c.rounds_to"
@@ -28,7 +30,7 @@ ROUNDS_TO = "c.rounds_to"
 
 
 def _index(p: CPrinter, op: loop.IndexOp) -> None:
-    p.define(op.result, p.text(op.map.data[0], op.args))
+    p.define(op.result, index_text(p, op.map.data[0], op.args, loop.shape_of(op.result.type)))
 
 
 def _constant(p: CPrinter, op: arith.ConstantOp) -> None:
@@ -61,12 +63,11 @@ def _contract(p: CPrinter, op: loop.ContractOp) -> None:
     shape, wide = loop.shape_of(op.result.type), loop.element_of(op.result.type)
     count = loop.shape_of(op.a.type)[-1]
     result, t = p.at(op.result), value_type(wide)
-    p.declare(op.result)
     multiply_add = "fma" if isinstance(wide, Float64Type) else "fmaf"
     steps = [f"{result} = {p.at(op.c)};"]
     for k in range(count):
         a, b = (
-            f"({'u' if u else ''}{value_type(loop.element_of(v.type))}){p.at(v).replace(f'd{len(shape)}', str(k))}"
+            f"({'u' if u else ''}{value_type(loop.element_of(v.type))}){p.element_at(v, k)}"
             for v, u in zip((op.a, op.b), op.unsigned, strict=True)
         )
         step = (
@@ -80,9 +81,11 @@ def _contract(p: CPrinter, op: loop.ContractOp) -> None:
 
 def _intrinsic(p: CPrinter, op: loop.CallIntrinsicOp) -> None:
     """What the intrinsic means: C99 has no name for it."""
+    p.finish_loops()
     for inner, given in zip(op.means.block.args, op.args, strict=True):
         p.names[inner] = p.name(given)
     p.block(op.means.block)
+    p.current = op
     p.define(op.result, p.at(op.yielded))
 
 
@@ -96,29 +99,21 @@ def _reduce(p: CPrinter, op: loop.ReduceOp) -> None:
     element = loop.element_of(op.result.type)
     template = C.BINARY[C.COMBINE[op.combiner.data][0 if isinstance(element, AnyFloat) else 1]]
     step = rounded(element, fill(template, element, element, p.at(op.result), p.at(op.value)))
-    p.declare(op.result)
     first = " && ".join(f"d{k} == 0" for k in axes) or "1"
     p.lanes(shape, f"{p.at(op.result)} = {first} ? {p.at(op.value)} : ({step});")
 
 
-def _compare(p: CPrinter, op: loop.CompareOp) -> None:
-    template = p.comparison(op.predicate.data)
-    p.define(op.result, fill(template, op.a.type, op.result.type, p.at(op.a), p.at(op.b)))
+def _compare(p: CPrinter, op: loop.CompareOp | arith.CmpfOp | arith.CmpiOp) -> None:
+    predicate = op.predicate.data if isinstance(op, loop.CompareOp) else predicate_of(op)
+    a, b = op.operands
+    if predicate not in C.COMPARE:
+        raise UserError(f"expected a predicate of {', '.join(loop.COMPARES)}, but got '{predicate}'", op)
+    p.define(op.results[0], fill(p.comparison(predicate), a.type, op.results[0].type, p.at(a), p.at(b)))
 
 
 def _select(p: CPrinter, op: Operation) -> None:
     c, a, b = (p.at(v) for v in op.operands)
     p.define(op.results[0], f"{c} ? {a} : {b}")
-
-
-def _cmp(table: Sequence[str]) -> Callable[[CPrinter, Any], None]:
-    def emit(p: CPrinter, op: arith.CmpfOp | arith.CmpiOp) -> None:
-        predicate = table[op.predicate.value.data]
-        if predicate not in C.COMPARE:
-            raise UserError(f"expected a predicate of {', '.join(loop.COMPARES)}, but got '{predicate}'")
-        p.define(op.result, fill(C.COMPARE[predicate], op.lhs.type, op.result.type, p.at(op.lhs), p.at(op.rhs)))
-
-    return emit
 
 
 def _cast(p: CPrinter, op: Operation) -> None:
@@ -136,7 +131,6 @@ def _cast(p: CPrinter, op: Operation) -> None:
         raise UserError(
             f"expected a bitcast of 32 or 64 bits or between integers, but got {source.type} to {result.type}"
         )
-    p.declare(result)
     p.lanes(loop.shape_of(result.type), f"memcpy(&{p.at(result)}, &{p.at(source)}, sizeof {p.at(result)});")
 
 
@@ -152,6 +146,6 @@ VALUES: dict[type[Operation], Callable[[CPrinter, Any], None]] = {
     loop.CastOp: _cast,
     arith.ConstantOp: _constant,
     arith.SelectOp: _select,
-    arith.CmpfOp: _cmp(arith.CMPF_COMPARISON_OPERATIONS),
-    arith.CmpiOp: _cmp(arith.CMPI_COMPARISON_OPERATIONS),
+    arith.CmpfOp: _compare,
+    arith.CmpiOp: _compare,
 }

@@ -20,7 +20,7 @@ LIBRARIES = ("m", "pthread")
 
 
 def library_flags(libraries: Iterable[str]) -> list[str]:
-    """The linker's flags for libraries: a name (`blas`), a file's name (`libblas.so.3`) or a path, kept for run time."""
+    """The linker's flags for libraries: a name (`blas`), a file (`libblas.so.3`) or a path, kept for run time."""
     flags: list[str] = []
     for name in dict.fromkeys(libraries):
         if "/" in name:

@@ -9,6 +9,7 @@ libraries leave them out. `runtime/peaks.py` and `runtime/tracing.py` call them.
     mlc_probe_stream       task            sums a buffer with vector loads: the bandwidth of a level of memory
     mlc_probe_handover     task            two tasks pass one cache line to and fro
     mlc_probe_dispatch     void (ptr, i32, i32)    dispatches an empty task again and again
+    mlc_run_calls          i32 (ptr, i64, ptr)     calls kernels one after another: straight-line code of the vm
     mlc_probe_traced_for   parallel_for    hands the tasks on to another parallel_for, and logs each one's times
 """
 
@@ -39,6 +40,30 @@ hand:
   store atomic i32 %next, ptr %ctx release, align 4
   br label %spin
 end:
+  ret i32 0
+}
+; Call kernels: a list of pairs, a kernel and its arguments. Ends at the first error.
+define i32 @mlc_run_calls(ptr %calls, i64 %count, ptr %rt) {
+entry:
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %loop, label %done
+loop:
+  %i = phi i64 [0, %entry], [%i.1, %next]
+  %first = shl i64 %i, 1
+  %kernel.p = getelementptr ptr, ptr %calls, i64 %first
+  %arguments.p = getelementptr ptr, ptr %kernel.p, i64 1
+  %kernel = load ptr, ptr %kernel.p
+  %arguments = load ptr, ptr %arguments.p
+  %status = call i32 %kernel(ptr %arguments, ptr %rt)
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %end, label %next
+next:
+  %i.1 = add i64 %i, 1
+  %more = icmp slt i64 %i.1, %count
+  br i1 %more, label %loop, label %done
+end:
+  ret i32 %status
+done:
   ret i32 0
 }
 define i32 @mlc_probe_empty(ptr %rt, ptr %ctx, i32 %task, i32 %thread) {

@@ -146,7 +146,9 @@ def _items(attribute: Attribute | None) -> Sequence[Attribute]:
 
 
 def _numbers(attribute: Attribute | None) -> tuple[int, ...]:
-    return tuple(cast("Sequence[int]", attribute.get_values())) if isinstance(attribute, DenseArrayBase) else ()
+    if not isinstance(attribute, DenseArrayBase):
+        return ()
+    return tuple(cast("DenseArrayBase[IntegerType]", attribute).get_values())
 
 
 def _integers(parser: Parser) -> Sequence[int]:

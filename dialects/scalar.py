@@ -36,6 +36,12 @@ CASTS: dict[type[Operation], StringAttr] = {
 INDEX = IndexType()
 
 
+def predicate_of(op: arith.CmpfOp | arith.CmpiOp) -> str:
+    """The name of a comparison's predicate: `olt`, `slt`, .."""
+    names = FLOAT_PREDICATES if isinstance(op, arith.CmpfOp) else INT_PREDICATES
+    return names[op.predicate.value.data]
+
+
 def byte_size(element: Attribute) -> int:
     """Bytes of one element in memory; i1 takes one byte, an index eight."""
     if isinstance(element, IntegerType):

@@ -42,12 +42,19 @@ WITH_COMMANDS = (
             "schedules",
             "profiling",
             "running-ir",
+            "packages",
             "editors",
             "symbolic-shapes",
             "inspect",
+            "external-functions",
+            "external-compilers",
+            "executors",
+            "vm",
         )
     ),
 )
+TUTORIALS = tuple(sorted((ROOT / "docs" / "tutorials").glob("[0-9]-*.md")))
+"""Each is a page of its own."""
 COURSE = tuple(sorted((ROOT / "docs" / "course").glob("[0-9]-*.md")))
 """The chapters of the course, in order: each goes on from the files of those before it."""
 _FUSION = {
@@ -191,7 +198,7 @@ def main() -> int:
     now = {PAGES / name: text for name, text in pages().items()}
     now[OPERATORS] = operators_page()
     readme = drawn((ROOT / "README.md").read_text())
-    for pages_of_folder in (*((page,) for page in WITH_COMMANDS), COURSE):
+    for pages_of_folder in (*((page,) for page in (*WITH_COMMANDS, *TUTORIALS)), COURSE):
         with TemporaryDirectory(prefix="mlc.") as folder:
             for page in pages_of_folder:
                 text = readme if page == ROOT / "README.md" else page.read_text()

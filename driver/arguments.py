@@ -18,7 +18,7 @@ from mlc.dialects.graph.dims import Dim, DimExpr, SymbolAttr
 from mlc.dialects.index import IndexMapAttr
 from mlc.driver.binds import argument_sizes, index_arguments, tensor_names
 from mlc.driver.describe.symbolic import encoded
-from mlc.runtime.executable import TensorSpec, address_of, check_array
+from mlc.runtime.arrays import TensorSpec, address_of, as_array, check_array
 from mlc.runtime.sizes import UNBOUNDED_SIZE, Size, Sizes, evaluate, text
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
@@ -125,7 +125,7 @@ class KernelArguments:
         """The arrays of a call, outputs behind inputs, and its size arguments; ValueError if an array does not fit."""
         if len(inputs) != len(self.inputs):
             raise ValueError(f"expected {len(self.inputs)} inputs of '{name}', but got {len(inputs)}")
-        arrays = [np.asarray(a) for a in inputs]
+        arrays = [as_array(f"input '{spec.name}'", a) for a, spec in zip(inputs, self.inputs, strict=True)]
         if not self._sizes.symbols:
             for array, spec in zip(arrays, self.inputs, strict=True):
                 check_array(f"input '{spec.name}'", array, spec)
@@ -147,9 +147,10 @@ class KernelArguments:
         if out is None:
             parts = zip(self.outputs, shapes, layouts, strict=True)
             return [(w or MemoryLayout()).empty(shape, dtype_of(spec.dtype), values) for spec, shape, w in parts]
-        given = [out] if isinstance(out, np.ndarray) else list(out)
-        if len(given) != len(self.outputs):
-            raise ValueError(f"expected {len(self.outputs)} arrays in out, but got {len(given)}")
+        written: list[Any] = list(out) if isinstance(out, list | tuple) else [out]
+        if len(written) != len(self.outputs):
+            raise ValueError(f"expected {len(self.outputs)} arrays in out, but got {len(written)}")
+        given = [_written(array, spec) for array, spec in zip(written, self.outputs, strict=True)]
         for array, spec, shape, layout in zip(given, self.outputs, shapes, layouts, strict=True):
             check_array(f"output '{spec.name}'", array, TensorSpec(spec.name, shape, spec.dtype))
             if not array.flags.writeable or (layout is None and not array.flags.c_contiguous):
@@ -157,6 +158,14 @@ class KernelArguments:
             if layout is not None:
                 layout.check(f"output '{spec.name}'", array, values)
         return given
+
+
+def _written(value: object, spec: TensorSpec) -> Array:
+    """The memory of an array that was given for an output."""
+    what = f"output '{spec.name}'"
+    if not hasattr(value, "__dlpack__"):  # numpy would make an array of it that nobody sees
+        raise ValueError(f"expected {what} to be an array, but got {type(value).__name__}")
+    return as_array(what, value)
 
 
 def _tensors(kernel: Kernel) -> tuple[list[str], list[Attribute]]:
@@ -195,7 +204,7 @@ def _shapes(kernel: Kernel, types: Sequence[Attribute]) -> list[list[Size]]:
 def _symbols(kernel: Kernel, strides: set[Any]) -> list[tuple[str, int, int, int]]:
     """The symbols of the kernel's shapes with their ranges: (name, low, high, step)."""
     declared = kernel.attributes.get(KERNEL_SYMBOLS)
-    ranges = declared.data if isinstance(declared, DictionaryAttr) else {}
+    ranges: dict[str, Attribute] = dict(declared.data) if isinstance(declared, DictionaryAttr) else {}
     least = integers(kernel.attributes.get(KERNEL_LEAST)) or ()
     found: dict[str, tuple[str, int, int, int]] = {}
     used = _used(kernel)

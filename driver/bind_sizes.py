@@ -15,14 +15,19 @@ from mlc.support.weights import WeightStore
 
 def copied(model: Model) -> Model:
     """A copy whose module and store may be changed; the weights' arrays are shared."""
+    return Model(model.module.clone(), copied_store(model.weights))
+
+
+def copied_store(weights: WeightStore) -> WeightStore:
+    """A copy of a store that may be changed; the arrays are shared."""
     store = WeightStore()
-    for name in model.weights:
-        entry = model.weights.entry(name)
+    for name in weights:
+        entry = weights.entry(name)
         if entry.is_fill:
             store.add_fill(name, entry.data, entry.shape, entry.dtype)
         else:
             store.add(name, entry.data)
-    return Model(model.module.clone(), store)
+    return store
 
 
 def bound_to(model: Model, values: Mapping[str, int]) -> Model:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import os
-import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -21,11 +20,12 @@ from mlc.driver.options import LEVELS, Options, current_context, level_in
 from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import functions_object, load_code, pool_object
+from mlc.runtime.arrays import address_of, is_ready
 from mlc.runtime.code import FUNCTIONS, POOL
 from mlc.runtime.cpu import missing_features
-from mlc.runtime.executable import address_of, aligned, is_ready
 from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.sizes import symbolic_buffer_bytes
+from mlc.runtime.states import CallState, StatePool
 from mlc.support.abi import KERNEL
 from mlc.support.errors import UserError, located, warn
 from mlc.support.ir_text import IRText
@@ -63,19 +63,14 @@ class Operator:
         if code.functions:
             objects[FUNCTIONS] = functions_object(code.functions, target, build.cache)
         self._code = load_code(objects, code.libraries)
-        self._rt, self._keeper = self._code.runtime(self.threads, code.scratch_bytes)
         self._functions = CalledFunctions(code.functions)
-        self._functions.attach(self._rt)
         self._arguments, self._bytes = arguments, (code.workspace_bytes, code.symbolic_bytes)
-        self._workspace = aligned(code.workspace_bytes)
         self._kernel = KERNEL(self._code.address(name))
-        arrays = len(self.inputs) + len(self.outputs)
-        self._args = (ctypes.c_void_p * (arrays + len(arguments.sizes) + 1))()
-        self._args[-1] = address_of(self._workspace)
-        self._at = ctypes.addressof(self._args)
+        operands = len(self.inputs) + len(self.outputs) + len(arguments.sizes) + 1
+        sizes = code.scratch_bytes, code.workspace_bytes, operands
+        self._states = StatePool(partial(CallState, self._code, self.threads, *sizes, self._functions))
         self._shapes = [spec.shape for spec in (*self.inputs, *self.outputs)]
         self._dtypes = arguments.dtypes
-        self._lock = threading.Lock()
 
     def __call__(self, *inputs: ArrayLike, out: Out | None = None) -> Array | tuple[Array, ...]:
         """
@@ -90,24 +85,29 @@ class Operator:
         sizes: Sequence[int] = ()
         if not (ready and self._arguments.is_static):
             arrays, sizes = self._arguments.bind(inputs, out, self.name)
-        args = self._args
-        with self._lock:
+        state = self._states.take()
+        try:
+            self._reserve(state, sizes)
+            operands = state.operands
             for index, array in enumerate(arrays):
-                args[index] = address_of(array)
+                operands[index] = address_of(array)
             for index, size in enumerate(sizes, len(arrays)):
-                args[index] = size
-            self._reserve(sizes)
-            status = self._kernel(self._at, self._rt)
-            if status:
-                raise self._functions.failure(self._rt, f"'{self.name}'", status)
-        return arrays[-1] if len(self.outputs) == 1 else tuple(arrays[len(self.inputs) :])
+                operands[index] = size
+            operands[len(arrays) + len(sizes)] = state.workspace_at
+            if status := self._kernel(state.at, state.rt):
+                raise self._functions.failure(state.rt, f"'{self.name}'", status)
+        finally:
+            self._states.give(state)
+        results: Any = arrays[len(self.inputs) :]
+        if out is not None:  # return what was given, which may be no numpy array
+            results = out if isinstance(out, list | tuple) else [out]
+        return results[0] if len(self.outputs) == 1 else tuple(results)
 
-    def _reserve(self, sizes: Sequence[int]) -> None:
+    def _reserve(self, state: CallState, sizes: Sequence[int]) -> None:
         """A workspace that is large enough for buffers of these sizes."""
         static, rows = self._bytes
-        if rows and (needed := static + symbolic_buffer_bytes(rows, sizes, self.threads)) > len(self._workspace):
-            self._workspace = aligned(needed)
-            self._args[-1] = address_of(self._workspace)
+        if rows and (needed := static + symbolic_buffer_bytes(rows, sizes, self.threads)) > len(state.workspace):
+            state.resize(needed, 1)
 
     @property
     def functions(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,16 @@ from mlc.codegen.link import has_compiler, link_shared
 from mlc.dialects.attributes import EXTERNAL_COMPILER, GRAPH_DEVICE
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
+from mlc.driver.bind_sizes import copied_store
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
+from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signature_of
 from mlc.driver.external import check_external, compile_external
 from mlc.driver.flops import flops_of
 from mlc.driver.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
 from mlc.driver.options import Options
-from mlc.driver.pipeline.manager import PassFailed, make_context, run_passes
+from mlc.driver.pipeline.manager import PassFailed, make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import functions_object, is_host, pool_object, probes_object
 from mlc.driver.validated import check_program
@@ -31,12 +34,24 @@ from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
 from mlc.runtime.code import FUNCTIONS, POOL, PROBES
+from mlc.runtime.graph.convert import expect_graph
 from mlc.support.errors import UserError, fail, warn
 from mlc.support.timing import PhaseTimer
+from mlc.support.weights import WeightStore
 from mlc.targets.cpu_features import used_features
 from mlc.targets.device import GLOBAL, HOST, check_architecture
 from mlc.targets.target import Target
 from mlc.validation.plan_check import check_plan
+
+
+@dataclass(frozen=True)
+class ValidatedOn:
+    """On what a validating compilation has run functions."""
+
+    inputs: dict[str, Any]
+    """Recorded inputs by function."""
+    weights: WeightStore | None
+    """The weights that the module reads."""
 
 
 class Compilation:
@@ -77,6 +92,9 @@ class Compilation:
         specs = signature_of(self.model)
         main, sources = self.plan()
         symbolic = "mlc.symbols" in main.attributes
+        if not self.options.parts:
+            branches = any(op.regions for op in main.body.block.ops)
+            expect_graph({"symbols": symbolic, "control_flow": branches})
         flops = {name: flops_of(op) for name, op in sources.items()}
         with self.timing.phase("kernels"):
             self.kernels = self.compile_kernels(sources)
@@ -98,6 +116,7 @@ class Compilation:
                 link = partial(link_shared, libraries=self.libraries())
                 draft.write_objects(objects, link if is_host(self.target) and has_compiler() else None)
             workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
+            pools = checked_pools(main, workspace)
             draft.model |= {
                 "name": self.name,
                 "entry": MAIN,
@@ -105,7 +124,9 @@ class Compilation:
                 **self.placement(),
                 "threads": self.options.threads,
                 **specs,
+                **_structure(self.model),
                 **description,
+                **({"pools": pools} if pools else {}),
                 "workspace_bytes": description["plan"]["bytes"] + workspace,
                 "kernel_workspace_bytes": workspace,
                 "kernel_rooms": self.rooms(description["nodes"]),
@@ -125,7 +146,8 @@ class Compilation:
         self.optimize()
         sources = self.kernel_sources()
         with self.timing.phase("plan"):
-            run_passes(self.model.module, self.ctx, ["main"], instruments=[self.timing, *self.validators])
+            passes = parse_pipeline("main", self.options.settings())
+            run_passes(self.model.module, self.ctx, passes, instruments=[self.timing, *self.validators])
             main = find_function(self.model.module, "main")
             check_plan(main)
         for op in main.walk():
@@ -181,7 +203,8 @@ class Compilation:
         self.ops["imported"] = _count(module)
         passes = self.options.pipeline("graph")
         before = str(module)
-        with self.timing.phase("graph"), replayable(lambda error: before, passes, self.options.validate):
+        held = copied_store(self.model.weights) if self.options.validate else None  # passes add and remove weights
+        with self.timing.phase("graph"), replayable(lambda _: before, passes, lambda _: self.compared(held)):
             self.validators = validators(self.options)
             hooks = [self.timing, *self.validators, *self.options.instruments]
             run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required, blame=True)
@@ -190,6 +213,16 @@ class Compilation:
         self.ops["graph"] = _count(module)
         if "graph" in self.options.keep:
             self.texts["graph"] = op_text(module, self.options) + "\n"
+
+    def compared(self, weights: WeightStore | None) -> ValidatedOn | None:
+        """On what a validating compilation has run the functions of the graph level."""
+        inputs = {name: one for validator in self.validators for name, one in validator.recorded().items()}
+        return ValidatedOn(inputs, weights) if self.options.validate else None
+
+    def kernel_compared(self, error: Any) -> ValidatedOn | None:
+        """On what a validating compilation has run the kernel that an error is about, whose weights are inputs."""
+        inputs = {name: one for name, one in self.recorded.items() if name.partition(" #")[0] == error.kernel}
+        return ValidatedOn(inputs, None) if self.options.validate else None
 
     def kernel_sources(self) -> dict[str, FuncOp]:
         """The kernels that graph-outline-kernels made."""
@@ -221,7 +254,7 @@ class Compilation:
         ]
         for target in self.devices.values():
             prepare(target)
-        with replayable(lambda error: str(sources[error.kernel]), passes, self.options.validate):
+        with replayable(lambda error: str(sources[error.kernel]), passes, self.kernel_compared):
             # an instrument keeps what it sees, so the passes that it watches run in this process
             results = run_jobs(jobs, workers=1 if self.options.instruments else None)
         for name, data in zip(missing, results, strict=True):
@@ -346,8 +379,14 @@ class Compilation:
 
 
 @contextmanager
-def replayable(text: Callable[[Any], str], passes: list[Any], validate: bool) -> Generator[None]:
-    """Attach the IR and the pipeline that reproduce what a pass does wrong to its exception, as `reproducer`."""
+def replayable(
+    text: Callable[[Any], str], passes: list[Any], compared: Callable[[Any], ValidatedOn | None]
+) -> Generator[None]:
+    """
+    Attach the IR and the pipeline that reproduce what a pass does wrong to its exception, as `reproducer`.
+
+    On what a validating compilation has run the functions is attached, too, as `compared`.
+    """
     try:
         yield
     except Exception as error:
@@ -355,7 +394,7 @@ def replayable(text: Callable[[Any], str], passes: list[Any], validate: bool) ->
             raise
         try:
             setattr(error, "reproducer", (text(error), ",".join(map(pass_text, passes))))  # noqa: B010
-            setattr(error, "validates", validate)  # noqa: B010
+            setattr(error, "compared", compared(error))  # noqa: B010
         except AttributeError:
             pass
         raise
@@ -367,6 +406,15 @@ def prepare(target: Target) -> None:
 
     del llvm_ir
     native.target_machine(target)
+
+
+def _structure(model: Model) -> dict[str, Any]:
+    """The outputs that are sequences or absent optionals, by name: the names of their tensors."""
+    if "graph.structure" not in model.main.attributes:
+        return {}
+    from mlc.frontends.onnx.structured import structure_of
+
+    return {"structure": structure_of(model.main.attributes)}
 
 
 def _facts(host: Target, target: Target, kernels: Iterable[Target]) -> dict[str, Any]:
@@ -382,7 +430,7 @@ def _how(options: Options) -> str:
 
 
 def device_of(kernel: Operation) -> str | None:
-    """The device of a kernel: that of graph-plan-devices, or the external compiler's; None where there is one device."""
+    """The device of a kernel, or the external compiler that made it; None in a program of one device."""
     device = kernel.attributes.get(GRAPH_DEVICE) or kernel.attributes.get(EXTERNAL_COMPILER)
     return device.data if isinstance(device, StringAttr) else None
 

@@ -17,13 +17,13 @@ import re
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlc.driver.cache import Cache, key_of, version_of
-from mlc.driver.options import Options, current_context, level_in
+from mlc.driver.memory_options import MemoryOptions
+from mlc.driver.options import EXECUTORS, Options, current_context, level_in
 from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError, located
 from mlc.support.files import open_file
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mlc.driver.load import Source
     from mlc.frontends.common.model import Model
     from mlc.runtime.executable import Executable
+    from mlc.support.memory_pools import DeclaredPool
 
 Shapes = Mapping[str, Sequence[int | str]]
 _PIECE = 1 << 18
@@ -50,7 +51,7 @@ def compile(
     target: TargetLike = "native",
     opt_level: int | None = None,
     threads: int | None = None,
-    executor: str = "aot",
+    executor: str = "auto",
     shapes: Shapes | None = None,
     cache: bool = True,
     validate_each: bool = False,
@@ -59,21 +60,33 @@ def compile(
     error_growth: float = 16.0,
     symbols: Mapping[str, Sequence[int]] | None = None,
     specialize: bool | int = False,
+    vm_functions: int = 128,
+    vm_memory: int | None = None,
+    memory_planner: str = "best",
+    memory_seed: int = 0,
+    pools: Sequence[DeclaredPool] = (),
     compilers: Sequence[str] = (),
     devices: Mapping[str, TargetLike | Device] | None = None,
 ) -> Executable:
     """
     Compile a Model, an ONNX model, a torch.export program, or a file (.onnx, .mlir, .pt2).
 
-    `target` is the machine, by default this one: a name, TVM's text or dictionary, or a Target (docs/devices.md). Code for a CPU with features that this one lacks can be saved and
-    exported here; calling it raises UserError, which names them.
-    `executor` is "aot" (one native function) or "graph" (kernel by kernel from Python). `shapes` gives input shapes
-    that a file leaves open, `symbols` what sizes may be that stay open (mlc.load). `threads`: one for each CPU that
-    this process may use. `validate_each` runs every function in the reference interpreters before and after each pass,
-    and stops at the first that changes a result (slow).
+    `target` is the machine, by default this one: a name, TVM's text or dictionary, or a Target (docs/devices.md).
+    Code for a CPU with features that this one lacks can be saved and exported here; calling it raises UserError, which
+    names them.
+    `executor` is "aot" (one native function), "graph" (TVM's graph executor: docs/executors.md), "steps" (kernel by
+    kernel from Python, control flow included), "vm" (bytecode, which may compile what only the data decides when it is
+    called: docs/vm.md), or "auto": "aot", and "vm" with a warning where "aot" refuses the model. The vm keeps
+    `vm_functions` functions that it compiled at calls, and takes at most `vm_memory` bytes for intermediates (None: no
+    limit).
+    `shapes` gives input shapes that a file leaves open, `symbols` what sizes may be that stay open (mlc.load).
+    `threads`: one for each CPU that this process may use. `validate_each` runs every function in the reference
+    interpreters before and after each pass, and stops at the first that changes a result (slow).
     `schedules` is a directory of schedules by hand (driver/schedules.py). `precision` is what convolutions and dense
     layers multiply: "f32", "bf16" (stored so between them), or "f16" (weights only); they add in f32.
     `error_growth` is how much fast algorithms may enlarge the rounding error of a convolution (0: direct sums only).
+    `memory_planner` places the intermediates (lowering/memory/planners.py); "hill-climb" draws with `memory_seed`.
+    `pools` are regions of memory, mlc.WorkspacePool and mlc.ConstantPool, that must suffice, in the order of use.
     `compilers` are the names of external compilers (mlc.register_compiler) that may take over parts of the model.
     `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).
 
@@ -82,7 +95,6 @@ def compile(
     Raises UserError for a model that cannot be compiled, and for an option out of range.
     """
     from mlc.driver.schedules import Schedules
-    from mlc.runtime.executable import EXECUTORS
     from mlc.support.threads import thread_count
 
     if executor not in EXECUTORS:
@@ -91,20 +103,41 @@ def compile(
     level = level_in(context, opt_level)
     if isinstance(compilers, str):
         raise UserError(f"expected compilers as a list of names, but got '{compilers}'")
-    name = target_text(target)
-    options = Options(name, level, threads, frozenset(), validate_each, handed, precision, error_growth, context)
-    options = replace(options, compilers=tuple(compilers), devices=devices_of(devices))
+    memory = MemoryOptions.of(memory_planner, memory_seed, pools)
+    options = Options(
+        target_text(target),
+        level,
+        threads,
+        frozenset(),
+        validate_each,
+        handed,
+        precision,
+        error_growth,
+        context,
+        executor != "graph",
+        compilers=tuple(compilers),
+        memory=memory,
+        devices=devices_of(devices),
+    )
     store = Cache.default() if cache and not validate_each and not options.instruments else None
+    if specialize is False and executor in ("auto", "vm"):
+        from mlc.driver.vm.choice import VmSettings, chosen
+
+        vm = VmSettings(options, store, vm_functions, vm_memory)
+        return chosen(model, executor, vm, shapes, symbols)
     if specialize is False:
-        return _opened(model, options, executor, store, shapes, symbols)
+        return opened(model, options, executor, store, shapes, symbols)
+    if executor == "vm":
+        raise UserError("expected specialize= with the executor aot or graph; the vm compiles what a call needs itself")
+    executor = "aot" if executor == "auto" else executor
     from mlc.driver.specialize import SpecializedExecutable, kept_of
 
     kept, loaded = kept_of(specialize), load_model(model, shapes, symbols)
-    build = partial(_opened, options=options, executor=executor, store=store, name=_name(model))
+    build = partial(opened, options=options, executor=executor, store=store, name=_name(model))
     return SpecializedExecutable(loaded, kept, build, threads, executor)
 
 
-def _opened(
+def opened(
     model: Source,
     options: Options,
     executor: str,

@@ -21,9 +21,9 @@ from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline
 from mlc.driver.toolchain import is_host, load_code, pool_object
 from mlc.passes.graph.annotate.compilers import ExternalKernel, Region, compiler_of
-from mlc.passes.graph.annotate.patterns import Match
+from mlc.passes.graph.annotate.patterns import PatternMatch
+from mlc.runtime.arrays import address_of, aligned
 from mlc.runtime.code import POOL
-from mlc.runtime.executable import address_of, aligned
 from mlc.support.abi import KERNEL
 from mlc.support.alignment import ALIGNMENT
 from mlc.support.errors import UserError
@@ -54,7 +54,7 @@ def region_of(function: FuncOp, weights: WeightStore, target: Target) -> Region:
             constants[op.result] = op.array()
         elif isinstance(match := op.attributes.get(OFFLOAD_MATCH), IntegerAttr):
             matches.setdefault(match, []).append(op)
-    found = [Match(_text(ops[0], OFFLOAD_PATTERN), tuple(ops)) for ops in matches.values()]
+    found = [PatternMatch(_text(ops[0], OFFLOAD_PATTERN), tuple(ops)) for ops in matches.values()]
     return Region(f"{name}_body", f"{name}_init", function, found, constants, target.name)
 
 

@@ -14,13 +14,12 @@ from xdsl.ir import Operation
 from mlc.dialects.graph.store import attach_store, store_of
 from mlc.dialects.source import parse_placed
 from mlc.driver.bind_sizes import copied
+from mlc.driver.load import load, read_text, weights_beside
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.frontends.common.model import Model
 from mlc.interp.graph import Weights
 from mlc.support.diagnostics import Place, place_of_op
 from mlc.support.errors import UserError
-from mlc.support.files import read_file
-from mlc.support.limits import limits
 from mlc.support.weights import WeightStore
 from mlc.validation.interpret import GivenWeights, SeededWeights, interpret_function
 
@@ -126,8 +125,6 @@ def load_module(
         raise UserError(f"expected a module, a model, text or a path, but got {type(source).__name__}")
     path = Path(source)
     if path.suffix in (".onnx", ".pt2") or shapes or symbols:
-        from mlc.driver.load import load
-
         model = load(path, shapes, symbols)
         return LoadedModule(model.module, model.weights, name=str(path))
     if path.suffix != ".mlir":
@@ -137,14 +134,8 @@ def load_module(
 
 def _read(path: Path) -> LoadedModule:
     """The module of an .mlir file of any level, and the weights beside it."""
-    try:
-        text = read_file(path, limits.input_bytes).decode()
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not a text file: {error.reason}") from error
-    loaded = _parsed(text, str(path))
-    beside = path.with_suffix(".safetensors")
-    if beside.exists():
-        loaded.weights = WeightStore.load(beside)
+    loaded = _parsed(read_text(path), str(path))
+    loaded.weights = weights_beside(path)
     return loaded
 
 

@@ -143,15 +143,23 @@ def _load_torch(source: object, shapes: Mapping[str, Sequence[int]] | None) -> M
 
 def load_mlir(path: Path) -> Model:
     """The model of an .mlir file, and of the .safetensors file beside it where there is one."""
-    try:
-        text = read_file(path, limits.input_bytes).decode()
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not a text file: {error.reason}") from error
-    module = parse_module(text, str(path))
-    beside = path.with_suffix(".safetensors")
-    model = Model(module, WeightStore.load(beside) if beside.exists() else WeightStore())
+    model = Model(parse_module(read_text(path), str(path)), weights_beside(path) or WeightStore())
     _check_params(model, path)
     return model
+
+
+def read_text(path: Path) -> str:
+    """The text of an .mlir file; UserError for one that cannot be read."""
+    try:
+        return read_file(path, limits.input_bytes).decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not a text file: {error.reason}") from error
+
+
+def weights_beside(path: Path) -> WeightStore | None:
+    """The weights in the .safetensors file beside an .mlir file; None if there is none."""
+    beside = path.with_suffix(".safetensors")
+    return WeightStore.load(beside) if beside.exists() else None
 
 
 def parse_module(text: str, name: str = "<text>") -> ModuleOp:

@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from mlc.driver.memory_options import MemoryOptions
 from mlc.driver.schedules import Schedules
 from mlc.support.errors import UserError
 from mlc.support.files import read_file
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 LEVELS = ("graph", "te", "loop", "llvm", "llvm-ir", "asm")
 """The textual forms that a compilation can keep."""
+EXECUTORS = ("auto", "aot", "graph", "steps", "vm")
+"""What runs a model; "auto": "aot", or "vm" where AOT code cannot be made."""
 PRECISIONS = ("f32", "bf16", "f16")
 """What contractions may multiply."""
 
@@ -41,6 +44,8 @@ class Options:
     """By how much fast algorithms may enlarge the rounding error of a convolution; 0: direct sums only."""
     context: "PassContext | None" = None
     """What was entered around the compilation: which passes run, with which options, and who watches."""
+    parts: bool = True
+    """Whether kernels work on parts of buffers (concatenations in place); the graph executor wants whole ones."""
     show_nodes: bool = False
     """Whether the texts that are kept have the source nodes of ops in comments."""
     compilers: tuple[str, ...] = ()
@@ -49,6 +54,8 @@ class Options:
     """Whether they have the locations of ops."""
     devices: tuple[Device, ...] = ()
     """The devices besides the host, on which graph.on_device may place values."""
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
+    """How memory is planned."""
 
     def __post_init__(self) -> None:
         if isinstance(self.opt_level, bool) or self.opt_level not in range(5):
@@ -64,7 +71,10 @@ class Options:
         handed = f" schedules={self.schedules.key()}" if self.schedules else ""
         compilers = f" compilers={'+'.join(self.compilers)}" if self.compilers else ""
         devices = "".join(f" {one.name}={self.on(one.name).key()}@{one.memory}" for one in self.devices)
-        return f"{self.key()} precision={self.precision} error={self.error_growth:g}{compilers}{handed}{devices}"
+        parts = "" if self.parts else " whole-buffers"
+        memory = f" memory={self.memory}"
+        own = f"precision={self.precision} error={self.error_growth:g}{parts}{compilers}{memory}{handed}"
+        return f"{self.key()} {own}{devices}"
 
     def on(self, device: str) -> "Options":
         """The options with which the kernels of a device are compiled."""
@@ -113,8 +123,10 @@ class Options:
             "compilers": "+".join(self.compilers),
             "devices": "+".join([HOST, *(one.name for one in self.devices)]),
             "scopes": "+".join(f"{one.name}:{one.memory}" for one in self.devices),
+            "parts": self.parts,
             "vector-bits": target.vector_bits,
             "instructions": ",".join(target.instructions),
+            **self.memory.settings(),
         }
 
 
@@ -123,6 +135,8 @@ SETTINGS: dict[str, type[str] | type[int] | type[float]] = {
     "threads": int,
     "precision": str,
     "error-growth": float,
+    "memory-planner": str,
+    "memory-seed": int,
     "compilers": str,
 }
 """The settings that a person gives; the others of `Options.settings` follow from the target."""
@@ -139,7 +153,8 @@ def settings_of(given: Iterable[str]) -> dict[str, str | int | float]:
             values[name.replace("-", "_")] = tuple(value.split("+")) if name == "compilers" else SETTINGS[name](value)
         except ValueError as error:
             raise UserError(f"expected a number for setting '{name}', but got '{value}'") from error
-    return Options(**values).settings() if values else {}
+    memory = {name.removeprefix("memory_"): values.pop(name) for name in list(values) if name.startswith("memory_")}
+    return Options(**values, memory=MemoryOptions(**memory)).settings() if values or memory else {}
 
 
 def current_context() -> "PassContext | None":

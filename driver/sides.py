@@ -167,7 +167,7 @@ def file_side(path: str, options: LoadOptions) -> Side:
     if Path(path).is_dir():
         if options.weights is not None:
             raise UserError(f"expected no weights for the compiled model {path}, which has its own")
-        return ExecutableSide(path, load_executable(path, executor="graph"), None, options.seed)
+        return ExecutableSide(path, load_executable(path, executor="steps"), None, options.seed)
     loaded = load_module(Path(path), options.shapes, options.symbols)
     return ModuleSide(path, loaded, options.seed, options.weights)
 
@@ -185,7 +185,7 @@ def compiled_side(path: str, name: str, compiler: Options, level: str, options: 
     artifact = compilation.write(Path(tempfile.gettempdir()))
     try:
         module = parse_module(compilation.texts[level], f"{name}.{level}", make_context())
-        executable = compiled_executable(artifact, compiler.threads, "graph", LLVM())
+        executable = compiled_executable(artifact, compiler.threads, "steps", LLVM())
         return ExecutableSide(name, executable, module, options.seed)
     finally:
         remove_scratch(artifact.path)

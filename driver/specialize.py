@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections import OrderedDict
@@ -19,7 +20,8 @@ import numpy as np
 from mlc.driver.bind_sizes import bound_to
 from mlc.driver.describe.symbolic import signature_of
 from mlc.frontends.common.model import Model
-from mlc.runtime.executable import Executable, TensorSpec, check_names
+from mlc.runtime.arrays import TensorSpec, check_names
+from mlc.runtime.executable import Executable
 from mlc.runtime.profile import Profile
 from mlc.runtime.sizes import Sizes, text
 from mlc.support.errors import UserError
@@ -68,15 +70,22 @@ class SpecializedExecutable(Executable):
         self._kept: OrderedDict[Shapes, Executable] = OrderedDict()
         self._lock, self._compiling = threading.Lock(), threading.Lock()
 
-    def __call__(
-        self, inputs: Mapping[str, Any], out: Mapping[str, np.ndarray[Any, Any]] | None = None
-    ) -> dict[str, np.ndarray[Any, Any]]:
+    def __call__(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run the model; `out` may give arrays to write outputs into."""
         return self._for(inputs)(inputs, out)
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
         """The time of each kernel for inputs of these shapes, as Executable.profile."""
         return self._for(inputs).profile(inputs, repeat)
+
+    def clone(self) -> SpecializedExecutable:
+        """One that compiles nothing anew for the shapes that are kept, and shares no state with this one."""
+        other = copy.copy(self)
+        other.__dict__.pop("_submitter", None)
+        other._lock, other._compiling = threading.Lock(), threading.Lock()
+        with self._lock:
+            other._kept = OrderedDict((shapes, one.clone()) for shapes, one in self._kept.items())
+        return other
 
     def at(self, shapes: Mapping[str, tuple[int, ...]]) -> Executable:
         """The executable for these shapes of all inputs, compiled if it is not kept: it can be saved and exported."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlc.runtime import executable
 from mlc.runtime.artifact import Artifact
@@ -19,6 +19,9 @@ from mlc.support.scratch import scratch_directory
 if TYPE_CHECKING:
     from mlc.driver.cache import Cache
     from mlc.runtime.executable import Executable
+    from mlc.runtime.vm.machine import Resolver
+    from mlc.runtime.vm.memory import MemoryPool
+    from mlc.runtime.vm.program import Function
     from mlc.targets.target import Target
 
 
@@ -31,6 +34,14 @@ class LLVM:
 
         load_libraries(libraries)
         return JitCode(objects)
+
+    def resolver(
+        self, path: Path, options: Mapping[str, Any], functions: list[Function], pool: MemoryPool, threads: int
+    ) -> Resolver:
+        """The compiler of a saved vm model, from the model's file."""
+        from mlc.driver.vm.compiler import resolver_of
+
+        return resolver_of(path, options, functions, pool, threads)
 
     def export(self, artifact: Artifact, path: Path) -> list[Path]:
         """Write a C library; the paths of the files."""
@@ -80,16 +91,23 @@ def functions_object(names: Sequence[str], target: Target, cache: Cache | None) 
 
 def _object(what: str, text: str, target: Target, cache: Cache | None) -> bytes:
     """The object file of LLVM IR text, from the cache where it is there."""
-    from mlc.codegen.native import emit_object
     from mlc.driver.cache import key_of
 
     key = key_of([what, text, target.cpu, target.features])
     data = None if cache is None else cache.kernel(key)
     if data is None:
-        data = emit_object(text, target)
+        data = _emitted(text, target)
         if cache is not None:
             cache.publish_kernel(key, data)
     return data
+
+
+@lru_cache(maxsize=8)
+def _emitted(text: str, target: Target) -> bytes:
+    """The object file of a text; a process without a cache makes that of the pool once."""
+    from mlc.codegen.native import emit_object
+
+    return emit_object(text, target)
 
 
 def is_host(target: Target) -> bool:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, MemRefType
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerType, MemRefType
 
 from mlc.dialects import loop
 from mlc.dialects.external import Argument, Callee
@@ -91,7 +91,7 @@ def _c_function(callee: Callee, op: loop.ExternCallOp) -> Callable[..., int]:
 
 def _c_argument(argument: Argument, buffers: Sequence[Array]) -> Any:
     if isinstance(argument, FloatAttr):
-        value, kind = argument.value.data, cast(AnyFloat, argument.type).bitwidth
+        value, kind = argument.value.data, argument.type.bitwidth
         return (ctypes.c_double if kind == 64 else ctypes.c_float)(value)
     number = argument.value.data
     if isinstance(argument.type, IndexType):

@@ -18,6 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.index import Index, Range, render
 from mlc.dialects.loop.private import private_buffers
+from mlc.dialects.scalar import predicate_of
 from mlc.interp import values as V
 from mlc.interp.errors import InterpreterError
 from mlc.interp.extern_call import caller
@@ -351,8 +352,13 @@ def _reduce(e: PythonEmitter, op: loop.ReduceOp) -> str:
     return f"_reduce({op.combiner.data!r}, {e.name(op.value)}, {tuple(op.axes.get_values())})"
 
 
-def _compare(e: PythonEmitter, op: loop.CompareOp) -> str:
-    return f"{e.constant(V.comparison(op.predicate.data, e.arithmetic), 'f')}({e.name(op.a)}, {e.name(op.b)})"
+def _compare(e: PythonEmitter, op: loop.CompareOp | arith.CmpfOp | arith.CmpiOp) -> str:
+    predicate = op.predicate.data if isinstance(op, loop.CompareOp) else predicate_of(op)
+    a, b = op.operands
+    compare = V.comparison(predicate, e.arithmetic)
+    if compare is None:
+        raise InterpreterError(f"cannot execute '{op.name}' {predicate}", op)
+    return f"{e.constant(compare, 'f')}({e.name(a)}, {e.name(b)})"
 
 
 def _select(e: PythonEmitter, op: Operation) -> str:
@@ -360,16 +366,6 @@ def _select(e: PythonEmitter, op: Operation) -> str:
     if isinstance(op.operands[0].type, VectorType):
         return f"np.where({c}, {a}, {b})"
     return f"{a} if {c} else {b}"
-
-
-def _cmp(table: Sequence[str]) -> Callable[[PythonEmitter, Any], str]:
-    def emit(e: PythonEmitter, op: arith.CmpfOp | arith.CmpiOp) -> str:
-        predicate = V.comparison(table[op.predicate.value.data], e.arithmetic)
-        if predicate is None:
-            raise InterpreterError(f"cannot execute '{op.name}' {table[op.predicate.value.data]}", op)
-        return f"{e.constant(predicate, 'f')}({e.name(op.lhs)}, {e.name(op.rhs)})"
-
-    return emit
 
 
 def _extern_call(e: PythonEmitter, op: loop.ExternCallOp) -> None:
@@ -414,6 +410,6 @@ _VALUES: dict[type[Operation], Callable[[PythonEmitter, Any], str]] = {
     loop.SelectOp: _select,
     arith.SelectOp: _select,
     loop.CastOp: lambda e, op: e.cast(op, op.kind.data),
-    arith.CmpfOp: _cmp(arith.CMPF_COMPARISON_OPERATIONS),
-    arith.CmpiOp: _cmp(arith.CMPI_COMPARISON_OPERATIONS),
+    arith.CmpfOp: _compare,
+    arith.CmpiOp: _compare,
 }

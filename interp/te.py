@@ -21,7 +21,7 @@ from mlc.dialects import te
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.graph.types import element_of
 from mlc.dialects.index import Index
-from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
+from mlc.dialects.scalar import CASTS, predicate_of
 from mlc.dialects.te_extern import ExternOp
 from mlc.interp import values as meaning
 from mlc.interp.errors import InterpreterError
@@ -281,8 +281,7 @@ def _number(value: Attribute) -> int | float:
 
 
 def _compare(stage: _Stage, op: arith.CmpfOp | arith.CmpiOp) -> Any:
-    names = FLOAT_PREDICATES if isinstance(op, arith.CmpfOp) else INT_PREDICATES
-    compare = meaning.comparison(names[op.predicate.value.data], stage.arithmetic)
+    compare = meaning.comparison(predicate_of(op), stage.arithmetic)
     if compare is None:
         raise InterpreterError(f"the te interpreter has no meaning for {op}")
     return compare(stage.values[op.lhs], stage.values[op.rhs])

@@ -27,6 +27,10 @@ _PUBLIC = {
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",
     "load_executable": "mlc.driver.toolchain:load_executable",
+    "register_strategy": "mlc.schedules.registry:register_strategy",
+    "strategy": "mlc.schedules.registry:strategy",
+    "WorkspacePool": "mlc.support.memory_pools:WorkspacePool",
+    "ConstantPool": "mlc.support.memory_pools:ConstantPool",
     "register_func": "mlc.support.functions:register_func",
     "get_func": "mlc.support.functions:get_func",
     "list_funcs": "mlc.support.functions:list_funcs",
@@ -48,6 +52,8 @@ def __getattr__(name: str) -> Any:
         return import_module("mlc.byoc")
     if name == "instruments":
         return import_module("mlc.instruments")
+    if name == "graph_executor":
+        return import_module("mlc.runtime.graph")
     if name == "te":
         return import_module("mlc.frontends.te")
     raise AttributeError(f"module 'mlc' has no attribute '{name}'")
@@ -55,3 +61,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_PUBLIC, "byoc", "instruments", "te"])
+    return sorted([*globals(), *_PUBLIC, "graph_executor", "instruments", "te"])

@@ -11,15 +11,15 @@ from mlc.passes.graph.annotate.compilers import (
     register_compiler,
     remove_compiler,
 )
-from mlc.passes.graph.annotate.patterns import Match, Pattern, Shape, is_constant, is_op, wildcard
+from mlc.passes.graph.annotate.patterns import OperandPattern, Pattern, PatternMatch, is_constant, is_op, wildcard
 
 __all__ = [
     "ExternalCompiler",
     "ExternalKernel",
-    "Match",
+    "OperandPattern",
     "Pattern",
+    "PatternMatch",
     "Region",
-    "Shape",
     "is_constant",
     "is_op",
     "register_compiler",

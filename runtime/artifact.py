@@ -10,6 +10,7 @@ A compiled model on disk: one directory, whole and checksummed, that runs withou
 
 import hashlib
 import json
+import mmap
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -20,8 +21,11 @@ from typing import Any
 from mlc.support.errors import UserError
 from mlc.support.scratch import ending_in_order, make_scratch, remove_scratch, scratch_directory
 
-FORMAT = 2
-"""Version of the format: 2 lists the CPU features that the code needs; 1, without them, is still read."""
+FORMAT = 3
+"""Version of the format: 2 lists the CPU features that the code needs, 3 has other checksums of large files."""
+LARGE = 1 << 22
+"""Bytes from which on a file has `sums_of` for a checksum: SHA-256 reads 1.7 GB/s here, that one 9 GB/s."""
+_ROW, _ROWS = 512, 512
 MODEL, SUM, OBJECTS, WEIGHTS, CODE = "model.json", "model.sum", "objects.bin", "weights.bin", "code.so"
 
 
@@ -45,9 +49,7 @@ class Artifact:
             if hashlib.sha256(text).hexdigest() != (path / SUM).read_text().strip():
                 raise DamagedArtifact(f"{path / MODEL}: the checksum is wrong")
             model = json.loads(text)
-            if model.get("format") not in range(1, FORMAT + 1):
-                got = model.get("format")
-                raise DamagedArtifact(f"{path}: expected format 1 to {FORMAT}, but got {got}; compile the model again")
+            check_format(path, model.get("format"))
             for name, facts in model["files"].items():
                 _compare(path / name, facts, check)
         except (OSError, ValueError) as error:
@@ -65,18 +67,62 @@ class Artifact:
         return self.path / CODE if CODE in self.model["files"] else None
 
 
+def check_format(path: Path, got: object) -> None:
+    """DamagedArtifact if an artefact is of a newer format, or of none."""
+    if not isinstance(got, int) or got < 1:
+        raise DamagedArtifact(f"{path}: expected format 1 to {FORMAT}, but got {got}; compile the model again")
+    if got > FORMAT:
+        raise DamagedArtifact(
+            f"{path}: expected format 1 to {FORMAT}, but got {got}, which a newer mlc wrote; "
+            "update mlc or compile the model again"
+        )
+
+
 def _compare(path: Path, facts: Mapping[str, Any], check: bool) -> None:
     size = path.stat().st_size
     if size != facts["bytes"]:
         raise DamagedArtifact(f"{path}: expected {facts['bytes']} bytes, but got {size}")
-    if check and checksum(path) != facts["sha256"]:
+    if not check:
+        return
+    kind = "sums" if "sums" in facts else "sha256"
+    if (sums_of(path) if kind == "sums" else checksum(path)) != facts[kind]:
         raise DamagedArtifact(f"{path}: the checksum is wrong")
+
+
+def file_facts(path: Path) -> dict[str, Any]:
+    """The bytes and the checksum of a file."""
+    size = path.stat().st_size
+    return {"bytes": size, **({"sums": sums_of(path)} if size >= LARGE else {"sha256": checksum(path)})}
 
 
 def checksum(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sums_of(path: Path) -> str:
+    """
+    The SHA-256 of the sums of the rows and of the columns of a file, as a matrix of 512 words of 64 bits a row.
+
+    It finds damage (bits that flipped, blocks that are missing, zero, or at another place) as fast as memory is read,
+    but not a forgery: code is run from the same directory.
+    """
+    import numpy as np
+
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+        whole = len(data) // (8 * _ROW) * _ROW
+        words = np.frombuffer(data, "<u8", whole).reshape(-1, _ROW)
+        columns = np.zeros(_ROW, "<u8")
+        digest = hashlib.sha256(data[8 * whole :])
+        for start in range(0, len(words), _ROWS):
+            part = words[start : start + _ROWS]  # it stays in the cache for the second sum
+            columns += part.sum(axis=0, dtype="<u8")
+            digest.update(part.sum(axis=1, dtype="<u8").tobytes())
+            del part
+        digest.update(columns.tobytes())
+        del words  # the map is closed
+    return digest.hexdigest()
 
 
 @dataclass
@@ -103,7 +149,7 @@ class Draft:
     def finish(self) -> Artifact:
         """Write model.json and the checksums."""
         files = [name for name in (OBJECTS, WEIGHTS, CODE) if (self.path / name).exists()]
-        facts = {n: {"bytes": (self.path / n).stat().st_size, "sha256": checksum(self.path / n)} for n in files}
+        facts = {name: file_facts(self.path / name) for name in files}
         model = {"format": FORMAT, **self.model, "files": facts}
         text = json.dumps(model, separators=(",", ":")).encode()
         (self.path / MODEL).write_bytes(text)

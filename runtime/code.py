@@ -45,6 +45,10 @@ class Toolchain(Protocol):
         """Link object files in memory, with libraries."""
         ...
 
+    def resolver(self, path: Path, options: Mapping[str, Any], functions: list[Any], pool: Any, threads: int) -> Any:
+        """The compiler of a saved vm model, from the model's file (runtime/vm/machine.py: Resolver)."""
+        ...
+
     def export(self, artifact: "Artifact", path: Path) -> list[Path]:
         """Write a C library; the paths of the files."""
         ...

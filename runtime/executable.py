@@ -1,94 +1,72 @@
 """
 A compiled model in this process: `exe({"x": array}) -> {"y": array}`.
 
-One native call runs the model. Workspace and weights are placed once; a call allocates only its outputs.
+One native call runs the model. Weights are placed once; a call works in a state of its own (runtime/states.py), so that
+calls from several threads run side by side, and allocates only its outputs.
 """
 
+import copy
 import ctypes
 import mmap
 import os
-import sys
-import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mlc.runtime.arrays import (
+    Array,
+    TensorSpec,
+    address_of,
+    aligned,
+    check_array,
+    check_names,
+    input_array,
+    is_ready,
+    output_array,
+    pointers,
+)
 from mlc.runtime.artifact import WEIGHTS, Artifact, DamagedArtifact, copy_to
 from mlc.runtime.code import Code, SharedCode, Toolchain
 from mlc.runtime.cpu import refusal
 from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.sizes import text
+from mlc.runtime.states import CallState, StatePool, Submitter, most_states
 from mlc.runtime.steps import KernelProfile, ObserveCall, Profile, Stepper
 from mlc.support.alignment import ALIGNMENT
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 from mlc.support.threads import thread_count
 
-__all__ = ["Executable", "KernelProfile", "Profile", "TensorSpec", "load_executable"]
+__all__ = [
+    "EXECUTORS",
+    "Executable",
+    "KernelProfile",
+    "Profile",
+    "TensorSpec",
+    "address_of",
+    "aligned",
+    "check_array",
+    "check_names",
+    "is_ready",
+    "load_executable",
+    "pointers",
+]
 
-EXECUTORS = ("aot", "graph")
+EXECUTORS = ("aot", "graph", "steps")
+"""One native function; TVM's graph executor (runtime/graph); kernel by kernel from Python, control flow included."""
+_empty = np.empty
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
-@dataclass(frozen=True)
-class TensorSpec:
-    """An input or output of a model."""
-
-    name: str
-    shape: tuple[Any, ...]
-    """Integers; the text of an expression where a size is symbolic."""
-    dtype: str
-    """numpy's name of the element type."""
-
-    def __str__(self) -> str:
-        if any(isinstance(size, str) for size in self.shape):
-            return f"{self.name}: ({', '.join(map(str, self.shape))}) {self.dtype}"
-        return f"{self.name}: {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
-
-
-def aligned(size: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
-    """`size` bytes of memory that start at a multiple of `ALIGNMENT`."""
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -address_of(raw) % ALIGNMENT
-    return raw[start : start + size]
-
-
-def _address_in_dict(array: "np.ndarray[Any, Any]") -> int:
-    return array.__array_interface__["data"][0]
-
-
-_DATA_POINTER_OFFSET = object.__basicsize__
-"""Offset in bytes of an array object's data pointer: behind the object's head, as numpy's C interface fixes it."""
-_word_at = ctypes.c_size_t.from_address
-
-
-def _address_in_object(array: "np.ndarray[Any, Any]") -> int:
-    return _word_at(id(array) + _DATA_POINTER_OFFSET).value
-
-
-def _finds_addresses() -> bool:
-    """Whether reading the data pointer from the array object works in this Python; the read itself is always safe."""
-    if sys.implementation.name != "cpython":
-        return False
-    arrays = [np.empty(shape) for shape in (1, (3, 5), (2, 0))] + [np.arange(9)[2:]]
-    return all(_address_in_object(a) == _address_in_dict(a) for a in arrays)
-
-
-# A tenth of the time of `__array_interface__`, which builds a dictionary at each call.
-address_of = _address_in_object if _finds_addresses() else _address_in_dict
-"""The address of the elements of a numpy array (subclasses included)."""
-
-
-def is_ready(array: object, dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> bool:
-    """Whether an argument needs no conversion: an array of this dtype and shape, contiguous and aligned."""
-    return type(array) is np.ndarray and array.dtype is dtype and array.shape == shape and array.flags.carray
-
-
 class Executable:
-    """A compiled model. Calls from several Python threads run one after another."""
+    """A compiled model. Calls from several threads run side by side, each on its part of the model's threads."""
+
+    _submitter: Submitter | None = None
+    _original: "Executable | None" = None
 
     def __init__(
         self, artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
@@ -113,116 +91,160 @@ class Executable:
         self._counted: list[list[int]] = model.get("counted", [])
         shown = len(self.outputs) - len(self._counted)
         self.outputs, self._counts = self.outputs[:shown], self.outputs[shown:]
-        self._lock = threading.Lock()
+        self._output_names = [spec.name for spec in self.outputs]
 
     def _start(self) -> None:
         """Load the code, and allocate the memory that it works on."""
         artifact, model = self.artifact, self.artifact.model
-        self._code = _load(artifact, self._toolchain)
-        self._rt, self._keeper = self._code.runtime(self.threads, model["scratch_bytes"])
+        self._code = load_code(artifact, self._toolchain)
         self._functions = CalledFunctions(model.get("functions", ()))
-        self._functions.attach(self._rt)
-        self._workspace = aligned(model["workspace_bytes"])
-        self._weights = _map(artifact.path / WEIGHTS)
-        self._bases = {"weights": address_of(self._weights), "workspace": address_of(self._workspace)}
+        self._weights = mapped(artifact.path / WEIGHTS)
+        self._weights_at = address_of(self._weights)
         self._main = _MAIN(self._code.address(model["entry"]))
-        self._io = (ctypes.c_void_p * (len(self.inputs) + len(model["outputs"])))()
-        self._input_dtypes = [dtype_of(spec.dtype) for spec in self.inputs]
-        self._dtypes = [dtype_of(spec.dtype) for spec in (*self.outputs, *self._counts)]
-        self._stepper: Stepper | None = None
+        self._input_rows = [(s.name, dtype_of(s.dtype), s.shape) for s in self.inputs]
+        self._output_rows = [(s.name, dtype_of(s.dtype), s.shape) for s in (*self.outputs, *self._counts)]
+        operands = len(self.inputs) + len(model["outputs"]) + len(model.get("symbols", ()))
+        sizes = model["scratch_bytes"], model["workspace_bytes"]
+        # not a method of this object: an executable that nobody holds is freed at once
+        self._new_state = partial(CallState, self._code, self.threads, *sizes, operands, self._functions)
+        self._states = StatePool(self._new_state)
 
-    def __call__(
-        self, inputs: Mapping[str, Any], out: "Mapping[str, np.ndarray[Any, Any]] | None" = None
-    ) -> "dict[str, np.ndarray[Any, Any]]":
+    def __call__(self, inputs: Mapping[str, Any], out: "Mapping[str, Any] | None" = None) -> dict[str, Any]:
         """
         Run the model on arrays by input name; returns the outputs by name.
 
-        `out` may give arrays to write outputs into. Raises ValueError for a missing or unknown name and for a wrong
-        shape or dtype.
+        Inputs are numpy arrays, objects that export their memory by DLPack (`__dlpack__`), or what numpy makes arrays
+        of; contiguous ones are used where they lie. `out` may give arrays to write outputs into, which are returned.
+        Raises ValueError for a missing or unknown name and for a wrong shape or dtype.
         """
         self._functions.check("the model")
         arrays = self._check_inputs(inputs)
-        results = self._check_outputs(out)
-        with self._lock:
-            if self.executor == "graph":
-                self._steps().run(pointers(arrays, results))
-                return self._named(results)
-            io = self._io
-            for index, array in enumerate((*arrays, *results)):
-                io[index] = address_of(array)
-            bases = self._bases
-            status = self._main(ctypes.addressof(io), bases["weights"], bases["workspace"], self._rt)
-            if status:
-                raise self._functions.failure(self._rt, "a kernel", status)
-        return self._named(results)
+        if out is None:
+            results = [_empty(shape, dtype) for _, dtype, shape in self._output_rows]
+        else:
+            results = self._check_outputs(out)
+        states = self._states
+        state = states.take()
+        try:
+            if self.executor == "aot":
+                operands, index = state.operands, 0
+                for array in arrays:
+                    operands[index] = address_of(array)
+                    index += 1
+                for array in results:
+                    operands[index] = address_of(array)
+                    index += 1
+                if status := (state.call or self._prepared(state))():
+                    raise self._functions.failure(state.rt, "a kernel", status)
+            else:
+                self._run(state, arrays, results)
+        finally:
+            states.give(state)
+        if out is None and not self._counted:
+            return dict(zip(self._output_names, results))  # noqa: B905 as many; the check takes a tenth of the call
+        return self._named(results, out)
 
-    def _named(self, results: "list[np.ndarray[Any, Any]]") -> "dict[str, np.ndarray[Any, Any]]":
+    def _prepared(self, state: CallState) -> Callable[[], int]:
+        """The call of the model's main function in a state, on the operands that the state holds then."""
+        state.call = partial(self._main, state.at, self._weights_at, state.workspace_at, state.rt)
+        return state.call
+
+    def _run(self, state: CallState, arrays: list[Array], results: list[Array]) -> None:
+        """Run the model in a state, kernel by kernel, from inputs that fit to outputs that fit."""
+        self._steps(state).run(pointers(arrays, results))
+
+    def submit(self, inputs: Mapping[str, Any], out: "Mapping[str, Any] | None" = None) -> "Future[dict[str, Any]]":
+        """
+        Call the model on another thread; the future gives what the call returns, or raises what it raises.
+
+        Inputs and `out` belong to the call until the future is done. As many calls run side by side as the process has
+        CPUs (at least two); further ones wait.
+        """
+        submitter = self._submitter or self.__dict__.setdefault("_submitter", Submitter(most_states()))
+        return submitter.submit(self, inputs, out)
+
+    def clone(self) -> "Executable":
+        """An executable of the same code and weights with states of its own: calls of the two share nothing else."""
+        other = copy.copy(self)
+        other.__dict__.pop("_submitter", None)
+        other._original = self  # it owns the files
+        if "_states" in self.__dict__:
+            other._states = StatePool(other._new_state)
+        return other
+
+    def _named(self, results: list[Array], out: "Mapping[str, Any] | None" = None) -> dict[str, Any]:
         """The outputs by name; outputs of a data-dependent length are cut to it."""
         for index, axis, count in self._counted:
             results[index] = results[index][(slice(None),) * axis + (slice(int(results[count])),)]
-        return {spec.name: array for spec, array in zip(self.outputs, results, strict=False)}
+        # counts of data-dependent lengths, the last results, are left out
+        named: dict[str, Any] = dict(zip(self._output_names, results))  # noqa: B905
+        if out and not self._counted:  # return what was given, which may be no numpy array
+            for name, given in out.items():
+                if given is not None:
+                    named[name] = given
+        return named
 
-    def _check_inputs(self, inputs: Mapping[str, Any]) -> "list[np.ndarray[Any, Any]]":
+    def _check_inputs(self, inputs: Mapping[str, Any]) -> list[Array]:
         """The inputs in order, contiguous; ValueError if one is missing, unknown or of another shape or dtype."""
-        if not isinstance(inputs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
-            raise ValueError(f"expected inputs as a dict of name -> array, but got {type(inputs).__name__}")
-        known = [spec.name for spec in self.inputs]
-        for name in inputs:
-            if name not in known:
-                raise ValueError(f"expected inputs {', '.join(known)}, but got an unknown input '{name}'")
-        arrays: list[np.ndarray[Any, Any]] = []
-        for spec, dtype in zip(self.inputs, self._input_dtypes, strict=True):
-            if spec.name not in inputs:
-                raise ValueError(f"expected inputs {', '.join(known)}, but input '{spec.name}' is missing")
-            array = inputs[spec.name]
-            if is_ready(array, dtype, spec.shape):
+        arrays: list[Array] = []
+        if inputs.__class__ is dict and len(inputs) == len(self._input_rows):
+            for name, dtype, shape in self._input_rows:
+                array = inputs.get(name)
+                # is_ready, written out: it takes a tenth of a call of a small model
+                if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
+                    break
+                if not array.flags.carray:
+                    break
                 arrays.append(array)
-                continue
-            array = np.asarray(array)
-            check_array(f"input '{spec.name}'", array, spec)
-            arrays.append(array if array.flags.c_contiguous else np.ascontiguousarray(array))
-        return arrays
+            else:
+                return arrays
+        check_names(inputs, self.inputs)
+        return [input_array(inputs[spec.name], spec) for spec in self.inputs]
 
-    def _check_outputs(
-        self, out: "Mapping[str, np.ndarray[Any, Any]] | None", specs: Sequence[TensorSpec] = ()
-    ) -> "list[np.ndarray[Any, Any]]":
+    def _check_outputs(self, out: "Mapping[str, Any] | None", specs: Sequence[TensorSpec] = ()) -> list[Array]:
         """The arrays to write outputs into: those given, else new ones; `specs` replaces the model's own specs."""
-        specs = specs or (*self.outputs, *self._counts)
-        if out is None:
-            return [np.empty(spec.shape, dtype) for spec, dtype in zip(specs, self._dtypes, strict=True)]
-        if not isinstance(out, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
+        if out is None and not specs:
+            return [np.empty(shape, dtype) for _, dtype, shape in self._output_rows]
+        out = {} if out is None else out
+        if out.__class__ is not dict and not isinstance(out, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
             raise ValueError(f"expected out as a dict of name -> array, but got {type(out).__name__}")
-        known = [spec.name for spec in self.outputs]
-        for name in out:
-            if name not in known:
-                raise ValueError(f"expected outputs {', '.join(known)}, but got an unknown output '{name}'")
-        results: list[np.ndarray[Any, Any]] = []
-        for spec, dtype in zip(specs, self._dtypes, strict=True):
-            array = out.get(spec.name)
+        results: list[Array] = []
+        given = 0
+        for index, (name, dtype, shape) in enumerate(self._output_rows):
+            wanted = specs[index].shape if specs else shape
+            array = out.get(name)
+            given += name in out
             if array is None:
-                array = np.empty(spec.shape, dtype)
-            if is_ready(array, dtype, spec.shape):
-                results.append(array)
-                continue
-            check_array(f"output '{spec.name}'", array, spec)
-            if not (array.flags.c_contiguous and array.flags.writeable):
-                raise ValueError(f"expected output '{spec.name}' to be a contiguous array that can be written")
+                array = np.empty(wanted, dtype)
+            elif not is_ready(array, dtype, wanted):
+                array = output_array(array, specs[index] if specs else self.outputs[index])
             results.append(array)
+        if given != len(out):
+            (name, *_), known = [name for name in out if name not in self._output_names], ", ".join(self._output_names)
+            raise ValueError(f"expected outputs {known}, but got an unknown output '{name}'")
         return results
 
-    def _steps(self) -> Stepper:
-        """The stepper, which runs the model kernel by kernel."""
-        if self._stepper is None:
-            bases, rt = self._bases, self._rt
-            self._stepper = Stepper(self.artifact.model, self._code, bases, rt, self.observe, self._functions)
-        return self._stepper
+    def _steps(self, state: CallState) -> Stepper:
+        """The stepper of a state, which runs the model kernel by kernel."""
+        stepper: Stepper | None = state.kept.get("stepper")
+        if stepper is None:
+            stepper = state.kept["stepper"] = self._stepper(self.artifact.model, state)
+        stepper.observe = self.observe
+        return stepper
+
+    def _stepper(self, model: Mapping[str, Any], state: CallState) -> Stepper:
+        bases = {"weights": self._weights_at, "workspace": state.workspace_at}
+        return Stepper(model, self._code, bases, state.rt, self.observe, self._functions)
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
         """The median time of each kernel over `repeat` runs, one kernel at a time; `print` it for a table."""
         self._functions.check("the model")
         arrays, results = self._check_inputs(inputs), self._check_outputs(None)
-        with self._lock:
-            return self._steps().profile(pointers(arrays, results), max(1, repeat))
+        state = self._states.take()
+        try:
+            return self._steps(state).profile(pointers(arrays, results), max(1, repeat))
+        finally:
+            self._states.give(state)
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -231,7 +253,15 @@ class Executable:
 
     @property
     def graph_json(self) -> dict[str, Any]:
-        """The calls of the model and the buffers they work on, as the graph executor steps through them."""
+        """
+        The calls of the model and the buffers that they work on, as model.json has them.
+
+        For `executor="graph"` it is TVM's graph JSON (docs/executors.md).
+        """
+        if self.executor == "graph":
+            from mlc.runtime.graph.convert import GraphWriter
+
+            return GraphWriter(self.artifact.model).write()
         names = ("inputs", "outputs", "plan", "values", "nodes", "copies")
         return {name: self.artifact.model[name] for name in names}
 
@@ -255,40 +285,7 @@ class Executable:
         return self._toolchain.export(self.artifact, Path(path))
 
 
-def check_names(inputs: Mapping[str, Any], specs: "Sequence[TensorSpec]") -> None:
-    """ValueError unless `inputs` has exactly the names of the specs."""
-    if not isinstance(inputs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
-        raise ValueError(f"expected inputs as a dict of name -> array, but got {type(inputs).__name__}")
-    known = [spec.name for spec in specs]
-    for name in inputs:
-        if name not in known:
-            raise ValueError(f"expected inputs {', '.join(known)}, but got an unknown input '{name}'")
-    for name in known:
-        if name not in inputs:
-            raise ValueError(f"expected inputs {', '.join(known)}, but input '{name}' is missing")
-
-
-def pointers(inputs: "list[np.ndarray[Any, Any]]", outputs: "list[np.ndarray[Any, Any]]") -> dict[str, list[int]]:
-    """The addresses of inputs and outputs by kind, as the stepper's nodes refer to them."""
-    return {"input": [address_of(a) for a in inputs], "output": [address_of(a) for a in outputs]}
-
-
-def check_array(what: str, array: object, spec: TensorSpec) -> None:
-    """ValueError if an array has another shape or dtype, or is not aligned to its element."""
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"expected {what} to be an array, but got {type(array).__name__}")
-    if array.shape != spec.shape:
-        raise ValueError(f"expected {what} of shape {spec.shape}, but got {array.shape}")
-    if array.dtype.name != spec.dtype or not array.dtype.isnative:
-        raise ValueError(f"expected {what} of dtype {spec.dtype}, but got {array.dtype}; convert it with astype")
-    if array.flags.c_contiguous and not array.flags.aligned:
-        raise ValueError(
-            f"expected {what} at a multiple of {array.dtype.alignment} bytes, "
-            f"but got address {address_of(array):#x}; pass a copy"
-        )
-
-
-def _map(path: Path) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+def mapped(path: Path) -> "np.ndarray[Any, np.dtype[np.uint8]]":
     """A file's bytes, mapped."""
     if not path.stat().st_size:
         return aligned(ALIGNMENT)
@@ -296,7 +293,7 @@ def _map(path: Path) -> "np.ndarray[Any, np.dtype[np.uint8]]":
         return np.frombuffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
 
 
-def _load(artifact: Artifact, toolchain: Toolchain | None) -> Code:
+def load_code(artifact: Artifact, toolchain: Toolchain | None) -> Code:
     """The artefact's machine code in this process; what is not linked yet, the toolchain links."""
     if artifact.code is not None:
         return SharedCode(artifact.code)
@@ -322,6 +319,10 @@ def load_executable(
     """
     if not Path(directory).is_dir():
         raise UserError(f"{directory}: expected a directory that Executable.save wrote")
+    from mlc.runtime.vm import saved
+
+    if saved.is_saved_vm(directory):
+        return saved.load(Path(directory), threads, executor, toolchain)
     try:
         artifact = Artifact.open(directory)
     except DamagedArtifact as error:

@@ -2,67 +2,57 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from mlc.runtime.arrays import Array, TensorSpec, address_of, as_array, check_names, input_array, is_ready, pointers
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.code import Toolchain
-from mlc.runtime.cpu import missing_features, needed_features
-from mlc.runtime.executable import (
-    Executable,
-    TensorSpec,
-    address_of,
-    aligned,
-    check_array,
-    check_names,
-    is_ready,
-    pointers,
-)
+from mlc.runtime.cpu import missing_features, needed_features, refusal
+from mlc.runtime.executable import Executable
 from mlc.runtime.functions import CalledFunctions
 from mlc.runtime.sizes import REMEMBERED_SHAPES, Bound, Sizes, evaluate, symbolic_buffer_bytes
-from mlc.runtime.steps import Profile, Stepper
+from mlc.runtime.steps import Profile
 from mlc.support.errors import UserError
+from mlc.support.threads import thread_count
 
 WORKSPACE_SLACK = 4
 """A workspace more than this many times as large as a call needs is replaced by a smaller one."""
 
 
 class SymbolicExecutable(Executable):
-    """A compiled model that takes inputs of many sizes. Calls from several Python threads run one after another."""
+    """A compiled model that takes inputs of many sizes. Calls from several threads run side by side."""
 
     def __init__(
         self, artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
     ) -> None:
         super().__init__(artifact, threads, executor, toolchain)
-        model = artifact.model
-        self._sizes = Sizes(model)
+        self._sizes = Sizes(artifact.model)
         self._rooms: dict[tuple[int, ...], int] = {}
-        self._io = (ctypes.c_void_p * (len(self.inputs) + len(model["outputs"]) + len(self._sizes.symbols)))()
 
-    def __call__(
-        self, inputs: Mapping[str, Any], out: Mapping[str, np.ndarray[Any, Any]] | None = None
-    ) -> dict[str, np.ndarray[Any, Any]]:
+    def __call__(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run the model; `out` may give arrays to write outputs into."""
         self._functions.check("the model")
         arrays, bound = self._bound_inputs(inputs)
         results = self._bound_outputs(out, bound)
-        with self._lock:
-            io = self._io
-            for index, value in enumerate((*map(address_of, arrays), *map(address_of, results), *bound.symbols)):
-                io[index] = value
-            self._reserve(bound.bytes + self._kernel_bytes(bound))
-            if self.executor == "graph":
-                self._steps_at(bound).run(pointers(arrays, results))
-                return self._named(results)
-            bases = self._bases
-            status = self._main(ctypes.addressof(io), bases["weights"], bases["workspace"], self._rt)
-            if status:
-                raise self._functions.failure(self._rt, "a kernel", status)
-        return self._named(results)
+        state = self._states.take()
+        try:
+            state.resize(bound.bytes + self._kernel_bytes(bound), WORKSPACE_SLACK)
+            if self.executor == "steps":
+                self._stepper(static_model(self.artifact.model, bound), state).run(pointers(arrays, results))
+            else:
+                operands = state.operands
+                for index, value in enumerate((*map(address_of, arrays), *map(address_of, results), *bound.symbols)):
+                    operands[index] = value
+                status = self._main(state.at, self._weights_at, state.workspace_at, state.rt)
+                if status:
+                    raise self._functions.failure(state.rt, "a kernel", status)
+        finally:
+            self._states.give(state)
+        return self._named(results, out)
 
     def _kernel_bytes(self, bound: Bound) -> int:
         """The bytes of the kernels' own buffers, which lie behind those of @main."""
@@ -76,29 +66,21 @@ class SymbolicExecutable(Executable):
             known = self._rooms[bound.symbols] = model["kernel_workspace_bytes"] + most
         return known
 
-    def _reserve(self, size: int) -> None:
-        """A workspace of at least `size` bytes, and of not many times that."""
-        if not size <= len(self._workspace) <= WORKSPACE_SLACK * size + (1 << 20):
-            self._workspace = aligned(size)
-            self._bases["workspace"] = address_of(self._workspace)
-
-    def _bound_inputs(self, inputs: Mapping[str, Any]) -> tuple[list[np.ndarray[Any, Any]], Bound]:
+    def _bound_inputs(self, inputs: Mapping[str, Any]) -> tuple[list[Array], Bound]:
         """The inputs in order, contiguous, and the sizes that they imply."""
         check_names(inputs, self.inputs)
-        arrays = [np.asarray(inputs[spec.name]) for spec in self.inputs]
+        arrays = [as_array(f"input '{spec.name}'", inputs[spec.name]) for spec in self.inputs]
         bound = self._sizes.bind([a.shape for a in arrays])
-        for k, (spec, dtype) in enumerate(zip(self.inputs, self._input_dtypes, strict=True)):
+        for k, (name, dtype, _) in enumerate(self._input_rows):
             if not is_ready(arrays[k], dtype, arrays[k].shape):
-                check_array(f"input '{spec.name}'", arrays[k], TensorSpec(spec.name, arrays[k].shape, spec.dtype))
-                arrays[k] = np.ascontiguousarray(arrays[k])
+                arrays[k] = input_array(arrays[k], TensorSpec(name, arrays[k].shape, self.inputs[k].dtype))
         return arrays, bound
 
-    def _bound_outputs(
-        self, out: Mapping[str, np.ndarray[Any, Any]] | None, bound: Bound
-    ) -> list[np.ndarray[Any, Any]]:
+    def _bound_outputs(self, out: Mapping[str, Any] | None, bound: Bound) -> list[Array]:
         """New arrays for the outputs, or those that were given."""
         if out is None:
-            return [np.empty(shape, dtype) for shape, dtype in zip(bound.outputs, self._dtypes, strict=True)]
+            rows = zip(bound.outputs, self._output_rows, strict=True)
+            return [np.empty(shape, dtype) for shape, (_, dtype, _) in rows]
         specs = zip((*self.outputs, *self._counts), bound.outputs, strict=True)
         return self._check_outputs(out, [TensorSpec(spec.name, shape, spec.dtype) for spec, shape in specs])
 
@@ -107,14 +89,13 @@ class SymbolicExecutable(Executable):
         self._functions.check("the model")
         arrays, bound = self._bound_inputs(inputs)
         results = self._bound_outputs(None, bound)
-        with self._lock:
-            self._reserve(bound.bytes + self._kernel_bytes(bound))
-            return self._steps_at(bound).profile(pointers(arrays, results), max(1, repeat))
-
-    def _steps_at(self, bound: Bound) -> Stepper:
-        """A stepper for these sizes, in the current workspace."""
-        model = static_model(self.artifact.model, bound)
-        return Stepper(model, self._code, self._bases, self._rt, self.observe, self._functions)
+        state = self._states.take()
+        try:
+            state.resize(bound.bytes + self._kernel_bytes(bound), WORKSPACE_SLACK)
+            stepper = self._stepper(static_model(self.artifact.model, bound), state)
+            return stepper.profile(pointers(arrays, results), max(1, repeat))
+        finally:
+            self._states.give(state)
 
 
 def static_model(model: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
@@ -151,9 +132,7 @@ class UnloadedExecutable(Executable):
         self._functions = CalledFunctions(artifact.model.get("functions", ()))
         self._describe(artifact, threads, executor, toolchain)
 
-    def __call__(
-        self, inputs: Mapping[str, Any], out: Mapping[str, np.ndarray[Any, Any]] | None = None
-    ) -> dict[str, np.ndarray[Any, Any]]:
+    def __call__(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Refused: UserError with the features that are missing."""
         raise UserError(self._reason)
 
@@ -176,6 +155,16 @@ def compiled_executable(
 def open_executable(
     artifact: Artifact, threads: int | None = None, executor: str = "aot", toolchain: Toolchain | None = None
 ) -> Executable:
-    """The executable of an artefact: of symbolic sizes if the model has symbols, else of static ones."""
+    """The executable of an artefact: of the vm if that is asked for, of symbolic sizes if the model has symbols."""
+    if executor == "vm":
+        from mlc.runtime.vm.executable import vm_of
+
+        if (reason := refusal(artifact.model)) is not None:
+            raise UserError(reason)
+        return vm_of(artifact, thread_count(threads), toolchain)
+    if executor == "graph":
+        from mlc.runtime.graph.executable import GraphExecutable
+
+        return GraphExecutable(artifact, threads, executor, toolchain)
     kind = SymbolicExecutable if artifact.model.get("symbols") else Executable
     return kind(artifact, threads, executor, toolchain)

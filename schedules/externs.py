@@ -44,9 +44,9 @@ def _kernel(func: te.FuncOp, stages: Sequence[te.ComputeOp]) -> te.FuncOp:
 
 
 def _from(value: SSAValue, func: te.FuncOp, own: set[Operation]) -> bool:
-    """Whether a value is the result of a stage of the function that is not among these."""
+    """Whether a value is the result of a stage, scan or table of the function that is not among these."""
     owner = value.owner
-    return isinstance(owner, te.ComputeOp | ExternOp) and owner.parent_op() is func and owner not in own
+    return isinstance(owner, Operation) and owner.parent_op() is func and owner not in own
 
 
 def joined(kernel: str, schedules: Sequence[sched.ScheduleOp]) -> sched.ScheduleOp:

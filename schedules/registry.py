@@ -72,10 +72,14 @@ class Strategy:
     write: Write
     when: Callable[[Target], bool] | None = None
     """The targets for which it is tried; None for all."""
+    accepts: Callable[[KernelInfo], bool] | None = None
+    """The kernels for which it is tried, of its family; None for all."""
 
     def schedule(self, kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
         """The schedule that it writes for a kernel; None where it does not accept the kernel or is not tried."""
         if not FAMILIES[self.family](kernel) or (self.when is not None and not self.when(target)):
+            return None
+        if self.accepts is not None and not self.accepts(kernel):
             return None
         found = self.write(kernel, target, threads)
         if not isinstance(found, sched.ScheduleOp | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # user's code
@@ -94,13 +98,15 @@ def strategy(
     family: str,
     priority: int = 100,
     when: Callable[[Target], bool] | None = None,
+    accepts: Callable[[KernelInfo], bool] | None = None,
     key: str | None = None,
 ) -> Callable[[Write], Write]:
     """
     Register a function that writes schedules, under its name; higher priorities are tried first.
 
-    mlc's own have the priorities 10 to 70. `key` is a text that changes whenever the schedules change: it goes into
-    the caches' keys. Without one a program's strategy turns the caches off; an installed one's version is its key.
+    `when` is a condition on the target, `accepts` one on the kernel. mlc's own have the priorities 10 to 70. `key` is a
+    text that changes whenever the schedules change: it goes into the caches' keys. Without one a program's strategy
+    turns the caches off; an installed one's version is its key.
     """
     if family not in FAMILIES:
         raise UserError(f"expected family to be one of {', '.join(FAMILIES)}, but got {family!r}")
@@ -111,7 +117,7 @@ def strategy(
         if before is not None and before.write.__module__ != module:
             other = before.write.__module__
             raise UserError(f"expected a new strategy name, but got '{name}', which {other} registers")
-        new = Strategy(name, family, priority, write, when)
+        new = Strategy(name, family, priority, write, when, accepts)
         if module in BUILTIN_MODULES or _is_installed(module):
             STRATEGIES[name] = new
         else:
@@ -120,6 +126,21 @@ def strategy(
         return write
 
     return register
+
+
+def register_strategy(
+    write: Write,
+    *,
+    family: str,
+    priority: int = 100,
+    when: Callable[[Target], bool] | None = None,
+    accepts: Callable[[KernelInfo], bool] | None = None,
+    key: str | None = None,
+) -> Write:
+    """Register a function that writes schedules, as the decorator `@strategy` does, which documents the arguments."""
+    if not callable(write):  # pyright: ignore[reportUnnecessaryComparison] callers need not be typed
+        raise UserError(f"expected a function (kernel, target, threads) -> schedule, but got {write!r}")
+    return strategy(family=family, priority=priority, when=when, accepts=accepts, key=key)(write)
 
 
 def strategies() -> list[Strategy]:

@@ -15,7 +15,8 @@ import ctypes
 import re
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from functools import partial
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
@@ -61,7 +62,11 @@ def register_func(name: Any, fn: Any = None, *, override: bool = False) -> Any:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UserError(f"expected the name of a function like 'my.function', but got {name!r}")
     if fn is None:
-        return lambda fn: register_func(name, fn, override=override)
+        return partial(_register, name, override=override)
+    return _register(name, fn, override=override)
+
+
+def _register(name: str, fn: F, *, override: bool) -> F:
     if not callable(fn):
         raise UserError(f"expected '{name}' to be a function, but got {fn!r}")
     with _LOCK:
@@ -102,10 +107,10 @@ def changes() -> int:
 def entry(name: str) -> int:
     """The address by which compiled code calls what is registered by a name; 0 if nothing is."""
     fn = _FUNCTIONS.get(name)
-    if isinstance(fn, _POINTER):
-        return ctypes.cast(fn, ctypes.c_void_p).value or 0
     if fn is None:
         return 0
+    if isinstance(fn, _POINTER):
+        return ctypes.cast(cast("Any", fn), ctypes.c_void_p).value or 0
     with _LOCK:
         if name not in _ENTRIES:
             _ENTRIES[name] = FUNCTION(_Entry(name))
@@ -161,7 +166,8 @@ def view(tensor: TensorStruct, writeable: bool) -> Array:
     count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     if not count:
         return np.empty(shape, dtype)
-    array = np.frombuffer((ctypes.c_char * count).from_address(tensor.data), dtype).reshape(shape)
+    memory: Any = (ctypes.c_char * count).from_address(tensor.data)
+    array: Array = np.frombuffer(memory, dtype).reshape(shape)
     array.flags.writeable = writeable
     return array
 

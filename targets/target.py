@@ -214,7 +214,7 @@ def _cpu_of(name: object, triple: str | None) -> str:
     """mlc's name of a CPU from LLVM's; "generic" is the least CPU of the triple's machine, or of this one."""
     from mlc.targets.machine import FAMILIES, GENERIC, cpu_names, find_cpu, read_family
 
-    if name == "native" or (isinstance(name, str) and is_file(name)):
+    if isinstance(name, str) and (name == "native" or is_file(name)):
         return name
     if name == "generic":
         import platform

@@ -19,9 +19,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from mlc.driver.options import PRECISIONS
+from mlc.driver.options import EXECUTORS, PRECISIONS
+from mlc.tools.cli_memory import add_memory_arguments, given_memory_option, memory_arguments_of
 from mlc.tools.opt.choice import (
     add_choice_arguments,
     add_load_argument,
@@ -33,6 +35,7 @@ from mlc.tools.opt.choice import (
 from mlc.tools.opt.limits import add_limits, apply_limits
 
 if TYPE_CHECKING:
+    from mlc.driver.compilation import ValidatedOn
     from mlc.targets.device import Device
 
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
@@ -116,12 +119,20 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
         metavar="DIR",
         help="take the kernels' schedules from the files in DIR, which --dump-schedules writes",
     )
+    add_memory_arguments(parser)
     parser.add_argument(
         "--compiler",
         action="append",
         default=[],
         metavar="NAME",
         help="let an external compiler, which --load registers, take over what it can; several: the first is preferred",
+    )
+    parser.add_argument(
+        "--executor",
+        default="auto",
+        choices=EXECUTORS,
+        help="what runs the model: native code of the whole (aot), kernels one by one (graph, steps), or bytecode that "
+        "may compile what only the data decides (vm); auto is aot, or vm where aot cannot (default: auto)",
     )
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of compiled models")
     add_limits(parser)
@@ -221,12 +232,22 @@ def executable_of(args: argparse.Namespace):
 
         if args.schedules is not None:
             raise UsageError(f"expected a model file to compile with --schedules, but got the directory {args.model}")
-        return load_executable(args.model, args.threads)
+        if option := given_memory_option(args):
+            raise UsageError(f"expected a model file to compile with {option}, but got the directory {args.model}")
+        from mlc.runtime.vm.saved import is_saved_vm
+
+        executor = "aot" if args.executor == "auto" else args.executor
+        if is_saved_vm(args.model):  # it may have to compile what it meets
+            from mlc.driver import toolchain
+
+            return toolchain.load_executable(args.model, args.threads, executor)
+        return load_executable(args.model, args.threads, executor)
     from mlc.driver.compile import compile
 
     return compile(
         args.model,
         target=args.target,
+        executor=args.executor,
         opt_level=args.opt_level,
         threads=args.threads,
         shapes=shapes_of(args),
@@ -235,6 +256,7 @@ def executable_of(args: argparse.Namespace):
         schedules=args.schedules,
         precision=args.precision,
         error_growth=args.error_growth,
+        **memory_arguments_of(args),
         compilers=args.compiler,
         devices={one.name: one for one in devices_of_arguments(args)},
     )
@@ -358,19 +380,32 @@ def _place_of(error: BaseException) -> str:
 
 def report_reproducer(error: BaseException, load: Sequence[str]) -> None:
     """Write the IR and the pipeline that an error carries to a file, and say how to replay them."""
-    from pathlib import Path
-
     from mlc.tools.opt.failure import replay_command
     from mlc.tools.opt.reproducer import write_reproducer
 
-    path = "mlc.reproducer.mlir"
+    path = Path("mlc.reproducer.mlir")
     text, pipeline = getattr(error, "reproducer", ("", ""))
-    flags = ["--validate-each"] if getattr(error, "validates", False) else []
+    compared = getattr(error, "compared", None)
     try:
-        write_reproducer(Path(path), text, [f"--pass-pipeline=builtin.module({pipeline})", *flags], error, load)
-        print(f"mlc: note: replay it with: {replay_command(path, load)}", file=sys.stderr)
+        flags = [] if compared is None else ["--validate-each", *_write_compared(path, compared)]
+        write_reproducer(path, text, [f"--pass-pipeline=builtin.module({pipeline})", *flags], error, load)
+        print(f"mlc: note: replay it with: {replay_command(str(path), load)}", file=sys.stderr)
     except OSError as failure:
         print(f"mlc: note: cannot write {path}: {failure.strerror}", file=sys.stderr)
+
+
+def _write_compared(path: Path, compared: "ValidatedOn") -> list[str]:
+    """Write the inputs and weights with which a result changed, beside the reproducer; the options that name them."""
+    from mlc.validation.report import write_inputs
+
+    flags: list[str] = []
+    if compared.inputs:
+        write_inputs(path.with_suffix(".npz"), compared.inputs)
+        flags.append(f"--validate-inputs={path.with_suffix('.npz')}")
+    if compared.weights is not None and len(compared.weights):
+        compared.weights.save(path.with_suffix(".safetensors"))
+        flags.append(f"--weights={path.with_suffix('.safetensors')}")
+    return flags
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlc.tools.cli import UsageError, add_model_arguments, devices_of_arguments, shapes_of, symbols_of
+from mlc.tools.cli_memory import memory_of
 from mlc.tools.waiting import progress
 
 if TYPE_CHECKING:
@@ -24,13 +25,8 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_model_arguments(parser)
-    parser.add_argument(
-        "-p",
-        "--pass-pipeline",
-        dest="pipeline",
-        metavar="PIPELINE",
-        help="run these passes (default: the compiler's at the level -O, from the level of the file down to llvm)",
-    )
+    help = "run these passes (default: the compiler's at the level -O, from the level of the file down to llvm)"
+    add_pipeline_argument(parser, help)
     parser.add_argument(
         "--input",
         action="append",
@@ -47,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_output_arguments(parser)
     parser.add_argument("--no-reduce", action="store_true", help="do not reduce the module to a small one")
+
+
+def add_pipeline_argument(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add the argument that names the passes to run."""
+    parser.add_argument("-p", "--pass-pipeline", dest="pipeline", metavar="PIPELINE", help=help)
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,6 +104,7 @@ def options_of(args: argparse.Namespace) -> "Options":
         precision=args.precision,
         error_growth=args.error_growth,
         context=current_context(),
+        memory=memory_of(args),
         compilers=tuple(args.compiler),
         devices=devices_of_arguments(args),
     )
@@ -110,14 +112,21 @@ def options_of(args: argparse.Namespace) -> "Options":
 
 def subject_of_arguments(args: argparse.Namespace) -> "Subject":
     """The model that the arguments name, with the arrays of --input."""
-    from mlc.driver.bisection import inputs_of, load_subject
+    from mlc.driver.bisection import inputs_of
     from mlc.tools.cli_run import read_inputs
+
+    subject = model_of_arguments(args)
+    subject.inputs = inputs_of(subject, read_inputs(args.input))
+    return subject
+
+
+def model_of_arguments(args: argparse.Namespace) -> "Subject":
+    """The model that the arguments name, without inputs."""
+    from mlc.driver.bisection import load_subject
 
     if Path(args.model).is_dir():
         raise UsageError(f"expected a model or an .mlir file, but got the directory {args.model}")
-    subject = load_subject(args.model, shapes_of(args), symbols_of(args))
-    subject.inputs = inputs_of(subject, read_inputs(args.input))
-    return subject
+    return load_subject(args.model, shapes_of(args), symbols_of(args))
 
 
 def _oracle(args: argparse.Namespace, subject: "Subject") -> "Oracle | str":

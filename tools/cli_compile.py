@@ -1,21 +1,30 @@
 """mlc compile: a library, a saved executable, or the IR of a level."""
 
+from __future__ import annotations
+
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlc.driver.options import LEVELS, Options, current_context
 from mlc.runtime.artifact import Artifact
+from mlc.support.errors import UserError
 from mlc.support.scratch import remove_scratch, scratch_directory
 from mlc.tools.cli import (
     UsageError,
     add_model_arguments,
     devices_of_arguments,
+    executable_of,
     human_bytes,
     shapes_of,
     summary,
     symbols_of,
 )
+from mlc.tools.cli_memory import memory_of
+
+if TYPE_CHECKING:
+    from mlc.runtime.vm.executable import VmExecutable
 
 EMIT = (*LEVELS, "obj", "so", "dir")
 _IR = ("graph", "te", "loop", "llvm")
@@ -65,7 +74,18 @@ def run(args: argparse.Namespace) -> int:
             return 0
     from mlc.support.timing import table
 
-    artifact, owned = compiled(args)
+    if args.executor == "vm":
+        from mlc.runtime.vm.executable import VmExecutable
+
+        executable = executable_of(args)
+        assert isinstance(executable, VmExecutable)
+        return write_vm(executable, args, what)
+    try:
+        artifact, owned = compiled(args)
+    except UserError as error:
+        if (executable := _vm_instead(args, error)) is None:
+            raise
+        return write_vm(executable, args, what)
     try:
         files = [] if what is None else write(artifact, args.output, what)
     finally:
@@ -84,6 +104,30 @@ def run(args: argparse.Namespace) -> int:
         print(f"wrote {file}")
     if args.timing:
         print(table(report["timing"], report["seconds"]))
+    return 0
+
+
+def _vm_instead(args: argparse.Namespace, error: UserError) -> VmExecutable | None:
+    """The vm of a model that AOT refuses, where --executor leaves the choice."""
+    if args.executor != "auto":
+        return None
+    from mlc.driver.cache import Cache
+    from mlc.driver.vm.choice import VmSettings, instead_of_aot
+
+    cache = None if args.no_cache else Cache.default()
+    settings = VmSettings(options_of(args, validate=args.validate_each), cache)
+    return instead_of_aot(error, args.model, "auto", settings, shapes_of(args), symbols_of(args))
+
+
+def write_vm(executable: VmExecutable, args: argparse.Namespace, what: str | None) -> int:
+    """Write a directory with the bytecode of a model; return the exit code."""
+    if what not in (None, "dir"):
+        raise UsageError(f"expected -o to be a directory for a model of the vm, but got '{args.output}'")
+    later = "" if executable.machine.resolver is None else ", which compiles what the data decides when it is called"
+    print(f"{args.model}: a program of the vm{later}")
+    if what == "dir":
+        executable.save(args.output)
+        print(f"wrote {args.output}")
     return 0
 
 
@@ -126,6 +170,7 @@ def options_of(args: argparse.Namespace, keep: frozenset[str] = frozenset(), val
         args.precision,
         args.error_growth,
         context=current_context(),
+        memory=memory_of(args),
         compilers=tuple(getattr(args, "compiler", ())),
         devices=devices_of_arguments(args),
         show_nodes=getattr(args, "mlir_print_source_nodes", False),

@@ -20,6 +20,7 @@ from mlc.tools.cli import (
     summary,
     symbols_of,
 )
+from mlc.tools.cli_memory import memory_of
 from mlc.tools.cli_run import add_at_argument, random_inputs
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_model_arguments(parser, COMPILED)
+    parser.add_argument("--vm", action="store_true", help="print the bytecode of the executor vm")
     parser.add_argument("--json", action="store_true", help="print the calls and their buffers as JSON")
     parser.add_argument(
         "--html",
@@ -37,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_html_file,
         help="write a page that needs no network: the IR before and after every pass, what came from what from the "
         "graph to the assembly, the fused graph, the memory plan, the time of each kernel",
+    )
+    parser.add_argument(
+        "--memory",
+        metavar="FILE.svg",
+        type=_svg_file,
+        help="write a picture of the arena over time: which bytes hold which intermediate at which call",
     )
     parser.add_argument("--no-profile", action="store_true", help="with --html: do not run the model, show no times")
     add_at_argument(parser)
@@ -46,9 +54,18 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     if args.html is not None:
         return _write_html(args)
+    if args.memory is not None:
+        return _write_picture(args)
     if args.no_profile or args.at:
         raise UsageError(f"expected --html FILE.html beside {'--no-profile' if args.no_profile else '--at'}")
-    executable = executable_of(args)
+    from mlc.runtime.vm.executable import VmExecutable
+
+    if args.vm and (args.json or args.executor not in ("auto", "vm")):
+        raise UsageError(f"expected --vm alone, but got {'--json' if args.json else f'--executor {args.executor}'}")
+    executable = executable_of(argparse.Namespace(**vars(args) | {"executor": "vm"}) if args.vm else args)
+    if isinstance(executable, VmExecutable) and not args.json:
+        print(executable.disassemble(), end="")
+        return 0
     if args.json:
         import json
 
@@ -72,6 +89,10 @@ def run(args: argparse.Namespace) -> int:
     ]
     memory = [
         ("weights", model["weights_bytes"]),
+        *(
+            (f"{pool['kind']} pool '{pool['name']}', of {human_bytes(pool['bytes'])}", pool["used"])
+            for pool in model.get("pools", ())
+        ),
         *([] if symbols else planned),  # of symbolic sizes the plan is made at the call
         ("kernels' shared workspace", model["kernel_workspace_bytes"]),
         ("scratch of each thread", model["scratch_bytes"]),
@@ -92,12 +113,40 @@ def _millions(flops: Size) -> str:
 
 def _html_file(text: str) -> Path:
     """The value of --html; a wrong suffix is refused before anything is compiled."""
+    return _file(text, ".html", ".htm")
+
+
+def _svg_file(text: str) -> Path:
+    """The value of --memory."""
+    return _file(text, ".svg")
+
+
+def _file(text: str, *suffixes: str) -> Path:
     path = Path(text)
-    if path.suffix not in (".html", ".htm"):
-        raise argparse.ArgumentTypeError(f"expected a FILE that ends in .html, but got '{text}'")
+    if path.suffix not in suffixes:
+        raise argparse.ArgumentTypeError(f"expected a FILE that ends in {suffixes[0]}, but got '{text}'")
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"expected a FILE in a directory that exists, but got '{text}'")
     return path
+
+
+def _write_picture(args: argparse.Namespace) -> int:
+    """Compile and write the picture of the arena."""
+    from mlc.runtime.vm.executable import VmExecutable
+    from mlc.tools.memory_picture import picture_of
+
+    executable = executable_of(args)
+    if isinstance(executable, VmExecutable):
+        raise UsageError("expected a model that AOT compiles for --memory, but the vm runs it and plans at each call")
+    model = executable.artifact.model
+    if names := ", ".join(name for name, *_ in model.get("symbols", ())):
+        raise UsageError(f"expected static sizes for --memory, but {names} stay open; give sizes with --shape")
+    text = picture_of(Path(args.model).stem, model, model.get("pools", ()))
+    args.memory.write_text(text)
+    plan = model["plan"]
+    peak, bound = human_bytes(plan["bytes"]), human_bytes(plan["bound"])
+    print(f"wrote {args.memory}: peak {peak}, no plan can be below {bound}")
+    return 0
 
 
 def _write_html(args: argparse.Namespace) -> int:
@@ -124,6 +173,7 @@ def _write_html(args: argparse.Namespace) -> int:
         precision=args.precision,
         error_growth=args.error_growth,
         context=current_context(),
+        memory=memory_of(args),
         compilers=tuple(args.compiler),
         devices=devices_of_arguments(args),
     )

@@ -15,8 +15,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from mlc.tools.cli import UsageError, add_model_arguments, shapes_of, symbols_of
-from mlc.tools.cli_bisect import add_output_arguments
+from mlc.tools.cli import UsageError, add_model_arguments
+from mlc.tools.cli_bisect import add_output_arguments, add_pipeline_argument, model_of_arguments
 from mlc.tools.waiting import progress
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="time after which a run of the command counts as not interesting (default: 300)",
     )
-    parser.add_argument("-p", "--pass-pipeline", dest="pipeline", help="without --check: passes that are wrong")
+    add_pipeline_argument(parser, "without --check: passes that are wrong")
     parser.add_argument("--as-onnx", action="store_true", help="remove nodes of an .onnx model, and write an .onnx")
     add_output_arguments(parser)
 
@@ -50,14 +50,13 @@ def run(args: argparse.Namespace) -> int:
         return _from_failure(args)
     if args.as_onnx:
         return _reduce_onnx(args)
-    from mlc.driver.bisection import load_subject
     from mlc.driver.pipeline.manager import make_context
     from mlc.support.scratch import scratch_directory
     from mlc.tools.culprits import write_module, write_text
     from mlc.tools.lit_test import check_line, lit_text
     from mlc.validation.reduction.reduce import Reducer
 
-    subject = load_subject(args.model, shapes_of(args), symbols_of(args))
+    subject = model_of_arguments(args)
     total = subject.size[0]
     with scratch_directory() as folder, progress() as show:
         path = folder / f"{Path(args.model).stem}.mlir"

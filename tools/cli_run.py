@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mlc.tools.cli import COMPILED, UsageError, add_model_arguments, executable_of, shapes_of
 
@@ -44,15 +44,26 @@ def run(args: argparse.Namespace) -> int:
             f"{error}; give it with --input NAME=FILE.npy" if "missing" in str(error) else str(error)
         ) from error
     exact = _in_f32(args, inputs) if args.compare_f32 else {}
-    for name, array in outputs.items():
+    for name, array in _tensors(outputs):
         shape = "x".join(map(str, array.shape)) or "scalar"
         error = f"; {_error(array, exact[name])}" if name in exact else ""
         print(f"{name}: {shape} {array.dtype}{_range(array)}{error}")
     if args.output_dir:
-        _write(Path(args.output_dir), outputs)
+        _write(Path(args.output_dir), dict(_tensors(outputs)))
     if args.profile:
         print(executable.profile(inputs))
     return 0
+
+
+def _tensors(outputs: Mapping[str, Any]) -> list[tuple[str, "Array"]]:
+    """The outputs, tensors of sequences as NAME.0, NAME.1, .., without absent optionals."""
+    found: list[tuple[str, Any]] = []
+    for name, value in outputs.items():
+        if isinstance(value, list):
+            found += [(f"{name}.{k}", one) for k, one in enumerate(cast("list[Any]", value))]
+        elif value is not None:
+            found.append((name, value))
+    return found
 
 
 def _in_f32(args: argparse.Namespace, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -97,6 +108,10 @@ def random_inputs(
         if spec.name in given:
             continue
         shape = (shapes or {}).get(spec.name, spec.shape)
+        if shape is None:
+            raise UsageError(
+                f"expected the shape of input '{spec.name}' for random values; give it with --at {spec.name}=1,2,3"
+            )
         if not all(isinstance(size, int) for size in shape):
             known, like = ", ".join(map(str, shape)), ",".join(str(n) if isinstance(n, int) else "1" for n in shape)
             raise UsageError(

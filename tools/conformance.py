@@ -303,7 +303,8 @@ def page(outcomes: Sequence[Outcome]) -> str:
         "# ONNX conformance",
         "",
         f"The backend tests of onnx {onnx.__version__} (opsets up to {onnx.defs.onnx_opset_version()}), each compiled "
-        "to native code and run; `make conformance` writes this page.",
+        "by `mlc.compile` as it is (AOT, or [the vm](vm.md) where values decide what is compiled) and run; "
+        "`make conformance` writes this page.",
         "",
         f"**{total['passed']} passed, {total['failed']} failed, {total['skipped']} left out.** "
         f"Of the node tests in scope {node['passed']} of {node['passed'] + node['failed']} pass.",

@@ -39,7 +39,7 @@ from mlc.tools.opt.arguments import add_arguments, normalize
 from mlc.tools.opt.choice import chooses, context_of, printing_instrument
 from mlc.tools.opt.diagnose import error_text
 from mlc.tools.opt.emit import emit
-from mlc.tools.opt.failure import Crash, Failure, replay_command
+from mlc.tools.opt.failure import Crash, Failure, attach_weights, replay_command
 from mlc.tools.opt.instruments import PassTimer
 from mlc.tools.opt.limits import apply_limits
 from mlc.tools.opt.printing import Printing
@@ -187,6 +187,7 @@ class MlcOpt(xDSLOptMain):
         args = self.args
         with self.phase("Parser"), uncollected():
             module, parser = parse(self.ctx, source, implicit_module=not args.no_implicit_module)
+            attach_weights(module, args.weights)
             gc.freeze()  # a collection walks over all that is not frozen
         try:
             if not args.disable_verify:

@@ -1,14 +1,11 @@
 """
-The standard interface of ONNX backends: `prepare(model).run(inputs)`, all of it compiled code.
+The standard interface of ONNX backends: `prepare(model).run(inputs)`, by `mlc.compile` alone.
 
-A model is compiled when it first sees inputs of certain shapes. The import finds inputs whose values determine
-shapes (those of Reshape, Slice or Pad), and the model is compiled for each combination of their values; the compiled
-code still computes everything from them.
+A model that AOT refuses, since values of its inputs decide ranks, axes or sizes, is one of the vm (docs/vm.md).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -16,109 +13,52 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from mlc.frontends.common.source_node import NeedsValues
-from mlc.frontends.onnx.importer import import_model
-from mlc.frontends.onnx.structured import StructuredValues, structure_of, tensor_type
-from mlc.support.errors import UserError
-
-Structure = Mapping[str, list[str] | None]
-CACHED = 32
-"""Compilations of one model that are kept, the least recently used go first."""
+from mlc.driver.compile import compile
+from mlc.runtime.executable import Executable
+from mlc.support.errors import UserError, collected_warnings
 
 
 class MlcBackendRep(BackendRep):
-    """A model that is compiled for the shapes, and the shape-like values, of the inputs that it is run on."""
+    """A model as `mlc.compile` makes it; what only the values of inputs decide, the vm compiles at a call."""
 
     def __init__(self, model: onnx.ModelProto, **options: Any):
-        self.model = model
-        self.options: dict[str, Any] = {"cache": False, "threads": 1, **options}
-        constant = {tensor.name for tensor in model.graph.initializer}
-        infos = [info for info in model.graph.input if info.name not in constant]
-        self.names = [info.name for info in infos]
-        self.sequences = {info.name for info in infos if tensor_type(info.type)[1]}
-        self._known: set[str] = set()
-        """The inputs whose values the import asked for."""
-        self._compiled: OrderedDict[Any, Any] = OrderedDict()
+        with collected_warnings() as self.warnings:
+            settings: dict[str, Any] = {"cache": False, "threads": 1, **options}
+            self.executable: Executable = compile(model, **settings)
+        self.names = [info.name for info in model.graph.output]
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, in the model's order, on a sequence (or a dict) of arrays."""
-        arrays, shapes = self._arrays(inputs)
-        executable, structure = self._find(arrays, shapes)
-        outputs = executable({spec.name: arrays[spec.name] for spec in executable.inputs})
-        names = [info.name for info in self.model.graph.output]
-        return namedtupledict("Outputs", names)(*(_put_together(name, structure, outputs) for name in names))
+        with collected_warnings():
+            outputs = self.executable(self._named(inputs))
+        return namedtupledict("Outputs", self.names)(*(self._put_together(name, outputs) for name in self.names))
 
-    def _arrays(self, inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The inputs' tensors, those of sequences by names of their own; and the shapes of all inputs."""
+    def _named(self, inputs: Any) -> dict[str, Any]:
+        """The inputs by name; those that are left out at the end are absent optionals."""
+        specs = self.executable.inputs
         if isinstance(inputs, Mapping):
             given = dict(cast("Mapping[str, Any]", inputs))
         else:
             sequence = list(cast("Sequence[Any]", inputs)) if isinstance(inputs, Sequence) else [inputs]
-            if len(sequence) > len(self.names):
-                raise UserError(f"expected {len(self.names)} inputs, but got {len(sequence)}")
-            given = dict(zip(self.names, sequence, strict=False))
-        arrays: dict[str, Any] = {}
-        shapes: dict[str, Any] = {}
-        for name, value in given.items():
-            if isinstance(value, list | tuple) and name in self.sequences:
-                elements = cast("Sequence[Any]", value)
-                parts = StructuredValues().split(name, len(elements), self.names)
-                arrays |= (items := {part: np.asarray(array) for part, array in zip(parts, elements, strict=True)})
-                shapes[name] = tuple(array.shape for array in items.values())
-            elif value is None:
-                shapes[name] = None
-            else:
-                arrays[name] = np.asarray(cast("Any", value))
-                shapes[name] = arrays[name].shape
-        return arrays, shapes
+            if len(sequence) > len(specs):
+                raise UserError(f"expected {len(specs)} inputs, but got {len(sequence)}")
+            given = dict(zip([spec.name for spec in specs], sequence, strict=False))
+        absent = {spec.name: None for spec in specs if spec.shape is None}
+        return {**absent, **{name: _array(value) for name, value in given.items()}}
 
-    def executable(self, inputs: Any) -> Any:
-        """The compiled model for inputs like these."""
-        return self._find(*self._arrays(inputs))[0]
-
-    def _find(self, arrays: Mapping[str, Any], shapes: Mapping[str, Any]) -> tuple[Any, Structure]:
-        """The compiled model for inputs like these, and the structure of its outputs."""
-        from mlc.driver.compile import compile
-
-        model, key = None, self._key(arrays, shapes)
-        while key not in self._compiled and model is None:
-            bound = {name: arrays[name] for name in self._known}
-            try:
-                model = import_model(self._shaped(arrays), shapes, bound)
-            except NeedsValues as needs:
-                if needs.inputs <= self._known or not needs.inputs <= arrays.keys():
-                    raise
-                self._known |= needs.inputs
-                key = self._key(arrays, shapes)
-        if model is not None:
-            self._compiled[key] = compile(model, **self.options), structure_of(model.main.attributes)
-            if len(self._compiled) > CACHED:
-                self._compiled.popitem(last=False)
-        self._compiled.move_to_end(key)
-        return self._compiled[key]
-
-    def _shaped(self, arrays: Mapping[str, Any]) -> onnx.ModelProto:
-        """The model, in which inputs without elements have explicit sizes: a 0 in the file would mean an open size."""
-        if all(array.size for array in arrays.values()):
-            return self.model
-        model = onnx.ModelProto()
-        model.CopyFrom(self.model)
-        for info in model.graph.input:
-            array = arrays.get(info.name)
-            for dim, size in zip(info.type.tensor_type.shape.dim, () if array is None else array.shape, strict=False):
-                dim.dim_value = size
-        return model
-
-    def _key(self, arrays: Mapping[str, Any], shapes: Mapping[str, Any]) -> Any:
-        return tuple(shapes.items()), tuple(
-            (name, arrays[name].tobytes()) for name in sorted(self._known & arrays.keys())
-        )
+    def _put_together(self, name: str, outputs: Mapping[str, Any]) -> Any:
+        """An output: a tensor, a list of tensors, or None."""
+        if name in outputs:
+            return outputs[name]
+        parts = self.executable.artifact.model["structure"][name]
+        return None if parts is None else [outputs[part] for part in parts]
 
 
-def _put_together(name: str, structure: Structure, tensors: Mapping[str, Any]) -> Any:
-    """An output: a tensor, a list of tensors, or None."""
-    parts = structure.get(name, name)
-    return tensors[parts] if isinstance(parts, str) else None if parts is None else [tensors[part] for part in parts]
+def _array(value: Any) -> Any:
+    """A tensor as an array; sequences and what is absent as they are."""
+    if value is None or isinstance(value, list | tuple):
+        return cast("Any", value)
+    return np.asarray(value)
 
 
 class MlcBackend(Backend):

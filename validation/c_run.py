@@ -12,13 +12,15 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from mlc.codegen.c import print_function
 from mlc.codegen.c_prelude import PRELUDE, SNAPPED_PRELUDE
@@ -29,14 +31,20 @@ from mlc.interp.loop import bind, outputs_of
 from mlc.support.arithmetic import OWN, Arithmetic
 from mlc.support.errors import UserError
 from mlc.support.scratch import scratch_directory
+from mlc.validation.facts import count_operations
 from mlc.validation.widen import widened
 
-# Unoptimised: compiling takes five times as long with -O1, and the kernels run a fraction of that time.
-FLAGS = ("-std=gnu99", "-O0", "-ffp-contract=off", "-march=native", "-w", "-fPIC", "-shared")
-OPTIMIZED_BYTES = 40_000
-"""Length of a kernel's text up to which it is optimised: plain loops, which compile fast and run long."""
+FLAGS = ("-std=gnu99", "-ffp-contract=off", "-march=native", "-w", "-fPIC", "-shared")
+OPTIMIZED = "-Og", "-fno-inline"
+OPTIMIZED_OPERATIONS = 10_000
+"""
+Scalar operations of a kernel, for each byte of its text, from which it is optimised. On the kernels of squeezenet, -O1
+takes three times as long to compile as -O0, and the compiled loops run in a fifth of the time.
+"""
 COMPILERS = 2
 """Calls of the compiler that run side by side."""
+SPLIT_BYTES = 200_000
+"""Length of text from which a second call of the compiler is worth its start."""
 KEPT_KERNELS = 256
 """Compiled kernels that are kept."""
 Kernel = Callable[[Sequence[Any]], int]
@@ -49,7 +57,7 @@ def has_compiler() -> bool:
     return shutil.which(os.environ.get("CC", "cc").split()[0]) is not None
 
 
-def compile_and_load(text: str) -> dict[str, Kernel]:
+def compile_and_load(text: str, *, optimized: bool = False) -> dict[str, Kernel]:
     """The functions of a C text by name; each takes its arrays and symbols, and returns a status, 0 for success."""
     compiler = os.environ.get("CC", "cc").split()
     if not has_compiler():
@@ -57,7 +65,7 @@ def compile_and_load(text: str) -> dict[str, Kernel]:
     with scratch_directory() as directory:
         source, target = Path(directory, "kernels.c"), Path(directory, "kernels.so")
         source.write_text(text)
-        command = [*compiler, *FLAGS, str(source), "-o", str(target), "-lm"]
+        command = [*compiler, *FLAGS, *(OPTIMIZED if optimized else ("-O0",)), str(source), "-o", str(target), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise UserError(f"expected C that compiles, but got: {done.stderr.strip()}")
@@ -97,6 +105,8 @@ class CKernel:
     """A kernel in its present form, which is printed once for each arithmetic."""
 
     func: loop.FuncOp
+    symbols: Mapping[SSAValue, int] = field(default_factory=dict)
+    """The values of its index arguments."""
     texts: dict[Arithmetic, str] = field(default_factory=dict)
 
     def text(self, arithmetic: Arithmetic) -> str:
@@ -104,6 +114,15 @@ class CKernel:
         if arithmetic not in self.texts:
             self.texts[arithmetic] = text_of(self.func, arithmetic)
         return self.texts[arithmetic]
+
+    @cached_property
+    def operations(self) -> int:
+        """An estimate of the scalar operations of one run."""
+        return count_operations(self.func, self.symbols)
+
+    def is_optimized(self, arithmetic: Arithmetic) -> bool:
+        """Whether the kernel runs so long that it is worth optimising."""
+        return self.operations > OPTIMIZED_OPERATIONS * len(self.text(arithmetic))
 
     def run(self, arrays: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
         """The outputs; InterpreterError for an access out of bounds, and for a race."""
@@ -139,22 +158,23 @@ def text_of(func: loop.FuncOp, arithmetic: Arithmetic = OWN) -> str:
 
 def precompile(kernels: Iterable[tuple[CKernel, Arithmetic]]) -> None:
     """Compile several kernels in few calls of the compiler, so that `run` finds them."""
-    texts = dict.fromkeys(kernel.text(arithmetic) for kernel, arithmetic in kernels)
-    missing = [text for text in texts if text not in _COMPILED]
-    if not missing:
-        return
-    parts = [missing[k::COMPILERS] for k in range(min(COMPILERS, len(missing)))]
+    how = {kernel.text(arithmetic): kernel.is_optimized(arithmetic) for kernel, arithmetic in kernels}
+    parts: list[tuple[list[str], bool]] = []
+    for optimized in (False, True):
+        missing = [text for text, is_optimized in how.items() if text not in _COMPILED and is_optimized == optimized]
+        count = COMPILERS if sum(map(len, missing)) > SPLIT_BYTES else 1
+        parts += [(part, optimized) for k in range(count) if (part := missing[k::count])]
     with ThreadPoolExecutor(COMPILERS) as pool:
-        for part, compiled in zip(parts, pool.map(_compiled, parts), strict=True):
-            _COMPILED.update(zip(part, compiled, strict=True))
+        for (texts, _), compiled in zip(parts, pool.map(_compiled, parts), strict=True):
+            _COMPILED.update(zip(texts, compiled, strict=True))
     for text in list(_COMPILED)[: max(0, len(_COMPILED) - KEPT_KERNELS)]:
         del _COMPILED[text]
 
 
-def _compiled(texts: Sequence[str]) -> list[Kernel]:
+def _compiled(part: tuple[Sequence[str], bool]) -> list[Kernel]:
     """The kernels of C texts, compiled in one call of the compiler."""
+    texts, optimized = part
     head = re.compile(r"^int32_t \w+\(", re.M)
-    how = ['__attribute__((optimize("O1")))\n' if len(text) <= OPTIMIZED_BYTES else "" for text in texts]
-    renamed = [head.sub(f"{how[k]}int32_t kernel_{k}(", text, count=1) for k, text in enumerate(texts)]
-    library = compile_and_load("\n".join([PRELUDE, SNAPPED_PRELUDE, *renamed]))
+    renamed = [head.sub(f"int32_t kernel_{k}(", text, count=1) for k, text in enumerate(texts)]
+    library = compile_and_load("\n".join([PRELUDE, SNAPPED_PRELUDE, *renamed]), optimized=optimized)
     return [library[f"kernel_{k}"] for k in range(len(texts))]

@@ -48,7 +48,7 @@ from mlc.interp.sizes import (
 )
 from mlc.support.arithmetic import OWN, Arithmetic
 from mlc.support.dtypes import dtype_of
-from mlc.validation.facts import constants_of, count_operations, has_wide_form, narrowest, runs_in_parallel
+from mlc.validation.facts import constants_of, has_wide_form, narrowest, runs_in_parallel
 
 if TYPE_CHECKING:
     from mlc.codegen.native import Library
@@ -339,12 +339,11 @@ def _loop(m: Module, func: Operation, case: int) -> RunnableFunction | None:
 
     # as C99, kernels are a hundred times as fast, and races are found, which the interpreter finds only where the order
     # of the iterations matters
+    kernel = c_run.CKernel(func, given)
     calls = any(isinstance(op, loop.ExternCallOp) for op in func.walk())
     large = (m.observe is None and not calls) and (
-        count_operations(func, given) > INTERPRETED_OPERATIONS or (runs_in_parallel(func) and c_run.has_compiler())
+        kernel.operations > INTERPRETED_OPERATIONS or (runs_in_parallel(func) and c_run.has_compiler())
     )
-
-    kernel = c_run.CKernel(func)
 
     def run(arrays: Sequence[Array], arithmetic: Arithmetic) -> list[Array]:
         if large:

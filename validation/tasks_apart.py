@@ -1,8 +1,9 @@
 """
 A runtime that runs the tasks of parallel loops one by one, so that what two of them share shows.
 
-Tasks run in reverse order, on alternating threads. Before each task the scratch memory of all threads is filled with a
-pattern; the task must leave that of other threads as it is, since it belongs to a task that may run at the same time.
+Tasks run in reverse order, on alternating threads: that of a loop of one task on the second. Before each task the
+scratch memory of all threads is filled with a pattern; the task must leave that of other threads as it is, since it
+belongs to a task that may run at the same time.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class TasksApart:
     def _run(self, rt: Any, function: Any, context: Any, tasks: int, threads: int) -> int:
         call = TASK(function)
         for task in reversed(range(tasks)):
-            thread = task % THREADS  # also where so little work is done that one thread would do it
+            # a loop of one task does not run on the first thread; nor does one thread do all tasks of little work
+            thread = (task + 1) % THREADS
             self.scratch[...] = PATTERN
             if status := call(rt, context, task, thread):
                 return status

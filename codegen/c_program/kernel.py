@@ -125,6 +125,7 @@ def _for(p: _Printer, op: loop.ForOp) -> None:
     lower, upper = p.text(op.lower, op.indices), p.text(op.upper, op.indices)
     private = private_buffers(op)
     captured = _captured(p, op, private)
+    p.finish_loops()
     fields = {p.name(v): _field_type(v) for v in captured} | {"begin": "int64_t "}
     _task(p, op, name, fields, private)
     p.line("{")

@@ -213,5 +213,6 @@ __all__ = [  # noqa: RUF022
     "SigmoidOp",
     "SignOp", "SiluOp", "SinOp", "SliceOp", "SoftmaxOp", "SoftplusOp", "SplitOp", "SqrtOp", "SubtractOp", "SumOp",
     "TakeOp", "TanhOp", "TileOp", "TransposeOp", "UnaryOp", "WhereOp", "WinogradWeightOp", "YieldOp",
-    "ControlOp", "DeviceCopyOp", "OnDeviceOp", "IfOp", "LoopOp", "NonMaxSuppressionOp", "NonzeroOp", "ScanOp", "UniqueOp",
+    "ControlOp", "DeviceCopyOp", "IfOp", "LoopOp", "NonMaxSuppressionOp", "NonzeroOp", "OnDeviceOp", "ScanOp",
+    "UniqueOp",
 ]  # fmt: skip

@@ -77,6 +77,8 @@ class IntrinsicOp(IRDLOperation):
         printer.print_string_literal(self.intrin.data)
         printer.print_string(" requires ")
         printer.print_attribute(self.requires)
+        if self.attributes:
+            printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body)
 
@@ -85,6 +87,10 @@ class IntrinsicOp(IRDLOperation):
         name = parser.parse_str_literal(" as the name of the intrinsic")
         parser.parse_keyword("requires")
         requires = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal)
+        extra = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region()
         properties = {"intrin": StringAttr(name), "requires": ArrayAttr([StringAttr(r) for r in requires])}
-        return cls.create(properties=properties, regions=[body if body.blocks else Region(Block())])
+        op = cls.create(properties=properties, regions=[body if body.blocks else Region(Block())])
+        if extra is not None:
+            op.attributes |= extra.data
+        return op

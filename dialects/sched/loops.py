@@ -30,6 +30,9 @@ REST, KNOB = 0, -1
 
 def factors_attr(factors: Sequence[int | SSAValue | None]) -> tuple[DenseArrayBase[IntegerType], list[SSAValue]]:
     """The attribute and the operands for factors, each an integer, a knob's handle, or None for `?`."""
+    for f in factors:
+        if not (f is None or isinstance(f, SSAValue) or (isinstance(f, int) and f > 0)):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
+            raise VerifyException(f"expected a positive factor, None or a knob, but got {f!r}")
     numbers = [REST if f is None else f if isinstance(f, int) else KNOB for f in factors]
     return DenseArrayBase.from_list(i64, numbers), [f for f in factors if isinstance(f, SSAValue)]
 

@@ -35,7 +35,7 @@ from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, Range, axis_range, const, size_of
 from mlc.dialects.probe import VerifiedAround, is_probe
 from mlc.dialects.te.elements import YieldOp
-from mlc.dialects.te.reducer import CustomReducer
+from mlc.dialects.te.reducer import OWN, CustomReducer
 from mlc.dialects.text import TextOp
 
 
@@ -87,7 +87,7 @@ class ComputeOp(TextOp):
         if isinstance(combiner, CustomReducer):
             properties["identity"] = ArrayAttr(combiner.identity)
             regions.append(combiner.region)
-            combiner = combiner.name
+            combiner = OWN + combiner.name
         if combiner is not None:
             properties["combiner"] = StringAttr(combiner)
         return ComputeOp.create(operands=symbols, properties=properties, result_types=result_types, regions=regions)
@@ -118,7 +118,7 @@ class ComputeOp(TextOp):
         found = [None if n in (0, UNBOUNDED) else axis_range(n) for n in self.static_extents]
         first = getattr(self.parent_op(), "first_step", 0)
         if found and found[0] is not None:
-            found[0] = (min(first, found[0][1]), found[0][1])
+            found[0] = (first, found[0][1]) if first <= found[0][1] else None
         return found
 
     @property
@@ -126,7 +126,7 @@ class ComputeOp(TextOp):
         """The reducer in the stage's own region; None without a reduction, and for a combiner that has a name."""
         if self.combine is None or self.combiner is None or self.identity is None:
             return None
-        return CustomReducer(self.combiner.data, self.combine, tuple(self.identity.data))
+        return CustomReducer(self.combiner.data.removeprefix(OWN), self.combine, tuple(self.identity.data))
 
     @property
     def yield_op(self) -> YieldOp:
@@ -158,6 +158,8 @@ class ComputeOp(TextOp):
             return
         name = self.combiner.data
         if (reducer := self.reducer) is not None:
+            if not name.startswith(OWN):
+                raise VerifyException(f"expected a combiner that begins with '{OWN}' of a reducer, but got '{name}'")
             reducer.verify([r.type for r in self.results_])
             return
         if name not in COMBINERS and name not in PAIR_COMBINERS:

@@ -105,11 +105,11 @@ def extern(
         result.name_hint = name
     if (kernel := builder.current_kernel()) is not None:
         kernel.place(op)
-    made = tuple(
+    made = [
         Tensor(r, tuple(shape), e, unsigned, name)
         for r, shape, (e, unsigned) in zip(op.results, sizes, elements, strict=True)
-    )
-    return made if len(made) > 1 else made[0]
+    ]
+    return tuple(made) if len(made) > 1 else made[0]
 
 
 def _made(
@@ -160,7 +160,8 @@ def _elements(
 ) -> Sequence[Attribute]:
     """The element type of each output, with its sign."""
     if dtype is not None:
-        each = list(dtype) if isinstance(dtype, list | tuple) else [dtype] * count
+        given = list(dtype) if isinstance(dtype, list | tuple) else [dtype] * count
+        each = cast("list[DTypeLike]", given)
         if len(each) != count:
             raise UserError(f"expected {count} dtypes of te.extern, but got {len(each)}")
         return [element_type(one) for one in each]
@@ -169,8 +170,9 @@ def _elements(
         got = "no inputs" if not inputs else "inputs of several dtypes"
         raise UserError(f"expected dtype= of te.extern, since there are {got}")
     ((element, unsigned),) = found
-    signed = isinstance(element, IntegerType) and unsigned
-    return [element_type(f"uint{element.width.data}") if signed else element] * count
+    if not unsigned or not isinstance(element, IntegerType):
+        return [element] * count
+    return [element_type(f"uint{element.width.data}")] * count
 
 
 def _argument(value: object, inputs: Sequence[Tensor], outputs: int) -> Argument:
@@ -184,14 +186,20 @@ def _argument(value: object, inputs: Sequence[Tensor], outputs: int) -> Argument
         if not 0 <= value.index < outputs:
             raise UserError(f"expected te.output of 0..{outputs - 1}, but got {value.index}")
         return IntegerAttr.from_index_int_value(len(inputs) + value.index)
-    if isinstance(value, np.floating):
-        if value.dtype.itemsize not in (4, 8):
-            raise UserError(f"expected a float32 or float64 as argument of te.c_call, but got {value.dtype}")
-        return FloatAttr(float(value), f32 if value.dtype.itemsize == 4 else f64)
-    if isinstance(value, np.integer | np.bool_):
-        return IntegerAttr(int(value), i64 if value.dtype.itemsize == 8 else i32)
+    if isinstance(value, np.generic):
+        return _numpy_argument(cast("np.generic[Any]", value))
     if isinstance(value, float):
         return FloatAttr(value, f64)
     if isinstance(value, int) and -(2**31) <= value < 2**31:
         return IntegerAttr(int(value), i32)
     raise UserError(f"expected a tensor, te.output or a number as argument of te.c_call, but got {value!r:.60}")
+
+
+def _numpy_argument(value: np.generic[Any]) -> Argument:
+    """A numpy scalar as an argument of its type."""
+    kind, size = value.dtype.kind, value.dtype.itemsize
+    if kind == "f" and size in (4, 8):
+        return FloatAttr(float(value.item()), f32 if size == 4 else f64)
+    if kind in "iub":
+        return IntegerAttr(int(value.item()), i64 if size == 8 else i32)
+    raise UserError(f"expected a numpy scalar of float32, float64, bool or an integer, but got one of {value.dtype}")

@@ -25,14 +25,19 @@ def if_then_else(condition: Scalar | Condition, a: Scalar | Number, b: Scalar | 
 
     So it guards reads outside of a tensor: `te.if_then_else(i >= 1, x[i - 1], 0.0)`.
     """
-    if not isinstance(condition, Condition) and not (isinstance(condition, Scalar) and condition.type == i1):  # pyright: ignore[reportUnnecessaryIsInstance] - from users
-        got = condition.type if isinstance(condition, Scalar) else repr(condition)
-        raise UserError(f"expected a condition as the first argument of te.if_then_else, but got {got}")
+    check_condition(condition)
     a, b = lift(a, b)
     a.stage.has_guards = True
     yes = _Branch(condition, True)
     no = _Branch(condition, False)
     return where(condition, yes.guarded(a), no.guarded(b))
+
+
+def check_condition(condition: object) -> None:
+    """UserError unless it is a condition, on indices or on elements."""
+    if not isinstance(condition, Condition) and not (isinstance(condition, Scalar) and condition.type == i1):
+        got = condition.type if isinstance(condition, Scalar) else repr(condition)
+        raise UserError(f"expected a condition as the first argument of te.if_then_else, but got {got}")
 
 
 class _Branch:

@@ -16,7 +16,7 @@ from mlc.dialects.graph.types import sizes_at
 from mlc.dialects.index import TYPICAL, UNBOUNDED, IndexMapAttr, dim
 from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder.indices import SYMBOL_VALUES, index_of
-from mlc.dialects.te_builder.stages import KernelBuilder, compute
+from mlc.dialects.te_builder.stages import KernelBuilder, copy_of
 from mlc.dialects.te_builder.tensors import Tensor
 from mlc.dialects.te_extern import ExternOp
 from mlc.support.errors import UserError
@@ -69,7 +69,7 @@ def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> te.F
 
 
 def _tensors(what: str, tensors: Sequence[Tensor]) -> list[Tensor]:
-    found = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    found: list[Tensor] = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     for tensor in found:
         if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - from users
             raise UserError(f"expected the {what} of te.func to be tensors, but got {tensor!r:.80}")
@@ -82,7 +82,7 @@ def _distinct(outputs: Sequence[Tensor]) -> list[Tensor]:
     for tensor in outputs:
         computed = tensor.value is not None and isinstance(tensor.value.owner, te.ComputeOp | te.ScanOp | ExternOp)
         if not computed or any(tensor.value is other.value for other in found):
-            tensor = compute(tensor.shape, lambda *i, t=tensor: t[i], f"{tensor.name or 'x'}_copy")
+            tensor = copy_of(tensor, "x")
         found.append(tensor)
     return found
 

@@ -144,9 +144,9 @@ def comm_reducer(
         axis: ReduceAxis | Sequence[ReduceAxis] = (),
         where: Scalar | Condition | None = None,
     ) -> Reduction:
-        values = tuple(value) if isinstance(value, tuple | list) else (_element(name, value),)
-        axes, values = _axes(name, axis), tuple(_element(name, v) for v in values)
-        made = _reducer(fcombine, fidentity, name, values, isinstance(value, tuple | list))
+        given = [value] if isinstance(value, Scalar) or not isinstance(value, Sequence) else value  # pyright: ignore[reportUnnecessaryIsInstance] - from users
+        axes, values = _axes(name, axis), tuple(_element(name, v) for v in given)
+        made = _reducer(fcombine, fidentity, name, values, given is value)
         if where is not None:
             held = [a.value.data for a in made.identity if isinstance(a, FloatAttr | IntegerAttr)]
             values = tuple(if_then_else(where, v, h) for v, h in zip(values, held, strict=True))
@@ -167,8 +167,7 @@ def _reducer(
     halves = arguments[: len(values)], arguments[len(values) :]
     given = [tuple(half) if several else half[0] for half in halves]
     with writing(stage):
-        found = fcombine(*given)
-    found = tuple(found) if isinstance(found, tuple | list) else (found,)
+        found = _as_tuple(fcombine(*given))
     if len(found) != len(values):
         raise UserError(f"expected '{name}' to combine to {len(values)} values, but got {len(found)}")
     for k, (got, value) in enumerate(zip(found, values, strict=True)):
@@ -182,11 +181,16 @@ def _reducer(
 def _identity(fidentity: Callable[..., Any], name: str, values: tuple[Scalar, ...]) -> tuple[Attribute, ...]:
     """The neutral elements as attributes of the types of the values."""
     given = fidentity(*(_dtype(v) for v in values))
-    numbers = tuple(given) if isinstance(given, tuple | list) else (given,)
+    numbers = _as_tuple(given)
     if len(numbers) != len(values) or not builtins.all(isinstance(n, int | float) for n in numbers):
         raise UserError(f"expected the neutral elements of '{name}' to be {len(values)} numbers, but got {given!r}")
     constants = [scalar.constant(n, v.type) for n, v in zip(numbers, values, strict=True)]
     return tuple(op.value for op in constants if isinstance(op, arith.ConstantOp))
+
+
+def _as_tuple(given: Any) -> tuple[Any, ...]:
+    """What a function of the user's gives, one value or several."""
+    return tuple(given) if isinstance(given, tuple | list) else (given,)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def _dtype(value: Scalar) -> str:

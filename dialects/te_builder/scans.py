@@ -12,7 +12,7 @@ from mlc.dialects import te
 from mlc.dialects.index import compact
 from mlc.dialects.te_builder.indices import StageBuilder
 from mlc.dialects.te_builder.kernels import dependences
-from mlc.dialects.te_builder.stages import compute, current_kernel
+from mlc.dialects.te_builder.stages import copy_of, current_kernel
 from mlc.dialects.te_builder.tensors import Tensor
 from mlc.support.errors import UserError
 
@@ -82,7 +82,7 @@ def _stages_of_their_own(updates: Sequence[Tensor]) -> list[SSAValue]:
     for tensor in updates:
         value = tensor.value
         if value is None or not isinstance(value.owner, te.ComputeOp) or value in found:
-            value = compute(tensor.shape, lambda *i, t=tensor: t[i], f"{tensor.name or 'update'}_copy").value
+            value = copy_of(tensor, "update").value
         assert value is not None
         found.append(value)
     return found

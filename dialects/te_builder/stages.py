@@ -16,7 +16,7 @@ from mlc.dialects.attributes import STAGE_NO_INLINE
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import Shape
 from mlc.dialects.index import compact
-from mlc.dialects.te_builder.indices import Condition, ReduceAxis, StageBuilder, check_body, writing
+from mlc.dialects.te_builder.indices import Condition, IndexExpr, ReduceAxis, StageBuilder, check_body, writing
 from mlc.dialects.te_builder.reductions import Reduction, as_signed
 from mlc.dialects.te_builder.scalars import Scalar
 from mlc.dialects.te_builder.tensors import Tensor, sizes_of, te_type
@@ -113,6 +113,15 @@ def compute(
     return tuple(tensors) if len(tensors) > 1 else tensors[0]
 
 
+def copy_of(tensor: Tensor, name: str) -> Tensor:
+    """A stage that copies a tensor; `name` is used where the tensor has none."""
+
+    def element(*i: IndexExpr) -> Scalar:
+        return tensor[i]
+
+    return compute(tensor.shape, element, f"{tensor.name or name}_copy")
+
+
 def _finish(
     stage: StageBuilder, shape: Shape, name: str, values: Sequence[Scalar], combiner: str | te.CustomReducer | None
 ) -> te.ComputeOp:
@@ -163,13 +172,15 @@ def _values(stage: StageBuilder, result: object, name: str) -> tuple[tuple[Scala
     if stage.reduce:
         used = ", ".join(a.name for a in stage.reduce)
         raise UserError(f"expected '{name}' to reduce axis {used} by te.sum or its like as its whole body")
-    values = result if isinstance(result, tuple) else (result,)
+    values: tuple[object, ...] = result if isinstance(result, tuple) else (result,)  # pyright: ignore[reportUnknownVariableType] - from users
+    found: list[Scalar] = []
     for value in values:
         if not isinstance(value, Scalar):
             raise UserError(f"expected the body of '{name}' to give an element, but got {value!r}; {_remedy(value)}")
         if value.stage is not stage:
             raise UserError(f"expected the body of '{name}' to give an element of its own, but got another stage's")
-    return values, None
+        found.append(value)
+    return tuple(found), None
 
 
 def _remedy(value: object) -> str:

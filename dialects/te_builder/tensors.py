@@ -188,7 +188,7 @@ def table(values: ArrayLike, dtype: DTypeLike | None = None, name: str = "table"
         element, unsigned = signless(element_type(array.dtype))
     except (TypeError, ValueError, VerifyException) as error:
         raise UserError(f"expected an array of numbers for te.table, but got {values!r:.80}") from error
-    t = TensorType(element, list(array.shape))
+    t: Any = TensorType(element, list(array.shape))
     if array.dtype == np.bool_ or array.dtype.name == "bfloat16":
         wide = array.astype(np.int64 if array.dtype == np.bool_ else np.float32)
         dense = DenseIntOrFPElementsAttr.from_list(t, wide.ravel().tolist())

@@ -117,6 +117,9 @@ def c_header(model: Mapping[str, Any], prefix: str) -> str:
         f"#define {guard}_WEIGHTS_BYTES {model['weights_bytes']}",
         f"#define {guard}_UNFIT_CPU {ENOTSUP}",
     ]
+    for pool in model.get("pools", ()):
+        name = f"{guard}_{pool['kind'].upper()}_POOL_{pool['name'].upper()}"
+        macros += [f"#define {name}_{key.upper()} {pool[key]}" for key in ("offset", "used", "bytes")]
     for kind in ("input", "output"):
         specs = model[f"{kind}s"]
         macros.append(f"\n#define {guard}_{kind.upper()}S {len(specs)}")

@@ -33,6 +33,9 @@ class CompilerStep(NamedTuple):
     until: int = MAX_LEVEL
 
 
+_PLANNER = "planner=$memory-planner seed=$memory-seed"
+_POOLS = "workspace-pools=$workspace-pools constant-pools=$constant-pools"
+
 COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("graph", "graph-inline", 1),
     CompilerStep("graph", "graph-remove-unused-functions", 1),
@@ -67,9 +70,10 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("graph", "graph-fuse-ops", 2),
     CompilerStep("graph", "graph-lower-device-copies{scopes=$scopes}"),
     CompilerStep("graph", "graph-collapse-dims", 2),
-    CompilerStep("graph", "graph-outline-kernels"),
+    CompilerStep("graph", "graph-outline-kernels{parts=$parts}"),
     CompilerStep("graph", "graph-label-ops", 1),
-    CompilerStep("main", "convert-graph-to-main"),
+    CompilerStep("graph", "graph-order-calls", 2),
+    CompilerStep("main", f"convert-graph-to-main{{{_PLANNER} {_POOLS}}}"),
     CompilerStep("kernel", "convert-graph-to-te"),
     CompilerStep("kernel", "te-factor-reductions"),
     CompilerStep("kernel", "te-inline"),
@@ -77,7 +81,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("kernel", "convert-te-to-loop"),
     CompilerStep("kernel", "loop-apply-schedule"),
     CompilerStep("kernel", "loop-tiles"),
-    CompilerStep("kernel", "loop-plan-memory"),
+    CompilerStep("kernel", f"loop-plan-memory{{{_PLANNER}}}"),
     CompilerStep("kernel", "convert-loop-to-llvm{vector-bits=$vector-bits instructions=$instructions}"),
     CompilerStep("program", "convert-main-to-llvm"),
 )

@@ -38,7 +38,7 @@ PASSES: dict[str, str] = {
     "graph-plan-devices": "mlc.passes.graph.devices.plan_devices:PlanDevicesPass",
     "graph-annotate-memory-scope": "mlc.passes.graph.devices.annotate_memory_scope:AnnotateMemoryScopePass",
     "graph-lower-device-copies": "mlc.passes.graph.devices.lower_device_copies:LowerDeviceCopiesPass",
-    "graph-partition": "mlc.passes.graph.partition:PartitionPass",
+    "graph-partition": "mlc.passes.graph.partition:PartitionGraphPass",
     "graph-select-algorithm": "mlc.passes.graph.select_algorithm:SelectAlgorithmPass",
     "graph-combine-parallel-conv2d": "mlc.passes.graph.combine_parallel.conv2d:CombineParallelConv2dPass",
     "graph-combine-parallel-dense": "mlc.passes.graph.combine_parallel.dense:CombineParallelDensePass",
@@ -64,6 +64,7 @@ PASSES: dict[str, str] = {
     "graph-convert-layout": "mlc.passes.graph.convert_layout:ConvertLayoutPass",
     "graph-to-mixed-precision": "mlc.passes.graph.to_mixed_precision:ToMixedPrecisionPass",
     "graph-alter-op-layout": "mlc.passes.graph.alter_op_layout:AlterOpLayoutPass",
+    "graph-order-calls": "mlc.lowering.memory.order_calls:OrderCallsPass",
     # te
     "te-factor-reductions": "mlc.passes.te.factor_reductions:FactorReductionsPass",
     "te-inline": "mlc.passes.te.inline:InlineStagesPass",

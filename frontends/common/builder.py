@@ -25,6 +25,7 @@ from mlc.frontends.common.counted import COUNTED_HINT, marked, plain, result_cou
 from mlc.frontends.common.empty import without_elements
 from mlc.frontends.common.size_data import SizeData
 from mlc.frontends.common.sizes import Span, Undecided, check_sizes, fold_sizes, holds_sizes
+from mlc.frontends.common.source_node import NeedsSizes
 from mlc.frontends.common.spans import result_span
 from mlc.frontends.common.values import Value, ancestors
 from mlc.support.weights import WeightStore
@@ -109,7 +110,7 @@ class GraphBuilder:
         results = self.emit(cls, [plain(v) for v in operands], attrs, location)
         count = result_count(cls, operands, attrs, results[0].shape)
         if count is None:
-            raise ValueError(
+            raise NeedsSizes(
                 f"expected operands of {cls.name} of sizes known at import, but the data says them{COUNTED_HINT}"
             )
         return [marked(result, count.axis, count.value) for result in results]

@@ -18,7 +18,7 @@ from mlc.dialects.index import TYPICAL
 from mlc.frontends.common.counted import marked, plain
 from mlc.frontends.common.elementwise import cast, full, iota
 from mlc.frontends.common.movement import reshape
-from mlc.frontends.common.source_node import SourceNode
+from mlc.frontends.common.source_node import NeedsSizes, NeedsValues, SourceNode
 from mlc.frontends.common.values import Value, dtype_like
 
 Build = Callable[[list[Value]], Sequence[Value]]
@@ -50,9 +50,7 @@ class RegionBuilder:
         try:
             results = list(fill([Value(argument, None, path) for argument in self.block.args]))
             if any(v.counted is not None for v in results):
-                raise self.node.fail(
-                    "expected a region to yield values of sizes known at import, but the data says them"
-                )
+                raise NeedsSizes("expected a region to yield values of sizes known at import, but the data says them")
             self.block.add_op(g.YieldOp(*(importer.materialize(v, path) for v in results)))
         except BaseException:
             self.discard()
@@ -98,9 +96,10 @@ class RegionBuilder:
             wanted = importer.materialize(value, path).type
             if found != wanted:
                 self.discard()
-                raise self.node.fail(
+                message = (
                     f"expected the value that is carried on as number {index} to stay {wanted}, but it becomes {found}"
                 )
+                raise NeedsValues(str(self.node.fail(message)), set())
 
     def row_bytes(self, rows: int) -> int:
         """The bytes of the last `rows` values that are yielded; symbolic sizes count as TYPICAL."""

@@ -19,11 +19,20 @@ if TYPE_CHECKING:
 
 
 class NeedsValues(UserError):
-    """An op must know a value that depends on `inputs`, the names of inputs of the model."""
+    """
+    The import must know what only the data says: a value, a size or a rank. The vm imports again when it is there.
 
-    def __init__(self, message: str, inputs: set[str]):
+    `inputs` are the names of the model's inputs on whose values it depends, as far as these are known; `node` is the
+    index of the top-level node that needs it, -1 for an input.
+    """
+
+    def __init__(self, message: str, inputs: set[str], node: int = -1):
         super().__init__(message)
-        self.inputs = inputs
+        self.inputs, self.node = inputs, node
+
+
+class NeedsSizes(ValueError):
+    """An op met a value whose size only the data says; the import of the node makes NeedsValues of it."""
 
 
 class SourceNode(ABC):

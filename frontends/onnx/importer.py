@@ -24,6 +24,7 @@ from mlc.dialects.graph.dims import DimExpr
 from mlc.frontends.common.builder import GraphBuilder, hoist_sources
 from mlc.frontends.common.model import Model, counted_attribute, name_attrs
 from mlc.frontends.common.sizes import Span, check_sizes, identifier
+from mlc.frontends.common.source_node import NeedsSizes, NeedsValues
 from mlc.frontends.common.values import Value
 from mlc.frontends.onnx import narrow
 from mlc.frontends.onnx.counts import check_counts
@@ -83,7 +84,11 @@ class Importer(GraphBuilder):
             self.values[initializer.name] = narrow.initializer(initializer, place, self.directory)
         names = self._add_inputs(graph, shapes, values, symbols)
         for index, node in in_order(graph.node, self.values):
-            self.convert(node, node_path(node, index), opsets)
+            try:
+                self.convert(node, node_path(node, index), opsets)
+            except NeedsValues as error:
+                error.node = index
+                raise
         results = outputs_apart([info.name for info in graph.output], self.values, self.structured)
         outputs = [self._output(name) for name in results]
         counts = self._counts(results, outputs)
@@ -134,7 +139,7 @@ class Importer(GraphBuilder):
             self.arguments[argument] = info.name
             self.values[info.name] = Value(argument, values.get(info.name), info.name, bound=info.name in values)
         if problems:
-            raise UserError(f"{self.source}: " + "; ".join(problems))
+            raise NeedsValues(f"{self.source}: " + "; ".join(problems), set())
         symbols.check(self.source)
         self.values |= self.structured.values(self.values)
         self.defined = set(self.values)
@@ -172,11 +177,18 @@ class Importer(GraphBuilder):
                 if function_key(proto) not in self.functions:
                     narrow.result_type(node)
                 results = expand(node)
+        except NeedsValues:
+            raise
+        except UserError as error:
+            if needed := [v for v in inputs if v is not None and _is_open(v)]:
+                sources = [v.counted.value if v.counted is not None else v for v in needed]
+                raise NeedsValues(str(error), {name for one in sources for name in self.sources(one)}) from error
+            raise
         except MemoryError as error:
             raise node.fail(f"expected sizes that fit into memory, but got none: {error}") from error
         except (VerifyException, ValueError, TypeError, IndexError, OverflowError, ArithmeticError) as error:
-            if isinstance(error, UserError):
-                raise
+            if isinstance(error, NeedsSizes):
+                raise NeedsValues(str(node.fail(str(error))), set()) from error
             raise node.fail(str(error)) from error
         self._define(node, results)
 
@@ -216,6 +228,13 @@ class Importer(GraphBuilder):
             known = f"expected elements of at least 8 bits, but got {element.name}; add a Cast to INT8 before it"
             raise UserError(f"{self.source}: output '{name}': {known}")
         return self.materialize(self.values[name], name)
+
+
+def _is_open(value: Value) -> bool:
+    """Whether only the data says the size of a value, or what a value of the kind that says sizes and axes is."""
+    if value.counted is not None:
+        return True
+    return value.ssa is not None and value.array is None and len(value.shape) <= 1 and value.dtype_name == "int64"
 
 
 def input_shape(
@@ -287,13 +306,24 @@ def import_model(
         raise UserError(f"expected a path, an onnx.ModelProto or an mlc.Model, but got {type(source).__name__}")
     if not isinstance(shapes or {}, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
-    proto, name, directory = read_model(source)
+    return import_proto(*read_model(source), shapes or {}, values or {}, symbols)
+
+
+def import_proto(
+    proto: onnx.ModelProto,
+    name: str,
+    directory: Path | None,
+    shapes: Mapping[str, Sequence[Any]],
+    values: Mapping[str, Any],
+    symbols: Mapping[str, Sequence[int]] | None = None,
+) -> Model:
+    """As `import_model`, of a ModelProto with this name in messages, and this directory of external data."""
     opsets = check_model(proto, name)
     sizes = InputSymbols(symbols)
     for _ in range(MAX_RESTARTS):
         sizes.begin()
         try:
-            return Importer(name, directory).run(proto, opsets, shapes or {}, values or {}, sizes)
+            return Importer(name, directory).run(proto, opsets, shapes, values, sizes)
         except UserError as error:
             if not sizes.mended(error, name):
                 raise

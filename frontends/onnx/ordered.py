@@ -19,7 +19,7 @@ def in_order(nodes: Sequence[onnx.NodeProto], known: Container[str]) -> list[tup
     Nodes that are in order already, or have a cycle, are left as they are.
     """
     producer = {name: k for k, one in enumerate(nodes) for name in one.output if name and name not in known}
-    needs = [{producer[name] for name in _read(one) if name in producer} - {k} for k, one in enumerate(nodes)]
+    needs = [{producer[name] for name in read_names(one) if name in producer} - {k} for k, one in enumerate(nodes)]
     places = list(range(len(nodes)))
     if any(before > k for k in places for before in needs[k]):
         found = _sorted(needs)
@@ -45,7 +45,7 @@ def _sorted(needs: list[set[int]]) -> list[int]:
     return order
 
 
-def _read(node: onnx.NodeProto) -> Iterator[str]:
+def read_names(node: onnx.NodeProto) -> Iterator[str]:
     """The names that a node reads, including those that its bodies read from outside."""
     yield from node.input
     for attribute in node.attribute:
@@ -53,5 +53,5 @@ def _read(node: onnx.NodeProto) -> Iterator[str]:
             graph = attribute.g
             own = {item.name for item in (*graph.input, *graph.initializer)}
             own.update(name for one in graph.node for name in one.output)
-            read = [name for one in graph.node for name in _read(one)]
+            read = [name for one in graph.node for name in read_names(one)]
             yield from (name for name in (*read, *(info.name for info in graph.output)) if name not in own)

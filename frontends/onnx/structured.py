@@ -18,6 +18,7 @@ import onnx
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute
 
+from mlc.frontends.common.source_node import NeedsValues
 from mlc.frontends.common.values import Value
 from mlc.support.errors import UserError
 
@@ -94,7 +95,7 @@ def take_apart(
         if info.name not in shapes:
             wanted = "[(..), (..)], a shape for each tensor of the sequence" if sequence else "(..)"
             absent = ", or None where the optional is absent" if optional else ""
-            raise UserError(f'{what}: expected what it holds; pass shapes={{"{info.name}": {wanted}}}{absent}')
+            raise NeedsValues(f'{what}: expected what it holds; pass shapes={{"{info.name}": {wanted}}}{absent}', set())
         given: Any = sizes.pop(info.name)
         if given is None and optional:
             parts.names[info.name] = None

@@ -99,7 +99,7 @@ class Schedule:
         if not isinstance(payload, loop.BlockOp):
             raise UserError(f"expected a block, but got {block!r}")
         found = loops_around(payload)
-        if under is not None and (outer := self.loop_at(under.value)) in found:
+        if under is not None and (outer := self._loop(under)) in found:
             found = found[found.index(outer) + 1 :]
         known = [self._handle_on(f) for f in found]
         if not names and all(known):
@@ -109,7 +109,8 @@ class Schedule:
 
     def child(self, loop_: ScheduleLoop, position: int) -> ScheduleLoop | ScheduleBlock:
         """The loop or block at a position of a loop's body, counted from 0."""
-        inside = children(self.loop_at(loop_.value))
+        with at_users_line():
+            inside = children(self._loop(loop_))
         kind = sched.BLOCK if 0 <= position < len(inside) and isinstance(inside[position], loop.BlockOp) else sched.LOOP
         properties = {"position": IntegerAttr(position, i64)}
         op = sched.ChildOp.create(operands=[loop_.value], properties=properties, result_types=[kind])
@@ -118,7 +119,8 @@ class Schedule:
     def loop_at(self, value: SSAValue) -> loop.ForOp:
         """The `loop.for` that the value of a handle stands for now."""
         payload = self._payload_of(value)
-        assert isinstance(payload, loop.ForOp)
+        if not isinstance(payload, loop.ForOp):
+            raise UserError(f"expected a loop, but got {describe(payload)}")
         return payload
 
     def describe(self, value: SSAValue) -> str:
@@ -251,7 +253,10 @@ class Schedule:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the operator and its schedule as IR: a file for `Schedule.load`, `mlc.build` and `mlc-opt`."""
-        Path(path).write_text(self.text("module"))
+        try:
+            Path(path).write_text(self.text("module"))
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror or error}") from error
 
     @staticmethod
     def load(path: str | os.PathLike[str], target: str = "native") -> Schedule:
@@ -279,6 +284,12 @@ class Schedule:
                     self._undo.append((op, kept))
             finish(self._kernel)
 
+    def _loop(self, handle: ScheduleLoop) -> loop.ForOp:
+        payload = self._payload(handle)
+        if not isinstance(payload, loop.ForOp):
+            raise UserError(f"expected a loop, but got {describe(payload)}")
+        return payload
+
     def _handles(self, op: Operation) -> list[Any]:
         return [self._handle(result) for result in op.results]
 
@@ -301,6 +312,10 @@ class Schedule:
 
     def _payload(self, handle: ScheduleHandle) -> loop.ForOp | loop.BlockOp | int:
         """What a handle stands for; UserError if it is of another schedule, undone or consumed."""
+        if not isinstance(handle, ScheduleHandle):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
+            raise UserError(
+                f"expected a handle of this schedule, as s[name] and s.loops(block) give, but got {handle!r}"
+            )
         if handle.schedule is not self:
             raise UserError(f"expected a handle of this schedule, but %{handle.name} is one of another")
         return self._payload_of(handle.value)

@@ -76,18 +76,31 @@ def make_op(op: type[IRDLOperation], args: Sequence[Argument], named: Mapping[st
 
     Raises UserError for a wrong number of arguments, and for one of a wrong kind.
     """
-    name, signature = op.name.removeprefix("sched."), signature_of(op)
+    signature = signature_of(op)
+    form = f"{op.name.removeprefix('sched.')}({', '.join(map(_parameter, signature.parameters.values()))})"
     try:
         bound = signature.bind(*args, **named)
-    except TypeError as error:
-        raise UserError(f"{op.name}: expected {name}{signature}, but got other arguments: {error}") from None
-    make = getattr(op, "make", None)
-    try:
+        make = getattr(op, "make", None)
         new = make(*bound.args, **bound.kwargs) if make is not None else _declared(op, bound.arguments)
         new.verify()
-    except (VerifyException, TypeError, AttributeError) as error:
-        raise UserError(f"{op.name}: expected {name}{signature}, but got other arguments: {error}") from None
+    except VerifyException as error:
+        raise UserError(f"{op.name}: {error}") from None
+    except (TypeError, AttributeError) as error:
+        got = ", ".join([*map(_shown, args), *(f"{name}={_shown(value)}" for name, value in named.items())])
+        detail = f": {error}" if "argument" in str(error) else ""
+        raise UserError(f"{op.name}: expected {form}, but got ({got}){detail}") from None
     return new
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    return f"*{parameter.name}" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else parameter.name
+
+
+def _shown(value: object) -> str:
+    """An argument in a message: handles by their names."""
+    if isinstance(value, SSAValue):
+        return f"%{value.name_hint}"
+    return f"[{', '.join(map(_shown, value))}]" if isinstance(value, tuple | list) else repr(value)
 
 
 def _declared(op: type[IRDLOperation], given: Mapping[str, Any]) -> Operation:

@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     ModuleOp,
+    StringAttr,
     i8,
     i64,
 )
@@ -37,7 +38,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import SymbolTable
 
-from mlc.dialects.attributes import MAIN_INPUTS, MAIN_OUTPUTS, MAIN_PLAN
+from mlc.dialects.attributes import MAIN_INPUTS, MAIN_OUTPUTS, MAIN_PLAN, MAIN_POOLS
 from mlc.dialects.graph import OPS, CallOp, ParamOp
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops.structure import bound_symbols
@@ -50,9 +51,11 @@ from mlc.lowering.graph_to_main.storage import Storage, bytes_of
 from mlc.lowering.graph_to_main.symbolic import SymbolicPlan, input_symbols, lifetimes_of
 from mlc.lowering.graph_to_main.writer import MainWriter
 from mlc.lowering.memory.lifetimes import align
-from mlc.lowering.memory.planners import MemoryPlan, PlannerName, plan
+from mlc.lowering.memory.planners import MemoryPlan, PlannerName
+from mlc.lowering.memory.pools import UsedPool, place_constants, plan_in_pools
 from mlc.passes.graph.shared.views import part_starts
-from mlc.support.errors import fail
+from mlc.support.errors import UserError, fail
+from mlc.support.memory_pools import ConstantPool, DeclaredPool, WorkspacePool, pools_of
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,17 @@ class ConvertGraphToMainPass(ModulePass):
     """How the buffers are placed: lowering/memory/planners.py."""
     seed: int = 0
     """The random choices of the planner "hill-climb"."""
+    workspace_pools: str = ""
+    """Pools for the intermediates as NAME:BYTES,NAME:BYTES, in the order in which they are filled."""
+    constant_pools: str = ""
+    """Pools for the weights, in the same form."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         main = find_function(op, self.function)
-        Converter(main, content_keys(op)).convert(self.planner, self.seed)
+        converter = Converter(main, content_keys(op))
+        converter.workspace_pools = pools_of(self.workspace_pools, WorkspacePool)
+        converter.constant_pools = pools_of(self.constant_pools, ConstantPool)
+        converter.convert(self.planner, self.seed)
         expect_converted(main, self.name, "graph")
 
 
@@ -108,6 +118,9 @@ class Converter:
         self.flows: dict[Operation, control.Flow] = {}
         self.steps = 0
         self.symbols = input_symbols(main)
+        self.workspace_pools: list[DeclaredPool] = []
+        self.constant_pools: list[DeclaredPool] = []
+        self.used_pools: list[UsedPool] = []
         self.kernels: dict[str, list[DimExpr]] = {}
         """For each kernel, the symbols (and products) of which its sizes are expressions."""
 
@@ -124,7 +137,7 @@ class Converter:
         returned = list(ops[-1].operands)
         outputs = self.choose_outputs(ops[-1], returned)
         inner = [s for s in self.buffers if s.instead is None and s.root not in outputs]
-        planned = SymbolicPlan(inner, self.symbols, planner, seed) if self.symbols else FixedPlan(inner, planner, seed)
+        planned = self.planned(inner, planner, seed)
         types: list[Attribute] = [s.type for s in (*inputs, *(Storage.of(main, v.type) for v in returned))]
         types += [*(INDEX for _ in self.symbols), MemRefType(i8, [self.place_constants()]), planned.workspace]
         block = Block(arg_types=types)
@@ -141,6 +154,17 @@ class Converter:
         attributes = planned.attributes(main)
         self.replace(block, types, len(inputs), len(outputs), planned.planned)
         main.attributes |= attributes
+
+    def planned(self, inner: Sequence[Storage], planner: str, seed: int) -> "SymbolicPlan | FixedPlan":
+        """The memory plan of the intermediates; UserError where they do not fit the pools."""
+        if not self.symbols:
+            fixed = FixedPlan(inner, planner, seed, self.workspace_pools)
+            self.used_pools += fixed.used_pools
+            return fixed
+        if self.workspace_pools:
+            names = ", ".join(self.symbols)
+            raise UserError(f"expected workspace pools for static sizes only, but the model has open sizes: {names}")
+        return SymbolicPlan(inner, self.symbols, planner, seed)
 
     def check_symbols(self) -> None:
         """UserError if a size uses a symbol that occurs in no input's shape."""
@@ -248,12 +272,13 @@ class Converter:
 
     def place_constants(self) -> int:
         """Assign each constant its offset in the weights; returns their total size in bytes."""
-        total = 0
-        for storage in self.constants.values():
-            storage.first = total
-            assert isinstance(storage.bytes, int)
-            total += align(storage.bytes)
-        return total
+        storages = list(self.constants.values())
+        sizes = [bytes_of(storage.type) for storage in storages]
+        offsets, used = place_constants(sizes, self.constant_pools)
+        self.used_pools += used
+        for storage, offset in zip(storages, offsets, strict=True):
+            storage.first = offset
+        return max((offset + align(size) for offset, size in zip(offsets, sizes, strict=True)), default=0)
 
     def replace(self, block: Block, types: Sequence[Attribute], inputs: int, outputs: int, planned: MemoryPlan) -> None:
         """Put the new body in place of the old one."""
@@ -272,6 +297,16 @@ class Converter:
         main.attributes[MAIN_INPUTS] = IntegerAttr(inputs, i64)
         main.attributes[MAIN_OUTPUTS] = IntegerAttr(outputs, i64)
         main.attributes[MAIN_PLAN] = DictionaryAttr({k: IntegerAttr(v, i64) for k, v in figures.items()})
+        if self.used_pools:
+            main.attributes[MAIN_POOLS] = ArrayAttr([_pool_attribute(one) for one in self.used_pools])
+
+
+def _pool_attribute(one: UsedPool) -> DictionaryAttr:
+    """A pool in the attribute `mlc.pools`."""
+    kind = "constant" if isinstance(one.pool, ConstantPool) else "workspace"
+    numbers = {"offset": one.start, "used": one.used, "bytes": one.pool.bytes}
+    texts = {"name": StringAttr(one.pool.name), "kind": StringAttr(kind)}
+    return DictionaryAttr({**texts, **{key: IntegerAttr(value, i64) for key, value in numbers.items()}})
 
 
 def _remedy(op: Operation) -> str:
@@ -300,8 +335,14 @@ _VISITORS: dict[str, Callable[[Converter, Operation], None]] = {
 class FixedPlan:
     """The memory plan of static sizes: constant offsets."""
 
-    def __init__(self, inner: Sequence[Storage], planner: str, seed: int) -> None:
-        self.planned = plan(lifetimes_of(inner, {}), planner, seed)
+    def __init__(self, inner: Sequence[Storage], planner: str, seed: int, pools: Sequence[DeclaredPool] = ()) -> None:
+        lifetimes = lifetimes_of(inner, {})
+
+        def name(index: int) -> str:
+            shape = "x".join(map(str, inner[index].shape))
+            return f"a {shape} intermediate of {lifetimes[index].bytes} bytes"
+
+        self.planned, self.used_pools = plan_in_pools(lifetimes, pools, planner, seed, name)
         self.offsets = dict(zip(inner, self.planned.offsets, strict=True))
         self.workspace = MemRefType(i8, [self.planned.bytes])
 

@@ -6,7 +6,7 @@ Out: one `llvm.func @name(ptr args, ptr rt) -> i32` per kernel, and one internal
 attributes `mlc.scratch_bytes` (per thread) and `mlc.workspace_bytes` say what memory the kernel needs; the workspace is
 the last entry of args.
 
-    rt = { i32 version, i32 threads, ptr parallel_for, ptr pool, ptr scratch, i64 scratch_stride, ... }  (support/abi.py)
+    rt = { i32 version, i32 threads, ptr parallel_for, ptr pool, ptr scratch, i64 scratch_stride, .. }  (support/abi.py)
 """
 
 from __future__ import annotations
@@ -445,7 +445,8 @@ class ConvertLoopToLLVMPass(ModulePass):
             names = [name for name in self.instructions.split(",") if name]
             new = lower_kernel(func, self.vector_bits // 32, self.registers or None, names)
             for machine in new:
-                if not machine.body.blocks and any(_is_declared(machine, o) for o in op.body.block.ops):
+                declares = isinstance(machine, llvm.FuncOp) and not machine.body.blocks
+                if declares and any(_is_declared(machine, o) for o in op.body.block.ops):
                     continue
                 expect_converted(machine, self.name, "loop", "arith", "math", "scf", "memref")
                 op.body.block.insert_op_before(machine, func)

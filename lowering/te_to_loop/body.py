@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop, te
-from mlc.dialects.scalar import CASTS, FLOAT_PREDICATES, INT_PREDICATES
+from mlc.dialects.scalar import CASTS, predicate_of
 from mlc.support.errors import fail
 
 Values = dict[SSAValue, SSAValue]
@@ -70,14 +70,11 @@ def _index(op: te.IndexOp, values: Values, buffers: Values) -> Operation:
     )
 
 
-def _compare(names: tuple[str, ...]) -> Callable[..., Operation]:
-    def convert(op: arith.CmpfOp | arith.CmpiOp, values: Values, buffers: Values) -> Operation:
-        name = names[op.predicate.value.data]
-        if name not in loop.COMPARES:
-            fail(op, f"expected a predicate of {', '.join(loop.COMPARES)}, but got '{name}'")
-        return loop.CompareOp.make(name, values[op.lhs], values[op.rhs])
-
-    return convert
+def _compare(op: arith.CmpfOp | arith.CmpiOp, values: Values, buffers: Values) -> Operation:
+    name = predicate_of(op)
+    if name not in loop.COMPARES:
+        fail(op, f"expected a predicate of {', '.join(loop.COMPARES)}, but got '{name}'")
+    return loop.CompareOp.make(name, values[op.lhs], values[op.rhs])
 
 
 def _select(op: arith.SelectOp, values: Values, buffers: Values) -> Operation:
@@ -103,8 +100,8 @@ BODY: dict[type[Operation], Callable[..., Operation]] = {
     **dict.fromkeys(CASTS, _cast),
     te.ReadOp: _read,
     te.IndexOp: _index,
-    arith.CmpfOp: _compare(FLOAT_PREDICATES),
-    arith.CmpiOp: _compare(INT_PREDICATES),
+    arith.CmpfOp: _compare,
+    arith.CmpiOp: _compare,
     arith.SelectOp: _select,
     math.FmaOp: _fma,
 }

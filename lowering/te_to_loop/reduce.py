@@ -56,7 +56,7 @@ def accumulate(
         accs[-1].name_hint = "acc"
     if (reducer := stage.reducer) is not None:
         source = reducer.region.block
-        known = dict(zip(source.args, [*accs, *values], strict=True))
+        known: dict[SSAValue, SSAValue] = dict(zip(source.args, [*accs, *values], strict=True))
         return convert_ops(stage, source, block, known, {})
     assert stage.combiner is not None
     combiner = stage.combiner.data
@@ -72,6 +72,8 @@ def combine_region(stage: te.ComputeOp) -> Region | None:
         return None
     source = reducer.region.block
     block = Block(arg_types=[a.type for a in source.args])
+    for argument, old in zip(block.args, source.args, strict=True):
+        argument.name_hint = old.name_hint
     values = convert_ops(stage, source, block, dict(zip(source.args, block.args, strict=True)), {})
     block.add_op(loop.YieldOp.create(operands=values))
     return Region(block)

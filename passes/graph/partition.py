@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, UnitAttr, UnknownLoc
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, UnknownLoc, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -28,7 +28,7 @@ from mlc.passes.rewriting import erase_dead, functions, outer_blocks
 
 
 @dataclass
-class Partitioner:
+class RegionOutliner:
     """One run over a module; equal regions, with the same weights, share a function."""
 
     module: ModuleOp
@@ -91,7 +91,7 @@ class Partitioner:
                 result.name_hint = None
             copy.attributes.pop(OFFLOAD_REGION, None)
             if (match := copy.attributes.get(OFFLOAD_MATCH)) is not None:
-                copy.attributes[OFFLOAD_MATCH] = type(match)(matches.setdefault(match, len(matches)), match.type)
+                copy.attributes[OFFLOAD_MATCH] = IntegerAttr(matches.setdefault(match, len(matches)), i64)
             block.add_op(copy)
         outputs = [values[r] for r in results]
         block.add_op(ReturnOp(*outputs))
@@ -137,7 +137,7 @@ def sort_block(block: Block) -> None:
 
 
 @dataclass(frozen=True)
-class PartitionPass(ModulePass):
+class PartitionGraphPass(ModulePass):
     """
     Move each annotated region to a private function with the attribute `compiler`, which no graph pass looks into.
 
@@ -150,7 +150,7 @@ class PartitionPass(ModulePass):
     name = "graph-partition"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        run = Partitioner(op)
+        run = RegionOutliner(op)
         for function in list(functions(op)):
             for block in list(outer_blocks(function)):
                 run.block(block)

@@ -73,7 +73,7 @@ class Guarded:
 
     def runtime(self) -> RuntimeStruct:
         """The rt of the executable, with scratch between guards."""
-        rt = RuntimeStruct.from_buffer_copy(RuntimeStruct.from_address(self.exe._rt))
+        rt = RuntimeStruct.from_buffer_copy(RuntimeStruct.from_address(self.exe._states.free[0].rt))
         size, stride = self.model["scratch_bytes"], max(PAGE, -(-self.model["scratch_bytes"] // PAGE) * PAGE)
         self.scratch = self.region("scratch", stride * rt.threads, 64)
         self.scratch.data[:] = POISON

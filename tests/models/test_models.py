@@ -98,7 +98,7 @@ def test_ways_to_run_agree(compiled: Callable[..., mlc.Executable], tmp_path: Pa
     inputs = zoo.random_inputs(exe.inputs)
     (wanted,) = run(exe, inputs)
     exe.save(tmp_path / "saved")
-    for executor in ("aot", "graph"):
+    for executor in ("aot", "steps", "graph"):
         again = mlc.load_executable(tmp_path / "saved", threads=2, executor=executor)
         assert np.array_equal(run(again, inputs)[0], wanted)
     exe.export(tmp_path / "net.so")

@@ -58,7 +58,7 @@ def predicate_of(op: Operation) -> tuple[str, tuple]:
 def wrong_tail(op: Operation, random: Random) -> Iterator[Change]:
     """The loop over the tail of a split is left out."""
     if isinstance(op, loop.ForOp) and not op.results and op.lower.is_const and op.lower.const > 0:
-        yield lambda: (op.detach(), op.erase()) and None
+        yield lambda: erase(op)
 
 
 @mutation("loop")
@@ -139,7 +139,7 @@ def dropped_init(op: Operation, random: Random) -> Iterator[Change]:
 
         yield drop
     elif isinstance(op, loop.BlockOp) and op.name_.endswith("_init"):
-        yield lambda: (op.detach(), op.erase()) and None
+        yield lambda: erase(op)
 
 
 @mutation("loop")
@@ -220,14 +220,7 @@ def hoisted_load(op: Operation, random: Random) -> Iterator[Change]:
         inside = set(outer.body.block.args) | {r for inner in outer.walk() for r in inner.results}
         stored = {inner.buffer for inner in outer.walk() if isinstance(inner, loop.StoreOp)}
         if op.buffer in stored and not inside & set(op.operands):
-
-            def change() -> None:
-                block = outer.parent
-                assert block is not None
-                op.detach()
-                block.insert_op_before(op, outer)
-
-            yield change
+            yield lambda: move_before(op, outer)
 
 
 # --- values ------------------------------------------------------------------------------------------------------
@@ -253,18 +246,9 @@ def dropped_loop_op(op: Operation, random: Random) -> Iterator[Change]:
 @mutation("loop")
 def wrong_loop_comparison(op: Operation, random: Random) -> Iterator[Change]:
     """A comparison with another predicate."""
-    other = {
-        "olt": "oge",
-        "ogt": "ole",
-        "ole": "ogt",
-        "oge": "olt",
-        "slt": "sge",
-        "sgt": "sle",
-        "sle": "sgt",
-        "sge": "slt",
-    }
-    if isinstance(op, loop.CompareOp) and op.predicate.data in other:
-        name = other[op.predicate.data]
+    other = {"lt": "ge", "gt": "le", "le": "gt", "ge": "lt"}
+    if isinstance(op, loop.CompareOp) and op.predicate.data[1:] in other and op.predicate.data[0] in "os":
+        name = op.predicate.data[0] + other[op.predicate.data[1:]]
         yield lambda: op.properties.__setitem__("predicate", StringAttr(name))
 
 
@@ -288,6 +272,14 @@ def swapped_vectors(op: Operation, random: Random) -> Iterator[Change]:
                 if before.results and before.results[0] is not value and before.results[0].type == value.type:
                     yield lambda k=k, v=before.results[0]: op.operands.__setitem__(k, v)
             before = before.prev_op
+
+
+def move_before(op: Operation, anchor: Operation) -> None:
+    """Move an operation in front of another one."""
+    block = anchor.parent
+    assert block is not None
+    op.detach()
+    block.insert_op_before(op, anchor)
 
 
 # --- what a schedule must not do -----------------------------------------------------------------------------------
@@ -352,17 +344,11 @@ def wrong_split_factor(op: Operation, random: Random) -> Iterator[Change]:
 def init_inside_reduction(op: Operation, random: Random) -> Iterator[Change]:
     """A decomposed reduction is initialised inside of the reduction loop."""
     if isinstance(op, loop.ForOp) and not op.results and carries(op):
-        before = op.prev_op
-        if before is not None and any(isinstance(b, loop.BlockOp) and b.name_.endswith("_init") for b in before.walk()):
-
-            def change() -> None:
-                block = op.body.block
-                first = block.first_op
-                assert first is not None
-                before.detach()
-                block.insert_op_before(before, first)
-
-            yield change
+        before, first = op.prev_op, op.body.block.first_op
+        if before is None or first is None:
+            return
+        if any(isinstance(b, loop.BlockOp) and b.name_.endswith("_init") for b in before.walk()):
+            yield lambda: move_before(before, first)
 
 
 @mutation("schedule", passes=SCHEDULE)
@@ -370,15 +356,8 @@ def epilogue_inside_reduction(op: Operation, random: Random) -> Iterator[Change]
     """A consumer is computed inside of the loop that reduces what it reads, with the value of its first iteration."""
     if isinstance(op, loop.ForOp) and not op.results and carries(op) and (op.extent is None or op.extent > 1):
         after = op.next_op
-        if after is not None and not isinstance(after, loop.YieldOp) and op.next_op is not None:
-
-            def change() -> None:
-                block = op.parent
-                assert block is not None
-                after.detach()
-                block.insert_op_before(after, op)
-
-            yield change
+        if after is not None and not isinstance(after, loop.YieldOp):
+            yield lambda: move_before(after, op)
 
 
 @mutation("schedule", passes=SCHEDULE)
@@ -387,14 +366,7 @@ def swapped_statements(op: Operation, random: Random) -> Iterator[Change]:
     if isinstance(op, loop.ForOp | loop.BlockOp) and not op.results:
         after = op.next_op
         if isinstance(after, loop.ForOp | loop.BlockOp) and not after.results:
-
-            def change() -> None:
-                block = op.parent
-                assert block is not None
-                after.detach()
-                block.insert_op_before(after, op)
-
-            yield change
+            yield lambda: move_before(after, op)
 
 
 @mutation("schedule", passes=SCHEDULE)

@@ -108,6 +108,7 @@ def _add_watching(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.npz",
         help="inputs for --validate-each: arrays '@function/0', '@function/1', ..",
     )
+    add("--weights", metavar="FILE.safetensors", help="the weights that the module's graph.param ops read")
     add("--show-passes", metavar="NAME", help="list the passes; with a NAME describe one")
     add("--show-pipeline", metavar="NAME", help="print the passes of a pipeline of the compiler, such as O3")
 

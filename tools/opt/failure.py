@@ -48,6 +48,15 @@ class Crash(Exception):
         self.code = code
 
 
+def attach_weights(module: ModuleOp, path: str | None) -> None:
+    """Attach the weights of a .safetensors file, if there is one, to a module; UserError for another file."""
+    if path is not None:
+        from mlc.dialects.graph.store import attach_store
+        from mlc.support.weights import WeightStore
+
+        attach_store(module, WeightStore.load(path))
+
+
 def is_users(module_pass: ModulePass | None) -> bool:
     """Whether a pass is neither mlc's nor xDSL's."""
     if module_pass is None:
@@ -105,6 +114,7 @@ class Failure:
         try:
             ctx = make_context(allow_unregistered=True)
             module, parser = parse(ctx, self.source, implicit_module=not self.args.no_implicit_module)
+            attach_weights(module, self.args.weights)
             for op, place in parser.positions.items():
                 op.location = _with_place(op.location, place)
             run_passes(module, ctx, self.passes[: self.index])
@@ -145,7 +155,8 @@ class Failure:
             text, passes = Printing().text(*before), self.passes[self.index : self.index + 1]
         try:
             inputs = self.write_inputs(path.with_suffix(".npz")) if alone and replay is not None else None
-            write_reproducer(path, text, self.configuration(passes, inputs), self.error, self.args.load)
+            weights = self.write_weights(path.with_suffix(".safetensors"), before[0] if alone and before else None)
+            write_reproducer(path, text, self.configuration(passes, inputs, weights), self.error, self.args.load)
         except OSError as failure:
             print(f"{path}: note: cannot write the reproducer: {failure.strerror}", file=sys.stderr)
             return
@@ -169,7 +180,18 @@ class Failure:
         write_inputs(path, self.validator.recorded())
         return path
 
-    def configuration(self, passes: Sequence[ModulePass], inputs: Path | None) -> list[str]:
+    def write_weights(self, path: Path, module: ModuleOp | None) -> Path | None:
+        """Write the weights of a module before the pass that failed, or of the source; None if none were given."""
+        if self.args.weights is None:
+            return None
+        from mlc.dialects.graph.store import store_of
+        from mlc.support.weights import WeightStore
+
+        store = None if module is None else store_of(module)
+        (store or WeightStore.load(self.args.weights)).save(path)
+        return path
+
+    def configuration(self, passes: Sequence[ModulePass], inputs: Path | None, weights: Path | None) -> list[str]:
         """The arguments that replay the failure."""
         args = self.args
         flags = {
@@ -186,6 +208,7 @@ class Failure:
             *([f"--emit-target={args.emit_target}"] if args.emit in ("asm", "obj") else []),
             *(f"--{name}" for name, is_set in flags.items() if is_set),
             *([f"--validate-inputs={inputs.name}"] if inputs is not None else []),
+            *([f"--weights={weights.name}"] if weights is not None else []),
         ]
 
 

@@ -65,12 +65,13 @@ def read_configuration(source: Input[str]) -> list[str]:
 
 
 def _beside(source: Input[str], argument: str) -> str:
-    """The argument with the inputs' file in the reproducer's folder; InputError for one elsewhere."""
+    """The argument with the file of inputs or weights in the reproducer's folder; InputError for one elsewhere."""
     flag, _, name = argument.partition("=")
-    if flag != "--validate-inputs":
+    what = {"--validate-inputs": "inputs", "--weights": "weights"}.get(flag)
+    if what is None:
         return argument
     if Path(name).name != name:
-        raise reject(Place(source.name, 1, 1), f"expected the inputs in a file beside the reproducer, but got '{name}'")
+        raise reject(Place(source.name, 1, 1), f"expected the {what} in a file beside the reproducer, but got '{name}'")
     return f"{flag}={Path(source.name).parent / name}"
 
 
@@ -86,4 +87,5 @@ REPLAYED = (
     "mlir-print-op-generic",
     "validate-each",
     "validate-inputs",
+    "weights",
 )

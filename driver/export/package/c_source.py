@@ -14,6 +14,7 @@ from mlc.codegen.c_prelude import PRELUDE
 from mlc.codegen.c_program.kernel import CKernelText, print_kernel
 from mlc.codegen.c_program.main import print_main
 from mlc.dialects import loop
+from mlc.dialects.attributes import EXTERNAL_COMPILER
 from mlc.driver.compilation import Compilation
 from mlc.driver.describe import describe, write_weights
 from mlc.driver.describe.symbolic import signature_of
@@ -56,6 +57,9 @@ class CSource:
                 f"{', '.join(row[0] for row in specs['symbols'])}; give the shapes with --shape, or use --lang a"
             )
         self.main, sources = compilation.plan()
+        external = [name for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes]
+        if external:
+            raise UserError(f"expected kernels that mlc compiles in a package of C source, but {external[0]} is not")
         names = {name: f"{self.prefix}_{name}" for name in sources}
         passes = kernel_passes(options)
         first, last = (next(k for k, one in enumerate(passes) if one.name == n) for n in _TILES)

@@ -45,7 +45,7 @@ def makefile(spec: PackageSpec, sources: list[str]) -> str:
 
 def cmake(spec: PackageSpec, sources: list[str]) -> str:
     """CMakeLists.txt."""
-    pthread = (";pthread" if spec.lang != "c" else " pthread") if spec.threads > 1 else ""
+    pthread = "".join(f"{' ' if spec.lang == 'c' else ';'}{name}" for name in spec.links)
     if spec.lang == "c":
         files = "\n  ".join(f"src/{name}" for name in sources)
         library = _C_LIBRARY.format(name=spec.name, sources=files, pthread=pthread)

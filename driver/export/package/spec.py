@@ -12,6 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from mlc.codegen.link import library_flags
 from mlc.driver.export.c_header import C_TYPES, item_bytes
 from mlc.runtime.sizes import Size, evaluate
 from mlc.runtime.sizes import text as text_of
@@ -113,6 +114,12 @@ class PackageSpec:
         directory = "build" if self.lang == "c" else "lib"
         return f"{directory}/lib{self.name}.{'so' if self.lang == 'so' else 'a'}"
 
+    @property
+    def links(self) -> list[str]:
+        """The libraries, besides libm, that a program with this one is linked with."""
+        others = self.model.get("libraries", ()) if self.lang == "a" else ()
+        return [*(["pthread"] if self.threads > 1 else []), *others]
+
     def filled(self, template: str, **words: object) -> str:
         """A template's text with its words; those that every file has are given here."""
         text = (TEMPLATES / f"{template}.tmpl").read_text()
@@ -123,7 +130,7 @@ class PackageSpec:
             "weights_bytes": self.model["weights_bytes"],
             "scratch_bytes": self.scratch_bytes,
             "library": self.library,
-            "pthread": " -lpthread" if self.threads > 1 else "",
+            "pthread": "".join(f" {flag}" for flag in library_flags(self.links)),
         }
         return re.sub(r"[ \t]+$", "", Template(text).substitute(common | words), flags=re.MULTILINE)
 

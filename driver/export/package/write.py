@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -85,6 +85,15 @@ def write_package(
         directory.mkdir(parents=True, exist_ok=True)
         shutil.copytree(made, directory, dirs_exist_ok=True)
     return spec
+
+
+def _check_calls(model: Mapping[str, Any]) -> None:
+    """UserError for a program that calls code which the package does not have."""
+    if called := model.get("functions", ()):
+        raise UserError(
+            f"expected a program that is whole by itself to package, but it calls {', '.join(called)}; "
+            "write a library with mlc compile -o NAME.so"
+        )
 
 
 def _write_texts(spec: PackageSpec, made: Path) -> None:
@@ -198,6 +207,7 @@ def _record(
     """Write seeded inputs and the outputs of this machine's code; the values of the open sizes."""
     artifact, owned = build_artifact(source, replace(options, target="native"), shapes, cache, symbols=symbols)
     try:
+        _check_calls(artifact.model)
         values = recorded_sizes(artifact)
         executable = compiled_executable(artifact, options.threads, "aot", LLVM())
         rng = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 
 import mlc
-from mlc.byoc import ExternalKernel, Match, Pattern, Region, is_constant, is_op, wildcard
+from mlc.byoc import ExternalKernel, Pattern, PatternMatch, Region, is_constant, is_op, wildcard
 
 HERE = Path(__file__).resolve().parent
 
@@ -24,24 +24,25 @@ def with_bias_and_relu(product):
     return bias.optional(lambda one: is_op("graph.relu")(one))
 
 
-def takes_conv(match: Match) -> bool:
+def takes_conv(match: PatternMatch) -> bool:
     """The device convolves plain f32 images by dense kernels."""
     conv = match.find("graph.conv2d")
     plain = (conv.data_layout, conv.kernel_layout) == ("NCHW", "OIHW") and not conv.out_dtype
     return plain and conv.groups == 1 and tuple(conv.dilation) == (1, 1) and is_f32(match) and has_channel_bias(match)
 
 
-def takes_dense(match: Match) -> bool:
+def takes_dense(match: PatternMatch) -> bool:
     """The device multiplies plain f32 matrices."""
     dense = match.find("graph.dense")
     return dense.kernel_layout == "OI" and not dense.out_dtype and is_f32(match) and has_channel_bias(match)
 
 
-def is_f32(match: Match) -> bool:
+def is_f32(match: PatternMatch) -> bool:
+    """Whether all values are f32."""
     return all(str(v.type.element_type) == "f32" for op in match.ops for v in (*op.operands, *op.results))
 
 
-def has_channel_bias(match: Match) -> bool:
+def has_channel_bias(match: PatternMatch) -> bool:
     """Whether the bias, if there is one, is along the product's channels."""
     bias = match.find("graph.bias_add")
     if bias is None:
@@ -90,7 +91,7 @@ class Writer:
         self.places[value] = place
         return place
 
-    def command(self, match: Match) -> None:
+    def command(self, match: PatternMatch) -> None:
         """The call for a match."""
         product, bias = match.ops[0], match.find("graph.bias_add")
         x, w = product.operands

@@ -139,7 +139,8 @@ def first_that_works(*ways: Callable[[], list[Value]]) -> list[Value]:
             return way()
         except UserError as error:
             errors.append(error)
-    raise next((e for e in errors if isinstance(e, NeedsValues) and e.inputs), errors[0])
+    needs = [e for e in errors if isinstance(e, NeedsValues)]
+    raise next((e for e in needs if e.inputs), next(iter(needs), errors[0]))
 
 
 def _loop(node: Node) -> list[Value]:
@@ -219,7 +220,8 @@ def _region_loop(node: Node, body: onnx.GraphProto) -> list[Value]:
         region.discard()
         if limit is not None:
             node.known(limit, "the number of iterations")
-        raise node.fail("expected a known number of iterations, which bounds the outputs that stack rows, but got none")
+        message = "expected a known number of iterations, which bounds the outputs that stack rows, but got none"
+        raise NeedsValues(str(node.fail(message)), set())
     return counted_loop(region, carried, most, limit, test)
 
 
@@ -232,7 +234,9 @@ def _unrolled(node: Node, body: onnx.GraphProto) -> list[Value]:
     count = 0
     while count < limit and bool(node.known(condition, "the condition").reshape(())):
         if count == MAX_UNROLLED_ITERATIONS:
-            raise node.fail(f"expected at most {MAX_UNROLLED_ITERATIONS} iterations, but got more")
+            raise NeedsValues(
+                str(node.fail(f"expected at most {MAX_UNROLLED_ITERATIONS} iterations, but got more")), set()
+            )
         index = node.array(np.array(count, np.int64))
         condition, *results = run_body(node, body, [index, condition, *carried], f"{count}/")
         carried, rows = results[: len(carried)], results[len(carried) :]

@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.attributes import OFFLOAD_COMPILER, OFFLOAD_MATCH, OFFLOAD_PATTERN
 from mlc.passes.graph.annotate.compilers import ExternalCompiler, compiler_names, compiler_of
-from mlc.passes.graph.annotate.patterns import Match, first_match
+from mlc.passes.graph.annotate.patterns import PatternMatch, first_match
 from mlc.passes.graph.fold_constant import FoldConstantPass
 from mlc.passes.rewriting import functions, outer_blocks
 
@@ -54,7 +54,7 @@ def _annotate(block: Block, compilers: Sequence[ExternalCompiler], numbers: Iter
                 _mark(match, one.name, next(numbers))
 
 
-def _is_free(match: Match) -> bool:
+def _is_free(match: PatternMatch) -> bool:
     """Whether no op of a match is taken, and all sizes are static."""
     return not any(OFFLOAD_COMPILER in op.attributes or _is_symbolic(op) for op in match.ops)
 
@@ -64,7 +64,7 @@ def _is_symbolic(op: Operation) -> bool:
     return not all(isinstance(t, TensorType) and t.has_static_shape() for t in types)
 
 
-def _mark(match: Match, compiler: str, number: int) -> None:
+def _mark(match: PatternMatch, compiler: str, number: int) -> None:
     for op in match.ops:
         op.attributes[OFFLOAD_COMPILER] = StringAttr(compiler)
         op.attributes[OFFLOAD_PATTERN] = StringAttr(match.pattern)

@@ -15,7 +15,7 @@ from typing import Any
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from mlc.passes.graph.annotate.patterns import Match, Pattern
+from mlc.passes.graph.annotate.patterns import Pattern, PatternMatch
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.registrations import note
 
@@ -30,7 +30,7 @@ class Region:
     """The symbol of the init function, where there is one."""
     function: FuncOp
     """The function: its arguments are the inputs, the operands of its return the outputs."""
-    matches: Sequence[Match]
+    matches: Sequence[PatternMatch]
     """The patterns that were matched, in order; each op but the constants is in one."""
     constants: Mapping[SSAValue, Any]
     """The arrays of the weights and constants of the function, by the values that stand for them."""

@@ -22,37 +22,37 @@ Found = dict[Operation, None]
 """The ops of a match, the last one first."""
 
 
-class Shape:
+class OperandPattern:
     """What an operand must be: an op of a kind, a constant, anything; `a | b` is the first of two that matches."""
 
     def match(self, value: SSAValue, found: Found) -> bool:
         """Whether a value matches; its ops are added to `found`."""
         raise NotImplementedError
 
-    def __or__(self, other: Shape) -> Shape:
+    def __or__(self, other: OperandPattern) -> OperandPattern:
         return _Either(self, other)
 
-    def optional(self, more: Callable[[Shape], Shape]) -> Shape:
+    def optional(self, more: Callable[[OperandPattern], OperandPattern]) -> OperandPattern:
         """`conv.optional(is_op("graph.relu"))`: with the op behind it, or without."""
         return _Either(more(self), self)
 
 
 @dataclass(frozen=True)
-class _Anything(Shape):
+class _Anything(OperandPattern):
     def match(self, value: SSAValue, found: Found) -> bool:
         return True
 
 
 @dataclass(frozen=True)
-class _Constant(Shape):
+class _Constant(OperandPattern):
     def match(self, value: SSAValue, found: Found) -> bool:
         return isinstance(value.owner, ParamOp | ConstantOp)
 
 
 @dataclass(frozen=True)
-class _Either(Shape):
-    first: Shape
-    second: Shape
+class _Either(OperandPattern):
+    first: OperandPattern
+    second: OperandPattern
 
     def match(self, value: SSAValue, found: Found) -> bool:
         for one in (self.first, self.second):
@@ -64,9 +64,9 @@ class _Either(Shape):
 
 
 @dataclass(frozen=True)
-class _Op(Shape):
+class _Op(OperandPattern):
     names: tuple[str, ...]
-    operands: tuple[Shape, ...] | None
+    operands: tuple[OperandPattern, ...] | None
 
     def match(self, value: SSAValue, found: Found) -> bool:
         op = value.owner
@@ -82,23 +82,23 @@ class _Op(Shape):
         return all(one.match(v, found) for one, v in zip(self.operands, op.operands, strict=True))
 
 
-def wildcard() -> Shape:
+def wildcard() -> OperandPattern:
     """Anything."""
     return _Anything()
 
 
-def is_constant() -> Shape:
+def is_constant() -> OperandPattern:
     """A weight or a constant."""
     return _Constant()
 
 
-def is_op(*names: str) -> Callable[..., Shape]:
+def is_op(*names: str) -> Callable[..., OperandPattern]:
     """An op of one of these names, on operands of these shapes; without any: whatever they are."""
     return lambda *operands: _Op(names, operands or None)
 
 
 @dataclass(frozen=True)
-class Match:
+class PatternMatch:
     """The ops that a pattern matched, in order; the last one gives the result."""
 
     pattern: str
@@ -114,7 +114,7 @@ class Match:
         return next((op for op in self.ops if op.name == name), None)
 
 
-def _always(match: Match) -> bool:
+def _always(match: PatternMatch) -> bool:
     return True
 
 
@@ -123,25 +123,25 @@ class Pattern:
     """A named shape; `accepts` says of a match whether the compiler takes it (attributes, sizes)."""
 
     name: str
-    shape: Shape
-    accepts: Callable[[Match], bool] = field(default=_always)
+    shape: OperandPattern
+    accepts: Callable[[PatternMatch], bool] = field(default=_always)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.shape, Shape):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
+        if not isinstance(self.shape, OperandPattern):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
             remedy = "; call is_op(...) on the operands' shapes, or on nothing" if callable(self.shape) else ""
             raise UserError(f"expected the shape of pattern '{self.name}', but got {self.shape!r:.60}{remedy}")
 
-    def match(self, root: Operation, order: dict[Operation, int]) -> Match | None:
+    def match(self, root: Operation, order: dict[Operation, int]) -> PatternMatch | None:
         """The match whose last op is `root`; `order` numbers the ops of its block."""
         found: Found = {}
         if len(root.results) != 1 or not self.shape.match(root.results[0], found) or root not in found:
             return None
         if any(op not in order for op in found):
             return None
-        match = Match(self.name, tuple(sorted(found, key=lambda op: order[op])))
+        match = PatternMatch(self.name, tuple(sorted(found, key=lambda op: order[op])))
         return match if self.accepts(match) else None
 
 
-def first_match(patterns: Sequence[Pattern], root: Operation, order: dict[Operation, int]) -> Match | None:
+def first_match(patterns: Sequence[Pattern], root: Operation, order: dict[Operation, int]) -> PatternMatch | None:
     """The match of the first pattern that has one."""
     return next((match for one in patterns if (match := one.match(root, order)) is not None), None)

@@ -16,7 +16,7 @@ from mlc.passes.rewriting import functions, outer_blocks
 
 def lower(copy: DeviceCopyOp, within: bool) -> None:
     """Replace a copy by its operand, where both are `within` one memory, or by a kernel that copies."""
-    value = copy.operands[0]
+    value, kernel = copy.operands[0], None
     if not within:
         kernel = TransposeOp.make(value, axes=tuple(range(len(shape_of(value.type)))), location=copy.location)
         kernel.attributes |= copy.attributes
@@ -27,7 +27,7 @@ def lower(copy: DeviceCopyOp, within: bool) -> None:
     copy.result.replace_all_uses_with(value)
     copy.detach()
     copy.erase()
-    if not within:
+    if kernel is not None:
         fuse([kernel]).label = StringAttr("device_copy")
 
 

@@ -70,6 +70,7 @@ class Outliner:
     entries: dict[Attribute, str] = field(default_factory=dict)
     symbols: dict[FusedOp, KernelSymbols] = field(default_factory=dict)
     """Region -> its symbols, for regions of symbolic sizes."""
+    parts: bool = True
 
     def run(self) -> None:
         """Outline every function's regions; kernels are appended to the module."""
@@ -94,7 +95,7 @@ class Outliner:
         """The block's fused regions, with new ones for ops in none; regions of only reshapes are dissolved."""
         made: list[FusedOp] = []
         constants = [op for op in block.ops if not op.operands]
-        in_place = concatenates_in_place(block)
+        in_place = concatenates_in_place(block) if self.parts else {}
         for op, copied in in_place.items():
             for index in copied:
                 _copy(op, index)
@@ -105,7 +106,7 @@ class Outliner:
                 else:
                     made += [*_sources(op), op]
             elif isinstance(op, GraphOp) and not isinstance(op, (*SOURCES, ReshapeOp)) and op not in in_place:
-                if not is_part(op):
+                if not (self.parts and is_part(op)):
                     made.append(fuse([op]))
             elif isinstance(op, CallOp | ControlOp | YieldOp | ReturnOp | ReshapeOp):
                 made += _sources(op)
@@ -309,6 +310,9 @@ class OutlineKernelsPass(ModulePass):
 
     name = "graph-outline-kernels"
 
+    parts: bool = True
+    """Whether slices, splits and concatenations may be views; without them every buffer is written as a whole."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place; with a weight store, constants that calls read become its entries."""
-        Outliner(op).run()
+        Outliner(op, parts=self.parts).run()

@@ -61,7 +61,7 @@ def combination_of(block: loop.BlockOp) -> Combination | None:
 
 def _by_region(source: Block) -> Combination:
     def combine(body: Block, accs: Sequence[SSAValue], parts: Sequence[SSAValue]) -> list[SSAValue]:
-        values = dict(zip(source.args, [*accs, *parts], strict=True))
+        values: dict[SSAValue, SSAValue] = dict(zip(source.args, [*accs, *parts], strict=True))
         for op in source.ops:
             if isinstance(op, loop.YieldOp):
                 return [values[v] for v in op.values]

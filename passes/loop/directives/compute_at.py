@@ -238,6 +238,17 @@ def producers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> list[
     return [w for w in writers if is_below(w, f) and w is not block]
 
 
+def written_elsewhere(block: loop.BlockOp, producers: Sequence[loop.BlockOp], f: loop.ForOp) -> str | None:
+    """The producers below the loop write all that the block reads of their buffers: no block outside of it does."""
+    for buffer in dict.fromkeys(b for p in producers for b in buffers_written(p)):
+        for w in blocks_accessing(buffer, stores=True) if buffer in buffers_read(block) else ():
+            if w is not block and not is_below(w, f):
+                return (
+                    f"{name_of(block)} reads of %{buffer_name(buffer)} what {name_of(w)} writes outside of {name_of(f)}"
+                )
+    return None
+
+
 def outside_reductions(kernel: Kernel, producers: Sequence[loop.BlockOp], f: loop.ForOp) -> str | None:
     """The producers' reductions are finished in each iteration of the loop."""
     for p in producers:
@@ -342,6 +353,7 @@ def reverse_compute_at(kernel: Kernel, op: sched.ReverseComputeAtOp) -> None:
     if not all(comes_before(p, block) for p in producers):
         kernel.fail(f"expected {name_of(block)} behind its producers")
     kernel.check(outside_reductions(kernel, producers, f))
+    kernel.check(written_elsewhere(block, producers, f))
     box = allowed_box(kernel, block, producers, f)
     kernel.check(all_written(kernel, block, f, box))
     at = last_above(f, producers)

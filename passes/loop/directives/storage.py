@@ -10,7 +10,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects import loop, sched
 from mlc.dialects.constants import items
-from mlc.dialects.index import UNBOUNDED, ZERO, Index, IndexMapAttr, Range, const, dim
+from mlc.dialects.index import UNBOUNDED, ZERO, Div, Index, IndexMapAttr, Range, const, dim
 from mlc.passes.loop.directives.compute_at import buffers_read, buffers_written, place
 from mlc.passes.loop.directives.kernel import (
     Kernel,
@@ -222,13 +222,21 @@ def new_shape(exprs: Sequence[Index], ranges: Mapping[int, Range]) -> tuple[list
     return [high + 1 for _, high in bounds], None
 
 
-def symbolic_apart(exprs: Sequence[Index], shape: Sequence[int]) -> str | None:
-    """A dimension of symbolic size stays one of its own: no other size of the new shape would be known."""
-    for e in exprs:
-        for d in e.dims():
-            if shape[-1 - d] == UNBOUNDED and e != dim(d):
-                return f"expected d{-1 - d}, whose size is symbolic, to stay a dimension of its own, but got {e}"
-    return None
+def size_along(e: Index, high: int, sizes: Sequence[Index]) -> Index | None:
+    """The size of a new dimension with the index e, up to `high`; None where symbolic sizes do not give it."""
+    if high < UNBOUNDED >> 10:
+        return const(high + 1)
+    if not _grows(e):
+        return None
+    last = {-1 - k: size - 1 for k, size in enumerate(sizes)}
+    return e.substitute(last) + 1
+
+
+def _grows(e: Index) -> bool:
+    """Whether an expression never falls where a dimension grows."""
+    return all(
+        c > 0 and (isinstance(t, int) or (isinstance(t, Div) and not t.is_mod and _grows(t.expr))) for t, c in e.terms
+    )
 
 
 def transform_layout(kernel: Kernel, op: sched.TransformLayoutOp) -> None:
@@ -240,9 +248,13 @@ def transform_layout(kernel: Kernel, op: sched.TransformLayoutOp) -> None:
         for d in {d for e in exprs for d in e.dims()}:
             if d not in ranges:
                 kernel.fail(f"expected dimensions below d{len(shape)}, but got d{-1 - d}")
-        kernel.check(symbolic_apart(exprs, shape))
         laid_out, reason = new_shape(exprs, ranges)
         kernel.check(reason)
+        known = [size_along(e, n - 1, sizes_of(kernel, alloc.result)) for e, n in zip(exprs, laid_out, strict=True)]
+        sizes = [size for size in known if size is not None]
+        if len(sizes) < len(known):
+            what = str(exprs[known.index(None)])
+            kernel.fail(f"expected symbolic sizes to give those of the new layout, but not that of {what}")
         accesses_to = [use.operation for use in alloc.result.uses]
         for access in accesses_to:
             if not isinstance(access, loop.LoadOp | loop.StoreOp) or access.tile_sizes:
@@ -253,6 +265,4 @@ def transform_layout(kernel: Kernel, op: sched.TransformLayoutOp) -> None:
             old = {-1 - k: e for k, e in enumerate(found["map"])}
             found["map"] = [e.substitute(old, kernel.space.ranges) for e in exprs]
             set_exprs(kernel.space, access, found)
-        sizes = sizes_of(kernel, alloc.result)
-        parts = zip(exprs, laid_out, strict=True)
-        retype(kernel, alloc, [sizes[-1 - min(e.dims())] if n >= UNBOUNDED else const(n) for e, n in parts])
+        retype(kernel, alloc, sizes)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from mlc.dialects.index import ZERO, Div, Index, Range, dim, term_dims
+from mlc.dialects.index import UNBOUNDED, ZERO, Div, Index, Range, dim, term_dims
 from mlc.passes.loop.index_space.accesses import Access, extent_predicates, in_axes
 from mlc.passes.loop.index_space.dependence import parts_of, recoverable
 from mlc.passes.loop.index_space.expressions import exprs_of
@@ -108,12 +108,20 @@ def read_region(space: IndexSpace, access: Access, fixed: set[int], sizes: Seque
     return [whole(n) if s.extent >= n else s for s, n in zip(region, sizes, strict=True)]
 
 
+def _reached(space: IndexSpace, expr: Index, size: int, *, alone: bool) -> Interval:
+    """What an index of a store reaches in all iterations: the whole dimension, unless its bounds say otherwise."""
+    found = interval_of(expr, frozenset(), space.ranges)
+    if size >= UNBOUNDED or (found.base == ZERO and found.extent >= size):
+        return whole(size)
+    return Interval(found.base, min(found.extent, size), found.exact and alone)
+
+
 def written_region(space: IndexSpace, access: Access, fixed: set[int], sizes: Sequence[int]) -> list[Interval]:
     """
     The box that a store covers while the `fixed` values stand still, in a buffer of these sizes.
 
     Relies on the block writing its whole domain when all its loops run, each point another element: dimensions that
-    share no index with a fixed value, not even through other dimensions, are whole.
+    share no index with a fixed value, not even through other dimensions, are as wide as that domain.
     """
     clipped = extent_predicates(space, access.block)
     predicates = exprs_of(space, access.block).get("where", [])
@@ -123,7 +131,7 @@ def written_region(space: IndexSpace, access: Access, fixed: set[int], sizes: Se
     axes = [sum(0 <= d < len(access.block.extents.data) for d in e.dims()) for e in in_axes(space, access)]
     for expr, size, group, used in zip(access.exprs, sizes, _coupled(access.exprs, fixed), axes, strict=True):
         if not any(d in fixed for e in group for d in e.dims()):
-            region.append(whole(size))
+            region.append(_reached(space, expr, size, alone=len(group) == 1))
             continue
         interval = interval_of(expr, fixed, space.ranges)
         if len(group) > 1:

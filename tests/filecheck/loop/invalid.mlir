@@ -546,3 +546,15 @@ loop.func @call(%x: memref<4xf32>) attributes {outputs = 1 : i64} {
   // expected-error @below {{expected at most 1 outputs, but got 2}}
   loop.call registered "f" (%x) outputs 2 : memref<4xf32>
 }
+
+// -----
+
+loop.func @intrinsic(%x: memref<8xf32>) attributes {outputs = 1 : i64} {
+  %0 = loop.load %x[d0] tile (d0 : 8) : vector<8xf32>
+  // expected-error@+1 {{expected an operand whose elements fill vector<12xf32>, but got vector<8xf32>}}
+  %1 = loop.intrinsic "llvm.fabs.v12f32" requires [] %0 : vector<8xf32> as vector<12xf32> {
+  ^bb0(%a : vector<8xf32>):
+    loop.yield %a : vector<8xf32>
+  }
+  loop.store %1, %x[d0] tile (d0 : 8) : vector<8xf32>
+}

@@ -7,7 +7,7 @@
 // A word with a dollar sign is a setting of the compilation; an option whose setting is not given keeps its default.
 // DEFAULT: NCHW16c
 // AVX2: NCHW8c
-// UNKNOWN: error: expected a setting among target, threads, precision, error-growth, compilers, but got 'targets=x86-64-v3'
+// UNKNOWN: error: expected a setting among target, threads, precision, error-growth, memory-planner, memory-seed, compilers, but got 'targets=x86-64-v3'
 // NUMBER: error: expected a number for setting 'threads', but got 'two'
 // SHOW: te-add-schedule{target=$target threads=$threads}
 func.func @main(%x: tensor<1x32x8x8xf32>) -> tensor<1x32x8x8xf32> {

@@ -110,3 +110,11 @@ sched.schedule @consumed {
   %io, %ii = sched.split %i [?, 4]
   sched.vectorize %i // expected-error {{expected a live handle, but %i was consumed by sched.split}}
 }
+
+// -----
+
+// expected-error@+1 {{expected the two functions loop.func @means and loop.func @emits}}
+sched.intrinsic "one" requires [] {
+  loop.func @means(%x: memref<8xf32>) attributes {outputs = 1 : i64} {
+  }
+}

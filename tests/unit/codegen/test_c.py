@@ -1,5 +1,6 @@
 """C99: every operation computes what the interpreter computes, on scalars and on tiles, for every element type."""
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -280,6 +281,75 @@ loop.func @f(%A: memref<10xf32>, %T: memref<4xi64>, %Y: memref<12xf32>, %Z: memr
     assert np.isnan(z[2]).sum() == 1
 
 
+TILES_IN_ONE_LOOP = """
+loop.func @f(%A: memref<8xf32>, %Y: memref<8xf32>, %Z: memref<2x8xf32>, %R: memref<8xf32>)
+    attributes {outputs = 3 : i64} {
+  %b = loop.alloc "local" : memref<9xf32>
+  %x = loop.load %A[d0] tile (d0 : 8) : vector<8xf32>
+  loop.store %x, %b[d0] tile (d0 : 8) : vector<8xf32>
+  %back = loop.load %b[7 - d0] tile (d0 : 8) : vector<8xf32>
+  %twice = arith.addf %back, %back : vector<8xf32>
+  loop.store %twice, %b[d0] tile (d0 : 8) : vector<8xf32>
+  loop.store %x, %b[d0 + 1] tile (d0 : 8) : vector<8xf32>
+  %y = loop.load %b[d0] tile (d0 : 8) : vector<8xf32>
+  loop.store %y, %Y[d0] tile (d0 : 8) : vector<8xf32>
+  %first = loop.load %b[0] : f32
+  %w = loop.broadcast %first : f32 to vector<8xf32>
+  loop.store %w, %Z[0, d0] tile (d0 : 8) : vector<8xf32>
+  %most = loop.reduce max %x axes [0] : vector<8xf32> to vector<1xf32>
+  %share = loop.broadcast %most : vector<1xf32> to vector<8xf32>
+  %r = arith.subf %x, %share : vector<8xf32>
+  loop.store %r, %Z[1, d0] tile (d0 : 8) : vector<8xf32>
+  %kept = loop.for %i = 0 to 3 iter_args(%a = %r) -> vector<8xf32> {
+    %next = arith.addf %a, %x : vector<8xf32>
+    %square = arith.mulf %next, %next : vector<8xf32>
+    loop.yield %square : vector<8xf32>
+  }
+  loop.store %kept, %R[d0] tile (d0 : 8) : vector<8xf32>
+}"""
+
+
+def test_tiles_in_one_loop():
+    """Operations on tiles share loops where no lane reads, or overwrites, what another lane of the loop writes."""
+    a = np.arange(1, 9, dtype=np.float32)
+    (y, z, _), *_ = agree((TILES_IN_ONE_LOOP, [a], 0))
+    assert y.tolist() == [16, *range(1, 8)]
+    assert z.tolist() == [[16] * 8, (a - 8).tolist()]
+
+
+def test_a_value_of_one_loop_is_a_scalar():
+    text = c.print_function(parse(TILES_IN_ONE_LOOP).body.block.first_op)
+    assert re.search(r"^ +float next_\d+;$", text, re.M), "read in the loop that computes it only"
+    assert re.search(r"^ +float square_\d+\[8\];$", text, re.M), "carried"
+    (body,) = re.findall(r"float next_.*?\}", text, re.S)
+    assert "square_" in body, "the neighbours share a loop"
+
+
+def test_divisions_are_shared_by_the_accesses_of_a_scope():
+    """A predicate of a block, masks, and accesses that divide by the same number, one of them inside a division."""
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    (y,), *_ = agree(
+        (
+            """
+loop.func @f(%A: memref<3x4xf32>, %Y: memref<3x4xf32>) attributes {outputs = 1 : i64} {
+  loop.for %i = 0 to 16 {
+    loop.block "copy" (%v : 16 = %i) where (2 - %i floordiv 4) {
+      %x = loop.load %A[%v floordiv 4, %v mod 4] : f32
+      %s = arith.addf %x, %x : f32
+      %n = loop.index %v floordiv 4 * 4 : index
+      %z = loop.load %A[%n floordiv 4, (%v mod 4) floordiv 2] : f32
+      %t = arith.addf %s, %z : f32
+      loop.store %t, %Y[%v floordiv 4, %v mod 4] mask (1 - (%v floordiv 4) floordiv 2) : f32
+    }
+  }
+}""",
+            [a],
+            0,
+        ),
+    )
+    assert y.tolist() == (2 * a + a[:, [0, 0, 1, 1]]).tolist()
+
+
 def test_constants_are_exact():
     (y, _), *_ = agree(
         (
@@ -299,15 +369,33 @@ loop.func @f(%Y: memref<4xf32>, %I: memref<3xi64>) attributes {outputs = 2 : i64
     assert y.tolist() == np.array([0.1, -1e-40, 3.4e38, np.inf], np.float32).tolist()
 
 
-def test_out_of_bounds_is_an_error_and_no_crash():
-    text = """
-loop.func @f(%A: memref<4xf32>, %Y: memref<4xf32>) attributes {outputs = 1 : i64} {
-  loop.for %i = 0 to 5 {
-    %v = loop.load %A[3] : f32
-    loop.store %v, %Y[%i] : f32
-  }
-}"""
-    func = parse(text).body.block.first_op
+@pytest.mark.parametrize(
+    ("access", "is_wrong"),
+    [
+        ("%Y[%i]", True),
+        ("%Y[%i * -1 + 3]", True),
+        ("%Y[%i] mask (3 - %i)", False),
+        ("%Y[d0 + 1] tile (d0 : 4)", True),
+        ("%Y[2 - d0] tile (d0 : 4)", True),
+        ("%Y[3 - d0] tile (d0 : 4)", False),
+        ("%Y[d0 + %i - 1] mask (d0 + %i - 1, 4 - d0 - %i) tile (d0 : 4)", False),
+        ("%Y[(d0 + 2) floordiv 2 * 2] tile (d0 : 4)", True),
+    ],
+)
+def test_out_of_bounds_is_an_error_and_no_crash(access: str, is_wrong: bool):
+    tile = "tile" in access
+    text = f"""
+loop.func @f(%A: memref<4xf32>, %Y: memref<4xf32>) attributes {{outputs = 1 : i64}} {{
+  loop.for %i = 0 to 5 {{
+    %v = loop.load %A[{"d0] tile (d0 : 4)" if tile else "3]"} : {"vector<4xf32>" if tile else "f32"}
+    loop.store %v, {access} : {"vector<4xf32>" if tile else "f32"}
+  }}
+}}"""
+    module = Parser(make_context(), text).parse_module()  # the verifier finds most of these
+    func = module.body.block.first_op
+    if not is_wrong:
+        c_run.run(func, [np.zeros(4, np.float32)])
+        return
     with pytest.raises(interp.InterpreterError, match=r"'loop.store' goes out of bounds in @f") as error:
         c_run.run(func, [np.zeros(4, np.float32)])
     assert isinstance(error.value.op, loop.StoreOp)

@@ -6,8 +6,10 @@ import pytest
 import mlc
 from mlc.dialects.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.driver.toolchain import LLVM
 from mlc.interp.graph import main_function, run_function
 from mlc.lowering.graph_to_main.convert import find_function, plan_of
+from mlc.runtime.symbolic import open_executable
 from mlc.validation.plan_check import check_plan
 
 V = "tensor<4xf32>"
@@ -149,7 +151,7 @@ def test_a_state_is_written_in_place():
 @pytest.mark.parametrize("text", [SWAPS, OLD_VALUE, NESTED], ids=["swaps", "old-value", "nested"])
 def test_the_graph_executor_steps_into_regions(text):
     exe = mlc.compile(_model(text), threads=1, cache=False)
-    steps = mlc.compile(_model(text), threads=1, cache=False, executor="graph")
+    steps = mlc.compile(_model(text), threads=1, cache=False, executor="steps")
     given = {}
     for spec in exe.inputs:
         values = np.random.default_rng(0).standard_normal(spec.shape) * 3
@@ -160,6 +162,19 @@ def test_the_graph_executor_steps_into_regions(text):
     assert len(ran) <= len(exe.artifact.model["nodes"])
     assert all(row.seconds > 0 for row in ran)
     assert f"all {sum(row.count for row in ran)} calls of" in ran.table(100), "iterations are calls"
+
+
+@pytest.mark.parametrize("text", [SWAPS, OLD_VALUE, NESTED], ids=["swaps", "old-value", "nested"])
+def test_the_vm_branches_and_loops(text):
+    exe = mlc.compile(_model(text), threads=1, cache=False, opt_level=1)
+    vm = open_executable(exe.artifact, 1, "vm", LLVM())
+    for positive in (True, False):
+        given = {}
+        for spec in exe.inputs:
+            values = np.random.default_rng(0).standard_normal(spec.shape) * 3
+            given[spec.name] = np.asarray(positive if spec.dtype == "bool" else values).astype(spec.dtype)
+        for a, b in zip(exe(given).values(), vm(given).values(), strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_the_plan_of_a_loop_is_checked():

@@ -16,6 +16,8 @@ from mlc import te
 from mlc.dialects import own_ops
 from mlc.dialects.graph.base import ELEMENTWISE, OPAQUE, GraphOp, Sample
 from mlc.dialects.graph.types import Tensor, tensor
+from mlc.driver.export.package import write_package
+from mlc.driver.options import Options
 from mlc.lowering.graph_to_te.table import LOWERINGS, lowering
 from mlc.support.abi import FUNCTION, FUNCTION_MISSING
 from mlc.support.errors import UserError
@@ -95,10 +97,25 @@ def test_a_model_calls_it(exe: mlc.Executable):
 def test_after_save_and_with_the_graph_executor(exe: mlc.Executable, tmp_path: Path):
     exe.save(tmp_path / "saved")
     mlc.register_func("test.cumsum", cumsum)
-    for executor in ("aot", "graph"):
+    for executor in ("aot", "steps", "graph", "vm"):
         loaded = mlc.load_executable(tmp_path / "saved", executor=executor)
         assert loaded.functions == ("test.cumsum",)
         np.testing.assert_allclose(loaded({"x": X})["y"], expected(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize("executor", ["graph", "vm"])
+def test_with_other_executors(executor: str, tmp_path: Path):
+    path = tmp_path / "net.mlir"
+    path.write_text(MODEL)
+    exe = mlc.compile(path, threads=1, executor=executor)
+    assert exe.functions == ("test.cumsum",)
+    with pytest.raises(UserError, match=r"calls 'test.cumsum': register it first"):
+        exe({"x": X})
+    mlc.register_func("test.cumsum", cumsum)
+    np.testing.assert_allclose(exe({"x": X})["y"], expected(X), rtol=1e-5)
+    mlc.register_func("test.cumsum", lambda x, y: 1 / 0, override=True)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: division by zero"):
+        exe({"x": X})
 
 
 def test_an_exception_crosses(exe: mlc.Executable):
@@ -250,9 +267,9 @@ def test_the_registry():
     assert mlc.get_func("plain") is plain
     with pytest.raises(UserError, match="'plain' is registered; override=True replaces it"):
         mlc.register_func("plain", named)
-    with pytest.raises(UserError, match="did you mean 'test.named'"):
+    with pytest.raises(UserError, match=r"did you mean 'test.named'"):
         mlc.get_func("test.name")
-    with pytest.raises(UserError, match="expected the name of a function like 'my.function', but got 'a b'"):
+    with pytest.raises(UserError, match=r"expected the name of a function like 'my.function', but got 'a b'"):
         mlc.register_func("a b", named)
     with pytest.raises(UserError, match="expected 'x' to be a function, but got 3"):
         mlc.register_func("x", 3)  # pyright: ignore[reportArgumentType,reportCallIssue]
@@ -279,5 +296,12 @@ def test_a_pointwise_op_may_not_call():
         kind = ELEMENTWISE
 
     Dialect("test_fn2", [WrongOp])
-    with pytest.raises(UserError, match="expected kind = OPAQUE of test_fn.wrong, whose te has a te.extern"):
+    with pytest.raises(UserError, match=r"expected kind = OPAQUE of test_fn.wrong, whose te has a te.extern"):
         lowering(WrongOp)(lambda op, x: te.extern(x.shape, [x], te.call("test.cumsum")))
+
+
+@pytest.mark.parametrize("lang", ["a", "c"])
+def test_packages_refuse_what_calls_registered_functions(tmp_path: Path, lang: str):
+    (tmp_path / "net.mlir").write_text(MODEL)
+    with pytest.raises(UserError, match=r"whole by itself to package, but it calls test\.cumsum; write a library"):
+        write_package(tmp_path / "net.mlir", tmp_path / "net", Options(), name="net", lang=lang)

@@ -62,7 +62,7 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path, inputs, message):
 
 def test_kernel_by_kernel(tmp_path):
     (tmp_path / "model.mlir").write_text(PRODUCT)
-    whole, stepped = (mlc.compile(tmp_path / "model.mlir", executor=e, threads=1) for e in ("aot", "graph"))
+    whole, stepped = (mlc.compile(tmp_path / "model.mlir", executor=e, threads=1) for e in ("aot", "steps"))
     rng = np.random.default_rng(0)
     for n in (300, 5, 64):
         given = {"input0": rng.standard_normal((n, 40)), "input1": rng.standard_normal((50, 40))}

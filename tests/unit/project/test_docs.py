@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
-WRITTEN = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "course").glob("*.md")), ROOT / "README.md"]
+FOLDERS = (DOCS, DOCS / "course", DOCS / "tutorials")
+WRITTEN = [*(page for folder in FOLDERS for page in sorted(folder.glob("*.md"))), ROOT / "README.md"]
 REMEDY = "run `python docs/generate.py` and read the difference"
 
 
@@ -47,7 +48,7 @@ def test_every_op_is_documented():
     assert not re.search(r"^## `.*`\n\n(#|- |\Z)", text, re.MULTILINE), "an op without a docstring"
 
 
-@pytest.mark.parametrize("page", generate.WITH_COMMANDS, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*generate.WITH_COMMANDS, *generate.TUTORIALS], ids=lambda page: page.stem)
 def test_the_code_on_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.setenv("MLC_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "page"
@@ -55,6 +56,17 @@ def test_the_code_on_a_page_runs(page, tmp_path, monkeypatch):
     text, differences = blocks.run_page(page.read_text(), folder)
     assert not differences, f"{REMEDY}\n" + "\n".join(map(str, differences))
     assert text == page.read_text()
+
+
+def test_the_code_on_the_page_of_onednn_runs(tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("onednn", ROOT / "examples" / "byoc" / "onednn" / "onednn.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if module.find() is None:
+        pytest.skip("oneDNN 3 is not installed: onednn-devel-cpu-gomp, onednn-cpu-gomp")
+    monkeypatch.setenv("MLC_CACHE_DIR", str(tmp_path / "cache"))
+    _, differences = blocks.run_page((DOCS / "onednn.md").read_text(), tmp_path)
+    assert not differences, "\n".join(map(str, differences))
 
 
 def test_the_code_of_the_course_runs(tmp_path, monkeypatch):

@@ -29,7 +29,7 @@ sys.meta_path.insert(0, Blocked())
 import numpy as np
 from mlc.runtime.executable import load_executable
 
-for executor in ("aot", "graph"):
+for executor in ("aot", "graph", "steps"):
     exe = load_executable(sys.argv[1], threads=2, executor=executor)
     inputs = dict(np.load(sys.argv[2]))
     (result,) = exe(inputs).values()

@@ -147,7 +147,7 @@ def test_each_thread_has_its_lane():
     from mlc.runtime.tracing import Tracer, now
 
     op = mlc.build(func, threads=2)
-    tracer = Tracer(host_probes(), op._rt)
+    tracer = Tracer(host_probes(), op._states.free[0].rt)
     x = np.random.default_rng(0).standard_normal((512, 512), np.float32)
     y = np.empty_like(x)
     args = (ctypes.c_void_p * 3)(x.ctypes.data, y.ctypes.data, 0)

@@ -12,7 +12,8 @@ from mlc.dialects.source import parse_module
 from mlc.driver.cache import Cache
 from mlc.driver.options import Options
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.registry import FAMILIES, find_strategy, strategies, strategy
+from mlc.schedules.registry import FAMILIES, find_strategy, register_strategy, strategies, strategy
+from mlc.schedules.selection import records
 from mlc.schedules.strategy import choose_schedule
 from mlc.support.errors import UserError
 from mlc.support.registrations import have_keys
@@ -95,7 +96,7 @@ def test_a_strategy_may_refuse_a_kernel() -> None:
 
 
 def test_wrong_registrations() -> None:
-    with pytest.raises(UserError, match=r"expected family to be one of contraction, .*, but got 'conv'"):
+    with pytest.raises(UserError, match=r"expected family to be one of scan, contraction, .*, but got 'conv'"):
         strategy(family="conv")
 
     def matmul(info, target, threads):
@@ -195,3 +196,36 @@ def test_an_installed_strategy_s_version_is_its_key(tmp_path: Path) -> None:
         assert done.stderr == ""
         keys.append(done.stdout)
     assert keys[0] != keys[1]
+
+
+def unrolled(info, target, threads) -> sched.ScheduleOp:
+    s = ScheduleBuilder(info.name)
+    s.unroll(*s.loops(s.block("y"), 1))
+    return s.finish()
+
+
+def test_the_fastest_on_record_wins_whatever_its_priority() -> None:
+    strategy(family="injective", priority=200)(empty)
+    register_strategy(unrolled, family="injective", priority=5, accepts=lambda info: info.name == "negate")
+    known = {"unrolled": 1e-6, "injective": 2e-6}
+    assert chosen() == "empty"
+    with records(lambda info, target, threads, name: known.get(name)):
+        assert chosen() == "unrolled"
+        assert Cache.default() is None  # nobody says when these records change
+        known["injective"] = 5e-7
+        assert chosen() == "injective"
+        known.clear()
+        assert chosen() == "empty"  # nothing is on record: the highest priority
+    assert chosen() == "empty"
+    before = Options().key()
+    with records(lambda info, target, threads, name: None, key="1"):
+        assert Options().key() != before
+
+
+def test_a_condition_on_the_kernel() -> None:
+    register_strategy(unrolled, family="injective", accepts=lambda info: info.name == "relu")
+    assert chosen() == "injective"
+    register_strategy(unrolled, family="injective", accepts=lambda info: info.stages[0].extents == (8,))
+    assert chosen() == "unrolled"
+    with pytest.raises(UserError, match=r"expected a function \(kernel, target, threads\) -> schedule, but got 'fast'"):
+        register_strategy("fast", family="injective")  # pyright: ignore[reportArgumentType]

@@ -19,6 +19,7 @@ import mlc as public
 from mlc.driver.pipeline.manager import make_context
 from mlc.passes.verifier import verify
 from mlc.support.errors import UserError
+from mlc.support.weights import WeightStore
 from mlc.tools import cli, mlc_opt
 
 
@@ -303,6 +304,38 @@ def test_a_pass_of_mlc_that_changes_a_result_writes_what_replays_it(
     assert "mlc: note: replay it with: mlc-opt --run-reproducer mlc.reproducer.mlir" in err
     assert mlc_opt.run(["--run-reproducer", "mlc.reproducer.mlir"]) == 2
     assert "a bug in mlc: pass 'graph-simplify-expr' changed @main" in capsys.readouterr().err
+
+
+def test_a_wrong_value_is_replayed_with_the_weights_that_showed_it(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def wrong(_self: object, _ctx: object, op: ModuleOp) -> None:
+        for one in list(op.walk()):
+            if one.name == "graph.clip":  # wrong where the sum is above 100, as random weights never make it
+                one.results[0].replace_all_uses_with(one.operands[0])
+                one.detach()
+                one.erase()
+
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %w = graph.param "w" : tensor<4xf32>
+  %0 = graph.add %x, %w : tensor<4xf32>
+  %1 = graph.clip %0 {min = -100.0, max = 100.0} : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+"""
+    (here / "m.mlir").write_text(text)
+    store = WeightStore()
+    store.add("w", np.full(4, 200, np.float32))
+    store.save(here / "m.safetensors")
+    monkeypatch.setattr("mlc.passes.graph.simplify_expr.SimplifyExprPass.apply", wrong)
+    assert mlc("compile", "m.mlir", "-o", "m", "--validate-each") == 2
+    changed = "a bug in mlc: pass 'graph-simplify-expr' changed @main (graph): output 0 at [0]: expected 100.0"
+    err = capsys.readouterr().err
+    assert changed in err
+    (here / "m.safetensors").unlink()
+    assert mlc_opt.run(["--run-reproducer", "mlc.reproducer.mlir"]) == 2
+    replayed = capsys.readouterr().err
+    assert err.split("error: ")[1].split(";")[0] == replayed.split("error: ")[1].split(";")[0], "the same values"
 
 
 def test_a_bug_writes_what_replays_it(

@@ -28,7 +28,7 @@ def tasks(rt: TasksApart, body, count: int) -> int:
 def test_tasks_run_backwards_on_alternating_threads() -> None:
     seen = []
     assert tasks(TasksApart(100), lambda task, thread: seen.append((task, thread)) or 0, 4) == 0
-    assert seen == [(3, 1), (2, 0), (1, 1), (0, 0)]
+    assert seen == [(3, 0), (2, 1), (1, 0), (0, 1)]
 
 
 def test_the_scratch_of_each_thread_is_full_of_nans_and_its_own() -> None:
@@ -58,6 +58,16 @@ def test_the_first_task_that_writes_the_scratch_of_another_thread_is_the_last() 
     assert tasks(rt, first, 3) == 0 or rt.shared
     assert tasks(rt, first, 2) == SHARED_SCRATCH
     assert rt.shared
+
+
+def test_the_task_of_a_loop_of_one_task_has_the_scratch_of_another_thread_than_the_first() -> None:
+    rt = TasksApart(100)
+
+    def first(task: int, thread: int) -> int:
+        ctypes.c_float.from_address(rt.struct.scratch).value = 1.0
+        return 0
+
+    assert tasks(rt, first, 1) == SHARED_SCRATCH
 
 
 def test_the_status_of_a_task_is_handed_on() -> None:

@@ -152,12 +152,9 @@ def test_the_c_print_calls_both(library: str, tmp_path: Path):
       return rt != 0;
     }"""
     (tmp_path / "both.c").write_text(print_module(module) + stub)
-    subprocess.run(
-        ["cc", "-std=c99", "-Wall", "-Werror", "-Wno-unused-function", "-shared", "-fPIC", "-o", "both.so", "both.c"]
-        + [library, f"-Wl,-rpath,{Path(library).parent}", "-lm"],
-        check=True,
-        cwd=tmp_path,
-    )
+    flags = ["-std=c99", "-Wall", "-Werror", "-Wno-unused-function", "-shared", "-fPIC"]
+    link = [library, f"-Wl,-rpath,{Path(library).parent}", "-lm"]
+    subprocess.run(["cc", *flags, "-o", "both.so", "both.c", *link], check=True, cwd=tmp_path)
     y = np.zeros(6, np.float32)
     args = (ctypes.c_void_p * 2)(X.ctypes.data, y.ctypes.data)
     assert ctypes.CDLL(str(tmp_path / "both.so")).both(args, None) == 0

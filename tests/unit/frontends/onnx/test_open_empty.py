@@ -274,7 +274,7 @@ def test_an_empty_array_needs_a_symbol_that_may_be_0():
         exe(inputs_at({"pk": CACHED, "k": NEW}, STEPS[0]))
 
 
-@pytest.mark.parametrize("options", [{"executor": "graph"}, {"specialize": 3}], ids=["graph", "specialize"])
+@pytest.mark.parametrize("options", [{"executor": "steps"}, {"specialize": 3}], ids=["steps", "specialize"])
 def test_other_ways_to_run(options):
     nodes = [*JOINED, *SCORES, node("Identity", ["scores"], "kept"), *MIXED]
     model = model_of(nodes, CACHE, ("y", "keys"))

@@ -100,7 +100,12 @@ def test_an_illegal_directive_is_refused_at_the_line_and_changes_nothing():
     ("call", "message"),
     [
         (lambda s, i, j, k: s.bind(i, "blockIdx.x"), "expected an axis of target 'native', but got 'blockIdx.x'"),
-        (lambda s, i, j, k: s.split(j), r"sched.split: expected split\(loop.*missing a required argument: 'factors'"),
+        (lambda s, i, j, k: s.split(j), r"sched.split: expected split\(loop, factors\), but got \(%j\): missing"),
+        (lambda s, i, j, k: s.split("j", [2]), r"expected split\(loop, factors\), but got \('j', \[2\]\)"),
+        (lambda s, i, j, k: s.split(j, [0, 2]), "sched.split: expected a positive factor, None or a knob, but got 0"),
+        (lambda s, i, j, k: s.loops("C"), "expected a handle of this schedule, .* but got 'C'"),
+        (lambda s, i, j, k: s.child(s["C"], 0), 'expected a loop, but got block "C"'),
+        (lambda s, i, j, k: s.save("/none/s.mlir"), "/none/s.mlir: No such file or directory"),
         (lambda s, i, j, k: s.rfactor(k, "x"), "sched.rfactor: expected a whole number as axis, but got 'x'"),
         (lambda s, i, j, k: s.compute_at(k, k), "sched.compute_at: expected a block as block, but got loop"),
         (lambda s, i, j, k: s.reorder(s["C"]), "sched.reorder: expected a loop as loops, but got block"),

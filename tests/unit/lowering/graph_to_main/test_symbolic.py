@@ -131,7 +131,7 @@ def test_scans_in_scans_backward():
     given = {spec.name: np.ones([2] * (len(spec.shape) - 1) + [4], np.float32) for spec in exe.inputs}
     wanted = exe(given)
     assert len(exe.profile(given, repeat=1)) == len(exe.artifact.model["nodes"])
-    steps = mlc.compile(Model(parsed(BACKWARD), WeightStore()), threads=1, cache=False, executor="graph")
+    steps = mlc.compile(Model(parsed(BACKWARD), WeightStore()), threads=1, cache=False, executor="steps")
     for a, b in zip(wanted.values(), steps(given).values(), strict=True):
         np.testing.assert_array_equal(a, b)
 

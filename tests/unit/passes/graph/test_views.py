@@ -124,7 +124,7 @@ def test_only_an_output_that_is_a_part_is_copied():
     assert {name for name, count in copies.items() if count} == {"a reshaped operand, a sliced output"}
 
 
-@pytest.mark.parametrize("executor", ["aot", "graph"])
+@pytest.mark.parametrize("executor", ["aot", "steps", "graph"])
 def test_views_compute_what_the_interpreter_does(tmp_path: Path, executor: str):
     from mlc.interp.graph import Interpreter
 

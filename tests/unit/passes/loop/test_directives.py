@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_schedules import OPEN, SCAN
 from sched_kernels import CONV, DENSE, ROWS, Session, check_values, fresh
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
@@ -246,7 +247,7 @@ def test_knobs_take_the_values_of_a_record(tile_j, outer):
 
 
 def test_every_directive_has_a_rewrite_and_a_documented_counterpart():
-    ops = set(sched.Sched.operations) - {sched.ScheduleOp}
+    ops = set(sched.Sched.operations) - {sched.ScheduleOp, sched.IntrinsicOp}
     assert ops == set(DIRECTIVES)
     for op in ops - {sched.KnobOp}:
         assert "TVM" in (op.__doc__ or ""), op.name
@@ -400,3 +401,53 @@ def test_blocks_without_spatial_axes():
         session.compute_at(w, i)
     session.compute_inline(d)
     check_values(session.func, TOTAL)
+
+
+def test_a_consumer_of_a_scan_moves_only_where_it_still_runs_at_all_points():
+    # "next" writes the rows from the second on: a consumer of all rows that moved to it would miss the first.
+    session = Session(fresh(SCAN))
+    t, _ = session.loops(session.block("next"), 2)
+    with pytest.raises(UserError, match='block "y" reads of %s what block "first" writes outside of loop %t'):
+        session.reverse_compute_at(session.block("y"), t)
+    check_values(session.func, SCAN)
+
+
+def test_layouts_and_paddings_of_buffers_of_symbolic_size():
+    def unknown(directive):
+        session = Session(fresh(OPEN))
+        directive(session, session.block("e"))
+        return session
+
+    with pytest.raises(UserError, match="expected indices from 0, but"):
+        unknown(lambda s, b: s.transform_layout(b, [tile(0) * -1 + 5, tile(1)]))
+    flat = unknown(lambda s, b: s.transform_layout(b, [tile(0) * 12 + tile(1)]))
+    assert '"shared" (%n * 12) : memref<?xf32>' in str(flat.func)
+    blocked = unknown(lambda s, b: s.transform_layout(b, [tile(0).floordiv(4), tile(1), tile(0).mod(4)]))
+    assert "floordiv 4" in str(next(op for op in blocked.func.walk() if isinstance(op, loop.AllocOp)))
+    laid_out = unknown(lambda s, b: s.transform_layout(b, [tile(1).floordiv(4), tile(0), tile(1).mod(4)]))
+    assert "memref<3x?x4xf32>" in str(laid_out.func)
+    assert "memref<?x17xf32>" in str(unknown(lambda s, b: s.storage_align(b, 0, 16, 1)).func)
+    with pytest.raises(UserError, match="expected a static extent of loop %i, but it is symbolic"):
+        unknown(lambda s, b: s.unroll(s.loops(b, 2)[0]))
+
+
+def test_partial_results_of_rows_of_symbolic_number():
+    session = Session(fresh(OPEN))
+    _, k = session.loops(session.block("s"), 2)
+    session.rfactor(k, 0)
+    assert "1099511627776" not in str(session.func)
+    with pytest.raises(UserError, match=r"expected a loop of static extent, but that of loop %k is symbolic"):
+        session.rfactor(session.loops(session.block("z"), 2)[1], 0)
+
+
+def test_vectorized_loops_stay_innermost():
+    session = Session(fresh(DENSE))
+    i, j = session.loops(session.block("relu"), 2)
+    session.vectorize(j)
+    with pytest.raises(UserError, match="expected vectorized loops around one block, but loop %j would hold loop %i"):
+        session.reorder(j, i)
+    d = session.block("dense")
+    i, j, k = session.loops(d, 3)
+    session.vectorize(i, j, k)
+    with pytest.raises(UserError, match="expected one block in the vectorized loop %i, but its initialization"):
+        session.decompose_reduction(d, k)

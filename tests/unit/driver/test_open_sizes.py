@@ -1,0 +1,88 @@
+"""te.var: one kernel for all sizes, which the arrays of each call tell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlc
+from mlc.driver.build import Operator
+from mlc.support.errors import UserError
+
+te = mlc.te
+N, M = te.var("n", 1, 512), te.var("m")
+
+
+def values(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def matmul() -> Operator:
+    a, b, k = te.placeholder((N, 24), name="A"), te.placeholder((24, M), name="B"), te.reduce_axis(24, "k")
+    c = te.compute((N, M), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    return mlc.build(te.func("matmul", [a, b], [c]), threads=2)
+
+
+@settings(max_examples=25, deadline=None, database=None, derandomize=True)
+@given(st.integers(1, 70), st.integers(1, 70))
+def test_one_kernel_for_all_sizes(matmul, n, m):
+    a, b = values(n, 24), values(24, m, seed=1)
+    np.testing.assert_allclose(matmul(a, b), a @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_specs_and_wrong_shapes(matmul):
+    assert [spec.shape for spec in (*matmul.inputs, *matmul.outputs)] == [("n", 24), (24, "m"), ("n", "m")]
+    for shapes, message in (
+        (((513, 24), (24, 3)), r"expected axis 0 of input 'A' \(n\) from 1 to 512, but got 513"),
+        (((3, 23), (24, 3)), "expected axis 1 of input 'A' to be 24, but got 23"),
+        (((3, 24), (24,)), r"expected input 'B' of rank 2, but got shape \(24,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            matmul(*(values(*s) for s in shapes))
+    with pytest.raises(ValueError, match=r"expected output 'output0' of shape \(3, 5\), but got \(5, 3\)"):
+        matmul(values(3, 24), values(24, 5), out=values(5, 3))
+
+
+def test_sizes_that_must_agree_and_sizes_in_arithmetic():
+    x, y = te.placeholder((N, 2 * M + 1), name="x"), te.placeholder((M,), name="y")
+    k = te.reduce_axis(M, "k")
+    sums = te.compute((N,), lambda i: te.sum(x[i, k * 2], axis=k), "sums")
+    flat = te.compute((N * 4, M), lambda i, j: x[i // 4, j + 1] + y[j], "flat")
+    area = te.compute((N,), lambda i: sums[i] * N + M, "area")
+    operator = mlc.build([x, y, flat, area], threads=1)
+    a, b = values(3, 11), values(5)
+    found = operator(a, b)
+    np.testing.assert_allclose(found[0], np.repeat(a[:, 1:6], 4, 0) + b, rtol=1e-5)
+    np.testing.assert_allclose(found[1], a[:, :10:2].sum(1) * 3 + 5, rtol=1e-5)
+    with pytest.raises(ValueError, match=r"expected axis 1 of input 'x' to be 13 \(m \* 2 \+ 1\), but got 11"):
+        operator(a, values(6))
+
+
+def test_text_with_open_sizes_is_built_as_well():
+    x = te.placeholder((N, M), name="x")
+    func = te.func("twice", [x], [te.compute((N, M), lambda i, j: x[i, j] * 2.0, "y"), x])
+    operator = mlc.build(str(func), threads=1)
+    a = values(7, 5)
+    for got, want in zip(operator(a), (a * 2, a), strict=True):
+        np.testing.assert_array_equal(got, want)
+    s = mlc.Schedule(func)
+    i, j = s.loops(s["y"])
+    _, inner = s.split(j, [None, 8])
+    s.vectorize(inner)
+    s.parallel(i)
+    np.testing.assert_array_equal(mlc.build(s)(a)[0], a * 2)
+
+
+def test_what_is_refused():
+    for arguments in (("a b",), ("n", -1), ("n", 5, 4)):
+        with pytest.raises(UserError, match="expected .* size"):
+            te.var(*arguments)
+    x, hidden = te.placeholder((N,), name="x"), te.var("hidden")
+    with pytest.raises(UserError, match="expected 'hidden' to be a size of an input, alone or in a sum"):
+        mlc.build(te.func("f", [x], [te.compute((N, hidden), lambda i, j: x[i], "y")]))
+    text = "te.func @f(%x: tensor<?xf32>, %n: index) -> tensor<?xf32> { te.return %x : tensor<?xf32> }"
+    with pytest.raises(UserError, match="expected the kernel's attribute 'sizes' to say the open sizes"):
+        mlc.build(text)
