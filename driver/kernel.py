@@ -155,7 +155,7 @@ def compile_kernel(
     module = ModuleOp([op.clone() for op in ops])
     target = Target.parse(options.target)
     if target.is_c:
-        from mlc.driver.c_kernel import c_passes
+        from mlc.driver.export.c_kernel import c_passes
 
         passes = c_passes(passes)
     recorder = _LevelRecorder(options)
@@ -191,7 +191,7 @@ def compile_kernel(
 
 def _through_c(module: ModuleOp, recorder: _LevelRecorder) -> KernelCode:
     """The code of a kernel whose loops are printed as C; it has no text below the level loop."""
-    from mlc.driver.c_kernel import c_object
+    from mlc.driver.export.c_kernel import c_object
 
     code, options = recorder.code, recorder.options
     recorder.note("loop", module)
