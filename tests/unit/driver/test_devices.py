@@ -132,6 +132,22 @@ def test_target_c_compiles_kernels_by_the_c_compiler(path: Path):
         np.testing.assert_allclose(exe({"x": given()})["y"], expected(given()), rtol=1e-5, atol=1e-5)
 
 
+def test_a_copy_in_the_text(tmp_path: Path):
+    text = """
+func.func @main(%x: tensor<4xf32> {graph.name = "x"}) -> (tensor<4xf32> {graph.name = "y"}) {
+  %0 = graph.neg %x : tensor<4xf32>
+  %1 = graph.device_copy %0 {src = "little", dst = "cpu"} : tensor<4xf32>
+  %2 = graph.exp %1 : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+"""
+    (tmp_path / "copied.mlir").write_text(text)
+    exe = compiled(tmp_path / "copied.mlir", {"little": "x86-64-v2"})
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_allclose(exe({"x": x})["y"], np.exp(-x), rtol=1e-6)
+    assert [row.device for row in exe.profile({"x": x}).rows] == ["little", "cpu"]
+
+
 def test_an_editor_places_nodes(path: Path):
     from mlc.dialects.graph import OnDeviceOp, TanhOp
 
