@@ -9,8 +9,8 @@ from typing import Any
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OPAQUE, Bool, GraphOp, Str
-from mlc.dialects.graph.types import Array, Tensor
+from mlc.dialects.graph.base import OPAQUE, Bool, GraphOp, Sample, Str
+from mlc.dialects.graph.types import Array, Tensor, tensor
 
 
 class _MovesOp(GraphOp):
@@ -45,6 +45,10 @@ class OnDeviceOp(_MovesOp):
             raise VerifyException("expected the name of a device, but got ''")
         return super().infer_types()
 
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample((tensor((2, 3)),), {"device": "cpu"})]
+
 
 class DeviceCopyOp(_MovesOp):
     """`x`, copied to another device: `%1 = graph.device_copy %0 {src = "cpu", dst = "little"} : tensor<4xf32>`."""
@@ -58,6 +62,10 @@ class DeviceCopyOp(_MovesOp):
             if not end:
                 raise VerifyException("expected the names of two devices, but got ''")
         return super().infer_types()
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample((tensor((2, 3)),), {"src": "cpu", "dst": "cpu"})]
 
     def fold(self) -> Sequence[SSAValue] | None:
         # copy(x, a, a) == x
