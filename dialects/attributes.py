@@ -18,6 +18,11 @@ GRAPH_HASH = "graph.hash"
 GRAPH_LAYOUTS = "graph.layouts"
 """On a kernel: the layouts of its operands and results."""
 
+GRAPH_DEVICE = "graph.device"
+"""On a graph op, a kernel, an argument or a result of a function, a string: the device (graph-plan-devices)."""
+GRAPH_SCOPE = "graph.scope"
+"""On the same, a string: the memory scope of the results or the argument (graph-annotate-memory-scope)."""
+
 EXTERNAL_COMPILER = "compiler"
 """On a kernel, a string: the external compiler that makes its code; no pass looks into it."""
 

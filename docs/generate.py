@@ -37,6 +37,7 @@ WITH_COMMANDS = (
             "projects",
             "own-operators",
             "editing",
+            "devices",
             "levels",
             "schedules",
             "profiling",

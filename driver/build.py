@@ -31,7 +31,7 @@ from mlc.support.errors import UserError, located, warn
 from mlc.support.ir_text import IRText
 from mlc.support.threads import thread_count
 from mlc.targets.cpu_features import used_features
-from mlc.targets.target import Target
+from mlc.targets.target import Target, TargetLike, target_text
 from mlc.validation.intrinsics import check_intrinsics
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def lower(func: OperatorLike, schedule: sched.ScheduleOp | str | None = None) ->
 def build(
     func: OperatorLike,
     schedule: sched.ScheduleOp | str | None = None,
-    target: str = "native",
+    target: TargetLike = "native",
     *,
     opt_level: int | None = None,
     threads: int | None = None,
@@ -209,7 +209,7 @@ def build(
     if binds:
         kernel = bound(kernel, binds)
     context = current_context()
-    options = Options(target, level_in(context, opt_level), thread_count(threads), context=context)
+    options = Options(target_text(target), level_in(context, opt_level), thread_count(threads), context=context)
     check_intrinsics(source.intrinsics)
     builder = _Build(kernel, source.schedule, source.intrinsics, options, Cache.default() if cache else None)
     return Operator(builder.name, KernelArguments(kernel), builder)

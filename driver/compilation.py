@@ -1,18 +1,18 @@
 """One compilation: a model's module and weights become the files of an artifact."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xdsl.dialects.builtin import FloatAttr, ModuleOp
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from mlc.codegen.link import has_compiler, link_shared
-from mlc.dialects.attributes import EXTERNAL_COMPILER
+from mlc.dialects.attributes import EXTERNAL_COMPILER, GRAPH_DEVICE
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
 from mlc.driver.bind_sizes import copied_store
@@ -39,6 +39,7 @@ from mlc.support.errors import UserError, fail, warn
 from mlc.support.timing import PhaseTimer
 from mlc.support.weights import WeightStore
 from mlc.targets.cpu_features import used_features
+from mlc.targets.device import GLOBAL, HOST, check_architecture
 from mlc.targets.target import Target
 from mlc.validation.plan_check import check_plan
 
@@ -71,6 +72,10 @@ class Compilation:
         self.name = name
         self.ctx = make_context()
         self.target = Target.parse(options.target)
+        self.host = self.target.host or self.target
+        """The target of everything but the kernels."""
+        self.devices = {HOST: self.target, **{one.name: Target.parse(one.target) for one in options.devices}}
+        check_architecture(self.host, self.devices)
         self.texts: dict[str, str] = {}
         self.ops: dict[str, int] = {}
         self.kernels: dict[str, KernelCode] = {}
@@ -99,6 +104,9 @@ class Compilation:
             description = describe_symbolic(main, shapes, flops, schedules)
         else:
             description = describe(main, {name: n for name, n in flops.items() if isinstance(n, int)}, schedules)
+        for node in description["nodes"]:
+            if (device := device_of(sources[node["kernel"]])) is not None:
+                node["device"] = device
         with drafted(directory) as draft:
             with self.timing.phase("weights"):
                 weights_bytes = write_weights(main, self.model.weights, draft.path / WEIGHTS)
@@ -112,7 +120,8 @@ class Compilation:
             draft.model |= {
                 "name": self.name,
                 "entry": MAIN,
-                "target": _facts(self.target),
+                "target": _facts(self.host, self.target, self.devices.values()),
+                **self.placement(),
                 "threads": self.options.threads,
                 **specs,
                 **_structure(self.model),
@@ -149,6 +158,15 @@ class Compilation:
             self.options.schedules.check(called)
         return main, called
 
+    def placement(self) -> dict[str, Any]:
+        """The devices of the program, the host first, for model.json; nothing where there is one."""
+        memories = {one.name: one.memory for one in self.options.devices}
+        rows = [
+            {"name": name, "target": str(target), "memory": memories.get(name, GLOBAL)}
+            for name, target in self.devices.items()
+        ]
+        return {"devices": rows} if memories else {}
+
     def rooms(self, nodes: list[dict[str, Any]]) -> list[Any]:
         """The distinct calls of kernels with buffers of symbolic sizes: the buffers' factors, and the call's sizes."""
         found: dict[str, Any] = {}
@@ -167,7 +185,8 @@ class Compilation:
 
     def scheduling(self, name: str, source: Operation) -> Callable[[], bytes]:
         """The job that makes the schedule of one kernel."""
-        passes = self.passes_of(name, kernel_passes(self.options))
+        options = self.options.on(device_of(source) or HOST)
+        passes = self.passes_of(name, kernel_passes(options))
         end = [one.name for one in passes].index("convert-te-to-loop")
 
         def work() -> bytes:
@@ -216,16 +235,25 @@ class Compilation:
         made = {name: self.external(op) for name, op in external.items()}
         sources = {name: op for name, op in sources.items() if name not in external}
         passes = kernel_passes(self.options)
-        how = ",".join(map(pass_text, passes)) + self.options.key() + self.target.features
+        compiled_for = {name: self.options.on(device_of(op) or HOST) for name, op in sources.items()}
+        by_target = {one.target: one for one in compiled_for.values()}
+        how = {target: _how(one) for target, one in by_target.items()}
         handed = self.options.schedules
         by_hand = {name: text for name, text in (handed.texts if handed else ())}
         cache = None if self.options.keep or self.options.validate else self.cache
-        keys = {} if cache is None else {n: key_of([str(op), how, by_hand.get(n, "")]) for n, op in sources.items()}
+        keys = (
+            {}
+            if cache is None
+            else {n: key_of([str(op), how[compiled_for[n].target], by_hand.get(n, "")]) for n, op in sources.items()}
+        )
         packed = {name: data for name, key in keys.items() if cache and (data := cache.kernel(key)) is not None}
         missing = [name for name in sources if name not in packed]
         origins = self.origins()
-        jobs = [Job(name, origins.get(name, ()), self.work(name, sources[name], passes)) for name in missing]
-        prepare(self.target)
+        jobs = [
+            Job(name, origins.get(name, ()), self.work(name, sources[name], compiled_for[name])) for name in missing
+        ]
+        for target in self.devices.values():
+            prepare(target)
         with replayable(lambda error: str(sources[error.kernel]), passes, self.kernel_compared):
             # an instrument keeps what it sees, so the passes that it watches run in this process
             results = run_jobs(jobs, workers=1 if self.options.instruments else None)
@@ -245,13 +273,13 @@ class Compilation:
             check_external(code, function, self.ctx, self.recorded, self.options)
         return code.kernel
 
-    def work(self, name: str, source: Operation, passes: list[Any]) -> Callable[[], bytes]:
-        """The job of one kernel."""
-        passes, handed = self.passes_of(name, passes), self.options.schedules
+    def work(self, name: str, source: Operation, options: Options) -> Callable[[], bytes]:
+        """The job of one kernel, with the options of its device."""
+        passes, handed = self.passes_of(name, kernel_passes(options)), self.options.schedules
 
         def work() -> bytes:
             try:
-                return compile_kernel([source], self.ctx, passes, self.options, self.recorded).pack()
+                return compile_kernel([source], self.ctx, passes, options, self.recorded).pack()
             except UserError as error:
                 place = handed.place(name, error) if handed else error.place
                 raise UserError(error.text, error.op, place) from error
@@ -298,19 +326,19 @@ class Compilation:
             self.texts[level] = text_of(ModuleOp([main.clone()]), self.options) + self.texts.get(level, "")
         module = ModuleOp([main.clone()])
         run_passes(module, self.ctx, ["program"])
-        text = print_module(module, target=self.target)
+        text = print_module(module, target=self.host)
         if "llvm" in keep:
             for op in list(module.body.block.ops):
                 if symbol_of(op) in self.kernels:
                     op.detach()  # declared here, defined below
             self.texts["llvm"] = text_of(module, self.options) + self.texts.get("llvm", "")
-        for level, own in (("llvm-ir", lambda: text), ("asm", lambda: assemble(text, self.target))):
+        for level, own in (("llvm-ir", lambda: text), ("asm", lambda: assemble(text, self.host))):
             if level in keep:
                 self.texts[level] = own() + self.texts.get(level, "")
-        objects = {MAIN: emit_object(text, self.target), POOL: pool_object(self.target, self.cache)}
-        objects[PROBES] = probes_object(self.target, self.cache)
+        objects = {MAIN: emit_object(text, self.host), POOL: pool_object(self.host, self.cache)}
+        objects[PROBES] = probes_object(self.host, self.cache)
         if names := self.functions():
-            objects[FUNCTIONS] = functions_object(names, self.target, self.cache)
+            objects[FUNCTIONS] = functions_object(names, self.host, self.cache)
         return objects | self.extra | {name: code.object for name, code in self.kernels.items()}
 
     def functions(self) -> list[str]:
@@ -389,10 +417,22 @@ def _structure(model: Model) -> dict[str, Any]:
     return {"structure": structure_of(model.main.attributes)}
 
 
-def _facts(target: Target) -> dict[str, Any]:
-    """The description of the target in model.json."""
-    features = used_features(target.architecture, target.cpu, target.features)
-    return {"name": target.name, "cpu": target.cpu, "triple": target.triple, "cpu_features": features}
+def _facts(host: Target, target: Target, kernels: Iterable[Target]) -> dict[str, Any]:
+    """The description of the target in model.json; the CPU features are those of all code in the program."""
+    used = (used_features(one.architecture, one.cpu, one.features) for one in (host, *kernels))
+    features = list(dict.fromkeys(name for names in used for name in names))
+    return {"name": str(target), "cpu": target.cpu, "triple": target.triple, "cpu_features": features}
+
+
+def _how(options: Options) -> str:
+    """The part of kernels' cache keys that says how they are compiled."""
+    return ",".join(map(pass_text, kernel_passes(options))) + options.key() + Target.parse(options.target).features
+
+
+def device_of(kernel: Operation) -> str | None:
+    """The device of a kernel, or the external compiler that made it; None in a program of one device."""
+    device = kernel.attributes.get(GRAPH_DEVICE) or kernel.attributes.get(EXTERNAL_COMPILER)
+    return device.data if isinstance(device, StringAttr) else None
 
 
 def _count(module: ModuleOp) -> int:

@@ -29,6 +29,8 @@ from mlc.support.errors import UserError, located
 from mlc.support.files import open_file
 from mlc.support.scratch import ending_in_order, remove_scratch
 from mlc.support.timing import PhaseTimer
+from mlc.targets.device import Device, devices_of
+from mlc.targets.target import TargetLike, target_text
 
 if TYPE_CHECKING:
     from mlc.driver.load import Source
@@ -46,7 +48,7 @@ _EXTERNAL = b"\x0a\x08location"
 @located()
 def compile(
     model: Source,
-    target: str = "native",
+    target: TargetLike = "native",
     opt_level: int | None = None,
     threads: int | None = None,
     executor: str = "auto",
@@ -64,12 +66,14 @@ def compile(
     memory_seed: int = 0,
     pools: Sequence[DeclaredPool] = (),
     compilers: Sequence[str] = (),
+    devices: Mapping[str, TargetLike | Device] | None = None,
 ) -> Executable:
     """
     Compile a Model, an ONNX model, a torch.export program, or a file (.onnx, .mlir, .pt2).
 
-    `target` is the machine, by default this one. Code for a CPU with features that this one lacks can be saved and
-    exported here; calling it raises UserError, which names them.
+    `target` is the machine, by default this one: a name, TVM's text or dictionary, or a Target (docs/devices.md).
+    Code for a CPU with features that this one lacks can be saved and exported here; calling it raises UserError, which
+    names them.
     `executor` is "aot" (one native function), "graph" (TVM's graph executor: docs/executors.md), "steps" (kernel by
     kernel from Python, control flow included), "vm" (bytecode, which may compile what only the data decides when it is
     called: docs/vm.md), or "auto": "aot", and "vm" with a warning where "aot" refuses the model. The vm keeps
@@ -87,6 +91,8 @@ def compile(
     `compilers` are the names of external compilers (mlc.register_compiler) that may take over parts of the model.
     `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).
 
+    `devices` are further ones by name, on which graph.on_device places values; kernels there are for their targets.
+
     Raises UserError for a model that cannot be compiled, and for an option out of range.
     """
     from mlc.driver.schedules import Schedules
@@ -100,7 +106,7 @@ def compile(
         raise UserError(f"expected compilers as a list of names, but got '{compilers}'")
     memory = MemoryOptions.of(memory_planner, memory_seed, pools)
     options = Options(
-        target,
+        target_text(target),
         level,
         threads,
         frozenset(),
@@ -112,6 +118,7 @@ def compile(
         executor != "graph",
         compilers=tuple(compilers),
         memory=memory,
+        devices=devices_of(devices),
     )
     store = Cache.default() if cache and not validate_each and not options.instruments else None
     if specialize is False and executor in ("auto", "vm"):

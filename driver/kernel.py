@@ -153,6 +153,11 @@ def compile_kernel(
     from mlc.codegen.native import assemble, emit_object
 
     module = ModuleOp([op.clone() for op in ops])
+    target = Target.parse(options.target)
+    if target.is_c:
+        from mlc.driver.export.c_kernel import c_passes
+
+        passes = c_passes(passes)
     recorder = _LevelRecorder(options)
     code = recorder.code
     with collected_warnings() as found:
@@ -162,9 +167,10 @@ def compile_kernel(
     for validator in watching:
         code.compared, code.unsure = validator.compared, validator.unsure
     code.warnings = list(dict.fromkeys(found))
+    if target.is_c:
+        return _through_c(module, recorder)
     recorder.note("llvm", module)
     start = time.perf_counter()
-    target = Target.parse(options.target)
     text = print_module(module, target=target)
     middle = time.perf_counter()
     code.object = emit_object(text, target)
@@ -180,6 +186,18 @@ def compile_kernel(
             code.symbolic_bytes += symbolic_bytes(op)
             code.functions += texts_of(op, NATIVE_CALLS)
             code.libraries += texts_of(op, NATIVE_LIBRARIES)
+    return code
+
+
+def _through_c(module: ModuleOp, recorder: _LevelRecorder) -> KernelCode:
+    """The code of a kernel whose loops are printed as C; it has no text below the level loop."""
+    from mlc.driver.export.c_kernel import c_object
+
+    code, options = recorder.code, recorder.options
+    recorder.note("loop", module)
+    start = time.perf_counter()
+    code.object, _, code.workspace_bytes, code.scratch_bytes = c_object(module, options.threads)
+    code.seconds["codegen"] = time.perf_counter() - start
     return code
 
 

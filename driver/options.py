@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,8 @@ from mlc.support.errors import UserError
 from mlc.support.files import read_file
 from mlc.support.plugins import is_plugins
 from mlc.support.registrations import have_keys, registrations_key
+from mlc.targets.device import HOST, Device
+from mlc.targets.target import Target, target_text
 
 if TYPE_CHECKING:
     from mlc.driver.pipeline.context import PassContext
@@ -50,6 +52,8 @@ class Options:
     """The external compilers that may take over parts of the model, in order of preference."""
     show_locations: bool = False
     """Whether they have the locations of ops."""
+    devices: tuple[Device, ...] = ()
+    """The devices besides the host, on which graph.on_device may place values."""
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     """How memory is planned."""
 
@@ -60,17 +64,22 @@ class Options:
             raise UserError(f"expected precision to be one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
         if not self.error_growth >= 0:
             raise UserError(f"expected error_growth to be at least 0, but got {self.error_growth!r}")
-        if not isinstance(self.target, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
-            raise UserError(f"expected target to be a name like 'native' or 'x86-64-v3', but got {self.target!r}")
+        object.__setattr__(self, "target", target_text(self.target))
 
     def model_key(self) -> str:
         """The part of a model's cache key that these options are."""
         handed = f" schedules={self.schedules.key()}" if self.schedules else ""
         compilers = f" compilers={'+'.join(self.compilers)}" if self.compilers else ""
+        devices = "".join(f" {one.name}={self.on(one.name).key()}@{one.memory}" for one in self.devices)
         parts = "" if self.parts else " whole-buffers"
         memory = f" memory={self.memory}"
         own = f"precision={self.precision} error={self.error_growth:g}{parts}{compilers}{memory}{handed}"
-        return f"{self.key()} {own}"
+        return f"{self.key()} {own}{devices}"
+
+    def on(self, device: str) -> "Options":
+        """The options with which the kernels of a device are compiled."""
+        target = next((one.target for one in self.devices if one.name == device), self.target)
+        return replace(self, target=target.partition(" -host=")[0], devices=())
 
     def key(self) -> str:
         """The part of a kernel's cache key that these options are; its schedule comes on top."""
@@ -105,15 +114,15 @@ class Options:
 
     def settings(self) -> dict[str, str | int | float]:
         """The values of the words `$name` in the pipelines of the compiler (driver/pipeline/pipelines.py)."""
-        from mlc.targets.target import Target
-
         target = Target.parse(self.target)
         return {
-            "target": self.target,
+            "target": target.name,
             "threads": self.threads,
             "precision": self.precision,
             "error-growth": self.error_growth,
             "compilers": "+".join(self.compilers),
+            "devices": "+".join([HOST, *(one.name for one in self.devices)]),
+            "scopes": "+".join(f"{one.name}:{one.memory}" for one in self.devices),
             "parts": self.parts,
             "vector-bits": target.vector_bits,
             "instructions": ",".join(target.instructions),
@@ -174,10 +183,8 @@ def changed_pipelines() -> str:
 
 def _description(target: str) -> str:
     """The content of a file that describes the target's machine; empty for one by its name, which mlc's sources are."""
-    path = target.partition(",")[0].strip()
-    if not path.endswith(".toml"):
-        return ""
-    return f" {sha256(read_file(path)).hexdigest()}"
+    paths = [part.partition(",")[0].strip() for part in target.split(" -host=")]
+    return "".join(f" {sha256(read_file(path)).hexdigest()}" for path in paths if path.endswith(".toml"))
 
 
 def has_own_passes() -> bool:

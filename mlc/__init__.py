@@ -36,6 +36,8 @@ _PUBLIC = {
     "list_funcs": "mlc.support.functions:list_funcs",
     "remove_func": "mlc.support.functions:remove_func",
     "register_compiler": "mlc.passes.graph.annotate.compilers:register_compiler",
+    "Target": "mlc.targets.target:Target",
+    "Device": "mlc.targets.device:Device",
     "show": "mlc.tools.notebook:show",
 }
 # What `%load_ext mlc` and `%unload_ext mlc` call in IPython.

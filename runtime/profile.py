@@ -44,6 +44,8 @@ class KernelProfile:
     memory_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     """Seconds that reading its operands takes, by level of memory, at that level's bandwidth."""
     count: int = 1
+    device: str = ""
+    """The device that it is compiled for; "" in a program of one device."""
 
     @property
     def gflops(self) -> float:

@@ -171,4 +171,5 @@ def _row(
         node["flops"] * count / machine.gflops / 1e9,
         {level: seconds * count for level, seconds in memory_seconds(operands, machine.level).items()},
         count,
+        node.get("device", ""),
     )

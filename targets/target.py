@@ -1,11 +1,11 @@
 """What the compiler knows of a machine: instruction set, vector width, registers, caches."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from mlc.support.errors import UserError
 from mlc.targets.cpu_features import used_features
@@ -24,13 +24,21 @@ INSTRUCTIONS: dict[str, tuple[str, int]] = {
 """A dot product, or another instruction on bytes -> LLVM's feature that has it, the least bits of a vector."""
 
 
-@dataclass(frozen=True)
+C = "c"
+"""The target of kernels that the C compiler compiles, for this machine."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
 class Target:
     """
-    A machine to compile for: `Target.parse("native")`, `"x86-64-v3"`, `"znver4,-avx512bf16"`, `"machine.toml"`.
+    A machine to compile for: `Target("native")`, `"x86-64-v3"`, `"znver4,-avx512bf16"`, `"machine.toml"`.
 
     A name is that of a CPU in `targets/machines/`, or of an entry point in the group `mlc.targets`; a file describes a
-    machine of the user's in the same form.
+    machine of the user's in the same form. TVM's forms are read too: `"llvm -mcpu=znver4 -mattr=-avx512bf16"`, and
+    `{"kind": "llvm", "mcpu": "znver4", "mattr": ["-avx512bf16"]}`. `str(target)` is the short form, which
+    gives an equal target. `host` is the target of what calls the kernels; by default it is the target itself.
+
+    Raises UserError for anything else.
     """
 
     name: str
@@ -53,6 +61,28 @@ class Target:
     cores: int = 1
     axes: tuple[str, ...] = ()
     """Thread axes of a device to which a loop can be bound, e.g. `blockIdx.x`; a CPU has none."""
+    host: "Target | None" = None
+    """The target of @main and the thread pool; None where that is this one."""
+
+    def __init__(
+        self,
+        target: "str | Target | Mapping[str, Any]" = "native",
+        host: "str | Target | Mapping[str, Any] | None" = None,
+        **facts: Any,  # the fields, by name
+    ) -> None:
+        if not facts:
+            found = Target.parse(target)
+            facts = {one.name: getattr(found, one.name) for one in fields(found)}
+        if host is not None:
+            facts["host"] = Target.parse(host)
+        for one in fields(self):
+            object.__setattr__(self, one.name, facts[one.name] if one.name in facts else one.default)
+
+    def __str__(self) -> str:
+        return self.name if self.host is None else f"{self.name}{_HOST}{self.host}"
+
+    def __repr__(self) -> str:
+        return f"mlc.Target({str(self)!r})"
 
     def lanes(self, dtype: object) -> int:
         """Return how many elements of `dtype` ("f32", an xDSL type, or its bits) fill a native vector."""
@@ -76,6 +106,11 @@ class Target:
         return [feature for feature in features if feature not in known]
 
     @property
+    def is_c(self) -> bool:
+        """Whether kernels are printed as C99 and compiled by the C compiler, rather than by LLVM."""
+        return self.name == C
+
+    @property
     def architecture(self) -> str:
         """The first part of the triple, e.g. x86_64."""
         return self.triple.partition("-")[0]
@@ -96,14 +131,112 @@ class Target:
             installed_names,
         )
 
-        return ["native", *cpu_names(), *installed_names()]
+        return ["native", C, *cpu_names(), *installed_names()]
 
     @staticmethod
-    def parse(text: "str | Target") -> "Target":
+    def parse(text: "str | Target | Mapping[str, Any]") -> "Target":
         """Read `NAME` or `NAME,+feature,-feature,...`; a name that ends in `.toml` is a machine's description."""
         if isinstance(text, Target):
             return text
-        return _read(text) if is_file(text) else _parse(text)
+        name, _, host = target_text(text).partition(_HOST)
+        target = _read(name) if is_file(name) else _parse(name)
+        return replace(target, host=Target.parse(host)) if host else target
+
+
+_HOST = " -host="
+"""Between a target and its host, in text."""
+_OPTIONS = ("mcpu", "mattr", "mtriple", "host")
+"""The options of a target in TVM's form."""
+
+
+def target_text(given: object) -> str:
+    """
+    The short text of a target, `NAME,+feature -host=NAME`, from any form; whether the name is known is not asked.
+
+    Raises UserError for what has no such form.
+    """
+    if isinstance(given, Target):
+        return str(given)
+    if isinstance(given, Mapping):
+        return _from_options(dict(cast("Mapping[str, Any]", given)))
+    if not isinstance(given, str):
+        raise UserError(f"expected target to be a name like 'native' or 'x86-64-v3', but got {given!r}")
+    kind, _, rest = given.strip().partition(" ")
+    if kind == "llvm" or (kind == C and rest):
+        return _from_options({"kind": kind, **_words(rest, given)})
+    name, found, host = given.strip().partition(_HOST)
+    return f"{name.strip()}{_HOST}{target_text(host)}" if found else name
+
+
+def _words(text: str, whole: str) -> dict[str, str]:
+    """The options of `-mcpu=znver4 -mattr=+avx512f`; the host, which may have options of its own, is the last."""
+    before, found, host = f" {text}".partition(_HOST)
+    options: dict[str, str] = {}
+    for word in before.split():
+        name, equals, value = word.partition("=")
+        if not name.startswith("-") or not equals:
+            raise UserError(f"expected options like -mcpu=znver4 in a target, but got '{word}' in '{whole}'")
+        options[name.lstrip("-")] = value
+    return {**options, "host": host} if found else options
+
+
+def _from_options(options: dict[str, Any]) -> str:
+    """The short text of `{"kind": "llvm", "mcpu": .., "mattr": .., "mtriple": .., "host": ..}`."""
+    kind = options.pop("kind", None)
+    if kind == C and not options:
+        return C
+    if kind != "llvm":
+        raise UserError(
+            'expected a target like {"kind": "llvm", "mcpu": "znver4"} or {"kind": "c"}, '
+            f"but got kind {kind!r}{' with options' if kind == C else ''}"
+        )
+    for name in options:
+        if name not in _OPTIONS:
+            raise UserError(f"expected options of a target among {', '.join(_OPTIONS)}, but got '{name}'")
+    triple = options.get("mtriple")
+    cpu = _cpu_of(options.get("mcpu") or "generic", triple)
+    attributes = options.get("mattr") or []
+    given = attributes.split(",") if isinstance(attributes, str) else attributes
+    text = ",".join([cpu, *(str(one).strip() for one in given)])
+    if triple is not None and triple != (known := Target.parse(cpu).triple) and not _same_machine(triple, known):
+        raise UserError(f"expected the triple of target '{cpu}' to be {known}, but got '{triple}'")
+    host = options.get("host")
+    return f"{text}{_HOST}{target_text(host)}" if host is not None else text
+
+
+def _same_machine(first: str, second: str) -> bool:
+    """Whether two triples name one architecture and system; `x86_64-linux-gnu` leaves out the vendor."""
+    one, other = first.split("-"), second.split("-")
+    return one[0] == other[0] and ("linux" in one) == ("linux" in other)
+
+
+def _cpu_of(name: object, triple: str | None) -> str:
+    """mlc's name of a CPU from LLVM's; "generic" is the least CPU of the triple's machine, or of this one."""
+    from mlc.targets.machine import FAMILIES, GENERIC, cpu_names, find_cpu, read_family
+
+    if isinstance(name, str) and (name == "native" or is_file(name)):
+        return name
+    if name == "generic":
+        import platform
+
+        machine = triple.partition("-")[0] if triple else platform.machine()
+        if machine not in GENERIC:
+            raise UserError(f"expected a triple of {' or '.join(GENERIC)}, but got '{triple or machine}'")
+        return GENERIC[machine]
+    if isinstance(name, str) and find_cpu(name) is not None:
+        return name
+    for family in FAMILIES:
+        for cpu in read_family(family).values():
+            if cpu.llvm_cpu == name:
+                return cpu.name
+    known = ["native", "generic", *cpu_names()]
+    near = get_close_matches(str(name), known, 1)
+    hint = f" (did you mean '{near[0]}'?)" if near else ""
+    raise UserError(f"expected mcpu to be one of {', '.join(known)}, but got '{name}'{hint}")
+
+
+TargetLike: TypeAlias = "str | Target | Mapping[str, Any]"
+"""What a `target=` takes."""
 
 
 def baseline(target: Target) -> Target:
@@ -139,6 +272,10 @@ def _read(text: str) -> Target:
     for feature in features:
         if not re.fullmatch(r"[+-][\w.-]+", feature):
             raise UserError(f"expected a target feature like +avx2 or -avx512f, but got '{feature}'")
+    if name == C and features:
+        raise UserError(f"expected no features of target 'c', which is this machine, but got '{text}'")
+    if name == C:
+        return replace(native_target(), name=C)
     target = native_target() if name == "native" else _described(name)
     if not features:
         return target
@@ -155,19 +292,19 @@ def _described(name: str) -> Target:
         hint = f" (did you mean '{near[0]}'?)" if near else ""
         raise UserError(f"expected target to be one of {', '.join(Target.names())}, but got '{name}'{hint}")
     return Target(
-        name,
-        cpu.triple,
-        cpu.llvm_cpu,
-        cpu.features,
-        cpu.vector_bits,
-        cpu.vector_registers,
-        cpu.masked_memory,
-        cpu.fma,
-        cpu.l1_bytes,
-        cpu.l2_bytes,
-        cpu.l3_bytes,
-        cpu.core,
-        cpu.instructions,
+        name=name,
+        triple=cpu.triple,
+        cpu=cpu.llvm_cpu,
+        features=cpu.features,
+        vector_bits=cpu.vector_bits,
+        vector_registers=cpu.vector_registers,
+        masked_memory=cpu.masked_memory,
+        fma=cpu.fma,
+        l1_bytes=cpu.l1_bytes,
+        l2_bytes=cpu.l2_bytes,
+        l3_bytes=cpu.l3_bytes,
+        core=cpu.core,
+        cpu_instructions=cpu.instructions,
     )
 
 
@@ -204,18 +341,18 @@ def native_target() -> Target:
         wide, bits, registers, fma = False, 128, 32, True
     core, instructions = find_core(cpu, triple.partition("-")[0])
     return Target(
-        "native",
-        triple,
-        cpu,
-        features,
-        bits,
-        registers,
-        wide,
-        fma,
-        caches[1],
-        caches[2],
-        caches[3],
-        core,
-        instructions,
-        available_cpus(),
+        name="native",
+        triple=triple,
+        cpu=cpu,
+        features=features,
+        vector_bits=bits,
+        vector_registers=registers,
+        masked_memory=wide,
+        fma=fma,
+        l1_bytes=caches[1],
+        l2_bytes=caches[2],
+        l3_bytes=caches[3],
+        core=core,
+        cpu_instructions=instructions,
+        cores=available_cpus(),
     )

@@ -36,6 +36,7 @@ from mlc.tools.opt.limits import add_limits, apply_limits
 
 if TYPE_CHECKING:
     from mlc.driver.compilation import ValidatedOn
+    from mlc.targets.device import Device
 
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
@@ -86,6 +87,13 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
     add_pass_arguments(parser)
     parser.add_argument(
         "--target", default="native", help="the CPU to compile for: native, x86-64-v3, znver4, ... (default: native)"
+    )
+    parser.add_argument(
+        "--device",
+        action="append",
+        default=[],
+        metavar="NAME=TARGET[@MEMORY]",
+        help="a further device, on which graph.on_device places values, e.g. little=x86-64-v2; may be repeated",
     )
     parser.add_argument(
         "--threads", type=int, default=None, metavar="N", help="number of threads (default: one for each CPU)"
@@ -214,6 +222,13 @@ def symbols_of(args: argparse.Namespace) -> "dict[str, tuple[int, ...]] | None":
     return symbols or None
 
 
+def devices_of_arguments(args: argparse.Namespace) -> "tuple[Device, ...]":
+    """The devices that --device names."""
+    from mlc.targets.device import devices_of, parse_device
+
+    return devices_of(dict(map(parse_device, getattr(args, "device", ()))))
+
+
 def executable_of(args: argparse.Namespace):
     """The executable that the arguments describe: compiled, from the cache, or loaded from a directory."""
     if os.path.isdir(args.model):
@@ -247,6 +262,7 @@ def executable_of(args: argparse.Namespace):
         error_growth=args.error_growth,
         **memory_arguments_of(args),
         compilers=args.compiler,
+        devices={one.name: one for one in devices_of_arguments(args)},
     )
 
 

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlc.tools.cli import UsageError, add_model_arguments, shapes_of, symbols_of
+from mlc.tools.cli import UsageError, add_model_arguments, devices_of_arguments, shapes_of, symbols_of
 from mlc.tools.cli_memory import memory_of
 from mlc.tools.waiting import progress
 
@@ -106,6 +106,7 @@ def options_of(args: argparse.Namespace) -> "Options":
         context=current_context(),
         memory=memory_of(args),
         compilers=tuple(args.compiler),
+        devices=devices_of_arguments(args),
     )
 
 

@@ -15,6 +15,7 @@ from mlc.tools.cli import (
     UsageError,
     add_executor_argument,
     add_model_arguments,
+    devices_of_arguments,
     executable_of,
     human_bytes,
     shapes_of,
@@ -173,6 +174,7 @@ def options_of(args: argparse.Namespace, keep: frozenset[str] = frozenset(), val
         context=current_context(),
         memory=memory_of(args),
         compilers=tuple(getattr(args, "compiler", ())),
+        devices=devices_of_arguments(args),
         show_nodes=getattr(args, "mlir_print_source_nodes", False),
         show_locations=getattr(args, "mlir_print_debuginfo", False),
     )

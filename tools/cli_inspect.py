@@ -13,6 +13,7 @@ from mlc.tools.cli import (
     UsageError,
     add_executor_argument,
     add_model_arguments,
+    devices_of_arguments,
     executable_of,
     human_bytes,
     print_table,
@@ -176,6 +177,7 @@ def _write_html(args: argparse.Namespace) -> int:
         context=current_context(),
         memory=memory_of(args),
         compilers=tuple(args.compiler),
+        devices=devices_of_arguments(args),
     )
     collected = collect(load_model(args.model, shapes_of(args), symbols_of(args)), options)
     report = report_of(Path(args.model).stem, executable, collected, profile, reason, inputs)

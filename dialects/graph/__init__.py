@@ -26,6 +26,7 @@ from mlc.dialects.graph.ops import (
     conv,
     conv_transpose,
     counted,
+    device,
     elementwise,
     indexing,
     layout_transform,
@@ -51,6 +52,7 @@ from mlc.dialects.graph.ops.control import CONTROL, ControlOp, IfOp, LoopOp, Sca
 from mlc.dialects.graph.ops.conv import AvgPool2dOp, Conv2dOp, MaxPool2dOp, PoolOp
 from mlc.dialects.graph.ops.conv_transpose import Conv2dTransposeOp
 from mlc.dialects.graph.ops.counted import NonMaxSuppressionOp, NonzeroOp, UniqueOp
+from mlc.dialects.graph.ops.device import DeviceCopyOp, OnDeviceOp
 from mlc.dialects.graph.ops.elementwise import (
     AbsOp,
     AddOp,
@@ -148,7 +150,7 @@ from mlc.dialects.graph.types import shape_of, static_shape, tensor
 
 MODULES = (
     elementwise, trigonometry, bits, reduce, indexing, conv, conv_transpose, winograd, resize, matmul, movement,
-    layout_transform, counted, quantize, structure,
+    layout_transform, counted, quantize, structure, device,
 )  # fmt: skip
 OPS: dict[str, type[GraphOp]] = {
     op.name: op
@@ -168,6 +170,7 @@ OPS: dict[str, type[GraphOp]] = {
         counted,
         quantize,
         structure,
+        device,
     )
     for op in module.OPS
 }
@@ -210,5 +213,6 @@ __all__ = [  # noqa: RUF022
     "SigmoidOp",
     "SignOp", "SiluOp", "SinOp", "SliceOp", "SoftmaxOp", "SoftplusOp", "SplitOp", "SqrtOp", "SubtractOp", "SumOp",
     "TakeOp", "TanhOp", "TileOp", "TransposeOp", "UnaryOp", "WhereOp", "WinogradWeightOp", "YieldOp",
-    "ControlOp", "IfOp", "LoopOp", "NonMaxSuppressionOp", "NonzeroOp", "ScanOp", "UniqueOp",
+    "ControlOp", "DeviceCopyOp", "IfOp", "LoopOp", "NonMaxSuppressionOp", "NonzeroOp", "OnDeviceOp", "ScanOp",
+    "UniqueOp",
 ]  # fmt: skip

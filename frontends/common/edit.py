@@ -5,6 +5,7 @@ Edit an imported model from Python: `with model.edit() as graph:`.
     graph.find(ReluOp), graph.find("conv1")         ops of a class, or of a source node
     value = graph.add(SoftmaxOp, value, axis=-1)    a new op, after its operands
     graph.constant(array)                           a constant
+    graph.on_device("conv1", "npu")                 the ops of a node, or a value, are computed on a device
     graph.replace(old, value)                       all uses of a value, or of an op's result
     graph.output("probabilities", value)            the value of an output, or a new output
 
@@ -22,7 +23,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
-from mlc.dialects.graph import ConstantOp, GraphOp, ParamOp, location_name, static_shape
+from mlc.dialects.graph import ConstantOp, GraphOp, OnDeviceOp, ParamOp, location_name, static_shape
 from mlc.dialects.graph.types import dtype_name, element_of, tensor
 from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.infer_types import infer_types
@@ -107,6 +108,20 @@ class Editor:
             op = ParamOp.make(entry=self.model.add_weight(array), result=tensor(array.shape, array.dtype.name))
         self._place(op)
         return op.results[0]
+
+    def on_device(self, what: str | SSAValue | Operation, device: str) -> None:
+        """
+        Compute the results of a source node, of an op, or a value, on a device of `mlc.compile(devices=)`.
+
+        What they are computed of is there too, up to the next such constraint; their readers may be elsewhere.
+        """
+        ops = self.find(what) if isinstance(what, str) else [what]
+        for value in [v for op in ops for v in ([op] if isinstance(op, SSAValue) else op.results)]:
+            uses = list(value.uses)
+            placed = self.add(OnDeviceOp, value, device=device)
+            for use in uses:
+                use.operation.operands[use.index] = placed
+            self.outputs = {name: placed if end is value else end for name, end in self.outputs.items()}
 
     def replace(self, old: SSAValue | Operation, new: SSAValue) -> None:
         """Replace the uses of a value (or an op's result) by another one, except by the ops that compute the latter."""

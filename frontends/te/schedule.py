@@ -39,7 +39,7 @@ from mlc.passes.loop.index_space.domain import loops_around
 from mlc.support.diagnostics import place_of_location
 from mlc.support.errors import UserError, located
 from mlc.support.ir_text import IRText
-from mlc.targets.target import Target
+from mlc.targets.target import Target, TargetLike
 
 Operator: TypeAlias = "te.FuncOp | loop.FuncOp"
 _CLASSES = {sched.BlockType: ScheduleBlock, sched.LoopType: ScheduleLoop, sched.IntType: ScheduleKnob}
@@ -61,9 +61,9 @@ class Schedule:
     the directive, the loop and the dependence, and leaves the schedule and the loops as they were.
     """
 
-    def __init__(self, func: Operator | str, target: str = "native", *, name: str = "<schedule>") -> None:
-        self.target = target
+    def __init__(self, func: Operator | str, target: TargetLike = "native", *, name: str = "<schedule>") -> None:
         self._target = Target.parse(target)
+        self.target = str(self._target)
         self.func, given, declared = _operator_of(func, name)
         name = self.func.sym_name.data
         self._op = sched.ScheduleOp.make(name, Region(Block()))

@@ -115,7 +115,7 @@ def collapse(fused: FusedOp) -> None:
     assert block is not None
     operands = [_reshaped(v, a.type, fused) for v, a in zip(fused.operands, body.args, strict=True)]
     new = FusedOp(operands, list(last.operand_types), fused.detach_region(fused.body), fused.label.data)
-    new.properties, new.location = dict(fused.properties), fused.location
+    new.properties, new.attributes, new.location = dict(fused.properties), dict(fused.attributes), fused.location
     block.insert_op_before(new, fused)
     for old, result in zip(fused.results, new.results, strict=True):
         back = _reshaped(result, old.type, fused)

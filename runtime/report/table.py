@@ -87,4 +87,5 @@ def _description(row: "KernelProfile", room: int) -> "Text":
     if len(name) > room:
         name = f"{name[: room - 10]}…{name[-9:]}"
     nodes = f" ({', '.join(row.origins)})" if row.origins else ""
-    return Text.assemble(f"{calls}{name}\n", (f"  {row.schedule}{nodes}", "dim"))
+    device = f"on {row.device}: " if row.device else ""
+    return Text.assemble(f"{calls}{name}\n", (f"  {device}{row.schedule}{nodes}", "dim"))

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.attributes import GRAPH_DEVICE
 from mlc.dialects.graph import FusedOp, YieldOp
 from mlc.dialects.source_nodes import location_names
 from mlc.passes.graph.fuse_ops.dataflow import dataflow
@@ -79,6 +80,10 @@ def fuse(ops: Sequence[Operation], inline_constants: bool = True) -> FusedOp:
                 op.operands[index] = new
     inputs = [value for value, new in arguments.items() if isinstance(new, BlockArgument)]
     fused = FusedOp(inputs, [r.type for r in outputs], Region(body), label_of(ops), origins_of(ops) or None)
+    if (
+        device := ops[0].attributes.get(GRAPH_DEVICE)
+    ) is not None:  # that of all: copies between devices fuse with none
+        fused.attributes[GRAPH_DEVICE] = device
     _replace(ops, outputs, fused)
     body.add_ops([*copies, *ops, YieldOp(*outputs)])
     return fused

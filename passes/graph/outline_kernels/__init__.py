@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import SymbolTable
 
+from mlc.dialects.attributes import GRAPH_DEVICE
 from mlc.dialects.graph import (
     CallOp,
     ConstantOp,
@@ -129,6 +130,8 @@ class Outliner:
         block = fused.body.block
         number: dict[SSAValue, int] = {value: index for index, value in enumerate(block.args)}
         lines = [",".join(self.text(type) for type in block.arg_types)]
+        if (device := fused.attributes.get(GRAPH_DEVICE)) is not None:
+            lines.append(f"on {device}")
         lines += [f"{name} step {span.step.data}" for name, span in self.ranges(fused).items()]
         for op in block.ops:
             masked = mask and _is_scalar(op)
@@ -197,6 +200,8 @@ class Outliner:
                 result.name_hint = None
         function = FuncOp(name, types, body, "private")
         function.attributes[KERNEL] = UnitAttr()
+        if (device := fused.attributes.get(GRAPH_DEVICE)) is not None:
+            function.attributes[GRAPH_DEVICE] = device
         if symbols:
             function.attributes["graph.symbols"] = DictionaryAttr(symbols)
         self.module.body.block.add_op(function)

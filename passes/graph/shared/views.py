@@ -19,6 +19,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.attributes import GRAPH_DEVICE
 from mlc.dialects.graph import ConcatenateOp, FusedOp, GraphOp, ReshapeOp, SliceOp, SplitOp, TransposeOp
 from mlc.dialects.graph.dims import Dim, DimExpr, SymbolAttr
 from mlc.dialects.graph.types import axis_of, is_static, product, shape_of, sizes_at
@@ -175,6 +176,8 @@ def insert_copy(op: Operation, index: int) -> TransposeOp:
     assert op.parent is not None
     copy = TransposeOp.make(value, axes=tuple(range(len(shape_of(value.type)))))
     copy.location = op.location
+    if (device := op.attributes.get(GRAPH_DEVICE)) is not None:
+        copy.attributes[GRAPH_DEVICE] = device
     op.parent.insert_op_before(copy, op)
     op.operands[index] = copy.results[0]
     return copy
