@@ -9,8 +9,10 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerType, f32, i1
 from xdsl.ir import Attribute, Operation
 
+from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.ops import elementwise as graph
 from mlc.dialects.graph.ops import structure
+from mlc.dialects.graph.ops.device import DeviceCopyOp, OnDeviceOp
 from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
@@ -201,10 +203,10 @@ for _op in BINARY:
     lowering(_op)(_pair)
 
 
-@lowering(graph.OnDeviceOp)
-@lowering(graph.DeviceCopyOp)
+@lowering(OnDeviceOp)
+@lowering(DeviceCopyOp)
 @lowering(graph.IdentityOp)
-def identity(op: graph.GraphOp, x: Tensor) -> Tensor:
+def identity(op: GraphOp, x: Tensor) -> Tensor:
     """identity(x) == x."""
     return x
 
