@@ -66,7 +66,7 @@ def operands(dtype: str):
 def test_vpdpbusd_runs_and_gives_the_products():
     s = tensorized("uint8", 16, "x86.vpdpbusd", "native")
     a, b, want = operands("uint8")
-    np.testing.assert_array_equal(interp.run(s.lowered(), [a, b])[0], want)
+    np.testing.assert_array_equal(interp.run(s.lowered(), [a.view(np.int8), b])[0], want)
     op = mlc.build(s, threads=1)
     np.testing.assert_array_equal(op(a, b), want)
     assert "vpdpbusd" in op.text("asm")
@@ -84,7 +84,7 @@ def test_sdot_is_assembled_for_aarch64_and_its_c_print_gives_the_products():
     s = tensorized("int8", 4, "aarch64.sdot", "neoverse-n1")
     assert "sdot" in _compiled(s, "asm")
     a, b, want = operands("int8")
-    np.testing.assert_array_equal(interp.run(s.lowered(), [a, b])[0], want)
+    np.testing.assert_array_equal(interp.run(s.lowered(), [a.view(np.int8), b])[0], want)
     kernels = c_run.compile_and_load(c_prelude.PRELUDE + c.print_function(s.lowered()))
     out = np.full((6, 32), -1, np.int32)
     assert kernels["gemm8"]([a, b, out]) == 0
