@@ -379,7 +379,9 @@ def test_large_kernels_run_as_c():
 def test_what_cannot_be_run_is_a_warning_and_no_error(capsys):
     ctx, module = parse("""
   loop.func @bad(%X: memref<4xf32>, %Y: memref<4xf32>) attributes {outputs = 1 : i64} {
-    %v = loop.load %X[4] : f32
+    %four = arith.constant 4 : i64
+    %at = arith.index_cast %four : i64 to index
+    %v = loop.load %X[%at] : f32
     loop.store %v, %Y[0] : f32
   }""")
     run_passes(module, ctx, [Nothing()], instruments=[ValidateInstrument()])
