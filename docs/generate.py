@@ -43,6 +43,8 @@ WITH_COMMANDS = (
             "profiling",
             "running-ir",
             "packages",
+            "live-schedules",
+            "memory",
             "editors",
             "symbolic-shapes",
             "inspect",
