@@ -12,7 +12,7 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from io import StringIO
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     BytesAttr,
@@ -38,7 +38,7 @@ def dense_attribute(type: Any, text: str) -> DenseIntOrFPElementsAttr | None:
         values: Any = json.loads(text)
         shape = list(type.get_shape())
         if isinstance(values, list):
-            values = _flat(values, shape)
+            values = _flat(cast("list[Any]", values), shape)
         else:
             values = [values] * math.prod(shape)
         if isinstance(element, Float32Type | Float64Type):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from mlc.support.errors import UserError
 from mlc.targets.target import Target, target_text
@@ -45,7 +45,7 @@ def devices_of(given: object) -> tuple[Device, ...]:
         return ()
     if not isinstance(given, Mapping):
         raise UserError(f"expected devices as a dict from names to targets, but got {given!r}")
-    items: Mapping[Any, Any] = given
+    items = cast("Mapping[Any, Any]", given)
     found: list[Device] = []
     for name, value in items.items():
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z]\w*", name):

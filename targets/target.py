@@ -195,7 +195,7 @@ def _from_options(options: dict[str, Any]) -> str:
             raise UserError(f"expected options of a target among {', '.join(_OPTIONS)}, but got '{name}'")
     triple = options.get("mtriple")
     cpu = _cpu_of(options.get("mcpu") or "generic", triple)
-    attributes = options.get("mattr") or []
+    attributes: Any = options.get("mattr") or []
     given = attributes.split(",") if isinstance(attributes, str) else attributes
     text = ",".join([cpu, *(str(one).strip() for one in given)])
     if triple is not None and triple != (known := Target.parse(cpu).triple) and not _same_machine(triple, known):

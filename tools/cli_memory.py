@@ -68,7 +68,12 @@ def memory_arguments_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def given_memory_option(args: argparse.Namespace) -> str:
     """The first option that differs from its default; empty where none does."""
-    defaults = {"memory_planner": "best", "memory_seed": 0, "workspace_pool": [], "constant_pool": []}
+    defaults: dict[str, object] = {
+        "memory_planner": "best",
+        "memory_seed": 0,
+        "workspace_pool": [],
+        "constant_pool": [],
+    }
     return next((f"--{name.replace('_', '-')}" for name, value in defaults.items() if getattr(args, name) != value), "")
 
 

@@ -105,7 +105,7 @@ class CKernel:
     """A kernel in its present form, which is printed once for each arithmetic."""
 
     func: loop.FuncOp
-    symbols: Mapping[SSAValue, int] = field(default_factory=dict)
+    symbols: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """The values of its index arguments."""
     texts: dict[Arithmetic, str] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
 from mlc.driver.describe.program import ProgramDescription, program_of
@@ -75,6 +75,7 @@ def _value(main: func.FuncOp, value: SSAValue, places: Places) -> dict[str, Any]
     facts: dict[str, Any] = {"shape": list(type_.get_shape()), "dtype": str(type_.element_type)}
     inputs = main.attributes["mlc.inputs"]
     assert isinstance(inputs, IntegerAttr)
+    assert isinstance(place.root, BlockArgument)
     index, count = place.root.index, len(main.body.block.args)
     if index >= count - 2:
         kind = "weights" if index == count - 2 else "workspace"

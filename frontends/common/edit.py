@@ -116,7 +116,10 @@ class Editor:
         What they are computed of is there too, up to the next such constraint; their readers may be elsewhere.
         """
         ops = self.find(what) if isinstance(what, str) else [what]
-        for value in [v for op in ops for v in ([op] if isinstance(op, SSAValue) else op.results)]:
+        values: list[SSAValue] = []
+        for op in ops:
+            values += [op] if isinstance(op, SSAValue) else op.results
+        for value in values:
             uses = list(value.uses)
             placed = self.add(OnDeviceOp, value, device=device)
             for use in uses:

@@ -18,10 +18,10 @@ import os
 import sys
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, IntegerAttr, ModuleOp, StringAttr, i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from mlc.dialects import loop, sched, te
@@ -42,7 +42,11 @@ from mlc.support.ir_text import IRText
 from mlc.targets.target import Target, TargetLike
 
 Operator: TypeAlias = "te.FuncOp | loop.FuncOp"
-_CLASSES = {sched.BlockType: ScheduleBlock, sched.LoopType: ScheduleLoop, sched.IntType: ScheduleKnob}
+_CLASSES: dict[type[Attribute], type[ScheduleHandle]] = {
+    sched.BlockType: ScheduleBlock,
+    sched.LoopType: ScheduleLoop,
+    sched.IntType: ScheduleKnob,
+}
 _HERE = str(Path(__file__).parents[2])
 
 
@@ -307,7 +311,7 @@ class Schedule:
             self._payload(argument)
             return argument.value
         if isinstance(argument, tuple | list):
-            return [self._value(one) for one in argument]
+            return [self._value(one) for one in cast("Sequence[Any]", argument)]
         return layout(argument) if callable(argument) else argument
 
     def _payload(self, handle: ScheduleHandle) -> loop.ForOp | loop.BlockOp | int:

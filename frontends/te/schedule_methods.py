@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, f64, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -100,7 +100,9 @@ def _shown(value: object) -> str:
     """An argument in a message: handles by their names."""
     if isinstance(value, SSAValue):
         return f"%{value.name_hint}"
-    return f"[{', '.join(map(_shown, value))}]" if isinstance(value, tuple | list) else repr(value)
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_shown, cast('Sequence[object]', value)))}]"
+    return repr(value)
 
 
 def _declared(op: type[IRDLOperation], given: Mapping[str, Any]) -> Operation:
@@ -119,16 +121,17 @@ def _declared(op: type[IRDLOperation], given: Mapping[str, Any]) -> Operation:
 
 def _flat(value: object) -> Iterator[object]:
     if isinstance(value, tuple | list):
-        for one in value:
+        for one in cast("Sequence[object]", value):
             yield from _flat(one)
     else:
         yield value
 
 
 def _operand(op: type[IRDLOperation], name: str, value: object, wanted: OperandDef) -> SSAValue:
-    kind = _type(wanted.constr)
+    kind = _type(cast("object", wanted.constr))
     if not isinstance(value, SSAValue) or value.type != kind:
-        got = value.type.name.removeprefix("sched.") if isinstance(value, SSAValue) else repr(value)
+        given = cast("SSAValue", value).type if isinstance(value, SSAValue) else None
+        got = given.name.removeprefix("sched.") if given is not None else repr(value)
         raise UserError(f"{op.name}: expected a {kind.name.removeprefix('sched.')} as {name}, but got {got}")
     return value
 
@@ -138,9 +141,13 @@ def _type(constraint: object) -> Attribute:
     if isinstance(constraint, RangeLengthConstraint):
         constraint = constraint.constraint
     if isinstance(constraint, RangeOf):
-        constraint = constraint.constr
+        constraint = cast("object", constraint.constr)
     assert isinstance(constraint, EqAttrConstraint)
-    return constraint.attr
+    return cast("Attribute", constraint.attr)
+
+
+_KINDS: dict[object, str] = {I64: "a whole number", BaseAttr(StringAttr): "a text"}
+"""What the constraints of properties admit, in messages."""
 
 
 def _property(op: type[IRDLOperation], name: str, value: object, wanted: PropertyDef) -> Attribute:
@@ -150,7 +157,7 @@ def _property(op: type[IRDLOperation], name: str, value: object, wanted: Propert
             raise VerifyException("")
         wanted.constr.verify(attribute, VerificationContext())
     except VerifyException:
-        what = {I64: "a whole number", BaseAttr(StringAttr): "a text"}.get(wanted.constr, "an attribute")
+        what = _KINDS.get(wanted.constr, "an attribute")
         raise UserError(f"{op.name}: expected {what} as {name}, but got {value!r}") from None
     return attribute
 
@@ -196,7 +203,7 @@ def layout(function: Callable[..., Any]) -> list[Index]:
     """The expressions of a layout that is given as a function of the old dimensions."""
     axes = [_Axis(tile(k)) for k in range(len(inspect.signature(function).parameters))]
     found = function(*axes)
-    parts = found if isinstance(found, tuple | list) else [found]
+    parts = list(cast("Sequence[Any]", found)) if isinstance(found, tuple | list) else [found]
     if not all(isinstance(part, _Axis | int) for part in parts):
         raise UserError(f"expected a list of expressions of the dimensions as layout, but got {found!r}")
     return [part.index if isinstance(part, _Axis) else const(part) for part in parts]

@@ -128,7 +128,7 @@ def _fields(tensors: Sequence[PackedTensor], qualifier: str) -> str:
 
 
 def _sizes(spec: PackageSpec) -> str:
-    sizes = []
+    sizes: list[str] = []
     for field, name, low, high, step in spec.symbols:
         steps = f" in steps of {step}" if step > 1 else ""
         sizes.append(f"  int64_t {field}; /* {name.replace('*/', '')}: {low} to {high}{steps} */")

@@ -73,7 +73,7 @@ def check(spec: PackageSpec) -> str:
         where = f'argc > 2 ? argv[2] : "weights/{spec.name}.weights"'
         setup.append(f'options.weights = contents(".", {where}, {spec.name.upper()}_WEIGHTS_BYTES);')
         free.append("release(options.weights);")
-    pool = []
+    pool: list[str] = []
     if spec.threads > 1:
         pool.append(f"options.runtime = mlc_runtime_create({spec.threads});")
         free.append("mlc_runtime_destroy(options.runtime);")

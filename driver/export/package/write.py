@@ -211,7 +211,7 @@ def _record(
         values = recorded_sizes(artifact)
         executable = compiled_executable(artifact, options.threads, "aot", LLVM())
         rng = np.random.default_rng(0)
-        arrays = {}
+        arrays: dict[str, Any] = {}
         for k, (name, shape, dtype) in enumerate(artifact.model["inputs"]):
             sizes = [evaluate(size, values) for size in shape]
             kind = dtype_of(dtype)
@@ -231,7 +231,7 @@ def recorded_sizes(artifact: Artifact) -> dict[str, int]:
     """A value for each open size: TYPICAL_SIZE, moved into the range and to the steps of the size."""
     if not artifact.model.get("symbols"):
         return {}
-    found = {}
+    found: dict[str, int] = {}
     for symbol in Sizes(artifact.model).symbols:
         value = min(max(TYPICAL_SIZE, symbol.low), symbol.high)
         value = -(-value // symbol.step) * symbol.step

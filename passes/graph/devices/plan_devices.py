@@ -10,13 +10,13 @@ Control flow, and the conditions that it reads, are on the host. Weights and con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.attributes import GRAPH_DEVICE, GRAPH_KERNEL
@@ -252,7 +252,9 @@ class DevicePlanner:
 
 
 def _with_devices(attrs: ArrayAttr[DictionaryAttr] | None, devices: Sequence[str]) -> ArrayAttr[DictionaryAttr]:
-    records = [{}] * len(devices) if attrs is None else [record.data for record in attrs.data]
+    records: list[Mapping[str, Attribute]] = (
+        [{}] * len(devices) if attrs is None else [record.data for record in attrs.data]
+    )
     return ArrayAttr(
         [DictionaryAttr({**r, GRAPH_DEVICE: StringAttr(d)}) for r, d in zip(records, devices, strict=True)]
     )
