@@ -129,11 +129,10 @@ def _flat(value: object) -> Iterator[object]:
 
 def _operand(op: type[IRDLOperation], name: str, value: object, wanted: OperandDef) -> SSAValue:
     kind = _type(cast("object", wanted.constr))
-    if not isinstance(value, SSAValue) or value.type != kind:
-        given = cast("SSAValue", value).type if isinstance(value, SSAValue) else None
-        got = given.name.removeprefix("sched.") if given is not None else repr(value)
-        raise UserError(f"{op.name}: expected a {kind.name.removeprefix('sched.')} as {name}, but got {got}")
-    return value
+    if isinstance(value, SSAValue) and value.type == kind:
+        return value
+    got = cast("SSAValue", value).type.name.removeprefix("sched.") if isinstance(value, SSAValue) else repr(value)
+    raise UserError(f"{op.name}: expected a {kind.name.removeprefix('sched.')} as {name}, but got {got}")
 
 
 def _type(constraint: object) -> Attribute:
