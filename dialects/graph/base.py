@@ -299,6 +299,8 @@ class GraphOp(Operation):
     attribute is remapped; fixed: only the plain layout. A class that does not say it has its `kind`'s: elementwise,
     broadcast, or else fixed."""
     arity: ClassVar[tuple[int, int]] = (1, 1)
+    rounds: ClassVar[bool] = False
+    """Whether its kernel computes in f64 and rounds the result to its type, as wide arithmetic then does, too."""
     tolerance: ClassVar[float] = 0.0
     """The error constant c of rtol = c * eps * sqrt(K); 0 for exact ops."""
     declared: ClassVar[dict[str, OpAttr[Any]]] = {}

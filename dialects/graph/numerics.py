@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mlc.support.dtypes import is_float_dtype
+
 if TYPE_CHECKING:
     from mlc.dialects.graph.layout import TransformSteps
     from mlc.dialects.graph.ops.conv import PoolOp
@@ -140,7 +142,7 @@ def pool2d(x: Array, op: PoolOp, out: Sequence[int], maximum: bool, count_paddin
         return windows(padded, kernel, strides, dilation)[:, :, : out[0], : out[1]]
 
     if maximum:
-        low = -np.inf if np.issubdtype(x.dtype, np.floating) else np.iinfo(x.dtype).min
+        low = -np.inf if is_float_dtype(x.dtype) else np.iinfo(x.dtype).min
         return view(x, padding, extra, low).max(axis=(4, 5))
     ones = np.ones((1, 1, *x.shape[2:]), x.dtype)
     if count_padding:

@@ -25,6 +25,7 @@ from mlc.dialects.graph.types import (
     shape_text,
     tensor,
 )
+from mlc.support.dtypes import is_float_dtype
 
 
 class UnaryOp(GraphOp):
@@ -205,7 +206,7 @@ class ClipOp(UnaryOp):
 
 
 def _bounds(np: ModuleType, x: Array, op: ClipOp) -> tuple[float, float]:
-    if np.issubdtype(x.dtype, np.floating):
+    if is_float_dtype(x.dtype):
         return op.min, op.max
     info = np.iinfo(x.dtype)
     return max(op.min, info.min), min(op.max, info.max)
@@ -367,6 +368,7 @@ class ModOp(BinaryOp):
     name = "graph.mod"
     tolerance = 1
     domain = (0.5, 4.0)
+    rounds = True
     truncated = BoolAttr(False)
 
     @staticmethod
