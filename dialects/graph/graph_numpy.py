@@ -39,8 +39,7 @@ def _typed(op: GraphOp, value: Array, type: Attribute, arithmetic: Arithmetic) -
         if is_float_dtype(dtype) and _narrows(op):
             return arithmetic.narrowed(value, numpy_dtype(type.element_type))
     if arithmetic.wide and op.rounds and is_float_dtype(dtype):
-        assert isinstance(type, TensorType)
-        return arithmetic.narrowed(value, numpy_dtype(type.element_type))
+        return arithmetic.narrowed(value, result_dtype(type))
     return value.astype(dtype, copy=False)
 
 
