@@ -243,7 +243,7 @@ def test_targets() -> None:
     [
         (
             "x86-64-v5",
-            r"expected target to be one of native, x86-64, .* 'x86-64-v5' \(did you mean 'x86-64-v4'\?\)",
+            r"expected target to be one of native, c, x86-64, .* 'x86-64-v5' \(did you mean 'x86-64-v4'\?\)",
         ),
         ("znver4,avx2", r"expected a target feature like \+avx2 or -avx512f, but got 'avx2'"),
     ],
