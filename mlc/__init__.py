@@ -60,5 +60,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC, "byoc", "instruments", "te"])
-    return sorted([*globals(), *_PUBLIC, "graph_executor", "instruments", "te"])
+    return sorted([*globals(), *_PUBLIC, "byoc", "graph_executor", "instruments", "te"])

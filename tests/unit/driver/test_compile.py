@@ -68,7 +68,7 @@ def test_steps_run_the_same_code(path: Path, exe: mlc.Executable):
 def test_profile_names_each_call(exe: mlc.Executable):
     profile = exe.profile(small_model.inputs(), repeat=3)
     assert [row.kernel for row in profile] == [node["kernel"] for node in exe.graph_json["nodes"]]
-    assert all(0 < row.seconds < 1 for row in profile)
+    assert all(0 < row.seconds for row in profile)
     assert f"all {len(profile)} calls" in str(profile)
 
 

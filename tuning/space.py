@@ -1,0 +1,124 @@
+"""
+The candidates of a task: a number, values of knobs, JSON and sched IR name the same candidate.
+
+A space has one part for each strategy that accepts the kernel, and a part is the product of that strategy's knobs. In a
+part's index the knob that is declared first is least significant, as in AutoTVM's ConfigSpace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from mlc.support.errors import UserError
+
+KnobValue: TypeAlias = int | str | tuple[int, ...]
+"""A size, a name (a strategy, an algorithm, an annotation), or a list of factors or an order of loops."""
+
+Values: TypeAlias = Mapping[str, KnobValue]
+"""The values of a candidate's knobs by name; `STRATEGY` names the part of the space."""
+
+STRATEGY = "strategy"
+"""The key of the strategy's name in the values of a candidate."""
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A choice of a strategy: its candidates depend on the kernel and the target, never on the values of other knobs."""
+
+    name: str
+    candidates: tuple[KnobValue, ...]
+    default: KnobValue
+    """The choice of the analytic model, which is one of the candidates."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The candidates of one strategy."""
+
+    strategy: str
+    knobs: tuple[Knob, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of candidates."""
+        return prod(len(knob.candidates) for knob in self.knobs)
+
+
+@dataclass(frozen=True)
+class Space:
+    """All candidates of a task: `space[17]` gives their values, `space.index_of(values)` the number."""
+
+    parts: tuple[Part, ...]
+    """The strategies in the order in which they are tried: the first one is the compiler's choice."""
+
+    @property
+    def size(self) -> int:
+        """The number of candidates."""
+        return sum(part.size for part in self.parts)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[dict[str, KnobValue]]:
+        return (self[index] for index in range(self.size))
+
+    def __getitem__(self, index: int) -> dict[str, KnobValue]:
+        """The values of the candidate of that number, 0 <= index < size."""
+        if not 0 <= index < self.size:
+            raise IndexError(f"expected a candidate from 0 to {self.size - 1}, but got {index}")
+        for part in self.parts:
+            if index < part.size:
+                break
+            index -= part.size
+        else:
+            raise AssertionError("the index is below the size of all parts")
+        values: dict[str, KnobValue] = {STRATEGY: part.strategy}
+        for knob in part.knobs:
+            index, digit = divmod(index, len(knob.candidates))
+            values[knob.name] = knob.candidates[digit]
+        return values
+
+    def part(self, values: Values) -> Part:
+        """The part that the values are of."""
+        name = values.get(STRATEGY)
+        for part in self.parts:
+            if part.strategy == name:
+                return part
+        known = ", ".join(part.strategy for part in self.parts)
+        raise UserError(f"expected a strategy among {known}, but got {name!r}")
+
+    def index_of(self, values: Values) -> int:
+        """The number of a candidate; UserError where a knob is unknown, missing or outside its candidates."""
+        part = self.part(values)
+        unknown = set(values) - {STRATEGY} - {knob.name for knob in part.knobs}
+        if unknown:
+            raise UserError(f"strategy '{part.strategy}' has no knob '{min(unknown)}'")
+        index, weight = 0, 1
+        for knob in part.knobs:
+            if knob.name not in values:
+                raise UserError(f"expected a value of knob '{knob.name}' of strategy '{part.strategy}'")
+            if values[knob.name] not in knob.candidates:
+                known = ", ".join(map(str, knob.candidates))
+                raise UserError(f"expected knob '{knob.name}' among {known}, but got {values[knob.name]!r}")
+            index += weight * knob.candidates.index(values[knob.name])
+            weight *= len(knob.candidates)
+        return index + sum(one.size for one in self.parts[: self.parts.index(part)])
+
+    @property
+    def default(self) -> dict[str, KnobValue]:
+        """The compiler's choice without records: the first strategy with the default of each knob."""
+        part = self.parts[0]
+        return {STRATEGY: part.strategy} | {knob.name: knob.default for knob in part.knobs}
+
+
+def to_json(values: Values) -> dict[str, int | str | list[int]]:
+    """The values as JSON holds them: tuples are lists."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def from_json(values: Mapping[str, int | str | list[int]]) -> dict[str, KnobValue]:
+    """The values that JSON holds."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
