@@ -26,7 +26,7 @@ STRATEGY = "strategy"
 
 @dataclass(frozen=True)
 class Knob:
-    """A choice of a strategy: its candidates depend on the kernel and the target, never on the values of other knobs."""
+    """A choice of a strategy; its candidates depend on the kernel and the target, never on other knobs' values."""
 
     name: str
     candidates: tuple[KnobValue, ...]
