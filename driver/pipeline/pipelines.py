@@ -12,8 +12,8 @@ The compiler on one screen: every step from a model to a program, in order.
 
 `driver/models/compilation.py` runs the stages in this order, `mlc.build` the stage "kernel" alone. A word such as
 `$threads` is a setting of the compilation (`Options.settings`): where it reaches a pass is written here and nowhere
-else. `mlc-opt --show-pipeline=NAME` prints a pipeline; where mlc-opt runs one, `--set threads=2` gives a setting, and an
-option whose setting is not given keeps the pass's default.
+else. `mlc-opt --show-pipeline=NAME` prints a pipeline; where mlc-opt runs one, `--set threads=2` gives a setting, and
+an option whose setting is not given keeps the pass's default.
 """
 
 from typing import NamedTuple
