@@ -170,8 +170,8 @@ class Cache:
     def trim(self, keep: Path | None = None) -> None:
         """Remove what was used longest ago until the rest fits."""
         entries: list[tuple[int, Path, int]] = []
-        for part in _PARTS:
-            for path in (self.root / part).iterdir():
+        for folder in [self.root / part for part in _PARTS if (self.root / part).is_dir()]:
+            for path in folder.iterdir():
                 if path.name.startswith(PREFIX):  # being written; abandoned ones go when the next is made
                     continue
                 with suppress(FileNotFoundError):  # another process trims, too

@@ -25,7 +25,7 @@ from mlc.tuning.space import STRATEGY
 
 
 @dataclass(frozen=True)
-class Entry:
+class SnapshotEntry:
     """What a snapshot holds of a task."""
 
     values: KnobValues
@@ -39,7 +39,7 @@ class Snapshot:
 
     source: str
     """The file or package, for people."""
-    table: Mapping[RecordKey, Entry]
+    table: Mapping[RecordKey, SnapshotEntry]
 
     def best(self, kernel_hash: str, target: str, threads: int) -> KnobValues | None:
         """The record's values; None where there is none, or where the strategy has another version now."""
@@ -68,7 +68,7 @@ class Snapshot:
             )
         return ""
 
-    def _is_current(self, entry: Entry) -> bool:
+    def _is_current(self, entry: SnapshotEntry) -> bool:
         return _version(str(entry.values.get(STRATEGY, ""))) == entry.strategy_version
 
 
@@ -85,7 +85,7 @@ def snapshot(database: Database, unchecked: bool = False) -> Snapshot:
         record = database.kept(task.key) or (database.fastest(task.key) if unchecked else None)
         if record is not None:
             found.append(record)
-    table = {one.key: Entry(one.values, one.strategy_version, one.name) for one in found}
+    table = {one.key: SnapshotEntry(one.values, one.strategy_version, one.name) for one in found}
     return Snapshot(str(database.path), table)
 
 
@@ -137,7 +137,7 @@ def snapshot_of_json(text: str, source: str) -> Snapshot:
         if data["format"] > FORMAT:
             raise UserError(f"{source}: expected records of format {FORMAT}, but got {data['format']}")
         table = {
-            (str(h), str(target), int(threads)): Entry(values_of(json.dumps(values)), str(version), str(name))
+            (str(h), str(target), int(threads)): SnapshotEntry(values_of(json.dumps(values)), str(version), str(name))
             for h, target, threads, name, version, values in data["records"]
         }
     except (KeyError, TypeError, ValueError) as error:

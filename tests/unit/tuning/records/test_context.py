@@ -12,7 +12,7 @@ import pytest
 import mlc
 from mlc.schedules.selection import records as seconds_on_record
 from mlc.support.errors import UserError, collected_warnings
-from mlc.tuning.records.context import Entry, Snapshot, opened, snapshot_json, snapshot_of_json
+from mlc.tuning.records.context import Snapshot, SnapshotEntry, opened, snapshot_json, snapshot_of_json
 from mlc.tuning.records.database import Database
 from mlc.tuning.task import Task
 from tests.helpers.tuning_records import dense_model, keep, ran, some_task, strategies_of, tasks_of
@@ -193,7 +193,7 @@ def test_seconds_of_strategies_still_select(model: tuple[Path, list[Task]]) -> N
 
 def test_a_snapshot_is_text_and_back(tmp_path: Path) -> None:
     values = {"strategy": "matmul", "tile": (4, 8), "order": "ij"}
-    found = Snapshot("r", {("ab", "cpu", 2): Entry(values, "1", "dense_1")})
+    found = Snapshot("r", {("ab", "cpu", 2): SnapshotEntry(values, "1", "dense_1")})
     assert snapshot_of_json(snapshot_json(found), "r") == found
     keep(tmp_path / "r.db", some_task())
     assert opened(tmp_path / "r.db").table[some_task().key].name == "dense_1234"
