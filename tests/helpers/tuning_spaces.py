@@ -31,7 +31,8 @@ def tiles(sizes: int = 6, strategy: str = "tiled") -> Part:
 def smooth_cost(values: Values) -> float:
     """Seconds of a candidate of `tiles`: least at rows 8, columns 16, unrolled, order (1, 0)."""
     rows, columns = values["rows"], values["columns"]
-    assert isinstance(rows, int) and isinstance(columns, tuple)
+    assert isinstance(rows, int)
+    assert isinstance(columns, tuple)
     cost = 1.0 + 0.3 * abs(rows.bit_length() - 4) + 0.5 * abs(columns[1].bit_length() - 5)
     cost += 0.2 * (values["unroll"] == "off") + 0.1 * (values["order"] == (0, 1))
     return cost * (2.0 if values[STRATEGY] != "tiled" else 1.0) * 1e-6

@@ -55,5 +55,5 @@ class BaseTuner(ABC):
     def _next(self, count: int) -> list[int]:
         """At least 1 and at most `count` candidates that are not in `given`; at least `count` are left."""
 
-    def _learn(self, results: Sequence[tuple[int, MeasureResult]]) -> None:
-        """Take the results into account."""
+    def _learn(self, results: Sequence[tuple[int, MeasureResult]]) -> None:  # noqa: B027
+        """Take the results into account; a kind of search that learns nothing leaves it out."""
